@@ -1,0 +1,1 @@
+//! The outside documents that are not CRDs: quantities, annotations, CNI capability arguments

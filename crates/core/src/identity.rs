@@ -1,0 +1,170 @@
+//! Who owns what: an attachment of a container to a network.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// What every tag that netqos leaves in the kernel starts with.
+const TAG_PREFIX: &str = "netqos";
+
+/// One interface of one container on one network: the unit in which CNI adds and deletes.
+///
+/// The three parts obey CNI's rules (CNI specification 1.1.0, section 2), so none of them holds a
+/// colon, and [`Attachment::tag`] can be read back.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Attachment {
+    network: String,
+    container: String,
+    interface: String,
+}
+
+/// Why three strings are not an attachment.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum IdentityError {
+    /// A network name that CNI does not allow.
+    #[error("invalid characters found in network name {0:?}")]
+    Network(String),
+    /// A container id that CNI does not allow.
+    #[error("invalid characters in containerID {0:?}")]
+    Container(String),
+    /// An interface name that the kernel does not allow.
+    #[error("{0:?} is not an interface name")]
+    Interface(String),
+    /// A tag that netqos did not write.
+    #[error("{0:?} is not a netqos tag")]
+    Tag(String),
+}
+
+impl Attachment {
+    /// The attachment of `container`'s `interface` to `network`.
+    pub fn try_new(network: &str, container: &str, interface: &str) -> Result<Self, IdentityError> {
+        if !is_identifier(network) {
+            return Err(IdentityError::Network(network.to_owned()));
+        }
+        if !is_identifier(container) {
+            return Err(IdentityError::Container(container.to_owned()));
+        }
+        if !is_interface_name(interface) {
+            return Err(IdentityError::Interface(interface.to_owned()));
+        }
+        Ok(Self {
+            network: network.to_owned(),
+            container: container.to_owned(),
+            interface: interface.to_owned(),
+        })
+    }
+
+    /// The network's name (`name` of the CNI network configuration).
+    pub fn network(&self) -> &str {
+        &self.network
+    }
+
+    /// The container's id (`CNI_CONTAINERID`).
+    pub fn container(&self) -> &str {
+        &self.container
+    }
+
+    /// The interface's name inside the container (`CNI_IFNAME`).
+    pub fn interface(&self) -> &str {
+        &self.interface
+    }
+
+    /// The mark that says "this is ours, for this attachment": `netqos:<network>:<container>:<interface>`.
+    /// It becomes the alias of links.
+    pub fn tag(&self) -> String {
+        format!(
+            "{TAG_PREFIX}:{}:{}:{}",
+            self.network, self.container, self.interface
+        )
+    }
+}
+
+impl fmt::Display for Attachment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.network, self.container, self.interface)
+    }
+}
+
+impl FromStr for Attachment {
+    type Err = IdentityError;
+
+    /// Reads a [tag](Attachment::tag) back.
+    fn from_str(tag: &str) -> Result<Self, IdentityError> {
+        let mut parts = tag.split(':');
+        match (
+            parts.next(),
+            parts.next(),
+            parts.next(),
+            parts.next(),
+            parts.next(),
+        ) {
+            (Some(TAG_PREFIX), Some(network), Some(container), Some(interface), None) => {
+                Self::try_new(network, container, interface)
+            }
+            _ => Err(IdentityError::Tag(tag.to_owned())),
+        }
+    }
+}
+
+/// CNI's rule for network names and container ids: `^[a-zA-Z0-9][a-zA-Z0-9_.\-]*$`.
+fn is_identifier(text: &str) -> bool {
+    let mut bytes = text.bytes();
+    bytes
+        .next()
+        .is_some_and(|first| first.is_ascii_alphanumeric())
+        && bytes.all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'))
+}
+
+/// The kernel's rule for interface names (`dev_valid_name` in net/core/dev.c): at most 15 bytes,
+/// not `.` or `..`, no slash, colon or white space.
+fn is_interface_name(text: &str) -> bool {
+    !text.is_empty()
+        && text.len() <= 15
+        && text != "."
+        && text != ".."
+        && !text.contains(|c: char| c == '/' || c == ':' || c.is_whitespace())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_is_not_ours_is_not_read_as_ours() {
+        for tag in [
+            "",
+            "netqos",
+            "netqos:a:b",
+            "netqos:a:b:c:d",
+            "cali:a:b:c",
+            "netqos::b:eth0",
+        ] {
+            assert!(tag.parse::<Attachment>().is_err(), "{tag}");
+        }
+    }
+
+    #[test]
+    fn names_obey_cni_and_the_kernel() {
+        assert!(Attachment::try_new("-net", "c", "eth0").is_err());
+        assert!(Attachment::try_new("net", "c:1", "eth0").is_err());
+        assert!(Attachment::try_new("net", "c", "sixteen-letters-").is_err());
+        assert!(Attachment::try_new("net", "c", "..").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn tags_round_trip(network in "[a-zA-Z0-9][a-zA-Z0-9_.-]{0,20}",
+                           container in "[a-zA-Z0-9][a-zA-Z0-9_.-]{0,70}",
+                           interface in "[a-z][a-z0-9@-]{0,14}") {
+            let attachment = Attachment::try_new(&network, &container, &interface).unwrap();
+            prop_assert_eq!(attachment.tag().parse::<Attachment>(), Ok(attachment));
+        }
+
+        #[test]
+        fn parsing_never_panics(text in ".{0,200}") {
+            let _ = text.parse::<Attachment>();
+        }
+    }
+}

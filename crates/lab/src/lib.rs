@@ -1,0 +1,1 @@
+//! Pods as network namespaces, made by real CNI plugins from ordinary Kubernetes YAML, and measured

@@ -1,0 +1,1 @@
+//! A small synchronous rtnetlink socket: links, qdiscs, filters, and entering network namespaces

@@ -1,0 +1,1 @@
+//! The CNI plugins of netqos, as executables

@@ -1,0 +1,1 @@
+//! Traffic and latency meters: TCP and UDP goodput, request/response latency, DSCP seen
