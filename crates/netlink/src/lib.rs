@@ -1,1 +1,30 @@
-//! A small synchronous rtnetlink socket: links, qdiscs, filters, and entering network namespaces
+//! A small synchronous rtnetlink socket, and what netqos says over it.
+//!
+//! ```text
+//!   Namespace ──► Socket ──► link::{Link, LinkChange}      RTM_*LINK
+//!                        ├─► qdisc::{Tbf, PfifoFast, …}    RTM_*QDISC   one file each
+//!                        └─► filter::{Bpf, Redirect}       RTM_*TFILTER
+//! ```
+//!
+//! A call sends one request and waits for its answer; the kernel's own explanation (extended
+//! acknowledgement) is part of the error. Nothing in here decides anything: policy is
+//! `netqos-datapath`'s.
+//!
+//! Why its own message codecs: `netlink-packet-route` knows neither TBF nor pfifo_fast, and it
+//! refuses a whole message for one attribute that it does not expect, which a program that runs
+//! on every node cannot afford. The socket and the attribute framing are the netlink crates'.
+
+mod error;
+pub mod filter;
+mod handle;
+pub mod link;
+mod namespace;
+pub mod psched;
+pub mod qdisc;
+mod socket;
+mod wire;
+
+pub use error::{Error, Result};
+pub use handle::Handle;
+pub use namespace::{Entered, Namespace};
+pub use socket::Socket;

@@ -1,0 +1,71 @@
+//! `bpf`: an eBPF program that decides about the packet itself (`net/sched/cls_bpf.c`).
+
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use super::{Filter, Installed};
+use crate::wire::{self, Request};
+
+/// Attributes of cls_bpf (`include/uapi/linux/pkt_cls.h`).
+const TCA_BPF_CLASSID: u16 = 3;
+const TCA_BPF_FD: u16 = 6;
+const TCA_BPF_NAME: u16 = 7;
+const TCA_BPF_FLAGS: u16 = 8;
+const TCA_BPF_ID: u16 = 11;
+/// The program's result is the action.
+const TCA_BPF_FLAG_ACT_DIRECT: u32 = 1;
+
+/// A program in direct-action mode.
+#[derive(Clone, Copy, Debug)]
+pub struct Bpf<'p> {
+    /// The loaded program, of type `BPF_PROG_TYPE_SCHED_CLS`.
+    pub program: BorrowedFd<'p>,
+    /// A name, for people and for finding it again.
+    pub name: &'p str,
+    /// A number which the program finds in `tc_classid` of its context: so one program serves many
+    /// filters, each with an argument of its own.
+    pub argument: u16,
+}
+
+/// A `bpf` filter as the kernel reports it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InstalledBpf {
+    /// Its name.
+    pub name: String,
+    /// Its argument.
+    pub argument: u16,
+    /// The kernel's number for the program.
+    pub program_id: u32,
+}
+
+impl Filter for Bpf<'_> {
+    const KIND: &'static str = "bpf";
+
+    fn options(&self) -> Vec<u8> {
+        Request::attributes_only(|request| {
+            request
+                .number(TCA_BPF_FD, self.program.as_raw_fd() as u32)
+                .string(TCA_BPF_NAME, self.name)
+                .number(TCA_BPF_FLAGS, TCA_BPF_FLAG_ACT_DIRECT)
+                .number(TCA_BPF_CLASSID, u32::from(self.argument))
+        })
+    }
+}
+
+impl Installed {
+    /// The settings, when this is a `bpf` filter.
+    pub fn bpf(&self) -> Option<InstalledBpf> {
+        if self.kind != Bpf::KIND {
+            return None;
+        }
+        let mut found = InstalledBpf::default();
+        for (kind, value) in wire::attributes(&self.options) {
+            match kind {
+                TCA_BPF_NAME => found.name = wire::text(value),
+                TCA_BPF_CLASSID => found.argument = wire::u32_at(value, 0)? as u16,
+                TCA_BPF_ID => found.program_id = wire::u32_at(value, 0)?,
+                _ => {}
+            }
+        }
+        Some(found)
+    }
+}

@@ -1,0 +1,137 @@
+//! Filters: what hangs on the hooks of `clsact`, and of the older `ingress`.
+
+mod bpf;
+mod redirect;
+
+pub use bpf::Bpf;
+pub use redirect::Redirect;
+
+use crate::link::Link;
+use crate::qdisc::{TCA_KIND, TCA_OPTIONS, TCMSG, tcmsg};
+use crate::wire::{self, Request};
+use crate::{Handle, Result, Socket};
+
+/// Every protocol (`ETH_P_ALL`), in network byte order as the kernel wants it here.
+const ALL_PROTOCOLS: u16 = (libc::ETH_P_ALL as u16).to_be();
+
+/// Where a filter stands: the hook, then its preference (lower runs first), then its handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The hook: [`Handle::CLSACT_INGRESS`] or [`Handle::CLSACT_EGRESS`].
+    pub hook: Handle,
+    /// The preference; all filters with the same one are of one kind.
+    pub preference: u16,
+    /// The filter's own number.
+    pub handle: u32,
+}
+
+/// A kind of filter, with its settings.
+pub trait Filter {
+    /// The name by which the kernel knows it.
+    const KIND: &'static str;
+
+    /// The settings as attributes.
+    #[doc(hidden)]
+    fn options(&self) -> Vec<u8>;
+}
+
+/// A filter as the kernel reports it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Installed {
+    /// Its kind's name.
+    pub kind: String,
+    /// Where it stands.
+    pub place: Place,
+    options: Vec<u8>,
+}
+
+impl Installed {
+    fn read(payload: &[u8], index: u32) -> Option<Self> {
+        if wire::u32_at(payload, 4)? != index {
+            return None;
+        }
+        let mut filter = Self {
+            kind: String::new(),
+            place: Place {
+                handle: wire::u32_at(payload, 8)?,
+                hook: Handle::from_raw(wire::u32_at(payload, 12)?),
+                preference: (wire::u32_at(payload, 16)? >> 16) as u16,
+            },
+            options: Vec::new(),
+        };
+        for (kind, value) in wire::attributes(payload.get(TCMSG..)?) {
+            match kind {
+                TCA_KIND => filter.kind = wire::text(value),
+                TCA_OPTIONS => filter.options = value.to_vec(),
+                _ => {}
+            }
+        }
+        Some(filter)
+    }
+}
+
+fn info(place: Place) -> u32 {
+    u32::from(place.preference) << 16 | u32::from(ALL_PROTOCOLS)
+}
+
+impl Socket {
+    /// All filters on this hook of a link. A hook without qdisc has none.
+    pub fn filters(&mut self, link: &Link, hook: Handle) -> Result<Vec<Installed>> {
+        let request = Request::new(
+            libc::RTM_GETTFILTER,
+            libc::NLM_F_DUMP,
+            &tcmsg(link, Handle::NONE, hook, 0),
+        );
+        let listed = self.dumped(
+            &|| format!("list filters of {}", link.name),
+            &request,
+            |payload| Installed::read(payload, link.index),
+        )?;
+        // Each preference is listed once without a filter, as the list that holds the filters; u32
+        // also lists its hash tables, whose handles have no node part.
+        let is_filter = |filter: &Installed| match filter.kind.as_str() {
+            "u32" => filter.place.handle & 0xFFF != 0,
+            _ => filter.place.handle != 0,
+        };
+        Ok(listed.into_iter().filter(is_filter).collect())
+    }
+
+    /// Puts this filter in place, over one of the same kind that stands there.
+    pub fn put_filter<F: Filter>(&mut self, link: &Link, place: Place, filter: &F) -> Result<()> {
+        let request = Request::new(
+            libc::RTM_NEWTFILTER,
+            libc::NLM_F_ACK | libc::NLM_F_CREATE,
+            &tcmsg(
+                link,
+                Handle::from_raw(place.handle),
+                place.hook,
+                info(place),
+            ),
+        )
+        .string(TCA_KIND, F::KIND)
+        .attribute(TCA_OPTIONS, &filter.options());
+        self.acknowledged(
+            &|| format!("add filter {} to {}", F::KIND, link.name),
+            request,
+        )
+    }
+
+    /// Removes the filter at this place.
+    pub fn delete_filter(&mut self, link: &Link, kind: &str, place: Place) -> Result<()> {
+        let request = Request::new(
+            libc::RTM_DELTFILTER,
+            libc::NLM_F_ACK,
+            &tcmsg(
+                link,
+                Handle::from_raw(place.handle),
+                place.hook,
+                info(place),
+            ),
+        )
+        .string(TCA_KIND, kind);
+        self.acknowledged(
+            &|| format!("delete filter {kind} of {}", link.name),
+            request,
+        )
+    }
+}

@@ -1,0 +1,82 @@
+//! `u32` that matches everything, with the action `mirred`: sends every packet through another link.
+
+use super::{Filter, Installed};
+use crate::Handle;
+use crate::wire::{self, Request};
+
+/// Attributes of u32 and of actions (`include/uapi/linux/pkt_cls.h`).
+const TCA_U32_CLASSID: u16 = 1;
+const TCA_U32_SEL: u16 = 5;
+const TCA_U32_ACT: u16 = 7;
+const TCA_ACT_KIND: u16 = 1;
+const TCA_ACT_OPTIONS: u16 = 2;
+const TCA_MIRRED_PARMS: u16 = 2;
+/// `include/uapi/linux/tc_act/tc_mirred.h`.
+const TCA_EGRESS_REDIR: u32 = 1;
+const TC_ACT_STOLEN: u32 = 4;
+/// `struct tc_u32_sel` with one key that masks everything away: it matches every packet.
+const MATCH_ALL: [u8; 32] = {
+    let mut selector = [0; 32];
+    selector[0] = 1; // flags: TC_U32_TERMINAL
+    selector[2] = 1; // nkeys
+    selector
+};
+
+/// Every packet is taken out and handed to another link's qdisc.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Redirect {
+    /// The index of the link that gets the packets.
+    pub to: u32,
+}
+
+impl Filter for Redirect {
+    const KIND: &'static str = "u32";
+
+    fn options(&self) -> Vec<u8> {
+        // `struct tc_mirred`: index, capab, action, refcnt, bindcnt, eaction, ifindex.
+        let parameters: Vec<u8> = [0, 0, TC_ACT_STOLEN, 0, 0, TCA_EGRESS_REDIR, self.to]
+            .iter()
+            .flat_map(|word: &u32| word.to_ne_bytes())
+            .collect();
+        Request::attributes_only(|request| {
+            request
+                .number(TCA_U32_CLASSID, Handle::new(1, 1).raw())
+                .attribute(TCA_U32_SEL, &MATCH_ALL)
+                .nest(TCA_U32_ACT, |request| {
+                    request.nest(1, |request| {
+                        request
+                            .string(TCA_ACT_KIND, "mirred")
+                            .nest(TCA_ACT_OPTIONS, |request| {
+                                request.attribute(TCA_MIRRED_PARMS, &parameters)
+                            })
+                    })
+                })
+        })
+    }
+}
+
+impl Installed {
+    /// Where its first redirecting action sends packets, when this is a `u32` with `mirred`.
+    pub fn redirect(&self) -> Option<Redirect> {
+        let inner = |bytes, wanted| {
+            wire::attributes(bytes)
+                .find(|(kind, _)| *kind == wanted)
+                .map(|(_, value)| value)
+        };
+        if self.kind != Redirect::KIND {
+            return None;
+        }
+        let actions = inner(&self.options, TCA_U32_ACT)?;
+        let parameters = wire::attributes(actions).find_map(|(_, action)| {
+            let kind = inner(action, TCA_ACT_KIND).map(wire::text)?;
+            if kind != "mirred" {
+                return None;
+            }
+            inner(inner(action, TCA_ACT_OPTIONS)?, TCA_MIRRED_PARMS)
+        })?;
+        let is_redirect = wire::u32_at(parameters, 20) == Some(TCA_EGRESS_REDIR);
+        is_redirect.then_some(Redirect {
+            to: wire::u32_at(parameters, 24)?,
+        })
+    }
+}

@@ -1,0 +1,257 @@
+//! Links: finding them, making ifbs, and the few properties that netqos changes.
+
+use crate::wire::{self, Request};
+use crate::{Result, Socket};
+
+/// Attributes of links (`include/uapi/linux/if_link.h`).
+const IFLA_ADDRESS: u16 = 1;
+const IFLA_IFNAME: u16 = 3;
+const IFLA_MTU: u16 = 4;
+const IFLA_LINK: u16 = 5;
+const IFLA_TXQLEN: u16 = 13;
+const IFLA_LINKINFO: u16 = 18;
+const IFLA_IFALIAS: u16 = 20;
+const IFLA_EXT_MASK: u16 = 29;
+const IFLA_LINK_NETNSID: u16 = 37;
+const IFLA_GSO_MAX_SIZE: u16 = 41;
+const IFLA_INFO_KIND: u16 = 1;
+const IFLA_INFO_DATA: u16 = 2;
+/// Inside of the data of a veth: its other end (`include/uapi/linux/veth.h`).
+const VETH_INFO_PEER: u16 = 1;
+/// Leaves the statistics out of answers.
+const RTEXT_FILTER_SKIP_STATS: u32 = 1 << 3;
+/// `sizeof(struct ifinfomsg)`.
+const IFINFOMSG: usize = 16;
+/// What kernels before 5.17, which do not say, let a GSO packet hold.
+const GSO_LEGACY_MAX_SIZE: u32 = 65_536;
+
+/// A network interface as the kernel reports it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Its number, unique inside of its network namespace.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// What it is: `veth`, `macvlan`, `ifb`; empty for hardware.
+    pub kind: String,
+    /// Bytes of payload in a frame.
+    pub mtu: u32,
+    /// Packets that its queue may hold, for qdiscs that go by it.
+    pub tx_queue_len: u32,
+    /// The largest packet that is handed to it in one piece, in bytes.
+    pub gso_max_size: u32,
+    /// The hardware address.
+    pub address: Vec<u8>,
+    /// The link that belongs to it: of a veth its other end, of a macvlan its parent.
+    pub related: Option<u32>,
+    /// The namespace of the related link, as an id that means something only in the namespace that
+    /// was asked; `None`: the same namespace.
+    pub related_namespace: Option<i32>,
+    /// Free text, which others may write too.
+    pub alias: Option<String>,
+    /// True when it is administratively up.
+    pub is_up: bool,
+}
+
+/// A change to a link. What is `None` stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinkChange {
+    /// The alias; an empty one removes it.
+    pub alias: Option<String>,
+    /// The transmit queue length in packets.
+    pub tx_queue_len: Option<u32>,
+}
+
+impl Link {
+    fn read(payload: &[u8]) -> Option<Self> {
+        let mut link = Self {
+            index: wire::u32_at(payload, 4)?,
+            name: String::new(),
+            kind: String::new(),
+            mtu: 0,
+            tx_queue_len: 0,
+            gso_max_size: GSO_LEGACY_MAX_SIZE,
+            address: Vec::new(),
+            related: None,
+            related_namespace: None,
+            alias: None,
+            is_up: wire::u32_at(payload, 8)? & libc::IFF_UP as u32 != 0,
+        };
+        for (kind, value) in wire::attributes(payload.get(IFINFOMSG..)?) {
+            match kind {
+                IFLA_IFNAME => link.name = wire::text(value),
+                IFLA_ADDRESS => link.address = value.to_vec(),
+                IFLA_MTU => link.mtu = wire::u32_at(value, 0)?,
+                IFLA_TXQLEN => link.tx_queue_len = wire::u32_at(value, 0)?,
+                IFLA_GSO_MAX_SIZE => link.gso_max_size = wire::u32_at(value, 0)?,
+                IFLA_LINK => link.related = wire::u32_at(value, 0).filter(|index| *index != 0),
+                IFLA_LINK_NETNSID => {
+                    link.related_namespace = wire::u32_at(value, 0).map(|id| id as i32);
+                }
+                IFLA_IFALIAS => link.alias = Some(wire::text(value)),
+                IFLA_LINKINFO => {
+                    link.kind = wire::attributes(value)
+                        .find(|(kind, _)| *kind == IFLA_INFO_KIND)
+                        .map(|(_, text)| wire::text(text))
+                        .unwrap_or_default();
+                }
+                _ => {}
+            }
+        }
+        Some(link)
+    }
+
+    /// The hardware address as people write it: `02:00:5e:…`.
+    pub fn mac(&self) -> String {
+        let bytes: Vec<String> = self
+            .address
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        bytes.join(":")
+    }
+}
+
+fn ifinfomsg(index: u32, flags: u32, change: u32) -> [u8; IFINFOMSG] {
+    let mut bytes = [0; IFINFOMSG];
+    bytes[4..8].copy_from_slice(&index.to_ne_bytes());
+    bytes[8..12].copy_from_slice(&flags.to_ne_bytes());
+    bytes[12..16].copy_from_slice(&change.to_ne_bytes());
+    bytes
+}
+
+impl Socket {
+    /// The link of this name.
+    ///
+    /// # Errors
+    /// One that [`is_not_found`](crate::Error::is_not_found) when there is none.
+    pub fn link_by_name(&mut self, name: &str) -> Result<Link> {
+        let request = Request::new(libc::RTM_GETLINK, libc::NLM_F_ACK, &ifinfomsg(0, 0, 0))
+            .string(IFLA_IFNAME, name)
+            .number(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS);
+        self.fetched(&|| format!("find link {name}"), request, Link::read)
+    }
+
+    /// The link of this index.
+    ///
+    /// # Errors
+    /// One that [`is_not_found`](crate::Error::is_not_found) when there is none.
+    pub fn link_by_index(&mut self, index: u32) -> Result<Link> {
+        let request = Request::new(libc::RTM_GETLINK, libc::NLM_F_ACK, &ifinfomsg(index, 0, 0))
+            .number(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS);
+        self.fetched(
+            &|| format!("find link with index {index}"),
+            request,
+            Link::read,
+        )
+    }
+
+    /// All links of the namespace.
+    pub fn links(&mut self) -> Result<Vec<Link>> {
+        let request = Request::new(libc::RTM_GETLINK, libc::NLM_F_DUMP, &ifinfomsg(0, 0, 0))
+            .number(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS);
+        self.dumped(&|| "list links".to_owned(), &request, Link::read)
+    }
+
+    /// Changes a link.
+    pub fn change_link(&mut self, link: &Link, change: &LinkChange) -> Result<()> {
+        let mut request = Request::new(
+            libc::RTM_SETLINK,
+            libc::NLM_F_ACK,
+            &ifinfomsg(link.index, 0, 0),
+        );
+        if let Some(alias) = &change.alias {
+            // Without the terminating zero, which the kernel would count as part of it.
+            request = request.attribute(IFLA_IFALIAS, alias.as_bytes());
+        }
+        if let Some(length) = change.tx_queue_len {
+            request = request.number(IFLA_TXQLEN, length);
+        }
+        self.acknowledged(&|| format!("change link {}", link.name), request)
+    }
+
+    /// Brings a link up or takes it down.
+    pub fn set_link_up(&mut self, link: &Link, up: bool) -> Result<()> {
+        let flag = libc::IFF_UP as u32;
+        let request = Request::new(
+            libc::RTM_NEWLINK,
+            libc::NLM_F_ACK,
+            &ifinfomsg(link.index, if up { flag } else { 0 }, flag),
+        );
+        self.acknowledged(&|| format!("set link {} up", link.name), request)
+    }
+
+    /// Makes an intermediate functional block device, which is up: what is redirected to it passes
+    /// its qdisc and goes on where it came from.
+    ///
+    /// # Errors
+    /// One that [`is_exists`](crate::Error::is_exists) when there is a link of this name, one that
+    /// [`is_unsupported`](crate::Error::is_unsupported) when the kernel has no ifb.
+    pub fn add_ifb(&mut self, name: &str, mtu: u32, tx_queue_len: u32) -> Result<Link> {
+        let flag = libc::IFF_UP as u32;
+        let request = Request::new(
+            libc::RTM_NEWLINK,
+            libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL,
+            &ifinfomsg(0, flag, flag),
+        )
+        .string(IFLA_IFNAME, name)
+        .number(IFLA_MTU, mtu)
+        .number(IFLA_TXQLEN, tx_queue_len)
+        .nest(IFLA_LINKINFO, |request| {
+            request.attribute(IFLA_INFO_KIND, b"ifb")
+        });
+        self.acknowledged(&|| format!("add link {name} of kind ifb"), request)?;
+        self.link_by_name(name)
+    }
+
+    /// Makes a pair of veths, both up, the other end in the namespace of this socket too.
+    pub fn add_veth_pair(&mut self, name: &str, peer: &str) -> Result<(Link, Link)> {
+        let request = Request::new(
+            libc::RTM_NEWLINK,
+            libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL,
+            &ifinfomsg(0, 0, 0),
+        )
+        .string(IFLA_IFNAME, name)
+        .nest(IFLA_LINKINFO, |request| {
+            request
+                .attribute(IFLA_INFO_KIND, b"veth")
+                .nest(IFLA_INFO_DATA, |request| {
+                    let mut other = ifinfomsg(0, 0, 0).to_vec();
+                    other.extend(Request::attributes_only(|r| r.string(IFLA_IFNAME, peer)));
+                    request.attribute(VETH_INFO_PEER, &other)
+                })
+        });
+        self.acknowledged(&|| format!("add link {name} of kind veth"), request)?;
+        let pair = (self.link_by_name(name)?, self.link_by_name(peer)?);
+        self.set_link_up(&pair.0, true)?;
+        self.set_link_up(&pair.1, true)?;
+        Ok(pair)
+    }
+
+    /// Deletes a link.
+    pub fn delete_link(&mut self, link: &Link) -> Result<()> {
+        let request = Request::new(
+            libc::RTM_DELLINK,
+            libc::NLM_F_ACK,
+            &ifinfomsg(link.index, 0, 0),
+        );
+        self.acknowledged(&|| format!("delete link {}", link.name), request)
+    }
+}
+
+/// Turns "there is none" into `None`.
+pub fn optional<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Turns "it is gone already" into success.
+pub fn gone(result: Result<()>) -> Result<()> {
+    match result {
+        Err(error) if error.is_not_found() => Ok(()),
+        other => other,
+    }
+}

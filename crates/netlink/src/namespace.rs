@@ -1,0 +1,104 @@
+//! Network namespaces: naming one by a file, and standing in it.
+
+use std::fs::File;
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::{Error, Result};
+
+/// An open network namespace. As long as it is open, the namespace exists.
+#[derive(Debug)]
+pub struct Namespace {
+    path: PathBuf,
+    file: File,
+}
+
+/// While this lives, the calling thread is in another network namespace; dropped, it is back.
+///
+/// A namespace belongs to a thread, so this cannot be sent to another.
+#[derive(Debug)]
+#[must_use = "dropping this leaves the namespace at once"]
+pub struct Entered {
+    home: File,
+    not_send: PhantomData<*const ()>,
+}
+
+impl Namespace {
+    /// Opens the namespace that this file names (`/run/netns/x`, `/proc/42/ns/net`).
+    ///
+    /// # Errors
+    /// The file cannot be opened. That it is a network namespace shows only when it is entered.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let file = File::open(path).map_err(|source| failed(path, source))?;
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+        })
+    }
+
+    /// The namespace of the calling thread.
+    pub fn current() -> Result<Self> {
+        Self::open("/proc/thread-self/ns/net")
+    }
+
+    /// The file that it was opened by.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// True when both are the same namespace, whatever files name them.
+    pub fn is_same(&self, other: &Self) -> Result<bool> {
+        Ok(self.identity()? == other.identity()?)
+    }
+
+    /// Moves the calling thread in.
+    ///
+    /// # Errors
+    /// The file is not a network namespace, or the caller lacks `CAP_SYS_ADMIN`.
+    pub fn enter(&self) -> Result<Entered> {
+        let home = Self::current()?.file;
+        move_into_link_name_space(self.file.as_fd(), Some(LinkNameSpaceType::Network))
+            .map_err(|errno| failed(&self.path, errno.into()))?;
+        Ok(Entered {
+            home,
+            not_send: PhantomData,
+        })
+    }
+
+    fn identity(&self) -> Result<(u64, u64)> {
+        let metadata = self
+            .file
+            .metadata()
+            .map_err(|source| failed(&self.path, source))?;
+        Ok((metadata.dev(), metadata.ino()))
+    }
+}
+
+impl AsFd for Namespace {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let back = move_into_link_name_space(self.home.as_fd(), Some(LinkNameSpaceType::Network));
+        if back.is_err() {
+            // Going on in the wrong namespace would change another pod's network, or the host's.
+            std::process::abort();
+        }
+    }
+}
+
+fn failed(path: &Path, source: io::Error) -> Error {
+    Error::Namespace {
+        path: path.display().to_string(),
+        source,
+    }
+}

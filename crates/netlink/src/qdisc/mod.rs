@@ -1,0 +1,240 @@
+//! Queueing disciplines: one file for each kind, behind one small trait.
+
+mod clsact;
+mod pfifo_fast;
+mod tbf;
+
+pub use clsact::{Clsact, Ingress};
+pub use pfifo_fast::PfifoFast;
+pub use tbf::{InstalledTbf, Tbf};
+
+use crate::link::Link;
+use crate::wire::{self, Request};
+use crate::{Error, Handle, Result, Socket};
+
+/// Attributes of traffic control messages (`include/uapi/linux/rtnetlink.h`).
+pub(crate) const TCA_KIND: u16 = 1;
+pub(crate) const TCA_OPTIONS: u16 = 2;
+const TCA_STATS2: u16 = 7;
+/// Inside of `TCA_STATS2` (`include/uapi/linux/gen_stats.h`).
+const TCA_STATS_BASIC: u16 = 1;
+const TCA_STATS_QUEUE: u16 = 3;
+/// `sizeof(struct tcmsg)`.
+pub(crate) const TCMSG: usize = 20;
+
+/// A kind of queueing discipline, with its settings.
+pub trait Qdisc {
+    /// The name by which the kernel knows it.
+    const KIND: &'static str;
+
+    /// Checks what the kernel would misunderstand instead of refusing.
+    ///
+    /// # Errors
+    /// A setting that cannot be what was meant; the text says which and why.
+    fn verify(&self) -> std::result::Result<(), String> {
+        Ok(())
+    }
+
+    /// The settings as attributes, to stand in `TCA_OPTIONS`.
+    #[doc(hidden)]
+    fn options(&self) -> Options;
+}
+
+/// A qdisc's settings in bytes. Opaque outside of this crate.
+#[derive(Debug, Default)]
+pub struct Options(Vec<(u16, Vec<u8>)>);
+
+impl Options {
+    pub(crate) fn with(mut self, kind: u16, value: &[u8]) -> Self {
+        self.0.push((kind, value.to_vec()));
+        self
+    }
+}
+
+/// A qdisc as the kernel reports it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Installed {
+    /// Its kind's name.
+    pub kind: String,
+    /// Its handle; [`Handle::NONE`] for one that the kernel put there by itself.
+    pub handle: Handle,
+    /// Where it hangs: [`Handle::ROOT`], [`Handle::CLSACT`] or a class.
+    pub parent: Handle,
+    /// What it has done and holds.
+    pub statistics: Statistics,
+    options: Vec<u8>,
+}
+
+/// What a qdisc has done since it was made, and what waits in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Bytes sent.
+    pub bytes: u64,
+    /// Packets sent.
+    pub packets: u32,
+    /// Packets waiting.
+    pub queued_packets: u32,
+    /// Bytes waiting.
+    pub queued_bytes: u32,
+    /// Packets dropped.
+    pub drops: u32,
+    /// Times that it had to wait for its rate.
+    pub overlimits: u32,
+}
+
+impl Installed {
+    fn read(payload: &[u8], index: u32) -> Option<Self> {
+        // A kernel without strict checking (before 4.20) lists every device's.
+        if wire::u32_at(payload, 4)? != index {
+            return None;
+        }
+        let mut qdisc = Self {
+            kind: String::new(),
+            handle: Handle::from_raw(wire::u32_at(payload, 8)?),
+            parent: Handle::from_raw(wire::u32_at(payload, 12)?),
+            statistics: Statistics::default(),
+            options: Vec::new(),
+        };
+        for (kind, value) in wire::attributes(payload.get(TCMSG..)?) {
+            match kind {
+                TCA_KIND => qdisc.kind = wire::text(value),
+                TCA_OPTIONS => qdisc.options = value.to_vec(),
+                TCA_STATS2 => qdisc.statistics.read(value),
+                _ => {}
+            }
+        }
+        Some(qdisc)
+    }
+
+    /// True for a qdisc that the kernel put there by itself, which anybody may replace.
+    pub fn is_default(&self) -> bool {
+        self.handle == Handle::NONE
+    }
+}
+
+impl Statistics {
+    fn read(&mut self, bytes: &[u8]) {
+        for (kind, value) in wire::attributes(bytes) {
+            match kind {
+                TCA_STATS_BASIC => {
+                    self.bytes = wire::u64_at(value, 0).unwrap_or_default();
+                    self.packets = wire::u32_at(value, 8).unwrap_or_default();
+                }
+                TCA_STATS_QUEUE => {
+                    let number = |index: usize| wire::u32_at(value, index * 4).unwrap_or_default();
+                    self.queued_packets = number(0);
+                    self.queued_bytes = number(1);
+                    self.drops = number(2);
+                    self.overlimits = number(4);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The fixed part of a traffic control message.
+pub(crate) fn tcmsg(link: &Link, handle: Handle, parent: Handle, info: u32) -> [u8; TCMSG] {
+    let mut bytes = [0; TCMSG];
+    bytes[4..8].copy_from_slice(&link.index.to_ne_bytes());
+    bytes[8..12].copy_from_slice(&handle.raw().to_ne_bytes());
+    bytes[12..16].copy_from_slice(&parent.raw().to_ne_bytes());
+    bytes[16..20].copy_from_slice(&info.to_ne_bytes());
+    bytes
+}
+
+impl Socket {
+    /// All qdiscs of a link, the ones that the kernel made by itself included.
+    pub fn qdiscs(&mut self, link: &Link) -> Result<Vec<Installed>> {
+        let request = Request::new(
+            libc::RTM_GETQDISC,
+            libc::NLM_F_DUMP,
+            &tcmsg(link, Handle::NONE, Handle::NONE, 0),
+        );
+        self.dumped(
+            &|| format!("list qdiscs of {}", link.name),
+            &request,
+            |payload| Installed::read(payload, link.index),
+        )
+    }
+
+    /// Puts this qdisc in place. One of the same kind and handle that is there already is changed,
+    /// and keeps its packets and its children; one of another kind at the same place is replaced.
+    pub fn put_qdisc<Q: Qdisc>(
+        &mut self,
+        link: &Link,
+        parent: Handle,
+        handle: Handle,
+        qdisc: &Q,
+    ) -> Result<()> {
+        self.set_qdisc(
+            link,
+            parent,
+            handle,
+            qdisc,
+            libc::NLM_F_CREATE | libc::NLM_F_REPLACE,
+        )
+    }
+
+    /// Makes this qdisc where none is.
+    ///
+    /// # Errors
+    /// One that [`is_exists`](Error::is_exists) when there is one with a handle already.
+    pub fn add_qdisc<Q: Qdisc>(
+        &mut self,
+        link: &Link,
+        parent: Handle,
+        handle: Handle,
+        qdisc: &Q,
+    ) -> Result<()> {
+        self.set_qdisc(
+            link,
+            parent,
+            handle,
+            qdisc,
+            libc::NLM_F_CREATE | libc::NLM_F_EXCL,
+        )
+    }
+
+    fn set_qdisc<Q: Qdisc>(
+        &mut self,
+        link: &Link,
+        parent: Handle,
+        handle: Handle,
+        qdisc: &Q,
+        flags: i32,
+    ) -> Result<()> {
+        let doing = || format!("add qdisc {} to {}", Q::KIND, link.name);
+        qdisc
+            .verify()
+            .map_err(|why| Error::Invalid(format!("{}: {why}", doing())))?;
+        let Options(options) = qdisc.options();
+        let mut request = Request::new(
+            libc::RTM_NEWQDISC,
+            libc::NLM_F_ACK | flags,
+            &tcmsg(link, handle, parent, 0),
+        )
+        .string(TCA_KIND, Q::KIND);
+        if !options.is_empty() {
+            request = request.nest(TCA_OPTIONS, |request| {
+                options.iter().fold(request, |request, (kind, value)| {
+                    request.attribute(*kind, value)
+                })
+            });
+        }
+        self.acknowledged(&doing, request)
+    }
+
+    /// Removes the qdisc at this place, and all below it; the kernel's own takes the root's place.
+    pub fn delete_qdisc(&mut self, link: &Link, parent: Handle, handle: Handle) -> Result<()> {
+        let request = Request::new(
+            libc::RTM_DELQDISC,
+            libc::NLM_F_ACK,
+            &tcmsg(link, handle, parent, 0),
+        );
+        self.acknowledged(
+            &|| format!("delete qdisc {handle} of {}", link.name),
+            request,
+        )
+    }
+}

@@ -1,0 +1,180 @@
+//! One request, one answer.
+
+use std::io;
+
+use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::{Socket as Wire, SocketAddr};
+
+use crate::wire::{self, Message, Request};
+use crate::{Error, Namespace, Result};
+
+/// Room for the largest datagram that the kernel sends in a dump.
+const RECEIVE_BUFFER: usize = 32 * 1024;
+/// A dump that something changed meanwhile is asked for again this often.
+const DUMP_RETRIES: usize = 8;
+/// Attributes of an error's acknowledgement (`enum nlmsgerr_attrs`).
+const NLMSGERR_ATTR_MSG: u16 = 1;
+
+/// A synchronous rtnetlink socket. It acts in the network namespace in which it was opened,
+/// wherever its user is later.
+#[derive(Debug)]
+pub struct Socket {
+    wire: Wire,
+    sequence: u32,
+    received: Vec<u8>,
+}
+
+impl Socket {
+    /// Opens a socket in the calling thread's network namespace.
+    pub fn open() -> Result<Self> {
+        Self::connect().map_err(|source| Error::Socket {
+            doing: "open".to_owned(),
+            source,
+        })
+    }
+
+    /// Opens a socket in this network namespace; the calling thread stays where it is.
+    pub fn open_in(namespace: &Namespace) -> Result<Self> {
+        let _inside = namespace.enter()?;
+        Self::open()
+    }
+
+    fn connect() -> io::Result<Self> {
+        let mut wire = Wire::new(NETLINK_ROUTE)?;
+        wire.bind_auto()?;
+        wire.connect(&SocketAddr::new(0, 0))?;
+        // All three are refinements: kernels before 4.12, 4.3 and 4.20 lack them.
+        let _ = wire.set_ext_ack(true);
+        let _ = wire.set_cap_ack(true);
+        let _ = wire.set_netlink_get_strict_chk(true);
+        Ok(Self {
+            wire,
+            sequence: 0,
+            received: Vec::with_capacity(RECEIVE_BUFFER),
+        })
+    }
+
+    /// Sends a request that is answered by "done" or "refused".
+    pub(crate) fn acknowledged(
+        &mut self,
+        doing: &dyn Fn() -> String,
+        request: Request,
+    ) -> Result<()> {
+        let sequence = self.send(doing, request)?;
+        self.answers(doing, sequence, |_| ()).map(drop)
+    }
+
+    /// Sends a request that is answered by one message, of which `read` is the result.
+    pub(crate) fn fetched<T>(
+        &mut self,
+        doing: &dyn Fn() -> String,
+        request: Request,
+        mut read: impl FnMut(&[u8]) -> Option<T>,
+    ) -> Result<T> {
+        let sequence = self.send(doing, request)?;
+        let mut found = None;
+        self.answers(doing, sequence, |message| found = read(message.payload))?;
+        found.ok_or_else(|| Error::Malformed {
+            doing: doing(),
+            what: "no message that could be read".to_owned(),
+        })
+    }
+
+    /// Sends a request for a list, and reads each of its messages; those for which `read` gives
+    /// nothing are left out. A list that changed while it was read is read again.
+    pub(crate) fn dumped<T>(
+        &mut self,
+        doing: &dyn Fn() -> String,
+        request: &Request,
+        mut read: impl FnMut(&[u8]) -> Option<T>,
+    ) -> Result<Vec<T>> {
+        let mut found = Vec::new();
+        for _ in 0..DUMP_RETRIES {
+            found.clear();
+            let sequence = self.send(doing, request.clone())?;
+            let whole = self.answers(doing, sequence, |message| {
+                found.extend(read(message.payload))
+            })?;
+            if whole {
+                return Ok(found);
+            }
+        }
+        // Busy enough to change during each of them: the last is as good as any.
+        Ok(found)
+    }
+
+    fn send(&mut self, doing: &dyn Fn() -> String, request: Request) -> Result<u32> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let bytes = request.finish(self.sequence);
+        match self.wire.send(&bytes, 0) {
+            Ok(_) => Ok(self.sequence),
+            Err(source) => Err(Error::Socket {
+                doing: doing(),
+                source,
+            }),
+        }
+    }
+
+    /// Reads answers to this request until the last; says whether they are consistent.
+    fn answers(
+        &mut self,
+        doing: &dyn Fn() -> String,
+        sequence: u32,
+        mut each: impl FnMut(&Message<'_>),
+    ) -> Result<bool> {
+        let mut consistent = true;
+        loop {
+            self.received.clear();
+            match self.wire.recv(&mut self.received, 0) {
+                Ok(_) => {}
+                Err(interrupted) if interrupted.kind() == io::ErrorKind::Interrupted => continue,
+                Err(source) => {
+                    return Err(Error::Socket {
+                        doing: doing(),
+                        source,
+                    });
+                }
+            }
+            let mut rest = &self.received[..];
+            while let Some((message, next)) = wire::split_message(rest) {
+                rest = next;
+                if message.sequence != sequence {
+                    continue;
+                }
+                consistent &= i32::from(message.flags) & libc::NLM_F_DUMP_INTR == 0;
+                match i32::from(message.kind) {
+                    libc::NLMSG_ERROR | libc::NLMSG_DONE => {
+                        return outcome(doing, &message).map(|()| consistent);
+                    }
+                    _ => each(&message),
+                }
+                // One that is not part of a list is followed by an acknowledgement, if asked for;
+                // every request of this crate asks.
+            }
+        }
+    }
+}
+
+/// What the last message of an answer says.
+fn outcome(doing: &dyn Fn() -> String, message: &Message<'_>) -> Result<()> {
+    let errno = wire::u32_at(message.payload, 0).unwrap_or(0) as i32;
+    if errno == 0 {
+        return Ok(());
+    }
+    // An error holds the header of the request that it answers, then attributes; "done" has none.
+    let after = if i32::from(message.kind) == libc::NLMSG_ERROR {
+        4 + wire::HEADER
+    } else {
+        4
+    };
+    let extack = message.payload.get(after..).and_then(|bytes| {
+        wire::attributes(bytes)
+            .find(|(kind, _)| *kind == NLMSGERR_ATTR_MSG)
+            .map(|(_, text)| wire::text(text))
+    });
+    Err(Error::Refused {
+        doing: doing(),
+        errno: -errno,
+        extack,
+    })
+}
