@@ -1,1 +1,29 @@
-//! The eBPF programs of netqos, their maps, and how they are loaded, pinned and reached
+//! The eBPF programs of netqos, their maps, and how they are loaded, pinned and reached.
+//!
+//! ```text
+//!   bpf/rank.bpf.c ─clang─► object ─aya, once in a boot─► <bpffs>/netqos/v1/
+//!                                                           rank-<digest>      program, clsact
+//!                                                           rank-tcx-<digest>  program, tcx
+//!                                                           limiters flows attachments   maps
+//!                                                           links/<tag>        tcx links
+//!   CNI plugin ──── raw bpf(2) on what is pinned ───────────►  (no ELF, no verifier)
+//! ```
+//!
+//! What is pinned outlives the process, so enforcement does not depend on anybody running. The
+//! folder carries the version of the maps' layout, the programs a digest of the object: a newer
+//! netqos adds its programs beside the old ones and shares the maps, and one with another layout
+//! shares nothing.
+
+mod error;
+mod filesystem;
+mod layout;
+mod map;
+mod pins;
+mod sys;
+mod tcx;
+
+pub use error::{Error, Result};
+pub use layout::{Counters, LAYOUT, Limiter, Settings};
+pub use map::Limiters;
+pub use pins::{Pins, Programs};
+pub use tcx::{TcxHook, TcxLink};

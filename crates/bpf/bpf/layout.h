@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * What userspace and the programs share: the layout of the maps. src/layout.rs says the same in
+ * Rust, and a test holds the two together. A change to anything in here needs a new
+ * NETQOS_LAYOUT, since maps outlive the process that made them.
+ */
+#pragma once
+
+#include <linux/bpf.h>
+#include <linux/types.h>
+
+#define NETQOS_LAYOUT 1
+
+/* Rows and slots of the table of flows; the slots are a power of two. */
+#define FLOW_ROWS 2
+#define FLOW_SLOTS 16384
+
+/* What a limiter is told. Times are nanoseconds of CLOCK_MONOTONIC. */
+struct limiter_settings {
+	__u64 cost_per_byte;  /* ns per byte at the limit, times 2^cost_shift, rounded up */
+	__u64 bulk_bound;     /* a bulk packet is dropped when the virtual queue is longer */
+	__u64 sparse_bound;   /* the same for a sparse packet */
+	__u64 flow_allowance; /* what a flow may owe, at 1/16 of the limit, and still be sparse */
+	__u64 band_allowance; /* what all sparse flows together may owe, at half of the limit */
+	__u64 least_flow;     /* ns of 1 KB at the limit: no flow's allowance is smaller */
+	__u32 cost_shift;
+	__u32 reserved;
+	__u64 owner;          /* whose limiter this is: a hash of attachment and direction */
+};
+
+/* What a limiter has done. */
+struct limiter_counters {
+	__u64 sparse_packets, sparse_bytes;
+	__u64 bulk_packets, bulk_bytes;
+	__u64 dropped_packets, dropped_bytes;
+};
+
+struct limiter {
+	struct bpf_spin_lock lock;
+	__u32 epoch;        /* the last epoch in which a packet came */
+	__u32 flows_now;    /* flows seen in that epoch */
+	__u32 flows_before; /* flows seen in the epoch before it */
+	__u64 queue;        /* when the virtual queue will be empty */
+	__u64 band;         /* when the sparse flows' own allowance will be whole again */
+	struct limiter_settings settings;
+	struct limiter_counters counters;
+};
+
+/* A flow, as one row of the table remembers it. Two flows may share a slot. */
+struct flow {
+	__u64 owes_until; /* when it will have paid for what it sent, at its share of the limit */
+	__u64 bulk_until; /* it stays bulk until its last bulk packet has left the queue */
+	__u32 epoch;      /* the last epoch in which a packet came */
+	__u32 reserved;
+};
+
+/* Where a tcx program stands: an interface of a network namespace. */
+struct attachment {
+	__u64 netns_cookie;
+	__u32 ifindex;
+	__u32 reserved;
+};
+
+/* src/layout.rs asserts the same numbers. */
+_Static_assert(sizeof(struct limiter_settings) == 64, "limiter_settings");
+_Static_assert(sizeof(struct limiter_counters) == 48, "limiter_counters");
+_Static_assert(sizeof(struct limiter) == 144, "limiter");
+_Static_assert(__builtin_offsetof(struct limiter, settings) == 32, "limiter.settings");
+_Static_assert(__builtin_offsetof(struct limiter, counters) == 96, "limiter.counters");
+_Static_assert(__builtin_offsetof(struct limiter_settings, cost_shift) == 48, "cost_shift");
+_Static_assert(__builtin_offsetof(struct limiter_settings, owner) == 56, "owner");
+_Static_assert(sizeof(struct flow) == 24, "flow");
+_Static_assert(sizeof(struct attachment) == 16, "attachment");

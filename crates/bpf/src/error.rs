@@ -1,0 +1,56 @@
+//! What can go wrong with eBPF.
+
+use std::io;
+use std::path::PathBuf;
+
+/// The result of everything in this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why eBPF cannot be used, or not as asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A bpf(2) command failed.
+    #[error("bpf {command}: {source}")]
+    Command {
+        /// The command, in words.
+        command: &'static str,
+        /// The failure.
+        source: io::Error,
+    },
+    /// The programs could not be loaded: the kernel lacks something, or its verifier refused.
+    #[error("cannot load the eBPF programs: {0}")]
+    Load(String),
+    /// There is no BPF file system to pin to, and none could be mounted.
+    #[error("no BPF file system at {path}: {source}; mount one with `mount -t bpf bpf {path}`", path = path.display())]
+    FileSystem {
+        /// Where it was looked for.
+        path: PathBuf,
+        /// The failure.
+        source: io::Error,
+    },
+    /// Something in the pin folder is not what this version puts there.
+    #[error("{path}: {what}; remove it, or run `netqos cleanup`", path = path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The folder of pins could not be read or changed.
+    #[error("{path}: {source}", path = path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// The failure.
+        source: io::Error,
+    },
+    /// All limiter ids are taken.
+    #[error("no free limiter: {0} are in use on this node")]
+    Full(usize),
+    /// The kernel has no tcx hooks (before 6.6), or its programs cannot learn where they stand
+    /// (before 6.15).
+    #[error(
+        "this kernel has no tcx hooks that netqos can use (they came with 6.6, and the namespace cookie for them with 6.15)"
+    )]
+    NoTcx,
+}

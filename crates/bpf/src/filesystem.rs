@@ -1,0 +1,32 @@
+//! The BPF file system, in which pins live.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use rustix::fs::statfs;
+use rustix::mount::{MountFlags, mount};
+
+use crate::{Error, Result};
+
+/// `BPF_FS_MAGIC` (`include/uapi/linux/magic.h`).
+const BPF_FS_MAGIC: u64 = 0xcafe_4a11;
+
+/// True when a BPF file system is mounted at this path.
+pub(crate) fn is_mounted(path: &Path) -> bool {
+    statfs(path).is_ok_and(|found| found.f_type as u64 == BPF_FS_MAGIC)
+}
+
+/// Sees to it that a BPF file system is mounted at this path.
+pub(crate) fn ensure_mounted(path: &Path) -> Result<()> {
+    if is_mounted(path) {
+        return Ok(());
+    }
+    let failed = |source: io::Error| Error::FileSystem {
+        path: path.to_owned(),
+        source,
+    };
+    fs::create_dir_all(path).map_err(failed)?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    mount("bpf", path, "bpf", flags, None).map_err(|errno| failed(errno.into()))
+}

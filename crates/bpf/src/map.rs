@@ -1,0 +1,137 @@
+//! The maps that userspace writes: limiters, and where tcx programs find theirs.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use crate::layout::{AttachmentKey, Limiter, Settings};
+use crate::sys::{self, BPF_EXIST, BPF_F_LOCK, BPF_NOEXIST};
+use crate::{Counters, Error, Result};
+
+/// Limiter ids travel in a filter's class id, of which the programs see 16 bits; 0 is none.
+const IDS: u64 = 0xFFFF;
+
+/// The map of limiters, shared by all processes of netqos on the node.
+#[derive(Debug)]
+pub struct Limiters {
+    limiters: OwnedFd,
+    attachments: OwnedFd,
+}
+
+impl Limiters {
+    pub(crate) fn new(limiters: OwnedFd, attachments: OwnedFd) -> Self {
+        Self {
+            limiters,
+            attachments,
+        }
+    }
+
+    /// The limiter of this id.
+    pub fn get(&self, id: u16) -> Result<Option<Limiter>> {
+        // SAFETY: the map's key is a u32, and its value has the layout of `Limiter`, which was
+        // checked when it was opened.
+        unsafe { sys::lookup(self.limiters.as_fd(), &u32::from(id), BPF_F_LOCK) }
+    }
+
+    /// Gives an owner its limiter, with these settings, and says under which id. An owner that has
+    /// one keeps it, its counters included.
+    ///
+    /// Ids are claimed one after the other from a place that the owner's hash decides, each by one
+    /// atomic write, so any number of processes may do this at once.
+    ///
+    /// # Errors
+    /// [`Error::Full`] when none is left.
+    pub fn claim(&self, settings: &Settings) -> Result<u16> {
+        for attempt in 0..IDS {
+            let id = (1 + (settings.owner.wrapping_add(attempt)) % IDS) as u16;
+            match self.get(id)? {
+                Some(mut limiter) if limiter.settings.owner == settings.owner => {
+                    if limiter.settings != *settings {
+                        limiter.settings = *settings;
+                        self.write(id, &limiter, BPF_EXIST | BPF_F_LOCK)?;
+                    }
+                    return Ok(id);
+                }
+                Some(_) => {}
+                None => match self.write(id, &Limiter::new(*settings), BPF_NOEXIST) {
+                    Ok(()) => return Ok(id),
+                    // Somebody else was faster.
+                    Err(Error::Command { source, .. })
+                        if source.raw_os_error() == Some(libc::EEXIST) => {}
+                    Err(error) => return Err(error),
+                },
+            }
+        }
+        Err(Error::Full(IDS as usize))
+    }
+
+    /// Takes an owner's limiter away; says whether it was there. A limiter of somebody else under
+    /// that id stays.
+    pub fn release(&self, id: u16, owner: u64) -> Result<bool> {
+        match self.get(id)? {
+            Some(limiter) if limiter.settings.owner == owner => {
+                // SAFETY: the map's key is a u32.
+                unsafe { sys::delete(self.limiters.as_fd(), &u32::from(id)) }
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// All limiters.
+    pub fn all(&self) -> Result<Vec<(u16, Limiter)>> {
+        let mut found = Vec::new();
+        let mut last = None;
+        // SAFETY: the map's key is a u32.
+        while let Some(key) = unsafe { sys::next_key::<u32>(self.limiters.as_fd(), last.as_ref()) }?
+        {
+            if let Some(limiter) = self.get(key as u16)? {
+                found.push((key as u16, limiter));
+            }
+            last = Some(key);
+        }
+        Ok(found)
+    }
+
+    /// The counters of a limiter.
+    pub fn counters(&self, id: u16) -> Result<Option<Counters>> {
+        Ok(self.get(id)?.map(|limiter| limiter.counters))
+    }
+
+    /// Says which limiter a tcx program uses that stands on this interface of the namespace with
+    /// this cookie.
+    pub fn place(&self, netns_cookie: u64, ifindex: u32, id: u16) -> Result<()> {
+        let key = AttachmentKey {
+            netns_cookie,
+            ifindex,
+            reserved: 0,
+        };
+        // SAFETY: key and value have the map's layout.
+        unsafe { sys::update(self.attachments.as_fd(), &key, &u32::from(id), 0) }
+    }
+
+    /// Which limiter is placed there.
+    pub fn placed(&self, netns_cookie: u64, ifindex: u32) -> Result<Option<u16>> {
+        let key = AttachmentKey {
+            netns_cookie,
+            ifindex,
+            reserved: 0,
+        };
+        // SAFETY: key and value have the map's layout.
+        let id: Option<u32> = unsafe { sys::lookup(self.attachments.as_fd(), &key, 0) }?;
+        Ok(id.map(|id| id as u16))
+    }
+
+    /// Undoes [`place`](Self::place).
+    pub fn displace(&self, netns_cookie: u64, ifindex: u32) -> Result<bool> {
+        let key = AttachmentKey {
+            netns_cookie,
+            ifindex,
+            reserved: 0,
+        };
+        // SAFETY: the key has the map's layout.
+        unsafe { sys::delete(self.attachments.as_fd(), &key) }
+    }
+
+    fn write(&self, id: u16, limiter: &Limiter, flags: u64) -> Result<()> {
+        // SAFETY: key and value have the map's layout.
+        unsafe { sys::update(self.limiters.as_fd(), &u32::from(id), limiter, flags) }
+    }
+}

@@ -1,0 +1,238 @@
+//! The folder of pins: opened when it is there, filled when it is not.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use aya::programs::SchedClassifier;
+use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
+use rustix::fs::{FlockOperation, flock};
+
+use crate::layout::{LAYOUT, Limiter};
+use crate::{Error, Limiters, Result, filesystem, sys};
+
+/// The compiled programs.
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/rank.o"));
+/// The program for clsact, and the one for tcx.
+const RANK: &str = "netqos_rank";
+const RANK_TCX: &str = "netqos_rank_tcx";
+/// Where `struct bpf_map_info` has the size of a value.
+const MAP_INFO_VALUE_SIZE: usize = 12;
+/// Where `struct bpf_prog_info` has the id.
+const PROGRAM_INFO_ID: usize = 4;
+
+/// The programs and maps of this version, pinned in a BPF file system.
+#[derive(Debug)]
+pub struct Pins {
+    folder: PathBuf,
+    programs: Programs,
+    limiters: Limiters,
+}
+
+/// The loaded programs.
+#[derive(Debug)]
+pub struct Programs {
+    rank: OwnedFd,
+    rank_tcx: Option<OwnedFd>,
+}
+
+impl Pins {
+    /// The folder of this version's pins in a BPF file system that is mounted there.
+    pub fn folder_in(bpffs: &Path) -> PathBuf {
+        bpffs.join("netqos").join(format!("v{LAYOUT}"))
+    }
+
+    /// Opens what is pinned; `None` when this version has not been loaded since the node started.
+    pub fn open(bpffs: &Path) -> Result<Option<Self>> {
+        let folder = Self::folder_in(bpffs);
+        let Some(rank) = optional(sys::get(&folder.join(program_name("rank"))))? else {
+            return Ok(None);
+        };
+        let rank_tcx = optional(sys::get(&folder.join(program_name("rank-tcx"))))?;
+        let (Some(limiters), Some(attachments)) = (
+            optional(sys::get(&folder.join("limiters")))?,
+            optional(sys::get(&folder.join("attachments")))?,
+        ) else {
+            return Ok(None);
+        };
+        check_layout(&folder.join("limiters"), limiters.as_fd())?;
+        Ok(Some(Self {
+            folder,
+            programs: Programs { rank, rank_tcx },
+            limiters: Limiters::new(limiters, attachments),
+        }))
+    }
+
+    /// Opens what is pinned, and loads and pins it first where it is not. Mounts the BPF file
+    /// system where none is.
+    ///
+    /// # Errors
+    /// The kernel refuses the programs, or there can be no BPF file system.
+    pub fn ensure(bpffs: &Path) -> Result<Self> {
+        if let Some(pins) = Self::open(bpffs)? {
+            return Ok(pins);
+        }
+        filesystem::ensure_mounted(bpffs)?;
+        let folder = Self::folder_in(bpffs);
+        fs::create_dir_all(folder.join("links")).map_err(|source| io_at(&folder, source))?;
+        // Two first calls at once would each load, and one's maps would be lost to the other.
+        let lock = File::open(&folder).map_err(|source| io_at(&folder, source))?;
+        flock(&lock, FlockOperation::LockExclusive)
+            .map_err(|errno| io_at(&folder, errno.into()))?;
+        if let Some(pins) = Self::open(bpffs)? {
+            return Ok(pins);
+        }
+        load(&folder)?;
+        Self::open(bpffs)?.ok_or_else(|| Error::Load("loaded, but not found pinned".to_owned()))
+    }
+
+    /// The programs.
+    pub fn programs(&self) -> &Programs {
+        &self.programs
+    }
+
+    /// The maps.
+    pub fn limiters(&self) -> &Limiters {
+        &self.limiters
+    }
+
+    /// Where the tcx link of this name is pinned. A dot, which the BPF file system does not allow
+    /// in a name, is escaped.
+    pub fn link_path(&self, name: &str) -> PathBuf {
+        let name = name.replace('%', "%25").replace('.', "%2e");
+        self.folder.join("links").join(name)
+    }
+
+    /// Removes what this version and every other pinned. Programs and maps live on in the kernel
+    /// as long as filters use them.
+    pub fn remove_all(bpffs: &Path) -> Result<()> {
+        let folder = bpffs.join("netqos");
+        match fs::remove_dir_all(&folder) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(io_at(&folder, source)),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Programs {
+    /// The ranking program for a filter on a clsact hook; the filter's argument is the limiter id.
+    pub fn rank(&self) -> BorrowedFd<'_> {
+        self.rank.as_fd()
+    }
+
+    /// The kernel's number for [`rank`](Self::rank).
+    pub fn rank_id(&self) -> Result<u32> {
+        program_id(self.rank.as_fd())
+    }
+
+    /// The ranking program for a tcx hook.
+    ///
+    /// # Errors
+    /// [`Error::NoTcx`] when the kernel does not take it.
+    pub fn rank_tcx(&self) -> Result<BorrowedFd<'_>> {
+        self.rank_tcx.as_ref().map(AsFd::as_fd).ok_or(Error::NoTcx)
+    }
+
+    /// The kernel's number for [`rank_tcx`](Self::rank_tcx).
+    pub fn rank_tcx_id(&self) -> Result<u32> {
+        program_id(self.rank_tcx()?)
+    }
+}
+
+fn load(folder: &Path) -> Result<()> {
+    let mut object = EbpfLoader::new()
+        .default_map_pin_directory(folder)
+        .verifier_log_level(VerifierLogLevel::DISABLE)
+        .load(OBJECT)
+        .map_err(|error| Error::Load(chain(&error)))?;
+    // The limiters are looked at before anything uses them: an older netqos may have left a map
+    // of the same name.
+    check_layout(
+        &folder.join("limiters"),
+        sys::get(&folder.join("limiters"))?.as_fd(),
+    )?;
+    // An optional program first: what is found pinned under the first name is complete.
+    if let Err(error) = pin_program(
+        &mut object,
+        RANK_TCX,
+        &folder.join(program_name("rank-tcx")),
+    ) && !matches!(error, Error::Load(_))
+    {
+        return Err(error);
+    }
+    pin_program(&mut object, RANK, &folder.join(program_name("rank")))
+}
+
+fn pin_program(object: &mut Ebpf, name: &str, path: &Path) -> Result<()> {
+    let program: &mut SchedClassifier = object
+        .program_mut(name)
+        .ok_or_else(|| Error::Load(format!("no program {name}")))?
+        .try_into()
+        .map_err(|error: aya::programs::ProgramError| Error::Load(chain(&error)))?;
+    program.load().map_err(|error| Error::Load(chain(&error)))?;
+    let program = program.fd().map_err(|error| Error::Load(chain(&error)))?;
+    // A leftover of a load that was interrupted.
+    let _ = fs::remove_file(path);
+    sys::pin(program.as_fd(), path)
+}
+
+fn check_layout(path: &Path, limiters: BorrowedFd<'_>) -> Result<()> {
+    let info = sys::info::<16>(limiters)?;
+    let size = word(&info, MAP_INFO_VALUE_SIZE) as usize;
+    if size == size_of::<Limiter>() {
+        return Ok(());
+    }
+    Err(Error::Foreign {
+        path: path.to_owned(),
+        what: format!(
+            "a map with values of {size} bytes instead of {}",
+            size_of::<Limiter>()
+        ),
+    })
+}
+
+fn program_id(program: BorrowedFd<'_>) -> Result<u32> {
+    Ok(word(&sys::info::<8>(program)?, PROGRAM_INFO_ID))
+}
+
+/// A pin's name with a digest of the object, so that another build's program is another file.
+fn program_name(name: &str) -> String {
+    format!("{name}-{}", env!("NETQOS_PROGRAMS"))
+}
+
+fn optional(result: Result<OwnedFd>) -> Result<Option<OwnedFd>> {
+    match result {
+        Ok(fd) => Ok(Some(fd)),
+        Err(Error::Command { source, .. })
+            if matches!(source.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR)) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// An error with its causes, in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text = format!("{text}: {inner}");
+        cause = inner.source();
+    }
+    text
+}
+
+fn io_at(path: &Path, source: io::Error) -> Error {
+    Error::Io {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+fn word(bytes: &[u8], offset: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[offset..offset + 4]);
+    u32::from_ne_bytes(word)
+}

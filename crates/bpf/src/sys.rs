@@ -1,0 +1,230 @@
+//! bpf(2) on what exists already: pinned objects, map elements, tcx hooks.
+//!
+//! Commands and structures are those of `include/uapi/linux/bpf.h`. Each call hands the kernel a
+//! zeroed `union bpf_attr` of [`ATTR`] bytes, in which the fields of that command are set.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::{Error, Result};
+
+const BPF_MAP_LOOKUP_ELEM: i64 = 1;
+const BPF_MAP_UPDATE_ELEM: i64 = 2;
+const BPF_MAP_DELETE_ELEM: i64 = 3;
+const BPF_MAP_GET_NEXT_KEY: i64 = 4;
+const BPF_OBJ_PIN: i64 = 6;
+const BPF_OBJ_GET: i64 = 7;
+const BPF_OBJ_GET_INFO_BY_FD: i64 = 15;
+const BPF_PROG_QUERY: i64 = 16;
+const BPF_LINK_CREATE: i64 = 28;
+
+/// Create an element only where there is none.
+pub(crate) const BPF_NOEXIST: u64 = 1;
+/// Change an element only where there is one.
+pub(crate) const BPF_EXIST: u64 = 2;
+/// Copy the value under the spin lock that it holds.
+pub(crate) const BPF_F_LOCK: u64 = 4;
+
+/// A union bpf_attr long enough for every command here. A kernel that knows a shorter one accepts
+/// it as long as the rest is zero.
+const ATTR: usize = 72;
+
+#[repr(C, align(8))]
+struct Attributes([u8; ATTR]);
+
+impl Attributes {
+    fn new() -> Self {
+        Self([0; ATTR])
+    }
+
+    fn u32(mut self, offset: usize, value: u32) -> Self {
+        self.0[offset..offset + 4].copy_from_slice(&value.to_ne_bytes());
+        self
+    }
+
+    fn u64(mut self, offset: usize, value: u64) -> Self {
+        self.0[offset..offset + 8].copy_from_slice(&value.to_ne_bytes());
+        self
+    }
+
+    fn pointer<T>(self, offset: usize, to: *const T) -> Self {
+        self.u64(offset, to as u64)
+    }
+
+    fn fd(self, offset: usize, fd: BorrowedFd<'_>) -> Self {
+        self.u32(offset, fd.as_raw_fd() as u32)
+    }
+
+    /// # Safety
+    /// Every pointer among the attributes must be valid for what this command does with it.
+    unsafe fn call(&mut self, command: i64, name: &'static str) -> Result<i32> {
+        // SAFETY: the attributes are a live, zero-padded union bpf_attr; the caller answers for
+        // the pointers in them.
+        let result = unsafe { libc::syscall(libc::SYS_bpf, command, self.0.as_mut_ptr(), ATTR) };
+        if result < 0 {
+            return Err(Error::Command {
+                command: name,
+                source: io::Error::last_os_error(),
+            });
+        }
+        Ok(result as i32)
+    }
+}
+
+fn path_string(path: &Path) -> Result<CString> {
+    CString::new(path.as_os_str().as_bytes()).map_err(|_| Error::Foreign {
+        path: path.to_owned(),
+        what: "a path with a zero byte".to_owned(),
+    })
+}
+
+/// Opens what is pinned at this path.
+pub(crate) fn get(path: &Path) -> Result<OwnedFd> {
+    let path = path_string(path)?;
+    let mut attributes = Attributes::new().pointer(0, path.as_ptr());
+    // SAFETY: the path is a live, zero-terminated string.
+    let fd = unsafe { attributes.call(BPF_OBJ_GET, "open a pinned object") }?;
+    // SAFETY: the kernel just gave us this descriptor, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Pins an object at this path.
+pub(crate) fn pin(object: BorrowedFd<'_>, path: &Path) -> Result<()> {
+    let path = path_string(path)?;
+    let mut attributes = Attributes::new().pointer(0, path.as_ptr()).fd(8, object);
+    // SAFETY: the path is a live, zero-terminated string.
+    unsafe { attributes.call(BPF_OBJ_PIN, "pin an object") }.map(drop)
+}
+
+/// Reads the value of a key; `None` when there is no such key.
+///
+/// # Safety
+/// `K` and `V` must be plain data of exactly the map's key and value size.
+pub(crate) unsafe fn lookup<K, V: Default>(
+    map: BorrowedFd<'_>,
+    key: &K,
+    flags: u64,
+) -> Result<Option<V>> {
+    let mut value = V::default();
+    let mut attributes = Attributes::new()
+        .fd(0, map)
+        .pointer(8, key)
+        .pointer(16, &raw mut value)
+        .u64(24, flags);
+    // SAFETY: both point to live values of the map's sizes, which is the caller's promise.
+    absent_is_none(unsafe { attributes.call(BPF_MAP_LOOKUP_ELEM, "read a map") })
+        .map(|found| found.map(|_| value))
+}
+
+/// Writes the value of a key.
+///
+/// # Safety
+/// As for [`lookup`].
+pub(crate) unsafe fn update<K, V>(
+    map: BorrowedFd<'_>,
+    key: &K,
+    value: &V,
+    flags: u64,
+) -> Result<()> {
+    let mut attributes = Attributes::new()
+        .fd(0, map)
+        .pointer(8, key)
+        .pointer(16, value)
+        .u64(24, flags);
+    // SAFETY: both point to live values of the map's sizes, which is the caller's promise.
+    unsafe { attributes.call(BPF_MAP_UPDATE_ELEM, "write a map") }.map(drop)
+}
+
+/// Removes a key; says whether it was there.
+///
+/// # Safety
+/// As for [`lookup`].
+pub(crate) unsafe fn delete<K>(map: BorrowedFd<'_>, key: &K) -> Result<bool> {
+    let mut attributes = Attributes::new().fd(0, map).pointer(8, key);
+    // SAFETY: the key points to a live value of the map's size, which is the caller's promise.
+    absent_is_none(unsafe { attributes.call(BPF_MAP_DELETE_ELEM, "delete from a map") })
+        .map(|found| found.is_some())
+}
+
+/// The key after this one, the first after `None`, `None` after the last.
+///
+/// # Safety
+/// As for [`lookup`].
+pub(crate) unsafe fn next_key<K: Default>(
+    map: BorrowedFd<'_>,
+    key: Option<&K>,
+) -> Result<Option<K>> {
+    let mut next = K::default();
+    let after: *const K = key.map_or(std::ptr::null(), |key| key);
+    let mut attributes = Attributes::new()
+        .fd(0, map)
+        .pointer(8, after)
+        .pointer(16, &raw mut next);
+    // SAFETY: both point to live values of the map's key size, or the first to none at all, which
+    // the kernel allows.
+    absent_is_none(unsafe { attributes.call(BPF_MAP_GET_NEXT_KEY, "walk a map") })
+        .map(|found| found.map(|_| next))
+}
+
+fn absent_is_none(result: Result<i32>) -> Result<Option<()>> {
+    match result {
+        Ok(_) => Ok(Some(())),
+        Err(Error::Command { source, .. }) if source.raw_os_error() == Some(libc::ENOENT) => {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The first bytes of a program's, a map's or a link's description, as many as `N`.
+pub(crate) fn info<const N: usize>(object: BorrowedFd<'_>) -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    let mut attributes = Attributes::new()
+        .fd(0, object)
+        .u32(4, N as u32)
+        .pointer(8, bytes.as_mut_ptr());
+    // SAFETY: the kernel writes at most the N bytes that it is told of.
+    unsafe { attributes.call(BPF_OBJ_GET_INFO_BY_FD, "describe an object") }?;
+    Ok(bytes)
+}
+
+/// The ids of the programs on a tcx hook of an interface of the calling thread's network
+/// namespace, in the order in which they run; at most 64.
+pub(crate) fn query(ifindex: u32, attach_type: u32) -> Result<Vec<u32>> {
+    let mut ids = [0_u32; 64];
+    let mut attributes = Attributes::new()
+        .u32(0, ifindex)
+        .u32(4, attach_type)
+        .pointer(16, ids.as_mut_ptr())
+        .u32(24, ids.len() as u32);
+    // SAFETY: the kernel writes at most as many ids as it is told there is room for.
+    unsafe { attributes.call(BPF_PROG_QUERY, "list the programs of a tcx hook") }?;
+    let count = u32::from_ne_bytes([
+        attributes.0[24],
+        attributes.0[25],
+        attributes.0[26],
+        attributes.0[27],
+    ]);
+    Ok(ids.into_iter().take(count as usize).collect())
+}
+
+/// Attaches a program to a tcx hook of an interface of the calling thread's network namespace.
+pub(crate) fn link(
+    program: BorrowedFd<'_>,
+    ifindex: u32,
+    attach_type: u32,
+    flags: u32,
+) -> Result<OwnedFd> {
+    let mut attributes = Attributes::new()
+        .fd(0, program)
+        .u32(4, ifindex)
+        .u32(8, attach_type)
+        .u32(12, flags);
+    // SAFETY: no pointer among the attributes.
+    let fd = unsafe { attributes.call(BPF_LINK_CREATE, "attach to a tcx hook") }?;
+    // SAFETY: the kernel just gave us this descriptor, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
