@@ -12,6 +12,8 @@
 
 mod error;
 mod extras;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 

@@ -32,6 +32,8 @@ mod choice;
 mod error;
 mod limits;
 mod object;
+#[cfg(test)]
+mod tests;
 mod traffic_shaping;
 
 use std::collections::BTreeMap;

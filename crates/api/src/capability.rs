@@ -4,7 +4,7 @@
 //! under that name into the entry's `runtimeConfig`. Names are from the CNI conventions
 //! (containernetworking/cni, CONVENTIONS.md) and from containerd.
 
-use netqos_core::{ByteCount, Direction, Limit, Limits};
+use netqos_core::{ByteCount, Direction, Limits};
 use serde_json::{Map, Value};
 
 use crate::RateUnit;
@@ -36,13 +36,11 @@ const MAX_BURST: ByteCount = ByteCount::from_bytes(u32::MAX as u64 - 1);
 /// bits per second and bits, for the directions that have a limit.
 ///
 /// A burst that netqos is to choose is sent as containerd's, since the capability has no way to
-/// leave it out; one that the well-known plugin would refuse is sent as the most that it takes.
+/// leave it out; one that plugins would refuse is sent as the most that they take. A latency has
+/// no place in it: that travels with the [pod's annotations](POD_ANNOTATIONS).
 pub fn bandwidth_argument(limits: &Limits) -> Value {
-    argument(limits, |limit| {
-        let burst = limit
-            .burst
-            .map_or(CHOOSE_BURST, |burst| burst.min(MAX_BURST).bytes() * 8);
-        (limit.rate.bits_per_second().into(), Some(burst.into()))
+    argument(limits, |rate, burst| {
+        (rate.into(), Some(burst.unwrap_or(CHOOSE_BURST).into()))
     })
 }
 
@@ -53,19 +51,18 @@ pub fn bandwidth_argument(limits: &Limits) -> Value {
 /// to zero, which would be no limit.
 pub fn traffic_shaping_argument(limits: &Limits, unit: RateUnit) -> Value {
     let count = |bits: u64| Value::from((bits / unit.bits()).max(1).to_string());
-    argument(limits, |limit| {
-        let burst = limit.burst.map(|burst| burst.bytes().saturating_mul(8));
-        (count(limit.rate.bits_per_second()), burst.map(count))
-    })
+    argument(limits, |rate, burst| (count(rate), burst.map(count)))
 }
 
-fn argument(limits: &Limits, of: impl Fn(Limit) -> (Value, Option<Value>)) -> Value {
+/// Rates and bursts under their keys, as `write` makes them of bits per second and bits.
+fn argument(limits: &Limits, write: impl Fn(u64, Option<u64>) -> (Value, Option<Value>)) -> Value {
     let mut argument = Map::new();
     for direction in [Direction::Ingress, Direction::Egress] {
         let Some(limit) = limits.of(direction) else {
             continue;
         };
-        let (rate, burst) = of(limit);
+        let burst = limit.burst.map(|burst| burst.min(MAX_BURST).bytes() * 8);
+        let (rate, burst) = write(limit.rate.bits_per_second(), burst);
         argument.insert(format!("{direction}Rate"), rate);
         if let Some(burst) = burst {
             argument.insert(format!("{direction}Burst"), burst);

@@ -15,6 +15,8 @@
 
 mod decimal;
 mod parse;
+#[cfg(test)]
+mod tests;
 
 use std::cmp::Ordering;
 use std::fmt;

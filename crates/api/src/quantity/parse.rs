@@ -89,8 +89,7 @@ fn binary(number: &Decimal, power: u32) -> Quantity {
         .times_power_of_two(power)
         .rounded_up_to(NANO)
         .capped_at(BINARY_CAP);
-    // A negative fraction keeps its format, as in the original: it makes no difference in print.
-    let format = if amount.sign().is_gt() && amount.is_below_one() {
+    let format = if amount.sign().is_ne() && amount.is_below_one() {
         Format::DecimalSi
     } else {
         Format::BinarySi
