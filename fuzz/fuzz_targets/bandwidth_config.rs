@@ -1,0 +1,8 @@
+//! See `bodies::bandwidth_config`.
+#![no_main]
+
+#[path = "../../crates/api/tests/bodies/mod.rs"]
+#[allow(dead_code, reason = "each target uses one of the bodies")]
+mod bodies;
+
+libfuzzer_sys::fuzz_target!(|text: &str| bodies::bandwidth_config(text));

@@ -1,0 +1,8 @@
+//! See `bodies::quantity`.
+#![no_main]
+
+#[path = "../../crates/api/tests/bodies/mod.rs"]
+#[allow(dead_code, reason = "each target uses one of the bodies")]
+mod bodies;
+
+libfuzzer_sys::fuzz_target!(|text: &str| bodies::quantity(text));
