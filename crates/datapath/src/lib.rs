@@ -1,1 +1,38 @@
-//! Holds a pod's interfaces to their limits: plans what the kernel should hold, makes it, reads it back
+//! Holds a pod's interfaces to their limits: plans what the kernel should hold, makes it, reads
+//! it back.
+//!
+//! ```text
+//!  Limits ─► Shape (numbers) ─► Queue on a link            egress: the pod's own interface
+//!                                 TBF 1: ─ pfifo_fast 2:    ingress: the host's veth
+//!                                 Hook: rank program        others: an ifb, by a Detour
+//!                                 alias: netqos:<attachment>
+//!  Record in /run/netqos, written before the first change: whatever dies, DEL and GC know.
+//! ```
+//!
+//! [`LimitDatapath`] is the way in: `apply`, `check`, `teardown`, `collect`. Each may be repeated,
+//! and killed anywhere and repeated. What is not ours is never removed; a limit that somebody
+//! else's qdisc stands in the way of is an error.
+#![forbid(unsafe_code)]
+
+mod collect;
+mod detour;
+mod endpoint;
+mod error;
+mod features;
+mod hook;
+mod legacy;
+mod limits;
+mod paths;
+mod queue;
+mod record;
+mod shape;
+mod teardown;
+
+pub use endpoint::HostLinks;
+pub use error::{Error, Result};
+pub use features::{Feature, Features, Support};
+pub use hook::HookKind;
+pub use limits::{Applied, LimitDatapath, Request, Shaped};
+pub use paths::Paths;
+pub use record::{Record, Records};
+pub use shape::Shape;

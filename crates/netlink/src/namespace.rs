@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
 use crate::{Error, Result};
 
@@ -45,6 +45,22 @@ impl Namespace {
     /// The namespace of the calling thread.
     pub fn current() -> Result<Self> {
         Self::open("/proc/thread-self/ns/net")
+    }
+
+    /// A new one, which nothing names: it is gone when this and everything opened in it is closed.
+    ///
+    /// # Errors
+    /// The caller lacks `CAP_SYS_ADMIN`.
+    pub fn scratch() -> Result<Self> {
+        let made = std::thread::spawn(|| {
+            // SAFETY: only the network namespace of this thread changes, which is about to end; no
+            // file descriptors are unshared, so none can be used by a thread that lost it.
+            unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }
+                .map_err(|errno| failed(Path::new("new"), errno.into()))?;
+            Self::current()
+        });
+        let panicked = || failed(Path::new("new"), io::Error::other("its thread panicked"));
+        made.join().map_err(|_| panicked())?
     }
 
     /// The file that it was opened by.

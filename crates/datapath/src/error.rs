@@ -1,0 +1,190 @@
+//! Why a limit is not in force.
+
+use std::io;
+use std::path::PathBuf;
+
+use netqos_core::{Direction, IdentityError};
+
+use crate::Feature;
+
+/// The result of everything in this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a limit cannot be put in force, taken away, or found in force.
+///
+/// Where the well-known bandwidth plugin has a text for the case, the text is that.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The pod's network namespace cannot be entered.
+    #[error("failed to open netns {path:?}: {source}")]
+    OpenNamespace {
+        /// The file that names it.
+        path: String,
+        /// The failure.
+        source: netqos_netlink::Error,
+    },
+    /// The result of the plugins before names no interface.
+    #[error("no interfaces provided")]
+    NoInterfaces,
+    /// The pod has no such interface.
+    #[error("container interface {name} not found: {source}")]
+    NoPodInterface {
+        /// The interface.
+        name: String,
+        /// The kernel's answer.
+        source: netqos_netlink::Error,
+    },
+    /// The pod's veth has no other end.
+    #[error("container interface {0} has no veth peer")]
+    NoPeer(String),
+    /// The other end of the pod's veth is not in the namespace of the caller.
+    #[error("veth peer with index {0} is not in host ns")]
+    PeerElsewhere(u32),
+    /// The result of the plugins before does not name the host's end of the veth.
+    #[error("no veth peer of container interface found in host ns")]
+    PeerNotListed,
+    /// Somebody else's root qdisc is where the limit belongs.
+    #[error(
+        "create qdisc: file exists: {link} has {kind} {handle} at its root, which is not netqos'; remove it, or leave the pod without a limit"
+    )]
+    ForeignQdisc {
+        /// The link.
+        link: String,
+        /// The qdisc's kind.
+        kind: String,
+        /// Its handle.
+        handle: String,
+    },
+    /// The device name that this attachment needs belongs to another one.
+    #[error("adding link: file exists: {0} belongs to another attachment")]
+    ForeignIfb(String),
+    /// Netlink.
+    #[error("{doing}: {source}")]
+    Netlink {
+        /// What was being done, in the original's words.
+        doing: &'static str,
+        /// The kernel's answer.
+        source: netqos_netlink::Error,
+    },
+    /// eBPF, where it was asked for by name and cannot be had.
+    #[error(transparent)]
+    Bpf(#[from] netqos_bpf::Error),
+    /// clsact was asked for, but the older `ingress` qdisc has its place.
+    #[error("{0} has an ingress qdisc of somebody else's, beside which there can be no clsact")]
+    NoClsact(String),
+    /// A record or its folder cannot be read or written.
+    #[error("{path}: {source}", path = path.display())]
+    Record {
+        /// The file.
+        path: PathBuf,
+        /// The failure.
+        source: io::Error,
+    },
+    /// What was found in the kernel or on disk is not an attachment.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// CHECK: the qdisc is missing or another.
+    #[error("Failed to find qdisc")]
+    QdiscMissing,
+    /// CHECK: the rate differs.
+    #[error("Rate doesn't match")]
+    RateDiffers,
+    /// CHECK: the queue's limit differs.
+    #[error("Limit doesn't match")]
+    LimitDiffers,
+    /// CHECK: the bucket differs.
+    #[error("Buffer doesn't match")]
+    BufferDiffers,
+    /// CHECK: the ifb is gone.
+    #[error("get ifb device: {0}")]
+    IfbMissing(String),
+    /// CHECK: something else is missing or changed.
+    #[error("{direction} of {link}: {what}")]
+    Changed {
+        /// Which limit.
+        direction: Direction,
+        /// On which link.
+        link: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// The kernel lacks what there is no limit without.
+    #[error("this kernel lacks {feature} ({why}): {}", feature.remedy())]
+    Lacking {
+        /// What it lacks.
+        feature: Feature,
+        /// Its own words.
+        why: String,
+    },
+    /// Several things went wrong, each of which was gone on from.
+    #[error("{}", list(.0))]
+    Several(Vec<Error>),
+}
+
+impl Error {
+    /// The kernel lacks what is needed.
+    pub fn is_unsupported(&self) -> bool {
+        match self {
+            Self::Netlink { source, .. } => source.is_unsupported(),
+            Self::Several(all) => all.iter().any(Self::is_unsupported),
+            _ => false,
+        }
+    }
+
+    /// The caller lacks a privilege.
+    pub fn is_permission(&self) -> bool {
+        match self {
+            Self::Netlink { source, .. } | Self::OpenNamespace { source, .. } => {
+                source.is_permission()
+            }
+            Self::Several(all) => all.iter().any(Self::is_permission),
+            _ => false,
+        }
+    }
+}
+
+/// Adds the original's words for what was being done.
+pub(crate) trait Doing<T> {
+    /// Names it.
+    fn doing(self, doing: &'static str) -> Result<T>;
+}
+
+impl<T> Doing<T> for netqos_netlink::Result<T> {
+    fn doing(self, doing: &'static str) -> Result<T> {
+        self.map_err(|source| Error::Netlink { doing, source })
+    }
+}
+
+/// Collects errors of steps that do not depend on each other.
+#[derive(Debug, Default)]
+pub(crate) struct Errors(Vec<Error>);
+
+impl Errors {
+    /// Notes the error, if it is one.
+    pub(crate) fn note<T>(&mut self, result: Result<T>) -> Option<T> {
+        match result {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.0.push(error);
+                None
+            }
+        }
+    }
+
+    /// Success when nothing was noted.
+    pub(crate) fn finish(mut self) -> Result<()> {
+        match self.0.len() {
+            0 => Ok(()),
+            1 => Err(self.0.remove(0)),
+            _ => Err(Error::Several(self.0)),
+        }
+    }
+}
+
+fn list(errors: &[Error]) -> String {
+    errors
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("; ")
+}

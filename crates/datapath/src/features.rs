@@ -1,0 +1,184 @@
+//! What this kernel has of what netqos uses: found by using it, in a network namespace of its own.
+
+use std::fmt;
+use std::path::Path;
+
+use netqos_bpf::Pins;
+use netqos_netlink::filter::{Bpf, Place, Redirect};
+use netqos_netlink::link::Link;
+use netqos_netlink::qdisc::{Clsact, PfifoFast, Tbf};
+use netqos_netlink::{Handle, Namespace, Socket};
+
+use crate::error::Doing;
+use crate::{Error, Result};
+
+/// Something that a kernel may lack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Feature {
+    /// The token bucket filter, without which there is no limit.
+    Tbf,
+    /// Bands, into which flows are ranked.
+    PfifoFast,
+    /// Hooks for filters.
+    Clsact,
+    /// The ranking program, loaded.
+    Programs,
+    /// Filters that run it.
+    BpfFilter,
+    /// tcx hooks that can run it.
+    Tcx,
+    /// Intermediate functional block devices: `"egress": "ifb"`, and pods without a veth.
+    Ifb,
+    /// The filter and the action that redirect to one.
+    Redirect,
+}
+
+/// Whether it is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Support {
+    /// It was used, and works.
+    Works,
+    /// It does not; the kernel's words.
+    Lacking(String),
+}
+
+/// The findings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Features(Vec<(Feature, Support)>);
+
+impl Feature {
+    /// What has to be done to have it.
+    pub fn remedy(self) -> &'static str {
+        match self {
+            Self::Tbf => "load the module sch_tbf, or use a kernel with CONFIG_NET_SCH_TBF",
+            Self::PfifoFast => "use a kernel with pfifo_fast (CONFIG_NET_SCHED)",
+            Self::Clsact => {
+                "load the module sch_ingress, or use a kernel with CONFIG_NET_SCH_INGRESS"
+            }
+            Self::Programs => {
+                "use a kernel with CONFIG_BPF_SYSCALL and CONFIG_BPF_JIT, and mount bpf at /sys/fs/bpf"
+            }
+            Self::BpfFilter => "load the module cls_bpf, or use a kernel with CONFIG_NET_CLS_BPF",
+            Self::Tcx => "use a kernel from 6.15 on",
+            Self::Ifb => "load the module ifb, or use a kernel with CONFIG_IFB",
+            Self::Redirect => {
+                "load the modules cls_u32 and act_mirred, or use a kernel with CONFIG_NET_CLS_U32 and CONFIG_NET_ACT_MIRRED"
+            }
+        }
+    }
+}
+
+impl fmt::Display for Feature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tbf => "qdisc tbf",
+            Self::PfifoFast => "qdisc pfifo_fast",
+            Self::Clsact => "qdisc clsact",
+            Self::Programs => "eBPF programs",
+            Self::BpfFilter => "filter bpf",
+            Self::Tcx => "tcx hooks",
+            Self::Ifb => "link ifb",
+            Self::Redirect => "filter u32 with action mirred",
+        })
+    }
+}
+
+impl Features {
+    /// Tries everything, in a network namespace that is gone afterwards. The programs are loaded
+    /// and stay pinned, if they can be.
+    ///
+    /// # Errors
+    /// The caller may not make a network namespace.
+    pub fn probe(bpffs: &Path) -> Result<Self> {
+        let scratch = Namespace::scratch().doing("make a network namespace")?;
+        let mut socket = Socket::open_in(&scratch).doing("open netlink socket")?;
+        let lo = socket.link_by_name("lo").doing("find lo")?;
+        let mut features = Self::default();
+        let pins = Pins::ensure(bpffs);
+
+        let tbf = Tbf {
+            rate: 125_000,
+            burst: 10_000,
+            limit: 10_000,
+        };
+        features.note(
+            Feature::Tbf,
+            socket.put_qdisc(&lo, Handle::ROOT, Handle::new(1, 0), &tbf),
+        );
+        features.note(
+            Feature::PfifoFast,
+            socket.put_qdisc(&lo, Handle::new(1, 1), Handle::new(2, 0), &PfifoFast),
+        );
+        features.note(
+            Feature::Clsact,
+            socket.add_qdisc(&lo, Handle::CLSACT, Handle::new(0xFFFF, 0), &Clsact),
+        );
+        features.note(Feature::Programs, pins.as_ref().map(drop));
+        if let Ok(pins) = &pins {
+            let place = Place {
+                hook: Handle::CLSACT_EGRESS,
+                preference: 1,
+                handle: 1,
+            };
+            let filter = Bpf {
+                program: pins.programs().rank(),
+                name: "probe",
+                argument: 0,
+            };
+            features.note(Feature::BpfFilter, socket.put_filter(&lo, place, &filter));
+            features.note(Feature::Tcx, pins.programs().rank_tcx().map(drop));
+        }
+        let ifb = socket.add_ifb("probe", 1500, 1000);
+        features.note(Feature::Ifb, ifb.as_ref().map(drop));
+        let target: &Link = ifb.as_ref().unwrap_or(&lo);
+        let place = Place {
+            hook: Handle::CLSACT_INGRESS,
+            preference: 1,
+            handle: 0,
+        };
+        features.note(
+            Feature::Redirect,
+            socket.put_filter(&lo, place, &Redirect { to: target.index }),
+        );
+        Ok(features)
+    }
+
+    fn note<T, E: fmt::Display>(&mut self, feature: Feature, tried: std::result::Result<T, E>) {
+        let support = match tried {
+            Ok(_) => Support::Works,
+            Err(why) => Support::Lacking(why.to_string()),
+        };
+        self.0.push((feature, support));
+    }
+
+    /// All findings, in the order in which they matter.
+    pub fn iter(&self) -> impl Iterator<Item = (Feature, &Support)> {
+        self.0.iter().map(|(feature, support)| (*feature, support))
+    }
+
+    /// Why it does not work; `None` when it does.
+    pub fn lacking(&self, wanted: Feature) -> Option<&str> {
+        let found = self.iter().find(|(feature, _)| *feature == wanted);
+        match found {
+            Some((_, Support::Works)) => None,
+            Some((_, Support::Lacking(why))) => Some(why),
+            None => Some("it depends on another that is missing"),
+        }
+    }
+
+    /// Fails when one of these is missing.
+    ///
+    /// # Errors
+    /// The first that is missing.
+    pub fn require(&self, wanted: &[Feature]) -> Result<()> {
+        for feature in wanted {
+            if let Some(why) = self.lacking(*feature) {
+                return Err(Error::Lacking {
+                    feature: *feature,
+                    why: why.to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,269 @@
+//! How the ranking program stands in front of a queue: a clsact filter, a tcx link, or not at all.
+
+use std::path::{Path, PathBuf};
+
+use netqos_api::HookChoice;
+use netqos_bpf::{Pins, TcxHook, TcxLink};
+use netqos_core::{Attachment, Direction};
+use netqos_netlink::filter::{Bpf, Place};
+use netqos_netlink::link::{Link, gone};
+use netqos_netlink::qdisc::{Clsact, Installed};
+use netqos_netlink::{Handle, Socket};
+use serde::{Deserialize, Serialize};
+
+use crate::endpoint::Side;
+use crate::error::Doing;
+use crate::{Error, Result};
+
+/// Where our filter stands among others on the egress hook: early, so that a foreign program that
+/// ends the chain does not keep the queue from being bounded; it hands every packet on, so those
+/// behind it see all that they would without it.
+const PLACE: Place = Place {
+    hook: Handle::CLSACT_EGRESS,
+    preference: 0x51,
+    handle: 0x6e71,
+};
+const NAME: &str = "netqos_rank";
+
+/// How a ranking program is attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HookKind {
+    /// By a filter on clsact.
+    Clsact,
+    /// By a pinned tcx link.
+    Tcx,
+    /// Not at all: the limit holds, flows are not ranked, and the queue is TBF's own.
+    None,
+}
+
+/// What a link has where hooks are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HookQdisc {
+    /// clsact, ours or somebody else's.
+    Clsact,
+    /// The older `ingress`, which has no egress hook.
+    Ingress,
+    /// Nothing.
+    Absent,
+}
+
+/// What kind of hook, or why none.
+pub(crate) struct Choice {
+    pub(crate) kind: HookKind,
+    pub(crate) why_none: Option<String>,
+}
+
+impl HookQdisc {
+    pub(crate) fn read(socket: &mut Socket, link: &Link) -> Result<Self> {
+        let all = socket.qdiscs(link).doing("list qdiscs")?;
+        let kind = |qdisc: &Installed| match qdisc.kind.as_str() {
+            "clsact" => Some(Self::Clsact),
+            "ingress" => Some(Self::Ingress),
+            _ => None,
+        };
+        Ok(all.iter().find_map(kind).unwrap_or(Self::Absent))
+    }
+}
+
+/// Makes clsact where nothing is; says whether it did.
+pub(crate) fn ensure_clsact(socket: &mut Socket, link: &Link) -> Result<bool> {
+    match socket.add_qdisc(link, Handle::CLSACT, Handle::new(0xFFFF, 0), &Clsact) {
+        Ok(()) => Ok(true),
+        Err(error) if error.is_exists() => Ok(false),
+        Err(error) => Err(error).doing("create clsact qdisc"),
+    }
+}
+
+/// Removes clsact when nothing hangs on it any more.
+pub(crate) fn remove_empty_clsact(socket: &mut Socket, link: &Link) -> Result<()> {
+    for hook in [Handle::CLSACT_INGRESS, Handle::CLSACT_EGRESS] {
+        if !socket.filters(link, hook).doing("list filters")?.is_empty() {
+            return Ok(());
+        }
+    }
+    gone(socket.delete_qdisc(link, Handle::CLSACT, Handle::new(0xFFFF, 0)))
+        .doing("delete clsact qdisc")
+}
+
+/// Decides how the program goes in front of a link's queue.
+pub(crate) fn choose(
+    socket: &mut Socket,
+    link: Option<&Link>,
+    pins: &std::result::Result<Pins, netqos_bpf::Error>,
+    choice: HookChoice,
+) -> Result<Choice> {
+    let some = |kind| {
+        Ok(Choice {
+            kind,
+            why_none: None,
+        })
+    };
+    let none = |why: String| {
+        Ok(Choice {
+            kind: HookKind::None,
+            why_none: Some(why),
+        })
+    };
+    let pins = match (pins, choice) {
+        (_, HookChoice::None) => return none("it was asked not to be".to_owned()),
+        (Err(why), _) => return none(why.to_string()),
+        (Ok(pins), _) => pins,
+    };
+    if choice == HookChoice::Tcx {
+        pins.programs().rank_tcx()?;
+        return some(HookKind::Tcx);
+    }
+    // A link that is not there yet will have nothing that is in the way.
+    let there = link.map_or(Ok(HookQdisc::Absent), |link| HookQdisc::read(socket, link))?;
+    match (there, link, choice) {
+        (HookQdisc::Ingress, Some(link), HookChoice::Clsact) => {
+            Err(Error::NoClsact(link.name.clone()))
+        }
+        (HookQdisc::Ingress, Some(link), _) => match pins.programs().rank_tcx() {
+            Ok(_) => some(HookKind::Tcx),
+            Err(why) => none(format!("{}; and {why}", Error::NoClsact(link.name.clone()))),
+        },
+        _ => some(HookKind::Clsact),
+    }
+}
+
+/// The name under which a tcx link is pinned.
+pub(crate) fn link_path(pins: &Pins, attachment: &Attachment, direction: Direction) -> PathBuf {
+    pins.link_path(&format!("{}:{direction}", attachment.tag()))
+}
+
+/// Puts the program in front of the link's queue, with this limiter. Says whether it made clsact.
+pub(crate) fn attach(
+    side: &mut Side,
+    link: &Link,
+    kind: HookKind,
+    pins: &Pins,
+    limiter: u16,
+    path: &Path,
+) -> Result<bool> {
+    match kind {
+        HookKind::None => Ok(false),
+        HookKind::Clsact => {
+            let made = ensure_clsact(&mut side.socket, link)?;
+            if clsact_fault(side, link, pins, limiter)?.is_some() {
+                let filter = Bpf {
+                    program: pins.programs().rank(),
+                    name: NAME,
+                    argument: limiter,
+                };
+                side.socket
+                    .put_filter(link, PLACE, &filter)
+                    .doing("add filter")?;
+            }
+            Ok(made)
+        }
+        HookKind::Tcx => {
+            let cookie = side.socket.namespace_cookie().doing("read netns cookie")?;
+            pins.limiters().place(cookie, link.index, limiter)?;
+            if tcx_fault(side, link, pins, limiter, path)?.is_some() {
+                if let Some(stale) = TcxLink::open(path)? {
+                    stale.detach()?;
+                }
+                let program = pins.programs().rank_tcx()?;
+                side.inside(|| TcxLink::attach(program, link.index, TcxHook::Egress, path))??;
+            }
+            Ok(false)
+        }
+    }
+}
+
+/// What is missing or changed in front of the queue; `None` when all is right.
+pub(crate) fn fault(
+    side: &mut Side,
+    link: &Link,
+    kind: HookKind,
+    pins: &Pins,
+    limiter: u16,
+    path: &Path,
+) -> Result<Option<String>> {
+    match kind {
+        HookKind::None => Ok(None),
+        HookKind::Clsact => clsact_fault(side, link, pins, limiter),
+        HookKind::Tcx => tcx_fault(side, link, pins, limiter, path),
+    }
+}
+
+fn clsact_fault(side: &mut Side, link: &Link, pins: &Pins, limiter: u16) -> Result<Option<String>> {
+    let filters = side
+        .socket
+        .filters(link, PLACE.hook)
+        .doing("list filters")?;
+    let ours = filters
+        .iter()
+        .find(|filter| filter.place == PLACE)
+        .and_then(|filter| filter.bpf());
+    Ok(match ours {
+        None => Some("the filter that ranks is missing".to_owned()),
+        Some(bpf) if bpf.name != NAME => Some(format!("filter {:?} is in our place", bpf.name)),
+        Some(bpf) if bpf.argument != limiter => Some(format!(
+            "the filter that ranks goes by limiter {}, not {limiter}",
+            bpf.argument
+        )),
+        Some(bpf) if bpf.program_id != pins.programs().rank_id()? => {
+            Some("the filter that ranks has another version's program".to_owned())
+        }
+        Some(_) => None,
+    })
+}
+
+fn tcx_fault(
+    side: &mut Side,
+    link: &Link,
+    pins: &Pins,
+    limiter: u16,
+    path: &Path,
+) -> Result<Option<String>> {
+    let cookie = side.socket.namespace_cookie().doing("read netns cookie")?;
+    if pins.limiters().placed(cookie, link.index)? != Some(limiter) {
+        return Ok(Some(
+            "the place of the program that ranks has another limiter".to_owned(),
+        ));
+    }
+    let Some(held) = TcxLink::open(path)? else {
+        return Ok(Some(
+            "the tcx link of the program that ranks is missing".to_owned(),
+        ));
+    };
+    Ok(match held.ifindex()? {
+        Some(index) if index == link.index => {
+            let wanted = pins.programs().rank_tcx_id()?;
+            (held.program_id()? != wanted)
+                .then(|| "the tcx link has another version's program".to_owned())
+        }
+        _ => Some("the tcx link of the program that ranks is on another interface".to_owned()),
+    })
+}
+
+/// Takes the program away from a link that is still there. Other filters, and a clsact that is not
+/// ours, stay.
+pub(crate) fn detach(
+    side: &mut Side,
+    link: &Link,
+    kind: HookKind,
+    made_clsact: bool,
+) -> Result<()> {
+    if kind != HookKind::Clsact {
+        return Ok(());
+    }
+    let filters = side
+        .socket
+        .filters(link, PLACE.hook)
+        .doing("list filters")?;
+    let is_ours = |filter: &netqos_netlink::filter::Installed| {
+        filter.place == PLACE && filter.bpf().is_some_and(|bpf| bpf.name == NAME)
+    };
+    if filters.iter().any(is_ours) {
+        gone(side.socket.delete_filter(link, "bpf", PLACE)).doing("delete filter")?;
+    }
+    if made_clsact {
+        remove_empty_clsact(&mut side.socket, link)
+    } else {
+        Ok(())
+    }
+}

@@ -1,0 +1,56 @@
+//! Where netqos keeps what it must remember.
+
+use std::path::{Path, PathBuf};
+
+/// The folders of the node that netqos writes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Paths {
+    run: PathBuf,
+    bpffs: PathBuf,
+}
+
+impl Paths {
+    /// The variable of the environment that moves the run folder.
+    pub const RUN_VARIABLE: &str = "NETQOS_RUN_DIR";
+    /// The variable of the environment that moves the BPF file system.
+    pub const BPFFS_VARIABLE: &str = "NETQOS_BPFFS";
+
+    /// These folders: one for the records of attachments, gone with a reboot like what they
+    /// describe, and a BPF file system, or where one may be mounted.
+    pub fn new(run: impl Into<PathBuf>, bpffs: impl Into<PathBuf>) -> Self {
+        Self {
+            run: run.into(),
+            bpffs: bpffs.into(),
+        }
+    }
+
+    /// The folders that the environment names, else `/run/netqos` and `/sys/fs/bpf`.
+    pub fn from_variables(read: impl Fn(&str) -> Option<String>) -> Self {
+        let named = |variable, otherwise: &str| {
+            PathBuf::from(
+                read(variable)
+                    .filter(|p| !p.is_empty())
+                    .unwrap_or(otherwise.to_owned()),
+            )
+        };
+        Self {
+            run: named(Self::RUN_VARIABLE, "/run/netqos"),
+            bpffs: named(Self::BPFFS_VARIABLE, "/sys/fs/bpf"),
+        }
+    }
+
+    /// The folder of the records.
+    pub fn attachments(&self) -> PathBuf {
+        self.run.join("attachments")
+    }
+
+    /// The BPF file system.
+    pub fn bpffs(&self) -> &Path {
+        &self.bpffs
+    }
+
+    /// The folder of everything that is forgotten at a reboot.
+    pub fn run(&self) -> &Path {
+        &self.run
+    }
+}

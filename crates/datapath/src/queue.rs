@@ -1,0 +1,143 @@
+//! The queue on a link: a TBF, and in it a pfifo_fast whose bands the ranking program fills.
+
+use netqos_netlink::link::{Link, LinkChange, gone};
+use netqos_netlink::qdisc::{Installed, PfifoFast, Tbf};
+use netqos_netlink::{Handle, Socket};
+
+use crate::error::Doing;
+use crate::shape::Shape;
+use crate::{Error, Result};
+
+/// The handles of the TBF, which the well-known plugin uses too, of its only class, and of what is
+/// in it.
+const ROOT: Handle = Handle::new(1, 0);
+const CLASS: Handle = Handle::new(1, 1);
+const BANDS: Handle = Handle::new(2, 0);
+
+/// What stands at a link's root.
+struct Found {
+    root: Option<Installed>,
+    has_bands: bool,
+}
+
+impl Found {
+    fn read(socket: &mut Socket, link: &Link) -> Result<Self> {
+        let all = socket.qdiscs(link).doing("list qdiscs")?;
+        let has_bands = all
+            .iter()
+            .any(|qdisc| qdisc.parent == CLASS && qdisc.kind == "pfifo_fast");
+        let root = all
+            .into_iter()
+            .find(|qdisc| qdisc.parent == Handle::ROOT && !qdisc.is_default());
+        Ok(Self { root, has_bands })
+    }
+
+    /// The root, when it is a limit: ours, or the well-known plugin's.
+    fn limit(&self) -> Option<&Installed> {
+        self.root
+            .as_ref()
+            .filter(|root| root.kind == "tbf" && root.handle == ROOT)
+    }
+}
+
+/// Fails when somebody else's qdisc is in the way.
+pub(crate) fn validate(socket: &mut Socket, link: &Link) -> Result<()> {
+    let found = Found::read(socket, link)?;
+    match (&found.root, found.limit()) {
+        (Some(root), None) => Err(Error::ForeignQdisc {
+            link: link.name.clone(),
+            kind: root.kind.clone(),
+            handle: root.handle.to_string(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Makes the queue what the shape says; with bands when something will rank into them. Says
+/// whether anything had to be changed.
+pub(crate) fn apply(socket: &mut Socket, link: &Link, shape: &Shape, ranked: bool) -> Result<bool> {
+    validate(socket, link)?;
+    let found = Found::read(socket, link)?;
+    let wanted = shape.tbf();
+    let rate_is_right = holds(&found, &wanted);
+    if rate_is_right && found.has_bands == ranked {
+        return Ok(false);
+    }
+    if found.has_bands && !ranked {
+        // Bands that nothing fills hold any number of bytes; TBF's own queue is bounded.
+        socket
+            .delete_qdisc(link, Handle::ROOT, ROOT)
+            .doing("delete qdisc")?;
+    }
+    if !rate_is_right || found.has_bands != ranked {
+        socket
+            .put_qdisc(link, Handle::ROOT, ROOT, &wanted)
+            .doing("create qdisc")?;
+    }
+    if ranked && !found.has_bands {
+        add_bands(socket, link, shape)?;
+    }
+    Ok(true)
+}
+
+/// The bands are as long as the link's transmit queue length is when they are made.
+fn add_bands(socket: &mut Socket, link: &Link, shape: &Shape) -> Result<()> {
+    let set = |socket: &mut Socket, length| {
+        let change = LinkChange {
+            tx_queue_len: Some(length),
+            ..LinkChange::default()
+        };
+        socket
+            .change_link(link, &change)
+            .doing("set tx queue length")
+    };
+    let is_too_short = link.tx_queue_len < shape.ring();
+    if is_too_short {
+        set(socket, shape.ring())?;
+    }
+    let made = socket
+        .put_qdisc(link, CLASS, BANDS, &PfifoFast)
+        .doing("create qdisc");
+    if is_too_short {
+        set(socket, link.tx_queue_len)?;
+    }
+    made
+}
+
+/// CHECK: the queue is what the shape says.
+pub(crate) fn check(socket: &mut Socket, link: &Link, shape: &Shape, ranked: bool) -> Result<()> {
+    let found = Found::read(socket, link)?;
+    let tbf = found
+        .limit()
+        .and_then(Installed::tbf)
+        .ok_or(Error::QdiscMissing)?;
+    let wanted = shape.tbf();
+    if tbf.rate != wanted.rate {
+        return Err(Error::RateDiffers);
+    }
+    if tbf.limit != wanted.limit {
+        return Err(Error::LimitDiffers);
+    }
+    if tbf != wanted {
+        return Err(Error::BufferDiffers);
+    }
+    if found.has_bands != ranked {
+        return Err(Error::QdiscMissing);
+    }
+    Ok(())
+}
+
+/// Removes the queue, if there is one; somebody else's root qdisc stays.
+pub(crate) fn teardown(socket: &mut Socket, link: &Link) -> Result<()> {
+    if Found::read(socket, link)?.limit().is_none() {
+        return Ok(());
+    }
+    gone(socket.delete_qdisc(link, Handle::ROOT, ROOT)).doing("delete qdisc")
+}
+
+fn holds(found: &Found, wanted: &Tbf) -> bool {
+    found
+        .limit()
+        .and_then(Installed::tbf)
+        .is_some_and(|tbf| tbf == *wanted)
+}

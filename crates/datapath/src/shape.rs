@@ -1,0 +1,213 @@
+//! What a limit becomes in numbers: the queue's settings and the ranking program's.
+//!
+//! The formulas, and what was measured with them and with others, are in `docs/limits.md`.
+
+use std::time::Duration;
+
+use netqos_bpf::Settings;
+use netqos_core::{BitRate, ByteCount, Limit};
+use netqos_netlink::link::Link;
+use netqos_netlink::qdisc::Tbf;
+
+const MILLISECOND: u64 = 1_000_000;
+/// The Ethernet header, which the kernel's qdiscs count.
+const ETHERNET_HEADER: u64 = 14;
+/// From this rate on the bucket holds a whole GSO packet, so that TBF need not cut it up, which
+/// costs a core at 1 Gbit/s; below, it is cut up, and serialises in pieces of a frame.
+const WHOLE_GSO_FROM: BitRate = BitRate::from_bits_per_second(100_000_000);
+/// With its headers, a GSO packet is up to so many 1024ths of its size.
+const GSO_WITH_HEADERS: u64 = 1094;
+/// The longest wait of bulk, unless somebody says otherwise.
+const DEFAULT_WAIT: u64 = 25 * MILLISECOND;
+/// At low rates TCP needs a queue of some frames, however long that takes.
+const LEAST_QUEUE_FRAMES: u64 = 16;
+/// Flows that are sparse share the limit by at least so many.
+const LEAST_FLOWS: u64 = 16;
+/// Room of the band in packets: the kernel's default, and the most that netqos asks for.
+const RING: std::ops::RangeInclusive<u64> = 1000..=8000;
+/// The size of a packet by which the ring is dimensioned.
+const SMALL_PACKET: u64 = 256;
+/// A product of the cost of a byte and the longest packet (2^21 bytes) must fit 64 bits.
+const LARGEST_COST: u128 = 1 << 42;
+const LARGEST_SHIFT: u32 = 40;
+
+/// The settings of one queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    rate: BitRate,
+    /// The bucket.
+    pub burst: ByteCount,
+    /// The longest that bulk waits, not counting the burst.
+    pub wait: Duration,
+    frame: u64,
+    gso: u64,
+}
+
+impl Shape {
+    /// The settings for a limit on this link.
+    pub fn new(limit: &Limit, link: &Link) -> Self {
+        let rate = limit.rate;
+        let frame = u64::from(link.mtu) + ETHERNET_HEADER;
+        let gso = (u64::from(link.gso_max_size) * GSO_WITH_HEADERS).div_ceil(1024);
+        let whole = if rate >= WHOLE_GSO_FROM {
+            gso
+        } else {
+            3 * frame
+        };
+        // A smaller burst than netqos' own choice would only keep the rate from being reached.
+        let burst = rate
+            .bytes_in_nanos(2 * MILLISECOND)
+            .max(ByteCount::from_bytes(whole))
+            .max(limit.burst.unwrap_or_default())
+            .min(ByteCount::from_bytes(u32::MAX.into()));
+        let frames = |count: u64| rate.nanos_for(ByteCount::from_bytes(count * frame));
+        let wait = match limit.latency {
+            Some(wait) => (wait.as_nanos().min(u64::MAX.into()) as u64).max(frames(2)),
+            None => DEFAULT_WAIT.max(frames(LEAST_QUEUE_FRAMES)),
+        };
+        Self {
+            rate,
+            burst,
+            wait: Duration::from_nanos(wait),
+            frame,
+            gso,
+        }
+    }
+
+    fn wait_nanos(&self) -> u64 {
+        self.wait.as_nanos().min(u64::MAX.into()) as u64
+    }
+
+    /// The token bucket. Its own queue is in force only where nothing ranks and admits in front of
+    /// it; it then holds what passes during the wait, and one packet of the largest kind.
+    pub fn tbf(&self) -> Tbf {
+        let queue = self.rate.bytes_in_nanos(self.wait_nanos());
+        let limit = queue
+            .saturating_add(self.burst)
+            .saturating_add(ByteCount::from_bytes(self.gso));
+        Tbf {
+            rate: self.rate.bytes_per_second(),
+            burst: self.burst.bytes().min(u32::MAX.into()) as u32,
+            limit: limit.bytes().min(u32::MAX.into()) as u32,
+        }
+    }
+
+    /// How many packets a band behind the program must have room for, were they small: a backstop,
+    /// since the program bounds the queue in time.
+    pub fn ring(&self) -> u32 {
+        let packets = self.rate.bytes_in_nanos(self.wait_nanos()).bytes() / SMALL_PACKET;
+        packets.clamp(*RING.start(), *RING.end()) as u32
+    }
+
+    /// The settings of the ranking program, for this owner.
+    pub fn settings(&self, owner: u64) -> Settings {
+        let (cost_per_byte, cost_shift) = cost(self.rate);
+        let nanos = |bytes| self.rate.nanos_for(ByteCount::from_bytes(bytes));
+        // The saved-up burst leaves at once, and is not backlog.
+        let bound = self
+            .wait_nanos()
+            .saturating_add(self.rate.nanos_for(self.burst));
+        Settings {
+            cost_per_byte,
+            cost_shift,
+            bulk_bound: bound,
+            sparse_bound: bound.saturating_mul(2),
+            flow_allowance: MILLISECOND
+                .max(nanos(2 * self.frame))
+                .saturating_mul(LEAST_FLOWS),
+            band_allowance: (20 * MILLISECOND).max(nanos(2400)),
+            least_flow: nanos(1024),
+            reserved: 0,
+            owner,
+        }
+    }
+}
+
+/// Nanoseconds per byte as `cost / 2^shift`, rounded up, as precise as 64 bits allow.
+fn cost(rate: BitRate) -> (u64, u32) {
+    let bits = u128::from(rate.bits_per_second().max(1));
+    let at = |shift: u32| (8_000_000_000_u128 << shift).div_ceil(bits);
+    let shift = (0..=LARGEST_SHIFT)
+        .rev()
+        .find(|shift| at(*shift) < LARGEST_COST)
+        .unwrap_or(0);
+    (at(shift).min(u64::MAX.into()) as u64, shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn veth() -> Link {
+        Link {
+            index: 1,
+            name: "veth0".to_owned(),
+            kind: "veth".to_owned(),
+            mtu: 1500,
+            tx_queue_len: 1000,
+            gso_max_size: 65_536,
+            address: Vec::new(),
+            related: None,
+            related_namespace: None,
+            alias: None,
+            is_up: true,
+        }
+    }
+
+    fn shape(bits: u64) -> Shape {
+        Shape::new(&Limit::of(BitRate::from_bits_per_second(bits)), &veth())
+    }
+
+    #[test]
+    fn worked_examples() {
+        for (bits, burst, wait_ms) in [
+            (1_000_000, 4_542, 193),
+            (10_000_000, 4_542, 25),
+            (50_000_000, 12_500, 25),
+            (100_000_000, 70_016, 25),
+            (1_000_000_000, 250_000, 25),
+        ] {
+            let shape = shape(bits);
+            assert_eq!(shape.burst.bytes(), burst, "{bits}");
+            assert_eq!(shape.wait.as_millis(), wait_ms, "{bits}");
+        }
+    }
+
+    #[test]
+    fn a_users_burst_and_wait_are_honoured() {
+        let mut limit = Limit::of(BitRate::from_bits_per_second(10_000_000));
+        limit.burst = Some(ByteCount::from_bytes(1_000_000));
+        limit.latency = Some(Duration::from_millis(5));
+        let shape = Shape::new(&limit, &veth());
+        assert_eq!(shape.burst.bytes(), 1_000_000);
+        assert_eq!(shape.wait, Duration::from_millis(5));
+    }
+
+    proptest! {
+        /// From 1 Mbit/s up, no second carries more than 10 % over the limit.
+        #[test]
+        fn no_second_is_ten_percent_over(bits in 1_000_000_u64..=1_000_000_000_000) {
+            let shape = shape(bits);
+            let allowed = shape.tbf().rate / 10;
+            prop_assert!(u64::from(shape.tbf().burst) <= allowed, "{}", shape.burst);
+        }
+
+        /// The model never drains faster than the queue, and is exact to a millionth.
+        #[test]
+        fn cost_is_exact_and_rounded_up(bits in 8_u64..=1_000_000_000_000_000) {
+            let (cost, shift) = cost(BitRate::from_bits_per_second(bits));
+            let real = 8_000_000_000.0 / bits as f64;
+            let model = cost as f64 / (1_u64 << shift) as f64;
+            prop_assert!(model >= real * (1.0 - 1e-12));
+            prop_assert!(model <= real * (1.0 + 1e-6));
+            prop_assert!((cost as u128) << 21 <= 1 << 63);
+        }
+
+        /// Without a program, the queue still holds the largest packet.
+        #[test]
+        fn the_plain_queue_holds_a_whole_packet(bits in 8_u64..=1_000_000_000_000_000) {
+            prop_assert!(shape(bits).tbf().limit >= 70_000);
+        }
+    }
+}

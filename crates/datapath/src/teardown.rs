@@ -1,0 +1,207 @@
+//! Taking limits away: what is ours goes, what was there before stays.
+
+use std::path::Path;
+
+use netqos_bpf::{Pins, TcxLink};
+use netqos_core::{Attachment, Direction};
+use netqos_netlink::link::{Link, LinkChange, gone, optional};
+
+use crate::endpoint::{HostLinks, Side};
+use crate::error::{Doing, Errors};
+use crate::hook::{self, HookKind};
+use crate::limits::owner;
+use crate::record::{LinkRecord, QueueRecord, SideName};
+use crate::{LimitDatapath, Result, detour, legacy, queue as queues};
+
+impl LimitDatapath {
+    /// Takes the attachment's limits away, as far as they are there: it may be called when the
+    /// namespace or the interface is gone, and again.
+    ///
+    /// # Errors
+    /// What could not be removed; the rest is.
+    pub fn teardown(
+        &mut self,
+        attachment: &Attachment,
+        netns: Option<&Path>,
+        host_links: HostLinks<'_>,
+    ) -> Result<()> {
+        let lock = self.records.lock(attachment)?;
+        self.teardown_locked(attachment, netns, host_links)?;
+        self.records.remove(attachment, &lock)
+    }
+
+    pub(crate) fn teardown_locked(
+        &mut self,
+        attachment: &Attachment,
+        netns: Option<&Path>,
+        host_links: HostLinks<'_>,
+    ) -> Result<()> {
+        let mut errors = Errors::default();
+        let record = self.records.read(attachment)?;
+        // Gone is as good as cleaned up. A path that names another pod's namespace by now does no
+        // harm: the link in it does not carry our tag.
+        let mut pod = netns
+            .or(record.as_ref().map(|record| record.netns.as_path()))
+            .and_then(|path| Side::pod(path).ok());
+        match &record {
+            Some(record) => {
+                for old in &record.queues {
+                    let side = match (old.side, &mut pod) {
+                        (SideName::Host, _) => &mut self.host,
+                        (SideName::Pod, Some(pod)) => pod,
+                        (SideName::Pod, None) => {
+                            errors.note(release(old, attachment, self.paths.bpffs(), None));
+                            continue;
+                        }
+                    };
+                    errors.note(queue(side, old, attachment, self.paths.bpffs()));
+                }
+            }
+            None => {
+                let is_ours = |tag: &Attachment| tag == attachment;
+                errors.note(strip(&mut self.host, &is_ours));
+                if let Some(pod) = &mut pod {
+                    errors.note(strip(pod, &is_ours));
+                }
+            }
+        }
+        errors.note(legacy::teardown(
+            &mut self.host.socket,
+            attachment,
+            host_links,
+        ));
+        errors.finish()
+    }
+}
+
+/// Removes what is ours from the links that carry such a tag, without a record of what that is.
+pub(crate) fn strip(side: &mut Side, is_meant: &dyn Fn(&Attachment) -> bool) -> Result<()> {
+    let mut errors = Errors::default();
+    for link in side.socket.links().doing("list links")? {
+        let tag = link
+            .alias
+            .as_deref()
+            .and_then(|alias| alias.parse::<Attachment>().ok());
+        if !tag.is_some_and(|attachment| is_meant(&attachment)) {
+            continue;
+        }
+        if link.kind == "ifb" {
+            errors.note(gone(side.socket.delete_link(&link)).doing("delete ifb device"));
+            continue;
+        }
+        errors.note(detour::teardown(&mut side.socket, &link, false));
+        errors.note(hook::detach(side, &link, HookKind::Clsact, false));
+        errors.note(queues::teardown(&mut side.socket, &link));
+        let change = LinkChange {
+            alias: Some(String::new()),
+            ..LinkChange::default()
+        };
+        errors.note(gone(side.socket.change_link(&link, &change)).doing("untag link"));
+    }
+    errors.finish()
+}
+
+/// Removes one queue, and everything that leads to it.
+pub(crate) fn queue(
+    side: &mut Side,
+    old: &QueueRecord,
+    attachment: &Attachment,
+    bpffs: &Path,
+) -> Result<()> {
+    let mut errors = Errors::default();
+    // First the way that leads to the queue, else packets would meet a missing device.
+    if let Some(from) = &old.detour_from
+        && let Some(Some(link)) = errors.note(ours(side, from, attachment))
+    {
+        errors.note(detour::teardown(&mut side.socket, &link, from.made_clsact));
+        errors.note(untag(side, &link, from, attachment));
+    }
+    let link = errors.note(ours(side, &old.link, attachment)).flatten();
+    let place = match (&link, old.hook) {
+        (Some(link), HookKind::Tcx) => {
+            let cookie = side.socket.namespace_cookie().doing("read netns cookie");
+            errors.note(cookie).map(|cookie| (cookie, link.index))
+        }
+        _ => None,
+    };
+    if let Some(link) = &link {
+        if old.detour_from.is_some() {
+            errors.note(gone(side.socket.delete_link(link)).doing("delete ifb device"));
+        } else {
+            errors.note(hook::detach(side, link, old.hook, old.link.made_clsact));
+            errors.note(queues::teardown(&mut side.socket, link));
+            errors.note(untag(side, link, &old.link, attachment));
+        }
+    }
+    errors.note(release(old, attachment, bpffs, place));
+    errors.finish()
+}
+
+/// Gives back what the queue has in the maps and among the pins.
+fn release(
+    old: &QueueRecord,
+    attachment: &Attachment,
+    bpffs: &Path,
+    place: Option<(u64, u32)>,
+) -> Result<()> {
+    if old.hook == HookKind::None {
+        return Ok(());
+    }
+    let Some(pins) = Pins::open(bpffs)? else {
+        return Ok(());
+    };
+    if old.hook == HookKind::Tcx {
+        if let Some(held) = TcxLink::open(&hook::link_path(&pins, attachment, old.direction))? {
+            held.detach()?;
+        }
+        if let Some((cookie, index)) = place {
+            pins.limiters().displace(cookie, index)?;
+        }
+    }
+    release_limiter(&pins, old.limiter, owner(attachment, old.direction))
+}
+
+/// Gives a limiter back; one whose id was never written down is looked for by its owner.
+fn release_limiter(pins: &Pins, id: Option<u16>, owner: u64) -> Result<()> {
+    let limiters = pins.limiters();
+    if let Some(id) = id {
+        limiters.release(id, owner)?;
+        return Ok(());
+    }
+    for (id, limiter) in limiters.all()? {
+        if limiter.settings.owner == owner {
+            limiters.release(id, owner)?;
+        }
+    }
+    Ok(())
+}
+
+/// The link of this record, if it is still the one.
+fn ours(side: &mut Side, record: &LinkRecord, attachment: &Attachment) -> Result<Option<Link>> {
+    let found = optional(side.socket.link_by_name(&record.name)).doing("get host device")?;
+    Ok(found.filter(|link| {
+        let is_same = record.index == 0 || link.index == record.index;
+        match (record.tagged, link.alias.as_deref()) {
+            // Killed before it was tagged, or the alias was removed.
+            (true, None | Some("")) | (false, _) => is_same,
+            (true, Some(alias)) => alias == attachment.tag(),
+        }
+    }))
+}
+
+fn untag(side: &mut Side, link: &Link, record: &LinkRecord, attachment: &Attachment) -> Result<()> {
+    // The other direction's queue may have taken it off already.
+    if !record.tagged || link.alias.as_deref() != Some(&attachment.tag()) {
+        return Ok(());
+    }
+    let change = LinkChange {
+        alias: Some(String::new()),
+        ..LinkChange::default()
+    };
+    gone(side.socket.change_link(link, &change)).doing("untag link")
+}
+
+/// The owners of the limiters of an attachment.
+pub(crate) fn owners(attachment: &Attachment) -> [u64; 2] {
+    [Direction::Ingress, Direction::Egress].map(|direction| owner(attachment, direction))
+}
