@@ -84,8 +84,9 @@ impl ShapingExtras {
         self.read.iter().map(|(_, annotation, _)| *annotation)
     }
 
-    /// The limits with these bursts and latencies in place of their own. A direction without a
-    /// limit stays without one; [`ShapingExtras::without_limit`] tells.
+    /// The limits with these bursts and latencies, where they are set, in place of their own: the
+    /// pod's word is more exact than the runtime's. A direction without a limit stays without one;
+    /// [`ShapingExtras::without_limit`] tells.
     #[must_use]
     pub fn apply_to(&self, limits: Limits) -> Limits {
         Limits {

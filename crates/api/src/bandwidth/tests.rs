@@ -71,6 +71,11 @@ fn where_limits_come_from() {
             None,
         ),
         (
+            r#"{"ingressRate": null, "runtimeConfig": {"bandwidth": {"ingressRate": 8000, "ingressBurst": 80}}}"#,
+            None,
+            None,
+        ),
+        (
             r#"{"EgressBurst": null, "runtimeConfig": {"bandwidth": {"ingressRate": 8000, "ingressBurst": 80}}}"#,
             None,
             None,
@@ -377,7 +382,7 @@ fn configuration_then_environment_then_default() {
 #[test]
 fn pod_annotations_refine_the_runtimes_limits() {
     let json = r#"{"runtimeConfig": {
-        "bandwidth": {"ingressRate": 8000000, "ingressBurst": 4294967295},
+        "bandwidth": {"ingressRate": 8000000, "ingressBurst": 160000},
         "io.kubernetes.cri.pod-annotations": {
             "kubernetes.io/ingress-bandwidth": "9M",
             "netqos.io/ingress-burst": "80k",
