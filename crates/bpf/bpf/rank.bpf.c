@@ -182,14 +182,14 @@ static __always_inline int rank(struct __sk_buff *skb, __u32 id)
 }
 
 /* On a clsact hook: the filter's class id says which limiter. */
-SEC("tc")
+SEC("classifier")
 int netqos_rank(struct __sk_buff *skb)
 {
 	return rank(skb, skb->tc_classid);
 }
 
 /* On a tcx hook, which has no argument: the place says which limiter. */
-SEC("tc")
+SEC("classifier")
 int netqos_rank_tcx(struct __sk_buff *skb)
 {
 	struct attachment place = {

@@ -15,12 +15,11 @@ use crate::hook::{HookQdisc, ensure_clsact, remove_empty_clsact};
 /// decide first.
 const LAST: u16 = 0xFFFF;
 
-/// Sends what comes in through `from` to `to`. Says whether it made clsact.
-pub(crate) fn apply(socket: &mut Socket, from: &Link, to: &Link) -> Result<bool> {
-    let made = match HookQdisc::read(socket, from)? {
-        HookQdisc::Absent => ensure_clsact(socket, from)?,
-        HookQdisc::Clsact | HookQdisc::Ingress => false,
-    };
+/// Sends what comes in through `from` to `to`.
+pub(crate) fn apply(socket: &mut Socket, from: &Link, to: &Link) -> Result<()> {
+    if HookQdisc::read(socket, from)? == HookQdisc::Absent {
+        ensure_clsact(socket, from)?;
+    }
     let (right, wrong): (Vec<_>, Vec<_>) = ours(socket, from)?
         .into_iter()
         .partition(|filter| leads_to(filter, to));
@@ -37,7 +36,7 @@ pub(crate) fn apply(socket: &mut Socket, from: &Link, to: &Link) -> Result<bool>
             .put_filter(from, place, &Redirect { to: to.index })
             .doing("add filter")?;
     }
-    Ok(made)
+    Ok(())
 }
 
 /// True when the detour is in force.

@@ -66,12 +66,11 @@ impl HookQdisc {
     }
 }
 
-/// Makes clsact where nothing is; says whether it did.
-pub(crate) fn ensure_clsact(socket: &mut Socket, link: &Link) -> Result<bool> {
+/// Makes clsact where nothing is.
+pub(crate) fn ensure_clsact(socket: &mut Socket, link: &Link) -> Result<()> {
     match socket.add_qdisc(link, Handle::CLSACT, Handle::new(0xFFFF, 0), &Clsact) {
-        Ok(()) => Ok(true),
-        Err(error) if error.is_exists() => Ok(false),
-        Err(error) => Err(error).doing("create clsact qdisc"),
+        Err(error) if !error.is_exists() => Err(error).doing("create clsact qdisc"),
+        _ => Ok(()),
     }
 }
 
@@ -133,7 +132,7 @@ pub(crate) fn link_path(pins: &Pins, attachment: &Attachment, direction: Directi
     pins.link_path(&format!("{}:{direction}", attachment.tag()))
 }
 
-/// Puts the program in front of the link's queue, with this limiter. Says whether it made clsact.
+/// Puts the program in front of the link's queue, with this limiter.
 pub(crate) fn attach(
     side: &mut Side,
     link: &Link,
@@ -141,11 +140,11 @@ pub(crate) fn attach(
     pins: &Pins,
     limiter: u16,
     path: &Path,
-) -> Result<bool> {
+) -> Result<()> {
     match kind {
-        HookKind::None => Ok(false),
+        HookKind::None => {}
         HookKind::Clsact => {
-            let made = ensure_clsact(&mut side.socket, link)?;
+            ensure_clsact(&mut side.socket, link)?;
             if clsact_fault(side, link, pins, limiter)?.is_some() {
                 let filter = Bpf {
                     program: pins.programs().rank(),
@@ -156,7 +155,6 @@ pub(crate) fn attach(
                     .put_filter(link, PLACE, &filter)
                     .doing("add filter")?;
             }
-            Ok(made)
         }
         HookKind::Tcx => {
             let cookie = side.socket.namespace_cookie().doing("read netns cookie")?;
@@ -168,9 +166,9 @@ pub(crate) fn attach(
                 let program = pins.programs().rank_tcx()?;
                 side.inside(|| TcxLink::attach(program, link.index, TcxHook::Egress, path))??;
             }
-            Ok(false)
         }
     }
+    Ok(())
 }
 
 /// What is missing or changed in front of the queue; `None` when all is right.

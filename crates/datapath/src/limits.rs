@@ -9,7 +9,7 @@ use netqos_netlink::link::{Link, LinkChange, optional};
 
 use crate::endpoint::{Endpoint, HostLinks, Side};
 use crate::error::Doing;
-use crate::hook::{self, HookKind};
+use crate::hook::{self, HookKind, HookQdisc};
 use crate::record::{LinkRecord, QueueRecord, Record, Records, SideName};
 use crate::{Error, Paths, Result, Shape, detour, legacy, queue};
 
@@ -42,8 +42,10 @@ pub struct Applied {
 pub struct Shaped {
     /// Which.
     pub direction: Direction,
-    /// The link that carries the queue.
-    pub link: Link,
+    /// The name of the link that carries the queue.
+    pub link: String,
+    /// The hardware address of that link.
+    pub mac: String,
     /// On which side that link is.
     pub side: SideName,
     /// True when that link is an ifb of ours.
@@ -183,6 +185,9 @@ impl LimitDatapath {
                 queue::validate(&mut side.socket, link)?;
                 (Some(link.clone()), link.name.clone())
             };
+            // Written down before it is made, on every record of the link: whichever goes last
+            // removes it.
+            let makes_clsact = HookQdisc::read(&mut side.socket, link)? == HookQdisc::Absent;
             let choice = hook::choose(&mut side.socket, carrier.as_ref(), pins, request.hook)?;
             queues.push(QueueRecord {
                 direction,
@@ -190,13 +195,13 @@ impl LimitDatapath {
                 link: LinkRecord {
                     name,
                     index: carrier.as_ref().map_or(0, |link| link.index),
-                    made_clsact: false,
+                    made_clsact: makes_clsact && !through_ifb,
                     tagged: carrier.as_ref().is_none_or(is_taggable),
                 },
                 detour_from: through_ifb.then(|| LinkRecord {
                     name: link.name.clone(),
                     index: link.index,
-                    made_clsact: false,
+                    made_clsact: makes_clsact,
                     tagged: is_taggable(link),
                 }),
                 hook: choice.kind,
@@ -223,9 +228,9 @@ impl LimitDatapath {
                     && new.detour_from.is_some() == old.detour_from.is_some()
             });
             if let Some(new) = same {
-                new.link.made_clsact = old.link.made_clsact;
+                new.link.made_clsact |= old.link.made_clsact;
                 if let (Some(new), Some(old)) = (&mut new.detour_from, &old.detour_from) {
-                    new.made_clsact = old.made_clsact;
+                    new.made_clsact |= old.made_clsact;
                 }
                 continue;
             }
@@ -334,11 +339,11 @@ fn install(
             .claim(&shape.settings(owner(attachment, queue.direction)))?;
         queue.limiter = Some(limiter);
         let path = hook::link_path(pins, attachment, queue.direction);
-        queue.link.made_clsact |= hook::attach(side, &link, queue.hook, pins, limiter, &path)?;
+        hook::attach(side, &link, queue.hook, pins, limiter, &path)?;
     }
     if let (Some(record), Some(from)) = (&mut queue.detour_from, &from) {
         tag(side, from, record.tagged, attachment)?;
-        record.made_clsact |= detour::apply(&mut side.socket, from, &link)?;
+        detour::apply(&mut side.socket, from, &link)?;
     }
     Ok(Shaped {
         direction: queue.direction,
@@ -347,7 +352,8 @@ fn install(
         hook: queue.hook,
         unranked_because: queue.unranked_because.clone(),
         shape,
-        link,
+        mac: link.mac(),
+        link: link.name,
     })
 }
 

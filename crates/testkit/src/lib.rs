@@ -1,1 +1,24 @@
-//! What the end-to-end tests stand on: a node of their own, pods, foreign programs, assertions on the kernel
+//! What the end-to-end tests stand on: a node of their own, pods on it, and other people's programs.
+//!
+//! A [`Node`] is the calling thread in a network and a mount namespace of its own. Nothing that a
+//! test does in there is seen outside, and the kernel takes it all away when the thread ends, also
+//! when the test was killed: links, qdiscs, pinned programs, records, namespaces.
+//!
+//! ```no_run
+//! # fn main() -> anyhow::Result<()> {
+//! let Some(node) = netqos_testkit::Node::new()? else { return Ok(()) }; // skipped, and said so
+//! let pod = node.pod("a")?;
+//! node.run("ip", &["link", "show", pod.host_link()])?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod foreign;
+mod node;
+mod plugin;
+mod pod;
+
+pub use foreign::{ForeignHook, ForeignProgram, Verdict};
+pub use node::Node;
+pub use plugin::{Call, Outcome};
+pub use pod::Pod;

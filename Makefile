@@ -1,0 +1,38 @@
+# make demo    pods made by real CNI plugins, held to their annotations, measured
+# make test    every test; those that make network namespaces need root, and say so without it
+# make lint    formatting, and clippy with warnings as errors
+# make build   static executables for a node, in target/dist
+# make bench   the figures of docs/benchmarks.md, measured again
+.PHONY: demo test lint build bench dependencies clean
+.DEFAULT_GOAL := build
+
+TARGET := $(shell uname -m)-unknown-linux-musl
+DIST := target/dist
+
+dependencies:
+	@scripts/install-dependencies
+
+build: dependencies
+	cargo build --release --locked --target $(TARGET) -p netqos-plugins -p netqos-cli
+	@mkdir -p $(DIST)
+	@cp -u target/$(TARGET)/release/bandwidth target/$(TARGET)/release/netqos $(DIST)/
+	@ls -l $(DIST) | awk 'NR > 1 { print "  $(DIST)/" $$NF "  " $$5 " bytes" }'
+
+demo: build
+	@mkdir -p target/demo
+	$(DIST)/netqos lab run examples/iperf-slow \
+	  --report-json target/demo/report.json --report-html target/demo/report.html
+
+# Tests in one binary run one after the other: many of them move traffic and measure time.
+test: dependencies
+	cargo test --locked --workspace -- --test-threads=1
+
+lint: dependencies
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+
+bench: build
+	cargo run --locked --release -p netqos-xtask -- bench
+
+clean:
+	cargo clean

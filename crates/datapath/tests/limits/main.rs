@@ -1,0 +1,63 @@
+//! Limits on real links, in namespaces of the tests' own.
+
+mod applied_twice_changes_nothing;
+
+use std::path::PathBuf;
+
+use netqos_api::{EgressWay, HookChoice};
+use netqos_core::{Attachment, BitRate, Limit, Limits};
+use netqos_datapath::{HostLinks, LimitDatapath, Paths, Request};
+use netqos_testkit::Pod;
+
+/// Both hooks: what is tested with one is tested with the other.
+const HOOKS: [HookChoice; 2] = [HookChoice::Clsact, HookChoice::Tcx];
+
+/// A request with an owner for what it borrows.
+struct Wanted {
+    attachment: Attachment,
+    netns: PathBuf,
+    limits: Limits,
+    egress: EgressWay,
+    hook: HookChoice,
+}
+
+impl Wanted {
+    fn new(pod: &Pod, limits: Limits, hook: HookChoice) -> Self {
+        Self {
+            attachment: Attachment::try_new("net", pod.name(), "eth0").unwrap(),
+            netns: pod.netns(),
+            limits,
+            egress: EgressWay::Pod,
+            hook,
+        }
+    }
+
+    fn by_ifb(mut self) -> Self {
+        self.egress = EgressWay::Ifb;
+        self
+    }
+
+    fn request(&self) -> Request<'_> {
+        Request {
+            attachment: &self.attachment,
+            netns: &self.netns,
+            host_links: HostLinks::Unknown,
+            limits: self.limits,
+            egress: self.egress,
+            hook: self.hook,
+        }
+    }
+}
+
+fn datapath() -> LimitDatapath {
+    LimitDatapath::open(Paths::from_variables(|_| None)).unwrap()
+}
+
+/// The same limit both ways.
+fn both(megabits: u64) -> Limits {
+    let limit = Limit::of(BitRate::from_bits_per_second(megabits * 1_000_000));
+    Limits {
+        ingress: Some(limit),
+        egress: Some(limit),
+    }
+}

@@ -1,0 +1,85 @@
+//! Other people's programs on the same links.
+
+use anyhow::{Context, Result, anyhow};
+use aya::maps::Array;
+use aya::programs::tc::{NlOptions, TcAttachOptions, TcHandle, qdisc_add_clsact};
+use aya::programs::{LinkOrder, SchedClassifier, TcAttachType};
+use aya::{Ebpf, VerifierLogLevel};
+
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/foreign.o"));
+
+/// What a foreign program says of every packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It may not pass.
+    Drop,
+    /// It passes, and no program behind is asked.
+    Accept,
+    /// Those behind decide.
+    Next,
+}
+
+/// Where a foreign program stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForeignHook {
+    /// On clsact, at this preference.
+    Clsact(u16),
+    /// On tcx, before what is there.
+    TcxFirst,
+    /// On tcx, after what is there.
+    TcxLast,
+}
+
+/// A program on a link, as long as this lives.
+#[derive(Debug)]
+pub struct ForeignProgram {
+    object: Ebpf,
+}
+
+impl ForeignProgram {
+    /// Attaches one to a link of the calling thread's network namespace.
+    pub fn attach(
+        link: &str,
+        direction: TcAttachType,
+        hook: ForeignHook,
+        verdict: Verdict,
+    ) -> Result<Self> {
+        let mut object = aya::EbpfLoader::new()
+            .verifier_log_level(VerifierLogLevel::DISABLE)
+            .load(OBJECT)
+            .context("load the foreign programs")?;
+        let name = match verdict {
+            Verdict::Drop => "foreign_drop",
+            Verdict::Accept => "foreign_accept",
+            Verdict::Next => "foreign_next",
+        };
+        let program: &mut SchedClassifier = object
+            .program_mut(name)
+            .ok_or_else(|| anyhow!("no {name}"))?
+            .try_into()?;
+        program.load()?;
+        let options = match hook {
+            ForeignHook::Clsact(priority) => {
+                // There already, when others were first.
+                let _ = qdisc_add_clsact(link);
+                TcAttachOptions::Netlink(NlOptions {
+                    priority,
+                    handle: TcHandle::AUTO_ASSIGN,
+                    classid: None,
+                })
+            }
+            ForeignHook::TcxFirst => TcAttachOptions::TcxOrder(LinkOrder::first()),
+            ForeignHook::TcxLast => TcAttachOptions::TcxOrder(LinkOrder::last()),
+        };
+        program
+            .attach_with_options(link, direction, options)
+            .with_context(|| format!("attach {name} to {link}"))?;
+        Ok(Self { object })
+    }
+
+    /// How many packets it has seen.
+    pub fn seen(&self) -> Result<u64> {
+        let map = self.object.map("seen").ok_or_else(|| anyhow!("no map"))?;
+        Ok(Array::<_, u64>::try_from(map)?.get(&0, 0)?)
+    }
+}

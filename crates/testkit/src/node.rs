@@ -1,0 +1,102 @@
+//! A node of the test's own.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::process::geteuid;
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+
+/// The calling thread in a network and a mount namespace of its own, with a `/run`, a `/var/lib`
+/// and a BPF file system that nobody else sees.
+#[derive(Debug)]
+pub struct Node {
+    // A thread's namespaces are its own: a node that moved to another thread would be another.
+    not_send: std::marker::PhantomData<*const ()>,
+}
+
+impl Node {
+    /// Moves the calling thread, for good, to a new node. `None`, with a line that says why, where
+    /// that cannot be done; with `NETQOS_REQUIRE_ROOT` set, that is an error.
+    pub fn new() -> Result<Option<Self>> {
+        if !geteuid().is_root() {
+            if std::env::var_os("NETQOS_REQUIRE_ROOT").is_some() {
+                bail!("this test needs root, and NETQOS_REQUIRE_ROOT is set");
+            }
+            eprintln!("skipped: this test makes network namespaces, which needs root");
+            return Ok(None);
+        }
+        // SAFETY: network and mount namespaces only; file descriptors stay shared.
+        unsafe { unshare_unsafe(UnshareFlags::NEWNET | UnshareFlags::NEWNS) }
+            .context("make namespaces for the test")?;
+        mount_change(
+            "/",
+            MountPropagationFlags::REC | MountPropagationFlags::PRIVATE,
+        )
+        .context("make mounts private")?;
+        for folder in ["/run", "/var/lib"] {
+            mount("tmpfs", folder, "tmpfs", MountFlags::empty(), None)
+                .with_context(|| format!("mount a tmpfs at {folder}"))?;
+        }
+        mount("bpf", "/sys/fs/bpf", "bpf", MountFlags::empty(), None)
+            .context("mount a BPF file system")?;
+        fs::create_dir_all("/run/netns")?;
+        let node = Self {
+            not_send: std::marker::PhantomData,
+        };
+        node.run("ip", &["link", "set", "lo", "up"])?;
+        // Addresses of its own accord would bring traffic that the tests did not send.
+        for place in ["default", "all"] {
+            fs::write(format!("/proc/sys/net/ipv6/conf/{place}/accept_dad"), "0")?;
+        }
+        fs::write("/proc/sys/net/ipv4/ip_forward", "1")?;
+        Ok(Some(node))
+    }
+
+    /// Runs a program on the node; its output, when it succeeded.
+    pub fn run(&self, program: &str, arguments: &[&str]) -> Result<String> {
+        let output = Command::new(program)
+            .args(arguments)
+            .output()
+            .with_context(|| format!("run {program}"))?;
+        if !output.status.success() {
+            bail!(
+                "{program} {}: {}{}",
+                arguments.join(" "),
+                String::from_utf8_lossy(&output.stdout),
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// What `tc` shows of a link, in a stable form: qdiscs, then filters of both hooks. For
+    /// comparing before and after.
+    pub fn traffic_control(&self, link: &str) -> Result<String> {
+        let mut text = self.run("tc", &["qdisc", "show", "dev", link])?;
+        for hook in ["ingress", "egress"] {
+            text.push_str(&self.run("tc", &["filter", "show", "dev", link, hook])?);
+        }
+        Ok(text)
+    }
+
+    /// The files below a folder, with their sizes; for comparing before and after.
+    pub fn files(&self, folder: impl AsRef<Path>) -> Vec<String> {
+        let mut found = Vec::new();
+        let Ok(entries) = fs::read_dir(folder) else {
+            return found;
+        };
+        for entry in entries.flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                found.extend(self.files(&path));
+            } else {
+                found.push(path.display().to_string());
+            }
+        }
+        found.sort();
+        found
+    }
+}

@@ -1,0 +1,120 @@
+//! Calling a CNI plugin as a runtime does.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::Pod;
+
+/// One call of a plugin, under construction.
+#[derive(Clone, Debug)]
+pub struct Call {
+    plugin: PathBuf,
+    variables: Vec<(String, String)>,
+    stdin: String,
+}
+
+/// What came of a call.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The exit code; `None` when a signal ended it.
+    pub code: Option<i32>,
+    /// Standard output, as it came.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl Call {
+    /// A call of this executable with this command, and nothing else.
+    pub fn bare(plugin: impl AsRef<Path>, command: &str) -> Self {
+        Self {
+            plugin: plugin.as_ref().to_owned(),
+            variables: vec![("CNI_COMMAND".to_owned(), command.to_owned())],
+            stdin: String::new(),
+        }
+    }
+
+    /// A call with everything that ADD, DEL and CHECK need.
+    pub fn of(plugin: impl AsRef<Path>, command: &str, pod: &Pod, config: &Value) -> Self {
+        Self::bare(plugin, command)
+            .variable("CNI_CONTAINERID", pod.name())
+            .variable("CNI_NETNS", &pod.netns().display().to_string())
+            .variable("CNI_IFNAME", "eth0")
+            .variable("CNI_PATH", "/opt/cni/bin")
+            .config(config)
+    }
+
+    /// Sets a variable of the environment, over what was there.
+    pub fn variable(mut self, name: &str, value: &str) -> Self {
+        self.variables.retain(|(known, _)| known != name);
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Takes a variable away.
+    pub fn without(mut self, name: &str) -> Self {
+        self.variables.retain(|(known, _)| known != name);
+        self
+    }
+
+    /// Sets standard input.
+    pub fn config(mut self, config: &Value) -> Self {
+        self.stdin = config.to_string();
+        self
+    }
+
+    /// Sets standard input to what need not be JSON.
+    pub fn stdin(mut self, text: &str) -> Self {
+        self.stdin = text.to_owned();
+        self
+    }
+
+    /// Runs it, in the namespaces of the calling thread and with no environment but its own.
+    pub fn run(&self) -> Result<Outcome> {
+        let mut child = Command::new(&self.plugin)
+            .env_clear()
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("run {}", self.plugin.display()))?;
+        if let Some(mut stdin) = child.stdin.take() {
+            // A plugin that needs no input may have ended before it got any.
+            let _ = stdin.write_all(self.stdin.as_bytes());
+        }
+        let output = child.wait_with_output()?;
+        Ok(Outcome {
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        })
+    }
+
+    /// Runs it, and expects it to succeed; standard output as JSON, `null` when there is none.
+    pub fn succeed(&self) -> Result<Value> {
+        let outcome = self.run()?;
+        anyhow::ensure!(outcome.code == Some(0), "plugin failed: {outcome:?}");
+        if outcome.stdout.is_empty() {
+            return Ok(Value::Null);
+        }
+        serde_json::from_str(&outcome.stdout).context("standard output is not JSON")
+    }
+
+    /// Runs it, and expects it to fail with a CNI error; its code and message.
+    pub fn fail(&self) -> Result<(u64, String)> {
+        let outcome = self.run()?;
+        anyhow::ensure!(
+            outcome.code == Some(1),
+            "plugin did not fail as CNI says: {outcome:?}"
+        );
+        let error: Value = serde_json::from_str(&outcome.stdout)
+            .with_context(|| format!("standard output is not JSON: {outcome:?}"))?;
+        let code = error["code"].as_u64().context("no code")?;
+        Ok((code, error["msg"].as_str().unwrap_or_default().to_owned()))
+    }
+}
