@@ -54,13 +54,6 @@ struct flow {
 	__u32 reserved;
 };
 
-/* Where a tcx program stands: an interface of a network namespace. */
-struct attachment {
-	__u64 netns_cookie;
-	__u32 ifindex;
-	__u32 reserved;
-};
-
 /* src/layout.rs asserts the same numbers. */
 _Static_assert(sizeof(struct limiter_settings) == 64, "limiter_settings");
 _Static_assert(sizeof(struct limiter_counters) == 48, "limiter_counters");
@@ -70,4 +63,3 @@ _Static_assert(__builtin_offsetof(struct limiter, counters) == 96, "limiter.coun
 _Static_assert(__builtin_offsetof(struct limiter_settings, cost_shift) == 48, "cost_shift");
 _Static_assert(__builtin_offsetof(struct limiter_settings, owner) == 56, "owner");
 _Static_assert(sizeof(struct flow) == 24, "flow");
-_Static_assert(sizeof(struct attachment) == 16, "attachment");

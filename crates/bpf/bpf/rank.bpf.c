@@ -53,14 +53,14 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } flows SEC(".maps");
 
+/* The program that programs on tcx hooks go on to. */
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 32768);
-	__type(key, struct attachment);
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
 	__type(value, __u32);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} attachments SEC(".maps");
+} ranks SEC(".maps");
 
 static __always_inline __u64 later(__u64 a, __u64 b)
 {
@@ -188,16 +188,14 @@ int netqos_rank(struct __sk_buff *skb)
 	return rank(skb, skb->tc_classid);
 }
 
-/* On a tcx hook, which has no argument: the place says which limiter. */
+/* On a tcx hook, which has no argument: a program of four instructions on each hook writes the
+ * limiter's number to the packet's scratch space and goes on to this one (src/tcx.rs). */
 SEC("classifier")
 int netqos_rank_tcx(struct __sk_buff *skb)
 {
-	struct attachment place = {
-		.netns_cookie = bpf_get_netns_cookie(skb),
-		.ifindex = skb->ifindex,
-	};
-	__u32 *id = bpf_map_lookup_elem(&attachments, &place);
-	return id ? rank(skb, *id) : TC_ACT_UNSPEC;
+	__u32 id = skb->cb[0];
+	skb->cb[0] = 0;
+	return rank(skb, id);
 }
 
 char LICENSE[] SEC("license") = "GPL";

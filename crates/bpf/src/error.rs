@@ -47,10 +47,7 @@ pub enum Error {
     /// All limiter ids are taken.
     #[error("no free limiter: {0} are in use on this node")]
     Full(usize),
-    /// The kernel has no tcx hooks (before 6.6), or its programs cannot learn where they stand
-    /// (before 6.15).
-    #[error(
-        "this kernel has no tcx hooks that netqos can use (they came with 6.6, and the namespace cookie for them with 6.15)"
-    )]
+    /// The kernel has no tcx hooks.
+    #[error("this kernel has no tcx hooks, which came with 6.6")]
     NoTcx,
 }

@@ -69,15 +69,6 @@ impl Limiter {
     }
 }
 
-/// A key of the map `attachments`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub(crate) struct AttachmentKey {
-    pub(crate) netns_cookie: u64,
-    pub(crate) ifindex: u32,
-    pub(crate) reserved: u32,
-}
-
 // bpf/layout.h asserts the same numbers.
 const _: () = {
     assert!(size_of::<Settings>() == 64);
@@ -87,5 +78,4 @@ const _: () = {
     assert!(offset_of!(Limiter, counters) == 96);
     assert!(offset_of!(Settings, cost_shift) == 48);
     assert!(offset_of!(Settings, owner) == 56);
-    assert!(size_of::<AttachmentKey>() == 16);
 };

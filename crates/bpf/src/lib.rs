@@ -2,9 +2,8 @@
 //!
 //! ```text
 //!   bpf/rank.bpf.c ─clang─► object ─aya, once in a boot─► <bpffs>/netqos/v1/
-//!                                                           rank-<digest>      program, clsact
-//!                                                           rank-tcx-<digest>  program, tcx
-//!                                                           limiters flows attachments   maps
+//!                                                           rank-<digest>          program
+//!                                                           limiters flows ranks   maps
 //!                                                           links/<tag>        tcx links
 //!   CNI plugin ──── raw bpf(2) on what is pinned ───────────►  (no ELF, no verifier)
 //! ```

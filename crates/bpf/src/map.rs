@@ -1,8 +1,8 @@
-//! The maps that userspace writes: limiters, and where tcx programs find theirs.
+//! The map of limiters.
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use crate::layout::{AttachmentKey, Limiter, Settings};
+use crate::layout::{Limiter, Settings};
 use crate::sys::{self, BPF_EXIST, BPF_F_LOCK, BPF_NOEXIST};
 use crate::{Counters, Error, Result};
 
@@ -13,15 +13,11 @@ const IDS: u64 = 0xFFFF;
 #[derive(Debug)]
 pub struct Limiters {
     limiters: OwnedFd,
-    attachments: OwnedFd,
 }
 
 impl Limiters {
-    pub(crate) fn new(limiters: OwnedFd, attachments: OwnedFd) -> Self {
-        Self {
-            limiters,
-            attachments,
-        }
+    pub(crate) fn new(limiters: OwnedFd) -> Self {
+        Self { limiters }
     }
 
     /// The limiter of this id.
@@ -93,41 +89,6 @@ impl Limiters {
     /// The counters of a limiter.
     pub fn counters(&self, id: u16) -> Result<Option<Counters>> {
         Ok(self.get(id)?.map(|limiter| limiter.counters))
-    }
-
-    /// Says which limiter a tcx program uses that stands on this interface of the namespace with
-    /// this cookie.
-    pub fn place(&self, netns_cookie: u64, ifindex: u32, id: u16) -> Result<()> {
-        let key = AttachmentKey {
-            netns_cookie,
-            ifindex,
-            reserved: 0,
-        };
-        // SAFETY: key and value have the map's layout.
-        unsafe { sys::update(self.attachments.as_fd(), &key, &u32::from(id), 0) }
-    }
-
-    /// Which limiter is placed there.
-    pub fn placed(&self, netns_cookie: u64, ifindex: u32) -> Result<Option<u16>> {
-        let key = AttachmentKey {
-            netns_cookie,
-            ifindex,
-            reserved: 0,
-        };
-        // SAFETY: key and value have the map's layout.
-        let id: Option<u32> = unsafe { sys::lookup(self.attachments.as_fd(), &key, 0) }?;
-        Ok(id.map(|id| id as u16))
-    }
-
-    /// Undoes [`place`](Self::place).
-    pub fn displace(&self, netns_cookie: u64, ifindex: u32) -> Result<bool> {
-        let key = AttachmentKey {
-            netns_cookie,
-            ifindex,
-            reserved: 0,
-        };
-        // SAFETY: the key has the map's layout.
-        unsafe { sys::delete(self.attachments.as_fd(), &key) }
     }
 
     fn write(&self, id: u16, limiter: &Limiter, flags: u64) -> Result<()> {

@@ -2,15 +2,15 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use aya::programs::SchedClassifier;
+use aya::programs::{ProgramError, SchedClassifier};
 use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::layout::{LAYOUT, Limiter};
-use crate::{Error, Limiters, Result, filesystem, sys};
+use crate::{Error, Limiters, Result, TcxHook, filesystem, sys, tcx};
 
 /// The compiled programs.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/rank.o"));
@@ -19,6 +19,8 @@ const RANK: &str = "netqos_rank";
 const RANK_TCX: &str = "netqos_rank_tcx";
 /// Where `struct bpf_map_info` has the size of a value.
 const MAP_INFO_VALUE_SIZE: usize = 12;
+/// `lo`, in every network namespace.
+const LOOPBACK: u32 = 1;
 /// Where `struct bpf_prog_info` has the id.
 const PROGRAM_INFO_ID: usize = 4;
 
@@ -34,7 +36,8 @@ pub struct Pins {
 #[derive(Debug)]
 pub struct Programs {
     rank: OwnedFd,
-    rank_tcx: Option<OwnedFd>,
+    /// The array by which programs on tcx hooks go on to the one that ranks.
+    ranks: Option<OwnedFd>,
 }
 
 impl Pins {
@@ -49,18 +52,15 @@ impl Pins {
         let Some(rank) = optional(sys::get(&folder.join(program_name("rank"))))? else {
             return Ok(None);
         };
-        let rank_tcx = optional(sys::get(&folder.join(program_name("rank-tcx"))))?;
-        let (Some(limiters), Some(attachments)) = (
-            optional(sys::get(&folder.join("limiters")))?,
-            optional(sys::get(&folder.join("attachments")))?,
-        ) else {
+        let ranks = optional(sys::get(&folder.join("ranks")))?;
+        let Some(limiters) = optional(sys::get(&folder.join("limiters")))? else {
             return Ok(None);
         };
         check_layout(&folder.join("limiters"), limiters.as_fd())?;
         Ok(Some(Self {
             folder,
-            programs: Programs { rank, rank_tcx },
-            limiters: Limiters::new(limiters, attachments),
+            programs: Programs { rank, ranks },
+            limiters: Limiters::new(limiters),
         }))
     }
 
@@ -126,17 +126,17 @@ impl Programs {
         program_id(self.rank.as_fd())
     }
 
-    /// The ranking program for a tcx hook.
+    /// A program for one tcx hook, which ranks by this limiter.
     ///
     /// # Errors
-    /// [`Error::NoTcx`] when the kernel does not take it.
-    pub fn rank_tcx(&self) -> Result<BorrowedFd<'_>> {
-        self.rank_tcx.as_ref().map(AsFd::as_fd).ok_or(Error::NoTcx)
+    /// [`Error::NoTcx`] when the kernel has no such hooks.
+    pub fn rank_tcx(&self, limiter: u16) -> Result<OwnedFd> {
+        tcx::program(self.ranks.as_ref().ok_or(Error::NoTcx)?.as_fd(), limiter)
     }
 
-    /// The kernel's number for [`rank_tcx`](Self::rank_tcx).
-    pub fn rank_tcx_id(&self) -> Result<u32> {
-        program_id(self.rank_tcx()?)
+    /// True when the kernel has tcx hooks.
+    pub fn has_tcx(&self) -> bool {
+        self.ranks.is_some() && TcxHook::Egress.programs(LOOPBACK).is_ok()
     }
 }
 
@@ -152,29 +152,28 @@ fn load(folder: &Path) -> Result<()> {
         &folder.join("limiters"),
         sys::get(&folder.join("limiters"))?.as_fd(),
     )?;
-    // An optional program first: what is found pinned under the first name is complete.
-    if let Err(error) = pin_program(
-        &mut object,
-        RANK_TCX,
-        &folder.join(program_name("rank-tcx")),
-    ) && !matches!(error, Error::Load(_))
-    {
-        return Err(error);
-    }
-    pin_program(&mut object, RANK, &folder.join(program_name("rank")))
+    let rank_tcx = load_program(&mut object, RANK_TCX)?;
+    let ranks = sys::get(&folder.join("ranks"))?;
+    // SAFETY: the array's keys are u32, and its values descriptors.
+    unsafe { sys::update(ranks.as_fd(), &0_u32, &(rank_tcx.as_raw_fd() as u32), 0) }?;
+    // The last, since what is found pinned under this name is complete.
+    let path = folder.join(program_name("rank"));
+    sys::pin(load_program(&mut object, RANK)?.as_fd(), &path)
 }
 
-fn pin_program(object: &mut Ebpf, name: &str, path: &Path) -> Result<()> {
+fn load_program(object: &mut Ebpf, name: &str) -> Result<OwnedFd> {
+    let failed = |error: ProgramError| Error::Load(chain(&error));
     let program: &mut SchedClassifier = object
         .program_mut(name)
         .ok_or_else(|| Error::Load(format!("no program {name}")))?
         .try_into()
-        .map_err(|error: aya::programs::ProgramError| Error::Load(chain(&error)))?;
-    program.load().map_err(|error| Error::Load(chain(&error)))?;
-    let program = program.fd().map_err(|error| Error::Load(chain(&error)))?;
-    // A leftover of a load that was interrupted.
-    let _ = fs::remove_file(path);
-    sys::pin(program.as_fd(), path)
+        .map_err(failed)?;
+    program.load().map_err(failed)?;
+    let program = program.fd().map_err(failed)?;
+    program
+        .as_fd()
+        .try_clone_to_owned()
+        .map_err(|error| Error::Load(error.to_string()))
 }
 
 fn check_layout(path: &Path, limiters: BorrowedFd<'_>) -> Result<()> {

@@ -15,8 +15,10 @@ const BPF_MAP_LOOKUP_ELEM: i64 = 1;
 const BPF_MAP_UPDATE_ELEM: i64 = 2;
 const BPF_MAP_DELETE_ELEM: i64 = 3;
 const BPF_MAP_GET_NEXT_KEY: i64 = 4;
+const BPF_PROG_LOAD: i64 = 5;
 const BPF_OBJ_PIN: i64 = 6;
 const BPF_OBJ_GET: i64 = 7;
+const BPF_PROG_GET_FD_BY_ID: i64 = 13;
 const BPF_OBJ_GET_INFO_BY_FD: i64 = 15;
 const BPF_PROG_QUERY: i64 = 16;
 const BPF_LINK_CREATE: i64 = 28;
@@ -225,6 +227,32 @@ pub(crate) fn link(
         .u32(12, flags);
     // SAFETY: no pointer among the attributes.
     let fd = unsafe { attributes.call(BPF_LINK_CREATE, "attach to a tcx hook") }?;
+    // SAFETY: the kernel just gave us this descriptor, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Loads a program of type `BPF_PROG_TYPE_SCHED_CLS`. The name has at most 15 letters.
+pub(crate) fn load(instructions: &[u64], name: &str) -> Result<OwnedFd> {
+    const BPF_PROG_TYPE_SCHED_CLS: u32 = 3;
+    let license = c"GPL";
+    let mut attributes = Attributes::new()
+        .u32(0, BPF_PROG_TYPE_SCHED_CLS)
+        .u32(4, instructions.len() as u32)
+        .pointer(8, instructions.as_ptr())
+        .pointer(16, license.as_ptr());
+    let name = &name.as_bytes()[..name.len().min(15)];
+    attributes.0[48..48 + name.len()].copy_from_slice(name);
+    // SAFETY: as many instructions as the kernel is told of, and a zero-terminated license.
+    let fd = unsafe { attributes.call(BPF_PROG_LOAD, "load a program") }?;
+    // SAFETY: the kernel just gave us this descriptor, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Opens a program by its id.
+pub(crate) fn program_by_id(id: u32) -> Result<OwnedFd> {
+    let mut attributes = Attributes::new().u32(0, id);
+    // SAFETY: no pointer among the attributes.
+    let fd = unsafe { attributes.call(BPF_PROG_GET_FD_BY_ID, "open a program") }?;
     // SAFETY: the kernel just gave us this descriptor, and nobody else has it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

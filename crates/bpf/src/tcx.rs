@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use crate::{Error, Result, sys};
@@ -15,6 +15,16 @@ const BPF_F_BEFORE: u32 = 1 << 3;
 /// Offsets in `struct bpf_link_info`: the program's id, and for tcx the interface.
 const LINK_INFO_PROGRAM: usize = 8;
 const LINK_INFO_IFINDEX: usize = 16;
+
+/// Where `struct bpf_prog_info` has the name.
+const PROGRAM_INFO_NAME: usize = 64;
+/// How the programs on tcx hooks are named; the limiter's number follows.
+const NAME_PREFIX: &str = "netqos_";
+/// Where `struct __sk_buff` has its scratch space.
+const SK_BUFF_CB: i16 = 48;
+/// An immediate that is the descriptor of a map.
+const BPF_PSEUDO_MAP_FD: u8 = 1;
+const BPF_FUNC_TAIL_CALL: i32 = 12;
 
 /// Which way through a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,12 +96,19 @@ impl TcxLink {
         Ok((ifindex != 0).then_some(ifindex))
     }
 
-    /// The id of the program that it holds there.
-    pub fn program_id(&self) -> Result<u32> {
-        Ok(read_u32(
-            &sys::info::<24>(self.fd.as_fd())?,
-            LINK_INFO_PROGRAM,
-        ))
+    /// The limiter by which the program ranks that it holds there; `None` for another program.
+    pub fn limiter(&self) -> Result<Option<u16>> {
+        let id = read_u32(&sys::info::<24>(self.fd.as_fd())?, LINK_INFO_PROGRAM);
+        let info = sys::info::<80>(sys::program_by_id(id)?.as_fd())?;
+        let name = &info[PROGRAM_INFO_NAME..];
+        let end = name
+            .iter()
+            .position(|byte| *byte == 0)
+            .unwrap_or(name.len());
+        let text = std::str::from_utf8(&name[..end]).ok();
+        Ok(text
+            .and_then(|text| text.strip_prefix(NAME_PREFIX))
+            .and_then(|digits| u16::from_str_radix(digits, 16).ok()))
     }
 
     /// Removes the pin; the program leaves the hook when the last descriptor is closed, ours
@@ -105,6 +122,34 @@ impl TcxLink {
             _ => Ok(()),
         }
     }
+}
+
+/// The program for one tcx hook: it says by which limiter to rank, and goes on to the program that
+/// does, since tcx gives a program no argument.
+pub(crate) fn program(ranks: BorrowedFd<'_>, limiter: u16) -> Result<OwnedFd> {
+    let instructions = [
+        // *(u32 *)(r1 + cb[0]) = limiter
+        instruction(0x62, 1, 0, SK_BUFF_CB, i32::from(limiter)),
+        // bpf_tail_call(r1, r2 = ranks, r3 = 0); a pointer to a map takes two instructions
+        instruction(0x18, 2, BPF_PSEUDO_MAP_FD, 0, ranks.as_raw_fd()),
+        0,
+        instruction(0xb7, 3, 0, 0, 0),
+        instruction(0x85, 0, 0, 0, BPF_FUNC_TAIL_CALL),
+        // The call comes back only when there is nothing to go on to: next.
+        instruction(0xb7, 0, 0, 0, -1),
+        instruction(0x95, 0, 0, 0, 0),
+    ];
+    sys::load(&instructions, &format!("{NAME_PREFIX}{limiter:04x}"))
+}
+
+/// `struct bpf_insn`: opcode, registers, offset, immediate.
+fn instruction(opcode: u8, to: u8, from: u8, offset: i16, immediate: i32) -> u64 {
+    let mut bytes = [0; 8];
+    bytes[0] = opcode;
+    bytes[1] = from << 4 | to;
+    bytes[2..4].copy_from_slice(&offset.to_ne_bytes());
+    bytes[4..].copy_from_slice(&immediate.to_ne_bytes());
+    u64::from_ne_bytes(bytes)
 }
 
 fn read_u32(bytes: &[u8], offset: usize) -> u32 {

@@ -59,7 +59,7 @@ impl Feature {
                 "use a kernel with CONFIG_BPF_SYSCALL and CONFIG_BPF_JIT, and mount bpf at /sys/fs/bpf"
             }
             Self::BpfFilter => "load the module cls_bpf, or use a kernel with CONFIG_NET_CLS_BPF",
-            Self::Tcx => "use a kernel from 6.15 on",
+            Self::Tcx => "use a kernel from 6.6 on; clsact serves as well",
             Self::Ifb => "load the module ifb, or use a kernel with CONFIG_IFB",
             Self::Redirect => {
                 "load the modules cls_u32 and act_mirred, or use a kernel with CONFIG_NET_CLS_U32 and CONFIG_NET_ACT_MIRRED"
@@ -126,7 +126,11 @@ impl Features {
                 argument: 0,
             };
             features.note(Feature::BpfFilter, socket.put_filter(&lo, place, &filter));
-            features.note(Feature::Tcx, pins.programs().rank_tcx().map(drop));
+            let tcx = match pins.programs().has_tcx() {
+                true => Ok(()),
+                false => Err(netqos_bpf::Error::NoTcx),
+            };
+            features.note(Feature::Tcx, tcx);
         }
         let ifb = socket.add_ifb("probe", 1500, 1000);
         features.note(Feature::Ifb, ifb.as_ref().map(drop));

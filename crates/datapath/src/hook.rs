@@ -1,5 +1,6 @@
 //! How the ranking program stands in front of a queue: a clsact filter, a tcx link, or not at all.
 
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use netqos_api::HookChoice;
@@ -110,8 +111,11 @@ pub(crate) fn choose(
         (Ok(pins), _) => pins,
     };
     if choice == HookChoice::Tcx {
-        pins.programs().rank_tcx()?;
-        return some(HookKind::Tcx);
+        return if pins.programs().has_tcx() {
+            some(HookKind::Tcx)
+        } else {
+            Err(netqos_bpf::Error::NoTcx.into())
+        };
     }
     // A link that is not there yet will have nothing that is in the way.
     let there = link.map_or(Ok(HookQdisc::Absent), |link| HookQdisc::read(socket, link))?;
@@ -119,10 +123,12 @@ pub(crate) fn choose(
         (HookQdisc::Ingress, Some(link), HookChoice::Clsact) => {
             Err(Error::NoClsact(link.name.clone()))
         }
-        (HookQdisc::Ingress, Some(link), _) => match pins.programs().rank_tcx() {
-            Ok(_) => some(HookKind::Tcx),
-            Err(why) => none(format!("{}; and {why}", Error::NoClsact(link.name.clone()))),
-        },
+        (HookQdisc::Ingress, ..) if pins.programs().has_tcx() => some(HookKind::Tcx),
+        (HookQdisc::Ingress, Some(link), _) => none(format!(
+            "{}; and {}",
+            Error::NoClsact(link.name.clone()),
+            netqos_bpf::Error::NoTcx
+        )),
         _ => some(HookKind::Clsact),
     }
 }
@@ -157,14 +163,13 @@ pub(crate) fn attach(
             }
         }
         HookKind::Tcx => {
-            let cookie = side.socket.namespace_cookie().doing("read netns cookie")?;
-            pins.limiters().place(cookie, link.index, limiter)?;
-            if tcx_fault(side, link, pins, limiter, path)?.is_some() {
+            if tcx_fault(link, limiter, path)?.is_some() {
                 if let Some(stale) = TcxLink::open(path)? {
                     stale.detach()?;
                 }
-                let program = pins.programs().rank_tcx()?;
-                side.inside(|| TcxLink::attach(program, link.index, TcxHook::Egress, path))??;
+                let program = pins.programs().rank_tcx(limiter)?;
+                let attach = || TcxLink::attach(program.as_fd(), link.index, TcxHook::Egress, path);
+                side.inside(attach)??;
             }
         }
     }
@@ -183,7 +188,7 @@ pub(crate) fn fault(
     match kind {
         HookKind::None => Ok(None),
         HookKind::Clsact => clsact_fault(side, link, pins, limiter),
-        HookKind::Tcx => tcx_fault(side, link, pins, limiter, path),
+        HookKind::Tcx => tcx_fault(link, limiter, path),
     }
 }
 
@@ -210,29 +215,17 @@ fn clsact_fault(side: &mut Side, link: &Link, pins: &Pins, limiter: u16) -> Resu
     })
 }
 
-fn tcx_fault(
-    side: &mut Side,
-    link: &Link,
-    pins: &Pins,
-    limiter: u16,
-    path: &Path,
-) -> Result<Option<String>> {
-    let cookie = side.socket.namespace_cookie().doing("read netns cookie")?;
-    if pins.limiters().placed(cookie, link.index)? != Some(limiter) {
-        return Ok(Some(
-            "the place of the program that ranks has another limiter".to_owned(),
-        ));
-    }
+fn tcx_fault(link: &Link, limiter: u16, path: &Path) -> Result<Option<String>> {
     let Some(held) = TcxLink::open(path)? else {
         return Ok(Some(
             "the tcx link of the program that ranks is missing".to_owned(),
         ));
     };
-    Ok(match held.ifindex()? {
-        Some(index) if index == link.index => {
-            let wanted = pins.programs().rank_tcx_id()?;
-            (held.program_id()? != wanted)
-                .then(|| "the tcx link has another version's program".to_owned())
+    Ok(match (held.ifindex()?, held.limiter()?) {
+        (Some(index), Some(found)) if index == link.index => (found != limiter)
+            .then(|| format!("the program that ranks goes by limiter {found}, not {limiter}")),
+        (Some(index), None) if index == link.index => {
+            Some("the tcx link holds another program".to_owned())
         }
         _ => Some("the tcx link of the program that ranks is on another interface".to_owned()),
     })

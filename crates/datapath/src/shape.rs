@@ -111,7 +111,9 @@ impl Shape {
             cost_per_byte,
             cost_shift,
             bulk_bound: bound,
-            sparse_bound: bound.saturating_mul(2),
+            // Bulk is let in up to its bound by packets that may be as long as GSO allows: what is
+            // sparse must not pay for the last of them.
+            sparse_bound: bound.saturating_mul(2).saturating_add(nanos(self.gso)),
             flow_allowance: MILLISECOND
                 .max(nanos(2 * self.frame))
                 .saturating_mul(LEAST_FLOWS),

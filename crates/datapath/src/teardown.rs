@@ -50,7 +50,7 @@ impl LimitDatapath {
                         (SideName::Host, _) => &mut self.host,
                         (SideName::Pod, Some(pod)) => pod,
                         (SideName::Pod, None) => {
-                            errors.note(release(old, attachment, self.paths.bpffs(), None));
+                            errors.note(release(old, attachment, self.paths.bpffs()));
                             continue;
                         }
                     };
@@ -117,13 +117,6 @@ pub(crate) fn queue(
         errors.note(untag(side, &link, from, attachment));
     }
     let link = errors.note(ours(side, &old.link, attachment)).flatten();
-    let place = match (&link, old.hook) {
-        (Some(link), HookKind::Tcx) => {
-            let cookie = side.socket.namespace_cookie().doing("read netns cookie");
-            errors.note(cookie).map(|cookie| (cookie, link.index))
-        }
-        _ => None,
-    };
     if let Some(link) = &link {
         if old.detour_from.is_some() {
             errors.note(gone(side.socket.delete_link(link)).doing("delete ifb device"));
@@ -133,17 +126,12 @@ pub(crate) fn queue(
             errors.note(untag(side, link, &old.link, attachment));
         }
     }
-    errors.note(release(old, attachment, bpffs, place));
+    errors.note(release(old, attachment, bpffs));
     errors.finish()
 }
 
 /// Gives back what the queue has in the maps and among the pins.
-fn release(
-    old: &QueueRecord,
-    attachment: &Attachment,
-    bpffs: &Path,
-    place: Option<(u64, u32)>,
-) -> Result<()> {
+fn release(old: &QueueRecord, attachment: &Attachment, bpffs: &Path) -> Result<()> {
     if old.hook == HookKind::None {
         return Ok(());
     }
@@ -153,9 +141,6 @@ fn release(
     if old.hook == HookKind::Tcx {
         if let Some(held) = TcxLink::open(&hook::link_path(&pins, attachment, old.direction))? {
             held.detach()?;
-        }
-        if let Some((cookie, index)) = place {
-            pins.limiters().displace(cookie, index)?;
         }
     }
     release_limiter(&pins, old.limiter, owner(attachment, old.direction))

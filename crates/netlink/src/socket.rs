@@ -1,7 +1,6 @@
 //! One request, one answer.
 
 use std::io;
-use std::os::fd::AsRawFd;
 
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket as Wire, SocketAddr};
@@ -13,8 +12,6 @@ use crate::{Error, Namespace, Result};
 const RECEIVE_BUFFER: usize = 32 * 1024;
 /// A dump that something changed meanwhile is asked for again this often.
 const DUMP_RETRIES: usize = 8;
-/// `include/uapi/asm-generic/socket.h`.
-const SO_NETNS_COOKIE: i32 = 71;
 /// Attributes of an error's acknowledgement (`enum nlmsgerr_attrs`).
 const NLMSGERR_ATTR_MSG: u16 = 1;
 
@@ -55,31 +52,6 @@ impl Socket {
             sequence: 0,
             received: Vec::with_capacity(RECEIVE_BUFFER),
         })
-    }
-
-    /// The number that the kernel gives the socket's network namespace, unique as long as the
-    /// machine runs (`SO_NETNS_COOKIE`, kernel 5.14).
-    pub fn namespace_cookie(&self) -> Result<u64> {
-        let mut cookie = 0_u64;
-        let mut size = size_of::<u64>() as libc::socklen_t;
-        // SAFETY: the option writes at most the eight bytes that it is told of, to a live u64.
-        let result = unsafe {
-            libc::getsockopt(
-                self.wire.as_raw_fd(),
-                libc::SOL_SOCKET,
-                SO_NETNS_COOKIE,
-                (&raw mut cookie).cast(),
-                &raw mut size,
-            )
-        };
-        if result < 0 {
-            let source = io::Error::last_os_error();
-            return Err(Error::Socket {
-                doing: "read the namespace's cookie".to_owned(),
-                source,
-            });
-        }
-        Ok(cookie)
     }
 
     /// Sends a request that is answered by "done" or "refused".
