@@ -11,18 +11,14 @@ use crate::teardown::{owners, strip};
 use crate::{LimitDatapath, Result};
 
 impl LimitDatapath {
-    /// Removes what carries netqos' tag for this network and belongs to none of the valid
-    /// attachments (pairs of container id and interface name). Nothing else is touched.
+    /// Removes what carries netqos' tag for this network, unless `keeps` says that its attachment
+    /// is alive. Nothing else is touched.
     ///
     /// # Errors
     /// What could not be removed; the rest is.
-    pub fn collect(&mut self, network: &str, valid: &[(String, String)]) -> Result<()> {
-        let is_stale = |attachment: &Attachment| {
-            attachment.network() == network
-                && !valid.iter().any(|(container, interface)| {
-                    container == attachment.container() && interface == attachment.interface()
-                })
-        };
+    pub fn collect(&mut self, network: &str, keeps: &dyn Fn(&Attachment) -> bool) -> Result<()> {
+        let is_stale =
+            |attachment: &Attachment| attachment.network() == network && !keeps(attachment);
         let mut errors = Errors::default();
         for record in self.records.all()? {
             if is_stale(&record.attachment) {

@@ -76,9 +76,6 @@ impl Endpoint {
         name: &str,
         host_links: HostLinks<'_>,
     ) -> Result<Self> {
-        if let HostLinks::Listed([]) = host_links {
-            return Err(Error::NoInterfaces);
-        }
         let inside = pod
             .socket
             .link_by_name(name)

@@ -23,9 +23,6 @@ pub enum Error {
         /// The failure.
         source: netqos_netlink::Error,
     },
-    /// The result of the plugins before names no interface.
-    #[error("no interfaces provided")]
-    NoInterfaces,
     /// The pod has no such interface.
     #[error("container interface {name} not found: {source}")]
     NoPodInterface {

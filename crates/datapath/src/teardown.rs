@@ -138,10 +138,10 @@ fn release(old: &QueueRecord, attachment: &Attachment, bpffs: &Path) -> Result<(
     let Some(pins) = Pins::open(bpffs)? else {
         return Ok(());
     };
-    if old.hook == HookKind::Tcx {
-        if let Some(held) = TcxLink::open(&hook::link_path(&pins, attachment, old.direction))? {
-            held.detach()?;
-        }
+    if old.hook == HookKind::Tcx
+        && let Some(held) = TcxLink::open(&hook::link_path(&pins, attachment, old.direction))?
+    {
+        held.detach()?;
     }
     release_limiter(&pins, old.limiter, owner(attachment, old.direction))
 }

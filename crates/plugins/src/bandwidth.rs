@@ -1,0 +1,229 @@
+//! The `bandwidth` plugin: from a CNI request to limits in the kernel.
+//!
+//! It stands in for the well-known plugin of the same name: configuration, texts of errors and
+//! results are that one's. What it does differently is in `docs/bandwidth-plugin.md`.
+
+use std::env;
+use std::path::Path;
+
+use netqos_api::{BandwidthConfig, BandwidthConfigError, EgressWay, Environment, HookChoice};
+use netqos_cni::{
+    CniError, CniResult, ErrorCode, GcRequest, Interface, NetConf, Plugin, Request, StatusRequest,
+};
+use netqos_core::{Direction, Limits};
+use netqos_datapath::{Error, Feature, Features, HostLinks, LimitDatapath, Paths, Shaped};
+
+/// The plugin.
+#[derive(Clone, Copy, Debug)]
+pub struct Bandwidth;
+
+impl Plugin for Bandwidth {
+    fn about(&self) -> String {
+        format!("CNI bandwidth plugin netqos v{}", env!("CARGO_PKG_VERSION"))
+    }
+
+    fn add(&self, request: &Request) -> Result<CniResult, CniError> {
+        let config = parse(&request.config)?;
+        let previous = request.config.prev_result()?;
+        warn(&config);
+        let Some(mut result) = previous else {
+            return Err(internal("must be called as chained plugin"));
+        };
+        let netns = netns(request)?;
+        let host_links = listed(&result, &config.limits)?;
+        let mut datapath = open(config.bpffs.as_deref())?;
+        let applied = datapath
+            .apply(&netqos_datapath::Request {
+                attachment: &request.attachment,
+                netns,
+                host_links: HostLinks::Listed(&host_links),
+                limits: config.limits,
+                egress: config.egress,
+                hook: config.hook,
+            })
+            .map_err(error)?;
+        for queue in &applied.queues {
+            if let Some(why) = &queue.unranked_because {
+                eprintln!(
+                    "netqos: {}: flows are not ranked: {why}",
+                    request.attachment
+                );
+            }
+        }
+        result
+            .interfaces
+            .extend(applied.queues.iter().filter(is_reported).map(reported));
+        Ok(result)
+    }
+
+    fn del(&self, request: &Request) -> Result<(), CniError> {
+        // A configuration that cannot be read must not keep anything from being cleaned up.
+        let bpffs = parse(&request.config).ok().and_then(|config| config.bpffs);
+        let previous = request.config.prev_result().ok().flatten();
+        let host_links = previous.map(|result| host_links(&result));
+        open(bpffs.as_deref())?
+            .teardown(
+                &request.attachment,
+                request.netns.as_deref(),
+                host_links
+                    .as_deref()
+                    .map_or(HostLinks::Unknown, HostLinks::Listed),
+            )
+            .map_err(error)
+    }
+
+    fn check(&self, request: &Request) -> Result<(), CniError> {
+        let config = parse(&request.config)?;
+        let Some(previous) = request.config.prev_result()? else {
+            return Err(internal("must be called as a chained plugin"));
+        };
+        let host_links = listed(&previous, &config.limits)?;
+        open(config.bpffs.as_deref())?
+            .check(&netqos_datapath::Request {
+                attachment: &request.attachment,
+                netns: netns(request)?,
+                host_links: HostLinks::Listed(&host_links),
+                limits: config.limits,
+                egress: config.egress,
+                hook: config.hook,
+            })
+            .map_err(error)
+    }
+
+    fn gc(&self, request: &GcRequest) -> Result<(), CniError> {
+        let bpffs = parse(&request.config).ok().and_then(|config| config.bpffs);
+        open(bpffs.as_deref())?
+            .collect(&request.config.name, &|attachment| {
+                request.keeps(attachment)
+            })
+            .map_err(error)
+    }
+
+    fn status(&self, request: &StatusRequest) -> Result<(), CniError> {
+        let config = parse(&request.config)?;
+        let paths = paths(config.bpffs.as_deref());
+        let features =
+            Features::probe(paths.bpffs()).map_err(|why| CniError::not_available(explain(&why)))?;
+        let mut needed = vec![Feature::Tbf];
+        if config.egress == EgressWay::Ifb {
+            needed.extend([Feature::Ifb, Feature::Redirect]);
+        }
+        match config.hook {
+            HookChoice::Auto | HookChoice::None => {}
+            HookChoice::Clsact => {
+                needed.extend([
+                    Feature::PfifoFast,
+                    Feature::Programs,
+                    Feature::Clsact,
+                    Feature::BpfFilter,
+                ]);
+            }
+            HookChoice::Tcx => {
+                needed.extend([Feature::PfifoFast, Feature::Programs, Feature::Tcx]);
+            }
+        }
+        features
+            .require(&needed)
+            .map_err(|why| CniError::not_available(why.to_string()))
+    }
+}
+
+fn parse(config: &NetConf) -> Result<BandwidthConfig, CniError> {
+    let variable = |name| env::var(name).ok();
+    let (egress, hook) = (
+        variable(EgressWay::VARIABLE),
+        variable(HookChoice::VARIABLE),
+    );
+    let environment = Environment {
+        egress: egress.as_deref(),
+        hook: hook.as_deref(),
+    };
+    BandwidthConfig::parse(&config.raw, environment).map_err(|problem| {
+        let code = match problem {
+            BandwidthConfigError::Type { .. } => ErrorCode::DECODING_FAILURE,
+            _ => ErrorCode::INVALID_NETWORK_CONFIG,
+        };
+        CniError::new(code, problem.to_string())
+    })
+}
+
+fn warn(config: &BandwidthConfig) {
+    for warning in &config.warnings {
+        eprintln!("netqos: {warning}");
+    }
+}
+
+/// The folders that the configuration names, else the environment, else the usual ones.
+fn paths(bpffs: Option<&str>) -> Paths {
+    Paths::from_variables(|name| match (name, bpffs) {
+        (Paths::BPFFS_VARIABLE, Some(path)) => Some(path.to_owned()),
+        _ => env::var(name).ok(),
+    })
+}
+
+fn open(bpffs: Option<&str>) -> Result<LimitDatapath, CniError> {
+    LimitDatapath::open(paths(bpffs)).map_err(error)
+}
+
+fn netns(request: &Request) -> Result<&Path, CniError> {
+    let missing = || CniError::environment("required env variables [CNI_NETNS] missing");
+    request.netns.as_deref().ok_or_else(missing)
+}
+
+/// The interfaces that the plugins before made on the host.
+fn host_links(result: &CniResult) -> Vec<String> {
+    let on_host = |interface: &&Interface| interface.sandbox.is_empty();
+    result
+        .interfaces
+        .iter()
+        .filter(on_host)
+        .map(|interface| interface.name.clone())
+        .collect()
+}
+
+/// The same; a result without any interface is wrong when there is something to limit.
+fn listed(result: &CniResult, limits: &Limits) -> Result<Vec<String>, CniError> {
+    if result.interfaces.is_empty() && !limits.is_unlimited() {
+        return Err(internal("no interfaces provided"));
+    }
+    Ok(host_links(result))
+}
+
+/// The ifb of the original's way stands in its result; what is inside of the pod does not.
+fn is_reported(queue: &&Shaped) -> bool {
+    queue.is_ifb && queue.direction == Direction::Egress
+}
+
+fn reported(queue: &Shaped) -> Interface {
+    Interface {
+        name: queue.link.clone(),
+        mac: queue.mac.clone(),
+        ..Interface::default()
+    }
+}
+
+fn internal(text: &str) -> CniError {
+    CniError::new(ErrorCode::INTERNAL, text)
+}
+
+fn error(error: Error) -> CniError {
+    let code = match error {
+        Error::OpenNamespace { .. } => ErrorCode::INVALID_NETNS,
+        Error::Record { .. } => ErrorCode::IO_FAILURE,
+        _ => ErrorCode::INTERNAL,
+    };
+    CniError::new(code, explain(&error))
+}
+
+/// The error, and what to do when it is one that an administrator can mend.
+fn explain(error: &Error) -> String {
+    if error.is_permission() {
+        return format!(
+            "{error}: the plugin needs root, or CAP_NET_ADMIN, CAP_SYS_ADMIN and CAP_BPF"
+        );
+    }
+    if error.is_unsupported() {
+        return format!("{error}: the kernel lacks it; `netqos check` says what, and what to do");
+    }
+    error.to_string()
+}
