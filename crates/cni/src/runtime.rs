@@ -1,1 +1,267 @@
-//! The runtime's role.
+//! The runtime's role: it executes the plugins of a network configuration list.
+//!
+//! ```no_run
+//! # use netqos_cni::runtime::{AttachmentRequest, NetworkConfigList, Runtime, RuntimeError};
+//! # fn main() -> Result<(), RuntimeError> {
+//! let runtime = Runtime::new(["/opt/cni/bin"], "/var/lib/cni");
+//! let list = NetworkConfigList::load_default("/etc/cni/net.d".as_ref())?;
+//! let pod = AttachmentRequest::new("c1", "eth0").in_netns("/var/run/netns/c1");
+//! let result = runtime.add(&list, &pod)?;
+//! runtime.del(&list, &pod)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What plugins get to see, and the cache file, are those of libcni (containernetworking/cni
+//! v1.3), so that its tools can go on where this stopped and the other way round. Where libcni
+//! leaves a duty of the specification to its caller, this does it: DEL after a failed ADD.
+//!
+//! Plugins run in the calling thread's namespaces. Nothing here locks: the specification wants
+//! the operations of one container one after the other, and GC alone.
+
+mod attachment;
+mod cache;
+mod error;
+mod gc;
+mod invoke;
+mod list;
+mod load;
+mod probe;
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+pub use attachment::AttachmentRequest;
+pub use cache::CachedAttachment;
+pub use error::RuntimeError;
+pub use list::{NetworkConfigList, PluginConfig};
+
+use crate::plugin::Command;
+use crate::{CniResult, CniVersion};
+use cache::ResultCache;
+use invoke::Invocation;
+
+/// Executes plugins, and remembers what came of it.
+#[derive(Clone, Debug)]
+pub struct Runtime {
+    plugin_dirs: Vec<PathBuf>,
+    cache: ResultCache,
+    extra_env: Vec<(OsString, OsString)>,
+}
+
+impl Runtime {
+    /// A runtime that looks for plugins in these folders, in this order, and keeps its results
+    /// in `<cache_dir>/results` (libcni's is `/var/lib/cni`).
+    pub fn new<D: Into<PathBuf>>(
+        plugin_dirs: impl IntoIterator<Item = D>,
+        cache_dir: impl Into<PathBuf>,
+    ) -> Self {
+        Self {
+            plugin_dirs: plugin_dirs.into_iter().map(Into::into).collect(),
+            cache: ResultCache::new(cache_dir.into()),
+            extra_env: Vec::new(),
+        }
+    }
+
+    /// Gives plugins one more variable, beside the environment of this process and `CNI_*`.
+    #[must_use]
+    pub fn with_env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.extra_env.push((name.into(), value.into()));
+        self
+    }
+
+    /// Where plugins are looked for.
+    pub fn plugin_dirs(&self) -> &[PathBuf] {
+        &self.plugin_dirs
+    }
+
+    /// ADD: executes the plugins in their order, each with the result of the one before, and
+    /// caches the last result, which is returned in the list's version.
+    ///
+    /// # Errors
+    ///
+    /// The first plugin that fails. Then DEL has been executed on every plugin of the list, as the
+    /// specification demands; what went wrong in that is told beside the first error, never
+    /// instead of it.
+    pub fn add(
+        &self,
+        list: &NetworkConfigList,
+        request: &AttachmentRequest,
+    ) -> Result<CniResult, RuntimeError> {
+        request.check(list)?;
+        self.add_plugins(list, request).map_err(|error| {
+            let failures = self.del_plugins(list, request, None, OnError::GoOn);
+            if failures.is_empty() {
+                self.cache.remove(list, request);
+                return error;
+            }
+            RuntimeError::AddAndUndo {
+                error: Box::new(error),
+                undo: failures,
+            }
+        })
+    }
+
+    fn add_plugins(
+        &self,
+        list: &NetworkConfigList,
+        request: &AttachmentRequest,
+    ) -> Result<CniResult, RuntimeError> {
+        let mut previous: Option<CniResult> = None;
+        for plugin in &list.plugins {
+            let config = request.config_for(list, plugin, previous.as_ref())?;
+            let stdout = self.execute(Command::Add, plugin, &config, Some(request))?;
+            let result = CniResult::parse(&stdout, list.version)
+                .and_then(|result| result.into_version(list.version))
+                .map_err(|problem| RuntimeError::Result {
+                    plugin: plugin.kind.clone(),
+                    problem,
+                })?;
+            previous = Some(result);
+        }
+        let result = previous.ok_or(RuntimeError::NoPlugins)?;
+        self.cache.store(list, request, &result)?;
+        Ok(result)
+    }
+
+    /// DEL: executes the plugins in reverse order with the cached result (not before 0.4.0, as the
+    /// specification has it), and forgets the attachment. Succeeds when there is nothing left.
+    ///
+    /// # Errors
+    ///
+    /// The first plugin that fails; those before it in the list have not been called. The
+    /// attachment stays in the cache, so that DEL can be tried again.
+    pub fn del(
+        &self,
+        list: &NetworkConfigList,
+        request: &AttachmentRequest,
+    ) -> Result<(), RuntimeError> {
+        request.check(list)?;
+        let previous = (list.version >= CniVersion::V0_4_0)
+            .then(|| self.cache.result(list, request))
+            .flatten();
+        let failures = self.del_plugins(list, request, previous.as_ref(), OnError::Stop);
+        match failures.into_iter().next() {
+            Some(error) => Err(error),
+            None => {
+                self.cache.remove(list, request);
+                Ok(())
+            }
+        }
+    }
+
+    fn del_plugins(
+        &self,
+        list: &NetworkConfigList,
+        request: &AttachmentRequest,
+        previous: Option<&CniResult>,
+        on_error: OnError,
+    ) -> Vec<RuntimeError> {
+        let mut failures = Vec::new();
+        for plugin in list.plugins.iter().rev() {
+            let done = request
+                .config_for(list, plugin, previous)
+                .and_then(|config| self.execute(Command::Del, plugin, &config, Some(request)));
+            if let Err(error) = done {
+                failures.push(error);
+                if on_error == OnError::Stop {
+                    break;
+                }
+            }
+        }
+        failures
+    }
+
+    /// CHECK: executes the plugins in their order, each with the cached result. Does nothing when
+    /// the list says `disableCheck`.
+    ///
+    /// # Errors
+    ///
+    /// The first plugin that fails, and a list of a version that has no CHECK.
+    pub fn check(
+        &self,
+        list: &NetworkConfigList,
+        request: &AttachmentRequest,
+    ) -> Result<(), RuntimeError> {
+        if list.version < CniVersion::V0_4_0 {
+            return Err(RuntimeError::CheckNotSupported(list.version));
+        }
+        if list.disable_check {
+            return Ok(());
+        }
+        request.check(list)?;
+        let previous = self.cache.result(list, request);
+        for plugin in &list.plugins {
+            let config = request.config_for(list, plugin, previous.as_ref())?;
+            self.execute(Command::Check, plugin, &config, Some(request))?;
+        }
+        Ok(())
+    }
+
+    /// The attachments that have been added and not deleted, in the order of their files' names.
+    /// A file that can't be read as one is passed over, as libcni does.
+    pub fn cached_attachments(&self) -> Vec<CachedAttachment> {
+        self.cache.attachments()
+    }
+
+    /// What is remembered of one attachment.
+    pub fn cached_attachment(
+        &self,
+        list: &NetworkConfigList,
+        request: &AttachmentRequest,
+    ) -> Option<CachedAttachment> {
+        self.cache.attachment(list, request)
+    }
+
+    /// Executes one plugin and returns what it printed.
+    fn execute(
+        &self,
+        command: Command,
+        plugin: &PluginConfig,
+        config: &Map<String, Value>,
+        request: Option<&AttachmentRequest>,
+    ) -> Result<Vec<u8>, RuntimeError> {
+        let path = self.find(&plugin.kind)?;
+        let stdin = serde_json::to_vec(config).map_err(|problem| RuntimeError::Encode {
+            plugin: plugin.kind.clone(),
+            problem,
+        })?;
+        self.invocation(command, request)
+            .run(&path, &stdin)
+            .map_err(|error| error.of_plugin(plugin, command))
+    }
+
+    fn invocation(&self, command: Command, request: Option<&AttachmentRequest>) -> Invocation {
+        Invocation::new(command, &self.plugin_dirs, request, &self.extra_env)
+    }
+
+    /// The executable of a plugin: the first regular file of this name.
+    fn find(&self, kind: &str) -> Result<PathBuf, RuntimeError> {
+        if kind.is_empty() || kind.contains('/') || kind == "." || kind == ".." {
+            return Err(RuntimeError::PluginName(kind.to_owned()));
+        }
+        self.plugin_dirs
+            .iter()
+            .map(|dir| dir.join(kind))
+            .find(|path| is_file(path))
+            .ok_or_else(|| RuntimeError::PluginNotFound {
+                kind: kind.to_owned(),
+                dirs: self.plugin_dirs.clone(),
+            })
+    }
+}
+
+/// Whether a failing plugin keeps the others from being called.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OnError {
+    Stop,
+    GoOn,
+}
+
+fn is_file(path: &Path) -> bool {
+    path.metadata().is_ok_and(|file| file.is_file())
+}

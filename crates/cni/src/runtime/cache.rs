@@ -1,0 +1,216 @@
+//! What was added, remembered for DEL, CHECK and GC, and across restarts.
+//!
+//! `<cache_dir>/results/<network>-<container>-<interface>`: libcni's place and form, so that its
+//! tools see what was added here.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use super::{AttachmentRequest, NetworkConfigList, RuntimeError};
+use crate::{CniResult, json};
+
+/// What a file of this form says about itself.
+const KIND: &str = "cniCacheV1";
+
+/// An attachment that was added and not deleted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CachedAttachment {
+    kind: String,
+    /// The container's id.
+    #[serde(rename = "containerId", default)]
+    pub container_id: String,
+    /// The list that it was added with, as it was read.
+    #[serde(with = "base64_text", default)]
+    pub config: Vec<u8>,
+    /// The interface's name inside the container.
+    #[serde(rename = "ifName", default)]
+    pub ifname: String,
+    /// The network's name.
+    #[serde(rename = "networkName", default)]
+    pub network: String,
+    /// The container's network namespace, as a path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub netns: Option<PathBuf>,
+    /// `CNI_ARGS`.
+    #[serde(
+        rename = "cniArgs",
+        default,
+        deserialize_with = "json::null_is_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub args: Vec<(String, String)>,
+    /// The arguments of capabilities.
+    #[serde(
+        rename = "capabilityArgs",
+        default,
+        deserialize_with = "json::null_is_default",
+        skip_serializing_if = "Map::is_empty"
+    )]
+    pub capability_args: Map<String, Value>,
+    /// The last plugin's result.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub result: Value,
+}
+
+impl CachedAttachment {
+    /// The request that it was added with.
+    pub fn request(&self) -> AttachmentRequest {
+        AttachmentRequest {
+            container_id: self.container_id.clone(),
+            ifname: self.ifname.clone(),
+            netns: self.netns.clone(),
+            args: self.args.clone(),
+            capability_args: self.capability_args.clone(),
+        }
+    }
+}
+
+/// The folder of the attachments.
+#[derive(Clone, Debug)]
+pub(super) struct ResultCache {
+    dir: PathBuf,
+}
+
+impl ResultCache {
+    pub(super) const fn new(dir: PathBuf) -> Self {
+        Self { dir }
+    }
+
+    fn results(&self) -> PathBuf {
+        self.dir.join("results")
+    }
+
+    fn path(&self, list: &NetworkConfigList, request: &AttachmentRequest) -> PathBuf {
+        let (network, container, interface) = (&list.name, &request.container_id, &request.ifname);
+        self.results()
+            .join(format!("{network}-{container}-{interface}"))
+    }
+
+    /// Remembers a result. The file is there whole or not at all.
+    pub(super) fn store(
+        &self,
+        list: &NetworkConfigList,
+        request: &AttachmentRequest,
+        result: &CniResult,
+    ) -> Result<(), RuntimeError> {
+        let path = self.path(list, request);
+        let store = || {
+            let text = serde_json::to_vec(&CachedAttachment {
+                kind: KIND.to_owned(),
+                container_id: request.container_id.clone(),
+                config: list.text.clone(),
+                ifname: request.ifname.clone(),
+                network: list.name.clone(),
+                netns: request.netns.clone(),
+                args: request.args.clone(),
+                capability_args: request.capability_args.clone(),
+                result: serde_json::to_value(result)?,
+            })?;
+            self.replace(&path, &text)
+        };
+        store().map_err(|error| RuntimeError::Cache {
+            network: list.name.clone(),
+            path: path.clone(),
+            error,
+        })
+    }
+
+    /// Writes under another name, outside the folder that tools list, and renames. Not synced to
+    /// the disk: a crash that loses the file takes the network namespaces with it.
+    fn replace(&self, path: &Path, text: &[u8]) -> io::Result<()> {
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(self.results())?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let draft = self.dir.join(format!(".{name}.{}", std::process::id()));
+        let written = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&draft)
+            .and_then(|mut file| file.write_all(text))
+            .and_then(|()| fs::rename(&draft, path));
+        if written.is_err() {
+            // It may not even be there; the first error is the one that counts.
+            let _ = fs::remove_file(&draft);
+        }
+        written
+    }
+
+    /// Forgets an attachment. What can't be removed now is overwritten by the next ADD of the
+    /// same name, or collected by GC.
+    pub(super) fn remove(&self, list: &NetworkConfigList, request: &AttachmentRequest) {
+        let _ = fs::remove_file(self.path(list, request));
+    }
+
+    /// What is remembered of an attachment; `None` also for what can't be read, as in libcni: DEL
+    /// must work without.
+    pub(super) fn attachment(
+        &self,
+        list: &NetworkConfigList,
+        request: &AttachmentRequest,
+    ) -> Option<CachedAttachment> {
+        read(&self.path(list, request))
+    }
+
+    /// The result of an attachment in the list's version. Old versions of libcni have cached it
+    /// without anything around it.
+    pub(super) fn result(
+        &self,
+        list: &NetworkConfigList,
+        request: &AttachmentRequest,
+    ) -> Option<CniResult> {
+        let value = match self.attachment(list, request) {
+            Some(attachment) => attachment.result,
+            None => serde_json::from_slice(&fs::read(self.path(list, request)).ok()?).ok()?,
+        };
+        CniResult::from_value(value, list.version)
+            .and_then(|result| result.into_version(list.version))
+            .ok()
+    }
+
+    /// All of them, in the order of their files' names.
+    pub(super) fn attachments(&self) -> Vec<CachedAttachment> {
+        let Ok(entries) = fs::read_dir(self.results()) else {
+            return Vec::new();
+        };
+        let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+        paths.sort();
+        paths
+            .iter()
+            .filter_map(|path| read(path))
+            .filter(|attachment| !attachment.ifname.is_empty() && !attachment.network.is_empty())
+            .collect()
+    }
+}
+
+fn read(path: &Path) -> Option<CachedAttachment> {
+    let attachment: CachedAttachment = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    (attachment.kind == KIND).then_some(attachment)
+}
+
+/// Bytes as Go's encoding/json writes them.
+mod base64_text {
+    use super::{BASE64, Deserialize, Deserializer, Engine, Serializer};
+    use serde::de::Error as _;
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&BASE64.encode(bytes))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<u8>, D::Error> {
+        let text = Option::<String>::deserialize(deserializer)?.unwrap_or_default();
+        BASE64.decode(text).map_err(D::Error::custom)
+    }
+}

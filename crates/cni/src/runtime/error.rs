@@ -1,0 +1,224 @@
+//! What can go wrong for a runtime.
+
+use std::io;
+use std::path::PathBuf;
+
+use super::PluginConfig;
+use crate::plugin::Command;
+use crate::{CniError, CniVersion, ResultError};
+
+/// Why a list can't be loaded, or an operation on it failed.
+///
+/// Texts contain those of libcni, with the file or plugin before them where libcni leaves it out.
+#[derive(Debug, thiserror::Error)]
+pub enum RuntimeError {
+    /// A file or folder of the configuration can't be read.
+    #[error("error reading {}: {error}", path.display())]
+    Read {
+        /// Which one.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A network configuration list that is not one.
+    #[error("error parsing configuration list: {0}")]
+    List(String),
+    /// A plugin's configuration that is not one.
+    #[error("error parsing configuration: {0}")]
+    Plugin(String),
+    /// A plugin's configuration inside a list that is not one.
+    #[error("failed to parse plugin config {index}: error parsing configuration: {problem}")]
+    PluginInList {
+        /// Its place in the list, from 0.
+        index: usize,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A list without plugins, neither inside nor in its folder.
+    #[error("no plugin configs found")]
+    NoPlugins,
+    /// What is wrong in a file.
+    #[error("{}: {error}", path.display())]
+    InFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        error: Box<RuntimeError>,
+    },
+    /// A folder without any network configuration.
+    #[error("no net configurations found in {}", dir.display())]
+    NoConfigurations {
+        /// The folder.
+        dir: PathBuf,
+    },
+    /// A folder without a network of this name.
+    #[error("no net configuration with name \"{name}\" in {}", dir.display())]
+    NetworkNotFound {
+        /// The network's name.
+        name: String,
+        /// The folder.
+        dir: PathBuf,
+    },
+    /// A container id, network name or interface name that CNI does not allow.
+    #[error(transparent)]
+    Request(CniError),
+    /// A plugin's `type` that can't be the name of an executable.
+    #[error("invalid plugin name: {0:?}")]
+    PluginName(String),
+    /// A plugin whose executable is in none of the folders.
+    #[error("failed to find plugin {kind:?} in path [{}]", joined(dirs.iter().map(|dir| dir.display()), " "))]
+    PluginNotFound {
+        /// The plugin's `type`.
+        kind: String,
+        /// Where it was looked for.
+        dirs: Vec<PathBuf>,
+    },
+    /// An executable that can't be started.
+    #[error("cannot execute plugin {}: {error}", path.display())]
+    Execute {
+        /// The executable.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A plugin said no, or failed without saying so.
+    #[error("plugin type={plugin:?} failed ({}): {error}", operation(*command))]
+    Failed {
+        /// The plugin's `type`.
+        plugin: String,
+        /// What it was asked.
+        command: Command,
+        /// What it said. Code 0 when it did not say it in CNI's form.
+        error: CniError,
+    },
+    /// A plugin printed what is not a result.
+    #[error("plugin type={plugin:?} failed (add): cannot read its result: {problem}")]
+    Result {
+        /// The plugin's `type`.
+        plugin: String,
+        /// What is wrong with it.
+        problem: ResultError,
+    },
+    /// A plugin printed what is not an answer to VERSION.
+    #[error("plugin type={plugin:?} failed (version): decoding version info: {problem}")]
+    VersionInfo {
+        /// The plugin's `type`.
+        plugin: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A plugin does not speak the list's version.
+    #[error("plugin {plugin} does not support config version \"{version}\"")]
+    VersionNotSupported {
+        /// The plugin's `type`.
+        plugin: String,
+        /// The list's version.
+        version: CniVersion,
+    },
+    /// A plugin's configuration can't be written as JSON.
+    #[error("cannot write the configuration of plugin {plugin:?}: {problem}")]
+    Encode {
+        /// The plugin's `type`.
+        plugin: String,
+        /// Why.
+        problem: serde_json::Error,
+    },
+    /// A result can't be remembered.
+    #[error("failed to set network {network:?} cached result: {}: {error}", path.display())]
+    Cache {
+        /// The network's name.
+        network: String,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// CHECK of a list before 0.4.0.
+    #[error("configuration version \"{0}\" does not support the CHECK command")]
+    CheckNotSupported(CniVersion),
+    /// ADD failed, and undoing it too.
+    #[error("{error}; undoing it failed, too: {}", joined(undo, "; "))]
+    AddAndUndo {
+        /// Why ADD failed.
+        error: Box<RuntimeError>,
+        /// What could not be undone.
+        undo: Vec<RuntimeError>,
+    },
+    /// DEL of an attachment that is not alive failed, in GC.
+    #[error("failed to delete stale attachment {container_id} {ifname}: {error}")]
+    StaleAttachment {
+        /// The container's id.
+        container_id: String,
+        /// The interface's name inside the container.
+        ifname: String,
+        /// Why.
+        error: Box<RuntimeError>,
+    },
+    /// All that went wrong in GC.
+    #[error("{}", joined(.0, "; "))]
+    Gc(Vec<RuntimeError>),
+}
+
+impl RuntimeError {
+    /// What a plugin said, when that is what went wrong.
+    pub fn plugin_error(&self) -> Option<&CniError> {
+        match self {
+            Self::Failed { error, .. } | Self::Request(error) => Some(error),
+            Self::AddAndUndo { error, .. }
+            | Self::StaleAttachment { error, .. }
+            | Self::InFile { error, .. } => error.plugin_error(),
+            _ => None,
+        }
+    }
+
+    pub(super) fn in_file(self, path: impl Into<PathBuf>) -> Self {
+        Self::InFile {
+            path: path.into(),
+            error: Box::new(self),
+        }
+    }
+}
+
+/// What came of executing a plugin, before it is known which one of a list it was.
+#[derive(Debug)]
+pub(super) enum InvocationError {
+    /// It was never started.
+    Execute { path: PathBuf, error: io::Error },
+    /// It ran and failed.
+    Failed(CniError),
+}
+
+impl InvocationError {
+    pub(super) fn of_plugin(self, plugin: &PluginConfig, command: Command) -> RuntimeError {
+        self.of_kind(&plugin.kind, command)
+    }
+
+    pub(super) fn of_kind(self, kind: &str, command: Command) -> RuntimeError {
+        match self {
+            Self::Execute { path, error } => RuntimeError::Execute { path, error },
+            Self::Failed(error) => RuntimeError::Failed {
+                plugin: kind.to_owned(),
+                command,
+                error,
+            },
+        }
+    }
+}
+
+/// As libcni names the operation.
+const fn operation(command: Command) -> &'static str {
+    match command {
+        Command::Add => "add",
+        Command::Del => "delete",
+        Command::Check => "check",
+        Command::Gc => "gc",
+        Command::Status => "status",
+        Command::Version => "version",
+    }
+}
+
+/// The parts with a text between them.
+fn joined<T: ToString>(parts: impl IntoIterator<Item = T>, between: &str) -> String {
+    let parts: Vec<_> = parts.into_iter().map(|part| part.to_string()).collect();
+    parts.join(between)
+}
