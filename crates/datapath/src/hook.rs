@@ -56,14 +56,18 @@ pub(crate) struct Choice {
 }
 
 impl HookQdisc {
-    pub(crate) fn read(socket: &mut Socket, link: &Link) -> Result<Self> {
-        let all = socket.qdiscs(link).doing("list qdiscs")?;
+    /// Picks it out of all qdiscs of a link.
+    pub(crate) fn among(all: &[Installed]) -> Self {
         let kind = |qdisc: &Installed| match qdisc.kind.as_str() {
             "clsact" => Some(Self::Clsact),
             "ingress" => Some(Self::Ingress),
             _ => None,
         };
-        Ok(all.iter().find_map(kind).unwrap_or(Self::Absent))
+        all.iter().find_map(kind).unwrap_or(Self::Absent)
+    }
+
+    pub(crate) fn read(socket: &mut Socket, link: &Link) -> Result<Self> {
+        Ok(Self::among(&socket.qdiscs(link).doing("list qdiscs")?))
     }
 }
 
@@ -88,8 +92,8 @@ pub(crate) fn remove_empty_clsact(socket: &mut Socket, link: &Link) -> Result<()
 
 /// Decides how the program goes in front of a link's queue.
 pub(crate) fn choose(
-    socket: &mut Socket,
-    link: Option<&Link>,
+    link: &str,
+    there: HookQdisc,
     pins: &std::result::Result<Pins, netqos_bpf::Error>,
     choice: HookChoice,
 ) -> Result<Choice> {
@@ -110,26 +114,17 @@ pub(crate) fn choose(
         (Err(why), _) => return none(why.to_string()),
         (Ok(pins), _) => pins,
     };
-    if choice == HookChoice::Tcx {
-        return if pins.programs().has_tcx() {
-            some(HookKind::Tcx)
-        } else {
-            Err(netqos_bpf::Error::NoTcx.into())
-        };
-    }
-    // A link that is not there yet will have nothing that is in the way.
-    let there = link.map_or(Ok(HookQdisc::Absent), |link| HookQdisc::read(socket, link))?;
-    match (there, link, choice) {
-        (HookQdisc::Ingress, Some(link), HookChoice::Clsact) => {
-            Err(Error::NoClsact(link.name.clone()))
-        }
-        (HookQdisc::Ingress, ..) if pins.programs().has_tcx() => some(HookKind::Tcx),
-        (HookQdisc::Ingress, Some(link), _) => none(format!(
+    match (choice, there) {
+        (HookChoice::Tcx, _) if !pins.programs().has_tcx() => Err(netqos_bpf::Error::NoTcx.into()),
+        (HookChoice::Tcx, _) => some(HookKind::Tcx),
+        (_, HookQdisc::Clsact | HookQdisc::Absent) => some(HookKind::Clsact),
+        (HookChoice::Clsact, HookQdisc::Ingress) => Err(Error::NoClsact(link.to_owned())),
+        _ if pins.programs().has_tcx() => some(HookKind::Tcx),
+        _ => none(format!(
             "{}; and {}",
-            Error::NoClsact(link.name.clone()),
+            Error::NoClsact(link.to_owned()),
             netqos_bpf::Error::NoTcx
         )),
-        _ => some(HookKind::Clsact),
     }
 }
 
@@ -142,6 +137,7 @@ pub(crate) fn link_path(pins: &Pins, attachment: &Attachment, direction: Directi
 pub(crate) fn attach(
     side: &mut Side,
     link: &Link,
+    there: HookQdisc,
     kind: HookKind,
     pins: &Pins,
     limiter: u16,
@@ -150,8 +146,11 @@ pub(crate) fn attach(
     match kind {
         HookKind::None => {}
         HookKind::Clsact => {
-            ensure_clsact(&mut side.socket, link)?;
-            if clsact_fault(side, link, pins, limiter)?.is_some() {
+            let is_new = there == HookQdisc::Absent;
+            if is_new {
+                ensure_clsact(&mut side.socket, link)?;
+            }
+            if is_new || clsact_fault(side, link, pins, limiter)?.is_some() {
                 let filter = Bpf {
                     program: pins.programs().rank(),
                     name: NAME,

@@ -10,8 +10,9 @@ use netqos_netlink::link::{Link, LinkChange, optional};
 use crate::endpoint::{Endpoint, HostLinks, Side};
 use crate::error::Doing;
 use crate::hook::{self, HookKind, HookQdisc};
+use crate::queue::{self, Found};
 use crate::record::{LinkRecord, QueueRecord, Record, Records, SideName};
-use crate::{Error, Paths, Result, Shape, detour, legacy, queue};
+use crate::{Error, Paths, Result, Shape, detour, legacy};
 
 /// What an attachment shall be held to.
 #[derive(Clone, Copy, Debug)]
@@ -128,29 +129,30 @@ impl LimitDatapath {
         if let Some(host) = &endpoint.host {
             legacy::retire(&mut self.host.socket, host, request.attachment)?;
         }
-        let mut record = self.plan(request, &endpoint, &mut pod, &pins)?;
-        if let Some(before) = before {
-            self.retire(&before, &mut record, &mut pod)?;
+        let mut plan = self.plan(request, &endpoint, &mut pod, &pins)?;
+        if let Some(before) = &before {
+            if self.retire(before, &plan, &mut pod)? {
+                plan = self.plan(request, &endpoint, &mut pod, &pins)?;
+            }
+            inherit(before, &mut plan);
         }
+        let mut record = Record {
+            attachment: request.attachment.clone(),
+            netns: request.netns.to_owned(),
+            limits: request.limits,
+            queues: plan.iter().map(|planned| planned.record.clone()).collect(),
+        };
         self.records.write(&record)?;
         let mut applied = Applied::default();
-        for index in 0..record.queues.len() {
-            let direction = record.queues[index].direction;
-            let Some(limit) = request.limits.of(direction) else {
-                continue;
-            };
-            let side = match record.queues[index].side {
+        for (planned, record) in plan.into_iter().zip(&mut record.queues) {
+            let side = match record.side {
                 SideName::Host => &mut self.host,
                 SideName::Pod => &mut pod,
             };
-            let queue = &mut record.queues[index];
-            applied.queues.push(install(
-                side,
-                queue,
-                request.attachment,
-                &limit,
-                pins.as_ref().ok(),
-            )?);
+            let pins = pins.as_ref().ok();
+            applied
+                .queues
+                .push(install(side, planned, record, request.attachment, pins)?);
         }
         self.records.write(&record)?;
         Ok(applied)
@@ -163,12 +165,12 @@ impl LimitDatapath {
         endpoint: &Endpoint,
         pod: &mut Side,
         pins: &std::result::Result<Pins, netqos_bpf::Error>,
-    ) -> Result<Record> {
-        let mut queues = Vec::new();
+    ) -> Result<Vec<Planned>> {
+        let mut planned = Vec::new();
         for direction in [Direction::Ingress, Direction::Egress] {
-            if request.limits.of(direction).is_none() {
+            let Some(limit) = request.limits.of(direction) else {
                 continue;
-            }
+            };
             let (side_name, link, through_ifb) = match (direction, &endpoint.host, request.egress) {
                 (Direction::Ingress, Some(host), _) => (SideName::Host, host, false),
                 (Direction::Ingress, None, _) => (SideName::Pod, &endpoint.pod, true),
@@ -179,68 +181,71 @@ impl LimitDatapath {
                 SideName::Host => &mut self.host,
                 SideName::Pod => &mut *pod,
             };
-            let (carrier, name) = if through_ifb {
-                ifb_for(side, link, request.attachment)?
-            } else {
-                queue::validate(&mut side.socket, link)?;
-                (Some(link.clone()), link.name.clone())
-            };
+            let at_link = side.socket.qdiscs(link).doing("list qdiscs")?;
             // Written down before it is made, on every record of the link: whichever goes last
             // removes it.
-            let makes_clsact = HookQdisc::read(&mut side.socket, link)? == HookQdisc::Absent;
-            let choice = hook::choose(&mut side.socket, carrier.as_ref(), pins, request.hook)?;
-            queues.push(QueueRecord {
-                direction,
-                side: side_name,
-                link: LinkRecord {
-                    name,
-                    index: carrier.as_ref().map_or(0, |link| link.index),
-                    made_clsact: makes_clsact && !through_ifb,
-                    tagged: carrier.as_ref().is_none_or(is_taggable),
+            let made_clsact = HookQdisc::among(&at_link) == HookQdisc::Absent;
+            let (carrier, name, qdiscs) = if through_ifb {
+                let (ifb, name) = ifb_for(side, link, request.attachment)?;
+                let qdiscs = match &ifb {
+                    Some(ifb) => side.socket.qdiscs(ifb).doing("list qdiscs")?,
+                    None => Vec::new(),
+                };
+                (ifb, name, qdiscs)
+            } else {
+                (Some(link.clone()), link.name.clone(), at_link)
+            };
+            let found = Found::among(&qdiscs);
+            if let Some(carrier) = &carrier {
+                found.validate(carrier)?;
+            }
+            let hook_qdisc = HookQdisc::among(&qdiscs);
+            let choice = hook::choose(&name, hook_qdisc, pins, request.hook)?;
+            let detour_from = through_ifb.then(|| link.clone());
+            planned.push(Planned {
+                limit,
+                record: QueueRecord {
+                    direction,
+                    side: side_name,
+                    link: LinkRecord {
+                        name,
+                        index: carrier.as_ref().map_or(0, |link| link.index),
+                        made_clsact: made_clsact && !through_ifb,
+                        tagged: carrier.as_ref().is_none_or(is_taggable),
+                    },
+                    detour_from: detour_from.as_ref().map(|from| LinkRecord {
+                        name: from.name.clone(),
+                        index: from.index,
+                        made_clsact,
+                        tagged: is_taggable(from),
+                    }),
+                    hook: choice.kind,
+                    limiter: None,
+                    unranked_because: choice.why_none,
                 },
-                detour_from: through_ifb.then(|| LinkRecord {
-                    name: link.name.clone(),
-                    index: link.index,
-                    made_clsact: makes_clsact,
-                    tagged: is_taggable(link),
-                }),
-                hook: choice.kind,
-                limiter: None,
-                unranked_because: choice.why_none,
+                carrier,
+                detour_from,
+                found,
+                hook_qdisc,
             });
         }
-        Ok(Record {
-            attachment: request.attachment.clone(),
-            netns: request.netns.to_owned(),
-            limits: request.limits,
-            queues,
-        })
+        Ok(planned)
     }
 
-    /// Takes over what an earlier call did and is still wanted; removes what is not.
-    fn retire(&mut self, before: &Record, record: &mut Record, pod: &mut Side) -> Result<()> {
-        for old in &before.queues {
-            let same = record.queues.iter_mut().find(|new| {
-                new.direction == old.direction
-                    && new.side == old.side
-                    && new.link.name == old.link.name
-                    && new.hook == old.hook
-                    && new.detour_from.is_some() == old.detour_from.is_some()
-            });
-            if let Some(new) = same {
-                new.link.made_clsact |= old.link.made_clsact;
-                if let (Some(new), Some(old)) = (&mut new.detour_from, &old.detour_from) {
-                    new.made_clsact |= old.made_clsact;
-                }
-                continue;
-            }
+    /// Removes what an earlier call made and is not wanted any more; says whether there was any.
+    fn retire(&mut self, before: &Record, plan: &[Planned], pod: &mut Side) -> Result<bool> {
+        let is_unwanted =
+            |old: &&QueueRecord| !plan.iter().any(|planned| is_same(old, &planned.record));
+        let mut any = false;
+        for old in before.queues.iter().filter(is_unwanted) {
             let side = match old.side {
                 SideName::Host => &mut self.host,
                 SideName::Pod => &mut *pod,
             };
             crate::teardown::queue(side, old, &before.attachment, self.paths.bpffs())?;
+            any = true;
         }
-        Ok(())
+        Ok(any)
     }
 
     /// CHECK: everything that [`apply`](Self::apply) makes for this request is there, unchanged.
@@ -289,68 +294,96 @@ impl LimitDatapath {
     }
 }
 
-/// Makes one queue, whatever of it is there already.
+/// True when both are the same queue, at the same place and made in the same way.
+fn is_same(old: &QueueRecord, new: &QueueRecord) -> bool {
+    let place = |queue: &QueueRecord| {
+        let from = queue.detour_from.as_ref().map(|from| from.name.clone());
+        (
+            queue.direction,
+            queue.side,
+            queue.hook,
+            queue.link.name.clone(),
+            from,
+        )
+    };
+    place(old) == place(new)
+}
+
+/// What an earlier call made stays ours to remove, though this one found it there.
+fn inherit(before: &Record, plan: &mut [Planned]) {
+    for planned in plan {
+        let new = &mut planned.record;
+        let Some(old) = before.queues.iter().find(|old| is_same(old, new)) else {
+            continue;
+        };
+        new.link.made_clsact |= old.link.made_clsact;
+        if let (Some(new), Some(old)) = (&mut new.detour_from, &old.detour_from) {
+            new.made_clsact |= old.made_clsact;
+        }
+    }
+}
+
+/// A queue, and what was found where it belongs.
+struct Planned {
+    limit: Limit,
+    record: QueueRecord,
+    /// The link that will carry it; `None` for an ifb that has to be made.
+    carrier: Option<Link>,
+    detour_from: Option<Link>,
+    found: Found,
+    hook_qdisc: HookQdisc,
+}
+
+/// Makes one queue, whatever of it is there already, and completes its record.
 fn install(
     side: &mut Side,
-    queue: &mut QueueRecord,
+    planned: Planned,
+    record: &mut QueueRecord,
     attachment: &Attachment,
-    limit: &Limit,
     pins: Option<&Pins>,
 ) -> Result<Shaped> {
-    let from = match &queue.detour_from {
-        Some(from) => Some(
+    let limit = &planned.limit;
+    let link = match (planned.carrier, &planned.detour_from) {
+        (None, Some(from)) => {
+            let ring = Shape::new(limit, from).ring();
             side.socket
-                .link_by_index(from.index)
-                .doing("get host device")?,
-        ),
-        None => None,
-    };
-    let link = match &from {
-        Some(from) => {
-            let there =
-                optional(side.socket.link_by_name(&queue.link.name)).doing("get ifb device")?;
-            match there {
-                Some(there) => there,
-                None => {
-                    let ring = Shape::new(limit, from).ring();
-                    side.socket
-                        .add_ifb(&queue.link.name, from.mtu, ring)
-                        .doing("adding link")?
-                }
-            }
+                .add_ifb(&record.link.name, from.mtu, ring)
+                .doing("adding link")?
         }
-        None => side
-            .socket
-            .link_by_index(queue.link.index)
-            .doing("get host device")?,
+        (Some(link), _) => link,
+        (None, None) => return Err(Error::QdiscMissing),
     };
-    queue.link.index = link.index;
-    tag(side, &link, queue.link.tagged, attachment)?;
+    record.link.index = link.index;
+    tag(side, &link, record.link.tagged, attachment)?;
     let shape = Shape::new(limit, &link);
-    queue::apply(
-        &mut side.socket,
-        &link,
-        &shape,
-        queue.hook != HookKind::None,
-    )?;
-    if let (Some(pins), true) = (pins, queue.hook != HookKind::None) {
+    let is_ranked = record.hook != HookKind::None;
+    queue::apply(&mut side.socket, &link, &planned.found, &shape, is_ranked)?;
+    if let (Some(pins), true) = (pins, is_ranked) {
         let limiter = pins
             .limiters()
-            .claim(&shape.settings(owner(attachment, queue.direction)))?;
-        queue.limiter = Some(limiter);
-        let path = hook::link_path(pins, attachment, queue.direction);
-        hook::attach(side, &link, queue.hook, pins, limiter, &path)?;
+            .claim(&shape.settings(owner(attachment, record.direction)))?;
+        record.limiter = Some(limiter);
+        let path = hook::link_path(pins, attachment, record.direction);
+        hook::attach(
+            side,
+            &link,
+            planned.hook_qdisc,
+            record.hook,
+            pins,
+            limiter,
+            &path,
+        )?;
     }
-    if let (Some(record), Some(from)) = (&mut queue.detour_from, &from) {
-        tag(side, from, record.tagged, attachment)?;
+    if let (Some(from_record), Some(from)) = (&record.detour_from, &planned.detour_from) {
+        tag(side, from, from_record.tagged, attachment)?;
         detour::apply(&mut side.socket, from, &link)?;
     }
     Ok(Shaped {
-        direction: queue.direction,
-        side: queue.side,
-        is_ifb: from.is_some(),
-        hook: queue.hook,
-        unranked_because: queue.unranked_because.clone(),
+        direction: record.direction,
+        side: record.side,
+        is_ifb: planned.detour_from.is_some(),
+        hook: record.hook,
+        unranked_because: record.unranked_because.clone(),
         shape,
         mac: link.mac(),
         link: link.name,
@@ -444,7 +477,6 @@ fn ifb_for(
         let is_ours = link.alias.as_deref() == Some(&attachment.tag())
             || legacy::leads_to(&mut side.socket, from, &link)?;
         if is_ours && link.kind == "ifb" {
-            queue::validate(&mut side.socket, &link)?;
             return Ok((Some(link), name));
         }
     }

@@ -15,21 +15,25 @@ const CLASS: Handle = Handle::new(1, 1);
 const BANDS: Handle = Handle::new(2, 0);
 
 /// What stands at a link's root.
-struct Found {
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Found {
     root: Option<Installed>,
     has_bands: bool,
 }
 
 impl Found {
+    /// Picks it out of all qdiscs of a link.
+    pub(crate) fn among(all: &[Installed]) -> Self {
+        let is_band = |qdisc: &Installed| qdisc.parent == CLASS && qdisc.kind == "pfifo_fast";
+        let is_root = |qdisc: &&Installed| qdisc.parent == Handle::ROOT && !qdisc.is_default();
+        Self {
+            root: all.iter().find(is_root).cloned(),
+            has_bands: all.iter().any(is_band),
+        }
+    }
+
     fn read(socket: &mut Socket, link: &Link) -> Result<Self> {
-        let all = socket.qdiscs(link).doing("list qdiscs")?;
-        let has_bands = all
-            .iter()
-            .any(|qdisc| qdisc.parent == CLASS && qdisc.kind == "pfifo_fast");
-        let root = all
-            .into_iter()
-            .find(|qdisc| qdisc.parent == Handle::ROOT && !qdisc.is_default());
-        Ok(Self { root, has_bands })
+        Ok(Self::among(&socket.qdiscs(link).doing("list qdiscs")?))
     }
 
     /// The root, when it is a limit: ours, or the well-known plugin's.
@@ -38,38 +42,45 @@ impl Found {
             .as_ref()
             .filter(|root| root.kind == "tbf" && root.handle == ROOT)
     }
-}
 
-/// Fails when somebody else's qdisc is in the way.
-pub(crate) fn validate(socket: &mut Socket, link: &Link) -> Result<()> {
-    let found = Found::read(socket, link)?;
-    match (&found.root, found.limit()) {
-        (Some(root), None) => Err(Error::ForeignQdisc {
-            link: link.name.clone(),
-            kind: root.kind.clone(),
-            handle: root.handle.to_string(),
-        }),
-        _ => Ok(()),
+    /// Fails when somebody else's qdisc is in the way.
+    pub(crate) fn validate(&self, link: &Link) -> Result<()> {
+        match (&self.root, self.limit()) {
+            (Some(root), None) => Err(Error::ForeignQdisc {
+                link: link.name.clone(),
+                kind: root.kind.clone(),
+                handle: root.handle.to_string(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn holds(&self, wanted: &Tbf) -> bool {
+        self.limit()
+            .and_then(Installed::tbf)
+            .is_some_and(|tbf| tbf == *wanted)
     }
 }
 
-/// Makes the queue what the shape says; with bands when something will rank into them. Says
-/// whether anything had to be changed.
-pub(crate) fn apply(socket: &mut Socket, link: &Link, shape: &Shape, ranked: bool) -> Result<bool> {
-    validate(socket, link)?;
-    let found = Found::read(socket, link)?;
+/// Makes the queue what the shape says, from what was found; with bands when something will rank
+/// into them.
+pub(crate) fn apply(
+    socket: &mut Socket,
+    link: &Link,
+    found: &Found,
+    shape: &Shape,
+    ranked: bool,
+) -> Result<()> {
+    found.validate(link)?;
     let wanted = shape.tbf();
-    let rate_is_right = holds(&found, &wanted);
-    if rate_is_right && found.has_bands == ranked {
-        return Ok(false);
-    }
-    if found.has_bands && !ranked {
+    let has_unwanted_bands = found.has_bands && !ranked;
+    if has_unwanted_bands {
         // Bands that nothing fills hold any number of bytes; TBF's own queue is bounded.
         socket
             .delete_qdisc(link, Handle::ROOT, ROOT)
             .doing("delete qdisc")?;
     }
-    if !rate_is_right || found.has_bands != ranked {
+    if has_unwanted_bands || !found.holds(&wanted) {
         socket
             .put_qdisc(link, Handle::ROOT, ROOT, &wanted)
             .doing("create qdisc")?;
@@ -77,7 +88,7 @@ pub(crate) fn apply(socket: &mut Socket, link: &Link, shape: &Shape, ranked: boo
     if ranked && !found.has_bands {
         add_bands(socket, link, shape)?;
     }
-    Ok(true)
+    Ok(())
 }
 
 /// The bands are as long as the link's transmit queue length is when they are made.
@@ -133,11 +144,4 @@ pub(crate) fn teardown(socket: &mut Socket, link: &Link) -> Result<()> {
         return Ok(());
     }
     gone(socket.delete_qdisc(link, Handle::ROOT, ROOT)).doing("delete qdisc")
-}
-
-fn holds(found: &Found, wanted: &Tbf) -> bool {
-    found
-        .limit()
-        .and_then(Installed::tbf)
-        .is_some_and(|tbf| tbf == *wanted)
 }
