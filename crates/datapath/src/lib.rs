@@ -14,6 +14,7 @@
 //! else's qdisc stands in the way of is an error.
 #![forbid(unsafe_code)]
 
+mod check;
 mod collect;
 mod detour;
 mod endpoint;
@@ -23,6 +24,7 @@ mod hook;
 mod legacy;
 mod limits;
 mod paths;
+mod plan;
 mod queue;
 mod record;
 mod shape;

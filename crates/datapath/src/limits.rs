@@ -1,18 +1,18 @@
-//! The limits of one attachment: put in force, and found in force.
+//! The limits of one attachment, put in force.
 
 use std::path::Path;
 
-use netqos_api::{EgressWay, HookChoice, ifb_name};
+use netqos_api::{EgressWay, HookChoice};
 use netqos_bpf::Pins;
-use netqos_core::{Attachment, Direction, Limit, Limits};
-use netqos_netlink::link::{Link, LinkChange, optional};
+use netqos_core::{Attachment, Direction, Limits};
+use netqos_netlink::link::{Link, LinkChange};
 
 use crate::endpoint::{Endpoint, HostLinks, Side};
 use crate::error::Doing;
-use crate::hook::{self, HookKind, HookQdisc};
-use crate::queue::{self, Found};
-use crate::record::{LinkRecord, QueueRecord, Record, Records, SideName};
-use crate::{Error, Paths, Result, Shape, detour, legacy};
+use crate::hook::{self, HookKind};
+use crate::plan::{Planned, inherit, is_same};
+use crate::record::{QueueRecord, Record, Records, SideName};
+use crate::{Error, Paths, Result, Shape, detour, legacy, queue};
 
 /// What an attachment shall be held to.
 #[derive(Clone, Copy, Debug)]
@@ -158,80 +158,6 @@ impl LimitDatapath {
         Ok(applied)
     }
 
-    /// Decides where each queue goes; fails where one cannot, before anything is changed.
-    fn plan(
-        &mut self,
-        request: &Request<'_>,
-        endpoint: &Endpoint,
-        pod: &mut Side,
-        pins: &std::result::Result<Pins, netqos_bpf::Error>,
-    ) -> Result<Vec<Planned>> {
-        let mut planned = Vec::new();
-        for direction in [Direction::Ingress, Direction::Egress] {
-            let Some(limit) = request.limits.of(direction) else {
-                continue;
-            };
-            let (side_name, link, through_ifb) = match (direction, &endpoint.host, request.egress) {
-                (Direction::Ingress, Some(host), _) => (SideName::Host, host, false),
-                (Direction::Ingress, None, _) => (SideName::Pod, &endpoint.pod, true),
-                (Direction::Egress, Some(host), EgressWay::Ifb) => (SideName::Host, host, true),
-                (Direction::Egress, ..) => (SideName::Pod, &endpoint.pod, false),
-            };
-            let side = match side_name {
-                SideName::Host => &mut self.host,
-                SideName::Pod => &mut *pod,
-            };
-            let at_link = side.socket.qdiscs(link).doing("list qdiscs")?;
-            // Written down before it is made, on every record of the link: whichever goes last
-            // removes it.
-            let made_clsact = HookQdisc::among(&at_link) == HookQdisc::Absent;
-            let (carrier, name, qdiscs) = if through_ifb {
-                let (ifb, name) = ifb_for(side, link, request.attachment)?;
-                let qdiscs = match &ifb {
-                    Some(ifb) => side.socket.qdiscs(ifb).doing("list qdiscs")?,
-                    None => Vec::new(),
-                };
-                (ifb, name, qdiscs)
-            } else {
-                (Some(link.clone()), link.name.clone(), at_link)
-            };
-            let found = Found::among(&qdiscs);
-            if let Some(carrier) = &carrier {
-                found.validate(carrier)?;
-            }
-            let hook_qdisc = HookQdisc::among(&qdiscs);
-            let choice = hook::choose(&name, hook_qdisc, pins, request.hook)?;
-            let detour_from = through_ifb.then(|| link.clone());
-            planned.push(Planned {
-                limit,
-                record: QueueRecord {
-                    direction,
-                    side: side_name,
-                    link: LinkRecord {
-                        name,
-                        index: carrier.as_ref().map_or(0, |link| link.index),
-                        made_clsact: made_clsact && !through_ifb,
-                        tagged: carrier.as_ref().is_none_or(is_taggable),
-                    },
-                    detour_from: detour_from.as_ref().map(|from| LinkRecord {
-                        name: from.name.clone(),
-                        index: from.index,
-                        made_clsact,
-                        tagged: is_taggable(from),
-                    }),
-                    hook: choice.kind,
-                    limiter: None,
-                    unranked_because: choice.why_none,
-                },
-                carrier,
-                detour_from,
-                found,
-                hook_qdisc,
-            });
-        }
-        Ok(planned)
-    }
-
     /// Removes what an earlier call made and is not wanted any more; says whether there was any.
     fn retire(&mut self, before: &Record, plan: &[Planned], pod: &mut Side) -> Result<bool> {
         let is_unwanted =
@@ -247,91 +173,6 @@ impl LimitDatapath {
         }
         Ok(any)
     }
-
-    /// CHECK: everything that [`apply`](Self::apply) makes for this request is there, unchanged.
-    ///
-    /// # Errors
-    /// The first piece that is missing or changed.
-    pub fn check(&mut self, request: &Request<'_>) -> Result<()> {
-        if request.limits.is_unlimited() {
-            return Ok(());
-        }
-        let mut pod = Side::pod(request.netns)?;
-        let endpoint = Endpoint::locate(
-            &mut self.host,
-            &mut pod,
-            request.attachment.interface(),
-            request.host_links,
-        )?;
-        let Some(record) = self.records.read(request.attachment)? else {
-            return legacy::check(&mut self.host.socket, &endpoint, request);
-        };
-        for direction in [Direction::Ingress, Direction::Egress] {
-            let queue = record
-                .queues
-                .iter()
-                .find(|queue| queue.direction == direction);
-            match (request.limits.of(direction), queue) {
-                (None, None) => {}
-                (Some(limit), Some(queue)) => {
-                    let side = match queue.side {
-                        SideName::Host => &mut self.host,
-                        SideName::Pod => &mut pod,
-                    };
-                    check_queue(side, queue, request.attachment, &limit, self.paths.bpffs())?;
-                }
-                (Some(_), None) => return Err(Error::QdiscMissing),
-                (None, Some(queue)) => {
-                    return Err(Error::Changed {
-                        direction,
-                        link: queue.link.name.clone(),
-                        what: "a limit is in force that is not wanted".to_owned(),
-                    });
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// True when both are the same queue, at the same place and made in the same way.
-fn is_same(old: &QueueRecord, new: &QueueRecord) -> bool {
-    let place = |queue: &QueueRecord| {
-        let from = queue.detour_from.as_ref().map(|from| from.name.clone());
-        (
-            queue.direction,
-            queue.side,
-            queue.hook,
-            queue.link.name.clone(),
-            from,
-        )
-    };
-    place(old) == place(new)
-}
-
-/// What an earlier call made stays ours to remove, though this one found it there.
-fn inherit(before: &Record, plan: &mut [Planned]) {
-    for planned in plan {
-        let new = &mut planned.record;
-        let Some(old) = before.queues.iter().find(|old| is_same(old, new)) else {
-            continue;
-        };
-        new.link.made_clsact |= old.link.made_clsact;
-        if let (Some(new), Some(old)) = (&mut new.detour_from, &old.detour_from) {
-            new.made_clsact |= old.made_clsact;
-        }
-    }
-}
-
-/// A queue, and what was found where it belongs.
-struct Planned {
-    limit: Limit,
-    record: QueueRecord,
-    /// The link that will carry it; `None` for an ifb that has to be made.
-    carrier: Option<Link>,
-    detour_from: Option<Link>,
-    found: Found,
-    hook_qdisc: HookQdisc,
 }
 
 /// Makes one queue, whatever of it is there already, and completes its record.
@@ -388,107 +229,6 @@ fn install(
         mac: link.mac(),
         link: link.name,
     })
-}
-
-fn check_queue(
-    side: &mut Side,
-    queue: &QueueRecord,
-    attachment: &Attachment,
-    limit: &Limit,
-    bpffs: &Path,
-) -> Result<()> {
-    let changed = |what: String| Error::Changed {
-        direction: queue.direction,
-        link: queue.link.name.clone(),
-        what,
-    };
-    let link = side
-        .socket
-        .link_by_name(&queue.link.name)
-        .map_err(|error| {
-            if queue.detour_from.is_some() {
-                Error::IfbMissing(error.to_string())
-            } else {
-                Error::Netlink {
-                    doing: "get host device",
-                    source: error,
-                }
-            }
-        })?;
-    let shape = Shape::new(limit, &link);
-    queue::check(
-        &mut side.socket,
-        &link,
-        &shape,
-        queue.hook != HookKind::None,
-    )?;
-    if queue.link.tagged && link.alias.as_deref() != Some(&attachment.tag()) {
-        return Err(changed(
-            "the alias that says whose it is is missing".to_owned(),
-        ));
-    }
-    if queue.hook != HookKind::None {
-        let pins = Pins::open(bpffs)?
-            .ok_or_else(|| changed("the programs that rank are not loaded".to_owned()))?;
-        let limiter = queue.limiter.unwrap_or(0);
-        let settings = pins
-            .limiters()
-            .get(limiter)?
-            .map(|limiter| limiter.settings);
-        if settings != Some(shape.settings(owner(attachment, queue.direction))) {
-            return Err(changed(
-                "the limiter is missing or has other settings".to_owned(),
-            ));
-        }
-        let path = hook::link_path(&pins, attachment, queue.direction);
-        if let Some(what) = hook::fault(side, &link, queue.hook, &pins, limiter, &path)? {
-            return Err(changed(what));
-        }
-    }
-    if let Some(from) = &queue.detour_from {
-        let from = side
-            .socket
-            .link_by_name(&from.name)
-            .doing("get host device")?;
-        if !detour::is_applied(&mut side.socket, &from, &link)? {
-            return Err(changed(format!(
-                "traffic of {} is not redirected to it",
-                from.name
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// Finds the ifb of this attachment, or the name for a new one.
-fn ifb_for(
-    side: &mut Side,
-    from: &Link,
-    attachment: &Attachment,
-) -> Result<(Option<Link>, String)> {
-    let (network, container) = (attachment.network(), attachment.container());
-    // The second name serves a second interface on the same network, for which the well-known
-    // plugin's name is taken.
-    let second = format!("{container}{}", attachment.interface());
-    for name in [ifb_name(network, container), ifb_name(network, &second)] {
-        let Some(link) = optional(side.socket.link_by_name(&name)).doing("get ifb device")? else {
-            return Ok((None, name));
-        };
-        let is_ours = link.alias.as_deref() == Some(&attachment.tag())
-            || legacy::leads_to(&mut side.socket, from, &link)?;
-        if is_ours && link.kind == "ifb" {
-            return Ok((Some(link), name));
-        }
-    }
-    Err(Error::ForeignIfb(ifb_name(network, &second)))
-}
-
-/// True when the alias is free for our tag, or holds one.
-fn is_taggable(link: &Link) -> bool {
-    match link.alias.as_deref() {
-        None | Some("") => true,
-        Some(alias) => alias.parse::<Attachment>().is_ok(),
-    }
 }
 
 fn tag(side: &mut Side, link: &Link, tagged: bool, attachment: &Attachment) -> Result<()> {

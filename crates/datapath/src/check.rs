@@ -1,0 +1,130 @@
+//! CHECK: what was put in force is there, unchanged.
+
+use std::path::Path;
+
+use netqos_bpf::Pins;
+use netqos_core::{Attachment, Direction, Limit};
+
+use crate::endpoint::{Endpoint, Side};
+use crate::error::Doing;
+use crate::hook::{self, HookKind};
+use crate::limits::{Request, owner};
+use crate::record::{QueueRecord, SideName};
+use crate::{Error, LimitDatapath, Result, Shape, detour, legacy, queue};
+
+impl LimitDatapath {
+    /// CHECK: everything that [`apply`](Self::apply) makes for this request is there, unchanged.
+    ///
+    /// # Errors
+    /// The first piece that is missing or changed.
+    pub fn check(&mut self, request: &Request<'_>) -> Result<()> {
+        if request.limits.is_unlimited() {
+            return Ok(());
+        }
+        let mut pod = Side::pod(request.netns)?;
+        let endpoint = Endpoint::locate(
+            &mut self.host,
+            &mut pod,
+            request.attachment.interface(),
+            request.host_links,
+        )?;
+        let Some(record) = self.records.read(request.attachment)? else {
+            return legacy::check(&mut self.host.socket, &endpoint, request);
+        };
+        for direction in [Direction::Ingress, Direction::Egress] {
+            let queue = record
+                .queues
+                .iter()
+                .find(|queue| queue.direction == direction);
+            match (request.limits.of(direction), queue) {
+                (None, None) => {}
+                (Some(limit), Some(queue)) => {
+                    let side = match queue.side {
+                        SideName::Host => &mut self.host,
+                        SideName::Pod => &mut pod,
+                    };
+                    check_queue(side, queue, request.attachment, &limit, self.paths.bpffs())?;
+                }
+                (Some(_), None) => return Err(Error::QdiscMissing),
+                (None, Some(queue)) => {
+                    return Err(Error::Changed {
+                        direction,
+                        link: queue.link.name.clone(),
+                        what: "a limit is in force that is not wanted".to_owned(),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_queue(
+    side: &mut Side,
+    queue: &QueueRecord,
+    attachment: &Attachment,
+    limit: &Limit,
+    bpffs: &Path,
+) -> Result<()> {
+    let changed = |what: String| Error::Changed {
+        direction: queue.direction,
+        link: queue.link.name.clone(),
+        what,
+    };
+    let link = side
+        .socket
+        .link_by_name(&queue.link.name)
+        .map_err(|error| {
+            if queue.detour_from.is_some() {
+                Error::IfbMissing(error.to_string())
+            } else {
+                Error::Netlink {
+                    doing: "get host device",
+                    source: error,
+                }
+            }
+        })?;
+    let shape = Shape::new(limit, &link);
+    queue::check(
+        &mut side.socket,
+        &link,
+        &shape,
+        queue.hook != HookKind::None,
+    )?;
+    if queue.link.tagged && link.alias.as_deref() != Some(&attachment.tag()) {
+        return Err(changed(
+            "the alias that says whose it is is missing".to_owned(),
+        ));
+    }
+    if queue.hook != HookKind::None {
+        let pins = Pins::open(bpffs)?
+            .ok_or_else(|| changed("the programs that rank are not loaded".to_owned()))?;
+        let limiter = queue.limiter.unwrap_or(0);
+        let settings = pins
+            .limiters()
+            .get(limiter)?
+            .map(|limiter| limiter.settings);
+        if settings != Some(shape.settings(owner(attachment, queue.direction))) {
+            return Err(changed(
+                "the limiter is missing or has other settings".to_owned(),
+            ));
+        }
+        let path = hook::link_path(&pins, attachment, queue.direction);
+        if let Some(what) = hook::fault(side, &link, queue.hook, &pins, limiter, &path)? {
+            return Err(changed(what));
+        }
+    }
+    if let Some(from) = &queue.detour_from {
+        let from = side
+            .socket
+            .link_by_name(&from.name)
+            .doing("get host device")?;
+        if !detour::is_applied(&mut side.socket, &from, &link)? {
+            return Err(changed(format!(
+                "traffic of {} is not redirected to it",
+                from.name
+            )));
+        }
+    }
+    Ok(())
+}

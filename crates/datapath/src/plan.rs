@@ -1,0 +1,162 @@
+//! Deciding where each queue of an attachment goes, before anything is changed.
+
+use netqos_api::{EgressWay, ifb_name};
+use netqos_bpf::Pins;
+use netqos_core::{Attachment, Direction, Limit};
+use netqos_netlink::link::{Link, optional};
+
+use crate::endpoint::{Endpoint, Side};
+use crate::error::Doing;
+use crate::hook::{self, HookQdisc};
+use crate::limits::Request;
+use crate::queue::Found;
+use crate::record::{LinkRecord, QueueRecord, Record, SideName};
+use crate::{Error, LimitDatapath, Result, legacy};
+
+/// A queue, and what was found where it belongs.
+pub(crate) struct Planned {
+    pub(crate) limit: Limit,
+    pub(crate) record: QueueRecord,
+    /// The link that will carry it; `None` for an ifb that has to be made.
+    pub(crate) carrier: Option<Link>,
+    /// The link whose traffic is sent through it.
+    pub(crate) detour_from: Option<Link>,
+    pub(crate) found: Found,
+    pub(crate) hook_qdisc: HookQdisc,
+}
+
+impl LimitDatapath {
+    /// Decides where each queue goes; fails where one cannot, before anything is changed.
+    pub(crate) fn plan(
+        &mut self,
+        request: &Request<'_>,
+        endpoint: &Endpoint,
+        pod: &mut Side,
+        pins: &std::result::Result<Pins, netqos_bpf::Error>,
+    ) -> Result<Vec<Planned>> {
+        let mut planned = Vec::new();
+        for direction in [Direction::Ingress, Direction::Egress] {
+            let Some(limit) = request.limits.of(direction) else {
+                continue;
+            };
+            let (side_name, link, through_ifb) = match (direction, &endpoint.host, request.egress) {
+                (Direction::Ingress, Some(host), _) => (SideName::Host, host, false),
+                (Direction::Ingress, None, _) => (SideName::Pod, &endpoint.pod, true),
+                (Direction::Egress, Some(host), EgressWay::Ifb) => (SideName::Host, host, true),
+                (Direction::Egress, ..) => (SideName::Pod, &endpoint.pod, false),
+            };
+            let side = match side_name {
+                SideName::Host => &mut self.host,
+                SideName::Pod => &mut *pod,
+            };
+            let at_link = side.socket.qdiscs(link).doing("list qdiscs")?;
+            // Written down before it is made, on every record of the link: whichever goes last
+            // removes it.
+            let made_clsact = HookQdisc::among(&at_link) == HookQdisc::Absent;
+            let (carrier, name, qdiscs) = if through_ifb {
+                let (ifb, name) = ifb_for(side, link, request.attachment)?;
+                let qdiscs = match &ifb {
+                    Some(ifb) => side.socket.qdiscs(ifb).doing("list qdiscs")?,
+                    None => Vec::new(),
+                };
+                (ifb, name, qdiscs)
+            } else {
+                (Some(link.clone()), link.name.clone(), at_link)
+            };
+            let found = Found::among(&qdiscs);
+            if let Some(carrier) = &carrier {
+                found.validate(carrier)?;
+            }
+            let hook_qdisc = HookQdisc::among(&qdiscs);
+            let choice = hook::choose(&name, hook_qdisc, pins, request.hook)?;
+            let detour_from = through_ifb.then(|| link.clone());
+            planned.push(Planned {
+                limit,
+                record: QueueRecord {
+                    direction,
+                    side: side_name,
+                    link: LinkRecord {
+                        name,
+                        index: carrier.as_ref().map_or(0, |link| link.index),
+                        made_clsact: made_clsact && !through_ifb,
+                        tagged: carrier.as_ref().is_none_or(is_taggable),
+                    },
+                    detour_from: detour_from.as_ref().map(|from| LinkRecord {
+                        name: from.name.clone(),
+                        index: from.index,
+                        made_clsact,
+                        tagged: is_taggable(from),
+                    }),
+                    hook: choice.kind,
+                    limiter: None,
+                    unranked_because: choice.why_none,
+                },
+                carrier,
+                detour_from,
+                found,
+                hook_qdisc,
+            });
+        }
+        Ok(planned)
+    }
+}
+
+/// True when both are the same queue, at the same place and made in the same way.
+pub(crate) fn is_same(old: &QueueRecord, new: &QueueRecord) -> bool {
+    let place = |queue: &QueueRecord| {
+        let from = queue.detour_from.as_ref().map(|from| from.name.clone());
+        (
+            queue.direction,
+            queue.side,
+            queue.hook,
+            queue.link.name.clone(),
+            from,
+        )
+    };
+    place(old) == place(new)
+}
+
+/// What an earlier call made stays ours to remove, though this one found it there.
+pub(crate) fn inherit(before: &Record, plan: &mut [Planned]) {
+    for planned in plan {
+        let new = &mut planned.record;
+        let Some(old) = before.queues.iter().find(|old| is_same(old, new)) else {
+            continue;
+        };
+        new.link.made_clsact |= old.link.made_clsact;
+        if let (Some(new), Some(old)) = (&mut new.detour_from, &old.detour_from) {
+            new.made_clsact |= old.made_clsact;
+        }
+    }
+}
+
+/// Finds the ifb of this attachment, or the name for a new one.
+fn ifb_for(
+    side: &mut Side,
+    from: &Link,
+    attachment: &Attachment,
+) -> Result<(Option<Link>, String)> {
+    let (network, container) = (attachment.network(), attachment.container());
+    // The second name serves a second interface on the same network, for which the well-known
+    // plugin's name is taken.
+    let second = format!("{container}{}", attachment.interface());
+    for name in [ifb_name(network, container), ifb_name(network, &second)] {
+        let Some(link) = optional(side.socket.link_by_name(&name)).doing("get ifb device")? else {
+            return Ok((None, name));
+        };
+        let is_ours = link.alias.as_deref() == Some(&attachment.tag())
+            || legacy::leads_to(&mut side.socket, from, &link)?;
+        if is_ours && link.kind == "ifb" {
+            return Ok((Some(link), name));
+        }
+    }
+    Err(Error::ForeignIfb(ifb_name(network, &second)))
+}
+
+/// True when the alias is free for our tag, or holds one.
+fn is_taggable(link: &Link) -> bool {
+    match link.alias.as_deref() {
+        None | Some("") => true,
+        Some(alias) => alias.parse::<Attachment>().is_ok(),
+    }
+}
