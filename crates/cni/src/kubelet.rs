@@ -12,6 +12,8 @@
 
 mod capabilities;
 mod error;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

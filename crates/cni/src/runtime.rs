@@ -28,7 +28,7 @@ mod list;
 mod load;
 mod probe;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

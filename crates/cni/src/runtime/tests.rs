@@ -1,1 +1,3 @@
-
+mod files;
+mod operations;
+pub(crate) mod stage;
