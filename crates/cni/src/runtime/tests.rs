@@ -1,3 +1,6 @@
+mod attach;
+mod cache;
+mod execution;
 mod files;
-mod operations;
 pub(crate) mod stage;
+mod upkeep;

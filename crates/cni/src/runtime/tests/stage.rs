@@ -134,3 +134,27 @@ pub(crate) fn list(version: &str, plugins: Value) -> NetworkConfigList {
 pub(crate) fn request() -> AttachmentRequest {
     AttachmentRequest::new("c1", "eth0").in_netns("/run/netns/c1")
 }
+
+/// Three plugins for the network [`list`], of which the second declares capabilities.
+pub(crate) fn three() -> Value {
+    json!([
+        {"type": "first", "ipam": {"x": 9_007_199_254_740_993_u64}},
+        {"type": "second", "capabilities": {"bandwidth": true, "ips": false}},
+        {"type": "third", "runtimeConfig": {"old": 1}},
+    ])
+}
+
+/// The plugins of [`three`].
+pub(crate) fn stage() -> Stage {
+    Stage::with(&["first", "second", "third"], "1.0.0")
+}
+
+/// [`request`] with arguments and capabilities.
+pub(crate) fn full_request() -> AttachmentRequest {
+    request()
+        .with_arg("IgnoreUnknown", "1")
+        .with_arg("K8S_POD_NAME", "web")
+        .with_capability("bandwidth", json!({"ingressRate": 1_000_000}))
+        .with_capability("ips", json!(["10.0.0.9"]))
+        .with_capability("mac", json!("00:11:22:33:44:55"))
+}
