@@ -1,0 +1,4 @@
+//! What the two ends say to each other.
+
+pub(crate) mod datagram;
+pub(crate) mod message;
