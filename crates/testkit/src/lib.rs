@@ -13,12 +13,15 @@
 //! # }
 //! ```
 
+mod crash;
 mod foreign;
 mod node;
 mod plugin;
 mod pod;
+mod state;
 
 pub use foreign::{ForeignHook, ForeignProgram, Verdict};
 pub use node::Node;
-pub use plugin::{Call, Outcome};
+pub use plugin::{Call, Outcome, Running};
 pub use pod::Pod;
+pub use state::State;

@@ -1,8 +1,9 @@
 //! Calling a CNI plugin as a runtime does.
 
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -15,7 +16,12 @@ pub struct Call {
     plugin: PathBuf,
     variables: Vec<(String, String)>,
     stdin: String,
+    user: Option<u32>,
 }
+
+/// A call under way.
+#[derive(Debug)]
+pub struct Running(Child);
 
 /// What came of a call.
 #[derive(Clone, Debug)]
@@ -35,6 +41,7 @@ impl Call {
             plugin: plugin.as_ref().to_owned(),
             variables: vec![("CNI_COMMAND".to_owned(), command.to_owned())],
             stdin: String::new(),
+            user: None,
         }
     }
 
@@ -73,26 +80,46 @@ impl Call {
         self
     }
 
+    /// Lets a user make it who is not root, and is in no group but its own.
+    pub fn as_user(mut self, user: u32) -> Self {
+        self.user = Some(user);
+        self
+    }
+
     /// Runs it, in the namespaces of the calling thread and with no environment but its own.
     pub fn run(&self) -> Result<Outcome> {
-        let mut child = Command::new(&self.plugin)
+        self.start()?.finish()
+    }
+
+    /// The same without waiting for the end.
+    pub fn start(&self) -> Result<Running> {
+        let mut command = self.command();
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        self.spawn(&mut command).map(Running)
+    }
+
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.plugin);
+        command
             .env_clear()
             .envs(self.variables.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stdin(Stdio::piped());
+        if let Some(user) = self.user {
+            command.uid(user).gid(user);
+        }
+        command
+    }
+
+    /// Starts it and gives it its input, which a pipe holds whether or not anybody reads.
+    pub(crate) fn spawn(&self, command: &mut Command) -> Result<Child> {
+        let mut child = command
             .spawn()
             .with_context(|| format!("run {}", self.plugin.display()))?;
         if let Some(mut stdin) = child.stdin.take() {
             // A plugin that needs no input may have ended before it got any.
             let _ = stdin.write_all(self.stdin.as_bytes());
         }
-        let output = child.wait_with_output()?;
-        Ok(Outcome {
-            code: output.status.code(),
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        })
+        Ok(child)
     }
 
     /// Runs it, and expects it to succeed; standard output as JSON, `null` when there is none.
@@ -116,5 +143,17 @@ impl Call {
             .with_context(|| format!("standard output is not JSON: {outcome:?}"))?;
         let code = error["code"].as_u64().context("no code")?;
         Ok((code, error["msg"].as_str().unwrap_or_default().to_owned()))
+    }
+}
+
+impl Running {
+    /// Waits for the end.
+    pub fn finish(self) -> Result<Outcome> {
+        let output = self.0.wait_with_output()?;
+        Ok(Outcome {
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        })
     }
 }

@@ -6,7 +6,7 @@ use std::thread;
 
 use anyhow::{Context, Result, anyhow};
 use netqos_netlink::Namespace;
-use rustix::mount::mount_bind;
+use rustix::mount::{UnmountFlags, mount_bind, unmount};
 
 use crate::Node;
 
@@ -79,6 +79,16 @@ impl Node {
         pod.run(self, "ip", &["addr", "add", &subnet, "dev", "eth0"])?;
         pod.run(self, "ip", &["link", "set", "eth0", "up"])?;
         Ok(pod)
+    }
+
+    /// Takes a pod away: its veth at once, its namespace as soon as nobody is in it.
+    pub fn remove_pod(&self, pod: Pod) -> Result<()> {
+        if let Some(link) = &pod.host_link {
+            self.run("ip", &["link", "delete", link])?;
+        }
+        unmount(pod.netns(), UnmountFlags::DETACH)?;
+        fs::remove_file(pod.netns())?;
+        Ok(())
     }
 
     /// A link for macvlans to share, up.
@@ -176,6 +186,32 @@ impl Pod {
         ip(&["route", "add", "default", "via", &self.gateway()])?;
         ip(&["-6", "route", "add", &self.gateway6(), "dev", "eth0"])?;
         ip(&["-6", "route", "add", "default", "via", &self.gateway6()])?;
+        Ok(())
+    }
+
+    /// Another veth of it, whose end inside has this name; the name of the end on the node.
+    pub fn another_veth(&self, node: &Node, inside: &str) -> Result<String> {
+        let outside = format!("{inside}-{}", self.name);
+        node.run(
+            "ip",
+            &[
+                "link", "add", &outside, "type", "veth", "peer", "name", inside, "netns",
+                &self.name,
+            ],
+        )?;
+        node.run("ip", &["link", "set", &outside, "up"])?;
+        self.run(node, "ip", &["link", "set", inside, "up"])?;
+        Ok(outside)
+    }
+
+    /// Takes the name of its namespace away, and with it the namespace; its veth first, so that
+    /// nothing of it is there when this returns.
+    pub fn remove(&self, node: &Node) -> Result<()> {
+        if let Some(link) = &self.host_link {
+            node.run("ip", &["link", "del", link])?;
+        }
+        unmount(self.netns(), UnmountFlags::DETACH)?;
+        fs::remove_file(self.netns())?;
         Ok(())
     }
 

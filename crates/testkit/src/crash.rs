@@ -1,0 +1,67 @@
+//! A call that is killed at a moment of the test's choosing: between two system calls, which is
+//! all that anybody outside of the process can tell apart.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Stdio;
+
+use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
+
+use crate::Call;
+
+/// A stop that `PTRACE_O_TRACESYSGOOD` marks as one for a system call.
+const SYSTEM_CALL_STOP: i32 = libc::SIGTRAP | 0x80;
+
+impl Call {
+    /// Runs it, and kills it when it is about to make its `nth` system call, counted from 0 and
+    /// from its `exec`. `false`: it ended before, and nothing was cut short.
+    pub fn killed_at(&self, nth: usize) -> Result<bool> {
+        let mut command = self.command();
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        // SAFETY: between fork and exec there is one system call, and no allocation.
+        unsafe { command.pre_exec(|| trace(libc::PTRACE_TRACEME, 0, 0)) };
+        let child = self.spawn(&mut command)?;
+        let pid = Pid::from_child(&child);
+        let raw = pid.as_raw_nonzero().get();
+        ended(pid).context("wait for the exec")?;
+        let options = libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_EXITKILL;
+        trace(libc::PTRACE_SETOPTIONS, raw, options as usize).context("trace the plugin")?;
+        // Each system call stops twice, before and after.
+        let (mut stops, mut signal) = (0, 0);
+        loop {
+            trace(libc::PTRACE_SYSCALL, raw, signal as usize)?;
+            let Some(status) = ended(pid)? else {
+                return Ok(false);
+            };
+            let stopped_by = status.stopping_signal();
+            if stopped_by != Some(SYSTEM_CALL_STOP) {
+                // Not for us.
+                signal = stopped_by.unwrap_or(0);
+                continue;
+            }
+            signal = 0;
+            if stops == 2 * nth {
+                kill_process(pid, Signal::KILL)?;
+                while ended(pid)?.is_some() {}
+                return Ok(true);
+            }
+            stops += 1;
+        }
+    }
+}
+
+/// Waits for a stop; `None` when the process has ended instead.
+fn ended(pid: Pid) -> Result<Option<WaitStatus>> {
+    let (_, status) = waitpid(Some(pid), WaitOptions::empty())?.context("nothing to wait for")?;
+    Ok(status.stopped().then_some(status))
+}
+
+fn trace(request: u32, pid: i32, data: usize) -> io::Result<()> {
+    // SAFETY: none of the requests used here reads or writes memory of this process.
+    let result = unsafe { libc::ptrace(request, pid, 0_usize, data) };
+    if result == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}

@@ -1,0 +1,91 @@
+//! Everything that a limit could leave on a node, as text: for comparing before and after.
+
+use std::fmt::{Display, Write};
+use std::fs;
+use std::path::Path;
+
+use anyhow::Result;
+use netqos_bpf::{Pins, TcxHook};
+use netqos_netlink::{Namespace, Socket};
+
+use crate::{Node, Pod};
+
+/// What a node and some of its pods held at a moment, in lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct State(Vec<String>);
+
+impl State {
+    /// Asserts that nothing has changed since `before`.
+    ///
+    /// # Panics
+    /// When something has; the message is `what` and the lines that differ.
+    #[track_caller]
+    pub fn assert_is(&self, before: &Self, what: impl Display) {
+        let only_in = |one: &Self, other: &Self| -> Vec<String> {
+            let lines = one.0.iter().filter(|line| !other.0.contains(line));
+            lines.cloned().collect()
+        };
+        let (gone, new) = (only_in(before, self), only_in(self, before));
+        assert!(
+            self == before,
+            "{what}: it is not as it was\ngone: {gone:#?}\nnew: {new:#?}"
+        );
+    }
+
+    /// The same without the lines that start with this.
+    #[must_use]
+    pub fn without(mut self, beginning: &str) -> Self {
+        self.0.retain(|line| !line.starts_with(beginning));
+        self
+    }
+}
+
+impl Node {
+    /// The node's links with their qdiscs, filters and programs, those of these pods, the records
+    /// and their text, the pins, and the limiters without their counters.
+    pub fn state(&self, pods: &[&Pod]) -> Result<State> {
+        let mut text = self.links_and_queues()?;
+        for pod in pods {
+            let _inside = Namespace::open(pod.netns())?.enter()?;
+            writeln!(text, "--- in {}", pod.name())?;
+            text.push_str(&self.links_and_queues()?);
+        }
+        for file in self.files("/run/netqos") {
+            writeln!(text, "{file}: {}", fs::read_to_string(&file)?)?;
+        }
+        for file in self.files("/sys/fs/bpf") {
+            writeln!(text, "{file}")?;
+        }
+        if let Some(pins) = Pins::open(Path::new("/sys/fs/bpf"))? {
+            for (id, limiter) in pins.limiters().all()? {
+                writeln!(text, "limiter {id}: {:?}", limiter.settings)?;
+            }
+        }
+        Ok(State(text.lines().map(without_counters).collect()))
+    }
+
+    fn links_and_queues(&self) -> Result<String> {
+        let mut text = self.run("ip", &["-d", "link", "show"])?;
+        text.push_str(&self.run("tc", &["qdisc", "show"])?);
+        let mut socket = Socket::open()?;
+        for link in socket.links()? {
+            for (name, hook) in [("ingress", TcxHook::Ingress), ("egress", TcxHook::Egress)] {
+                let filters = self.run("tc", &["filter", "show", "dev", &link.name, name])?;
+                // A kernel without tcx has none.
+                let programs = hook.programs(link.index).unwrap_or_default();
+                if !filters.is_empty() || !programs.is_empty() {
+                    writeln!(text, "{} {name}: tcx {programs:?}, {filters}", link.name)?;
+                }
+            }
+        }
+        Ok(text)
+    }
+}
+
+/// HTB's line has a counter in it.
+fn without_counters(line: &str) -> String {
+    let words = line.split(' ');
+    let mut last = "";
+    let kept = words.filter(|word| std::mem::replace(&mut last, word) != "direct_packets_stat");
+    kept.collect::<Vec<_>>().join(" ")
+}
