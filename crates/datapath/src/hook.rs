@@ -81,6 +81,10 @@ pub(crate) fn ensure_clsact(socket: &mut Socket, link: &Link) -> Result<()> {
 
 /// Removes clsact when nothing hangs on it any more.
 pub(crate) fn remove_empty_clsact(socket: &mut Socket, link: &Link) -> Result<()> {
+    // The kernel calls a removal "invalid", and not "not found", where one has been before.
+    if HookQdisc::read(socket, link)? != HookQdisc::Clsact {
+        return Ok(());
+    }
     for hook in [Handle::CLSACT_INGRESS, Handle::CLSACT_EGRESS] {
         if !socket.filters(link, hook).doing("list filters")?.is_empty() {
             return Ok(());
