@@ -62,7 +62,8 @@ fn ours(socket: &mut Socket, from: &Link) -> Result<Vec<Installed>> {
     let filters = socket
         .filters(from, Handle::CLSACT_INGRESS)
         .doing("list filters")?;
-    let is_ours = |filter: &Installed| filter.place.preference == LAST && filter.kind == "u32";
+    let is_ours =
+        |filter: &Installed| filter.place.preference == LAST && filter.redirect().is_some();
     Ok(filters.into_iter().filter(is_ours).collect())
 }
 
