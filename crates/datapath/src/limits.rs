@@ -88,7 +88,9 @@ impl LimitDatapath {
     /// the well-known plugin, made for this attachment and is no longer wanted goes.
     ///
     /// # Errors
-    /// Nothing of this attachment is in force then, and nothing is left behind.
+    /// Where the pod's interface cannot be found, or the programs that were asked for by name
+    /// cannot be had, nothing has changed. After any other, nothing of this attachment is in force,
+    /// and nothing is left behind.
     pub fn apply(&mut self, request: &Request<'_>) -> Result<Applied> {
         let _lock = self.records.lock(request.attachment)?;
         let before = self.records.read(request.attachment)?;
@@ -99,7 +101,16 @@ impl LimitDatapath {
             self.records.remove(request.attachment, &_lock)?;
             return Ok(Applied::default());
         }
-        let applied = self.apply_locked(request, before);
+        let found = match self.find(request) {
+            Ok(found) => found,
+            Err(error) => {
+                if before.is_none() {
+                    self.records.remove(request.attachment, &_lock)?;
+                }
+                return Err(error);
+            }
+        };
+        let applied = self.apply_locked(request, before, found);
         if applied.is_err() {
             // The error that matters is the first; what cannot be undone GC will find by the record.
             let torn_down =
@@ -111,14 +122,10 @@ impl LimitDatapath {
         applied
     }
 
-    fn apply_locked(&mut self, request: &Request<'_>, before: Option<Record>) -> Result<Applied> {
+    /// Finds what the limits are for and made with; changes nothing of the attachment.
+    fn find(&mut self, request: &Request<'_>) -> Result<Site> {
         let mut pod = Side::pod(request.netns)?;
-        let endpoint = Endpoint::locate(
-            &mut self.host,
-            &mut pod,
-            request.attachment.interface(),
-            request.host_links,
-        )?;
+        let endpoint = self.locate(request, &mut pod)?;
         let pins = match request.hook {
             HookChoice::None => Err(netqos_bpf::Error::Load("not asked for".to_owned())),
             _ => Pins::ensure(self.paths.bpffs()),
@@ -126,12 +133,37 @@ impl LimitDatapath {
         if let (Err(_), HookChoice::Tcx | HookChoice::Clsact) = (&pins, request.hook) {
             return Err(pins.err().map_or(Error::QdiscMissing, Error::Bpf));
         }
+        Ok(Site {
+            pod,
+            endpoint,
+            pins,
+        })
+    }
+
+    fn locate(&mut self, request: &Request<'_>, pod: &mut Side) -> Result<Endpoint> {
+        let interface = request.attachment.interface();
+        Endpoint::locate(&mut self.host, pod, interface, request.host_links)
+    }
+
+    fn apply_locked(
+        &mut self,
+        request: &Request<'_>,
+        before: Option<Record>,
+        site: Site,
+    ) -> Result<Applied> {
+        let Site {
+            mut pod,
+            endpoint,
+            pins,
+        } = site;
         if let Some(host) = &endpoint.host {
             legacy::retire(&mut self.host.socket, host, request.attachment)?;
         }
         let mut plan = self.plan(request, &endpoint, &mut pod, &pins)?;
         if let Some(before) = &before {
             if self.retire(before, &plan, &mut pod)? {
+                // What is retired takes its tag off the links.
+                let endpoint = self.locate(request, &mut pod)?;
                 plan = self.plan(request, &endpoint, &mut pod, &pins)?;
             }
             inherit(before, &mut plan);
@@ -173,6 +205,13 @@ impl LimitDatapath {
         }
         Ok(any)
     }
+}
+
+/// Where limits go, and what they are made with.
+struct Site {
+    pod: Side,
+    endpoint: Endpoint,
+    pins: std::result::Result<Pins, netqos_bpf::Error>,
 }
 
 /// Makes one queue, whatever of it is there already, and completes its record.

@@ -116,16 +116,30 @@ pub(crate) fn is_same(old: &QueueRecord, new: &QueueRecord) -> bool {
     place(old) == place(new)
 }
 
-/// What an earlier call made stays ours to remove, though this one found it there.
+/// What an earlier call made stays ours to remove, though this one found it there, and for
+/// whichever queue it was made.
 pub(crate) fn inherit(before: &Record, plan: &mut [Planned]) {
+    let links = |queue: &QueueRecord| {
+        let side = queue.side;
+        let both = [Some(queue.link.clone()), queue.detour_from.clone()];
+        both.into_iter().flatten().map(move |link| (side, link))
+    };
+    let made: Vec<(SideName, String)> = before
+        .queues
+        .iter()
+        .flat_map(links)
+        .filter(|(_, link)| link.made_clsact)
+        .map(|(side, link)| (side, link.name))
+        .collect();
     for planned in plan {
-        let new = &mut planned.record;
-        let Some(old) = before.queues.iter().find(|old| is_same(old, new)) else {
-            continue;
-        };
-        new.link.made_clsact |= old.link.made_clsact;
-        if let (Some(new), Some(old)) = (&mut new.detour_from, &old.detour_from) {
-            new.made_clsact |= old.made_clsact;
+        let QueueRecord {
+            side,
+            link,
+            detour_from,
+            ..
+        } = &mut planned.record;
+        for link in [Some(link), detour_from.as_mut()].into_iter().flatten() {
+            link.made_clsact |= made.iter().any(|(s, name)| s == side && *name == link.name);
         }
     }
 }
