@@ -1,0 +1,153 @@
+//! ADD that fails: early or half-way, nothing of it stays.
+
+use netqos_testkit::{Node, Pod};
+use serde_json::{Value, json};
+
+use crate::calls::{WAYS, add, call, del, limited};
+use crate::kernel::{limiters, set_alias};
+
+/// What stands in the way on a node, and what ADD says about it.
+struct Obstacle {
+    what: &'static str,
+    /// True when it is in the pod.
+    inside: bool,
+    /// Commands that put it there, `;` between them.
+    put: &'static str,
+    /// Which ways of egress it stops.
+    stops: &'static [&'static str],
+    /// The beginning of the error.
+    says: &'static str,
+}
+
+const BOTH: &[&str] = &["pod", "ifb"];
+
+const OBSTACLES: &[Obstacle] = &[
+    Obstacle {
+        what: "a foreign root qdisc in the pod",
+        inside: true,
+        put: "tc qdisc add dev eth0 root handle 7: htb",
+        stops: &["pod"],
+        says: "create qdisc: file exists: eth0 has htb 7: at its root",
+    },
+    Obstacle {
+        what: "a foreign TBF in the pod",
+        inside: true,
+        put: "tc qdisc add dev eth0 root handle 5: tbf rate 1mbit burst 10k limit 10k",
+        stops: &["pod"],
+        says: "create qdisc: file exists: eth0 has tbf 5: at its root",
+    },
+    Obstacle {
+        what: "a foreign root qdisc on the host's veth",
+        inside: false,
+        put: "tc qdisc add dev veth-a root handle 1: htb",
+        stops: BOTH,
+        says: "create qdisc: file exists: veth-a has htb 1: at its root",
+    },
+    Obstacle {
+        what: "both names of the ifb taken by others",
+        inside: false,
+        // Of "net" and "a", and of "net" and "aeth0".
+        put: "ip link add @FIRST@ type veth peer name other; ip link add @SECOND@ type ifb",
+        stops: &["ifb"],
+        says: "adding link: file exists: ",
+    },
+    Obstacle {
+        // Found when the queues are there already.
+        what: "a filter of another kind at our preference, to the pod",
+        inside: false,
+        put: "tc qdisc add dev veth-a clsact; tc filter add dev veth-a egress pref 81 protocol all u32 match u32 0 0",
+        stops: BOTH,
+        says: "add filter: ",
+    },
+    Obstacle {
+        what: "a filter of another kind at our preference, from the pod",
+        inside: true,
+        put: "tc qdisc add dev eth0 clsact; tc filter add dev eth0 egress pref 81 protocol all u32 match u32 0 0",
+        stops: &["pod"],
+        says: "add filter: ",
+    },
+    Obstacle {
+        what: "a filter of another kind where the redirect belongs",
+        inside: false,
+        put: "tc qdisc add dev veth-a clsact; tc filter add dev veth-a ingress pref 65535 protocol ip u32 match u32 0 0",
+        stops: &["ifb"],
+        says: "add filter: ",
+    },
+];
+
+fn put(node: &Node, pod: &Pod, obstacle: &Obstacle) {
+    let commands = obstacle
+        .put
+        .replace("@FIRST@", &netqos_api::ifb_name("net", "a"))
+        .replace("@SECOND@", &netqos_api::ifb_name("net", "aeth0"));
+    for command in commands.split("; ") {
+        let words: Vec<_> = command.split(' ').collect();
+        let done = match obstacle.inside {
+            true => pod.run(node, words[0], &words[1..]),
+            false => node.run(words[0], &words[1..]),
+        };
+        done.unwrap();
+    }
+}
+
+/// A node of its own for each: what one leaves must not hide what the next does.
+fn meet(obstacle: &'static Obstacle) {
+    let Some(node) = Node::new().unwrap() else {
+        return;
+    };
+    let pod = node.pod("a").unwrap();
+    let clear = limited(&pod, 10_000_000, 20_000_000, json!({}));
+    add(&pod, &clear);
+    del(&pod, &clear);
+    put(&node, &pod, obstacle);
+    let before = node.state(&[&pod]).unwrap();
+    for (hook, egress) in WAYS {
+        if hook == "tcx" && obstacle.says == "add filter: " && obstacle.stops.len() == 2 {
+            continue; // Nothing is in the way of tcx there.
+        }
+        let more = json!({"hook": hook, "egress": egress});
+        let config = limited(&pod, 10_000_000, 20_000_000, more);
+        let what = format!("{}, {hook}, {egress}", obstacle.what);
+        let outcome = call("ADD", &pod, &config).run().unwrap();
+        if obstacle.stops.contains(&egress)
+            && !(hook == "tcx" && obstacle.inside && obstacle.says == "add filter: ")
+        {
+            let error: Value = serde_json::from_str(&outcome.stdout).expect(&what);
+            assert_eq!(error["code"], 999, "{what}: {error}");
+            let message = error["msg"].as_str().unwrap();
+            assert!(message.starts_with(obstacle.says), "{what}: {message}");
+            node.state(&[&pod]).unwrap().assert_is(&before, &what);
+        } else {
+            assert_eq!(outcome.code, Some(0), "{what}: {outcome:?}");
+            del(&pod, &config);
+            node.state(&[&pod]).unwrap().assert_is(&before, &what);
+        }
+        assert_eq!(limiters(), [], "{what}");
+        // What runtimes do after an ADD that failed.
+        del(&pod, &config);
+        node.state(&[&pod]).unwrap().assert_is(&before, &what);
+    }
+}
+
+#[test]
+fn whatever_stands_in_the_way() {
+    for obstacle in OBSTACLES {
+        std::thread::spawn(|| meet(obstacle)).join().unwrap();
+    }
+}
+
+/// Somebody's alias is not a reason to fail, and stays.
+#[test]
+fn a_foreign_alias_is_in_nobodys_way() {
+    let Some(node) = Node::new().unwrap() else {
+        return;
+    };
+    let pod = node.pod("a").unwrap();
+    set_alias(pod.host_link(), "uplink of rack 7");
+    let config = limited(&pod, 10_000_000, 20_000_000, json!({}));
+    let before = node.run("ip", &["-d", "link", "show"]).unwrap();
+    add(&pod, &config);
+    call("CHECK", &pod, &config).succeed().unwrap();
+    del(&pod, &config);
+    assert_eq!(node.run("ip", &["-d", "link", "show"]).unwrap(), before);
+}
