@@ -32,7 +32,9 @@ lint: dependencies
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 
 bench: build
-	cargo run --locked --release -p netqos-xtask -- bench
+	cargo build --release --locked --target $(TARGET) -p netqos-xtask
+	@cp -u target/$(TARGET)/release/measure $(DIST)/
+	target/$(TARGET)/release/netqos-xtask bench
 
 clean:
 	cargo clean

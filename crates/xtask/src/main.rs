@@ -1,0 +1,26 @@
+//! The project's own chores. `cargo xtask help` lists them.
+#![forbid(unsafe_code)]
+
+mod bench;
+
+use clap::{Parser, Subcommand};
+
+/// The project's own chores.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", version)]
+struct Arguments {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Debug, Subcommand)]
+enum Chore {
+    /// Measures the bandwidth plugin beside the well-known one, and writes docs/benchmarks.md.
+    Bench(bench::Arguments),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Arguments::parse().chore {
+        Chore::Bench(arguments) => bench::run(&arguments),
+    }
+}
