@@ -1,12 +1,14 @@
 //! Network namespaces: naming one by a file, and standing in it.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
+use rustix::mount::{UnmountFlags, mount_bind, unmount};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
 use crate::{Error, Result};
@@ -61,6 +63,44 @@ impl Namespace {
         });
         let panicked = || failed(Path::new("new"), io::Error::other("its thread panicked"));
         made.join().map_err(|_| panicked())?
+    }
+
+    /// A new one that this file names from now on, as `ip netns add` does it: it exists until the
+    /// file is [unmounted](Self::remove) and nobody is in it any more.
+    ///
+    /// # Errors
+    /// The caller lacks `CAP_SYS_ADMIN`, or the file cannot be made, or names something already.
+    pub fn create(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let named = || {
+            if let Some(folder) = path.parent() {
+                fs::create_dir_all(folder)?;
+            }
+            File::create_new(path).map(drop)
+        };
+        named().map_err(|source| failed(path, source))?;
+        let bound = Self::scratch().and_then(|scratch| {
+            let inside = format!("/proc/self/fd/{}", scratch.file.as_raw_fd());
+            mount_bind(inside, path).map_err(|errno| failed(path, errno.into()))?;
+            Self::open(path)
+        });
+        if bound.is_err() {
+            let _ = fs::remove_file(path);
+        }
+        bound
+    }
+
+    /// Takes the name away that [`create`](Self::create) gave. That it is gone already is no error.
+    pub fn remove(path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        match unmount(path, UnmountFlags::DETACH) {
+            Ok(()) | Err(Errno::INVAL | Errno::NOENT) => {}
+            Err(errno) => return Err(failed(path, errno.into())),
+        }
+        match fs::remove_file(path) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(failed(path, source)),
+            _ => Ok(()),
+        }
     }
 
     /// The file that it was opened by.

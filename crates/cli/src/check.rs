@@ -1,0 +1,228 @@
+//! `netqos check`: what this node can do, and what is in force on it.
+
+use std::process::ExitCode;
+
+use comfy_table::{Table, presets};
+use netqos_core::{Attachment, Direction, Limits};
+use netqos_datapath::{Feature, Features, HookKind, Paths, Record, Records, Support};
+use serde::Serialize;
+
+use crate::output::{self, ENVIRONMENT, FAILED, Format};
+
+/// What to look at, and how to say it.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example: netqos check -o json | jq '.features[] | select(.works == false)'"
+)]
+pub struct Arguments {
+    /// How to print it.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    kernel: String,
+    /// How a limit would be held that is asked for now.
+    mode: Mode,
+    features: Vec<Found>,
+    attachments: Vec<InForce>,
+}
+
+/// How limits are held on this kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Mode {
+    /// TBF, with flows ranked by a program on clsact.
+    RankedByClsact,
+    /// TBF, with flows ranked by a program on tcx.
+    RankedByTcx,
+    /// TBF alone.
+    Plain,
+    /// No limit can be held.
+    None,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Found {
+    feature: String,
+    works: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remedy: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct InForce {
+    attachment: Attachment,
+    limits: Limits,
+    queues: Vec<Queue>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Queue {
+    direction: Direction,
+    link: String,
+    hook: HookKind,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unranked_because: Option<String>,
+}
+
+/// Looks, and prints.
+pub fn run(arguments: &Arguments) -> ExitCode {
+    let paths = Paths::from_variables(|name| std::env::var(name).ok());
+    let features = match Features::probe(paths.bpffs()) {
+        Ok(features) => features,
+        Err(why) if why.is_permission() => {
+            eprintln!("netqos: {why}: run it as root (it tries things in a namespace of its own)");
+            return ExitCode::from(ENVIRONMENT);
+        }
+        Err(why) => return output::failure(ENVIRONMENT, &why),
+    };
+    let records = match Records::new(paths.attachments()).all() {
+        Ok(records) => records,
+        Err(why) => return output::failure(FAILED, &why),
+    };
+    let report = Report {
+        kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease")
+            .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned()),
+        mode: mode(&features),
+        features: features.iter().map(found).collect(),
+        attachments: records.into_iter().map(in_force).collect(),
+    };
+    match arguments.output {
+        Format::Json => {
+            output::json(&report);
+        }
+        Format::Table => print(&report),
+    }
+    if report.mode == Mode::None {
+        ExitCode::from(FAILED)
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+/// What an ADD would choose, by the same order of preference.
+fn mode(features: &Features) -> Mode {
+    let works = |all: &[Feature]| {
+        all.iter()
+            .all(|feature| features.lacking(*feature).is_none())
+    };
+    if !works(&[Feature::Tbf]) {
+        Mode::None
+    } else if works(&[
+        Feature::PfifoFast,
+        Feature::Programs,
+        Feature::Clsact,
+        Feature::BpfFilter,
+    ]) {
+        Mode::RankedByClsact
+    } else if works(&[Feature::PfifoFast, Feature::Programs, Feature::Tcx]) {
+        Mode::RankedByTcx
+    } else {
+        Mode::Plain
+    }
+}
+
+fn found((feature, support): (Feature, &Support)) -> Found {
+    let why = match support {
+        Support::Works => None,
+        Support::Lacking(why) => Some(why.clone()),
+    };
+    Found {
+        feature: feature.to_string(),
+        works: why.is_none(),
+        remedy: why.is_some().then(|| feature.remedy()),
+        why,
+    }
+}
+
+fn in_force(record: Record) -> InForce {
+    let queues = record.queues.into_iter().map(|queue| Queue {
+        direction: queue.direction,
+        link: queue.link.name,
+        hook: queue.hook,
+        unranked_because: queue.unranked_because,
+    });
+    InForce {
+        attachment: record.attachment,
+        limits: record.limits,
+        queues: queues.collect(),
+    }
+}
+
+fn print(report: &Report) {
+    println!("kernel {}", report.kernel);
+    println!(
+        "{}",
+        match report.mode {
+            Mode::RankedByClsact => "limits are held by tbf, flows ranked by eBPF on clsact",
+            Mode::RankedByTcx => "limits are held by tbf, flows ranked by eBPF on tcx",
+            Mode::Plain =>
+                "limits are held by tbf alone: exact, but small flows wait behind large ones",
+            Mode::None => "limits cannot be held on this kernel",
+        }
+    );
+    println!();
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_header(["FEATURE", "", ""]);
+    for found in &report.features {
+        let state = if found.works { "works" } else { "MISSING" };
+        let remedy = match (&found.why, found.remedy) {
+            (Some(why), Some(remedy)) => format!("{why}; {remedy}"),
+            _ => String::new(),
+        };
+        table.add_row([found.feature.as_str(), state, &remedy]);
+    }
+    println!("{table}\n");
+    if report.attachments.is_empty() {
+        println!("no pod is held to a limit");
+        return;
+    }
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header([
+        "NETWORK",
+        "CONTAINER",
+        "INTERFACE",
+        "INGRESS",
+        "EGRESS",
+        "HELD BY",
+    ]);
+    for pod in &report.attachments {
+        let rate = |direction| {
+            pod.limits
+                .of(direction)
+                .map_or_else(|| "-".to_owned(), |limit| limit.rate.to_string())
+        };
+        table.add_row([
+            pod.attachment.network().to_owned(),
+            pod.attachment.container().to_owned(),
+            pod.attachment.interface().to_owned(),
+            rate(Direction::Ingress),
+            rate(Direction::Egress),
+            pod.queues
+                .iter()
+                .map(held_by)
+                .collect::<Vec<_>>()
+                .join(", "),
+        ]);
+    }
+    println!("{table}");
+}
+
+fn held_by(queue: &Queue) -> String {
+    match (queue.hook, &queue.unranked_because) {
+        (HookKind::Clsact, _) => format!("{} (clsact)", queue.link),
+        (HookKind::Tcx, _) => format!("{} (tcx)", queue.link),
+        (HookKind::None, Some(why)) => format!("{} (plain: {why})", queue.link),
+        (HookKind::None, None) => format!("{} (plain)", queue.link),
+    }
+}

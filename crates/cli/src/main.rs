@@ -1,0 +1,71 @@
+//! The `netqos` command.
+#![forbid(unsafe_code)]
+
+mod check;
+mod output;
+mod pod;
+
+use std::io;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
+
+/// The network quality of Kubernetes pods: bandwidth that is kept, and told about.
+///
+/// Data goes to standard output, messages to standard error.
+#[derive(Debug, Parser)]
+#[command(name = "netqos", version, arg_required_else_help = true)]
+#[command(
+    after_help = "Exit codes: 0 all is well, 1 something is not, 2 wrong usage or input, \
+                        3 this machine cannot do it (the message says what to do)."
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Says what this node can do, and what is in force on it.
+    Check(check::Arguments),
+    /// Plays the kubelet's role: sets up, tears down or checks the network of one pod.
+    #[command(subcommand)]
+    Pod(pod::Command),
+    /// Prints a completion script for a shell.
+    #[command(after_help = "Example: netqos completion bash > /etc/bash_completion.d/netqos")]
+    Completion {
+        /// Which shell.
+        shell: Shell,
+    },
+    /// Prints the manual page.
+    #[command(hide = true)]
+    Man,
+    /// Prints the version.
+    Version,
+}
+
+fn main() -> ExitCode {
+    match Arguments::parse().command {
+        Command::Check(arguments) => check::run(&arguments),
+        Command::Pod(command) => pod::run(&command),
+        Command::Completion { shell } => {
+            clap_complete::generate(
+                shell,
+                &mut Arguments::command(),
+                "netqos",
+                &mut io::stdout(),
+            );
+            ExitCode::SUCCESS
+        }
+        Command::Man => match clap_mangen::Man::new(Arguments::command()).render(&mut io::stdout())
+        {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(why) => output::failure(output::FAILED, &why),
+        },
+        Command::Version => {
+            println!("netqos {}", env!("CARGO_PKG_VERSION"));
+            ExitCode::SUCCESS
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! How the command speaks: exit codes, formats, and errors in one line.
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+/// Something is not as it should be.
+pub const FAILED: u8 = 1;
+/// The input is wrong.
+pub const BAD_INPUT: u8 = 2;
+/// This machine cannot do it.
+pub const ENVIRONMENT: u8 = 3;
+
+/// What is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Table,
+    /// For machines.
+    Json,
+}
+
+/// Prints data for machines.
+pub fn json(data: &impl Serialize) -> ExitCode {
+    match serde_json::to_string_pretty(data) {
+        Ok(text) => {
+            println!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(why) => failure(FAILED, &why),
+    }
+}
+
+/// Says what went wrong, with its causes, and ends with this code.
+pub fn failure(code: u8, error: &dyn Error) -> ExitCode {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let inner_text = inner.to_string();
+        // Many errors say their cause in their own text.
+        if !text.contains(&inner_text) {
+            text = format!("{text}: {inner_text}");
+        }
+        cause = inner.source();
+    }
+    eprintln!("netqos: {text}");
+    ExitCode::from(code)
+}
