@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use comfy_table::{Table, presets};
 use netqos_core::{Attachment, Direction, Limits};
-use netqos_datapath::{Feature, Features, HookKind, Paths, Record, Records, Support};
+use netqos_datapath::{Feature, Features, HookKind, Mode, Paths, Record, Records, Support};
 use serde::Serialize;
 
 use crate::output::{self, ENVIRONMENT, FAILED, Format};
@@ -28,20 +28,6 @@ struct Report {
     mode: Mode,
     features: Vec<Found>,
     attachments: Vec<InForce>,
-}
-
-/// How limits are held on this kernel.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-enum Mode {
-    /// TBF, with flows ranked by a program on clsact.
-    RankedByClsact,
-    /// TBF, with flows ranked by a program on tcx.
-    RankedByTcx,
-    /// TBF alone.
-    Plain,
-    /// No limit can be held.
-    None,
 }
 
 #[derive(Serialize)]
@@ -91,7 +77,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     let report = Report {
         kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease")
             .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned()),
-        mode: mode(&features),
+        mode: features.mode(),
         features: features.iter().map(found).collect(),
         attachments: records.into_iter().map(in_force).collect(),
     };
@@ -105,28 +91,6 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         ExitCode::from(FAILED)
     } else {
         ExitCode::SUCCESS
-    }
-}
-
-/// What an ADD would choose, by the same order of preference.
-fn mode(features: &Features) -> Mode {
-    let works = |all: &[Feature]| {
-        all.iter()
-            .all(|feature| features.lacking(*feature).is_none())
-    };
-    if !works(&[Feature::Tbf]) {
-        Mode::None
-    } else if works(&[
-        Feature::PfifoFast,
-        Feature::Programs,
-        Feature::Clsact,
-        Feature::BpfFilter,
-    ]) {
-        Mode::RankedByClsact
-    } else if works(&[Feature::PfifoFast, Feature::Programs, Feature::Tcx]) {
-        Mode::RankedByTcx
-    } else {
-        Mode::Plain
     }
 }
 
@@ -159,16 +123,7 @@ fn in_force(record: Record) -> InForce {
 
 fn print(report: &Report) {
     println!("kernel {}", report.kernel);
-    println!(
-        "{}",
-        match report.mode {
-            Mode::RankedByClsact => "limits are held by tbf, flows ranked by eBPF on clsact",
-            Mode::RankedByTcx => "limits are held by tbf, flows ranked by eBPF on tcx",
-            Mode::Plain =>
-                "limits are held by tbf alone: exact, but small flows wait behind large ones",
-            Mode::None => "limits cannot be held on this kernel",
-        }
-    );
+    println!("{}", report.mode);
     println!();
     let mut table = Table::new();
     table

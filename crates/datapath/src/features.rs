@@ -8,6 +8,7 @@ use netqos_netlink::filter::{Bpf, Place, Redirect};
 use netqos_netlink::link::Link;
 use netqos_netlink::qdisc::{Clsact, PfifoFast, Tbf};
 use netqos_netlink::{Handle, Namespace, Socket};
+use serde::Serialize;
 
 use crate::error::Doing;
 use crate::{Error, Result};
@@ -45,6 +46,33 @@ pub enum Support {
 /// The findings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Features(Vec<(Feature, Support)>);
+
+/// How limits are held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// By TBF, with flows ranked by a program on clsact.
+    RankedByClsact,
+    /// By TBF, with flows ranked by a program on tcx.
+    RankedByTcx,
+    /// By TBF alone.
+    Plain,
+    /// Not at all.
+    None,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::RankedByClsact => "limits are held by tbf, flows ranked by eBPF on clsact",
+            Self::RankedByTcx => "limits are held by tbf, flows ranked by eBPF on tcx",
+            Self::Plain => {
+                "limits are held by tbf alone: exact, but small flows wait behind large ones"
+            }
+            Self::None => "limits cannot be held on this kernel",
+        })
+    }
+}
 
 impl Feature {
     /// What has to be done to have it.
@@ -167,6 +195,21 @@ impl Features {
             Some((_, Support::Works)) => None,
             Some((_, Support::Lacking(why))) => Some(why),
             None => Some("it depends on another that is missing"),
+        }
+    }
+
+    /// How a limit would be held that is asked for now, in the order in which an ADD chooses.
+    pub fn mode(&self) -> Mode {
+        use Feature::{BpfFilter, Clsact, PfifoFast, Programs, Tbf, Tcx};
+        let works = |all: &[Feature]| all.iter().all(|feature| self.lacking(*feature).is_none());
+        if !works(&[Tbf]) {
+            Mode::None
+        } else if works(&[PfifoFast, Programs, Clsact, BpfFilter]) {
+            Mode::RankedByClsact
+        } else if works(&[PfifoFast, Programs, Tcx]) {
+            Mode::RankedByTcx
+        } else {
+            Mode::Plain
         }
     }
 

@@ -32,7 +32,7 @@ mod teardown;
 
 pub use endpoint::HostLinks;
 pub use error::{Error, Result};
-pub use features::{Feature, Features, Support};
+pub use features::{Feature, Features, Mode, Support};
 pub use hook::HookKind;
 pub use limits::{Applied, LimitDatapath, Request, Shaped};
 pub use paths::Paths;

@@ -124,7 +124,10 @@ impl Plugin for Bandwidth {
         }
         features
             .require(&needed)
-            .map_err(|why| CniError::not_available(why.to_string()))
+            .map_err(|why| CniError::not_available(why.to_string()))?;
+        // On standard output STATUS has nothing to say when all is well.
+        eprintln!("netqos: {}", features.mode());
+        Ok(())
     }
 }
 
