@@ -199,9 +199,10 @@ impl Field<'_> {
             Self::sane_burst(rate)
         };
         let pod = self.pod(who, rate, burst)?;
-        let seconds = if rate < 10 * MEGABIT { 4.0 } else { 2.0 };
-        // Long enough for what was saved up, and for the queue of a slow limit to settle.
-        let alone = self.tcp(flow, seconds / 2.0, seconds);
+        // Long enough for what was saved up, and for a slow limit's queue, to be a small part: a hole
+        // that is filled after a second hands the receiver all that came behind it at once.
+        let (omit, seconds) = if rate < 10 * MEGABIT { (5.0, 15.0) } else { (1.0, 2.0) };
+        let alone = self.tcp(flow, omit, seconds);
         let goodput = pod
             .inside(|| alone.run(|_| ()))??
             .goodput
