@@ -26,7 +26,7 @@ impl LimitDatapath {
             }
         }
         // What is left are links whose record was lost.
-        errors.note(strip(&mut self.host, &is_stale));
+        errors.note(strip(&mut self.host, &is_stale, self.paths.bpffs()));
         errors.note(self.collect_limiters());
         errors.finish()
     }

@@ -234,10 +234,12 @@ fn install(
         (None, None) => return Err(Error::QdiscMissing),
     };
     record.link.index = link.index;
+    let link = queue::with_its_length(&mut side.socket, link, record.link.tx_queue_len)?;
     tag(side, &link, record.link.tagged, attachment)?;
     let shape = Shape::new(limit, &link);
     let is_ranked = record.hook != HookKind::None;
     queue::apply(&mut side.socket, &link, &planned.found, &shape, is_ranked)?;
+    record.link.tx_queue_len = None;
     if let (Some(pins), true) = (pins, is_ranked) {
         let limiter = pins
             .limiters()

@@ -80,12 +80,14 @@ impl LimitDatapath {
                         index: carrier.as_ref().map_or(0, |link| link.index),
                         made_clsact: made_clsact && !through_ifb,
                         tagged: carrier.as_ref().is_none_or(is_taggable),
+                        tx_queue_len: carrier.as_ref().map(|link| link.tx_queue_len),
                     },
                     detour_from: detour_from.as_ref().map(|from| LinkRecord {
                         name: from.name.clone(),
                         index: from.index,
                         made_clsact,
                         tagged: is_taggable(from),
+                        tx_queue_len: None,
                     }),
                     hook: choice.kind,
                     limiter: None,
@@ -117,19 +119,15 @@ pub(crate) fn is_same(old: &QueueRecord, new: &QueueRecord) -> bool {
 }
 
 /// What an earlier call made stays ours to remove, though this one found it there, and for
-/// whichever queue it was made.
+/// whichever queue it was made; what it was about to set back still is.
 pub(crate) fn inherit(before: &Record, plan: &mut [Planned]) {
-    let links = |queue: &QueueRecord| {
-        let side = queue.side;
-        let both = [Some(queue.link.clone()), queue.detour_from.clone()];
-        both.into_iter().flatten().map(move |link| (side, link))
-    };
-    let made: Vec<(SideName, String)> = before
+    let known: Vec<(SideName, &LinkRecord)> = before
         .queues
         .iter()
-        .flat_map(links)
-        .filter(|(_, link)| link.made_clsact)
-        .map(|(side, link)| (side, link.name))
+        .flat_map(|queue| {
+            let both = [Some(&queue.link), queue.detour_from.as_ref()];
+            both.into_iter().flatten().map(|link| (queue.side, link))
+        })
         .collect();
     for planned in plan {
         let QueueRecord {
@@ -139,7 +137,15 @@ pub(crate) fn inherit(before: &Record, plan: &mut [Planned]) {
             ..
         } = &mut planned.record;
         for link in [Some(link), detour_from.as_mut()].into_iter().flatten() {
-            link.made_clsact |= made.iter().any(|(s, name)| s == side && *name == link.name);
+            for (_, old) in known
+                .iter()
+                .filter(|(on, old)| on == side && old.name == link.name)
+            {
+                link.made_clsact |= old.made_clsact;
+                if link.tx_queue_len.is_some() && old.index == link.index {
+                    link.tx_queue_len = old.tx_queue_len.or(link.tx_queue_len);
+                }
+            }
         }
     }
 }

@@ -93,26 +93,41 @@ pub(crate) fn apply(
 
 /// The bands are as long as the link's transmit queue length is when they are made.
 fn add_bands(socket: &mut Socket, link: &Link, shape: &Shape) -> Result<()> {
-    let set = |socket: &mut Socket, length| {
-        let change = LinkChange {
-            tx_queue_len: Some(length),
-            ..LinkChange::default()
-        };
-        socket
-            .change_link(link, &change)
-            .doing("set tx queue length")
-    };
     let is_too_short = link.tx_queue_len < shape.ring();
     if is_too_short {
-        set(socket, shape.ring())?;
+        set_length(socket, link, shape.ring())?;
     }
     let made = socket
         .put_qdisc(link, CLASS, BANDS, &PfifoFast)
         .doing("create qdisc");
     if is_too_short {
-        set(socket, link.tx_queue_len)?;
+        set_length(socket, link, link.tx_queue_len)?;
     }
     made
+}
+
+/// The link with the transmit queue length that is its own, when a process was killed while
+/// another was set.
+pub(crate) fn with_its_length(
+    socket: &mut Socket,
+    mut link: Link,
+    length: Option<u32>,
+) -> Result<Link> {
+    if let Some(length) = length.filter(|length| *length != link.tx_queue_len) {
+        set_length(socket, &link, length)?;
+        link.tx_queue_len = length;
+    }
+    Ok(link)
+}
+
+fn set_length(socket: &mut Socket, link: &Link, length: u32) -> Result<()> {
+    let change = LinkChange {
+        tx_queue_len: Some(length),
+        ..LinkChange::default()
+    };
+    socket
+        .change_link(link, &change)
+        .doing("set tx queue length")
 }
 
 /// CHECK: the queue is what the shape says.

@@ -61,6 +61,10 @@ pub struct LinkRecord {
     /// True when its alias is our tag; false when it had another.
     #[serde(default)]
     pub tagged: bool,
+    /// Its transmit queue length, while another is set for a moment: what to go back to when that
+    /// moment was the last of a process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tx_queue_len: Option<u32>,
 }
 
 /// A side of the pod's network.

@@ -59,9 +59,9 @@ impl LimitDatapath {
             }
             None => {
                 let is_ours = |tag: &Attachment| tag == attachment;
-                errors.note(strip(&mut self.host, &is_ours));
+                errors.note(strip(&mut self.host, &is_ours, self.paths.bpffs()));
                 if let Some(pod) = &mut pod {
-                    errors.note(strip(pod, &is_ours));
+                    errors.note(strip(pod, &is_ours, self.paths.bpffs()));
                 }
             }
         }
@@ -75,16 +75,21 @@ impl LimitDatapath {
 }
 
 /// Removes what is ours from the links that carry such a tag, without a record of what that is.
-pub(crate) fn strip(side: &mut Side, is_meant: &dyn Fn(&Attachment) -> bool) -> Result<()> {
+pub(crate) fn strip(
+    side: &mut Side,
+    is_meant: &dyn Fn(&Attachment) -> bool,
+    bpffs: &Path,
+) -> Result<()> {
     let mut errors = Errors::default();
     for link in side.socket.links().doing("list links")? {
         let tag = link
             .alias
             .as_deref()
             .and_then(|alias| alias.parse::<Attachment>().ok());
-        if !tag.is_some_and(|attachment| is_meant(&attachment)) {
+        let Some(attachment) = tag.filter(|attachment| is_meant(attachment)) else {
             continue;
-        }
+        };
+        errors.note(release_all(&attachment, bpffs));
         if link.kind == "ifb" {
             errors.note(gone(side.socket.delete_link(&link)).doing("delete ifb device"));
             continue;
@@ -123,6 +128,12 @@ pub(crate) fn queue(
         } else {
             errors.note(hook::detach(side, link, old.hook, old.link.made_clsact));
             errors.note(queues::teardown(&mut side.socket, link));
+            let length = old.link.tx_queue_len;
+            errors.note(queues::with_its_length(
+                &mut side.socket,
+                link.clone(),
+                length,
+            ));
             errors.note(untag(side, link, &old.link, attachment));
         }
     }
@@ -144,6 +155,20 @@ fn release(old: &QueueRecord, attachment: &Attachment, bpffs: &Path) -> Result<(
         held.detach()?;
     }
     release_limiter(&pins, old.limiter, owner(attachment, old.direction))
+}
+
+/// The same without a record of what that is.
+fn release_all(attachment: &Attachment, bpffs: &Path) -> Result<()> {
+    let Some(pins) = Pins::open(bpffs)? else {
+        return Ok(());
+    };
+    for direction in [Direction::Ingress, Direction::Egress] {
+        if let Some(held) = TcxLink::open(&hook::link_path(&pins, attachment, direction))? {
+            held.detach()?;
+        }
+        release_limiter(&pins, None, owner(attachment, direction))?;
+    }
+    Ok(())
 }
 
 /// Gives a limiter back; one whose id was never written down is looked for by its owner.
