@@ -204,11 +204,11 @@ impl Pod {
         Ok(outside)
     }
 
-    /// Takes the name of its namespace away, and with it the namespace; its veth first, so that
-    /// nothing of it is there when this returns.
+    /// Takes the name of its namespace away, and with it the namespace; its veth, if it is there
+    /// still, first, so that nothing of it is there when this returns.
     pub fn remove(&self, node: &Node) -> Result<()> {
         if let Some(link) = &self.host_link {
-            node.run("ip", &["link", "del", link])?;
+            let _ = node.run("ip", &["link", "del", link]);
         }
         unmount(self.netns(), UnmountFlags::DETACH)?;
         fs::remove_file(self.netns())?;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use netqos_testkit::{Call, Pod};
+use netqos_testkit::{Call, Node, Pod};
 use serde_json::{Value, json};
 
 /// The network of all configurations that do not name another.
@@ -117,7 +117,6 @@ pub(crate) fn del(pod: &Pod, config: &Value) {
 }
 
 /// GC of a network with these attachments alive, which must succeed.
-#[allow(dead_code)]
 pub(crate) fn gc(network: &str, alive: Value) {
     let config = json!({
         "cniVersion": "1.1.0", "name": network, "type": "bandwidth",
@@ -125,4 +124,20 @@ pub(crate) fn gc(network: &str, alive: Value) {
     });
     let call = Call::bare(plugin(), "GC").variable("CNI_PATH", "/opt/cni/bin");
     call.config(&config).succeed().unwrap();
+}
+
+/// Runs commands, `; ` between them, on the node.
+pub(crate) fn on_node(node: &Node, commands: &str) {
+    for command in commands.split("; ") {
+        let words: Vec<_> = command.split(' ').collect();
+        node.run(words[0], &words[1..]).unwrap();
+    }
+}
+
+/// The same inside of a pod.
+pub(crate) fn inside(node: &Node, pod: &Pod, commands: &str) {
+    for command in commands.split("; ") {
+        let words: Vec<_> = command.split(' ').collect();
+        pod.run(node, words[0], &words[1..]).unwrap();
+    }
 }

@@ -3,7 +3,7 @@
 use netqos_testkit::{Node, Pod};
 use serde_json::{Value, json};
 
-use crate::calls::{WAYS, add, call, del, limited};
+use crate::calls::{WAYS, add, call, del, inside, limited, on_node};
 use crate::kernel::{limiters, set_alias};
 
 /// What stands in the way on a node, and what ADD says about it.
@@ -80,13 +80,9 @@ fn put(node: &Node, pod: &Pod, obstacle: &Obstacle) {
         .put
         .replace("@FIRST@", &netqos_api::ifb_name("net", "a"))
         .replace("@SECOND@", &netqos_api::ifb_name("net", "aeth0"));
-    for command in commands.split("; ") {
-        let words: Vec<_> = command.split(' ').collect();
-        let done = match obstacle.inside {
-            true => pod.run(node, words[0], &words[1..]),
-            false => node.run(words[0], &words[1..]),
-        };
-        done.unwrap();
+    match obstacle.inside {
+        true => inside(node, pod, &commands),
+        false => on_node(node, &commands),
     }
 }
 

@@ -13,7 +13,11 @@ mod kernel;
 
 mod add_is_idempotent;
 mod bad_input_changes_nothing;
+mod check_notices_every_missing_or_changed_piece;
 mod configuration_becomes_kernel_state;
+mod del_restores_the_interface_while_it_lives;
 mod failed_add_leaves_nothing_behind;
+mod gc_removes_only_what_is_stale_of_its_network;
+mod killed_at_any_moment_it_is_completed_or_undone;
 mod results_are_those_of_the_original;
 mod versions_and_environment;

@@ -1,0 +1,302 @@
+//! CHECK after somebody took away or changed one piece; and ADD, which mends it.
+
+use netqos_bpf::Settings;
+use netqos_netlink::filter::{Bpf, Place};
+use netqos_netlink::{Handle, Socket};
+use netqos_testkit::{Node, Pod};
+use serde_json::{Value, json};
+
+use crate::calls::{WAYS, add, call, check, config, del, inside, limited, on_node};
+use crate::kernel::{everything, limiters, on_host, pins};
+
+/// Where something is done, and what.
+enum Sabotage {
+    Node(&'static str),
+    Pod(&'static str),
+    Act(fn()),
+}
+
+use Sabotage::{Act, Node as OnNode, Pod as InPod};
+
+/// What is done, by which hooks and ways of egress it shows, and how CHECK begins to say so.
+/// `@IFB@` is the ifb's name.
+const CASES: &[(Sabotage, &[&str], &[&str], &str)] = &[
+    (
+        OnNode("tc qdisc del dev veth-a root"),
+        HOOKS,
+        BOTH,
+        "Failed to find qdisc",
+    ),
+    (
+        InPod("tc qdisc del dev eth0 root"),
+        HOOKS,
+        POD,
+        "Failed to find qdisc",
+    ),
+    (
+        OnNode("tc qdisc del dev @IFB@ root"),
+        HOOKS,
+        IFB,
+        "Failed to find qdisc",
+    ),
+    (
+        OnNode("tc qdisc change dev veth-a root handle 1: tbf rate 9mbit burst 4542 limit 105808"),
+        HOOKS,
+        BOTH,
+        "Rate doesn't match",
+    ),
+    (
+        OnNode("tc qdisc change dev veth-a root handle 1: tbf rate 10mbit burst 4542 limit 105809"),
+        HOOKS,
+        BOTH,
+        "Limit doesn't match",
+    ),
+    (
+        OnNode("tc qdisc change dev veth-a root handle 1: tbf rate 10mbit burst 9000 limit 105808"),
+        HOOKS,
+        BOTH,
+        "Buffer doesn't match",
+    ),
+    (
+        InPod("tc qdisc change dev eth0 root handle 1: tbf rate 21mbit burst 5000 limit 137516"),
+        HOOKS,
+        POD,
+        "Rate doesn't match",
+    ),
+    (
+        OnNode("tc qdisc del dev veth-a parent 1:1 handle 2:"),
+        HOOKS,
+        BOTH,
+        "Failed to find qdisc",
+    ),
+    (
+        OnNode("tc qdisc replace dev veth-a parent 1:1 handle 3: bfifo limit 100000"),
+        HOOKS,
+        BOTH,
+        "Failed to find qdisc",
+    ),
+    (
+        OnNode("tc filter del dev veth-a egress"),
+        CLSACT,
+        BOTH,
+        "ingress of veth-a: the filter that ranks is missing",
+    ),
+    (
+        OnNode("tc qdisc del dev veth-a clsact"),
+        CLSACT,
+        POD,
+        "ingress of veth-a: the filter that ranks is missing",
+    ),
+    (
+        InPod("tc qdisc del dev eth0 clsact"),
+        CLSACT,
+        POD,
+        "egress of eth0: the filter that ranks is missing",
+    ),
+    (
+        OnNode("tc filter del dev @IFB@ egress"),
+        CLSACT,
+        IFB,
+        "egress of @IFB@: the filter that ranks is missing",
+    ),
+    (
+        Act(|| put_filter("other", 7)),
+        CLSACT,
+        BOTH,
+        "ingress of veth-a: filter \"other\" is in our place",
+    ),
+    (
+        Act(|| put_filter("netqos_rank", 7)),
+        CLSACT,
+        BOTH,
+        "ingress of veth-a: the filter that ranks goes by limiter 7, not ",
+    ),
+    (
+        Act(|| {
+            limiters().iter().for_each(|(id, limiter)| {
+                pins()
+                    .unwrap()
+                    .limiters()
+                    .release(*id, limiter.owner)
+                    .unwrap();
+            })
+        }),
+        HOOKS,
+        BOTH,
+        "ingress of veth-a: the limiter is missing or has other settings",
+    ),
+    (
+        Act(|| {
+            limiters().iter().for_each(|(_, limiter)| {
+                let changed = Settings {
+                    bulk_bound: 1,
+                    ..*limiter
+                };
+                pins().unwrap().limiters().claim(&changed).unwrap();
+            })
+        }),
+        HOOKS,
+        BOTH,
+        "ingress of veth-a: the limiter is missing or has other settings",
+    ),
+    (
+        OnNode("find /sys/fs/bpf/netqos/v1/links -mindepth 1 -delete"),
+        TCX,
+        BOTH,
+        "ingress of veth-a: the tcx link of the program that ranks is missing",
+    ),
+    (
+        OnNode("rm -r /sys/fs/bpf/netqos"),
+        CLSACT,
+        BOTH,
+        "ingress of veth-a: the programs that rank are not loaded",
+    ),
+    (
+        OnNode("ip link set dev veth-a alias "),
+        HOOKS,
+        BOTH,
+        "ingress of veth-a: the alias that says whose it is is missing",
+    ),
+    (
+        InPod("ip link set dev eth0 alias "),
+        HOOKS,
+        POD,
+        "egress of eth0: the alias that says whose it is is missing",
+    ),
+    (OnNode("ip link del @IFB@"), HOOKS, IFB, "get ifb device: "),
+    (
+        OnNode("tc filter del dev veth-a ingress"),
+        HOOKS,
+        IFB,
+        "egress of @IFB@: traffic of veth-a is not redirected to it",
+    ),
+    (
+        OnNode(
+            "tc filter del dev veth-a ingress; tc filter add dev veth-a ingress pref 65535 protocol all u32 match u32 0 0 action mirred egress redirect dev lo",
+        ),
+        HOOKS,
+        IFB,
+        "egress of @IFB@: traffic of veth-a is not redirected to it",
+    ),
+    (OnNode("rm -r /run/netqos"), HOOKS, BOTH, ""),
+];
+
+const HOOKS: &[&str] = &["clsact", "tcx"];
+const CLSACT: &[&str] = &["clsact"];
+const TCX: &[&str] = &["tcx"];
+const BOTH: &[&str] = &["pod", "ifb"];
+const POD: &[&str] = &["pod"];
+const IFB: &[&str] = &["ifb"];
+
+/// Puts a filter in the place of ours on the pod's host link.
+fn put_filter(name: &str, argument: u16) {
+    let mut socket = Socket::open().unwrap();
+    let link = socket.link_by_name("veth-a").unwrap();
+    let place = Place {
+        hook: Handle::CLSACT_EGRESS,
+        preference: 81,
+        handle: 0x6e71,
+    };
+    let pins = pins().unwrap();
+    let filter = Bpf {
+        program: pins.programs().rank(),
+        name,
+        argument,
+    };
+    socket.delete_filter(&link, "bpf", place).unwrap();
+    socket.put_filter(&link, place, &filter).unwrap();
+}
+
+fn commit(sabotage: &Sabotage, node: &Node, pod: &Pod, ifb: &str) {
+    match sabotage {
+        OnNode(commands) => on_node(node, &commands.replace("@IFB@", ifb)),
+        InPod(commands) => inside(node, pod, commands),
+        Act(act) => act(),
+    }
+}
+
+#[test]
+fn and_add_mends_it() {
+    let Some(node) = Node::new().unwrap() else {
+        return;
+    };
+    let pod = node.pod("a").unwrap();
+    let ifb = netqos_api::ifb_name("net", "a");
+    for (hook, egress) in WAYS {
+        let more = json!({"hook": hook, "egress": egress});
+        let config = limited(&pod, 10_000_000, 20_000_000, more);
+        add(&pod, &config);
+        let whole = everything(&[&pod]);
+        for (number, (sabotage, hooks, ways, text)) in CASES.iter().enumerate() {
+            if !hooks.contains(&hook) || !ways.contains(&egress) {
+                continue;
+            }
+            let what = format!("case {number}, {hook}, {egress}: {text}");
+            check(&pod, &config);
+            commit(sabotage, &node, &pod, &ifb);
+            let (code, message) = call("CHECK", &pod, &config).fail().expect(&what);
+            assert_eq!(code, 999, "{what}");
+            assert!(
+                message.starts_with(&text.replace("@IFB@", &ifb)),
+                "{what}: {message}"
+            );
+            add(&pod, &config);
+            assert_eq!(everything(&[&pod]), whole, "{what}");
+        }
+        del(&pod, &config);
+    }
+}
+
+/// What somebody else put in our place is noticed too, and is not ADD's to remove.
+#[test]
+fn and_what_stands_in_its_place() {
+    let Some(node) = Node::new().unwrap() else {
+        return;
+    };
+    let pod = node.pod("a").unwrap();
+    let config = limited(&pod, 10_000_000, 20_000_000, json!({}));
+    add(&pod, &config);
+    let replace = "tc qdisc del dev veth-a root; tc qdisc add dev veth-a root handle 1: htb";
+    on_node(&node, replace);
+    let failed = |command| call(command, &pod, &config).fail().unwrap();
+    assert_eq!(failed("CHECK"), (999, "Failed to find qdisc".to_owned()));
+    assert!(failed("ADD").1.starts_with("create qdisc: file exists: "));
+    assert_eq!(on_host("veth-a").qdiscs, ["htb 1: at root"]);
+    del(&pod, &config);
+    assert_eq!(on_host("veth-a").qdiscs, ["htb 1: at root"]);
+}
+
+/// What is asked for is not what ADD was asked for.
+#[test]
+fn and_a_configuration_that_changed() {
+    let Some(node) = Node::new().unwrap() else {
+        return;
+    };
+    let pod = node.pod("a").unwrap();
+    let one = |key: &str, burst: &str| config(&pod, json!({key: 8_000_000, burst: 80_000}));
+    let ingress = one("ingressRate", "ingressBurst");
+    let both = limited(&pod, 8_000_000, 8_000_000, json!({}));
+    let faster = limited(&pod, 9_000_000, 8_000_000, json!({}));
+    let none = config(&pod, json!({}));
+    let cases: [(&Value, &Value, &str); 5] = [
+        (&none, &both, "Failed to find qdisc"),
+        (&both, &faster, "Rate doesn't match"),
+        (&ingress, &both, ""),
+        (&both, &ingress, ""),
+        (
+            &one("egressRate", "egressBurst"),
+            &ingress,
+            "Failed to find qdisc",
+        ),
+    ];
+    for (made, asked, text) in cases {
+        add(&pod, made);
+        check(&pod, made);
+        let (code, message) = call("CHECK", &pod, asked).fail().unwrap();
+        assert_eq!(code, 999);
+        assert!(message.starts_with(text), "{message}");
+        del(&pod, made);
+    }
+    // Nothing asked, nothing to find: CRI-O calls CHECK after every ADD.
+    check(&pod, &none);
+}
