@@ -5,14 +5,13 @@ use std::path::Path;
 use netqos_api::{EgressWay, HookChoice};
 use netqos_bpf::Pins;
 use netqos_core::{Attachment, Direction, Limits};
-use netqos_netlink::link::{Link, LinkChange};
 
 use crate::endpoint::{Endpoint, HostLinks, Side};
-use crate::error::Doing;
-use crate::hook::{self, HookKind};
+use crate::hook::HookKind;
+use crate::install::Installer;
 use crate::plan::{Planned, inherit, is_same};
 use crate::record::{QueueRecord, Record, Records, SideName};
-use crate::{Error, Paths, Result, Shape, detour, legacy, queue};
+use crate::{Error, Paths, Result, Shape, legacy};
 
 /// What an attachment shall be held to.
 #[derive(Clone, Copy, Debug)]
@@ -175,16 +174,20 @@ impl LimitDatapath {
             queues: plan.iter().map(|planned| planned.record.clone()).collect(),
         };
         self.records.write(&record)?;
+        let installer = Installer {
+            attachment: request.attachment,
+            pins: pins.as_ref().ok(),
+            choice: request.hook,
+        };
         let mut applied = Applied::default();
         for (planned, record) in plan.into_iter().zip(&mut record.queues) {
             let side = match record.side {
                 SideName::Host => &mut self.host,
                 SideName::Pod => &mut pod,
             };
-            let pins = pins.as_ref().ok();
             applied
                 .queues
-                .push(install(side, planned, record, request.attachment, pins)?);
+                .push(installer.install(side, planned, record)?);
         }
         self.records.write(&record)?;
         Ok(applied)
@@ -212,76 +215,6 @@ struct Site {
     pod: Side,
     endpoint: Endpoint,
     pins: std::result::Result<Pins, netqos_bpf::Error>,
-}
-
-/// Makes one queue, whatever of it is there already, and completes its record.
-fn install(
-    side: &mut Side,
-    planned: Planned,
-    record: &mut QueueRecord,
-    attachment: &Attachment,
-    pins: Option<&Pins>,
-) -> Result<Shaped> {
-    let limit = &planned.limit;
-    let link = match (planned.carrier, &planned.detour_from) {
-        (None, Some(from)) => {
-            let ring = Shape::new(limit, from).ring();
-            side.socket
-                .add_ifb(&record.link.name, from.mtu, ring)
-                .doing("adding link")?
-        }
-        (Some(link), _) => link,
-        (None, None) => return Err(Error::QdiscMissing),
-    };
-    record.link.index = link.index;
-    let link = queue::with_its_length(&mut side.socket, link, record.link.tx_queue_len)?;
-    tag(side, &link, record.link.tagged, attachment)?;
-    let shape = Shape::new(limit, &link);
-    let is_ranked = record.hook != HookKind::None;
-    queue::apply(&mut side.socket, &link, &planned.found, &shape, is_ranked)?;
-    record.link.tx_queue_len = None;
-    if let (Some(pins), true) = (pins, is_ranked) {
-        let limiter = pins
-            .limiters()
-            .claim(&shape.settings(owner(attachment, record.direction)))?;
-        record.limiter = Some(limiter);
-        let path = hook::link_path(pins, attachment, record.direction);
-        hook::attach(
-            side,
-            &link,
-            planned.hook_qdisc,
-            record.hook,
-            pins,
-            limiter,
-            &path,
-        )?;
-    }
-    if let (Some(from_record), Some(from)) = (&record.detour_from, &planned.detour_from) {
-        tag(side, from, from_record.tagged, attachment)?;
-        detour::apply(&mut side.socket, from, &link)?;
-    }
-    Ok(Shaped {
-        direction: record.direction,
-        side: record.side,
-        is_ifb: planned.detour_from.is_some(),
-        hook: record.hook,
-        unranked_because: record.unranked_because.clone(),
-        shape,
-        mac: link.mac(),
-        link: link.name,
-    })
-}
-
-fn tag(side: &mut Side, link: &Link, tagged: bool, attachment: &Attachment) -> Result<()> {
-    let tag = attachment.tag();
-    if !tagged || link.alias.as_deref() == Some(&tag) {
-        return Ok(());
-    }
-    let change = LinkChange {
-        alias: Some(tag),
-        ..LinkChange::default()
-    };
-    side.socket.change_link(link, &change).doing("tag link")
 }
 
 /// The number by which a limiter knows whose it is.

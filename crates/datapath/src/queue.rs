@@ -32,7 +32,7 @@ impl Found {
         }
     }
 
-    fn read(socket: &mut Socket, link: &Link) -> Result<Self> {
+    pub(crate) fn read(socket: &mut Socket, link: &Link) -> Result<Self> {
         Ok(Self::among(&socket.qdiscs(link).doing("list qdiscs")?))
     }
 

@@ -1,0 +1,130 @@
+//! Making one planned queue, whatever of it is there already.
+
+use netqos_api::HookChoice;
+use netqos_bpf::Pins;
+use netqos_core::Attachment;
+use netqos_netlink::link::{Link, LinkChange};
+
+use crate::endpoint::Side;
+use crate::error::Doing;
+use crate::hook::{self, HookKind, HookQdisc};
+use crate::limits::owner;
+use crate::plan::Planned;
+use crate::queue::{self, Found};
+use crate::record::QueueRecord;
+use crate::{Error, Result, Shape, Shaped, detour};
+
+/// Makes the queues of one attachment.
+pub(crate) struct Installer<'a> {
+    pub(crate) attachment: &'a Attachment,
+    /// What ranks; `None` where it cannot be had.
+    pub(crate) pins: Option<&'a Pins>,
+    pub(crate) choice: HookChoice,
+}
+
+/// A link, and the queue that it shall carry.
+struct Carrier {
+    link: Link,
+    found: Found,
+    hook_qdisc: HookQdisc,
+    shape: Shape,
+}
+
+impl Installer<'_> {
+    /// Makes one queue, and completes its record.
+    pub(crate) fn install(
+        &self,
+        side: &mut Side,
+        planned: Planned,
+        record: &mut QueueRecord,
+    ) -> Result<Shaped> {
+        let limit = &planned.limit;
+        let link = match (planned.carrier, &planned.detour_from) {
+            (None, Some(from)) => {
+                let ring = Shape::new(limit, from).ring();
+                side.socket
+                    .add_ifb(&record.link.name, from.mtu, ring)
+                    .doing("adding link")?
+            }
+            (Some(link), _) => link,
+            (None, None) => return Err(Error::QdiscMissing),
+        };
+        record.link.index = link.index;
+        let link = queue::with_its_length(&mut side.socket, link, record.link.tx_queue_len)?;
+        self.tag(side, &link, record.link.tagged)?;
+        let carrier = Carrier {
+            shape: Shape::new(limit, &link),
+            link,
+            found: planned.found,
+            hook_qdisc: planned.hook_qdisc,
+        };
+        self.queue(side, &carrier, record)?;
+        record.link.tx_queue_len = None;
+        if let (Some(from_record), Some(from)) = (&record.detour_from, &planned.detour_from) {
+            self.tag(side, from, from_record.tagged)?;
+            detour::apply(&mut side.socket, from, &carrier.link)?;
+        }
+        Ok(Shaped {
+            direction: record.direction,
+            side: record.side,
+            is_ifb: planned.detour_from.is_some(),
+            hook: record.hook,
+            unranked_because: record.unranked_because.clone(),
+            shape: carrier.shape,
+            mac: carrier.link.mac(),
+            link: carrier.link.name,
+        })
+    }
+
+    /// Makes the queue, ranked if it can be. That it cannot may show only now, on a kernel that
+    /// loads programs but lacks the hook or the bands; where nobody insists, it does without.
+    fn queue(&self, side: &mut Side, carrier: &Carrier, record: &mut QueueRecord) -> Result<()> {
+        let (link, shape) = (&carrier.link, &carrier.shape);
+        let Some(pins) = self.pins.filter(|_| record.hook != HookKind::None) else {
+            return queue::apply(&mut side.socket, link, &carrier.found, shape, false);
+        };
+        match self.ranked(side, carrier, record, pins) {
+            Err(why) if self.choice == HookChoice::Auto && why.is_unsupported() => {
+                if let Some(limiter) = record.limiter.take() {
+                    let owner = owner(self.attachment, record.direction);
+                    pins.limiters().release(limiter, owner)?;
+                }
+                record.hook = HookKind::None;
+                record.unranked_because = Some(why.to_string());
+                let found = Found::read(&mut side.socket, link)?;
+                queue::apply(&mut side.socket, link, &found, shape, false)
+            }
+            made => made,
+        }
+    }
+
+    /// Makes the queue with bands, and puts the program that fills them in front of it.
+    fn ranked(
+        &self,
+        side: &mut Side,
+        carrier: &Carrier,
+        record: &mut QueueRecord,
+        pins: &Pins,
+    ) -> Result<()> {
+        let (link, shape) = (&carrier.link, &carrier.shape);
+        queue::apply(&mut side.socket, link, &carrier.found, shape, true)?;
+        let settings = shape.settings(owner(self.attachment, record.direction));
+        let limiter = pins.limiters().claim(&settings)?;
+        record.limiter = Some(limiter);
+        let path = hook::link_path(pins, self.attachment, record.direction);
+        let there = carrier.hook_qdisc;
+        hook::attach(side, link, there, record.hook, pins, limiter, &path)
+    }
+
+    fn tag(&self, side: &mut Side, link: &Link, tagged: bool) -> Result<()> {
+        let tag = self.attachment.tag();
+        if !tagged || link.alias.as_deref() == Some(&tag) {
+            return Ok(());
+        }
+        let change = LinkChange {
+            alias: Some(tag),
+            ..LinkChange::default()
+        };
+        side.socket.change_link(link, &change).doing("tag link")
+    }
+}
