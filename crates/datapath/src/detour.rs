@@ -4,12 +4,12 @@
 //! its namespace, and traffic to an interface that has no end on the host.
 
 use netqos_netlink::filter::{Installed, Place, Redirect};
-use netqos_netlink::link::{Link, gone};
+use netqos_netlink::link::Link;
 use netqos_netlink::{Handle, Socket};
 
-use crate::Result;
 use crate::error::Doing;
 use crate::hook::{HookQdisc, ensure_clsact, remove_empty_clsact};
+use crate::{Result, unfilter};
 
 /// The redirect is the last in line, since nothing behind it sees the packet: programs of others
 /// decide first.
@@ -20,13 +20,9 @@ pub(crate) fn apply(socket: &mut Socket, from: &Link, to: &Link) -> Result<()> {
     if HookQdisc::read(socket, from)? == HookQdisc::Absent {
         ensure_clsact(socket, from)?;
     }
-    let (right, wrong): (Vec<_>, Vec<_>) = ours(socket, from)?
-        .into_iter()
-        .partition(|filter| leads_to(filter, to));
-    for filter in &wrong {
-        gone(socket.delete_filter(from, &filter.kind, filter.place)).doing("delete filter")?;
-    }
-    if right.is_empty() {
+    let is_wrong = |filter: &Installed| is_ours(filter) && !leads_to(filter, to);
+    unfilter::remove(socket, from, Handle::CLSACT_INGRESS, is_wrong)?;
+    if !is_applied(socket, from, to)? {
         let place = Place {
             hook: Handle::CLSACT_INGRESS,
             preference: LAST,
@@ -41,16 +37,17 @@ pub(crate) fn apply(socket: &mut Socket, from: &Link, to: &Link) -> Result<()> {
 
 /// True when the detour is in force.
 pub(crate) fn is_applied(socket: &mut Socket, from: &Link, to: &Link) -> Result<bool> {
-    Ok(ours(socket, from)?
+    let filters = socket
+        .filters(from, Handle::CLSACT_INGRESS)
+        .doing("list filters")?;
+    Ok(filters
         .iter()
-        .any(|filter| leads_to(filter, to)))
+        .any(|filter| is_ours(filter) && leads_to(filter, to)))
 }
 
 /// Lets traffic go its straight way again.
 pub(crate) fn teardown(socket: &mut Socket, from: &Link, made_clsact: bool) -> Result<()> {
-    for filter in ours(socket, from)? {
-        gone(socket.delete_filter(from, &filter.kind, filter.place)).doing("delete filter")?;
-    }
+    unfilter::remove(socket, from, Handle::CLSACT_INGRESS, is_ours)?;
     if made_clsact {
         remove_empty_clsact(socket, from)
     } else {
@@ -58,13 +55,8 @@ pub(crate) fn teardown(socket: &mut Socket, from: &Link, made_clsact: bool) -> R
     }
 }
 
-fn ours(socket: &mut Socket, from: &Link) -> Result<Vec<Installed>> {
-    let filters = socket
-        .filters(from, Handle::CLSACT_INGRESS)
-        .doing("list filters")?;
-    let is_ours =
-        |filter: &Installed| filter.place.preference == LAST && filter.redirect().is_some();
-    Ok(filters.into_iter().filter(is_ours).collect())
+fn is_ours(filter: &Installed) -> bool {
+    filter.place.preference == LAST && filter.redirect().is_some()
 }
 
 fn leads_to(filter: &Installed, to: &Link) -> bool {

@@ -16,10 +16,12 @@ use crate::endpoint::{Endpoint, HostLinks};
 use crate::error::Doing;
 use crate::hook::HookQdisc;
 use crate::limits::Request;
-use crate::{Error, Result, queue};
+use crate::{Error, Result, queue, unfilter};
 
 /// The bursts, in bits, that runtimes send when they know none.
 const SENTINEL_BURSTS: [u64; 3] = [2_147_483_647, 4_294_967_295, 34_359_738_359];
+/// Where a redirect leads whose device is gone: its own DEL leaves such, which drop everything.
+const NOWHERE: u32 = 0;
 /// Its queue's length in microseconds.
 const LATENCY: f64 = 25_000.0;
 const MICROSECONDS: f64 = 1_000_000.0;
@@ -28,14 +30,14 @@ const TICKS: f64 = 15.625;
 
 /// True when traffic that comes in through `from` is redirected to `to`.
 pub(crate) fn leads_to(socket: &mut Socket, from: &Link, to: &Link) -> Result<bool> {
-    Ok(!redirects(socket, from, to)?.is_empty())
+    Ok(!redirects(socket, from, to.index)?.is_empty())
 }
 
-fn redirects(socket: &mut Socket, from: &Link, to: &Link) -> Result<Vec<Filter>> {
+fn redirects(socket: &mut Socket, from: &Link, to: u32) -> Result<Vec<Filter>> {
     let filters = socket
         .filters(from, Handle::CLSACT_INGRESS)
         .doing("list filters")?;
-    let leads_there = |filter: &Filter| filter.redirect().is_some_and(|r| r.to == to.index);
+    let leads_there = |filter: &Filter| filter.redirect().is_some_and(|r| r.to == to);
     Ok(filters.into_iter().filter(leads_there).collect())
 }
 
@@ -50,22 +52,26 @@ fn its_ifb(socket: &mut Socket, attachment: &Attachment) -> Result<Option<Link>>
 /// Removes its egress way, when this veth has one: netqos' own takes its place.
 pub(crate) fn retire(socket: &mut Socket, host: &Link, attachment: &Attachment) -> Result<()> {
     let Some(ifb) = its_ifb(socket, attachment)? else {
-        return Ok(());
+        return unhook(socket, host, NOWHERE);
     };
     if !leads_to(socket, host, &ifb)? {
         return Ok(());
     }
-    unhook(socket, host, &ifb)?;
+    unhook(socket, host, ifb.index)?;
     gone(socket.delete_link(&ifb)).doing("delete ifb device")
 }
 
-/// Removes the filter that leads to the ifb, and the `ingress` qdisc when nothing else is on it.
-fn unhook(socket: &mut Socket, host: &Link, ifb: &Link) -> Result<()> {
-    for filter in redirects(socket, host, ifb)? {
-        gone(socket.delete_filter(host, &filter.kind, filter.place)).doing("delete filter")?;
-    }
+/// Removes the filter that leads to the ifb, and its `ingress` qdisc when nothing else is on it.
+fn unhook(socket: &mut Socket, host: &Link, ifb: u32) -> Result<()> {
     let is_its_own = HookQdisc::read(socket, host)? == HookQdisc::Ingress;
+    if ifb == NOWHERE && !is_its_own {
+        return Ok(());
+    }
+    let leads_there = |filter: &Filter| filter.redirect().is_some_and(|r| r.to == ifb);
+    let has_any = !redirects(socket, host, ifb)?.is_empty();
+    unfilter::remove(socket, host, Handle::CLSACT_INGRESS, leads_there)?;
     if is_its_own
+        && (has_any || ifb != NOWHERE)
         && socket
             .filters(host, Handle::CLSACT_INGRESS)
             .doing("list filters")?
@@ -102,7 +108,9 @@ pub(crate) fn teardown(
             None => false,
         };
         if let (Some(ifb), true) = (&ifb, leads_there) {
-            unhook(socket, veth, ifb)?;
+            unhook(socket, veth, ifb.index)?;
+        } else if ifb.is_none() {
+            unhook(socket, veth, NOWHERE)?;
         }
         // One that the runtime lists is the pod's, so a limit on it was the pod's as well.
         if !is_claimed && (leads_there || !listed.is_empty()) {

@@ -29,6 +29,7 @@ mod queue;
 mod record;
 mod shape;
 mod teardown;
+mod unfilter;
 
 pub use endpoint::HostLinks;
 pub use error::{Error, Result};
