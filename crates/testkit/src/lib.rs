@@ -20,6 +20,7 @@ mod plugin;
 mod pod;
 mod state;
 
+pub use aya::programs::TcAttachType;
 pub use foreign::{ForeignHook, ForeignProgram, Verdict};
 pub use node::Node;
 pub use plugin::{Call, Outcome, Running};

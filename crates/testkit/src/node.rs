@@ -37,7 +37,7 @@ impl Node {
         )
         .context("make mounts private")?;
         for folder in ["/run", "/var/lib"] {
-            mount("tmpfs", folder, "tmpfs", MountFlags::empty(), None)
+            mount("tmpfs", folder, "tmpfs", MountFlags::empty(), c"mode=755")
                 .with_context(|| format!("mount a tmpfs at {folder}"))?;
         }
         mount("bpf", "/sys/fs/bpf", "bpf", MountFlags::empty(), None)
