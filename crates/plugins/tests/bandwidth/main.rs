@@ -11,6 +11,7 @@
 mod calls;
 mod kernel;
 
+mod a_second_interface_on_the_same_network;
 mod add_is_idempotent;
 mod bad_input_changes_nothing;
 mod check_notices_every_missing_or_changed_piece;
@@ -19,5 +20,11 @@ mod del_restores_the_interface_while_it_lives;
 mod failed_add_leaves_nothing_behind;
 mod gc_removes_only_what_is_stale_of_its_network;
 mod killed_at_any_moment_it_is_completed_or_undone;
+mod lives_beside_others;
+mod macvlan_pods;
+mod many_at_once;
+mod pods_of_the_original_plugin;
 mod results_are_those_of_the_original;
+mod status_says_what_is_lacking;
 mod versions_and_environment;
+mod without_bpf;
