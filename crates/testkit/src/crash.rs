@@ -13,6 +13,12 @@ use crate::Call;
 /// A stop that `PTRACE_O_TRACESYSGOOD` marks as one for a system call.
 const SYSTEM_CALL_STOP: i32 = libc::SIGTRAP | 0x80;
 
+/// The C libraries differ in its sign.
+#[cfg(target_env = "musl")]
+type PtraceRequest = libc::c_int;
+#[cfg(not(target_env = "musl"))]
+type PtraceRequest = libc::c_uint;
+
 impl Call {
     /// Runs it, and kills it when it is about to make its `nth` system call, counted from 0 and
     /// from its `exec`. `false`: it ended before, and nothing was cut short.
@@ -57,7 +63,7 @@ fn ended(pid: Pid) -> Result<Option<WaitStatus>> {
     Ok(status.stopped().then_some(status))
 }
 
-fn trace(request: u32, pid: i32, data: usize) -> io::Result<()> {
+fn trace(request: PtraceRequest, pid: i32, data: usize) -> io::Result<()> {
     // SAFETY: none of the requests used here reads or writes memory of this process.
     let result = unsafe { libc::ptrace(request, pid, 0_usize, data) };
     if result == -1 {
