@@ -24,7 +24,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::json;
-use crate::{CniVersion, VersionError};
+use crate::{CniVersion, IpPrefix, VersionError};
 
 pub use parts::{Dns, Interface, IpConfig, Route};
 
@@ -78,6 +78,14 @@ pub enum ResultError {
         supported: &'static [CniVersion],
         /// The version that it says.
         found: String,
+    },
+    /// A result of 0.1.0 or 0.2.0 whose `ip4` holds what is IPv6, or the other way round.
+    #[error("{field} holds {found}, which is of the other address family")]
+    WrongField {
+        /// `ip4` or `ip6`.
+        field: &'static str,
+        /// The address or route that is in the wrong one.
+        found: IpPrefix,
     },
     /// 0.1.0 and 0.2.0 can't say that there is no address.
     #[error("cannot convert: no valid IP addresses")]
@@ -180,8 +188,15 @@ impl CniResult {
             }
             self.forget_families();
         }
-        if version < CniVersion::V0_3_0 && self.version >= CniVersion::V0_3_0 {
+        let (is_old, becomes_old) = (
+            self.version < CniVersion::V0_3_0,
+            version < CniVersion::V0_3_0,
+        );
+        if becomes_old && !is_old {
             legacy::reduce(&mut self)?;
+        }
+        if becomes_old != is_old {
+            legacy::forget_other_form(&mut self);
         }
         self.version = version;
         Ok(self)

@@ -5,10 +5,16 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{CniResult, Dns, IpConfig, ResultError, Route};
+use super::{CniResult, Dns, FAMILY_KEY, IpConfig, ResultError, Route};
 use crate::json::null_is_default;
 use crate::prefix::optional_address;
 use crate::{CniVersion, IpPrefix};
+
+/// Keys of a result that are fields either here or since 0.3.0.
+const FIELDS: [&str; 5] = ["interfaces", "ip4", "ip6", "ips", "routes"];
+
+/// The same for an address.
+const ADDRESS_FIELDS: [&str; 5] = ["address", "interface", "ip", "routes", FAMILY_KEY];
 
 /// The whole document, as it is printed.
 #[derive(Serialize)]
@@ -90,7 +96,12 @@ impl LegacyIp {
 pub(super) fn read(value: Value, version: CniVersion) -> Result<CniResult, ResultError> {
     let source = Source::deserialize(value)?;
     let mut result = CniResult::new(version);
-    for old in [source.ip4, source.ip6].into_iter().flatten() {
+    for (field, old) in [("ip4", source.ip4), ("ip6", source.ip6)] {
+        let Some(old) = old else { continue };
+        let mut prefixes = old.routes.iter().map(|route| route.dst).chain([old.ip]);
+        if let Some(found) = prefixes.find(|prefix| prefix.is_ipv4() != (field == "ip4")) {
+            return Err(ResultError::WrongField { field, found });
+        }
         result.routes.extend(old.routes);
         result.ips.push(IpConfig {
             address: old.ip,
@@ -104,24 +115,37 @@ pub(super) fn read(value: Value, version: CniVersion) -> Result<CniResult, Resul
     Ok(result)
 }
 
-/// Drops what these versions have no place for.
+/// Drops what these versions have no place for; IPv4 comes first.
 pub(super) fn reduce(result: &mut CniResult) -> Result<(), ResultError> {
     if result.ips.is_empty() {
         return Err(ResultError::NoAddresses);
     }
     result.interfaces.clear();
-    let mut has = (false, false);
-    result.ips.retain_mut(|ip| {
+    // The sort keeps the order inside of a family, of which the first address counts.
+    result.ips.sort_by_key(|ip| !ip.address.is_ipv4());
+    result.ips.dedup_by_key(|ip| ip.address.is_ipv4());
+    for ip in &mut result.ips {
         ip.interface = None;
-        let seen = if ip.address.is_ipv4() {
-            &mut has.0
-        } else {
-            &mut has.1
-        };
-        !std::mem::replace(seen, true)
+    }
+    let has = |ipv4| result.ips.iter().any(|ip| ip.address.is_ipv4() == ipv4);
+    let (has_ipv4, has_ipv6) = (has(true), has(false));
+    result.routes.sort_by_key(|route| !route.dst.is_ipv4());
+    result.routes.retain(|route| match route.dst.is_ipv4() {
+        true => has_ipv4,
+        false => has_ipv6,
     });
-    result
-        .routes
-        .retain(|route| if route.dst.is_ipv4() { has.0 } else { has.1 });
     Ok(())
+}
+
+/// Drops what the one form does not know and the other takes for a field of its own: printed
+/// there, it would stand beside the field, under the same key.
+pub(super) fn forget_other_form(result: &mut CniResult) {
+    for key in FIELDS {
+        result.other.remove(key);
+    }
+    for ip in &mut result.ips {
+        for key in ADDRESS_FIELDS {
+            ip.other.remove(key);
+        }
+    }
 }

@@ -4,7 +4,6 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::IpPrefix;
 
 const V: fn(&str) -> CniVersion = |text| text.parse().unwrap();
 
@@ -142,6 +141,68 @@ fn what_cannot_be_read_is_said_in_the_words_of_the_original() {
         CniResult::parse(br#"{"cniVersion": "2.0.0"}"#, V("1.0.0")),
         Err(ResultError::UnsupportedVersion(version)) if version == "2.0.0"
     ));
+}
+
+#[test]
+fn a_key_that_is_a_field_of_the_other_form_is_never_printed_twice() {
+    let old = json!({
+        "cniVersion": "0.2.0",
+        "ip4": {"ip": "10.1.0.5/16", "address": 1, "version": "6", "x": 2},
+        "ips": "none",
+        "x": 3,
+    });
+    let new = json!({
+        "cniVersion": "0.4.0",
+        "dns": {},
+        "ips": [{"address": "10.1.0.5/16", "ip": 1, "routes": [], "x": 2}],
+        "ip6": "none",
+        "x": 3,
+    });
+    let mut expected_new = new.clone();
+    expected_new.as_object_mut().unwrap().remove("ip6");
+    expected_new["ips"][0] = json!({"address": "10.1.0.5/16", "version": "4", "x": 2});
+    let expected_old = json!({
+        "cniVersion": "0.2.0",
+        "dns": {},
+        "ip4": {"ip": "10.1.0.5/16", "x": 2},
+        "x": 3,
+    });
+    for (value, version, expected) in [(old, "0.4.0", expected_new), (new, "0.2.0", expected_old)] {
+        let result = CniResult::from_value(value, V("1.0.0")).unwrap();
+        let converted = result.into_version(V(version)).unwrap();
+        // As text, in which a key could stand twice.
+        let text = serde_json::to_string(&converted).unwrap();
+        assert_eq!(text.matches("\"x\"").count(), 2, "{text}");
+        assert_eq!(text.len(), expected.to_string().len(), "{text}");
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), expected);
+    }
+}
+
+#[test]
+fn an_address_in_the_field_of_the_other_family_is_refused() {
+    for (value, message) in [
+        (
+            json!({"ip4": {"ip": "fd00::5/64"}}),
+            "ip4 holds fd00::5/64, which is of the other address family",
+        ),
+        (
+            json!({"ip6": {"ip": "fd00::5/64", "routes": [{"dst": "10.0.0.0/8"}]}}),
+            "ip6 holds 10.0.0.0/8, which is of the other address family",
+        ),
+    ] {
+        let error = CniResult::from_value(value, V("0.2.0")).unwrap_err();
+        assert_eq!(error.to_string(), message);
+    }
+}
+
+#[test]
+fn unknown_numbers_are_kept_to_the_last_digit() {
+    let text = br#"{"x": -9.498286918285292e+107}"#;
+    let mut printed = Vec::new();
+    let result = CniResult::parse(text, V("1.0.0")).unwrap();
+    result.write(&mut printed).unwrap();
+    let printed = String::from_utf8(printed).unwrap();
+    assert!(printed.contains("-9.498286918285292e+107"), "{printed}");
 }
 
 #[test]
