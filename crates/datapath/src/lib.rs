@@ -21,6 +21,7 @@ mod endpoint;
 mod error;
 mod features;
 mod hook;
+mod install;
 mod legacy;
 mod limits;
 mod paths;
