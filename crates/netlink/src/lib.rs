@@ -14,6 +14,8 @@
 //! refuses a whole message for one attribute that it does not expect, which a program that runs
 //! on every node cannot afford. The socket and the attribute framing are the netlink crates'.
 
+#[cfg(test)]
+mod arbitrary;
 mod error;
 pub mod filter;
 mod handle;

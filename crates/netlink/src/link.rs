@@ -63,7 +63,7 @@ pub struct LinkChange {
 }
 
 impl Link {
-    fn read(payload: &[u8]) -> Option<Self> {
+    pub(crate) fn read(payload: &[u8]) -> Option<Self> {
         let mut link = Self {
             index: wire::u32_at(payload, 4)?,
             name: String::new(),
@@ -253,5 +253,83 @@ pub fn gone(result: Result<()>) -> Result<()> {
     match result {
         Err(error) if error.is_not_found() => Ok(()),
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::arbitrary;
+
+    /// A link as the kernel reports it, with these attributes.
+    fn reported(flags: u32, attributes: impl FnOnce(Request) -> Request) -> Link {
+        let mut payload = ifinfomsg(7, flags, 0).to_vec();
+        payload.extend(Request::attributes_only(attributes));
+        Link::read(&payload).unwrap()
+    }
+
+    #[test]
+    fn what_the_kernel_leaves_out_is_not_invented() {
+        let bare = reported(0, |request| request);
+        assert_eq!((bare.index, bare.is_up), (7, false));
+        assert_eq!((bare.related, bare.related_namespace), (None, None));
+        assert_eq!((bare.alias.as_deref(), bare.mac().as_str()), (None, ""));
+        // Kernels before 5.17 do not say it, and have this one.
+        assert_eq!(bare.gso_max_size, 65_536);
+    }
+
+    #[test]
+    fn the_related_link_is_told_with_its_namespace() {
+        for (link, namespace, related, related_namespace) in [
+            (0, None, None, None),
+            (3, None, Some(3), None),
+            (3, Some(0), Some(3), Some(0)),
+            // A namespace that the asker has no number for.
+            (3, Some(u32::MAX), Some(3), Some(-1)),
+        ] {
+            let found = reported(libc::IFF_UP as u32, |request| {
+                let request = request.number(IFLA_LINK, link);
+                namespace
+                    .iter()
+                    .fold(request, |r, id| r.number(IFLA_LINK_NETNSID, *id))
+            });
+            assert!(found.is_up);
+            assert_eq!(
+                (found.related, found.related_namespace),
+                (related, related_namespace)
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn attributes_are_read(name in "[a-z0-9]{1,15}", kind in "[a-z]{0,9}", alias in "[ -~]{0,60}",
+                               address: [u8; 6], numbers: [u32; 3]) {
+            let [mtu, queue, gso] = numbers;
+            let found = reported(0, |request| {
+                request
+                    .string(IFLA_IFNAME, &name)
+                    .attribute(IFLA_ADDRESS, &address)
+                    .number(IFLA_MTU, mtu)
+                    .number(IFLA_TXQLEN, queue)
+                    .number(IFLA_GSO_MAX_SIZE, gso)
+                    .string(IFLA_IFALIAS, &alias)
+                    .nest(IFLA_LINKINFO, |request| request.string(IFLA_INFO_KIND, &kind))
+            });
+            prop_assert_eq!((found.mtu, found.tx_queue_len, found.gso_max_size), (mtu, queue, gso));
+            prop_assert_eq!((&found.name, &found.kind), (&name, &kind));
+            prop_assert_eq!(found.alias.as_deref(), Some(alias.as_str()));
+            let read: Vec<_> = found.mac().split(':').map(|byte| u8::from_str_radix(byte, 16)).collect();
+            prop_assert_eq!(read, address.map(Ok));
+        }
+
+        #[test]
+        fn reading_never_panics(payload in arbitrary::message()) {
+            if let Some(link) = Link::read(&payload) {
+                let _ = link.mac();
+            }
+        }
     }
 }

@@ -69,3 +69,42 @@ impl Installed {
         Some(found)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::AsFd;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::filter::tests::echoed;
+
+    /// The kernel takes a descriptor and answers with a number, so that can't be compared.
+    #[test]
+    fn the_programs_number_is_read() {
+        let null = File::open("/dev/null").unwrap();
+        let mut filter = echoed(&Bpf {
+            program: null.as_fd(),
+            name: "netqos_rank",
+            argument: 1,
+        });
+        let number = Request::attributes_only(|request| request.number(TCA_BPF_ID, 0x0001_0203));
+        filter.options.extend(number);
+        assert_eq!(filter.bpf().unwrap().program_id, 0x0001_0203);
+        // A number that is cut off is none, and neither is the rest to be trusted.
+        filter.options.truncate(filter.options.len() - 2);
+        assert_eq!(filter.bpf().unwrap().program_id, 0);
+        filter.kind = "flower".to_owned();
+        assert_eq!(filter.bpf(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn settings_round_trip(name in "[a-z_]{0,40}", argument: u16) {
+            let null = File::open("/dev/null").unwrap();
+            let found = echoed(&Bpf { program: null.as_fd(), name: &name, argument }).bpf().unwrap();
+            prop_assert_eq!(found, InstalledBpf { name, argument, program_id: 0 });
+        }
+    }
+}

@@ -74,6 +74,21 @@ fn info(place: Place) -> u32 {
     u32::from(place.preference) << 16 | u32::from(ALL_PROTOCOLS)
 }
 
+fn put_request<F: Filter>(link: &Link, place: Place, filter: &F) -> Request {
+    Request::new(
+        libc::RTM_NEWTFILTER,
+        libc::NLM_F_ACK | libc::NLM_F_CREATE,
+        &tcmsg(
+            link,
+            Handle::from_raw(place.handle),
+            place.hook,
+            info(place),
+        ),
+    )
+    .string(TCA_KIND, F::KIND)
+    .attribute(TCA_OPTIONS, &filter.options())
+}
+
 impl Socket {
     /// All filters on this hook of a link. A hook without qdisc has none.
     pub fn filters(&mut self, link: &Link, hook: Handle) -> Result<Vec<Installed>> {
@@ -98,21 +113,9 @@ impl Socket {
 
     /// Puts this filter in place, over one of the same kind that stands there.
     pub fn put_filter<F: Filter>(&mut self, link: &Link, place: Place, filter: &F) -> Result<()> {
-        let request = Request::new(
-            libc::RTM_NEWTFILTER,
-            libc::NLM_F_ACK | libc::NLM_F_CREATE,
-            &tcmsg(
-                link,
-                Handle::from_raw(place.handle),
-                place.hook,
-                info(place),
-            ),
-        )
-        .string(TCA_KIND, F::KIND)
-        .attribute(TCA_OPTIONS, &filter.options());
         self.acknowledged(
             &|| format!("add filter {} to {}", F::KIND, link.name),
-            request,
+            put_request(link, place, filter),
         )
     }
 
@@ -133,5 +136,40 @@ impl Socket {
             &|| format!("delete filter {kind} of {}", link.name),
             request,
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arbitrary;
+    use proptest::prelude::*;
+
+    /// The kernel's view of a filter that was just asked for.
+    pub(super) fn echoed<F: Filter>(filter: &F) -> Installed {
+        let place = Place {
+            hook: Handle::CLSACT_INGRESS,
+            preference: 81,
+            handle: 0x6e71,
+        };
+        let link = arbitrary::link(7);
+        let payload = arbitrary::payload(put_request(&link, place, filter));
+        assert_eq!(Installed::read(&payload, 8), None, "of another link");
+        let found = Installed::read(&payload, 7).unwrap();
+        assert_eq!((found.kind.as_str(), found.place), (F::KIND, place));
+        found
+    }
+
+    proptest! {
+        #[test]
+        fn reading_never_panics(payload in arbitrary::message()) {
+            let index = wire::u32_at(&payload, 4).unwrap_or_default();
+            let Some(mut filter) = Installed::read(&payload, index) else { return Ok(()) };
+            for kind in [Bpf::KIND, Redirect::KIND, ""] {
+                filter.kind = kind.to_owned();
+                prop_assert!(filter.bpf().is_none() || kind == Bpf::KIND);
+                prop_assert!(filter.redirect().is_none() || kind == Redirect::KIND);
+            }
+        }
     }
 }

@@ -80,3 +80,60 @@ impl Installed {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::filter::tests::echoed;
+
+    /// A `u32` with these actions, each a kind and what mirred does with which link.
+    fn with_actions(actions: &[(&str, u32, u32)]) -> Installed {
+        let mut filter = echoed(&Redirect { to: 1 });
+        filter.options = Request::attributes_only(|request| {
+            request.nest(TCA_U32_ACT, |request| {
+                let numbered = (1..).zip(actions);
+                numbered.fold(request, |request, (number, (kind, does, to))| {
+                    let words = [0, 0, 0, 0, 0, *does, *to];
+                    let parameters: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
+                    request.nest(number, |request| {
+                        request
+                            .string(TCA_ACT_KIND, kind)
+                            .nest(TCA_ACT_OPTIONS, |request| {
+                                request.attribute(TCA_MIRRED_PARMS, &parameters)
+                            })
+                    })
+                })
+            })
+        });
+        filter
+    }
+
+    #[test]
+    fn only_a_redirect_is_one() {
+        /// `include/uapi/linux/tc_act/tc_mirred.h`.
+        const TCA_EGRESS_MIRROR: u32 = 2;
+        for (actions, to) in [
+            (&[][..], None),
+            (&[("gact", TCA_EGRESS_REDIR, 5)], None),
+            (&[("mirred", TCA_EGRESS_MIRROR, 5)], None),
+            (&[("mirred", TCA_EGRESS_REDIR, 5)], Some(5)),
+            (
+                &[("skbedit", 0, 9), ("mirred", TCA_EGRESS_REDIR, 5)],
+                Some(5),
+            ),
+        ] {
+            let found = with_actions(actions).redirect();
+            assert_eq!(found, to.map(|to| Redirect { to }), "{actions:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn settings_round_trip(to: u32) {
+            let redirect = Redirect { to };
+            prop_assert_eq!(echoed(&redirect).redirect(), Some(redirect));
+        }
+    }
+}

@@ -143,6 +143,30 @@ pub(crate) fn tcmsg(link: &Link, handle: Handle, parent: Handle, info: u32) -> [
     bytes
 }
 
+fn set_request<Q: Qdisc>(
+    link: &Link,
+    parent: Handle,
+    handle: Handle,
+    qdisc: &Q,
+    flags: i32,
+) -> Request {
+    let Options(options) = qdisc.options();
+    let request = Request::new(
+        libc::RTM_NEWQDISC,
+        libc::NLM_F_ACK | flags,
+        &tcmsg(link, handle, parent, 0),
+    )
+    .string(TCA_KIND, Q::KIND);
+    if options.is_empty() {
+        return request;
+    }
+    request.nest(TCA_OPTIONS, |request| {
+        options.iter().fold(request, |request, (kind, value)| {
+            request.attribute(*kind, value)
+        })
+    })
+}
+
 impl Socket {
     /// All qdiscs of a link, the ones that the kernel made by itself included.
     pub fn qdiscs(&mut self, link: &Link) -> Result<Vec<Installed>> {
@@ -208,20 +232,7 @@ impl Socket {
         qdisc
             .verify()
             .map_err(|why| Error::Invalid(format!("{}: {why}", doing())))?;
-        let Options(options) = qdisc.options();
-        let mut request = Request::new(
-            libc::RTM_NEWQDISC,
-            libc::NLM_F_ACK | flags,
-            &tcmsg(link, handle, parent, 0),
-        )
-        .string(TCA_KIND, Q::KIND);
-        if !options.is_empty() {
-            request = request.nest(TCA_OPTIONS, |request| {
-                options.iter().fold(request, |request, (kind, value)| {
-                    request.attribute(*kind, value)
-                })
-            });
-        }
+        let request = set_request(link, parent, handle, qdisc, flags);
         self.acknowledged(&doing, request)
     }
 
@@ -236,5 +247,76 @@ impl Socket {
             &|| format!("delete qdisc {handle} of {}", link.name),
             request,
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arbitrary;
+    use proptest::prelude::*;
+
+    /// The kernel's view of a qdisc that was just asked for.
+    pub(super) fn echoed<Q: Qdisc>(parent: Handle, handle: Handle, qdisc: &Q) -> Installed {
+        let link = arbitrary::link(7);
+        let payload = arbitrary::payload(set_request(
+            &link,
+            parent,
+            handle,
+            qdisc,
+            libc::NLM_F_CREATE,
+        ));
+        assert_eq!(Installed::read(&payload, 8), None, "of another link");
+        Installed::read(&payload, 7).unwrap()
+    }
+
+    #[test]
+    fn a_request_reads_as_the_qdisc_that_it_asks_for() {
+        let clsact = echoed(Handle::CLSACT, Handle::new(0xffff, 0), &Clsact);
+        assert_eq!(clsact.kind, "clsact");
+        assert_eq!(clsact.parent, Handle::CLSACT);
+        assert_eq!(clsact.tbf(), None);
+        let queue = echoed(Handle::new(1, 1), Handle::new(2, 0), &PfifoFast);
+        assert_eq!(
+            (queue.kind.as_str(), queue.is_default()),
+            ("pfifo_fast", false)
+        );
+        assert!(echoed(Handle::ROOT, Handle::NONE, &PfifoFast).is_default());
+    }
+
+    #[test]
+    fn statistics_are_read_where_the_kernel_puts_them() {
+        let words = |words: &[u32]| -> Vec<u8> {
+            words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+        };
+        let basic = [10_000_000_000_u64.to_ne_bytes().as_slice(), &words(&[3])].concat();
+        let bytes = Request::attributes_only(|request| {
+            request
+                .attribute(TCA_STATS_BASIC, &basic)
+                .attribute(TCA_STATS_QUEUE, &words(&[4, 5, 6, 7, 8]))
+        });
+        let mut statistics = Statistics::default();
+        statistics.read(&bytes);
+        let expected = Statistics {
+            bytes: 10_000_000_000,
+            packets: 3,
+            queued_packets: 4,
+            queued_bytes: 5,
+            drops: 6,
+            overlimits: 8,
+        };
+        assert_eq!(statistics, expected);
+    }
+
+    proptest! {
+        #[test]
+        fn reading_never_panics(payload in arbitrary::message()) {
+            let index = wire::u32_at(&payload, 4).unwrap_or_default();
+            if let Some(mut qdisc) = Installed::read(&payload, index) {
+                let _ = qdisc.tbf();
+                qdisc.kind = Tbf::KIND.to_owned();
+                let _ = qdisc.tbf();
+            }
+        }
     }
 }

@@ -107,8 +107,80 @@ impl PartialEq<Tbf> for InstalledTbf {
     /// True when the kernel holds what these settings ask for; the bucket to one tick, since
     /// kernels have rounded it both ways.
     fn eq(&self, wanted: &Tbf) -> bool {
-        self.rate == wanted.rate
-            && self.limit == wanted.limit
-            && self.buffer.abs_diff(wanted.buffer()) <= 1
+        // Where the ticks begin anew, one tick is from the largest number to zero.
+        let more = self.buffer.wrapping_sub(wanted.buffer());
+        let less = more.wrapping_neg();
+        self.rate == wanted.rate && self.limit == wanted.limit && more.min(less) <= 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Handle;
+    use crate::qdisc::tests::echoed;
+    use proptest::prelude::*;
+
+    fn reported(tbf: &Tbf) -> InstalledTbf {
+        echoed(Handle::ROOT, Handle::new(1, 0), tbf).tbf().unwrap()
+    }
+
+    #[test]
+    fn the_bucket_is_told_apart_by_more_than_one_tick() {
+        // 2^29 s are a whole number of times 2^32 ticks.
+        let wraps = Tbf {
+            rate: 1,
+            burst: 1 << 29,
+            limit: 0,
+        };
+        assert_eq!(wraps.buffer(), 0);
+        for (ticks, same) in [
+            (0, true),
+            (1, true),
+            (u32::MAX, true),
+            (2, false),
+            (u32::MAX - 1, false),
+        ] {
+            let found = InstalledTbf {
+                buffer: ticks,
+                ..reported(&wraps)
+            };
+            assert_eq!(found == wraps, same, "{ticks}");
+        }
+    }
+
+    #[test]
+    fn what_lets_nothing_pass_is_refused() {
+        let good = Tbf {
+            rate: 1,
+            burst: 1,
+            limit: 0,
+        };
+        assert_eq!(good.verify(), Ok(()));
+        assert!(Tbf { rate: 0, ..good }.verify().is_err());
+        assert!(Tbf { burst: 0, ..good }.verify().is_err());
+    }
+
+    /// Rates up to a Pbit/s, often beside the place where 32 bits end.
+    fn rates() -> impl Strategy<Value = u64> {
+        let end = u64::from(u32::MAX);
+        prop_oneof![
+            1_u64..125_000_000_000_000,
+            end - 2..end + 3,
+            Just(u64::MAX - 1)
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_asked_for_is_recognised(rate in rates(), burst in 1_u32.., limit: u32) {
+            let tbf = Tbf { rate, burst, limit };
+            let found = reported(&tbf);
+            prop_assert_eq!((found.rate, found.limit, found.buffer), (rate, limit, tbf.buffer()));
+            prop_assert!(found == tbf);
+            for other in [Tbf { rate: rate + 1, ..tbf }, Tbf { limit: limit ^ 1, ..tbf }] {
+                prop_assert!(found != other);
+            }
+        }
     }
 }
