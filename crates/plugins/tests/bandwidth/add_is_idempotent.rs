@@ -59,17 +59,7 @@ fn from_every_state_to_every_other() {
             )
         })
         .collect();
-    states.push(with(1_000_000, 2_000_000_000, json!({})));
     states.push(with(10_000_000, 20_000_000, json!({"hook": "none"})));
-    states.push(with(
-        10_000_000,
-        20_000_000,
-        json!({"hook": "none", "egress": "ifb"}),
-    ));
-    states.push(config(
-        &pod,
-        json!({"ingressRate": 8_000_000, "ingressBurst": 80_000}),
-    ));
     states.push(config(
         &pod,
         json!({"egress": "ifb", "egressRate": 8_000_000, "egressBurst": 80_000}),

@@ -1,7 +1,7 @@
 //! Every kind of bad input: the code and the words that it gets, and that nothing changes, whether
 //! the pod had limits before or not.
 
-use netqos_testkit::{Node, Pod};
+use netqos_testkit::{Node, Pod, State};
 use serde_json::{Value, json};
 
 use crate::calls::{CONTAINERD, add, bandwidth, call, config, del, limited};
@@ -126,8 +126,12 @@ fn configurations() -> Vec<(Value, u64, &'static str)> {
 }
 
 /// Calls ADD and CHECK, and expects both to say this, and nothing to change.
-fn assert_refused(node: &Node, pod: &Pod, config: &Value, code: u64, text: &str) {
-    let before = node.state(&[pod]).unwrap();
+fn assert_refused(
+    node: &Node,
+    pod: &Pod,
+    before: &State,
+    (config, code, text): (&Value, u64, &str),
+) {
     for command in ["ADD", "CHECK"] {
         let (said, message) = call(command, pod, config).fail().unwrap();
         let what = format!("{command} {config}: {said} {message}");
@@ -135,7 +139,7 @@ fn assert_refused(node: &Node, pod: &Pod, config: &Value, code: u64, text: &str)
         assert!(message.starts_with(text), "{what}");
         assert!(!message.contains('\n'), "{what}");
     }
-    node.state(&[pod]).unwrap().assert_is(&before, &config);
+    node.state(&[pod]).unwrap().assert_is(before, config);
 }
 
 #[test]
@@ -151,8 +155,10 @@ fn whether_the_pod_had_limits_or_not() {
         if is_limited {
             add(&pod, &good);
         }
+        let before = node.state(&[&pod]).unwrap();
         for (more, code, text) in configurations() {
-            assert_refused(&node, &pod, &config(&pod, more), code, text);
+            let config = config(&pod, more);
+            assert_refused(&node, &pod, &before, (&config, code, text));
         }
         for variable in ["NETQOS_EGRESS", "NETQOS_HOOK"] {
             let call = call("ADD", &pod, &good).variable(variable, "x");
@@ -189,12 +195,13 @@ fn a_pod_that_is_not_as_the_result_says() {
         if is_limited {
             add(&pod, &good);
         }
+        let before = node.state(&[&pod]).unwrap();
         for (config, text) in [
             (with("interfaces", json!([])), "no interfaces provided"),
             (with("interfaces", json!([eth0])), not_listed),
             (with("interfaces", json!([eth0, elsewhere])), not_listed),
         ] {
-            assert_refused(&node, &pod, &config, INTERNAL, text);
+            assert_refused(&node, &pod, &before, (&config, INTERNAL, text));
         }
         for (variable, value, code, text) in [
             (
@@ -211,14 +218,13 @@ fn a_pod_that_is_not_as_the_result_says() {
             ),
             ("CNI_IFNAME", "eth7", INTERNAL, "container interface eth7 "),
         ] {
-            let before = node.state(&[&pod]).unwrap();
             for command in ["ADD", "CHECK"] {
                 let call = call(command, &pod, &good).variable(variable, value);
                 let (said, message) = call.fail().unwrap();
                 let what = format!("{command} {value}: {said} {message}");
                 assert!(said == code && message.starts_with(text), "{what}");
             }
-            node.state(&[&pod]).unwrap().assert_is(&before, &value);
+            node.state(&[&pod]).unwrap().assert_is(&before, value);
         }
     }
 }

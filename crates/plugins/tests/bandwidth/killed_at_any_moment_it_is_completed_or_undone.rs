@@ -81,12 +81,12 @@ fn in_the_pod() {
 
 #[test]
 fn by_ifb() {
-    at_every(3, json!({"hook": "clsact", "egress": "ifb"}));
+    at_every(7, json!({"hook": "clsact", "egress": "ifb"}));
 }
 
 #[test]
 fn with_tcx() {
-    at_every(7, json!({"hook": "tcx"}));
+    at_every(13, json!({"hook": "tcx"}));
 }
 
 /// The first of a boot, which loads the programs.

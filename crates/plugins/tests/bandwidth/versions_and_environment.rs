@@ -15,6 +15,9 @@ const GOOD: [(&str, &str); 4] = [
 /// A container id that is not one.
 const BAD_ID: &str = "-dummy";
 
+/// A command, what is changed of a whole environment, standard input, the code and the message.
+type Refusal<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str, u64, &'a str);
+
 /// A call whose environment differs from a whole one by this; an empty value takes it away.
 fn call(plugin: &std::path::Path, command: &str, changes: &[(&str, &str)], stdin: &str) -> Call {
     let whole = GOOD
@@ -71,7 +74,7 @@ fn what_the_skeleton_refuses_it_refuses_in_the_originals_words() {
         document.to_string()
     };
     let good = document("type", "bandwidth".into());
-    let cases: &[(&str, &[(&str, &str)], &str, u64, &str)] = &[
+    let cases: &[Refusal<'_>] = &[
         (
             "ADD",
             &GOOD.map(|(name, _)| (name, "")),
@@ -196,7 +199,7 @@ fn what_the_skeleton_refuses_it_refuses_in_the_originals_words() {
 #[test]
 fn newer_commands_and_texts_that_are_no_json() {
     let of = |version: &str| json!({"cniVersion": version, "name": "net"}).to_string();
-    let cases: &[(&str, &[(&str, &str)], &str, u64, &str)] = &[
+    let cases: &[Refusal<'_>] = &[
         (
             "GC",
             &[("CNI_PATH", "")],
@@ -290,7 +293,7 @@ fn its_own_namespace_is_refused_before_it_acts() {
             ),
             "{command}"
         );
-        node.state(&[&pod]).unwrap().assert_is(&before, &command);
+        node.state(&[&pod]).unwrap().assert_is(&before, command);
     }
     // A runtime that knows what it does is believed; there is no such interface, though.
     let known = Call::of(plugin(), "ADD", &pod, &config)
