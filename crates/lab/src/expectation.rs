@@ -1,0 +1,257 @@
+//! From what a pod was promised to what a measurement should find, and whether it did.
+
+use netqos_core::{BitRate, Direction};
+use netqos_traffic::Dscp;
+
+use crate::manifest::{Expect, Measurement, What};
+use crate::node::{End, Node};
+use crate::report::{Configured, Outcome, rounded};
+
+/// An Ethernet header, which limits count and payload does not. In bytes, as all below.
+const ETHERNET: u32 = 14;
+const IPV4: u32 = 20;
+const IPV6: u32 = 40;
+const UDP: u32 = 8;
+/// With the timestamps that Linux sends by default (RFC 7323).
+const TCP: u32 = 32;
+
+/// The narrowest limit on the way, with what of it is left for payload.
+pub(crate) fn configured(
+    node: &Node,
+    measurement: &Measurement,
+    from: &End<'_>,
+    to: &End<'_>,
+) -> Option<Configured> {
+    let is_latency = matches!(measurement.what, What::Latency { .. });
+    let limits = [
+        (Direction::Egress, &measurement.from, from.limits.egress),
+        (Direction::Ingress, &measurement.to, to.limits.ingress),
+    ];
+    let narrowest = limits
+        .into_iter()
+        .filter_map(|(direction, place, limit)| Some((direction, place, limit?)))
+        .filter(|(direction, ..)| {
+            measurement
+                .expect
+                .held_to
+                .is_none_or(|held| held == *direction)
+        })
+        .min_by_key(|(.., limit)| limit.rate);
+    let (direction, place, limit) = narrowest.filter(|_| !is_latency)?;
+    let mtu = node.mtu(&measurement.from, &measurement.to);
+    Some(Configured {
+        direction,
+        pod: place.clone(),
+        rate: limit.rate,
+        payload: payload(limit.rate, &measurement.what, mtu, to.address.is_ipv4()),
+    })
+}
+
+/// How much payload fits a limit, which counts whole Ethernet frames; and no more than is sent.
+fn payload(limit: BitRate, what: &What, mtu: u32, is_ipv4: bool) -> BitRate {
+    let ip = if is_ipv4 { IPV4 } else { IPV6 };
+    let (of_frame, frame, sent) = match what {
+        What::Udp { rate, size, .. } => {
+            let size = u32::try_from(*size).unwrap_or(u32::MAX);
+            (size, size.saturating_add(UDP + ip + ETHERNET), *rate)
+        }
+        _ => (
+            mtu.saturating_sub(ip + TCP),
+            mtu.saturating_add(ETHERNET),
+            BitRate::from_bits_per_second(u64::MAX),
+        ),
+    };
+    let bits = u128::from(limit.bits_per_second()) * u128::from(of_frame) / u128::from(frame);
+    let fits = BitRate::from_bits_per_second(u64::try_from(bits).unwrap_or(u64::MAX));
+    fits.min(sent)
+}
+
+/// What of the expectations did not come true, one sentence each; `None` when nothing was expected.
+pub(crate) fn failures(
+    expect: &Expect,
+    configured: Option<&Configured>,
+    outcome: &Outcome,
+) -> Option<Vec<String>> {
+    let mut checks = Vec::new();
+    let rate = outcome.rate().unwrap_or(BitRate::from_bits_per_second(0));
+    if let (Some(_), Some(configured)) = (expect.held_to, configured) {
+        let (is, should) = (
+            rate.bits_per_second() as f64,
+            configured.payload.bits_per_second() as f64,
+        );
+        let off = (is / should - 1.0) * 100.0;
+        checks.push((
+            off.abs() <= expect.tolerance,
+            format!(
+                "{} is {off:+.1} % from the {} that {} {} leaves for payload; {} % were allowed",
+                rounded(rate),
+                rounded(configured.payload),
+                configured.direction,
+                rounded(configured.rate),
+                expect.tolerance
+            ),
+        ));
+    }
+    if let Some(least) = expect.at_least {
+        checks.push((
+            rate >= least,
+            format!("{} is less than {}", rounded(rate), rounded(least)),
+        ));
+    }
+    let times = outcome.times();
+    for (name, most, is) in [
+        ("p50", expect.p50_at_most, times.map(|times| times.p50)),
+        ("p99", expect.p99_at_most, times.map(|times| times.p99)),
+    ] {
+        if let Some(most) = most {
+            let text = match is {
+                Some(is) => format!("{name} of {is:.2?} is more than {most:.2?}"),
+                None => format!("there is no {name}: nothing came back"),
+            };
+            checks.push((is.is_some_and(|is| is <= most), text));
+        }
+    }
+    if let (Some(most), Some(loss)) = (expect.loss_at_most, outcome.loss_percent()) {
+        let text = format!("{loss:.1} % were lost; {most} % were allowed");
+        checks.push((loss <= most, text));
+    }
+    if let Some(dscp) = expect.dscp {
+        checks.push(mark(dscp, outcome));
+    }
+    if checks.is_empty() {
+        return None;
+    }
+    let failures = checks.into_iter().filter(|(holds, _)| !holds);
+    Some(failures.map(|(_, text)| text).collect())
+}
+
+fn mark(expected: Dscp, outcome: &Outcome) -> (bool, String) {
+    let Outcome::Udp(report) = outcome else {
+        return (false, "marks are not seen here".to_owned());
+    };
+    let seen: Vec<_> = report
+        .dscp_seen
+        .iter()
+        .map(|seen| format!("{} on {}", seen.dscp, seen.datagrams))
+        .collect();
+    (
+        matches!(&report.dscp_seen[..], [seen] if seen.dscp == expected),
+        format!(
+            "DSCP {expected} was expected, and there was {}",
+            seen.join(", ")
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use netqos_core::ByteCount;
+    use netqos_traffic::{Flow, Goodput, LatencyReport, Quantiles, TcpReport};
+    use std::time::Duration;
+
+    fn bits(bits: u64) -> BitRate {
+        BitRate::from_bits_per_second(bits)
+    }
+
+    fn tcp() -> What {
+        What::Tcp {
+            streams: 1,
+            congestion_control: None,
+        }
+    }
+
+    fn tcp_outcome(rate: BitRate) -> Outcome {
+        Outcome::Tcp(TcpReport {
+            flow: Flow::Upload,
+            streams: 1,
+            congestion_control: None,
+            goodput: Goodput {
+                rate,
+                received: ByteCount::ZERO,
+                elapsed: Duration::ZERO,
+                samples: Vec::new(),
+            },
+        })
+    }
+
+    #[test]
+    fn payload_is_what_the_headers_leave() {
+        // 1448 of 1514 bytes: the 95.6 % that everybody knows.
+        assert_eq!(
+            payload(bits(10_000_000), &tcp(), 1500, true),
+            bits(9_564_068)
+        );
+        assert_eq!(
+            payload(bits(10_000_000), &tcp(), 1500, false),
+            bits(9_431_968)
+        );
+        let udp = |rate| What::Udp {
+            rate: bits(rate),
+            size: 1400,
+            dscp: Dscp::default(),
+        };
+        assert_eq!(
+            payload(bits(10_000_000), &udp(20_000_000), 1500, true),
+            bits(9_708_737)
+        );
+        assert_eq!(
+            payload(bits(10_000_000), &udp(5_000_000), 1500, true),
+            bits(5_000_000)
+        );
+    }
+
+    #[test]
+    fn a_rate_is_held_on_both_sides() {
+        let configured = Configured {
+            direction: Direction::Ingress,
+            pod: crate::manifest::Place::Node,
+            rate: bits(10_000_000),
+            payload: bits(9_564_068),
+        };
+        let expect = Expect {
+            held_to: Some(Direction::Ingress),
+            tolerance: 5.0,
+            ..Expect::default()
+        };
+        for (rate, holds) in [
+            (9_564_068, true),
+            (9_100_000, true),
+            (9_000_000, false),
+            (10_030_000, true),
+            (10_100_000, false),
+        ] {
+            let failures = failures(&expect, Some(&configured), &tcp_outcome(bits(rate))).unwrap();
+            assert_eq!(failures.is_empty(), holds, "{rate}: {failures:?}");
+        }
+        assert_eq!(
+            failures(&Expect::default(), Some(&configured), &tcp_outcome(bits(1))),
+            None,
+            "nothing was expected"
+        );
+    }
+
+    #[test]
+    fn latency_and_loss_are_held_from_above() {
+        let times = Quantiles::of(vec![Duration::from_millis(2)]).unwrap();
+        let outcome = |lost| {
+            Outcome::Latency(LatencyReport {
+                sent: 10,
+                received: 10 - lost,
+                lost,
+                round_trip: (lost < 10).then_some(times),
+            })
+        };
+        let expect = Expect {
+            p99_at_most: Some(Duration::from_millis(2)),
+            loss_at_most: Some(10.0),
+            ..Expect::default()
+        };
+        assert_eq!(failures(&expect, None, &outcome(1)).unwrap(), [""; 0]);
+        assert_eq!(
+            failures(&expect, None, &outcome(2)).unwrap(),
+            ["20.0 % were lost; 10 % were allowed"]
+        );
+        assert_eq!(failures(&expect, None, &outcome(10)).unwrap().len(), 2);
+    }
+}

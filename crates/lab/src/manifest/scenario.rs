@@ -1,0 +1,256 @@
+//! The scenario: what is measured between which pods, and what should come of it.
+
+mod check;
+
+use std::fmt;
+use std::time::Duration;
+
+use netqos_core::{BitRate, Direction};
+use netqos_traffic::Dscp;
+use serde::{Deserialize, Serialize};
+
+use super::values::{Mark, Percentage, Rate, Span};
+use super::{Document, ManifestError, PodManifest};
+
+/// The only version of scenarios so far.
+const API_VERSION: &str = "lab.netqos.io/v1alpha1";
+
+/// What is measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    /// Its name.
+    pub name: String,
+    /// What it shows, for people.
+    pub description: Option<String>,
+    /// In their order.
+    pub measurements: Vec<Measurement>,
+}
+
+/// One measurement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measurement {
+    /// Its name, unique in the scenario.
+    pub name: String,
+    /// What it shows, for people.
+    pub description: Option<String>,
+    /// Where the traffic comes from.
+    pub from: Place,
+    /// Where it goes.
+    pub to: Place,
+    /// The warm-up, which is not counted.
+    pub omit: Duration,
+    /// How long is counted.
+    pub duration: Duration,
+    /// What is measured.
+    pub what: What,
+    /// What else goes on meanwhile.
+    pub load: Option<Load>,
+    /// Also measured without netqos.
+    pub compare: bool,
+    /// What should come of it.
+    pub expect: Expect,
+}
+
+/// An end of a measurement.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Place {
+    /// The node.
+    #[serde(serialize_with = "node_as_text")]
+    Node,
+    /// The pod of this name.
+    Pod(String),
+}
+
+/// What a measurement measures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// Goodput of TCP.
+    Tcp {
+        /// How many connections.
+        streams: u16,
+        /// The sender's congestion control.
+        congestion_control: Option<String>,
+    },
+    /// Goodput, loss and delay of UDP; and the marks that arrive.
+    Udp {
+        /// How much is sent.
+        rate: BitRate,
+        /// The payload of a datagram in bytes.
+        size: usize,
+        /// How they are marked.
+        dscp: Dscp,
+    },
+    /// Request and response.
+    Latency {
+        /// The payload of a request in bytes.
+        size: usize,
+        /// From one request to the next.
+        interval: Duration,
+    },
+}
+
+/// Traffic that fills the path while something else is measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// Where it comes from.
+    pub from: Place,
+    /// Where it goes.
+    pub to: Place,
+    /// TCP or UDP.
+    pub what: What,
+}
+
+/// What should come of a measurement. What is `None` is not asked for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Expect {
+    /// The goodput is that of this limit: ingress of the pod at `to`, egress of the pod at `from`.
+    pub held_to: Option<Direction>,
+    /// How far the goodput may be from that, in percent.
+    pub tolerance: f64,
+    /// The goodput is at least this.
+    pub at_least: Option<BitRate>,
+    /// The 50th percentile of round trips or delays is at most this.
+    pub p50_at_most: Option<Duration>,
+    /// The 99th percentile of round trips or delays is at most this.
+    pub p99_at_most: Option<Duration>,
+    /// So many percent of requests or datagrams are lost at most.
+    pub loss_at_most: Option<f64>,
+    /// All datagrams arrive with this mark.
+    pub dscp: Option<Dscp>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ScenarioDocument {
+    api_version: String,
+    #[expect(dead_code, reason = "known from choosing this type")]
+    kind: String,
+    metadata: Metadata,
+    spec: Spec,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Metadata {
+    name: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Spec {
+    description: Option<String>,
+    #[serde(default)]
+    compare: bool,
+    measurements: Vec<MeasurementDocument>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    Tcp,
+    Udp,
+    Latency,
+    Dscp,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct MeasurementDocument {
+    name: String,
+    description: Option<String>,
+    kind: Kind,
+    from: String,
+    to: String,
+    omit: Option<Span>,
+    duration: Option<Span>,
+    streams: Option<u16>,
+    congestion_control: Option<String>,
+    rate: Option<Rate>,
+    size: Option<usize>,
+    interval: Option<Span>,
+    dscp: Option<Mark>,
+    under_load: Option<LoadDocument>,
+    compare: Option<bool>,
+    #[serde(default)]
+    expect: ExpectDocument,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct LoadDocument {
+    #[serde(default = "tcp")]
+    kind: Kind,
+    from: String,
+    to: String,
+    streams: Option<u16>,
+    congestion_control: Option<String>,
+    rate: Option<Rate>,
+    size: Option<usize>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ExpectDocument {
+    held_to: Option<Direction>,
+    tolerance: Option<Percentage>,
+    at_least: Option<Rate>,
+    p50_at_most: Option<Span>,
+    p99_at_most: Option<Span>,
+    loss_at_most: Option<Percentage>,
+    dscp: Option<Mark>,
+}
+
+const fn tcp() -> Kind {
+    Kind::Tcp
+}
+
+impl Scenario {
+    pub(super) fn from_document(
+        document: &Document,
+        pods: &[PodManifest],
+    ) -> Result<Self, ManifestError> {
+        let parsed: ScenarioDocument = document.read()?;
+        if parsed.api_version != API_VERSION {
+            let problem = format!("a Scenario is of {API_VERSION}");
+            return Err(document.problem("apiVersion", problem));
+        }
+        check::scenario(document, parsed, pods)
+    }
+}
+
+impl Measurement {
+    /// What it is called in scenarios and reports.
+    pub fn kind(&self) -> &'static str {
+        self.what.kind()
+    }
+
+    /// How long it takes, warm-up included.
+    pub fn length(&self) -> Duration {
+        self.omit.saturating_add(self.duration)
+    }
+}
+
+impl What {
+    /// What it is called in scenarios and reports.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Tcp { .. } => "tcp",
+            Self::Udp { .. } => "udp",
+            Self::Latency { .. } => "latency",
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Node => "node",
+            Self::Pod(name) => name,
+        })
+    }
+}
+
+fn node_as_text<S: serde::Serializer>(to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str("node")
+}

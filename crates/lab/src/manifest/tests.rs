@@ -1,0 +1,280 @@
+//! What is understood, and what is said of what is not.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const SCENARIO: &str = "
+apiVersion: lab.netqos.io/v1alpha1
+kind: Scenario
+metadata: {name: s}
+spec:
+  compare: true
+  measurements:
+  - {name: a, kind: tcp, from: node, to: slow, duration: 2s, expect: {heldTo: ingress}}
+  - {name: b, kind: udp, from: slow, to: node, rate: 20M, dscp: EF, expect: {heldTo: egress, tolerance: 2.5}}
+  - {name: c, kind: latency, from: node, to: slow, interval: 5ms, underLoad: {from: node, to: slow},
+     compare: false, expect: {p99AtMost: 30ms}}
+";
+
+const POD: &str = "
+apiVersion: v1
+kind: Pod
+metadata:
+  name: slow
+  annotations: {kubernetes.io/ingress-bandwidth: 10M, kubernetes.io/egress-bandwidth: 10M}
+spec:
+  containers:
+  - name: main
+    image: busybox
+    command: [sleep]
+    args: [$(HOW_LONG)]
+    env: [{name: HOW_LONG, value: infinity}]
+";
+
+fn pods(text: &str) -> Result<Vec<PodManifest>, ManifestError> {
+    parse(Path::new("pod.yaml"), text)?
+        .iter()
+        .map(PodManifest::from_document)
+        .collect()
+}
+
+fn scenario(text: &str) -> Result<Scenario, ManifestError> {
+    let documents = parse(Path::new("scenario.yaml"), text)?;
+    Scenario::from_document(&documents[0], &pods(POD)?)
+}
+
+#[test]
+fn a_scenario_is_read_with_its_defaults() {
+    let scenario = scenario(SCENARIO).unwrap();
+    let [tcp, udp, latency] = &scenario.measurements[..] else {
+        panic!("{scenario:?}")
+    };
+    assert_eq!(
+        (&tcp.from, tcp.omit.as_secs(), tcp.duration.as_secs()),
+        (&Place::Node, 1, 2)
+    );
+    assert!(tcp.compare && udp.compare && !latency.compare);
+    let What::Udp { rate, size, dscp } = udp.what else {
+        panic!("{udp:?}")
+    };
+    assert_eq!(
+        (rate.bits_per_second(), size, dscp.value()),
+        (20_000_000, 1400, 46)
+    );
+    assert_eq!(udp.expect.tolerance, 2.5);
+    assert_eq!(latency.load.as_ref().unwrap().what.kind(), "tcp");
+}
+
+#[test]
+fn a_pod_is_read_as_kubernetes_writes_it() {
+    let pods = pods(POD).unwrap();
+    assert_eq!(pods[0].pod.namespace, "default");
+    assert_eq!(pods[0].containers[0].command, ["sleep", "infinity"]);
+    // The design document's own example has neither a version nor a spec.
+    let seed = r#"{"kind": "Pod", "metadata": {"name": "iperf-slow", "annotations": {
+        "kubernetes.io/ingress-bandwidth": "10M", "kubernetes.io/egress-bandwidth": "10M"}}}"#;
+    assert_eq!(self::pods(seed).unwrap()[0].pod.annotations.len(), 2);
+}
+
+#[test]
+fn a_mistake_in_a_pod_is_named_with_file_and_field() {
+    for (from, to, message) in [
+        (
+            "annotations:",
+            "anotations:",
+            "pod.yaml: metadata.anotations: unknown field",
+        ),
+        (
+            "command:",
+            "comand:",
+            "pod.yaml: spec.containers[0].comand: unknown field",
+        ),
+        (
+            "containers:",
+            "container:",
+            "pod.yaml: spec.container: unknown field",
+        ),
+        ("spec:", "spce:", "pod.yaml: spce: unknown field"),
+        ("bandwidth: 10M,", "bandwidth: 10,", "expected a string"),
+        (
+            "value: infinity",
+            "valueFrom: {}",
+            "spec.containers[0].env[0].valueFrom",
+        ),
+        ("name: slow", "name: ../slow", "\"../slow\" is not a name"),
+        (
+            "    command: [sleep]\n",
+            "",
+            "spec.containers[0].args: there is no command",
+        ),
+        (
+            "apiVersion: v1",
+            "apiVersion: v2",
+            "pod.yaml: apiVersion: a Pod is of v1",
+        ),
+        (
+            "  containers:",
+            "  hostNetwork: true\n  containers:",
+            "spec.hostNetwork",
+        ),
+        ("kind: Pod", "kind: [Pod", "pod.yaml: "),
+    ] {
+        let text = POD.replace(from, to);
+        assert_ne!(text, POD, "{from}");
+        let error = pods(&text).unwrap_err().to_string();
+        assert!(error.contains(message), "{to}: {error}");
+        assert!(error.starts_with("pod.yaml: "), "{error}");
+    }
+}
+
+#[test]
+fn a_mistake_in_a_scenario_is_named_with_file_and_field() {
+    for (from, to, message) in [
+        (
+            "duration: 2s",
+            "durations: 2s",
+            "spec.measurements[0].durations: unknown field",
+        ),
+        (
+            "duration: 2s",
+            "duration: soon",
+            "spec.measurements[0].duration: \"soon\" is not a duration",
+        ),
+        (
+            "duration: 2s",
+            "duration: 0s",
+            "spec.measurements[0].duration: ",
+        ),
+        (
+            "to: slow, duration",
+            "to: fast, duration",
+            "spec.measurements[0].to: there is no pod \"fast\"; there are node, slow",
+        ),
+        (
+            "to: slow, duration",
+            "to: node, duration",
+            "spec.measurements[0].to: ",
+        ),
+        ("rate: 20M, ", "", "spec.measurements[1].rate: missing"),
+        (
+            "rate: 20M",
+            "rate: 20Q",
+            "spec.measurements[1].rate: \"20Q\" is not a rate",
+        ),
+        (
+            "dscp: EF",
+            "dscp: XF",
+            "spec.measurements[1].dscp: \"XF\" is not a DSCP",
+        ),
+        (
+            "tolerance: 2.5",
+            "tolerance: 250",
+            "expect.tolerance: 250 is not a percentage",
+        ),
+        (
+            "kind: latency",
+            "kind: jitter",
+            "spec.measurements[2].kind: unknown variant `jitter`",
+        ),
+        (
+            "interval: 5ms",
+            "streams: 2",
+            "spec.measurements[2].streams: only measurements of tcp",
+        ),
+        (
+            "heldTo: ingress",
+            "heldTo: egress",
+            "spec.measurements[0].expect.heldTo: egress is that of the pod at `from`",
+        ),
+        (
+            "heldTo: ingress",
+            "p99AtMost: 1ms",
+            "spec.measurements[0].expect.p99AtMost: a measurement of tcp",
+        ),
+        (
+            "name: b",
+            "name: a",
+            "spec.measurements[1].name: there are two measurements \"a\"",
+        ),
+        (
+            "underLoad: {from",
+            "underLoad: {kind: latency, from",
+            "spec.measurements[2].underLoad.kind",
+        ),
+        (
+            "v1alpha1",
+            "v1",
+            "apiVersion: a Scenario is of lab.netqos.io/v1alpha1",
+        ),
+    ] {
+        let text = SCENARIO.replace(from, to);
+        assert_ne!(text, SCENARIO, "{from}");
+        let error = scenario(&text).unwrap_err().to_string();
+        assert!(error.starts_with("scenario.yaml: "), "{error}");
+        assert!(error.contains(message), "{to}: {error}");
+    }
+}
+
+#[test]
+fn a_folder_needs_one_scenario_and_one_network() {
+    let folder = tempfile::tempdir().unwrap();
+    let put = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    let message = || Manifests::read(folder.path()).unwrap_err().to_string();
+    put("pod.yaml", POD);
+    assert!(
+        message().contains("there is no Scenario document"),
+        "{}",
+        message()
+    );
+    put("scenario.yaml", SCENARIO);
+    assert!(
+        message().contains("there is no *.conflist file"),
+        "{}",
+        message()
+    );
+    put("net.conflist", "{}");
+    assert!(message().contains("net.conflist"), "{}", message());
+    put(
+        "net.conflist",
+        r#"{"cniVersion": "1.0.0", "name": "n", "plugins": [{"type": "ptp"}]}"#,
+    );
+    assert_eq!(Manifests::read(folder.path()).unwrap().pods.len(), 1);
+
+    put("more.yaml", POD);
+    assert!(
+        message().contains("there are two pods \"slow\""),
+        "{}",
+        message()
+    );
+    put("more.yaml", SCENARIO);
+    assert!(
+        message().contains("there are 2 Scenario documents"),
+        "{}",
+        message()
+    );
+    put("more.yaml", "kind: Deployment");
+    assert!(
+        message().contains("kind: a Deployment is nothing to build"),
+        "{}",
+        message()
+    );
+    put("more.yaml", "---\n---\n");
+    assert!(Manifests::read(folder.path()).is_ok());
+}
+
+proptest! {
+    /// Also texts that are nearly right.
+    #[test]
+    fn reading_never_panics(text in ".{0,200}", at in 0_usize..400, with in "[a-z:{}\\[\\]\n -]{0,8}") {
+        let _ = pods(&text);
+        let mut nearly = SCENARIO.to_owned();
+        nearly.insert_str(at.min(nearly.len()), &with);
+        let _ = scenario_or_nothing(&nearly);
+    }
+}
+
+fn scenario_or_nothing(text: &str) -> Option<Scenario> {
+    let documents = parse(Path::new("scenario.yaml"), text).ok()?;
+    Scenario::from_document(documents.first()?, &[]).ok()
+}

@@ -1,0 +1,278 @@
+//! A whole run: build, measure, take away.
+
+use std::path::Path;
+
+use crate::expectation::{configured, failures};
+use crate::manifest::{Manifests, Measurement};
+use crate::measure::{Measured, measure};
+use crate::node::{Node, Plan};
+use crate::plugins::{self, Shaper};
+use crate::record::Record;
+use crate::report::{
+    Comparison, Environment, Kept, MeasurementReport, PodReport, Report, ShaperReport, Verdict,
+    modes, rounded, timestamp,
+};
+use crate::standing::Standing;
+use crate::{LabError, Progress};
+
+/// The side without netqos.
+const STOCK: &str = "stock";
+
+/// How a scenario is run.
+#[derive(Debug)]
+pub struct Options {
+    /// The lab stays up when it is done, or when it has failed.
+    pub keep: bool,
+    /// Where progress is shown.
+    pub progress: Progress,
+}
+
+/// Runs the scenario of a folder. Whatever happens, the lab is taken away in the end, unless it is
+/// to be kept.
+///
+/// SIGINT, SIGTERM and SIGHUP are caught meanwhile: then the lab is taken away, and the process
+/// exits with 128 and the signal's number, as a shell would say it.
+///
+/// # Errors
+///
+/// What kept it from being measured, see [`LabError`]. An expectation that failed is not an error
+/// but in the report.
+pub fn run(folder: &Path, options: &Options) -> Result<Report, LabError> {
+    let manifests = Manifests::read(folder)?;
+    if !rustix::process::geteuid().is_root() {
+        return Err(LabError::NotRoot);
+    }
+    let plugin_dirs = plugins::folders();
+    plugins::check(&manifests.network, &plugin_dirs)?;
+
+    let source = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let record = Record::create(&manifests.scenario.name, &source)?;
+    let started = timestamp(record.started);
+    let lab = Standing::new(record);
+    let run = Run {
+        lab: &lab,
+        manifests: &manifests,
+        progress: &options.progress,
+        plugin_dirs,
+    };
+    lab.until_told_to_end(&options.progress, || {
+        let result = run.report(started);
+        if options.keep {
+            let kept = lab.keep().map(|record| kept(&record));
+            return match result {
+                Ok(report) => Ok(Report { kept, ..report }),
+                Err(error) => {
+                    options
+                        .progress
+                        .note(&format!("lab {} is kept", run.lab.run()));
+                    Err(error)
+                }
+            };
+        }
+        // The first error is the one that counts; what is left over is told, too.
+        match (result, lab.tear_down()) {
+            (result, Ok(())) => result,
+            (Ok(_), Err(error)) => Err(error),
+            (Err(error), Err(left)) => {
+                options.progress.note(&left.to_string());
+                Err(error)
+            }
+        }
+    })?
+}
+
+struct Run<'a> {
+    lab: &'a Standing,
+    manifests: &'a Manifests,
+    progress: &'a Progress,
+    plugin_dirs: Vec<std::path::PathBuf>,
+}
+
+impl Run<'_> {
+    fn report(&self, started: String) -> Result<Report, LabError> {
+        let network = &self.manifests.network;
+        self.progress.update("building pods");
+        let node = self.build("", self.plugin_dirs.clone())?;
+        self.progress.note(&format!(
+            "lab {}: {} pods on network {:?}",
+            self.lab.run(),
+            node.pods().len(),
+            network.name
+        ));
+        let pods = node
+            .pods()
+            .iter()
+            .map(|pod| PodReport {
+                name: pod.name.clone(),
+                address: pod.address,
+                limits: pod.limits,
+                enforced: modes(&node.files, &pod.netns),
+            })
+            .collect();
+        let mut warnings = node.warnings.clone();
+        if let Some(shaper) = node.shaper.as_ref().filter(|shaper| !shaper.is_netqos()) {
+            warnings.push(format!(
+                "the bandwidth plugin of this network is not netqos': {} ({})",
+                shaper.path.display(),
+                shaper.about
+            ));
+        }
+        let measurements =
+            self.measure_all(&node, "", self.manifests.scenario.measurements.iter())?;
+        let kinds = network.plugins.iter().map(|p| p.kind.clone()).collect();
+        let environment = Environment::now(&network.name, kinds, node.shaper.as_ref(), &node.files);
+        let comparison = self.compare(node.shaper.as_ref())?;
+        Ok(Report {
+            scenario: self.manifests.scenario.name.clone(),
+            description: self.manifests.scenario.description.clone(),
+            started,
+            environment,
+            pods,
+            measurements,
+            comparison,
+            warnings,
+            kept: None,
+        })
+    }
+
+    fn build(
+        &self,
+        side: &'static str,
+        plugin_dirs: Vec<std::path::PathBuf>,
+    ) -> Result<Node, LabError> {
+        let plan = Plan {
+            manifests: self.manifests,
+            side,
+            plugin_dirs,
+        };
+        plan.build(self.lab)
+    }
+
+    /// The measurements that ask for it once more, on a node like the first with the plugin that
+    /// people have.
+    fn compare(&self, shaper: Option<&Shaper>) -> Result<Option<Comparison>, LabError> {
+        let measurements = &self.manifests.scenario.measurements;
+        if !measurements.iter().any(|measurement| measurement.compare) {
+            return Ok(None);
+        }
+        let left_out = |why: &str| {
+            Ok(Some(Comparison {
+                shaper: None,
+                measurements: Vec::new(),
+                left_out_because: Some(why.to_owned()),
+            }))
+        };
+        let Some(shaper) = shaper else {
+            return left_out("the network has no bandwidth plugin that could be another");
+        };
+        if !shaper.is_netqos() {
+            return left_out("what is measured above is without netqos already");
+        }
+        let Some(plugin_dirs) = plugins::without_netqos(&self.plugin_dirs) else {
+            return left_out(
+                "the bandwidth plugin of containernetworking is not installed \
+                 (Debian: apt-get install containernetworking-plugins)",
+            );
+        };
+        let node = self.build(STOCK, plugin_dirs)?;
+        let compared = measurements
+            .iter()
+            .filter(|measurement| measurement.compare);
+        Ok(Some(Comparison {
+            shaper: node.shaper.as_ref().map(ShaperReport::of),
+            measurements: self.measure_all(&node, "without netqos: ", compared)?,
+            left_out_because: None,
+        }))
+    }
+
+    fn measure_all<'m>(
+        &self,
+        node: &Node,
+        prefix: &str,
+        measurements: impl Iterator<Item = &'m Measurement>,
+    ) -> Result<Vec<MeasurementReport>, LabError> {
+        measurements
+            .map(|measurement| {
+                self.progress
+                    .update(&format!("{prefix}{}", measurement.name));
+                let report = self.measure(node, measurement)?;
+                self.progress.done(&format!("{prefix}{}", line(&report)));
+                Ok(report)
+            })
+            .collect()
+    }
+
+    fn measure(
+        &self,
+        node: &Node,
+        measurement: &Measurement,
+    ) -> Result<MeasurementReport, LabError> {
+        let (from, to) = node.ends(&measurement.from, &measurement.to)?;
+        let configured = configured(node, measurement, &from, &to);
+        let Measured { outcome, load } = measure(node, measurement, self.progress)?;
+        let (result, failures) = match outcome {
+            Ok(outcome) => {
+                let failures = failures(&measurement.expect, configured.as_ref(), &outcome);
+                (Some(outcome), failures)
+            }
+            Err(error) => (None, Some(vec![error.to_string()])),
+        };
+        Ok(MeasurementReport {
+            name: measurement.name.clone(),
+            description: measurement.description.clone(),
+            kind: measurement.kind().to_owned(),
+            from: measurement.from.clone(),
+            to: measurement.to.clone(),
+            configured,
+            load,
+            result,
+            verdict: match &failures {
+                None => Verdict::Informational,
+                Some(failures) if failures.is_empty() => Verdict::Held,
+                Some(_) => Verdict::Failed,
+            },
+            failures: failures.unwrap_or_default(),
+        })
+    }
+}
+
+/// A measurement in one line.
+fn line(report: &MeasurementReport) -> String {
+    let mut found = Vec::new();
+    if let Some(outcome) = &report.result {
+        if let Some(rate) = outcome.rate() {
+            found.push(rounded(rate).to_string());
+        }
+        if let Some(times) = outcome.times() {
+            found.push(format!("p50 {:.2?}  p99 {:.2?}", times.p50, times.p99));
+        }
+        if let Some(loss) = outcome.loss_percent() {
+            found.push(format!("{loss:.1} % lost"));
+        }
+    }
+    let verdict = match report.verdict {
+        Verdict::Held => "  ✓".to_owned(),
+        Verdict::Failed => format!("  ✗ {}", report.failures.join("; ")),
+        Verdict::Informational => String::new(),
+    };
+    format!("{}: {}{verdict}", report.name, found.join("  "))
+}
+
+fn kept(record: &Record) -> Kept {
+    let mut namespaces = Vec::new();
+    for node in &record.nodes {
+        let side = match node.side.as_str() {
+            "" => String::new(),
+            side => format!(" ({side})"),
+        };
+        namespaces.push((format!("node{side}"), record.node_netns(node)));
+        for pod in &node.pods {
+            namespaces.push((format!("{}{side}", pod.name), pod.netns.clone()));
+        }
+    }
+    Kept {
+        run: record.run.clone(),
+        namespaces,
+        folder: record.folder(),
+    }
+}
