@@ -2,8 +2,10 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod lab;
 mod output;
 mod pod;
+mod traffic;
 
 use std::io;
 use std::process::ExitCode;
@@ -32,6 +34,12 @@ enum Command {
     /// Plays the kubelet's role: sets up, tears down or checks the network of one pod.
     #[command(subcommand)]
     Pod(pod::Command),
+    /// Builds pods from Kubernetes YAML on this machine, and measures what they get.
+    #[command(subcommand)]
+    Lab(lab::Command),
+    /// Measures goodput, latency and marks between two ends.
+    #[command(subcommand)]
+    Traffic(traffic::Command),
     /// Prints a completion script for a shell.
     #[command(after_help = "Example: netqos completion bash > /etc/bash_completion.d/netqos")]
     Completion {
@@ -49,6 +57,8 @@ fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Check(arguments) => check::run(&arguments),
         Command::Pod(command) => pod::run(&command),
+        Command::Lab(command) => lab::run(&command),
+        Command::Traffic(command) => traffic::run(&command),
         Command::Completion { shell } => {
             clap_complete::generate(
                 shell,
