@@ -1,0 +1,8 @@
+//! See `bodies::cni_result`.
+#![no_main]
+
+#[path = "../../crates/cni/tests/bodies/mod.rs"]
+#[allow(dead_code, reason = "each target uses one of the bodies")]
+mod bodies;
+
+libfuzzer_sys::fuzz_target!(|text: &str| bodies::cni_result(text));

@@ -1,0 +1,8 @@
+//! See `bodies::network_list`.
+#![no_main]
+
+#[path = "../../crates/cni/tests/bodies/mod.rs"]
+#[allow(dead_code, reason = "each target uses one of the bodies")]
+mod bodies;
+
+libfuzzer_sys::fuzz_target!(|text: &str| bodies::network_list(text));
