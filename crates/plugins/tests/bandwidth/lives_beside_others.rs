@@ -9,7 +9,7 @@ use netqos_testkit::{ForeignHook, ForeignProgram, Node, Pod, TcAttachType, Verdi
 use serde_json::{Value, json};
 
 use crate::calls::{WAYS, add, call, check, del, inside, limited, on_node};
-use crate::kernel::{in_pod, on_host};
+use crate::kernel::{Held, in_pod, on_host};
 
 /// A packet that passes is there long before; so long does a busy machine get.
 const LONG: Duration = Duration::from_secs(2);
@@ -129,10 +129,10 @@ fn config_of(pod: &Pod, hook: &str, egress: &str) -> Value {
     limited(pod, 10_000_000, 20_000_000, more)
 }
 
-/// Runs the life of a limit with foreign programs of this verdict made before or amid; after ADD
-/// and after DEL it calls `assert`.
+/// Runs the life of a limit with foreign programs made before or amid; after ADD and after DEL it
+/// calls `assert`. In the end the pod is bare, so that whoever comes first makes the clsact.
 fn through_a_life<'p>(
-    pod: &'p Pod,
+    (node, pod): (&Node, &'p Pod),
     config: &Value,
     is_before: bool,
     attach: impl Fn() -> Vec<Foreign<'p>>,
@@ -145,6 +145,17 @@ fn through_a_life<'p>(
     check(pod, config);
     del(pod, config);
     assert(&foreign);
+    drop(foreign);
+    let has_clsact = |link: Held| link.qdiscs.iter().any(|qdisc| qdisc.starts_with("clsact"));
+    if has_clsact(on_host(pod.host_link())) {
+        on_node(
+            node,
+            &format!("tc qdisc del dev {} clsact", pod.host_link()),
+        );
+    }
+    if has_clsact(in_pod(pod, "eth0")) {
+        inside(node, pod, "tc qdisc del dev eth0 clsact");
+    }
 }
 
 #[test]
@@ -163,7 +174,7 @@ fn who_drops_drops() {
                         .map(|direction| Foreign::on_host(&pod, direction, place, Verdict::Drop))
                         .into()
                 };
-                through_a_life(&pod, &config, is_before, on_host, |foreign| {
+                through_a_life((&node, &pod), &config, is_before, on_host, |foreign| {
                     let before = [foreign[0].seen(), foreign[1].seen()];
                     assert!(!talk.reaches_pod(SHORT), "to the pod: {what}");
                     assert!(!talk.reaches_host(SHORT), "from the pod: {what}");
@@ -171,7 +182,7 @@ fn who_drops_drops() {
                     assert!(foreign[1].seen() > before[1], "from the pod: {what}");
                 });
                 let in_pod = || vec![Foreign::in_pod(&pod, place, Verdict::Drop)];
-                through_a_life(&pod, &config, is_before, in_pod, |foreign| {
+                through_a_life((&node, &pod), &config, is_before, in_pod, |foreign| {
                     let before = foreign[0].seen();
                     assert!(!talk.reaches_host(SHORT), "inside: {what}");
                     assert!(foreign[0].seen() > before, "inside: {what}");
@@ -201,7 +212,7 @@ fn who_counts_counts_and_everything_passes() {
                     ]
                 };
                 through_a_life(
-                    &pod,
+                    (&node, &pod),
                     &config,
                     verdict == Verdict::Next,
                     everywhere,
