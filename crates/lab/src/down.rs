@@ -44,7 +44,7 @@ pub fn list() -> Result<Vec<Listed>, LabError> {
     let listed = |record: Record| Listed {
         started: timestamp(record.started),
         pods: record.nodes.iter().map(|node| node.pods.len()).sum(),
-        running: record.owner.is_alive().then_some(record.owner.pid),
+        running: record.living_owner().map(|owner| owner.pid),
         run: record.run,
         scenario: record.scenario,
     };
@@ -88,13 +88,13 @@ pub fn down(which: &Which) -> Result<Vec<String>, LabError> {
     }
 }
 
-/// A lab whose process is at work takes itself away.
+/// A lab whose process is at work is taken away by that.
 fn unused(record: Record) -> Result<Record, LabError> {
-    if record.owner.is_alive() {
-        return Err(LabError::InUse {
+    match record.living_owner() {
+        None => Ok(record),
+        Some(owner) => Err(LabError::InUse {
             run: record.run,
-            pid: record.owner.pid,
-        });
+            pid: owner.pid,
+        }),
     }
-    Ok(record)
 }

@@ -35,8 +35,8 @@ pub struct Record {
     pub source: PathBuf,
     /// When it was started, in seconds since 1970.
     pub started: u64,
-    /// The process that runs it.
-    pub owner: Process,
+    /// The process that runs it; `None` when it was kept.
+    pub owner: Option<Process>,
     /// The nodes that were made.
     pub nodes: Vec<NodeRecord>,
 }
@@ -88,7 +88,7 @@ impl Record {
                         scenario: scenario.to_owned(),
                         source: source.to_owned(),
                         started: started.unwrap_or_default().as_secs(),
-                        owner,
+                        owner: Some(owner),
                         nodes: Vec::new(),
                     };
                     record.write()?;
@@ -144,6 +144,11 @@ impl Record {
             .and_then(|text| fs::write(&draft, text))
             .and_then(|()| fs::rename(&draft, &path))
             .map_err(LabError::io("write", path))
+    }
+
+    /// The process that runs it, if it is still at work.
+    pub(crate) fn living_owner(&self) -> Option<Process> {
+        self.owner.filter(|owner| owner.is_alive())
     }
 
     /// Its folder, where all of its files are.

@@ -58,16 +58,11 @@ pub fn run(folder: &Path, options: &Options) -> Result<Report, LabError> {
     lab.until_told_to_end(&options.progress, || {
         let result = run.report(started);
         if options.keep {
-            let kept = lab.keep().map(|record| kept(&record));
-            return match result {
-                Ok(report) => Ok(Report { kept, ..report }),
-                Err(error) => {
-                    options
-                        .progress
-                        .note(&format!("lab {} is kept", run.lab.run()));
-                    Err(error)
-                }
-            };
+            let kept = lab.keep()?.map(|record| kept(&record));
+            if result.is_err() {
+                options.progress.note(&format!("lab {} is kept", lab.run()));
+            }
+            return result.map(|report| Report { kept, ..report });
         }
         // The first error is the one that counts; what is left over is told, too.
         match (result, lab.tear_down()) {

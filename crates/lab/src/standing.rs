@@ -6,6 +6,7 @@ use std::thread;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 
+use crate::process::Process;
 use crate::record::Record;
 use crate::teardown::tear_down;
 use crate::{LabError, Progress};
@@ -62,9 +63,14 @@ impl Standing {
         Ok(())
     }
 
-    /// Leaves it up, and says what it is.
-    pub(crate) fn keep(&self) -> Option<Record> {
-        self.lock().take()
+    /// Leaves it up, and says what it is; from now on it is nobody's.
+    pub(crate) fn keep(&self) -> Result<Option<Record>, LabError> {
+        let mut guard = self.lock();
+        if let Some(record) = guard.as_mut() {
+            record.owner = None;
+            record.write()?;
+        }
+        Ok(guard.take())
     }
 
     /// Takes it away when this process is told to end, and ends it then.
@@ -125,7 +131,7 @@ fn take_away_when_panicking(run: String) {
         report(panic);
         // From the file: the lock may be held by the thread that panics.
         if let Ok(record) = Record::read(&run)
-            && record.owner == crate::process::Process::this()
+            && record.owner == Some(Process::this())
             && let Err(error) = tear_down(&record)
         {
             eprintln!("{error}");

@@ -115,8 +115,10 @@ pub(super) fn courses(report: &Report) -> String {
             let ours = samples(row)?;
             let theirs = report.compared(&row.name).and_then(samples);
             let drawing = course(ours, theirs, configured.payload);
-            let name = escape(&row.name);
-            Some(format!("<div><h3>{name}</h3>{drawing}</div>\n"))
+            let (name, limit) = (escape(&row.name), rounded(configured.payload));
+            Some(format!(
+                "<div><h3>{name} <span class=\"soft\">{limit}</span></h3>{drawing}</div>\n"
+            ))
         })
         .collect();
     if drawings.is_empty() {
@@ -162,10 +164,8 @@ fn course(ours: &[Sample], theirs: Option<&[Sample]>, limit: BitRate) -> String 
         ));
     }
     svg.push_str(&format!(
-        "<line class=\"limit\" x1=\"0\" x2=\"{COURSE_WIDTH}\" y1=\"{limit_y:.1}\" y2=\"{limit_y:.1}\" stroke-dasharray=\"4 4\"/>\
-         <text class=\"soft\" x=\"{COURSE_WIDTH}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-        limit_y - 6.0,
-        rounded(limit)
+        "<line class=\"limit\" x1=\"0\" x2=\"{COURSE_WIDTH}\" y1=\"{limit_y:.1}\" \
+         y2=\"{limit_y:.1}\" stroke-dasharray=\"4 4\"/>"
     ));
     if let Some(theirs) = theirs {
         svg.push_str(&line(theirs, "course other"));

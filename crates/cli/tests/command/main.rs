@@ -1,0 +1,79 @@
+//! The `netqos` command from outside: what it prints, how it ends, what it leaves.
+// Clippy knows a test by its attribute, and not the functions that tests share.
+#![allow(clippy::unwrap_used)]
+
+mod lab;
+mod traffic;
+
+use std::process::{Command, Output};
+
+fn netqos() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_netqos"))
+}
+
+fn run(arguments: &[&str]) -> Output {
+    netqos().args(arguments).output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn every_command_has_help_and_every_shell_a_completion() {
+    for command in [
+        "lab run",
+        "lab list",
+        "lab down",
+        "traffic serve",
+        "traffic tcp",
+        "traffic udp",
+        "traffic latency",
+        "traffic dscp",
+    ] {
+        let mut arguments: Vec<_> = command.split(' ').collect();
+        arguments.push("--help");
+        let output = run(&arguments);
+        assert!(output.status.success(), "{command}");
+        let (_, name) = command.split_once(' ').unwrap();
+        let has_example = stdout(&output).contains(&format!("netqos {command}"));
+        assert!(
+            has_example || name == "list",
+            "{command}: {}",
+            stdout(&output)
+        );
+    }
+    for shell in ["bash", "zsh", "fish"] {
+        let output = run(&["completion", shell]);
+        assert!(
+            output.status.success() && stdout(&output).contains("lab"),
+            "{shell}"
+        );
+    }
+}
+
+#[test]
+fn usage_ends_with_2() {
+    for arguments in [
+        &["traffic", "udp", "127.0.0.1"][..],
+        &["traffic", "udp", "127.0.0.1", "-b", "fast"],
+        &["traffic", "tcp", "127.0.0.1:1", "-P", "0"],
+        &["lab", "run"],
+        &["lab", "down", "x", "--all"],
+        &["lab", "down", "../x"],
+        &["lab", "run", "/nowhere"],
+    ] {
+        let output = run(arguments);
+        assert_eq!(
+            output.status.code(),
+            Some(2),
+            "{arguments:?}: {}",
+            stderr(&output)
+        );
+        assert!(stdout(&output).is_empty() && !stderr(&output).is_empty());
+    }
+}
