@@ -32,12 +32,12 @@ fn number() -> BoxedStrategy<Value> {
         .boxed()
 }
 
-/// An object with some of these fields, most of whose values are of the right kind.
+/// An object with most of these fields, most of whose values are of the right kind.
 fn object(fields: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<Value> {
     let field = |(key, right): (&'static str, BoxedStrategy<Value>)| {
         prop_oneof![
             12 => right.prop_map(move |value| Some((key, value))),
-            6 => Just(None),
+            3 => Just(None),
             1 => stray().prop_map(move |value| Some((key, value))),
         ]
     };
@@ -50,9 +50,9 @@ fn object(fields: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<Va
         .boxed()
 }
 
-/// A list of up to three, which may be `null`.
+/// A list of up to four, which may be `null`.
 fn list(item: BoxedStrategy<Value>) -> BoxedStrategy<Value> {
-    prop_oneof![9 => vec(item, 0..3).prop_map(Value::from), 1 => Just(Value::Null)].boxed()
+    prop_oneof![9 => vec(item, 0..5).prop_map(Value::from), 1 => Just(Value::Null)].boxed()
 }
 
 fn prefix() -> BoxedStrategy<Value> {
@@ -137,7 +137,7 @@ fn plugin() -> BoxedStrategy<Value> {
             "cniVersion",
             one_of(&["0.2.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0", "1.2.0", "x"]),
         ),
-        ("name", one_of(&["net", "n-1.x", "-n", ""])),
+        ("name", one_of(&["net", "n-1.x", "net.2", "-n"])),
         (
             "capabilities",
             object(vec![("bandwidth", Just(json!(true)).boxed())]),
@@ -179,6 +179,7 @@ fn call() -> impl Strategy<Value = String> {
         prop_oneof![12 => select(&commands[..]).prop_map(str::to_owned), 1 => "[A-Z]{0,3}"];
     let netns = prop_oneof![
         4 => Just("/nowhere/ns".to_owned()),
+        1 => Just(String::new()),
         1 => Just("/proc/thread-self/ns/net".to_owned()),
         1 => ".{0,9}",
     ];

@@ -179,6 +179,20 @@ fn a_key_that_is_a_field_of_the_other_form_is_never_printed_twice() {
 }
 
 #[test]
+fn the_oldest_form_has_ipv4_first_whatever_the_order_was() {
+    let value = json!({
+        "ips": [{"address": "fd00::5/64"}, {"address": "10.1.0.5/16"}, {"address": "10.1.0.6/16"}],
+        "routes": [{"dst": "fd01::/64"}, {"dst": "10.2.0.0/16"}, {"dst": "::/0"}],
+    });
+    let result = CniResult::from_value(value, V("1.0.0")).unwrap();
+    let old = result.into_version(V("0.2.0")).unwrap();
+    let addresses: Vec<_> = old.ips.iter().map(|ip| ip.address.to_string()).collect();
+    assert_eq!(addresses, ["10.1.0.5/16", "fd00::5/64"]);
+    let read = CniResult::from_value(printed(&old), V("1.0.0")).unwrap();
+    assert_eq!(read, old);
+}
+
+#[test]
 fn an_address_in_the_field_of_the_other_family_is_refused() {
     for (value, message) in [
         (
