@@ -10,6 +10,11 @@ use netqos_netlink::{Namespace, Socket};
 
 use crate::{Node, Pod};
 
+/// Flags of links that say whether there is a carrier.
+const CARRIER: [&str; 3] = ["NO-CARRIER", "LOWER_UP", "M-DOWN"];
+/// What stands before a word that changes by itself.
+const BEFORE_VOLATILE: [&str; 2] = ["direct_packets_stat", "state"];
+
 /// What a node and some of its pods held at a moment, in lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State(Vec<String>);
@@ -61,7 +66,7 @@ impl Node {
                 writeln!(text, "limiter {id}: {:?}", limiter.settings)?;
             }
         }
-        Ok(State(text.lines().map(without_counters).collect()))
+        Ok(State(text.lines().map(lasting).collect()))
     }
 
     fn links_and_queues(&self) -> Result<String> {
@@ -82,10 +87,22 @@ impl Node {
     }
 }
 
-/// HTB's line has a counter in it.
-fn without_counters(line: &str) -> String {
-    let words = line.split(' ');
+/// The line without what changes by itself: a counter of HTB's, and what the kernel gets to know
+/// of a carrier some time after its other end came up.
+fn lasting(line: &str) -> String {
     let mut last = "";
-    let kept = words.filter(|word| std::mem::replace(&mut last, word) != "direct_packets_stat");
+    let kept = line.split(' ').filter_map(|word| {
+        let before = std::mem::replace(&mut last, word);
+        match word
+            .strip_prefix('<')
+            .and_then(|word| word.strip_suffix('>'))
+        {
+            Some(flags) => {
+                let flags = flags.split(',').filter(|flag| !CARRIER.contains(flag));
+                Some(flags.collect::<Vec<_>>().join(","))
+            }
+            None => (!BEFORE_VOLATILE.contains(&before)).then(|| word.to_owned()),
+        }
+    });
     kept.collect::<Vec<_>>().join(" ")
 }
