@@ -2,7 +2,7 @@
 //! what they did.
 
 use std::net::UdpSocket;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use netqos_netlink::{Namespace, Socket};
 use netqos_testkit::{ForeignHook, ForeignProgram, Node, Pod, TcAttachType, Verdict};
@@ -12,7 +12,9 @@ use crate::calls::{WAYS, add, call, check, del, inside, limited, on_node};
 use crate::kernel::{Held, in_pod, on_host};
 
 /// A packet that passes is there long before; so long does a busy machine get.
-const LONG: Duration = Duration::from_secs(2);
+const LONG: Duration = Duration::from_secs(5);
+/// After so long it is sent again.
+const AGAIN: Duration = Duration::from_millis(100);
 /// So long is waited for one that must not come.
 const SHORT: Duration = Duration::from_millis(25);
 
@@ -51,10 +53,22 @@ impl Talk {
         }
     }
 
+    /// Says it again and again, since a link that has just come up may lose the first.
     fn passes(from: &UdpSocket, to: &UdpSocket, wait: Duration) -> bool {
-        from.send_to(b"word", to.local_addr().unwrap()).unwrap();
-        to.set_read_timeout(Some(wait)).unwrap();
-        to.recv(&mut [0; 16]).is_ok()
+        to.set_nonblocking(true).unwrap();
+        while to.recv(&mut [0; 16]).is_ok() {}
+        to.set_nonblocking(false).unwrap();
+        to.set_read_timeout(Some(wait.min(AGAIN))).unwrap();
+        let end = Instant::now() + wait;
+        loop {
+            from.send_to(b"word", to.local_addr().unwrap()).unwrap();
+            if to.recv(&mut [0; 16]).is_ok() {
+                return true;
+            }
+            if Instant::now() >= end {
+                return false;
+            }
+        }
     }
 
     fn reaches_pod(&self, wait: Duration) -> bool {
