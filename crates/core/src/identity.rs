@@ -11,9 +11,19 @@ const TAG_PREFIX: &str = "netqos";
 /// One interface of one container on one network: the unit in which CNI adds and deletes.
 ///
 /// The three parts obey CNI's rules (CNI specification 1.1.0, section 2), so none of them holds a
-/// colon, and [`Attachment::tag`] can be read back.
+/// colon, and [`Attachment::tag`] can be read back. None holds a slash either, so that files may
+/// be named after them; one that is read from a file is held to the same rules.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "Unchecked")]
 pub struct Attachment {
+    network: String,
+    container: String,
+    interface: String,
+}
+
+/// Three strings that say that they are an attachment.
+#[derive(Deserialize)]
+struct Unchecked {
     network: String,
     container: String,
     interface: String,
@@ -80,6 +90,14 @@ impl Attachment {
     }
 }
 
+impl TryFrom<Unchecked> for Attachment {
+    type Error = IdentityError;
+
+    fn try_from(parts: Unchecked) -> Result<Self, IdentityError> {
+        Self::try_new(&parts.network, &parts.container, &parts.interface)
+    }
+}
+
 impl fmt::Display for Attachment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}", self.network, self.container, self.interface)
@@ -117,13 +135,13 @@ fn is_identifier(text: &str) -> bool {
 }
 
 /// The kernel's rule for interface names (`dev_valid_name` in net/core/dev.c): at most 15 bytes,
-/// not `.` or `..`, no slash, colon or white space.
+/// not `.` or `..`, no slash, colon or white space. A NUL would end it before its end.
 fn is_interface_name(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= 15
         && text != "."
         && text != ".."
-        && !text.contains(|c: char| c == '/' || c == ':' || c.is_whitespace())
+        && !text.contains(|c: char| matches!(c, '/' | ':' | '\0') || c.is_whitespace())
 }
 
 #[cfg(test)]
@@ -146,11 +164,28 @@ mod tests {
     }
 
     #[test]
-    fn names_obey_cni_and_the_kernel() {
-        assert!(Attachment::try_new("-net", "c", "eth0").is_err());
-        assert!(Attachment::try_new("net", "c:1", "eth0").is_err());
-        assert!(Attachment::try_new("net", "c", "sixteen-letters-").is_err());
-        assert!(Attachment::try_new("net", "c", "..").is_err());
+    fn names_obey_cni_and_the_kernel_wherever_they_come_from() {
+        for (network, container, interface) in [
+            ("-net", "c", "eth0"),
+            ("", "c", "eth0"),
+            ("../net", "c", "eth0"),
+            ("net", "c:1", "eth0"),
+            ("net", "../../etc/x", "eth0"),
+            ("net", "c", ""),
+            ("net", "c", "sixteen-letters-"),
+            ("net", "c", ".."),
+            ("net", "c", "../eth0"),
+            ("net", "c", "eth0:1"),
+            ("net", "c", "eth 0"),
+            ("net", "c", "eth0\0"),
+        ] {
+            let refused = Attachment::try_new(network, container, interface).unwrap_err();
+            let record = serde_json::json!({
+                "network": network, "container": container, "interface": interface,
+            });
+            let error = serde_json::from_value::<Attachment>(record).unwrap_err();
+            assert_eq!(error.to_string(), refused.to_string());
+        }
     }
 
     proptest! {
@@ -159,7 +194,9 @@ mod tests {
                            container in "[a-zA-Z0-9][a-zA-Z0-9_.-]{0,70}",
                            interface in "[a-z][a-z0-9@-]{0,14}") {
             let attachment = Attachment::try_new(&network, &container, &interface).unwrap();
-            prop_assert_eq!(attachment.tag().parse::<Attachment>(), Ok(attachment));
+            prop_assert_eq!(attachment.tag().parse::<Attachment>(), Ok(attachment.clone()));
+            let record = serde_json::to_string(&attachment).unwrap();
+            prop_assert_eq!(serde_json::from_str::<Attachment>(&record).unwrap(), attachment);
         }
 
         #[test]
