@@ -43,6 +43,7 @@ use serde_json::{Map, Value};
 
 pub use choice::{EgressWay, Environment, HookChoice};
 pub use error::BandwidthConfigError;
+pub use limits::CHOOSE_BURSTS;
 
 use crate::{RateUnit, ShapingExtras, capability};
 use object::Object;

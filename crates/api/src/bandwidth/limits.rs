@@ -7,8 +7,8 @@ use super::object::Object;
 
 /// The bursts, in bits, that runtimes send with every rate because the capability has no way to
 /// leave the burst out: the kubelet's (2^31 − 1), containerd's (2^32 − 1) and CRI-O's
-/// ((2^32 − 1) · 8 − 1).
-const CHOOSE_BURSTS: [u64; 3] = [2_147_483_647, 4_294_967_295, 34_359_738_359];
+/// ((2^32 − 1) · 8 − 1). They mean "choose"; the well-known plugin takes them literally.
+pub const CHOOSE_BURSTS: [u64; 3] = [2_147_483_647, 4_294_967_295, 34_359_738_359];
 
 /// From this many bytes on, the well-known plugin refuses a burst.
 const BURST_END: u64 = u32::MAX as u64;
