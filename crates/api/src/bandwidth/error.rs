@@ -4,7 +4,9 @@ use crate::QuantityError;
 
 /// Why the plugin's configuration cannot be followed.
 ///
-/// In CNI's terms all of them are of code 999, as the well-known plugin answers them.
+/// The texts are those of the well-known plugin where it has one. It answers all of them with code
+/// 999; in CNI's terms [`Type`](Self::Type) is a decoding failure (6), and the others are an
+/// invalid network configuration (7).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BandwidthConfigError {
     /// A value of the wrong JSON type, or a number that is not whole, negative or too large.
