@@ -29,7 +29,7 @@ pub enum Error {
         source: io::Error,
     },
     /// Something in the pin folder is not what this version puts there.
-    #[error("{path}: {what}; remove it, or run `netqos cleanup`", path = path.display())]
+    #[error("{path}: {what}; remove it", path = path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
