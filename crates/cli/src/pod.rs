@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use netqos_cni::CniResult;
 use netqos_cni::kubelet::{Kubelet, KubeletError, Pod, Sandbox};
-use netqos_cni::runtime::{NetworkConfigList, Runtime, RuntimeError};
+use netqos_cni::runtime::{AttachmentRequest, NetworkConfigList, Runtime, RuntimeError};
 use netqos_core::Limits;
 use netqos_netlink::Namespace;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,8 @@ pub enum Command {
     /// Joins the pod to the network, held to its annotations.
     #[command(
         after_help = "Example: netqos pod add -f pod.yaml --conf-dir /etc/cni/net.d\n\n\
-        Without --netns a namespace is made, and named so that `ip netns exec` enters it."
+        Without --netns a namespace is made, and named so that `ip netns exec` enters it.\n\
+        A pod that is up already is refused: `netqos pod del` first."
     )]
     Add(Arguments),
     /// Removes the pod from the network; the namespace too, when `add` made it.
@@ -94,6 +95,20 @@ enum PodError {
     /// The CNI configuration cannot be used.
     #[error(transparent)]
     Configuration(RuntimeError),
+    /// `add` for a pod that `add` has joined to the network before. No plugin was called: they
+    /// would refuse, and undoing that would take the network away from a pod that lives.
+    #[error(
+        "pod {pod} is on network {network:?} already, in {netns}: take it off with `netqos pod del` first",
+        netns = netns.display()
+    )]
+    IsUp {
+        /// The pod, with its namespace in Kubernetes.
+        pod: String,
+        /// The network's name.
+        network: String,
+        /// The pod's network namespace.
+        netns: PathBuf,
+    },
     /// The namespace cannot be made or removed.
     #[error(transparent)]
     Namespace(#[from] netqos_netlink::Error),
@@ -132,14 +147,20 @@ fn exit_code(error: &PodError) -> u8 {
         PodError::Read { .. }
         | PodError::NotAPod { .. }
         | PodError::Configuration(_)
-        | PodError::Kubelet(KubeletError::Annotation(_)) => BAD_INPUT,
+        | PodError::Kubelet(
+            KubeletError::Annotation(_)
+            | KubeletError::UnknownUnit { .. }
+            | KubeletError::UnitsDiffer { .. },
+        ) => BAD_INPUT,
         PodError::Namespace(_) => ENVIRONMENT,
-        PodError::Kubelet(_) => FAILED,
+        PodError::IsUp { .. } | PodError::Kubelet(KubeletError::Runtime(_)) => FAILED,
     }
 }
 
 /// A pod, and everything to handle it with.
 struct Task<'a> {
+    runtime: &'a Runtime,
+    list: &'a NetworkConfigList,
     kubelet: Kubelet<'a>,
     pod: Pod,
     sandbox: Sandbox,
@@ -162,6 +183,8 @@ fn prepare(arguments: &Arguments, act: Act) -> Result<(), PodError> {
     let default = Path::new("/run/netns").join(format!("netqos-{id}"));
     let netns = arguments.netns.clone().unwrap_or(default);
     act(&Task {
+        runtime: &runtime,
+        list: &list,
         kubelet: Kubelet::new(&runtime, &list),
         sandbox: Sandbox::new(id, &netns),
         pod,
@@ -174,6 +197,7 @@ fn prepare(arguments: &Arguments, act: Act) -> Result<(), PodError> {
 fn add(task: &Task<'_>) -> Result<(), PodError> {
     // Before the namespace is made: a pod that is refused leaves nothing.
     netqos_api::pod_limits(&task.pod.annotations).map_err(KubeletError::Annotation)?;
+    refuse_if_up(task)?;
     let made = task.makes_netns && !task.netns.exists();
     if made {
         Namespace::create(&task.netns)?;
@@ -218,6 +242,24 @@ fn add(task: &Task<'_>) -> Result<(), PodError> {
         }
     }
     Ok(())
+}
+
+/// A pod is up when its attachment is remembered and the namespace that it was made in is there:
+/// the memory alone may be of before a reboot.
+fn refuse_if_up(task: &Task<'_>) -> Result<(), PodError> {
+    let request = AttachmentRequest::new(&task.sandbox.id, &task.sandbox.ifname);
+    let Some(cached) = task.runtime.cached_attachment(task.list, &request) else {
+        return Ok(());
+    };
+    let netns = cached.netns.unwrap_or_else(|| task.netns.clone());
+    if !netns.exists() {
+        return Ok(());
+    }
+    Err(PodError::IsUp {
+        pod: format!("{}/{}", task.pod.namespace, task.pod.name),
+        network: task.list.name.clone(),
+        netns,
+    })
 }
 
 fn del(task: &Task<'_>) -> Result<(), PodError> {

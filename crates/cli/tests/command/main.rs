@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod lab;
+mod pod;
 mod traffic;
 
 use std::process::{Command, Output};
@@ -29,6 +30,7 @@ fn every_command_has_help_and_every_shell_a_completion() {
         "lab run",
         "lab list",
         "lab down",
+        "pod add",
         "traffic serve",
         "traffic tcp",
         "traffic udp",
