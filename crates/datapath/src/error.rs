@@ -134,6 +134,12 @@ impl Error {
             Self::Netlink { source, .. } | Self::OpenNamespace { source, .. } => {
                 source.is_permission()
             }
+            Self::Record { source, .. }
+            | Self::Bpf(
+                netqos_bpf::Error::Command { source, .. }
+                | netqos_bpf::Error::FileSystem { source, .. }
+                | netqos_bpf::Error::Io { source, .. },
+            ) => source.kind() == io::ErrorKind::PermissionDenied,
             Self::Several(all) => all.iter().any(Self::is_permission),
             _ => false,
         }
@@ -184,4 +190,44 @@ fn list(errors: &[Error]) -> String {
         .map(ToString::to_string)
         .collect::<Vec<_>>()
         .join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+
+    #[test]
+    fn a_missing_privilege_is_seen_wherever_it_is_missed() {
+        for (errno, is_permission) in [
+            (Errno::PERM, true),
+            (Errno::ACCESS, true),
+            (Errno::NOSPC, false),
+        ] {
+            let source = || io::Error::from(errno);
+            let path = || PathBuf::from("/run/x");
+            for error in [
+                Error::Record {
+                    path: path(),
+                    source: source(),
+                },
+                Error::Bpf(netqos_bpf::Error::Command {
+                    command: "load",
+                    source: source(),
+                }),
+                Error::Bpf(netqos_bpf::Error::FileSystem {
+                    path: path(),
+                    source: source(),
+                }),
+                Error::Bpf(netqos_bpf::Error::Io {
+                    path: path(),
+                    source: source(),
+                }),
+            ] {
+                assert_eq!(error.is_permission(), is_permission, "{error:?}");
+                let several = Error::Several(vec![Error::QdiscMissing, error]);
+                assert_eq!(several.is_permission(), is_permission, "{several:?}");
+            }
+        }
+    }
 }

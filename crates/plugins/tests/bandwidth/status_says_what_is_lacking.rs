@@ -89,6 +89,7 @@ fn without_root_it_says_so() {
     for command in ["ADD", "CHECK", "DEL"] {
         let call = Call::of(copy, command, &pod, &limited).as_user(USER);
         let (_, text) = call.fail().unwrap();
+        assert!(text.contains("the plugin needs root"), "{command}: {text}");
         assert_eq!(text.lines().count(), 1, "{command}: {text}");
         node.state(&[&pod]).unwrap().assert_is(&before, command);
     }
