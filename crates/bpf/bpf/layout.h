@@ -24,7 +24,7 @@ struct limiter_settings {
 	__u64 band_allowance; /* what all sparse flows together may owe, at half of the limit */
 	__u64 least_flow;     /* ns of 1 KB at the limit: no flow's allowance is smaller */
 	__u32 cost_shift;
-	__u32 reserved;
+	__u32 network;        /* a hash of the name of the network that the attachment is of */
 	__u64 owner;          /* whose limiter this is: a hash of attachment and direction */
 };
 

@@ -1,10 +1,10 @@
 //! The BPF file system, in which pins live.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-use rustix::fs::statfs;
+use rustix::fs::{FlockOperation, flock, statfs};
 use rustix::mount::{MountFlags, mount};
 
 use crate::{Error, Result};
@@ -22,11 +22,17 @@ pub(crate) fn ensure_mounted(path: &Path) -> Result<()> {
     if is_mounted(path) {
         return Ok(());
     }
+    // Two at once would put one file system over the other, and what was pinned in it out of reach.
     let failed = |source: io::Error| Error::FileSystem {
         path: path.to_owned(),
         source,
     };
     fs::create_dir_all(path).map_err(failed)?;
+    let lock = File::open(path).map_err(failed)?;
+    flock(&lock, FlockOperation::LockExclusive).map_err(|errno| failed(errno.into()))?;
+    if is_mounted(path) {
+        return Ok(());
+    }
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("bpf", path, "bpf", flags, None).map_err(|errno| failed(errno.into()))
 }

@@ -24,8 +24,8 @@ pub struct Settings {
     pub least_flow: u64,
     /// See `cost_per_byte`.
     pub cost_shift: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// A hash of the name of the network that the attachment is of.
+    pub network: u32,
     /// Whose limiter it is: a hash of attachment and direction.
     pub owner: u64,
 }

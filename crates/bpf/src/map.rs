@@ -27,17 +27,23 @@ impl Limiters {
         unsafe { sys::lookup(self.limiters.as_fd(), &u32::from(id), BPF_F_LOCK) }
     }
 
-    /// Gives an owner its limiter, with these settings, and says under which id. An owner that has
-    /// one keeps it, its counters included.
+    /// Gives an owner its limiter, with these settings, and says under which id. An owner that is
+    /// known to have one keeps it, its counters included.
     ///
     /// Ids are claimed one after the other from a place that the owner's hash decides, each by one
     /// atomic write, so any number of processes may do this at once.
     ///
     /// # Errors
     /// [`Error::Full`] when none is left.
-    pub fn claim(&self, settings: &Settings) -> Result<u16> {
-        for attempt in 0..IDS {
-            let id = (1 + (settings.owner.wrapping_add(attempt)) % IDS) as u16;
+    pub fn claim(&self, settings: &Settings, known: Option<u16>) -> Result<u16> {
+        let places =
+            (0..IDS).map(|attempt| (1 + settings.owner.wrapping_add(attempt) % IDS) as u16);
+        // Only a place that is still its own: a free one is found by the order.
+        let is_own = |id: &u16| {
+            let there = self.get(*id);
+            matches!(there, Ok(Some(limiter)) if limiter.settings.owner == settings.owner)
+        };
+        for id in known.filter(is_own).into_iter().chain(places) {
             match self.get(id)? {
                 Some(mut limiter) if limiter.settings.owner == settings.owner => {
                     if limiter.settings != *settings {

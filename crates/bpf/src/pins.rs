@@ -35,7 +35,8 @@ pub struct Pins {
 /// The loaded programs.
 #[derive(Debug)]
 pub struct Programs {
-    rank: OwnedFd,
+    /// This build's; `None` when another build was the last that loaded.
+    rank: Option<OwnedFd>,
     /// The array by which programs on tcx hooks go on to the one that ranks.
     ranks: Option<OwnedFd>,
 }
@@ -46,12 +47,11 @@ impl Pins {
         bpffs.join("netqos").join(format!("v{LAYOUT}"))
     }
 
-    /// Opens what is pinned; `None` when this version has not been loaded since the node started.
+    /// Opens what is pinned, whichever build of this layout pinned it: enough to find and remove
+    /// what is there. `None` when none has since the node started.
     pub fn open(bpffs: &Path) -> Result<Option<Self>> {
         let folder = Self::folder_in(bpffs);
-        let Some(rank) = optional(sys::get(&folder.join(program_name("rank"))))? else {
-            return Ok(None);
-        };
+        let rank = optional(sys::get(&folder.join(program_name("rank"))))?;
         let ranks = optional(sys::get(&folder.join("ranks")))?;
         let Some(limiters) = optional(sys::get(&folder.join("limiters")))? else {
             return Ok(None);
@@ -64,13 +64,13 @@ impl Pins {
         }))
     }
 
-    /// Opens what is pinned, and loads and pins it first where it is not. Mounts the BPF file
-    /// system where none is.
+    /// Opens what is pinned, and loads and pins this build's programs first where they are not, in
+    /// place of another's. Mounts the BPF file system where none is.
     ///
     /// # Errors
     /// The kernel refuses the programs, or there can be no BPF file system.
     pub fn ensure(bpffs: &Path) -> Result<Self> {
-        if let Some(pins) = Self::open(bpffs)? {
+        if let Some(pins) = Self::loaded(bpffs)? {
             return Ok(pins);
         }
         filesystem::ensure_mounted(bpffs)?;
@@ -80,11 +80,16 @@ impl Pins {
         let lock = File::open(&folder).map_err(|source| io_at(&folder, source))?;
         flock(&lock, FlockOperation::LockExclusive)
             .map_err(|errno| io_at(&folder, errno.into()))?;
-        if let Some(pins) = Self::open(bpffs)? {
+        if let Some(pins) = Self::loaded(bpffs)? {
             return Ok(pins);
         }
         load(&folder)?;
-        Self::open(bpffs)?.ok_or_else(|| Error::Load("loaded, but not found pinned".to_owned()))
+        Self::loaded(bpffs)?.ok_or_else(|| Error::Load("loaded, but not found pinned".to_owned()))
+    }
+
+    /// Opens what is pinned, this build's programs among it.
+    fn loaded(bpffs: &Path) -> Result<Option<Self>> {
+        Ok(Self::open(bpffs)?.filter(|pins| pins.programs.rank.is_some()))
     }
 
     /// The programs.
@@ -104,6 +109,17 @@ impl Pins {
         self.folder.join("links").join(name)
     }
 
+    /// The names of all tcx links that are pinned.
+    pub fn link_names(&self) -> Result<Vec<String>> {
+        let folder = self.folder.join("links");
+        let entries = fs::read_dir(&folder).map_err(|source| io_at(&folder, source))?;
+        let name = |entry: fs::DirEntry| {
+            let name = entry.file_name().into_string().ok()?;
+            Some(name.replace("%2e", ".").replace("%25", "%"))
+        };
+        Ok(entries.flatten().filter_map(name).collect())
+    }
+
     /// Removes what this version and every other pinned. Programs and maps live on in the kernel
     /// as long as filters use them.
     pub fn remove_all(bpffs: &Path) -> Result<()> {
@@ -117,13 +133,23 @@ impl Pins {
 
 impl Programs {
     /// The ranking program for a filter on a clsact hook; the filter's argument is the limiter id.
-    pub fn rank(&self) -> BorrowedFd<'_> {
-        self.rank.as_fd()
+    ///
+    /// # Errors
+    /// It is another build's that is loaded; [`Pins::ensure`] loads this one's.
+    pub fn rank(&self) -> Result<BorrowedFd<'_>> {
+        let rank = self.rank.as_ref().map(AsFd::as_fd);
+        rank.ok_or_else(|| Error::Load("it is another build's that is loaded".to_owned()))
     }
 
-    /// The kernel's number for [`rank`](Self::rank).
-    pub fn rank_id(&self) -> Result<u32> {
-        program_id(self.rank.as_fd())
+    /// True when this is the kernel's number for [`rank`](Self::rank).
+    pub fn is_rank(&self, program: u32) -> Result<bool> {
+        Ok(program_id(self.rank()?)? == program)
+    }
+
+    /// True when the program of this number ranks, whichever build's it is.
+    pub fn is_any_rank(&self, program: u32) -> Result<bool> {
+        // The kernel keeps 15 letters of a name.
+        Ok(sys::program_name(program)?.as_deref() == Some(RANK))
     }
 
     /// A program for one tcx hook, which ranks by this limiter.
@@ -157,8 +183,26 @@ fn load(folder: &Path) -> Result<()> {
     // SAFETY: the array's keys are u32, and its values descriptors.
     unsafe { sys::update(ranks.as_fd(), &0_u32, &(rank_tcx.as_raw_fd() as u32), 0) }?;
     // The last, since what is found pinned under this name is complete.
-    let path = folder.join(program_name("rank"));
-    sys::pin(load_program(&mut object, RANK)?.as_fd(), &path)
+    let own = program_name("rank");
+    sys::pin(load_program(&mut object, RANK)?.as_fd(), &folder.join(&own))?;
+    remove_others(folder, &own)
+}
+
+/// Removes the pins of other builds' programs. Filters that hold one keep it; programs on tcx hooks
+/// have gone on to this build's as soon as that was put into the array.
+fn remove_others(folder: &Path, own: &str) -> Result<()> {
+    let entries = fs::read_dir(folder).map_err(|source| io_at(folder, source))?;
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let is_other = name
+            .to_str()
+            .is_some_and(|name| name.starts_with("rank-") && name != own);
+        if is_other {
+            let path = entry.path();
+            fs::remove_file(&path).map_err(|source| io_at(&path, source))?;
+        }
+    }
+    Ok(())
 }
 
 fn load_program(object: &mut Ebpf, name: &str) -> Result<OwnedFd> {
@@ -178,7 +222,7 @@ fn load_program(object: &mut Ebpf, name: &str) -> Result<OwnedFd> {
 
 fn check_layout(path: &Path, limiters: BorrowedFd<'_>) -> Result<()> {
     let info = sys::info::<16>(limiters)?;
-    let size = word(&info, MAP_INFO_VALUE_SIZE) as usize;
+    let size = sys::word(&info, MAP_INFO_VALUE_SIZE) as usize;
     if size == size_of::<Limiter>() {
         return Ok(());
     }
@@ -192,7 +236,7 @@ fn check_layout(path: &Path, limiters: BorrowedFd<'_>) -> Result<()> {
 }
 
 fn program_id(program: BorrowedFd<'_>) -> Result<u32> {
-    Ok(word(&sys::info::<8>(program)?, PROGRAM_INFO_ID))
+    Ok(sys::word(&sys::info::<8>(program)?, PROGRAM_INFO_ID))
 }
 
 /// A pin's name with a digest of the object, so that another build's program is another file.
@@ -228,10 +272,4 @@ fn io_at(path: &Path, source: io::Error) -> Error {
         path: path.to_owned(),
         source,
     }
-}
-
-fn word(bytes: &[u8], offset: usize) -> u32 {
-    let mut word = [0; 4];
-    word.copy_from_slice(&bytes[offset..offset + 4]);
-    u32::from_ne_bytes(word)
 }

@@ -5,7 +5,7 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -29,6 +29,9 @@ pub(crate) const BPF_NOEXIST: u64 = 1;
 pub(crate) const BPF_EXIST: u64 = 2;
 /// Copy the value under the spin lock that it holds.
 pub(crate) const BPF_F_LOCK: u64 = 4;
+
+/// Where `struct bpf_prog_info` has the name.
+const PROGRAM_INFO_NAME: usize = 64;
 
 /// A union bpf_attr long enough for every command here. A kernel that knows a shorter one accepts
 /// it as long as the rest is zero.
@@ -255,4 +258,29 @@ pub(crate) fn program_by_id(id: u32) -> Result<OwnedFd> {
     let fd = unsafe { attributes.call(BPF_PROG_GET_FD_BY_ID, "open a program") }?;
     // SAFETY: the kernel just gave us this descriptor, and nobody else has it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// The name of the program of this id; `None` when there is no such program any more.
+pub(crate) fn program_name(id: u32) -> Result<Option<String>> {
+    let program = match program_by_id(id) {
+        Ok(program) => program,
+        Err(Error::Command { source, .. }) if source.raw_os_error() == Some(libc::ENOENT) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    let info = info::<80>(program.as_fd())?;
+    let name = &info[PROGRAM_INFO_NAME..];
+    let end = name
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(name.len());
+    Ok(Some(String::from_utf8_lossy(&name[..end]).into_owned()))
+}
+
+/// The number at this offset of a description.
+pub(crate) fn word(bytes: &[u8], offset: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[offset..offset + 4]);
+    u32::from_ne_bytes(word)
 }

@@ -16,8 +16,6 @@ const BPF_F_BEFORE: u32 = 1 << 3;
 const LINK_INFO_PROGRAM: usize = 8;
 const LINK_INFO_IFINDEX: usize = 16;
 
-/// Where `struct bpf_prog_info` has the name.
-const PROGRAM_INFO_NAME: usize = 64;
 /// How the programs on tcx hooks are named; the limiter's number follows.
 const NAME_PREFIX: &str = "netqos_";
 /// Where `struct __sk_buff` has its scratch space.
@@ -57,6 +55,19 @@ impl TcxHook {
     }
 }
 
+impl TcxHook {
+    /// True when somebody else's program is on this hook. The interface is one of the calling
+    /// thread's network namespace; a kernel without such hooks has none.
+    pub fn has_foreign(self, ifindex: u32) -> bool {
+        let is_foreign = |id: &u32| match sys::program_name(*id) {
+            Ok(name) => !name.is_some_and(|name| name.starts_with(NAME_PREFIX)),
+            Err(_) => true,
+        };
+        self.programs(ifindex)
+            .is_ok_and(|all| all.iter().any(is_foreign))
+    }
+}
+
 impl TcxLink {
     /// Attaches the program before all others, and pins the link at this path. The interface is
     /// one of the calling thread's network namespace.
@@ -92,21 +103,16 @@ impl TcxLink {
     /// the link did.
     pub fn ifindex(&self) -> Result<Option<u32>> {
         let info = sys::info::<24>(self.fd.as_fd())?;
-        let ifindex = read_u32(&info, LINK_INFO_IFINDEX);
+        let ifindex = sys::word(&info, LINK_INFO_IFINDEX);
         Ok((ifindex != 0).then_some(ifindex))
     }
 
     /// The limiter by which the program ranks that it holds there; `None` for another program.
     pub fn limiter(&self) -> Result<Option<u16>> {
-        let id = read_u32(&sys::info::<24>(self.fd.as_fd())?, LINK_INFO_PROGRAM);
-        let info = sys::info::<80>(sys::program_by_id(id)?.as_fd())?;
-        let name = &info[PROGRAM_INFO_NAME..];
-        let end = name
-            .iter()
-            .position(|byte| *byte == 0)
-            .unwrap_or(name.len());
-        let text = std::str::from_utf8(&name[..end]).ok();
+        let id = sys::word(&sys::info::<24>(self.fd.as_fd())?, LINK_INFO_PROGRAM);
+        let text = sys::program_name(id)?;
         Ok(text
+            .as_deref()
             .and_then(|text| text.strip_prefix(NAME_PREFIX))
             .and_then(|digits| u16::from_str_radix(digits, 16).ok()))
     }
@@ -150,10 +156,4 @@ fn instruction(opcode: u8, to: u8, from: u8, offset: i16, immediate: i32) -> u64
     bytes[2..4].copy_from_slice(&offset.to_ne_bytes());
     bytes[4..].copy_from_slice(&immediate.to_ne_bytes());
     u64::from_ne_bytes(bytes)
-}
-
-fn read_u32(bytes: &[u8], offset: usize) -> u32 {
-    let mut word = [0; 4];
-    word.copy_from_slice(&bytes[offset..offset + 4]);
-    u32::from_ne_bytes(word)
 }

@@ -2,13 +2,15 @@
 
 use std::path::Path;
 
+use netqos_api::EgressWay;
 use netqos_bpf::Pins;
 use netqos_core::{Attachment, Direction, Limit};
 
 use crate::endpoint::{Endpoint, Side};
 use crate::error::Doing;
 use crate::hook::{self, HookKind};
-use crate::limits::{Request, owner};
+use crate::limits::Request;
+use crate::owner::Owner;
 use crate::record::{QueueRecord, SideName};
 use crate::{Error, LimitDatapath, Result, Shape, detour, legacy, queue};
 
@@ -18,7 +20,8 @@ impl LimitDatapath {
     /// # Errors
     /// The first piece that is missing or changed.
     pub fn check(&mut self, request: &Request<'_>) -> Result<()> {
-        if request.limits.is_unlimited() {
+        let record = self.records.read(request.attachment)?;
+        if request.limits.is_unlimited() && record.is_none() {
             return Ok(());
         }
         let mut pod = Side::pod(request.netns)?;
@@ -28,7 +31,7 @@ impl LimitDatapath {
             request.attachment.interface(),
             request.host_links,
         )?;
-        let Some(record) = self.records.read(request.attachment)? else {
+        let Some(record) = record else {
             return legacy::check(&mut self.host.socket, &endpoint, request);
         };
         for direction in [Direction::Ingress, Direction::Egress] {
@@ -39,6 +42,20 @@ impl LimitDatapath {
             match (request.limits.of(direction), queue) {
                 (None, None) => {}
                 (Some(limit), Some(queue)) => {
+                    let wants_ifb = match direction {
+                        Direction::Ingress => endpoint.host.is_none(),
+                        Direction::Egress => {
+                            endpoint.host.is_some() && request.egress == EgressWay::Ifb
+                        }
+                    };
+                    if wants_ifb != queue.detour_from.is_some() {
+                        return Err(Error::Changed {
+                            direction,
+                            link: queue.link.name.clone(),
+                            what: "the limit is in force in another way than is asked for"
+                                .to_owned(),
+                        });
+                    }
                     let side = match queue.side {
                         SideName::Host => &mut self.host,
                         SideName::Pod => &mut pod,
@@ -104,7 +121,7 @@ fn check_queue(
             .limiters()
             .get(limiter)?
             .map(|limiter| limiter.settings);
-        if settings != Some(shape.settings(owner(attachment, queue.direction))) {
+        if settings != Some(shape.settings(Owner::new(attachment, queue.direction))) {
             return Err(changed(
                 "the limiter is missing or has other settings".to_owned(),
             ));
@@ -115,6 +132,11 @@ fn check_queue(
         }
     }
     if let Some(from) = &queue.detour_from {
+        if !link.is_up {
+            return Err(changed(
+                "it is down, and swallows what is sent to it".to_owned(),
+            ));
+        }
         let from = side
             .socket
             .link_by_name(&from.name)

@@ -2,51 +2,70 @@
 
 use std::collections::HashSet;
 
-use netqos_bpf::Pins;
-use netqos_core::Attachment;
+use netqos_bpf::{Pins, TcxLink};
+use netqos_core::{Attachment, Limits};
 
 use crate::endpoint::HostLinks;
 use crate::error::Errors;
-use crate::teardown::{owners, strip};
+use crate::owner::{Owner, network as network_hash};
+use crate::teardown::strip;
 use crate::{LimitDatapath, Result};
 
 impl LimitDatapath {
-    /// Removes what carries netqos' tag for this network, unless `keeps` says that its attachment
-    /// is alive. Nothing else is touched.
+    /// Removes what netqos made for attachments of this network that are not among the living.
+    /// Nothing of other networks, and nothing of others, is touched.
     ///
     /// # Errors
     /// What could not be removed; the rest is.
-    pub fn collect(&mut self, network: &str, keeps: &dyn Fn(&Attachment) -> bool) -> Result<()> {
-        let is_stale =
-            |attachment: &Attachment| attachment.network() == network && !keeps(attachment);
+    pub fn collect(&mut self, network: &str, alive: &[Attachment]) -> Result<()> {
+        let is_stale = |attachment: &Attachment| {
+            attachment.network() == network && !alive.contains(attachment)
+        };
         let mut errors = Errors::default();
         for record in self.records.all()? {
-            if is_stale(&record.attachment) {
-                errors.note(self.teardown(&record.attachment, None, HostLinks::Unknown));
+            let attachment = &record.attachment;
+            if is_stale(attachment) {
+                let unlimited = Limits::default();
+                errors.note(self.teardown(attachment, None, HostLinks::Unknown, &unlimited));
             }
         }
-        // What is left are links whose record was lost.
+        // What is left are links whose record was lost, and what has lost the link as well.
         errors.note(strip(&mut self.host, &is_stale, self.paths.bpffs()));
-        errors.note(self.collect_limiters());
+        errors.note(self.collect_limiters(network, alive));
+        errors.note(self.collect_tcx_links(&is_stale));
         errors.finish()
     }
 
-    /// Limiters that no record owns. A record is written before its limiters are claimed, so those
-    /// of an ADD that is under way are safe.
-    fn collect_limiters(&mut self) -> Result<()> {
+    /// Limiters of this network whose owner neither lives nor has a record. A record is written
+    /// before its limiters are claimed, so those of an ADD that is under way are safe.
+    fn collect_limiters(&mut self, network: &str, alive: &[Attachment]) -> Result<()> {
         let Some(pins) = Pins::open(self.paths.bpffs())? else {
             return Ok(());
         };
         let limiters = pins.limiters().all()?;
-        let owned: HashSet<u64> = self
-            .records
-            .all()?
-            .iter()
-            .flat_map(|record| owners(&record.attachment))
-            .collect();
+        let records = self.records.all()?;
+        let known = records.iter().map(|record| &record.attachment).chain(alive);
+        let owners: HashSet<u64> = known.flat_map(Owner::both).map(|owner| owner.id).collect();
         for (id, limiter) in limiters {
-            if !owned.contains(&limiter.settings.owner) {
-                pins.limiters().release(id, limiter.settings.owner)?;
+            let settings = limiter.settings;
+            if settings.network == network_hash(network) && !owners.contains(&settings.owner) {
+                pins.limiters().release(id, settings.owner)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// tcx links, which are named by the tag and the direction.
+    fn collect_tcx_links(&mut self, is_stale: &dyn Fn(&Attachment) -> bool) -> Result<()> {
+        let Some(pins) = Pins::open(self.paths.bpffs())? else {
+            return Ok(());
+        };
+        for name in pins.link_names()? {
+            let attachment = name.rsplit_once(':').and_then(|(tag, _)| tag.parse().ok());
+            if attachment.is_some_and(|attachment| is_stale(&attachment))
+                && let Some(link) = TcxLink::open(&pins.link_path(&name))?
+            {
+                link.detach()?;
             }
         }
         Ok(())

@@ -58,6 +58,20 @@ impl Side {
         })
     }
 
+    /// The inside of this namespace, if there still is one.
+    pub(crate) fn pod_if_there(path: &Path) -> Result<Option<Self>> {
+        match Self::pod(path) {
+            Ok(side) => Ok(Some(side)),
+            // A file without a namespace behind it is what is left of one, too.
+            Err(Error::OpenNamespace { source, .. })
+                if source.is_not_found() || source.errno() == Some(libc::EINVAL) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Does something with this thread inside of the side's namespace.
     pub(crate) fn inside<T>(&self, act: impl FnOnce() -> T) -> Result<T> {
         let _inside = match &self.namespace {
@@ -83,6 +97,9 @@ impl Endpoint {
                 name: name.to_owned(),
                 source,
             })?;
+        if inside.is_loopback {
+            return Err(Error::Loopback(name.to_owned()));
+        }
         if inside.kind != "veth" {
             return Ok(Self {
                 pod: inside,

@@ -31,6 +31,9 @@ pub enum Error {
         /// The kernel's answer.
         source: netqos_netlink::Error,
     },
+    /// The loopback interface, which leads nowhere and is nobody's to limit.
+    #[error("container interface {0} is the loopback interface, which has no limit")]
+    Loopback(String),
     /// The pod's veth has no other end.
     #[error("container interface {0} has no veth peer")]
     NoPeer(String),

@@ -149,7 +149,7 @@ impl Features {
                 handle: 1,
             };
             let filter = Bpf {
-                program: pins.programs().rank(),
+                program: pins.programs().rank()?,
                 name: "probe",
                 argument: 0,
             };

@@ -98,6 +98,7 @@ pub(crate) fn remove_empty_clsact(socket: &mut Socket, link: &Link) -> Result<()
 pub(crate) fn choose(
     link: &str,
     there: HookQdisc,
+    has_foreign_tcx: bool,
     pins: &std::result::Result<Pins, netqos_bpf::Error>,
     choice: HookChoice,
 ) -> Result<Choice> {
@@ -121,6 +122,9 @@ pub(crate) fn choose(
     match (choice, there) {
         (HookChoice::Tcx, _) if !pins.programs().has_tcx() => Err(netqos_bpf::Error::NoTcx.into()),
         (HookChoice::Tcx, _) => some(HookKind::Tcx),
+        // They run before clsact, and one that ends the chain would keep the queue from being
+        // bounded; as a tcx program, ours is before them.
+        (HookChoice::Auto, _) if has_foreign_tcx => some(HookKind::Tcx),
         (_, HookQdisc::Clsact | HookQdisc::Absent) => some(HookKind::Clsact),
         (HookChoice::Clsact, HookQdisc::Ingress) => Err(Error::NoClsact(link.to_owned())),
         _ if pins.programs().has_tcx() => some(HookKind::Tcx),
@@ -154,9 +158,9 @@ pub(crate) fn attach(
             if is_new {
                 ensure_clsact(&mut side.socket, link)?;
             }
-            if is_new || clsact_fault(side, link, pins, limiter)?.is_some() {
+            if is_new || !is_current(side, link, pins, limiter)? {
                 let filter = Bpf {
-                    program: pins.programs().rank(),
+                    program: pins.programs().rank()?,
                     name: NAME,
                     argument: limiter,
                 };
@@ -195,6 +199,21 @@ pub(crate) fn fault(
     }
 }
 
+/// True when the filter is as [`attach`] would make it, this build's program included.
+fn is_current(side: &mut Side, link: &Link, pins: &Pins, limiter: u16) -> Result<bool> {
+    let filters = side
+        .socket
+        .filters(link, PLACE.hook)
+        .doing("list filters")?;
+    let ours = filters.iter().find(|filter| filter.place == PLACE);
+    match ours.and_then(|filter| filter.bpf()) {
+        Some(bpf) if bpf.name == NAME && bpf.argument == limiter => {
+            Ok(pins.programs().is_rank(bpf.program_id)?)
+        }
+        _ => Ok(false),
+    }
+}
+
 fn clsact_fault(side: &mut Side, link: &Link, pins: &Pins, limiter: u16) -> Result<Option<String>> {
     let filters = side
         .socket
@@ -211,8 +230,8 @@ fn clsact_fault(side: &mut Side, link: &Link, pins: &Pins, limiter: u16) -> Resu
             "the filter that ranks goes by limiter {}, not {limiter}",
             bpf.argument
         )),
-        Some(bpf) if bpf.program_id != pins.programs().rank_id()? => {
-            Some("the filter that ranks has another version's program".to_owned())
+        Some(bpf) if !pins.programs().is_any_rank(bpf.program_id)? => {
+            Some("the filter that ranks has a program that does not".to_owned())
         }
         Some(_) => None,
     })

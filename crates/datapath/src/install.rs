@@ -8,7 +8,7 @@ use netqos_netlink::link::{Link, LinkChange};
 use crate::endpoint::Side;
 use crate::error::Doing;
 use crate::hook::{self, HookKind, HookQdisc};
-use crate::limits::owner;
+use crate::owner::Owner;
 use crate::plan::Planned;
 use crate::queue::{self, Found};
 use crate::record::QueueRecord;
@@ -52,6 +52,9 @@ impl Installer<'_> {
         record.link.index = link.index;
         let link = queue::with_its_length(&mut side.socket, link, record.link.tx_queue_len)?;
         self.tag(side, &link, record.link.tagged)?;
+        if planned.detour_from.is_some() && !link.is_up {
+            side.socket.set_link_up(&link, true).doing("set link up")?;
+        }
         let carrier = Carrier {
             shape: Shape::new(limit, &link),
             link,
@@ -86,8 +89,8 @@ impl Installer<'_> {
         match self.ranked(side, carrier, record, pins) {
             Err(why) if self.choice == HookChoice::Auto && why.is_unsupported() => {
                 if let Some(limiter) = record.limiter.take() {
-                    let owner = owner(self.attachment, record.direction);
-                    pins.limiters().release(limiter, owner)?;
+                    let owner = Owner::new(self.attachment, record.direction);
+                    pins.limiters().release(limiter, owner.id)?;
                 }
                 record.hook = HookKind::None;
                 record.unranked_because = Some(why.to_string());
@@ -108,8 +111,8 @@ impl Installer<'_> {
     ) -> Result<()> {
         let (link, shape) = (&carrier.link, &carrier.shape);
         queue::apply(&mut side.socket, link, &carrier.found, shape, true)?;
-        let settings = shape.settings(owner(self.attachment, record.direction));
-        let limiter = pins.limiters().claim(&settings)?;
+        let settings = shape.settings(Owner::new(self.attachment, record.direction));
+        let limiter = pins.limiters().claim(&settings, record.limiter)?;
         record.limiter = Some(limiter);
         let path = hook::link_path(pins, self.attachment, record.direction);
         let there = carrier.hook_qdisc;

@@ -6,7 +6,7 @@
 //! preference 1 that redirects everything.
 
 use netqos_api::ifb_name;
-use netqos_core::{Attachment, Direction, Limit};
+use netqos_core::{Attachment, Direction, Limit, Limits};
 use netqos_netlink::filter::Installed as Filter;
 use netqos_netlink::link::{Link, gone, optional};
 use netqos_netlink::qdisc::{Installed, InstalledTbf};
@@ -16,6 +16,7 @@ use crate::endpoint::{Endpoint, HostLinks};
 use crate::error::Doing;
 use crate::hook::HookQdisc;
 use crate::limits::Request;
+use crate::queue::Found;
 use crate::{Error, Result, queue, unfilter};
 
 /// The bursts, in bits, that runtimes send when they know none.
@@ -88,6 +89,7 @@ pub(crate) fn teardown(
     socket: &mut Socket,
     attachment: &Attachment,
     host_links: HostLinks<'_>,
+    limits: &Limits,
 ) -> Result<()> {
     let ifb = its_ifb(socket, attachment)?;
     let listed = match host_links {
@@ -112,8 +114,13 @@ pub(crate) fn teardown(
         } else if ifb.is_none() {
             unhook(socket, veth, NOWHERE)?;
         }
-        // One that the runtime lists is the pod's, so a limit on it was the pod's as well.
-        if !is_claimed && (leads_there || !listed.is_empty()) {
+        if is_claimed {
+            continue;
+        }
+        // A limit on the pod's veth is its work when its redirect is there, or by the numbers.
+        let is_its_work =
+            |found: &Found| leads_there || limits.ingress.is_some_and(|limit| made(found, &limit));
+        if is_its_work(&Found::read(socket, veth)?) {
             queue::teardown(socket, veth)?;
         }
     }
@@ -121,6 +128,13 @@ pub(crate) fn teardown(
         Some(ifb) => gone(socket.delete_link(&ifb)).doing("delete ifb device"),
         None => Ok(()),
     }
+}
+
+/// True when what was found is what it makes of this limit.
+pub(crate) fn made(found: &Found, limit: &Limit) -> bool {
+    found
+        .tbf()
+        .is_some_and(|tbf| its_tbfs(limit).contains(&tbf))
 }
 
 /// CHECK of a pod that it made, by its own arithmetic.

@@ -91,20 +91,22 @@ impl LimitDatapath {
     /// cannot be had, nothing has changed. After any other, nothing of this attachment is in force,
     /// and nothing is left behind.
     pub fn apply(&mut self, request: &Request<'_>) -> Result<Applied> {
-        let _lock = self.records.lock(request.attachment)?;
+        if request.limits.is_unlimited() && self.records.read(request.attachment)?.is_none() {
+            // Nothing to do, and so nothing that can fail.
+            return Ok(Applied::default());
+        }
+        let lock = self.records.lock(request.attachment)?;
         let before = self.records.read(request.attachment)?;
         if request.limits.is_unlimited() {
-            if before.is_some() {
-                self.teardown_locked(request.attachment, Some(request.netns), request.host_links)?;
-            }
-            self.records.remove(request.attachment, &_lock)?;
+            self.undo(request)?;
+            self.records.remove(request.attachment, &lock)?;
             return Ok(Applied::default());
         }
         let found = match self.find(request) {
             Ok(found) => found,
             Err(error) => {
                 if before.is_none() {
-                    self.records.remove(request.attachment, &_lock)?;
+                    self.records.remove(request.attachment, &lock)?;
                 }
                 return Err(error);
             }
@@ -112,13 +114,21 @@ impl LimitDatapath {
         let applied = self.apply_locked(request, before, found);
         if applied.is_err() {
             // The error that matters is the first; what cannot be undone GC will find by the record.
-            let torn_down =
-                self.teardown_locked(request.attachment, Some(request.netns), request.host_links);
-            if torn_down.is_ok() {
-                let _ = self.records.remove(request.attachment, &_lock);
+            if self.undo(request).is_ok() {
+                let _ = self.records.remove(request.attachment, &lock);
             }
         }
         applied
+    }
+
+    fn undo(&mut self, request: &Request<'_>) -> Result<()> {
+        let netns = Some(request.netns);
+        self.teardown_locked(
+            request.attachment,
+            netns,
+            request.host_links,
+            &request.limits,
+        )
     }
 
     /// Finds what the limits are for and made with; changes nothing of the attachment.
@@ -158,12 +168,12 @@ impl LimitDatapath {
         if let Some(host) = &endpoint.host {
             legacy::retire(&mut self.host.socket, host, request.attachment)?;
         }
-        let mut plan = self.plan(request, &endpoint, &mut pod, &pins)?;
+        let mut plan = self.plan(request, &endpoint, &mut pod, &pins, before.as_ref())?;
         if let Some(before) = &before {
             if self.retire(before, &plan, &mut pod)? {
                 // What is retired takes its tag off the links.
                 let endpoint = self.locate(request, &mut pod)?;
-                plan = self.plan(request, &endpoint, &mut pod, &pins)?;
+                plan = self.plan(request, &endpoint, &mut pod, &pins, Some(before))?;
             }
             inherit(before, &mut plan);
         }
@@ -215,14 +225,4 @@ struct Site {
     pod: Side,
     endpoint: Endpoint,
     pins: std::result::Result<Pins, netqos_bpf::Error>,
-}
-
-/// The number by which a limiter knows whose it is.
-pub(crate) fn owner(attachment: &Attachment, direction: Direction) -> u64 {
-    // FNV-1a.
-    format!("{}:{direction}", attachment.tag())
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        })
 }

@@ -1,7 +1,7 @@
 //! Deciding where each queue of an attachment goes, before anything is changed.
 
-use netqos_api::{EgressWay, ifb_name};
-use netqos_bpf::Pins;
+use netqos_api::{EgressWay, HookChoice, ifb_name};
+use netqos_bpf::{Pins, TcxHook};
 use netqos_core::{Attachment, Direction, Limit};
 use netqos_netlink::link::{Link, optional};
 
@@ -33,6 +33,7 @@ impl LimitDatapath {
         endpoint: &Endpoint,
         pod: &mut Side,
         pins: &std::result::Result<Pins, netqos_bpf::Error>,
+        before: Option<&Record>,
     ) -> Result<Vec<Planned>> {
         let mut planned = Vec::new();
         for direction in [Direction::Ingress, Direction::Egress] {
@@ -65,10 +66,21 @@ impl LimitDatapath {
             };
             let found = Found::among(&qdiscs);
             if let Some(carrier) = &carrier {
-                found.validate(carrier)?;
+                // An ifb was found by its being ours, or the well-known plugin's for this pod.
+                let is_ours = through_ifb
+                    || carrier.alias.as_deref() == Some(&request.attachment.tag())
+                    || before.is_some_and(|before| knows(before, side_name, carrier));
+                let made_by_other = side_name == SideName::Host && legacy::made(&found, &limit);
+                found.validate(carrier, is_ours || made_by_other)?;
             }
             let hook_qdisc = HookQdisc::among(&qdiscs);
-            let choice = hook::choose(&name, hook_qdisc, pins, request.hook)?;
+            let has_foreign_tcx = match &carrier {
+                Some(link) if request.hook == HookChoice::Auto => {
+                    side.inside(|| TcxHook::Egress.has_foreign(link.index))?
+                }
+                _ => false,
+            };
+            let choice = hook::choose(&name, hook_qdisc, has_foreign_tcx, pins, request.hook)?;
             let detour_from = through_ifb.then(|| link.clone());
             planned.push(Planned {
                 limit,
@@ -103,6 +115,13 @@ impl LimitDatapath {
     }
 }
 
+/// True when an earlier call put its queue on this link.
+fn knows(before: &Record, side: SideName, link: &Link) -> bool {
+    before.queues.iter().any(|queue| {
+        queue.side == side && queue.link.index == link.index && queue.link.name == link.name
+    })
+}
+
 /// True when both are the same queue, at the same place and made in the same way.
 pub(crate) fn is_same(old: &QueueRecord, new: &QueueRecord) -> bool {
     let place = |queue: &QueueRecord| {
@@ -130,6 +149,11 @@ pub(crate) fn inherit(before: &Record, plan: &mut [Planned]) {
         })
         .collect();
     for planned in plan {
+        let same = before
+            .queues
+            .iter()
+            .find(|old| is_same(old, &planned.record));
+        planned.record.limiter = same.and_then(|old| old.limiter);
         let QueueRecord {
             side,
             link,

@@ -1,8 +1,9 @@
 //! The queue on a link: a TBF, and in it a pfifo_fast whose bands the ranking program fills.
 
 use netqos_netlink::link::{Link, LinkChange, gone};
-use netqos_netlink::qdisc::{Installed, PfifoFast, Tbf};
+use netqos_netlink::qdisc::{Installed, InstalledTbf, PfifoFast, Tbf};
 use netqos_netlink::{Handle, Socket};
+use rustix::system::uname;
 
 use crate::error::Doing;
 use crate::shape::Shape;
@@ -43,9 +44,15 @@ impl Found {
             .filter(|root| root.kind == "tbf" && root.handle == ROOT)
     }
 
-    /// Fails when somebody else's qdisc is in the way.
-    pub(crate) fn validate(&self, link: &Link) -> Result<()> {
-        match (&self.root, self.limit()) {
+    /// The limit's numbers, when there is one.
+    pub(crate) fn tbf(&self) -> Option<InstalledTbf> {
+        self.limit().and_then(Installed::tbf)
+    }
+
+    /// Fails when somebody else's qdisc is in the way. A limit is `known` when the link, or what it
+    /// is in numbers, says that it is ours or the well-known plugin's for this pod.
+    pub(crate) fn validate(&self, link: &Link, known: bool) -> Result<()> {
+        match (&self.root, self.limit().filter(|_| known)) {
             (Some(root), None) => Err(Error::ForeignQdisc {
                 link: link.name.clone(),
                 kind: root.kind.clone(),
@@ -56,9 +63,7 @@ impl Found {
     }
 
     fn holds(&self, wanted: &Tbf) -> bool {
-        self.limit()
-            .and_then(Installed::tbf)
-            .is_some_and(|tbf| tbf == *wanted)
+        self.tbf().is_some_and(|tbf| tbf == *wanted)
     }
 }
 
@@ -71,24 +76,37 @@ pub(crate) fn apply(
     shape: &Shape,
     ranked: bool,
 ) -> Result<()> {
-    found.validate(link)?;
     let wanted = shape.tbf();
+    // Bands that nothing fills hold any number of bytes; TBF's own queue is bounded.
     let has_unwanted_bands = found.has_bands && !ranked;
-    if has_unwanted_bands {
-        // Bands that nothing fills hold any number of bytes; TBF's own queue is bounded.
+    let is_changed_unsafely = found.has_bands && !found.holds(&wanted) && !is_change_safe();
+    let starts_anew = has_unwanted_bands || is_changed_unsafely;
+    if starts_anew {
         socket
             .delete_qdisc(link, Handle::ROOT, ROOT)
             .doing("delete qdisc")?;
     }
-    if has_unwanted_bands || !found.holds(&wanted) {
+    if starts_anew || !found.holds(&wanted) {
         socket
             .put_qdisc(link, Handle::ROOT, ROOT, &wanted)
             .doing("create qdisc")?;
     }
-    if ranked && !found.has_bands {
+    if ranked && (starts_anew || !found.has_bands) {
         add_bands(socket, link, shape)?;
     }
     Ok(())
+}
+
+/// Before 5.15 (and the fixes of its time in older series) a TBF that has a pfifo_fast in it must
+/// not be changed: the kernel calls a function that pfifo_fast does not have ("net_sched: fix NULL
+/// deref in fifo_set_limit()").
+fn is_change_safe() -> bool {
+    let system = uname();
+    let release = system.release().to_string_lossy();
+    let mut numbers = release
+        .split(['.', '-'])
+        .map(|part| part.parse::<u32>().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (5, 15)
 }
 
 /// The bands are as long as the link's transmit queue length is when they are made.

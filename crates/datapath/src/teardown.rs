@@ -3,19 +3,20 @@
 use std::path::Path;
 
 use netqos_bpf::{Pins, TcxLink};
-use netqos_core::{Attachment, Direction};
+use netqos_core::{Attachment, Direction, Limits};
 use netqos_netlink::link::{Link, LinkChange, gone, optional};
 
 use crate::endpoint::{HostLinks, Side};
 use crate::error::{Doing, Errors};
 use crate::hook::{self, HookKind};
-use crate::limits::owner;
+use crate::owner::Owner;
 use crate::record::{LinkRecord, QueueRecord, SideName};
 use crate::{LimitDatapath, Result, detour, legacy, queue as queues};
 
 impl LimitDatapath {
     /// Takes the attachment's limits away, as far as they are there: it may be called when the
-    /// namespace or the interface is gone, and again.
+    /// namespace or the interface is gone, and again. By `limits` what the well-known plugin made
+    /// is recognised.
     ///
     /// # Errors
     /// What could not be removed; the rest is.
@@ -24,10 +25,20 @@ impl LimitDatapath {
         attachment: &Attachment,
         netns: Option<&Path>,
         host_links: HostLinks<'_>,
+        limits: &Limits,
     ) -> Result<()> {
-        let lock = self.records.lock(attachment)?;
-        self.teardown_locked(attachment, netns, host_links)?;
-        self.records.remove(attachment, &lock)
+        match self.records.lock(attachment) {
+            Ok(lock) => {
+                self.teardown_locked(attachment, netns, host_links, limits)?;
+                self.records.remove(attachment, &lock)
+            }
+            // A folder that is full or read-only must not keep a pod from going; there can be
+            // nobody else then who has the lock.
+            Err(_) if matches!(self.records.read(attachment), Ok(None)) => {
+                self.teardown_locked(attachment, netns, host_links, limits)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     pub(crate) fn teardown_locked(
@@ -35,14 +46,16 @@ impl LimitDatapath {
         attachment: &Attachment,
         netns: Option<&Path>,
         host_links: HostLinks<'_>,
+        limits: &Limits,
     ) -> Result<()> {
         let mut errors = Errors::default();
         let record = self.records.read(attachment)?;
         // Gone is as good as cleaned up. A path that names another pod's namespace by now does no
         // harm: the link in it does not carry our tag.
-        let mut pod = netns
-            .or(record.as_ref().map(|record| record.netns.as_path()))
-            .and_then(|path| Side::pod(path).ok());
+        let mut pod = match netns.or(record.as_ref().map(|record| record.netns.as_path())) {
+            Some(path) => errors.note(Side::pod_if_there(path)).flatten(),
+            None => None,
+        };
         match &record {
             Some(record) => {
                 for old in &record.queues {
@@ -69,6 +82,7 @@ impl LimitDatapath {
             &mut self.host.socket,
             attachment,
             host_links,
+            limits,
         ));
         errors.finish()
     }
@@ -154,7 +168,7 @@ fn release(old: &QueueRecord, attachment: &Attachment, bpffs: &Path) -> Result<(
     {
         held.detach()?;
     }
-    release_limiter(&pins, old.limiter, owner(attachment, old.direction))
+    release_limiter(&pins, old.limiter, Owner::new(attachment, old.direction))
 }
 
 /// The same without a record of what that is.
@@ -166,21 +180,21 @@ fn release_all(attachment: &Attachment, bpffs: &Path) -> Result<()> {
         if let Some(held) = TcxLink::open(&hook::link_path(&pins, attachment, direction))? {
             held.detach()?;
         }
-        release_limiter(&pins, None, owner(attachment, direction))?;
+        release_limiter(&pins, None, Owner::new(attachment, direction))?;
     }
     Ok(())
 }
 
 /// Gives a limiter back; one whose id was never written down is looked for by its owner.
-fn release_limiter(pins: &Pins, id: Option<u16>, owner: u64) -> Result<()> {
+fn release_limiter(pins: &Pins, id: Option<u16>, owner: Owner) -> Result<()> {
     let limiters = pins.limiters();
     if let Some(id) = id {
-        limiters.release(id, owner)?;
+        limiters.release(id, owner.id)?;
         return Ok(());
     }
     for (id, limiter) in limiters.all()? {
-        if limiter.settings.owner == owner {
-            limiters.release(id, owner)?;
+        if limiter.settings.owner == owner.id {
+            limiters.release(id, owner.id)?;
         }
     }
     Ok(())
@@ -209,9 +223,4 @@ fn untag(side: &mut Side, link: &Link, record: &LinkRecord, attachment: &Attachm
         ..LinkChange::default()
     };
     gone(side.socket.change_link(link, &change)).doing("untag link")
-}
-
-/// The owners of the limiters of an attachment.
-pub(crate) fn owners(attachment: &Attachment) -> [u64; 2] {
-    [Direction::Ingress, Direction::Egress].map(|direction| owner(attachment, direction))
 }

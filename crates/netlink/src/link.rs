@@ -51,6 +51,8 @@ pub struct Link {
     pub alias: Option<String>,
     /// True when it is administratively up.
     pub is_up: bool,
+    /// True for the loopback interface.
+    pub is_loopback: bool,
 }
 
 /// A change to a link. What is `None` stays as it is.
@@ -76,6 +78,7 @@ impl Link {
             related_namespace: None,
             alias: None,
             is_up: wire::u32_at(payload, 8)? & libc::IFF_UP as u32 != 0,
+            is_loopback: wire::u32_at(payload, 8)? & libc::IFF_LOOPBACK as u32 != 0,
         };
         for (kind, value) in wire::attributes(payload.get(IFINFOMSG..)?) {
             match kind {

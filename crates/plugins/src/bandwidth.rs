@@ -10,7 +10,7 @@ use netqos_api::{BandwidthConfig, BandwidthConfigError, EgressWay, Environment, 
 use netqos_cni::{
     CniError, CniResult, ErrorCode, GcRequest, Interface, NetConf, Plugin, Request, StatusRequest,
 };
-use netqos_core::{Direction, Limits};
+use netqos_core::{Attachment, Direction, Limits};
 use netqos_datapath::{Error, Feature, Features, HostLinks, LimitDatapath, Paths, Shaped};
 
 /// The plugin.
@@ -58,7 +58,9 @@ impl Plugin for Bandwidth {
 
     fn del(&self, request: &Request) -> Result<(), CniError> {
         // A configuration that cannot be read must not keep anything from being cleaned up.
-        let bpffs = parse(&request.config).ok().and_then(|config| config.bpffs);
+        let config = parse(&request.config).ok();
+        let bpffs = config.as_ref().and_then(|config| config.bpffs.clone());
+        let limits = config.map(|config| config.limits).unwrap_or_default();
         let previous = request.config.prev_result().ok().flatten();
         let host_links = previous.map(|result| host_links(&result));
         open(bpffs.as_deref())?
@@ -68,6 +70,7 @@ impl Plugin for Bandwidth {
                 host_links
                     .as_deref()
                     .map_or(HostLinks::Unknown, HostLinks::Listed),
+                &limits,
             )
             .map_err(error)
     }
@@ -91,11 +94,16 @@ impl Plugin for Bandwidth {
     }
 
     fn gc(&self, request: &GcRequest) -> Result<(), CniError> {
+        let name = &request.config.name;
+        // What is not a name was never an attachment of ours.
+        let alive: Vec<Attachment> = request
+            .valid
+            .iter()
+            .filter_map(|one| Attachment::try_new(name, &one.container_id, &one.ifname).ok())
+            .collect();
         let bpffs = parse(&request.config).ok().and_then(|config| config.bpffs);
         open(bpffs.as_deref())?
-            .collect(&request.config.name, &|attachment| {
-                request.keeps(attachment)
-            })
+            .collect(&request.config.name, &alive)
             .map_err(error)
     }
 

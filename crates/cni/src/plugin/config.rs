@@ -30,7 +30,7 @@ impl NetConf {
     /// has checked.
     pub(super) fn read(document: Document, version: CniVersion) -> Result<Self, CniError> {
         let wrong = |key: &str, found: &Value, expected: &str| {
-            CniError::internal(format_args!(
+            CniError::decoding(format!(
                 "failed to parse network configuration: {key} is of type {}, expected {expected}",
                 json::kind_of(found)
             ))

@@ -53,11 +53,17 @@ fn and_taken_away_restores_what_was_there() {
                     &wanted.attachment,
                     Some(&wanted.netns),
                     wanted.request().host_links,
+                    &wanted.limits,
                 )
                 .unwrap();
             assert_eq!(state(&node, pod), before, "{hook:?}");
             datapath
-                .teardown(&wanted.attachment, None, wanted.request().host_links)
+                .teardown(
+                    &wanted.attachment,
+                    None,
+                    wanted.request().host_links,
+                    &wanted.limits,
+                )
                 .unwrap();
             assert_eq!(node.files("/run/netqos"), [""; 0]);
             assert_eq!(node.files("/sys/fs/bpf/netqos/v1/links"), [""; 0]);

@@ -114,12 +114,12 @@ fn configurations() -> Vec<(Value, u64, &'static str)> {
         ),
         (
             json!({"capabilities": {"bandwidth": "yes"}}),
-            INTERNAL,
+            DECODING,
             "failed to parse network configuration: ",
         ),
         (
             json!({"runtimeConfig": []}),
-            INTERNAL,
+            DECODING,
             "failed to parse network configuration: ",
         ),
     ]

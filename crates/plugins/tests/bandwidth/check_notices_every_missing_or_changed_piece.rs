@@ -132,7 +132,7 @@ const CASES: &[(Sabotage, &[&str], &[&str], &str)] = &[
                     bulk_bound: 1,
                     ..*limiter
                 };
-                pins().unwrap().limiters().claim(&changed).unwrap();
+                pins().unwrap().limiters().claim(&changed, None).unwrap();
             })
         }),
         HOOKS,
@@ -199,7 +199,7 @@ fn put_filter(name: &str, argument: u16) {
     };
     let pins = pins().unwrap();
     let filter = Bpf {
-        program: pins.programs().rank(),
+        program: pins.programs().rank().unwrap(),
         name,
         argument,
     };

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use netqos_bpf::Settings;
 use netqos_core::{BitRate, ByteCount, Limit};
+use netqos_datapath::Owner;
 use netqos_testkit::{Call, Node};
 use serde_json::{Value, json};
 
@@ -48,7 +50,7 @@ fn assert_holds(what: &str, link: &Held, limit: Option<Limit>, attachment: &str)
             "tbf 1: at root".to_owned(),
         ],
         // Whose number a limiter has is not this test's to know.
-        limiter: link.limiter.map(|found| shape.settings(found.owner)),
+        limiter: link.limiter.map(|found| shape.settings(owner(found))),
         tbf: link.tbf,
         filters: vec!["egress 81 bpf netqos_rank".to_owned()],
         tcx: 0,
@@ -296,5 +298,12 @@ fn what_is_ignored_is_said() {
         let outcome = call("ADD", &pod, &config(&pod, more)).run().unwrap();
         assert_eq!(outcome.code, Some(0), "{outcome:?}");
         assert!(outcome.stderr.contains(said), "{outcome:?}");
+    }
+}
+
+fn owner(settings: Settings) -> Owner {
+    Owner {
+        id: settings.owner,
+        network: settings.network,
     }
 }

@@ -1,6 +1,8 @@
 //! GC: what carries our tag, is of the network and of no attachment that is alive; nothing else.
 
 use netqos_bpf::Settings;
+use netqos_core::{Attachment, Direction};
+use netqos_datapath::Owner;
 use netqos_testkit::{Call, Node, Pod};
 use serde_json::{Value, json};
 
@@ -143,13 +145,23 @@ fn what_nothing_but_a_tag_or_a_number_is_left_of() {
             }
         }
         gone.remove(&node).unwrap();
-        let nobodys = Settings {
-            owner: 7,
-            ..Settings::default()
+        let limiter_of = |network| {
+            let nobody = Attachment::try_new(network, "nobody", "eth0").unwrap();
+            let owner = Owner::new(&nobody, Direction::Egress);
+            let settings = Settings {
+                owner: owner.id,
+                network: owner.network,
+                ..Settings::default()
+            };
+            let pins = pins().unwrap();
+            let id = pins.limiters().claim(&settings, None).unwrap();
+            move || pins.limiters().release(id, owner.id).unwrap()
         };
-        pins().unwrap().limiters().claim(&nobodys).unwrap();
+        let (nobodys, anothers) = (limiter_of("net"), limiter_of("other"));
         gc("net", alive(&["living"]));
         check(&living, &config_of(&living, hook, egress, "net"));
+        assert!(!nobodys(), "{what}: a limiter of nobody's stayed");
+        assert!(anothers(), "{what}: a limiter of another network went");
         assert_eq!(limiters().len(), 2, "{what}");
         let held = everything(&[]);
         let of_lost = &held[lost.host_link()];
@@ -171,4 +183,21 @@ fn what_nothing_but_a_tag_or_a_number_is_left_of() {
             pod.remove(&node).unwrap();
         }
     }
+}
+
+#[test]
+fn a_living_pod_whose_record_was_lost_keeps_its_limiters() {
+    let Some(node) = Node::new().unwrap() else {
+        return;
+    };
+    let pod = node.pod("living").unwrap();
+    add(&pod, &config_of(&pod, "clsact", "pod", "net"));
+    for file in node.files("/run/netqos") {
+        std::fs::remove_file(file).unwrap();
+    }
+    let before = limiters();
+    assert_eq!(before.len(), 2);
+    gc("other", alive(&[]));
+    gc("net", alive(&["living"]));
+    assert_eq!(limiters(), before);
 }

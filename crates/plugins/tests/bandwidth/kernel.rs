@@ -114,6 +114,7 @@ pub(crate) fn shape_of(limit: &Limit) -> Shape {
         related_namespace: None,
         alias: None,
         is_up: true,
+        is_loopback: false,
     };
     Shape::new(limit, &veth)
 }

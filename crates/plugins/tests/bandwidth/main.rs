@@ -13,6 +13,7 @@ mod kernel;
 
 mod a_second_interface_on_the_same_network;
 mod add_is_idempotent;
+mod another_build_takes_over;
 mod bad_input_changes_nothing;
 mod check_notices_every_missing_or_changed_piece;
 mod configuration_becomes_kernel_state;

@@ -1,0 +1,39 @@
+//! The numbers by which a limiter knows whose it is.
+
+use netqos_core::{Attachment, Direction};
+
+/// The owner of a limiter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// A hash of attachment and direction.
+    pub id: u64,
+    /// A hash of the network's name.
+    pub network: u32,
+}
+
+impl Owner {
+    /// The owner of this direction's limiter.
+    pub fn new(attachment: &Attachment, direction: Direction) -> Self {
+        Self {
+            id: hash(&format!("{}:{direction}", attachment.tag())),
+            network: network(attachment.network()),
+        }
+    }
+
+    /// The owners of both.
+    pub(crate) fn both(attachment: &Attachment) -> [Self; 2] {
+        [Direction::Ingress, Direction::Egress].map(|direction| Self::new(attachment, direction))
+    }
+}
+
+/// The hash of a network's name.
+pub(crate) fn network(name: &str) -> u32 {
+    hash(name) as u32
+}
+
+/// FNV-1a: nobody gains by a collision, and it is the same in every build.
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
