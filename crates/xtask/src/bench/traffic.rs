@@ -201,7 +201,11 @@ impl Field<'_> {
         let pod = self.pod(who, rate, burst)?;
         // Long enough for what was saved up, and for a slow limit's queue, to be a small part: a hole
         // that is filled after a second hands the receiver all that came behind it at once.
-        let (omit, seconds) = if rate < 10 * MEGABIT { (5.0, 15.0) } else { (1.0, 2.0) };
+        let (omit, seconds) = if rate < 10 * MEGABIT {
+            (5.0, 15.0)
+        } else {
+            (1.0, 2.0)
+        };
         let alone = self.tcp(flow, omit, seconds);
         let goodput = pod
             .inside(|| alone.run(|_| ()))??
