@@ -8,7 +8,7 @@ use netqos_bpf::{Pins, TcxHook, TcxLink};
 use netqos_core::{Attachment, Direction};
 use netqos_netlink::filter::{Bpf, Place};
 use netqos_netlink::link::{Link, gone};
-use netqos_netlink::qdisc::{Clsact, Installed};
+use netqos_netlink::qdisc::Clsact;
 use netqos_netlink::{Handle, Socket};
 use serde::{Deserialize, Serialize};
 
@@ -56,18 +56,14 @@ pub(crate) struct Choice {
 }
 
 impl HookQdisc {
-    /// Picks it out of all qdiscs of a link.
-    pub(crate) fn among(all: &[Installed]) -> Self {
-        let kind = |qdisc: &Installed| match qdisc.kind.as_str() {
-            "clsact" => Some(Self::Clsact),
-            "ingress" => Some(Self::Ingress),
-            _ => None,
-        };
-        all.iter().find_map(kind).unwrap_or(Self::Absent)
-    }
-
+    /// Reads it from the kernel.
     pub(crate) fn read(socket: &mut Socket, link: &Link) -> Result<Self> {
-        Ok(Self::among(&socket.qdiscs(link).doing("list qdiscs")?))
+        let there = socket.qdisc_at(link, Handle::CLSACT).doing("list qdiscs")?;
+        Ok(match there.as_ref().map(|qdisc| qdisc.kind.as_str()) {
+            Some("clsact") => Self::Clsact,
+            Some(_) => Self::Ingress,
+            None => Self::Absent,
+        })
     }
 }
 

@@ -5,6 +5,7 @@
 //! [`ifb_name`], a TBF at its root, an `ingress` qdisc on the veth and a `u32` filter of
 //! preference 1 that redirects everything.
 
+use netqos_api::bandwidth::CHOOSE_BURSTS;
 use netqos_api::ifb_name;
 use netqos_core::{Attachment, Direction, Limit, Limits};
 use netqos_netlink::filter::Installed as Filter;
@@ -19,8 +20,6 @@ use crate::limits::Request;
 use crate::queue::Found;
 use crate::{Error, Result, queue, unfilter};
 
-/// The bursts, in bits, that runtimes send when they know none.
-const SENTINEL_BURSTS: [u64; 3] = [2_147_483_647, 4_294_967_295, 34_359_738_359];
 /// Where a redirect leads whose device is gone: its own DEL leaves such, which drop everything.
 const NOWHERE: u32 = 0;
 /// Its queue's length in microseconds.
@@ -163,9 +162,11 @@ pub(crate) fn check(socket: &mut Socket, endpoint: &Endpoint, request: &Request<
 }
 
 fn check_tbf(socket: &mut Socket, link: &Link, limit: &Limit) -> Result<()> {
-    let qdiscs = socket.qdiscs(link).doing("list qdiscs")?;
-    let root = qdiscs.iter().find(|qdisc| qdisc.parent == Handle::ROOT);
-    let found = root.and_then(Installed::tbf).ok_or(Error::QdiscMissing)?;
+    let root = socket.qdisc_at(link, Handle::ROOT).doing("list qdiscs")?;
+    let found = root
+        .as_ref()
+        .and_then(Installed::tbf)
+        .ok_or(Error::QdiscMissing)?;
     let wanted = its_tbfs(limit);
     if wanted.contains(&found) {
         return Ok(());
@@ -194,7 +195,7 @@ fn its_tbfs(limit: &Limit) -> Vec<InstalledTbf> {
     };
     match limit.burst {
         Some(burst) => vec![of_burst(burst.bytes())],
-        None => SENTINEL_BURSTS
+        None => CHOOSE_BURSTS
             .iter()
             .map(|bits| of_burst(bits / 8))
             .collect(),

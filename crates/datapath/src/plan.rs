@@ -50,21 +50,23 @@ impl LimitDatapath {
                 SideName::Host => &mut self.host,
                 SideName::Pod => &mut *pod,
             };
-            let at_link = side.socket.qdiscs(link).doing("list qdiscs")?;
+            let at_link = HookQdisc::read(&mut side.socket, link)?;
             // Written down before it is made, on every record of the link: whichever goes last
             // removes it.
-            let made_clsact = HookQdisc::among(&at_link) == HookQdisc::Absent;
-            let (carrier, name, qdiscs) = if through_ifb {
-                let (ifb, name) = ifb_for(side, link, request.attachment)?;
-                let qdiscs = match &ifb {
-                    Some(ifb) => side.socket.qdiscs(ifb).doing("list qdiscs")?,
-                    None => Vec::new(),
-                };
-                (ifb, name, qdiscs)
+            let made_clsact = at_link == HookQdisc::Absent;
+            let (carrier, name) = if through_ifb {
+                ifb_for(side, link, request.attachment)?
             } else {
-                (Some(link.clone()), link.name.clone(), at_link)
+                (Some(link.clone()), link.name.clone())
             };
-            let found = Found::among(&qdiscs);
+            let (found, hook_qdisc) = match &carrier {
+                Some(ifb) if through_ifb => (
+                    Found::read(&mut side.socket, ifb)?,
+                    HookQdisc::read(&mut side.socket, ifb)?,
+                ),
+                Some(link) => (Found::read(&mut side.socket, link)?, at_link),
+                None => (Found::default(), HookQdisc::Absent),
+            };
             if let Some(carrier) = &carrier {
                 // An ifb was found by its being ours, or the well-known plugin's for this pod.
                 let is_ours = through_ifb
@@ -73,7 +75,6 @@ impl LimitDatapath {
                 let made_by_other = side_name == SideName::Host && legacy::made(&found, &limit);
                 found.validate(carrier, is_ours || made_by_other)?;
             }
-            let hook_qdisc = HookQdisc::among(&qdiscs);
             let has_foreign_tcx = match &carrier {
                 Some(link) if request.hook == HookChoice::Auto => {
                     side.inside(|| TcxHook::Egress.has_foreign(link.index))?

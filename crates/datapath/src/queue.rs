@@ -23,18 +23,21 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Picks it out of all qdiscs of a link.
-    pub(crate) fn among(all: &[Installed]) -> Self {
-        let is_band = |qdisc: &Installed| qdisc.parent == CLASS && qdisc.kind == "pfifo_fast";
-        let is_root = |qdisc: &&Installed| qdisc.parent == Handle::ROOT && !qdisc.is_default();
-        Self {
-            root: all.iter().find(is_root).cloned(),
-            has_bands: all.iter().any(is_band),
-        }
-    }
-
+    /// Reads it from the kernel.
     pub(crate) fn read(socket: &mut Socket, link: &Link) -> Result<Self> {
-        Ok(Self::among(&socket.qdiscs(link).doing("list qdiscs")?))
+        let root = socket
+            .qdisc_at(link, Handle::ROOT)
+            .doing("list qdiscs")?
+            .filter(|root| !root.is_default());
+        let mut found = Self {
+            root,
+            has_bands: false,
+        };
+        if found.limit().is_some() {
+            let child = socket.qdisc_at(link, CLASS).doing("list qdiscs")?;
+            found.has_bands = child.is_some_and(|child| child.kind == "pfifo_fast");
+        }
+        Ok(found)
     }
 
     /// The root, when it is a limit: ours, or the well-known plugin's.

@@ -69,15 +69,26 @@ impl Socket {
         &mut self,
         doing: &dyn Fn() -> String,
         request: Request,
-        mut read: impl FnMut(&[u8]) -> Option<T>,
+        read: impl FnMut(&[u8]) -> Option<T>,
     ) -> Result<T> {
-        let sequence = self.send(doing, request)?;
-        let mut found = None;
-        self.answers(doing, sequence, |message| found = read(message.payload))?;
+        let found = self.fetched_if_any(doing, request, read)?;
         found.ok_or_else(|| Error::Malformed {
             doing: doing(),
             what: "no message that could be read".to_owned(),
         })
+    }
+
+    /// Sends a request that is answered by one message or none, of which `read` is the result.
+    pub(crate) fn fetched_if_any<T>(
+        &mut self,
+        doing: &dyn Fn() -> String,
+        request: Request,
+        mut read: impl FnMut(&[u8]) -> Option<T>,
+    ) -> Result<Option<T>> {
+        let sequence = self.send(doing, request)?;
+        let mut found = None;
+        self.answers(doing, sequence, |message| found = read(message.payload))?;
+        Ok(found)
     }
 
     /// Sends a request for a list, and reads each of its messages; those for which `read` gives

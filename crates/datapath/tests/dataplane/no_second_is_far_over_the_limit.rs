@@ -1,3 +1,4 @@
+use netqos_api::bandwidth::CHOOSE_BURSTS;
 use netqos_api::{BandwidthConfig, EgressWay, Environment, HookChoice};
 use netqos_core::Direction;
 use netqos_traffic::TcpTest;
@@ -6,13 +7,10 @@ use std::time::Duration;
 
 use crate::{DIRECTIONS, Link, expect, within_three_tries};
 
-/// What kubelet, containerd and CRI-O send as the burst, in bits, when the pod says none.
-const SENTINELS: [u64; 3] = [2_147_483_647, 4_294_967_295, 34_359_738_359];
-
 #[test]
 fn whatever_burst_the_runtime_makes_up() {
     let Some(link) = Link::new() else { return };
-    for burst in SENTINELS {
+    for burst in CHOOSE_BURSTS {
         for megabits in [5_u64, 20] {
             let rate = megabits * 1_000_000;
             let config = json!({"runtimeConfig": {"bandwidth": {

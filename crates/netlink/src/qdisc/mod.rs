@@ -84,7 +84,7 @@ pub struct Statistics {
 
 impl Installed {
     fn read(payload: &[u8], index: u32) -> Option<Self> {
-        // A kernel without strict checking (before 4.20) lists every device's.
+        // A list is of all devices, whichever was asked about.
         if wire::u32_at(payload, 4)? != index {
             return None;
         }
@@ -168,6 +168,31 @@ fn set_request<Q: Qdisc>(
 }
 
 impl Socket {
+    /// The qdisc at this place of a link: [`Handle::ROOT`], [`Handle::CLSACT`] or a class. `None`
+    /// when nothing is there, or what the kernel puts there by itself and shows to nobody.
+    ///
+    /// This costs the same on every node, where a list of qdiscs is made by the kernel for all
+    /// devices of the namespace, whichever was asked about.
+    pub fn qdisc_at(&mut self, link: &Link, parent: Handle) -> Result<Option<Installed>> {
+        // The kernel answers to whoever listens for changes, and to the caller when it is asked to
+        // echo.
+        let request = Request::new(
+            libc::RTM_GETQDISC,
+            libc::NLM_F_ACK | libc::NLM_F_ECHO,
+            &tcmsg(link, Handle::NONE, parent, 0),
+        );
+        let found = self.fetched_if_any(
+            &|| format!("find qdisc at {parent} of {}", link.name),
+            request,
+            |payload| Installed::read(payload, link.index),
+        );
+        match found {
+            // What is there and not shown (noqueue) is answered by "invalid argument".
+            Err(error) if matches!(error.errno(), Some(libc::ENOENT | libc::EINVAL)) => Ok(None),
+            other => other,
+        }
+    }
+
     /// All qdiscs of a link, the ones that the kernel made by itself included.
     pub fn qdiscs(&mut self, link: &Link) -> Result<Vec<Installed>> {
         let request = Request::new(

@@ -239,7 +239,7 @@ fn mistakes_of_the_runtime_have_the_codes_and_texts_of_the_original() {
             &[],
             r#"{"cniVersion": "1.0.0", "name": "net", "capabilities": {"a": 1}}"#.into(),
             plain(
-                999,
+                6,
                 "failed to parse network configuration: capabilities.a is of type number, expected bool",
             ),
         ),
