@@ -229,3 +229,63 @@ impl Features {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Feature; 8] = [
+        Feature::Tbf,
+        Feature::PfifoFast,
+        Feature::Clsact,
+        Feature::Programs,
+        Feature::BpfFilter,
+        Feature::Tcx,
+        Feature::Ifb,
+        Feature::Redirect,
+    ];
+
+    /// A kernel that has all but these.
+    fn kernel_without(missing: &[Feature]) -> Features {
+        let support = |feature: &Feature| match missing.contains(feature) {
+            true => Support::Lacking("Operation not supported".to_owned()),
+            false => Support::Works,
+        };
+        Features(
+            ALL.iter()
+                .map(|feature| (*feature, support(feature)))
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn the_mode_is_what_an_add_would_choose() {
+        for (missing, mode) in [
+            (&[][..], Mode::RankedByClsact),
+            (&[Feature::Clsact], Mode::RankedByTcx),
+            (&[Feature::BpfFilter], Mode::RankedByTcx),
+            (&[Feature::Clsact, Feature::Tcx], Mode::Plain),
+            (&[Feature::Programs], Mode::Plain),
+            (&[Feature::PfifoFast], Mode::Plain),
+            (&[Feature::Ifb, Feature::Redirect], Mode::RankedByClsact),
+            (&[Feature::Tbf], Mode::None),
+        ] {
+            assert_eq!(kernel_without(missing).mode(), mode, "without {missing:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_lacking_is_said_in_one_line_with_what_to_do() {
+        for feature in ALL {
+            let error = kernel_without(&[feature])
+                .require(&ALL)
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains(&feature.to_string()), "{error}");
+            assert!(error.contains("Operation not supported"), "{error}");
+            assert!(error.ends_with(feature.remedy()), "{error}");
+            assert_eq!(error.lines().count(), 1, "{error}");
+        }
+        assert!(kernel_without(&[]).require(&ALL).is_ok());
+    }
+}

@@ -11,7 +11,7 @@ use netqos_cni::{
     CniError, CniResult, ErrorCode, GcRequest, Interface, NetConf, Plugin, Request, StatusRequest,
 };
 use netqos_core::{Attachment, Direction, Limits};
-use netqos_datapath::{Error, Feature, Features, HostLinks, LimitDatapath, Paths, Shaped};
+use netqos_datapath::{Error, Feature, Features, HostLinks, LimitDatapath, Mode, Paths, Shaped};
 
 /// The plugin.
 #[derive(Clone, Copy, Debug)]
@@ -134,7 +134,15 @@ impl Plugin for Bandwidth {
             .require(&needed)
             .map_err(|why| CniError::not_available(why.to_string()))?;
         // On standard output STATUS has nothing to say when all is well.
-        eprintln!("netqos: {}", features.mode());
+        let mode = match config.hook {
+            HookChoice::Auto | HookChoice::Clsact => features.mode(),
+            HookChoice::Tcx => Mode::RankedByTcx,
+            HookChoice::None => Mode::Plain,
+        };
+        eprintln!("netqos: {mode}");
+        if let Err(why) = features.require(&[Feature::Ifb, Feature::Redirect]) {
+            eprintln!("netqos: interfaces without an end on the host have no ingress limit: {why}");
+        }
         Ok(())
     }
 }

@@ -42,6 +42,6 @@ pub use goodput::{Goodput, INTERVAL, Sample};
 pub use latency::{Echo, LatencyReport, LatencyTest};
 pub use quantiles::Quantiles;
 pub use server::{DEFAULT_PORT, Server};
-pub use tcp::{TcpReport, TcpTest};
+pub use tcp::{MAX_STREAMS, TcpReport, TcpTest};
 pub use udp::{DscpSeen, UdpReport, UdpTest};
 pub use wire::datagram::{HEADER_SIZE, MAX_SIZE};

@@ -18,7 +18,7 @@ use crate::{Flow, Goodput, Sample, TrafficError, socket};
 pub(crate) use stream::{pump, sink};
 
 /// The most streams of one test.
-const MAX_STREAMS: u16 = 128;
+pub const MAX_STREAMS: u16 = 128;
 
 /// A TCP test, to be [run](Self::run).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 // Clippy knows a test by its attribute, and not the functions that tests share.
 #![allow(clippy::unwrap_used)]
 
+mod check;
 mod lab;
 mod pod;
 mod traffic;
@@ -31,6 +32,8 @@ fn every_command_has_help_and_every_shell_a_completion() {
         "lab list",
         "lab down",
         "pod add",
+        "pod del",
+        "pod check",
         "traffic serve",
         "traffic tcp",
         "traffic udp",

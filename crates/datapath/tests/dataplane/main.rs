@@ -78,6 +78,7 @@ impl Link {
             flow: flow(direction),
             omit: Duration::from_millis(500),
             duration: Duration::from_secs_f64(seconds),
+            congestion_control: Some("cubic".to_owned()),
             ..TcpTest::new(self.server.local_addr())
         }
     }

@@ -1,6 +1,7 @@
 //! What a runtime says to the plugin.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use netqos_testkit::{Call, Node, Pod};
 use serde_json::{Value, json};
@@ -21,9 +22,14 @@ pub(crate) const CONTAINERD: u64 = 4_294_967_295;
 /// CRI-O's.
 pub(crate) const CRI_O: u64 = 34_359_738_359;
 
-/// The plugin.
+/// The plugin: the one that was built for the tests, or the one that is shipped, when a variable
+/// names it.
 pub(crate) fn plugin() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_bandwidth"))
+    static PLUGIN: LazyLock<PathBuf> = LazyLock::new(|| {
+        let shipped = std::env::var_os("NETQOS_TEST_PLUGIN");
+        shipped.map_or(env!("CARGO_BIN_EXE_bandwidth").into(), PathBuf::from)
+    });
+    &PLUGIN
 }
 
 /// The well-known plugin; where it is not installed, what is compared with it is skipped aloud.

@@ -28,7 +28,19 @@ fn all_is_well_here() {
     for egress in ["pod", "ifb"] {
         for hook in ["auto", "clsact", "tcx", "none"] {
             let more = json!({"egress": egress, "hook": hook});
-            assert_eq!(status(more).succeed().unwrap(), Value::Null);
+            let outcome = status(more).run().unwrap();
+            assert_eq!(
+                (outcome.code, outcome.stdout.as_str()),
+                (Some(0), ""),
+                "{outcome:?}"
+            );
+            // Which way is in force is said where it does not disturb.
+            let mode = match hook {
+                "none" => "limits are held by tbf alone",
+                "tcx" => "limits are held by tbf, flows ranked by eBPF on tcx",
+                _ => "limits are held by tbf, flows ranked by eBPF on clsact",
+            };
+            assert!(outcome.stderr.contains(mode), "{outcome:?}");
         }
     }
     // What was tried was tried elsewhere; the programs stay loaded.

@@ -181,6 +181,7 @@ impl Field<'_> {
             flow,
             omit: Duration::from_secs_f64(omit),
             duration: Duration::from_secs_f64(seconds),
+            congestion_control: Some("cubic".to_owned()),
             ..TcpTest::new(self.server.local_addr())
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use netqos_api::pod_limits;
 use netqos_core::{BitRate, Direction};
-use netqos_traffic::{HEADER_SIZE, MAX_SIZE};
+use netqos_traffic::{HEADER_SIZE, MAX_SIZE, MAX_STREAMS};
 
 use super::{
     Expect, ExpectDocument, Kind, Load, LoadDocument, Measurement, MeasurementDocument, Place,
@@ -210,8 +210,13 @@ impl At<'_> {
                 format!("{size} bytes: a datagram has {HEADER_SIZE} to {MAX_SIZE}"),
             ));
         }
-        if fields.streams == Some(0) {
-            return Err(self.problem("streams", "no stream carries nothing"));
+        if let Some(streams) = fields.streams
+            && !(1..=MAX_STREAMS).contains(&streams)
+        {
+            return Err(self.problem(
+                "streams",
+                format!("{streams}: a measurement has 1 to {MAX_STREAMS}"),
+            ));
         }
         let dscp = fields.dscp.map(|mark| mark.0);
         let rate = fields.rate.map(|rate| rate.0);
