@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use crate::layout::{Limiter, Settings};
 use crate::sys::{self, BPF_EXIST, BPF_F_LOCK, BPF_NOEXIST};
-use crate::{Counters, Error, Result};
+use crate::{Error, Result};
 
 /// Limiter ids travel in a filter's class id, of which the programs see 16 bits; 0 is none.
 const IDS: u64 = 0xFFFF;
@@ -90,11 +90,6 @@ impl Limiters {
             last = Some(key);
         }
         Ok(found)
-    }
-
-    /// The counters of a limiter.
-    pub fn counters(&self, id: u16) -> Result<Option<Counters>> {
-        Ok(self.get(id)?.map(|limiter| limiter.counters))
     }
 
     fn write(&self, id: u16, limiter: &Limiter, flags: u64) -> Result<()> {

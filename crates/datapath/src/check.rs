@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use netqos_api::EgressWay;
 use netqos_bpf::Pins;
 use netqos_core::{Attachment, Direction, Limit};
 
@@ -42,13 +41,8 @@ impl LimitDatapath {
             match (request.limits.of(direction), queue) {
                 (None, None) => {}
                 (Some(limit), Some(queue)) => {
-                    let wants_ifb = match direction {
-                        Direction::Ingress => endpoint.host.is_none(),
-                        Direction::Egress => {
-                            endpoint.host.is_some() && request.egress == EgressWay::Ifb
-                        }
-                    };
-                    if wants_ifb != queue.detour_from.is_some() {
+                    let (_, _, through_ifb) = endpoint.place(direction, request.egress);
+                    if through_ifb != queue.detour_from.is_some() {
                         return Err(Error::Changed {
                             direction,
                             link: queue.link.name.clone(),

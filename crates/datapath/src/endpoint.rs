@@ -2,10 +2,13 @@
 
 use std::path::Path;
 
+use netqos_api::EgressWay;
+use netqos_core::Direction;
 use netqos_netlink::link::Link;
 use netqos_netlink::{Namespace, Socket};
 
 use crate::error::Doing;
+use crate::record::SideName;
 use crate::{Error, Result};
 
 /// One side of a pod's network: the host's, or the inside of its namespace.
@@ -83,6 +86,17 @@ impl Side {
 }
 
 impl Endpoint {
+    /// Where the queue of a direction belongs: on which side, at which link, and whether that
+    /// link's traffic is sent through an ifb or carries the queue itself.
+    pub(crate) fn place(&self, direction: Direction, egress: EgressWay) -> (SideName, &Link, bool) {
+        match (direction, &self.host, egress) {
+            (Direction::Ingress, Some(host), _) => (SideName::Host, host, false),
+            (Direction::Ingress, None, _) => (SideName::Pod, &self.pod, true),
+            (Direction::Egress, Some(host), EgressWay::Ifb) => (SideName::Host, host, true),
+            (Direction::Egress, ..) => (SideName::Pod, &self.pod, false),
+        }
+    }
+
     /// Finds both ends of the pod's interface of this name.
     pub(crate) fn locate(
         host: &mut Side,

@@ -1,6 +1,6 @@
 //! Deciding where each queue of an attachment goes, before anything is changed.
 
-use netqos_api::{EgressWay, HookChoice, ifb_name};
+use netqos_api::{HookChoice, ifb_name};
 use netqos_bpf::{Pins, TcxHook};
 use netqos_core::{Attachment, Direction, Limit};
 use netqos_netlink::link::{Link, optional};
@@ -40,12 +40,7 @@ impl LimitDatapath {
             let Some(limit) = request.limits.of(direction) else {
                 continue;
             };
-            let (side_name, link, through_ifb) = match (direction, &endpoint.host, request.egress) {
-                (Direction::Ingress, Some(host), _) => (SideName::Host, host, false),
-                (Direction::Ingress, None, _) => (SideName::Pod, &endpoint.pod, true),
-                (Direction::Egress, Some(host), EgressWay::Ifb) => (SideName::Host, host, true),
-                (Direction::Egress, ..) => (SideName::Pod, &endpoint.pod, false),
-            };
+            let (side_name, link, through_ifb) = endpoint.place(direction, request.egress);
             let side = match side_name {
                 SideName::Host => &mut self.host,
                 SideName::Pod => &mut *pod,
