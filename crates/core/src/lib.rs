@@ -1,20 +1,41 @@
-//! The words that all of netqos speaks: units, identities, limits.
+//! The words that all of netqos speaks: units, identities, limits, policies, the plan of a node.
 //!
 //! ```text
 //!   annotations ─┐
 //!   CNI request ─┼──►  Limits { ingress, egress: Limit { rate, burst, latency } }
 //!   (manifests) ─┘       of one Attachment { network, container, interface }
+//!
+//!   NetworkQoS ─────►  Policy { priority, networks, pods, rules } ──index──►  NodePlan
 //! ```
 //!
 //! Everything in here is plain data that is right once it exists: what comes from outside is
-//! parsed in `netqos-api` and `netqos-cni`, and what the kernel makes of it is decided in
+//! parsed in `netqos-api`, `netqos-cni` and `netqos-k8s`, which pods and addresses a policy means
+//! is found out in `netqos-index`, and what the kernel makes of it is decided in
 //! `netqos-datapath`. No I/O, no clocks, no Kubernetes.
 #![forbid(unsafe_code)]
 
+mod digest;
+mod dscp;
 mod identity;
+mod labels;
 mod limit;
+mod object;
+pub mod objects;
+pub mod plan;
+mod policy;
+mod problem;
 mod units;
 
+pub use digest::Digest;
+pub use dscp::{Dscp, NotADscp};
 pub use identity::{Attachment, IdentityError};
+pub use labels::{LabelSelector, Labels, Operator, Requirement};
 pub use limit::{Direction, Limit, Limits};
+pub use object::{EndpointId, NetworkKey, ObjectName, PodId};
+pub use plan::{NodePlan, PlanDelta};
+pub use policy::{
+    Bandwidth, Destination, IpBlock, Mode, NetworkChoice, NetworkRef, PeerSelector, Policy,
+    PolicyError, PortMatch, Priority, Protocol, Rule,
+};
+pub use problem::{ObjectRef, Problem, Reason};
 pub use units::{BitRate, ByteCount};

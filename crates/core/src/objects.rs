@@ -1,0 +1,141 @@
+//! The Kubernetes objects that decide what a policy means, reduced to what decides it.
+//!
+//! They come from an API server or from a folder of manifests; `netqos-k8s` reads them.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use crate::{Labels, Limits, NetworkKey, ObjectName, PodId, Protocol};
+
+/// A `Namespace`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Namespace {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its labels; Kubernetes gives each one `kubernetes.io/metadata.name`.
+    pub labels: Labels,
+}
+
+/// A `Pod`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pod {
+    /// Which.
+    pub id: PodId,
+    /// Its labels.
+    pub labels: Labels,
+    /// `spec.nodeName`; `None` until it is scheduled.
+    pub node: Option<Arc<str>>,
+    /// `spec.hostNetwork`: it has no interface of its own, and its addresses are the node's.
+    pub host_network: bool,
+    /// It has ended (`Succeeded`, `Failed`), or is on its way out with nothing left running: its
+    /// addresses may be another pod's already.
+    pub finished: bool,
+    /// What its annotations hold its default network's interface to. An annotation that cannot be
+    /// read is no limit, and a problem that the reader reports.
+    pub limits: Limits,
+    /// Its addresses, as far as its status and annotations say.
+    pub addresses: Vec<PodAddresses>,
+}
+
+/// The addresses of one of a pod's interfaces, as its status or an annotation says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodAddresses {
+    /// The network that the interface is on.
+    pub network: NetworkName,
+    /// The interface's name in the pod, where that is said.
+    pub interface: Option<Arc<str>>,
+    /// The addresses; none on a network without IPAM.
+    pub addresses: BTreeSet<IpAddr>,
+}
+
+/// A network as a pod's status names it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NetworkName {
+    /// The default network.
+    Default,
+    /// That of the `NetworkAttachmentDefinition` of this name.
+    Attachment(ObjectName),
+    /// The CNI network of this name (`name` of its configuration).
+    Cni(Arc<str>),
+}
+
+/// A `NetworkAttachmentDefinition`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NetworkDefinition {
+    /// Its namespace and name.
+    pub name: ObjectName,
+    /// Its labels.
+    pub labels: Labels,
+    /// `name` of the CNI configuration in it; the definition's own where that has none.
+    pub cni_name: Arc<str>,
+    /// The `ClusterUserDefinedNetwork` that owns it.
+    pub cluster_network: Option<Arc<str>>,
+}
+
+/// A `ClusterUserDefinedNetwork`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterNetwork {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its labels.
+    pub labels: Labels,
+}
+
+/// A `Service` with virtual addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// Its namespace and name.
+    pub name: ObjectName,
+    /// `spec.clusterIPs`; none for a headless one.
+    pub addresses: BTreeSet<IpAddr>,
+    /// Its ports.
+    pub ports: Vec<ServicePortSpec>,
+}
+
+/// A port of a `Service`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ServicePortSpec {
+    /// Its name, by which endpoint slices refer to it; empty for a single one without.
+    pub name: Arc<str>,
+    /// The protocol.
+    pub protocol: Protocol,
+    /// The port on the virtual address.
+    pub port: u16,
+}
+
+/// An `EndpointSlice` (discovery.k8s.io/v1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndpointSlice {
+    /// Its namespace and name.
+    pub name: ObjectName,
+    /// The Service in the same namespace that it is of (label `kubernetes.io/service-name`).
+    pub service: Arc<str>,
+    /// Its ports: name, protocol, and the port on the endpoints.
+    pub ports: Vec<ServicePortSpec>,
+    /// The addresses of endpoints that serve (`conditions.serving`, absent means yes).
+    pub addresses: BTreeSet<IpAddr>,
+}
+
+/// An interface of a pod of this node, as found on the node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocalInterface {
+    /// Its network, and whether it is the pod's first one.
+    pub network: NetworkName,
+    /// Its name in the pod.
+    pub name: Arc<str>,
+    /// Its addresses.
+    pub addresses: BTreeSet<IpAddr>,
+    /// Where it is.
+    pub attach: crate::plan::Attach,
+}
+
+impl NetworkDefinition {
+    /// The network that it is of.
+    pub fn key(&self) -> NetworkKey {
+        match &self.cluster_network {
+            Some(name) => NetworkKey::Cluster(name.clone()),
+            None => NetworkKey::Attachment(self.name.clone()),
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Everything that a node shall enforce, as plain data.
+//!
+//! ```text
+//!  endpoints ──► chain ──► rules, the first that matches wins
+//!                            to: blocks (longest prefix) and peer sets
+//!  peers: network, address ──► class = the peer sets that the address belongs to
+//!  services: address and port ──► the backends that stand behind it
+//! ```
+//!
+//! Chains, peer sets and classes are named by a digest of what they hold ([`crate::Digest`]): the
+//! same content has the same name after a restart and on every node, so that what is in force
+//! already is found again, and a changed rule list is another chain beside the old one until the
+//! endpoints are switched over.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::{
+    Bandwidth, Digest, Dscp, EndpointId, IpBlock, Limits, Mode, NetworkKey, ObjectName, PodId,
+    PortMatch, Priority, Protocol,
+};
+
+mod delta;
+
+pub use delta::PlanDelta;
+
+/// What one node shall enforce.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct NodePlan {
+    /// The interfaces of the node's pods that something is in force on.
+    pub endpoints: BTreeMap<EndpointId, Endpoint>,
+    /// The rule lists of those endpoints.
+    pub chains: BTreeMap<ChainId, Chain>,
+    /// The peer sets that rules of those chains go to.
+    pub sets: BTreeMap<SetId, PeerSet>,
+    /// The combinations of peer sets that addresses belong to.
+    pub classes: BTreeMap<ClassId, BTreeSet<SetId>>,
+    /// The addresses that belong to any peer set, by network.
+    #[serde(serialize_with = "peers")]
+    pub peers: BTreeMap<(NetworkKey, IpAddr), ClassId>,
+    /// Virtual addresses of the default network, and what stands behind them.
+    #[serde(serialize_with = "services")]
+    pub services: BTreeMap<ServicePort, BTreeSet<Backend>>,
+}
+
+/// The name of a rule list: a digest of its rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct ChainId(pub Digest);
+
+/// The name of a peer set: a digest of what it is selected by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct SetId(pub Digest);
+
+/// The name of a combination of peer sets: a digest of their names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct ClassId(pub Digest);
+
+/// One interface of a pod of this node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Endpoint {
+    /// Whose it is.
+    pub pod: PodId,
+    /// Where it is, and how it is reached.
+    pub attach: Attach,
+    /// Its addresses on its network.
+    pub addresses: BTreeSet<IpAddr>,
+    /// What it is held to as a whole.
+    pub limits: Limits,
+    /// Its rules. `None`: no rule is for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chain: Option<ChainId>,
+}
+
+/// Where an interface is, and how it is reached.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase", tag = "where")]
+pub enum Attach {
+    /// A veth with one end on the host.
+    HostVeth(Interface),
+    /// Any other kind, which is reached inside of the pod's namespace.
+    PodNetns(Interface),
+    /// It cannot be reached.
+    Unsupported {
+        /// Why, for the user.
+        reason: String,
+    },
+}
+
+/// An interface in a pod's network namespace.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Interface {
+    /// The container that the network was made for (`CNI_CONTAINERID`).
+    pub container: String,
+    /// The name of the CNI network.
+    pub network: String,
+    /// Its name in the namespace (`CNI_IFNAME`).
+    pub name: String,
+    /// The file that names the namespace.
+    pub netns: PathBuf,
+}
+
+/// A rule list. Among rules that match a packet the first wins, and decides both mark and rate;
+/// rules in shadow mode are passed over, and counted where they would have won.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Chain {
+    /// The rules, the one of highest precedence first.
+    pub rules: Vec<ChainRule>,
+}
+
+/// A rule of a chain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ChainRule {
+    /// Which rule of which object.
+    pub id: RuleId,
+    /// Its object's priority.
+    pub priority: Priority,
+    /// Which destinations.
+    pub to: Peers,
+    /// Which protocols and ports. None of them: all, and protocols without ports too.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub ports: BTreeSet<PortMatch>,
+    /// What matching packets are marked with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dscp: Option<Dscp>,
+    /// The rate that matching packets of all the node's pods share. Rules of the same [`RuleId`]
+    /// in several chains are one meter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bandwidth: Option<Bandwidth>,
+    /// Whether it is in force.
+    pub mode: Mode,
+}
+
+/// Which rule of which object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct RuleId {
+    /// The object.
+    pub policy: ObjectName,
+    /// Its place in `spec.egress`, from 0.
+    pub index: u16,
+}
+
+/// The destinations of a rule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Peers {
+    /// All.
+    Anywhere,
+    /// Those that any of these has.
+    AnyOf {
+        /// By prefix.
+        #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+        blocks: BTreeSet<IpBlock>,
+        /// By selector.
+        #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+        sets: BTreeSet<SetId>,
+    },
+}
+
+/// What a peer set is selected by: pods on one network.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct PeerSet {
+    /// On which network the pods' addresses count.
+    pub network: NetworkKey,
+    /// In which namespaces the pods are.
+    pub namespaces: Scope,
+    /// Which pods.
+    pub pods: crate::LabelSelector,
+}
+
+/// Where pods are looked for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Scope {
+    /// In one namespace.
+    Namespace(Arc<str>),
+    /// In all that the selector chooses.
+    Matching(crate::LabelSelector),
+}
+
+/// A port of a virtual address of a Service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct ServicePort {
+    /// The virtual address.
+    pub address: IpAddr,
+    /// The protocol.
+    pub protocol: Protocol,
+    /// The port.
+    pub port: u16,
+}
+
+/// Where a Service's packets may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Backend {
+    /// The address that replaces the virtual one.
+    pub address: IpAddr,
+    /// The port that replaces the Service's.
+    pub port: u16,
+}
+
+impl Chain {
+    /// Its name.
+    pub fn id(&self) -> ChainId {
+        ChainId(Digest::of(self))
+    }
+}
+
+impl PeerSet {
+    /// Its name.
+    pub fn id(&self) -> SetId {
+        SetId(Digest::of(self))
+    }
+}
+
+impl ClassId {
+    /// The name of this combination.
+    pub fn of(sets: &BTreeSet<SetId>) -> Self {
+        Self(Digest::of(sets))
+    }
+}
+
+impl Attach {
+    /// The interface, where it can be reached.
+    pub fn interface(&self) -> Option<&Interface> {
+        match self {
+            Self::HostVeth(interface) | Self::PodNetns(interface) => Some(interface),
+            Self::Unsupported { .. } => None,
+        }
+    }
+}
+
+impl std::fmt::Display for RuleId {
+    /// `namespace/name[index]`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}[{}]", self.policy, self.index)
+    }
+}
+
+impl std::fmt::Display for ServicePort {
+    /// `10.96.0.10:53/UDP`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let address = std::net::SocketAddr::new(self.address, self.port);
+        write!(f, "{address}/{}", self.protocol)
+    }
+}
+
+/// JSON has only strings for keys: network, then address.
+fn peers<S: serde::Serializer>(
+    peers: &BTreeMap<(NetworkKey, IpAddr), ClassId>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let mut by_network: BTreeMap<&NetworkKey, BTreeMap<IpAddr, ClassId>> = BTreeMap::new();
+    for ((network, address), class) in peers {
+        let addresses = by_network.entry(network).or_default();
+        addresses.insert(*address, *class);
+    }
+    by_network.serialize(serializer)
+}
+
+fn services<S: serde::Serializer>(
+    services: &BTreeMap<ServicePort, BTreeSet<Backend>>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(services.iter().map(|(port, to)| (port.to_string(), to)))
+}

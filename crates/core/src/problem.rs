@@ -1,0 +1,85 @@
+//! What is not as the user wants it, in words for the user.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::ObjectName;
+
+/// Something that is not as the user wants it. It becomes a condition, an event, a line of a log
+/// and a sample of a metric.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Problem {
+    /// What it is about.
+    pub object: ObjectRef,
+    /// Which kind of problem.
+    pub reason: Reason,
+    /// What, where and what to do.
+    pub message: String,
+}
+
+/// An object that a problem is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "camelCase", tag = "kind", content = "name")]
+pub enum ObjectRef {
+    /// A `NetworkQoS`.
+    #[serde(rename = "NetworkQoS")]
+    Policy(ObjectName),
+    /// A `Pod`.
+    #[serde(rename = "Pod")]
+    Pod(ObjectName),
+    /// A file, by its path, where no object could be read from it.
+    #[serde(rename = "File")]
+    File(String),
+    /// The node itself.
+    #[serde(rename = "Node")]
+    Node(String),
+}
+
+/// Which kind of problem. The names are stable: alerts are written for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum Reason {
+    /// An object that cannot be read or breaks a rule of its schema; it is left out.
+    Invalid,
+    /// A bandwidth annotation that says nothing that can be enforced.
+    InvalidBandwidth,
+    /// A network that a policy or a pod refers to does not exist.
+    NetworkNotFound,
+    /// Two policies of equal priority are for the same pods; their names decide.
+    Conflict,
+    /// A pod has more rules than can be enforced; those of least precedence are left out.
+    TooManyRules,
+    /// A burst with which the rate cannot be reached was raised.
+    BurstRaised,
+    /// An interface of a pod was not found, or is of a kind that cannot be reached.
+    EndpointUnreachable,
+    /// The kernel lacks what enforcement needs.
+    KernelFeatureMissing,
+    /// Something else failed in the kernel; it is tried again.
+    UpdateFailed,
+}
+
+impl fmt::Display for ObjectRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Policy(name) => write!(f, "NetworkQoS {name}"),
+            Self::Pod(name) => write!(f, "Pod {name}"),
+            Self::File(path) => write!(f, "file {path}"),
+            Self::Node(name) => write!(f, "Node {name}"),
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    /// The name, in CamelCase.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Problem {
+    /// `NetworkQoS games/free: NetworkNotFound: …`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: {}", self.object, self.reason, self.message)
+    }
+}
