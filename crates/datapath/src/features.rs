@@ -198,16 +198,15 @@ impl Features {
         }
     }
 
-    /// How a limit would be held that is asked for now, in the order in which an ADD chooses.
+    /// How a limit would be held that is asked for now, on a link on which nobody else is: an ADD
+    /// that is left the choice goes to tcx only where others are on it, or have clsact's place.
     pub fn mode(&self) -> Mode {
-        use Feature::{BpfFilter, Clsact, PfifoFast, Programs, Tbf, Tcx};
+        use Feature::{BpfFilter, Clsact, PfifoFast, Programs, Tbf};
         let works = |all: &[Feature]| all.iter().all(|feature| self.lacking(*feature).is_none());
         if !works(&[Tbf]) {
             Mode::None
         } else if works(&[PfifoFast, Programs, Clsact, BpfFilter]) {
             Mode::RankedByClsact
-        } else if works(&[PfifoFast, Programs, Tcx]) {
-            Mode::RankedByTcx
         } else {
             Mode::Plain
         }
@@ -262,9 +261,9 @@ mod tests {
     fn the_mode_is_what_an_add_would_choose() {
         for (missing, mode) in [
             (&[][..], Mode::RankedByClsact),
-            (&[Feature::Clsact], Mode::RankedByTcx),
-            (&[Feature::BpfFilter], Mode::RankedByTcx),
-            (&[Feature::Clsact, Feature::Tcx], Mode::Plain),
+            (&[Feature::Clsact], Mode::Plain),
+            (&[Feature::BpfFilter], Mode::Plain),
+            (&[Feature::Tcx], Mode::RankedByClsact),
             (&[Feature::Programs], Mode::Plain),
             (&[Feature::PfifoFast], Mode::Plain),
             (&[Feature::Ifb, Feature::Redirect], Mode::RankedByClsact),

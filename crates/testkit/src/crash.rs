@@ -11,13 +11,13 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpi
 use crate::Call;
 
 /// A stop that `PTRACE_O_TRACESYSGOOD` marks as one for a system call.
-const SYSTEM_CALL_STOP: i32 = libc::SIGTRAP | 0x80;
+pub(crate) const SYSTEM_CALL_STOP: i32 = libc::SIGTRAP | 0x80;
 
 /// The C libraries differ in its sign.
 #[cfg(target_env = "musl")]
-type PtraceRequest = libc::c_int;
+pub(crate) type PtraceRequest = libc::c_int;
 #[cfg(not(target_env = "musl"))]
-type PtraceRequest = libc::c_uint;
+pub(crate) type PtraceRequest = libc::c_uint;
 
 impl Call {
     /// Runs it, and kills it when it is about to make its `nth` system call, counted from 0 and
@@ -59,11 +59,17 @@ impl Call {
 
 /// Waits for a stop; `None` when the process has ended instead.
 fn ended(pid: Pid) -> Result<Option<WaitStatus>> {
-    let (_, status) = waitpid(Some(pid), WaitOptions::empty())?.context("nothing to wait for")?;
+    let status = wait(pid)?;
     Ok(status.stopped().then_some(status))
 }
 
-fn trace(request: PtraceRequest, pid: i32, data: usize) -> io::Result<()> {
+/// Waits for a stop or the end.
+pub(crate) fn wait(pid: Pid) -> Result<WaitStatus> {
+    let (_, status) = waitpid(Some(pid), WaitOptions::empty())?.context("nothing to wait for")?;
+    Ok(status)
+}
+
+pub(crate) fn trace(request: PtraceRequest, pid: i32, data: usize) -> io::Result<()> {
     // SAFETY: none of the requests used here reads or writes memory of this process.
     let result = unsafe { libc::ptrace(request, pid, 0_usize, data) };
     if result == -1 {

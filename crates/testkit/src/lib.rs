@@ -15,6 +15,7 @@
 
 mod crash;
 mod foreign;
+mod lacking;
 mod node;
 mod plugin;
 mod pod;
@@ -22,6 +23,7 @@ mod state;
 
 pub use aya::programs::TcAttachType;
 pub use foreign::{ForeignHook, ForeignProgram, Verdict};
+pub use lacking::run_without;
 pub use node::Node;
 pub use plugin::{Call, Outcome, Running};
 pub use pod::Pod;

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::Pod;
+use crate::{Pod, lacking};
 
 /// One call of a plugin, under construction.
 #[derive(Clone, Debug)]
@@ -17,6 +17,7 @@ pub struct Call {
     variables: Vec<(String, String)>,
     stdin: String,
     user: Option<u32>,
+    lacking: Vec<String>,
 }
 
 /// A call under way.
@@ -42,6 +43,7 @@ impl Call {
             variables: vec![("CNI_COMMAND".to_owned(), command.to_owned())],
             stdin: String::new(),
             user: None,
+            lacking: Vec::new(),
         }
     }
 
@@ -86,9 +88,21 @@ impl Call {
         self
     }
 
+    /// Makes it on a kernel without these kinds of qdiscs, links, filters or actions.
+    pub fn on_kernel_without(mut self, kinds: &[&str]) -> Self {
+        self.lacking = kinds.iter().map(ToString::to_string).collect();
+        self
+    }
+
     /// Runs it, in the namespaces of the calling thread and with no environment but its own.
     pub fn run(&self) -> Result<Outcome> {
-        self.start()?.finish()
+        if self.lacking.is_empty() {
+            return self.start()?.finish();
+        }
+        let mut command = self.command();
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        lacking::prepare(&mut command);
+        lacking::finish_without(self.spawn(&mut command)?, &self.lacking)
     }
 
     /// The same without waiting for the end.

@@ -25,6 +25,7 @@ mod killed_at_any_moment_it_is_completed_or_undone;
 mod lives_beside_others;
 mod macvlan_pods;
 mod many_at_once;
+mod on_a_kernel_that_lacks_something;
 mod pods_of_the_original_plugin;
 mod programs_are_loaded_once;
 mod results_are_those_of_the_original;

@@ -1,0 +1,117 @@
+//! A kernel that lacks a kind of qdisc, link, filter or action.
+//!
+//! The program under test is the one that is shipped, and the answers are the kernel's own: what
+//! changes is the name that it is asked for. On the way into the kernel the attribute "kind: tbf"
+//! of a netlink message becomes "kind: xxx", which is looked for, and not found, where `tbf` would
+//! not be found on a kernel without it. Kinds have attribute number 1 wherever they are named
+//! (`IFLA_INFO_KIND`, `TCA_KIND`, `TCA_ACT_KIND`).
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use anyhow::{Context, Result};
+use rustix::process::Pid;
+
+use crate::Outcome;
+use crate::crash::{PtraceRequest, SYSTEM_CALL_STOP, trace, wait};
+
+/// The number of all attributes that name a kind.
+const KIND: u16 = 1;
+/// `PTRACE_GET_SYSCALL_INFO` (Linux 5.3), the same on every architecture.
+const GET_SYSCALL_INFO: PtraceRequest = 0x420e;
+/// `PTRACE_SYSCALL_INFO_ENTRY`.
+const ENTRY: u8 = 1;
+
+/// Lets the command be traced by the thread that spawns it.
+pub(crate) fn prepare(command: &mut Command) {
+    // SAFETY: between fork and exec there is one system call, and no allocation.
+    unsafe { command.pre_exec(|| trace(libc::PTRACE_TRACEME, 0, 0)) };
+}
+
+/// Runs a program to its end on a kernel without these kinds, as far as its first thread sees.
+pub fn run_without(command: &mut Command, kinds: &[&str]) -> Result<Outcome> {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    prepare(command);
+    let child = command.spawn().context("run what is under test")?;
+    finish_without(child, kinds)
+}
+
+/// Follows a child that was [prepared](prepare) to its end. What it prints has to fit a pipe.
+pub(crate) fn finish_without<K: AsRef<str>>(mut child: Child, kinds: &[K]) -> Result<Outcome> {
+    let pid = Pid::from_child(&child);
+    let raw = pid.as_raw_nonzero().get();
+    wait(pid).context("wait for the exec")?;
+    let options = libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_EXITKILL;
+    trace(libc::PTRACE_SETOPTIONS, raw, options as usize).context("trace it")?;
+    let memory = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(format!("/proc/{raw}/mem"))?;
+    let mut signal = 0;
+    let status = loop {
+        trace(libc::PTRACE_SYSCALL, raw, signal as usize)?;
+        let status = wait(pid)?;
+        if !status.stopped() {
+            break ExitStatus::from_raw(status.as_raw());
+        }
+        signal = match status.stopping_signal() {
+            Some(SYSTEM_CALL_STOP) => {
+                if let Some((start, length)) = message_about_to_be_sent(raw)? {
+                    rename(&memory, start, length, kinds)?;
+                }
+                0
+            }
+            other => other.unwrap_or(0),
+        };
+    };
+    let text = |pipe: Option<&mut dyn Read>| -> Result<String> {
+        let mut bytes = Vec::new();
+        pipe.context("no pipe")?.read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    Ok(Outcome {
+        code: status.code(),
+        stdout: text(child.stdout.as_mut().map(|pipe| pipe as &mut dyn Read))?,
+        stderr: text(child.stderr.as_mut().map(|pipe| pipe as &mut dyn Read))?,
+    })
+}
+
+/// Where the bytes are that the process, stopped before `sendto`, is about to send.
+fn message_about_to_be_sent(pid: i32) -> Result<Option<(u64, usize)>> {
+    // `struct ptrace_syscall_info`: op (u8), instruction, stack, then number and arguments.
+    let mut info = [0_u64; 11];
+    // SAFETY: the kernel writes at most as many bytes as it is told that there are.
+    let written =
+        unsafe { libc::ptrace(GET_SYSCALL_INFO, pid, size_of_val(&info), info.as_mut_ptr()) };
+    if written == -1 {
+        return Err(io::Error::last_os_error()).context("ask for the system call");
+    }
+    let [op, _, _, number, _, start, length, ..] = info;
+    let is_send = op.to_ne_bytes()[0] == ENTRY && number == libc::SYS_sendto as u64;
+    Ok(is_send.then_some((start, usize::try_from(length)?)))
+}
+
+/// Replaces the names of these kinds.
+fn rename<K: AsRef<str>>(memory: &File, start: u64, length: usize, kinds: &[K]) -> Result<()> {
+    let mut message = vec![0; length];
+    memory.read_exact_at(&mut message, start)?;
+    for kind in kinds.iter().map(AsRef::as_ref) {
+        // Links are asked for without a zero behind the name, all else with one.
+        for name in [kind.to_owned(), format!("{kind}\0")] {
+            let header = [((4 + name.len()) as u16).to_ne_bytes(), KIND.to_ne_bytes()];
+            let attribute = [header.as_flattened(), name.as_bytes()].concat();
+            let found = message
+                .windows(attribute.len())
+                .enumerate()
+                .filter(|(_, bytes)| *bytes == attribute);
+            for (at, _) in found {
+                let nobodys = "x".repeat(kind.len());
+                memory.write_all_at(nobodys.as_bytes(), start + at as u64 + 4)?;
+            }
+        }
+    }
+    Ok(())
+}
