@@ -24,8 +24,10 @@ use crate::{
     PortMatch, Priority, Protocol,
 };
 
+mod classify;
 mod delta;
 
+pub use classify::{Packet, Verdict};
 pub use delta::PlanDelta;
 
 /// What one node shall enforce.
@@ -206,6 +208,9 @@ pub struct Backend {
 }
 
 impl Chain {
+    /// The most rules that one can have: what a packet can be classified by in one step.
+    pub const MAX_RULES: usize = 1024;
+
     /// Its name.
     pub fn id(&self) -> ChainId {
         ChainId(Digest::of(self))
