@@ -6,6 +6,10 @@
 .PHONY: demo test lint build bench dependencies clean
 .DEFAULT_GOAL := build
 
+# Where rustup and Debian put things: a shell opened before rustup came lacks the first, one that is not root's
+# the others.
+export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/local/sbin:/usr/sbin:/sbin
+
 TARGET := $(shell uname -m)-unknown-linux-musl
 DIST := target/dist
 
