@@ -2,10 +2,10 @@
 
 use std::os::unix::process::CommandExt;
 
-use netqos_testkit::Node;
-use serde_json::Value;
+use netqos_testkit::{Call, Node, run_without};
+use serde_json::{Value, json};
 
-use crate::netqos;
+use crate::{bandwidth, netqos, run, stdout};
 
 fn report() -> Value {
     let output = netqos().args(["check", "-o", "json"]).output().unwrap();
@@ -35,4 +35,159 @@ fn without_root_says_what_to_do() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("run it as root"), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
+}
+
+#[test]
+fn shows_what_an_add_has_made_and_how_it_is_attached() {
+    let (Some(plugin), Some(node)) = (bandwidth(), Node::new().unwrap()) else {
+        return;
+    };
+    let pod = node.pod("a").unwrap();
+    for (hook, egress, link) in [
+        ("clsact", "pod", "eth0".to_owned()),
+        ("tcx", "pod", "eth0".to_owned()),
+        ("none", "pod", "eth0".to_owned()),
+        ("tcx", "ifb", netqos_api::ifb_name("net", "a")),
+    ] {
+        let config = json!({
+            "cniVersion": "1.0.0", "name": "net", "type": "bandwidth",
+            "hook": hook, "egress": egress,
+            "runtimeConfig": {"bandwidth": {
+                "ingressRate": 10_000_000, "ingressBurst": 4_294_967_295_u32,
+                "egressRate": 20_000_000, "egressBurst": 4_294_967_295_u32,
+            }},
+            "prevResult": {"cniVersion": "1.0.0", "interfaces": [
+                {"name": pod.host_link()}, {"name": "eth0", "sandbox": pod.netns()},
+            ]},
+        });
+        Call::of(&plugin, "ADD", &pod, &config).succeed().unwrap();
+        let mut queues = json!([
+            {"direction": "ingress", "link": "veth-a", "hook": hook},
+            {"direction": "egress", "link": link, "hook": hook},
+        ]);
+        if hook == "none" {
+            for queue in queues.as_array_mut().unwrap() {
+                queue["unrankedBecause"] = "it was asked not to be".into();
+            }
+        }
+        let shown = report();
+        assert_eq!(
+            shown["attachments"],
+            json!([{
+                "attachment": {"network": "net", "container": "a", "interface": "eth0"},
+                "limits": {"ingress": {"rate": 10_000_000}, "egress": {"rate": 20_000_000}},
+                "queues": queues,
+            }]),
+            "{hook}, {egress}"
+        );
+        let table = stdout(&run(&["check"]));
+        let held_by = match hook {
+            "none" => "veth-a (plain: it was asked not to be)".to_owned(),
+            _ => format!("veth-a ({hook}), {link} ({hook})"),
+        };
+        for words in ["10 Mbit/s", "20 Mbit/s", &held_by] {
+            assert!(table.contains(words), "{words}: {table}");
+        }
+        Call::of(&plugin, "DEL", &pod, &config).succeed().unwrap();
+        assert_eq!(report()["attachments"], json!([]), "{hook}, {egress}");
+    }
+}
+
+/// The kernel is the one that the tests run on, asked for names that it does not know.
+#[test]
+fn names_what_a_kernel_lacks_with_what_to_do() {
+    let Some(_node) = Node::new().unwrap() else {
+        return;
+    };
+    for (lacking, code, mode, feature, words, remedy) in [
+        (
+            "tbf",
+            1,
+            "none",
+            "qdisc tbf",
+            "Specified qdisc kind is unknown",
+            "sch_tbf",
+        ),
+        (
+            "pfifo_fast",
+            0,
+            "plain",
+            "qdisc pfifo_fast",
+            "Specified qdisc kind is unknown",
+            "CONFIG_NET_SCHED",
+        ),
+        (
+            "clsact",
+            0,
+            "plain",
+            "qdisc clsact",
+            "Specified qdisc kind is unknown",
+            "sch_ingress",
+        ),
+        (
+            "bpf",
+            0,
+            "plain",
+            "filter bpf",
+            "TC classifier not found",
+            "cls_bpf",
+        ),
+        (
+            "ifb",
+            0,
+            "ranked-by-clsact",
+            "link ifb",
+            "Unknown device type",
+            "module ifb",
+        ),
+        (
+            "u32",
+            0,
+            "ranked-by-clsact",
+            "filter u32 with action mirred",
+            "TC classifier not found",
+            "cls_u32",
+        ),
+        (
+            "mirred",
+            0,
+            "ranked-by-clsact",
+            "filter u32 with action mirred",
+            "Failed to load TC action module",
+            "act_mirred",
+        ),
+    ] {
+        let mut command = netqos();
+        let outcome = run_without(command.args(["check", "-o", "json"]), &[lacking]).unwrap();
+        assert_eq!(outcome.code, Some(code), "{lacking}: {outcome:?}");
+        let report: Value = serde_json::from_str(&outcome.stdout).unwrap();
+        assert_eq!(report["mode"], mode, "{lacking}: {report}");
+        let features = report["features"].as_array().unwrap();
+        let found = features
+            .iter()
+            .find(|found| found["feature"] == feature)
+            .unwrap();
+        assert_eq!(found["works"], false, "{found}");
+        let text = |key: &str| found[key].as_str().unwrap().to_owned();
+        assert!(text("why").contains(words), "{found}");
+        assert!(text("remedy").contains(remedy), "{found}");
+
+        let mut command = netqos();
+        let outcome = run_without(command.arg("check"), &[lacking]).unwrap();
+        assert_eq!(outcome.code, Some(code), "{lacking}: {outcome:?}");
+        let line = outcome
+            .stdout
+            .lines()
+            .find(|line| line.contains(feature))
+            .unwrap();
+        for part in ["MISSING", words, remedy] {
+            assert!(line.contains(part), "{part}: {}", outcome.stdout);
+        }
+        let nothing_holds = "limits cannot be held on this kernel";
+        assert_eq!(
+            outcome.stdout.contains(nothing_holds),
+            code == 1,
+            "{outcome:?}"
+        );
+    }
 }

@@ -27,7 +27,7 @@ fn scenario(duration: &str, least: &str) -> String {
 }
 
 /// A node of the test's own, and a folder for a lab; `None` where the test can't be run.
-fn start(scenario: &str) -> Option<(Node, tempfile::TempDir)> {
+pub(crate) fn start(scenario: &str) -> Option<(Node, tempfile::TempDir)> {
     if !Path::new("/usr/lib/cni/bridge").is_file() {
         eprintln!("skipped: /usr/lib/cni/bridge is missing (containernetworking-plugins)");
         return None;
