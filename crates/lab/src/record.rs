@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 use crate::LabError;
 use crate::process::Process;
 
+#[cfg(test)]
+mod round_trip;
+
 /// Where the states of labs are.
 pub const LABS: &str = "/run/netqos/lab";
 /// Where `ip netns` looks for network namespaces.
@@ -113,8 +116,15 @@ impl Record {
             }
             text => text.map_err(LabError::io("read", &path))?,
         };
-        serde_json::from_slice(&text)
-            .map_err(|error| LabError::io("understand", path)(error.into()))
+        Self::from_text(&text).map_err(|error| LabError::io("understand", path)(error.into()))
+    }
+
+    fn from_text(text: &[u8]) -> serde_json::Result<Self> {
+        serde_json::from_slice(text)
+    }
+
+    fn to_text(&self) -> serde_json::Result<Vec<u8>> {
+        serde_json::to_vec_pretty(self)
     }
 
     /// Every run that there is, in the order of their names. A folder without a record is that of
@@ -139,7 +149,7 @@ impl Record {
     pub(crate) fn write(&self) -> Result<(), LabError> {
         let path = self.folder().join(FILE);
         let draft = path.with_extension("tmp");
-        serde_json::to_vec_pretty(self)
+        self.to_text()
             .map_err(Into::into)
             .and_then(|text| fs::write(&draft, text))
             .and_then(|()| fs::rename(&draft, &path))
