@@ -1,14 +1,10 @@
 # make demo    pods made by real CNI plugins, held to their annotations, measured
 # make test    every test; those that make network namespaces need root, and say so without it
-# make lint    formatting, and clippy with warnings as errors
+# make lint    formatting, and clippy with warnings as errors, of the fuzz targets too
 # make build   static executables for a node, in target/dist
 # make bench   the figures of docs/benchmarks.md, measured again
 .PHONY: demo test lint build bench dependencies clean
 .DEFAULT_GOAL := build
-
-# Where rustup and Debian put things: a shell opened before rustup came lacks the first, one that is not root's
-# the others.
-export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/local/sbin:/usr/sbin:/sbin
 
 TARGET := $(shell uname -m)-unknown-linux-musl
 DIST := target/dist
@@ -34,6 +30,9 @@ test: dependencies
 lint: dependencies
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
+	cargo fmt --manifest-path fuzz/Cargo.toml --check
+	cargo clippy --locked --manifest-path fuzz/Cargo.toml --target-dir target/fuzz \
+	  --no-default-features -- -D warnings
 
 bench: build
 	cargo build --release --locked --target $(TARGET) -p netqos-xtask

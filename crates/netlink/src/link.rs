@@ -65,7 +65,9 @@ pub struct LinkChange {
 }
 
 impl Link {
-    pub(crate) fn read(payload: &[u8]) -> Option<Self> {
+    /// Reads what stands behind the header of an `RTM_NEWLINK` message; `None` when that is too
+    /// short to be one. What is cut off or malformed is left out.
+    pub fn read(payload: &[u8]) -> Option<Self> {
         let mut link = Self {
             index: wire::u32_at(payload, 4)?,
             name: String::new(),

@@ -46,7 +46,10 @@ pub struct Installed {
 }
 
 impl Installed {
-    fn read(payload: &[u8], index: u32) -> Option<Self> {
+    /// Reads what stands behind the header of an `RTM_NEWTFILTER` message; `None` when it is of
+    /// another link than the one of this number, or too short. What is cut off or malformed is left
+    /// out.
+    pub fn read(payload: &[u8], index: u32) -> Option<Self> {
         if wire::u32_at(payload, 4)? != index {
             return None;
         }

@@ -83,7 +83,10 @@ pub struct Statistics {
 }
 
 impl Installed {
-    fn read(payload: &[u8], index: u32) -> Option<Self> {
+    /// Reads what stands behind the header of an `RTM_NEWQDISC` message; `None` when it is of
+    /// another link than the one of this number, or too short. What is cut off or malformed is left
+    /// out.
+    pub fn read(payload: &[u8], index: u32) -> Option<Self> {
         // A list is of all devices, whichever was asked about.
         if wire::u32_at(payload, 4)? != index {
             return None;
