@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{Arguments, Who, median};
 
 /// The cost of one kind of call, medians over all of them.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Cost {
     /// Processor time, in milliseconds.
@@ -27,7 +27,7 @@ pub struct Cost {
 }
 
 /// The costs of one plugin's calls.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Costs {
     /// The first ADD since the node started.
@@ -45,7 +45,7 @@ pub struct Costs {
 }
 
 /// Both plugins' costs.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Calls {
     pub ours: Costs,
     pub theirs: Costs,

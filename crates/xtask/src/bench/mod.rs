@@ -7,10 +7,12 @@ mod calls;
 mod report;
 mod traffic;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use netqos_testkit::Node;
+use serde::{Deserialize, Serialize};
 
 /// The two plugins, and how thoroughly they are measured.
 #[derive(Debug, clap::Args)]
@@ -36,10 +38,27 @@ pub struct Arguments {
     /// Where the figures go, for machines.
     #[arg(long, default_value = "target/bench/report.json")]
     json: PathBuf,
+    /// Measure nothing, and write the table of the figures that are there.
+    #[arg(long)]
+    table_only: bool,
+}
+
+/// The figures of one run, and on what and how thoroughly they were measured.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Measured {
+    kernel: String,
+    cores: usize,
+    /// How often each call was made.
+    calls_of_each: usize,
+    /// How often each measurement of traffic was made.
+    repeats: usize,
+    calls: calls::Calls,
+    traffic: traffic::Traffic,
 }
 
 /// The one, or the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Who {
     /// netqos.
@@ -59,6 +78,11 @@ impl Arguments {
 
 /// Measures, and writes the table.
 pub fn run(arguments: &Arguments) -> Result<()> {
+    if arguments.table_only {
+        let figures = fs::read(&arguments.json)
+            .with_context(|| format!("read {}", arguments.json.display()))?;
+        return report::write_table(&arguments.table, &serde_json::from_slice(&figures)?);
+    }
     for program in [&arguments.ours, &arguments.theirs, &arguments.measure] {
         ensure!(
             program.exists(),
@@ -67,9 +91,18 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         );
     }
     let node = Node::new()?.context("the benchmark makes network namespaces, which needs root")?;
-    let calls = calls::measure(&node, arguments)?;
-    let traffic = traffic::measure(&node, arguments)?;
-    report::write(arguments, &calls, &traffic)
+    let measured = Measured {
+        kernel: fs::read_to_string("/proc/sys/kernel/osrelease")?
+            .trim()
+            .to_owned(),
+        cores: std::thread::available_parallelism()?.get(),
+        calls_of_each: arguments.calls,
+        repeats: arguments.repeats,
+        calls: calls::measure(&node, arguments)?,
+        traffic: traffic::measure(&node, arguments)?,
+    };
+    report::write_json(&arguments.json, &measured)?;
+    report::write_table(&arguments.table, &measured)
 }
 
 /// The median.

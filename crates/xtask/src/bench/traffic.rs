@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use netqos_core::BitRate;
 use netqos_testkit::{Call, Node, Pod};
 use netqos_traffic::{Flow, LatencyTest, Server, TcpTest};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::calls::configuration;
 use super::{Arguments, Who, median};
@@ -20,7 +20,7 @@ const CONTAINERD_BURST: u64 = 4_294_967_295;
 const TCP_SHARE: f64 = 1448.0 / 1514.0;
 
 /// What one limit gave.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Given {
     pub who: Who,
@@ -36,7 +36,7 @@ pub struct Given {
 }
 
 /// The first second under the burst that containerd makes up.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FirstSecond {
     pub who: Who,
@@ -46,7 +46,7 @@ pub struct FirstSecond {
 }
 
 /// What bulk costs.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Processor {
     pub limit: BitRate,
@@ -57,7 +57,7 @@ pub struct Processor {
 }
 
 /// All of it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Traffic {
     pub given: Vec<Given>,
