@@ -13,6 +13,9 @@ use serde::{Deserialize, Serialize};
 use crate::hook::HookKind;
 use crate::{Error, Result};
 
+#[cfg(test)]
+mod round_trip;
+
 /// What netqos did, or was about to do, for an attachment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
