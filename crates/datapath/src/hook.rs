@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use netqos_api::HookChoice;
 use netqos_bpf::{Pins, TcxHook, TcxLink};
 use netqos_core::{Attachment, Direction};
-use netqos_netlink::filter::{Bpf, Place};
+use netqos_netlink::filter::{Bpf, InstalledBpf, Place};
 use netqos_netlink::link::{Link, gone};
 use netqos_netlink::qdisc::Clsact;
 use netqos_netlink::{Handle, Socket};
@@ -18,7 +18,8 @@ use crate::{Error, Result};
 
 /// Where our filter stands among others on the egress hook: early, so that a foreign program that
 /// ends the chain does not keep the queue from being bounded; it hands every packet on, so those
-/// behind it see all that they would without it.
+/// behind it see all that they would without it. Where somebody else has taken the preference it
+/// is another; ours is known by handle and name.
 const PLACE: Place = Place {
     hook: Handle::CLSACT_EGRESS,
     preference: 0x51,
@@ -154,14 +155,23 @@ pub(crate) fn attach(
             if is_new {
                 ensure_clsact(&mut side.socket, link)?;
             }
-            if is_new || !is_current(side, link, pins, limiter)? {
+            let there = match is_new {
+                true => None,
+                false => ours(&mut side.socket, link)?,
+            };
+            if !is_current(there.as_ref(), pins, limiter)? {
+                let place = match there {
+                    Some((place, _)) => place,
+                    None if is_new => PLACE,
+                    None => free_place(&mut side.socket, link)?,
+                };
                 let filter = Bpf {
                     program: pins.programs().rank()?,
                     name: NAME,
                     argument: limiter,
                 };
                 side.socket
-                    .put_filter(link, PLACE, &filter)
+                    .put_filter(link, place, &filter)
                     .doing("add filter")?;
             }
         }
@@ -195,38 +205,49 @@ pub(crate) fn fault(
     }
 }
 
-/// True when the filter is as [`attach`] would make it, this build's program included.
-fn is_current(side: &mut Side, link: &Link, pins: &Pins, limiter: u16) -> Result<bool> {
-    let filters = side
-        .socket
-        .filters(link, PLACE.hook)
+/// Our filter on the link's egress hook, and where it stands.
+fn ours(socket: &mut Socket, link: &Link) -> Result<Option<(Place, InstalledBpf)>> {
+    let filters = socket.filters(link, PLACE.hook).doing("list filters")?;
+    Ok(filters.iter().find_map(|filter| {
+        let bpf = filter.bpf()?;
+        let is_ours = filter.place.handle == PLACE.handle && bpf.name == NAME;
+        is_ours.then_some((filter.place, bpf))
+    }))
+}
+
+/// Our place, or where somebody else has taken that preference the next that is free: before it, as
+/// far as there is one, since what stands there may end the chain.
+fn free_place(socket: &mut Socket, link: &Link) -> Result<Place> {
+    let taken = socket
+        .taken_preferences(link, PLACE.hook)
         .doing("list filters")?;
-    let ours = filters.iter().find(|filter| filter.place == PLACE);
-    match ours.and_then(|filter| filter.bpf()) {
-        Some(bpf) if bpf.name == NAME && bpf.argument == limiter => {
-            Ok(pins.programs().is_rank(bpf.program_id)?)
-        }
+    let (before, behind) = (
+        (1..=PLACE.preference).rev(),
+        PLACE.preference + 1..=u16::MAX,
+    );
+    let free = before.chain(behind).find(|free| !taken.contains(free));
+    Ok(Place {
+        preference: free.unwrap_or(PLACE.preference),
+        ..PLACE
+    })
+}
+
+/// True when the filter is as [`attach`] would make it, this build's program included.
+fn is_current(there: Option<&(Place, InstalledBpf)>, pins: &Pins, limiter: u16) -> Result<bool> {
+    match there {
+        Some((_, bpf)) if bpf.argument == limiter => Ok(pins.programs().is_rank(bpf.program_id)?),
         _ => Ok(false),
     }
 }
 
 fn clsact_fault(side: &mut Side, link: &Link, pins: &Pins, limiter: u16) -> Result<Option<String>> {
-    let filters = side
-        .socket
-        .filters(link, PLACE.hook)
-        .doing("list filters")?;
-    let ours = filters
-        .iter()
-        .find(|filter| filter.place == PLACE)
-        .and_then(|filter| filter.bpf());
-    Ok(match ours {
+    Ok(match ours(&mut side.socket, link)? {
         None => Some("the filter that ranks is missing".to_owned()),
-        Some(bpf) if bpf.name != NAME => Some(format!("filter {:?} is in our place", bpf.name)),
-        Some(bpf) if bpf.argument != limiter => Some(format!(
+        Some((_, bpf)) if bpf.argument != limiter => Some(format!(
             "the filter that ranks goes by limiter {}, not {limiter}",
             bpf.argument
         )),
-        Some(bpf) if !pins.programs().is_any_rank(bpf.program_id)? => {
+        Some((_, bpf)) if !pins.programs().is_any_rank(bpf.program_id)? => {
             Some("the filter that ranks has a program that does not".to_owned())
         }
         Some(_) => None,
@@ -260,15 +281,8 @@ pub(crate) fn detach(
     if kind != HookKind::Clsact {
         return Ok(());
     }
-    let filters = side
-        .socket
-        .filters(link, PLACE.hook)
-        .doing("list filters")?;
-    let is_ours = |filter: &netqos_netlink::filter::Installed| {
-        filter.place == PLACE && filter.bpf().is_some_and(|bpf| bpf.name == NAME)
-    };
-    if filters.iter().any(is_ours) {
-        gone(side.socket.delete_filter(link, "bpf", PLACE)).doing("delete filter")?;
+    while let Some((place, _)) = ours(&mut side.socket, link)? {
+        gone(side.socket.delete_filter(link, "bpf", place)).doing("delete filter")?;
     }
     if made_clsact {
         remove_empty_clsact(&mut side.socket, link)

@@ -3,7 +3,7 @@
 mod bpf;
 mod redirect;
 
-pub use bpf::Bpf;
+pub use bpf::{Bpf, InstalledBpf};
 pub use redirect::Redirect;
 
 use crate::link::Link;
@@ -95,16 +95,7 @@ fn put_request<F: Filter>(link: &Link, place: Place, filter: &F) -> Request {
 impl Socket {
     /// All filters on this hook of a link. A hook without qdisc has none.
     pub fn filters(&mut self, link: &Link, hook: Handle) -> Result<Vec<Installed>> {
-        let request = Request::new(
-            libc::RTM_GETTFILTER,
-            libc::NLM_F_DUMP,
-            &tcmsg(link, Handle::NONE, hook, 0),
-        );
-        let listed = self.dumped(
-            &|| format!("list filters of {}", link.name),
-            &request,
-            |payload| Installed::read(payload, link.index),
-        )?;
+        let listed = self.listed_filters(link, hook)?;
         // Each preference is listed once without a filter, as the list that holds the filters; u32
         // also lists its hash tables, whose handles have no node part.
         let is_filter = |filter: &Installed| match filter.kind.as_str() {
@@ -112,6 +103,28 @@ impl Socket {
             _ => filter.place.handle != 0,
         };
         Ok(listed.into_iter().filter(is_filter).collect())
+    }
+
+    /// The preferences on this hook of a link that are taken: there can be filters of one kind and
+    /// one protocol only at each, even where the last of them has gone.
+    pub fn taken_preferences(&mut self, link: &Link, hook: Handle) -> Result<Vec<u16>> {
+        let listed = self.listed_filters(link, hook)?;
+        let preferences = listed.iter().map(|filter| filter.place.preference);
+        Ok(preferences.collect())
+    }
+
+    /// Everything that the kernel lists as a filter.
+    fn listed_filters(&mut self, link: &Link, hook: Handle) -> Result<Vec<Installed>> {
+        let request = Request::new(
+            libc::RTM_GETTFILTER,
+            libc::NLM_F_DUMP,
+            &tcmsg(link, Handle::NONE, hook, 0),
+        );
+        self.dumped(
+            &|| format!("list filters of {}", link.name),
+            &request,
+            |payload| Installed::read(payload, link.index),
+        )
     }
 
     /// Puts this filter in place, over one of the same kind that stands there.

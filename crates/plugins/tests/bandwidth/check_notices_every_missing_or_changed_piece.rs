@@ -100,13 +100,7 @@ const CASES: &[(Sabotage, &[&str], &[&str], &str)] = &[
         "egress of @IFB@: the filter that ranks is missing",
     ),
     (
-        Act(|| put_filter("other", 7)),
-        CLSACT,
-        BOTH,
-        "ingress of veth-a: filter \"other\" is in our place",
-    ),
-    (
-        Act(|| put_filter("netqos_rank", 7)),
+        Act(|| put_filter(7)),
         CLSACT,
         BOTH,
         "ingress of veth-a: the filter that ranks goes by limiter 7, not ",
@@ -188,8 +182,8 @@ const BOTH: &[&str] = &["pod", "ifb"];
 const POD: &[&str] = &["pod"];
 const IFB: &[&str] = &["ifb"];
 
-/// Puts a filter in the place of ours on the pod's host link.
-fn put_filter(name: &str, argument: u16) {
+/// Puts a filter of our name in the place of ours on the pod's host link.
+fn put_filter(argument: u16) {
     let mut socket = Socket::open().unwrap();
     let link = socket.link_by_name("veth-a").unwrap();
     let place = Place {
@@ -200,7 +194,7 @@ fn put_filter(name: &str, argument: u16) {
     let pins = pins().unwrap();
     let filter = Bpf {
         program: pins.programs().rank().unwrap(),
-        name,
+        name: "netqos_rank",
         argument,
     };
     socket.delete_filter(&link, "bpf", place).unwrap();

@@ -55,16 +55,16 @@ const OBSTACLES: &[Obstacle] = &[
     },
     // Those below are found half-way, when queues and limiters have been made.
     Obstacle {
-        what: "a filter of another kind at our preference, to the pod",
+        what: "a clsact whose filters are shared among links, to the pod",
         inside: false,
-        put: "tc qdisc add dev veth-a clsact; tc filter add dev veth-a egress pref 81 protocol all u32 match u32 0 0",
+        put: "tc qdisc add dev veth-a egress_block 7 clsact",
         stops: BY_CLSACT,
         says: "add filter: ",
     },
     Obstacle {
-        what: "a filter of another kind at our preference, from the pod",
+        what: "a clsact whose filters are shared among links, from the pod",
         inside: true,
-        put: "tc qdisc add dev eth0 clsact; tc filter add dev eth0 egress pref 81 protocol all u32 match u32 0 0",
+        put: "tc qdisc add dev eth0 egress_block 7 clsact",
         stops: &[("clsact", "pod")],
         says: "add filter: ",
     },

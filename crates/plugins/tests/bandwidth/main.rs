@@ -26,6 +26,7 @@ mod lives_beside_others;
 mod macvlan_pods;
 mod many_at_once;
 mod on_a_kernel_that_lacks_something;
+mod others_have_our_preference;
 mod pods_of_the_original_plugin;
 mod programs_are_loaded_once;
 mod results_are_those_of_the_original;
