@@ -24,6 +24,7 @@ pub mod objects;
 pub mod plan;
 mod policy;
 mod problem;
+mod tag;
 mod units;
 
 pub use digest::Digest;
@@ -38,4 +39,5 @@ pub use policy::{
     PolicyError, PortMatch, Priority, Protocol, Rule,
 };
 pub use problem::{ObjectRef, Problem, Reason};
+pub use tag::Tag;
 pub use units::{BitRate, ByteCount};

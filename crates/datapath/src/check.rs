@@ -120,7 +120,7 @@ fn check_queue(
                 "the limiter is missing or has other settings".to_owned(),
             ));
         }
-        let path = hook::link_path(&pins, attachment, queue.direction);
+        let path = hook::link_path(&pins, &attachment.tag(), queue.direction);
         if let Some(what) = hook::fault(side, &link, queue.hook, &pins, limiter, &path)? {
             return Err(changed(what));
         }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use netqos_bpf::{Pins, TcxLink};
-use netqos_core::{Attachment, Limits};
+use netqos_core::{Attachment, Limits, Tag};
 
 use crate::endpoint::HostLinks;
 use crate::error::Errors;
@@ -18,13 +18,12 @@ impl LimitDatapath {
     /// # Errors
     /// What could not be removed; the rest is.
     pub fn collect(&mut self, network: &str, alive: &[Attachment]) -> Result<()> {
-        let is_stale = |attachment: &Attachment| {
-            attachment.network() == network && !alive.contains(attachment)
-        };
+        let living: HashSet<Tag> = alive.iter().map(Attachment::tag).collect();
+        let is_stale = |tag: &Tag| tag.is_of_network(network) && !living.contains(tag);
         let mut errors = Errors::default();
         for record in self.records.all()? {
             let attachment = &record.attachment;
-            if is_stale(attachment) {
+            if attachment.network() == network && !alive.contains(attachment) {
                 let unlimited = Limits::default();
                 errors.note(self.teardown(attachment, None, HostLinks::Unknown, &unlimited));
             }
@@ -56,13 +55,13 @@ impl LimitDatapath {
     }
 
     /// tcx links, which are named by the tag and the direction.
-    fn collect_tcx_links(&mut self, is_stale: &dyn Fn(&Attachment) -> bool) -> Result<()> {
+    fn collect_tcx_links(&mut self, is_stale: &dyn Fn(&Tag) -> bool) -> Result<()> {
         let Some(pins) = Pins::open(self.paths.bpffs())? else {
             return Ok(());
         };
         for name in pins.link_names()? {
-            let attachment = name.rsplit_once(':').and_then(|(tag, _)| tag.parse().ok());
-            if attachment.is_some_and(|attachment| is_stale(&attachment))
+            let tag = name.rsplit_once(':').and_then(|(tag, _)| tag.parse().ok());
+            if tag.is_some_and(|tag| is_stale(&tag))
                 && let Some(link) = TcxLink::open(&pins.link_path(&name))?
             {
                 link.detach()?;

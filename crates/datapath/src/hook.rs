@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use netqos_api::HookChoice;
 use netqos_bpf::{Pins, TcxHook, TcxLink};
-use netqos_core::{Attachment, Direction};
+use netqos_core::{Direction, Tag};
 use netqos_netlink::filter::{Bpf, InstalledBpf, Place};
 use netqos_netlink::link::{Link, gone};
 use netqos_netlink::qdisc::Clsact;
@@ -134,8 +134,8 @@ pub(crate) fn choose(
 }
 
 /// The name under which a tcx link is pinned.
-pub(crate) fn link_path(pins: &Pins, attachment: &Attachment, direction: Direction) -> PathBuf {
-    pins.link_path(&format!("{}:{direction}", attachment.tag()))
+pub(crate) fn link_path(pins: &Pins, tag: &Tag, direction: Direction) -> PathBuf {
+    pins.link_path(&format!("{tag}:{direction}"))
 }
 
 /// Puts the program in front of the link's queue, with this limiter.

@@ -114,7 +114,7 @@ impl Installer<'_> {
         let settings = shape.settings(Owner::new(self.attachment, record.direction));
         let limiter = pins.limiters().claim(&settings, record.limiter)?;
         record.limiter = Some(limiter);
-        let path = hook::link_path(pins, self.attachment, record.direction);
+        let path = hook::link_path(pins, &self.attachment.tag(), record.direction);
         let there = carrier.hook_qdisc;
         hook::attach(side, link, there, record.hook, pins, limiter, &path)
     }
@@ -125,7 +125,7 @@ impl Installer<'_> {
             return Ok(());
         }
         let change = LinkChange {
-            alias: Some(tag),
+            alias: Some(tag.to_string()),
             ..LinkChange::default()
         };
         side.socket.change_link(link, &change).doing("tag link")

@@ -1,6 +1,6 @@
 //! The numbers by which a limiter knows whose it is.
 
-use netqos_core::{Attachment, Direction};
+use netqos_core::{Attachment, Direction, Tag};
 
 /// The owner of a limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,9 +15,14 @@ impl Owner {
     /// The owner of this direction's limiter.
     pub fn new(attachment: &Attachment, direction: Direction) -> Self {
         Self {
-            id: hash(&format!("{}:{direction}", attachment.tag())),
+            id: Self::id_of(&attachment.tag(), direction),
             network: network(attachment.network()),
         }
+    }
+
+    /// The id, by what stands in the kernel of whose it is.
+    pub(crate) fn id_of(tag: &Tag, direction: Direction) -> u64 {
+        hash(&format!("{tag}:{direction}"))
     }
 
     /// The owners of both.

@@ -2,7 +2,7 @@
 
 use netqos_api::{HookChoice, ifb_name};
 use netqos_bpf::{Pins, TcxHook};
-use netqos_core::{Attachment, Direction, Limit};
+use netqos_core::{Attachment, Direction, Limit, Tag};
 use netqos_netlink::link::{Link, optional};
 
 use crate::endpoint::{Endpoint, Side};
@@ -197,6 +197,6 @@ fn ifb_for(
 fn is_taggable(link: &Link) -> bool {
     match link.alias.as_deref() {
         None | Some("") => true,
-        Some(alias) => alias.parse::<Attachment>().is_ok(),
+        Some(alias) => alias.parse::<Tag>().is_ok(),
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use netqos_bpf::{Pins, TcxLink};
-use netqos_core::{Attachment, Direction, Limits};
+use netqos_core::{Attachment, Direction, Limits, Tag};
 use netqos_netlink::link::{Link, LinkChange, gone, optional};
 
 use crate::endpoint::{HostLinks, Side};
@@ -71,7 +71,7 @@ impl LimitDatapath {
                 }
             }
             None => {
-                let is_ours = |tag: &Attachment| tag == attachment;
+                let is_ours = |tag: &Tag| *tag == attachment.tag();
                 errors.note(strip(&mut self.host, &is_ours, self.paths.bpffs()));
                 if let Some(pod) = &mut pod {
                     errors.note(strip(pod, &is_ours, self.paths.bpffs()));
@@ -89,21 +89,17 @@ impl LimitDatapath {
 }
 
 /// Removes what is ours from the links that carry such a tag, without a record of what that is.
-pub(crate) fn strip(
-    side: &mut Side,
-    is_meant: &dyn Fn(&Attachment) -> bool,
-    bpffs: &Path,
-) -> Result<()> {
+pub(crate) fn strip(side: &mut Side, is_meant: &dyn Fn(&Tag) -> bool, bpffs: &Path) -> Result<()> {
     let mut errors = Errors::default();
     for link in side.socket.links().doing("list links")? {
         let tag = link
             .alias
             .as_deref()
-            .and_then(|alias| alias.parse::<Attachment>().ok());
-        let Some(attachment) = tag.filter(|attachment| is_meant(attachment)) else {
+            .and_then(|alias| alias.parse::<Tag>().ok());
+        let Some(tag) = tag.filter(|tag| is_meant(tag)) else {
             continue;
         };
-        errors.note(release_all(&attachment, bpffs));
+        errors.note(release_all(&tag, bpffs));
         if link.kind == "ifb" {
             errors.note(gone(side.socket.delete_link(&link)).doing("delete ifb device"));
             continue;
@@ -164,37 +160,39 @@ fn release(old: &QueueRecord, attachment: &Attachment, bpffs: &Path) -> Result<(
         return Ok(());
     };
     if old.hook == HookKind::Tcx
-        && let Some(held) = TcxLink::open(&hook::link_path(&pins, attachment, old.direction))?
+        && let Some(held) =
+            TcxLink::open(&hook::link_path(&pins, &attachment.tag(), old.direction))?
     {
         held.detach()?;
     }
-    release_limiter(&pins, old.limiter, Owner::new(attachment, old.direction))
+    let owner = Owner::id_of(&attachment.tag(), old.direction);
+    release_limiter(&pins, old.limiter, owner)
 }
 
 /// The same without a record of what that is.
-fn release_all(attachment: &Attachment, bpffs: &Path) -> Result<()> {
+fn release_all(tag: &Tag, bpffs: &Path) -> Result<()> {
     let Some(pins) = Pins::open(bpffs)? else {
         return Ok(());
     };
     for direction in [Direction::Ingress, Direction::Egress] {
-        if let Some(held) = TcxLink::open(&hook::link_path(&pins, attachment, direction))? {
+        if let Some(held) = TcxLink::open(&hook::link_path(&pins, tag, direction))? {
             held.detach()?;
         }
-        release_limiter(&pins, None, Owner::new(attachment, direction))?;
+        release_limiter(&pins, None, Owner::id_of(tag, direction))?;
     }
     Ok(())
 }
 
 /// Gives a limiter back; one whose id was never written down is looked for by its owner.
-fn release_limiter(pins: &Pins, id: Option<u16>, owner: Owner) -> Result<()> {
+fn release_limiter(pins: &Pins, id: Option<u16>, owner: u64) -> Result<()> {
     let limiters = pins.limiters();
     if let Some(id) = id {
-        limiters.release(id, owner.id)?;
+        limiters.release(id, owner)?;
         return Ok(());
     }
     for (id, limiter) in limiters.all()? {
-        if limiter.settings.owner == owner.id {
-            limiters.release(id, owner.id)?;
+        if limiter.settings.owner == owner {
+            limiters.release(id, owner)?;
         }
     }
     Ok(())
@@ -208,7 +206,7 @@ fn ours(side: &mut Side, record: &LinkRecord, attachment: &Attachment) -> Result
         match (record.tagged, link.alias.as_deref()) {
             // Killed before it was tagged, or the alias was removed.
             (true, None | Some("")) | (false, _) => is_same,
-            (true, Some(alias)) => alias == attachment.tag(),
+            (true, Some(alias)) => *alias == *attachment.tag(),
         }
     }))
 }

@@ -8,7 +8,7 @@ mod result;
 
 use netqos_cni::CniVersion;
 use netqos_cni::runtime::{NetworkConfigList, PluginConfig};
-use netqos_core::Attachment;
+use netqos_core::{Attachment, Tag};
 
 pub use plugin_call::plugin_call;
 pub use result::cni_result;
@@ -53,11 +53,11 @@ fn each_plugin_reads_back(list: &NetworkConfigList) {
     }
 }
 
-/// A tag reads as one attachment only, and three names that are allowed read back from their tag.
+/// What reads as a tag is that tag, and three names that are allowed have one of their network.
 /// The text is a tag, or the three names, one a line.
 pub fn attachment_tag(text: &str) {
-    if let Ok(attachment) = text.parse::<Attachment>() {
-        assert_eq!(attachment.tag(), text);
+    if let Ok(tag) = text.parse::<Tag>() {
+        assert_eq!(&*tag, text);
     }
     let mut names = text.splitn(3, '\n');
     let (Some(network), Some(container), Some(interface)) =
@@ -74,5 +74,7 @@ pub fn attachment_tag(text: &str) {
         attachment.interface(),
     );
     assert_eq!(parts, (network, container, interface));
-    assert_eq!(attachment.tag().parse(), Ok(attachment));
+    let tag = attachment.tag();
+    assert!(tag.is_of_network(network), "{tag}");
+    assert_eq!(tag.parse(), Ok(tag));
 }

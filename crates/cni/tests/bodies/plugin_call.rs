@@ -71,7 +71,7 @@ impl Adds {
         assert!(CniVersion::SUPPORTED.contains(&request.config.version));
         assert_eq!(request.attachment.network(), request.config.name);
         let tag = request.attachment.tag();
-        assert_eq!(tag.parse().ok().as_ref(), Some(&request.attachment));
+        assert_eq!(tag.parse(), Ok(tag));
         assert!(request.netns.is_some() || command == Command::Del);
         // As often as there are pairs, whatever they look like.
         let pairs = request.args.pairs().count();

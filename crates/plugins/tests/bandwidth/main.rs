@@ -23,6 +23,7 @@ mod failed_add_leaves_nothing_behind;
 mod gc_removes_only_what_is_stale_of_its_network;
 mod killed_at_any_moment_it_is_completed_or_undone;
 mod lives_beside_others;
+mod long_names;
 mod macvlan_pods;
 mod many_at_once;
 mod on_a_kernel_that_lacks_something;
