@@ -32,6 +32,7 @@ impl LimitDatapath {
         errors.note(strip(&mut self.host, &is_stale, self.paths.bpffs()));
         errors.note(self.collect_limiters(network, alive));
         errors.note(self.collect_tcx_links(&is_stale));
+        errors.note(self.records.tidy());
         errors.finish()
     }
 

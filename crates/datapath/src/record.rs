@@ -1,6 +1,7 @@
 //! What is remembered about an attachment: written before the kernel is changed, removed after it
 //! is restored.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -86,7 +87,9 @@ pub struct Records {
     folder: PathBuf,
 }
 
-/// Keeps others from changing the same attachment; ends with the process at the latest.
+/// Keeps others from changing an attachment of the same container to the same network: two
+/// interfaces of one would take the same name for their ifbs. It ends with the process at the
+/// latest.
 #[derive(Debug)]
 pub(crate) struct Lock {
     _file: File,
@@ -98,26 +101,26 @@ impl Records {
         Self { folder }
     }
 
-    /// Waits until nobody else changes this attachment.
+    /// Waits until nobody else changes an attachment of this container to this network.
     pub(crate) fn lock(&self, attachment: &Attachment) -> Result<Lock> {
-        let path = self.path(attachment, "lock");
-        let failed = |source| Error::Record {
-            path: path.clone(),
-            source,
-        };
-        fs::create_dir_all(&self.folder).map_err(failed)?;
+        let path = self.lock_path(container(attachment.tag().names()));
+        let locked = self.locked(&path, FlockOperation::LockExclusive);
+        locked.map_err(|source| Error::Record { path, source })
+    }
+
+    fn locked(&self, path: &Path, how: FlockOperation) -> io::Result<Lock> {
+        fs::create_dir_all(&self.folder)?;
         loop {
             let file = OpenOptions::new()
                 .create(true)
                 .truncate(false)
                 .write(true)
                 .mode(0o600)
-                .open(&path)
-                .map_err(failed)?;
-            flock(&file, FlockOperation::LockExclusive).map_err(|errno| failed(errno.into()))?;
+                .open(path)?;
+            flock(&file, how)?;
             // Whoever held it before may have removed the file; then it locks nothing any more.
-            let ours = file.metadata().map_err(failed)?.ino();
-            if fs::metadata(&path).is_ok_and(|there| there.ino() == ours) {
+            let ours = file.metadata()?.ino();
+            if fs::metadata(path).is_ok_and(|there| there.ino() == ours) {
                 return Ok(Lock { _file: file });
             }
         }
@@ -131,22 +134,9 @@ impl Records {
 
     /// All records.
     pub fn all(&self) -> Result<Vec<Record>> {
-        let entries = match fs::read_dir(&self.folder) {
-            Err(source) if source.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            other => other.map_err(|source| Error::Record {
-                path: self.folder.clone(),
-                source,
-            })?,
-        };
         let mut records = Vec::new();
-        for entry in entries.flatten() {
-            let path = entry.path();
-            if path
-                .extension()
-                .is_some_and(|extension| extension == "json")
-            {
-                records.extend(self.read_file(&path)?);
-            }
+        for name in self.names()?.iter().filter(|name| name.ends_with(".json")) {
+            records.extend(self.read_file(&self.folder.join(name))?);
         }
         Ok(records)
     }
@@ -175,25 +165,65 @@ impl Records {
 
     /// Forgets an attachment. The lock, which the caller holds, goes too.
     pub(crate) fn remove(&self, attachment: &Attachment, _lock: &Lock) -> Result<()> {
-        for extension in ["json", "new", "lock"] {
-            let path = self.path(attachment, extension);
-            match fs::remove_file(&path) {
-                Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                    return Err(Error::Record { path, source });
-                }
-                _ => {}
+        remove_file(self.path(attachment, "json"))?;
+        remove_file(self.path(attachment, "new"))?;
+        remove_file(self.lock_path(container(attachment.tag().names())))
+    }
+
+    /// Removes what processes left that were killed: locks of containers without a record, and
+    /// records that were not written to their end. What somebody holds a lock for is let alone.
+    pub(crate) fn tidy(&self) -> Result<()> {
+        let names = self.names()?;
+        let left = |name: &String| match name.strip_suffix(".new") {
+            Some(of) => Some(container(of).to_owned()),
+            None => name.strip_suffix(".lock").map(str::to_owned),
+        };
+        for container in names.iter().filter_map(left).collect::<BTreeSet<_>>() {
+            let has = |names: &[String], extension| {
+                names.iter().any(|name| is_of(name, &container, extension))
+            };
+            if has(&names, ".json") && !has(&names, ".new") {
+                continue;
+            }
+            let path = self.lock_path(&container);
+            let _lock = match self.locked(&path, FlockOperation::NonBlockingLockExclusive) {
+                Ok(lock) => lock,
+                Err(source) if source.kind() == io::ErrorKind::WouldBlock => continue,
+                Err(source) => return Err(Error::Record { path, source }),
+            };
+            // From here on nobody writes for this container.
+            let names = self.names()?;
+            let unfinished = |name: &&String| is_of(name, &container, ".new");
+            for name in names.iter().filter(unfinished) {
+                remove_file(self.folder.join(name))?;
+            }
+            if !has(&names, ".json") {
+                remove_file(path)?;
             }
         }
         Ok(())
     }
 
+    fn names(&self) -> Result<Vec<String>> {
+        let entries = match fs::read_dir(&self.folder) {
+            Err(source) if source.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            other => other.map_err(|source| Error::Record {
+                path: self.folder.clone(),
+                source,
+            })?,
+        };
+        let name = |entry: fs::DirEntry| entry.file_name().into_string().ok();
+        Ok(entries.flatten().filter_map(name).collect())
+    }
+
     fn path(&self, attachment: &Attachment, extension: &str) -> PathBuf {
-        // Names without colons and slashes, joined by colons: no two attachments share a file.
-        let (network, container) = (attachment.network(), attachment.container());
-        self.folder.join(format!(
-            "{network}:{container}:{}.{extension}",
-            attachment.interface()
-        ))
+        // No two attachments share a tag.
+        let tag = attachment.tag();
+        self.folder.join(format!("{}.{extension}", tag.names()))
+    }
+
+    fn lock_path(&self, container: &str) -> PathBuf {
+        self.folder.join(format!("{container}.lock"))
     }
 
     fn read_file(&self, path: &Path) -> Result<Option<Record>> {
@@ -218,6 +248,29 @@ impl Records {
                 Ok(None)
             }
         }
+    }
+}
+
+/// The network and the container of `network:container:interface`.
+fn container(names: &str) -> &str {
+    names
+        .rsplit_once(':')
+        .map_or(names, |(container, _)| container)
+}
+
+/// True for a file with this ending of an attachment of this container.
+fn is_of(name: &str, container: &str, ending: &str) -> bool {
+    name.strip_suffix(ending)
+        .and_then(|names| names.strip_prefix(container))
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+}
+
+fn remove_file(path: PathBuf) -> Result<()> {
+    match fs::remove_file(&path) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(Error::Record { path, source })
+        }
+        _ => Ok(()),
     }
 }
 
@@ -265,5 +318,67 @@ mod tests {
         assert_eq!(records.all().unwrap(), [record("good")]);
         assert!(folder.path().join("bad:c:eth0.json.corrupt").exists());
         assert_eq!(records.all().unwrap(), [record("good")]);
+    }
+    /// What stands in the folder by its names, in their order.
+    fn names(records: &Records) -> Vec<String> {
+        let mut names = records.names().unwrap();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn what_the_killed_left_goes_and_what_somebody_holds_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = Records::new(folder.path().to_owned());
+        let living = record("living");
+        drop(records.lock(&living.attachment).unwrap());
+        records.write(&living).unwrap();
+        let held = Attachment::try_new("net", "held", "eth0").unwrap();
+        let lock = records.lock(&held).unwrap();
+        // Of builds that locked each interface for itself, too.
+        for name in [
+            "net:c.1.lock",
+            "net:c:eth0.lock",
+            "net:c:eth0.new",
+            "living:c1:eth0.new",
+        ] {
+            fs::write(folder.path().join(name), "").unwrap();
+        }
+        records.tidy().unwrap();
+        let kept = ["living:c1.lock", "living:c1:eth0.json"];
+        assert_eq!(names(&records), [kept[0], kept[1], "net:held.lock"]);
+        drop(lock);
+        records.tidy().unwrap();
+        assert_eq!(names(&records), kept);
+    }
+
+    /// Each finds out whether it is alone; the folder is tidied all the time.
+    #[test]
+    fn a_lock_that_is_tidied_away_locks_nobody_in_beside_another() {
+        use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+        let folder = tempfile::tempdir().unwrap();
+        let records = Records::new(folder.path().to_owned());
+        let attachment = record("net").attachment;
+        let (inside, done) = (AtomicUsize::new(0), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let work = || {
+                for _ in 0..300 {
+                    let lock = records.lock(&attachment).unwrap();
+                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                    std::thread::yield_now();
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                    drop(lock);
+                }
+            };
+            let workers = [scope.spawn(work), scope.spawn(work), scope.spawn(work)];
+            scope.spawn(|| {
+                while !done.load(Ordering::SeqCst) {
+                    records.tidy().unwrap();
+                }
+            });
+            let ended = workers.map(std::thread::ScopedJoinHandle::join);
+            done.store(true, Ordering::SeqCst);
+            assert!(ended.iter().all(|end| end.is_ok()));
+        });
     }
 }

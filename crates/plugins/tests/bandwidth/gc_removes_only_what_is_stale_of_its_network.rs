@@ -201,3 +201,17 @@ fn a_living_pod_whose_record_was_lost_keeps_its_limiters() {
     gc("net", alive(&["living"]));
     assert_eq!(limiters(), before);
 }
+
+/// A process that is killed between taking its lock and writing its record leaves the lock.
+#[test]
+fn locks_that_guard_nothing_go() {
+    let Some(node) = Node::new().unwrap() else {
+        return;
+    };
+    let pod = node.pod("living").unwrap();
+    add(&pod, &config_of(&pod, "clsact", "pod", "net"));
+    let before = node.files("/run/netqos");
+    std::fs::write("/run/netqos/attachments/net:gone.lock", "").unwrap();
+    gc("net", alive(&["living"]));
+    assert_eq!(node.files("/run/netqos"), before);
+}

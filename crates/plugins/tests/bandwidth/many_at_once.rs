@@ -96,6 +96,40 @@ fn of_one_pod() {
     }
 }
 
+/// Interfaces of one container want the same name for their ifbs.
+#[test]
+fn of_the_interfaces_of_one_pod() {
+    let Some(node) = Node::new().unwrap() else {
+        return;
+    };
+    let pod = node.pod("a").unwrap();
+    let names = ["eth0", "eth1", "eth2", "eth3"];
+    let mut interfaces = vec![json!({"name": "veth-a"})];
+    for name in &names[1..] {
+        interfaces.push(json!({"name": pod.another_veth(&node, name).unwrap()}));
+    }
+    let mut config = limited(&pod, 10_000_000, 20_000_000, json!({"egress": "ifb"}));
+    config["prevResult"]["interfaces"] = interfaces.into();
+    let bare = everything(&[&pod]);
+    let all_at_once = |command: &str| {
+        let calls = names.map(|name| call(command, &pod, &config).variable("CNI_IFNAME", name));
+        let running = calls.map(|call| call.start().unwrap());
+        for running in running {
+            let outcome = running.finish().unwrap();
+            assert_eq!(outcome.code, Some(0), "{command}: {outcome:?}");
+        }
+    };
+    for _ in 0..8 {
+        all_at_once("ADD");
+        all_at_once("CHECK");
+        assert_eq!(links_of_kind("ifb").len(), names.len());
+        all_at_once("DEL");
+        assert_eq!(everything(&[&pod]), bare);
+        assert_eq!(limiters(), []);
+        assert_eq!(node.files("/run/netqos"), [""; 0]);
+    }
+}
+
 /// While pods come, what is stale goes; what comes stays.
 #[test]
 fn while_garbage_is_collected() {
