@@ -9,5 +9,8 @@ fuzz_target!(|text: &[u8]| {
         return;
     };
     let written = serde_json::to_vec(&record).expect("what was read can be written");
-    assert_eq!(serde_json::from_slice::<Record>(&written).ok(), Some(record));
+    assert_eq!(
+        serde_json::from_slice::<Record>(&written).ok(),
+        Some(record)
+    );
 });
