@@ -1,9 +1,10 @@
-//! A small synchronous rtnetlink socket, and what netqos says over it.
+//! A small synchronous netlink socket, and what netqos says over it.
 //!
 //! ```text
 //!   Namespace ──► Socket ──► link::{Link, LinkChange}      RTM_*LINK
 //!                        ├─► qdisc::{Tbf, PfifoFast, …}    RTM_*QDISC   one file each
 //!                        └─► filter::{Bpf, Redirect}       RTM_*TFILTER
+//!              └► Nft ─────► nft::{Chain, Rule}             NFT_MSG_*
 //! ```
 //!
 //! A call sends one request and waits for its answer; the kernel's own explanation (extended
@@ -21,6 +22,7 @@ pub mod filter;
 mod handle;
 pub mod link;
 mod namespace;
+pub mod nft;
 pub mod psched;
 pub mod qdisc;
 mod socket;
@@ -29,4 +31,5 @@ mod wire;
 pub use error::{Error, Result};
 pub use handle::Handle;
 pub use namespace::{Entered, Namespace};
+pub use nft::Nft;
 pub use socket::Socket;

@@ -1,6 +1,7 @@
 //! One request, one answer.
 
 use std::io;
+use std::ops::RangeInclusive;
 
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket as Wire, SocketAddr};
@@ -27,7 +28,12 @@ pub struct Socket {
 impl Socket {
     /// Opens a socket in the calling thread's network namespace.
     pub fn open() -> Result<Self> {
-        Self::connect().map_err(|source| Error::Socket {
+        Self::speaking(NETLINK_ROUTE)
+    }
+
+    /// Opens one that speaks another of netlink's protocols.
+    pub(crate) fn speaking(protocol: isize) -> Result<Self> {
+        Self::connect(protocol).map_err(|source| Error::Socket {
             doing: "open".to_owned(),
             source,
         })
@@ -39,8 +45,8 @@ impl Socket {
         Self::open()
     }
 
-    fn connect() -> io::Result<Self> {
-        let mut wire = Wire::new(NETLINK_ROUTE)?;
+    fn connect(protocol: isize) -> io::Result<Self> {
+        let mut wire = Wire::new(protocol)?;
         wire.bind_auto()?;
         wire.connect(&SocketAddr::new(0, 0))?;
         // All three are refinements: kernels before 4.12, 4.3 and 4.20 lack them.
@@ -60,8 +66,19 @@ impl Socket {
         doing: &dyn Fn() -> String,
         request: Request,
     ) -> Result<()> {
-        let sequence = self.send(doing, request)?;
+        let sequence = self.send(doing, [request])?;
         self.answers(doing, sequence, |_| ()).map(drop)
+    }
+
+    /// Sends requests that are granted together or not at all. One of them asks to be
+    /// acknowledged; any may be refused.
+    pub(crate) fn transacted(
+        &mut self,
+        doing: &dyn Fn() -> String,
+        requests: impl IntoIterator<Item = Request>,
+    ) -> Result<()> {
+        let sequences = self.send(doing, requests)?;
+        self.answers(doing, sequences, |_| ()).map(drop)
     }
 
     /// Sends a request that is answered by one message, of which `read` is the result.
@@ -85,7 +102,7 @@ impl Socket {
         request: Request,
         mut read: impl FnMut(&[u8]) -> Option<T>,
     ) -> Result<Option<T>> {
-        let sequence = self.send(doing, request)?;
+        let sequence = self.send(doing, [request])?;
         let mut found = None;
         self.answers(doing, sequence, |message| found = read(message.payload))?;
         Ok(found)
@@ -102,7 +119,7 @@ impl Socket {
         let mut found = Vec::new();
         for _ in 0..DUMP_RETRIES {
             found.clear();
-            let sequence = self.send(doing, request.clone())?;
+            let sequence = self.send(doing, [request.clone()])?;
             let whole = self.answers(doing, sequence, |message| {
                 found.extend(read(message.payload))
             })?;
@@ -114,11 +131,20 @@ impl Socket {
         Ok(found)
     }
 
-    fn send(&mut self, doing: &dyn Fn() -> String, request: Request) -> Result<u32> {
-        self.sequence = self.sequence.wrapping_add(1);
-        let bytes = request.finish(self.sequence);
+    /// Sends requests in one datagram; the numbers that their answers will bear.
+    fn send(
+        &mut self,
+        doing: &dyn Fn() -> String,
+        requests: impl IntoIterator<Item = Request>,
+    ) -> Result<RangeInclusive<u32>> {
+        let first = self.sequence.wrapping_add(1);
+        let mut bytes = Vec::new();
+        for request in requests {
+            self.sequence = self.sequence.wrapping_add(1);
+            bytes.append(&mut request.finish(self.sequence));
+        }
         match self.wire.send(&bytes, 0) {
-            Ok(_) => Ok(self.sequence),
+            Ok(_) => Ok(first..=self.sequence),
             Err(source) => Err(Error::Socket {
                 doing: doing(),
                 source,
@@ -126,11 +152,11 @@ impl Socket {
         }
     }
 
-    /// Reads answers to this request until the last; says whether they are consistent.
+    /// Reads answers to these requests until the last; says whether they are consistent.
     fn answers(
         &mut self,
         doing: &dyn Fn() -> String,
-        sequence: u32,
+        sequences: RangeInclusive<u32>,
         mut each: impl FnMut(&Message<'_>),
     ) -> Result<bool> {
         let mut consistent = true;
@@ -149,7 +175,7 @@ impl Socket {
             let mut rest = &self.received[..];
             while let Some((message, next)) = wire::split_message(rest) {
                 rest = next;
-                if message.sequence != sequence {
+                if !sequences.contains(&message.sequence) {
                     continue;
                 }
                 consistent &= i32::from(message.flags) & libc::NLM_F_DUMP_INTR == 0;
