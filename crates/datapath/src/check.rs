@@ -11,7 +11,7 @@ use crate::hook::{self, HookKind};
 use crate::limits::Request;
 use crate::owner::Owner;
 use crate::record::{QueueRecord, SideName};
-use crate::{Error, LimitDatapath, Result, Shape, detour, legacy, queue};
+use crate::{Error, LimitDatapath, Result, Shape, backstop, detour, legacy, queue};
 
 impl LimitDatapath {
     /// CHECK: everything that [`apply`](Self::apply) makes for this request is there, unchanged.
@@ -140,6 +140,11 @@ fn check_queue(
                 "traffic of {} is not redirected to it",
                 from.name
             )));
+        }
+        if queue.backstop
+            && let Some(what) = backstop::fault(side, &from, &link, &attachment.tag())?
+        {
+            return Err(changed(what));
         }
     }
     Ok(())

@@ -9,7 +9,7 @@ use crate::endpoint::HostLinks;
 use crate::error::Errors;
 use crate::owner::{Owner, network as network_hash};
 use crate::teardown::strip;
-use crate::{LimitDatapath, Result};
+use crate::{LimitDatapath, Result, backstop};
 
 impl LimitDatapath {
     /// Removes what netqos made for attachments of this network that are not among the living.
@@ -30,6 +30,8 @@ impl LimitDatapath {
         }
         // What is left are links whose record was lost, and what has lost the link as well.
         errors.note(strip(&mut self.host, &is_stale, self.paths.bpffs()));
+        let is_stale_tag = |text: &str| text.parse().is_ok_and(|tag| is_stale(&tag));
+        errors.note(backstop::strip(&self.host, &is_stale_tag));
         errors.note(self.collect_limiters(network, alive));
         errors.note(self.collect_tcx_links(&is_stale));
         errors.note(self.records.tidy());

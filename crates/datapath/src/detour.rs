@@ -1,7 +1,8 @@
 //! A detour: what comes in through one link is sent through an ifb's queue, and goes on from there.
 //!
 //! For what cannot be queued where it leaves: traffic from a pod that must be shaped outside of
-//! its namespace, and traffic to an interface that has no end on the host.
+//! its namespace, and traffic to an interface that has no end on the host. What others keep from
+//! reaching the redirect, the [backstop](crate::backstop) catches.
 
 use netqos_netlink::filter::{Installed, Place, Redirect};
 use netqos_netlink::link::Link;
@@ -43,6 +44,14 @@ pub(crate) fn is_applied(socket: &mut Socket, from: &Link, to: &Link) -> Result<
     Ok(filters
         .iter()
         .any(|filter| is_ours(filter) && leads_to(filter, to)))
+}
+
+/// True when a detour begins at this link, wherever it leads.
+pub(crate) fn begins_at(socket: &mut Socket, from: &Link) -> Result<bool> {
+    let filters = socket
+        .filters(from, Handle::CLSACT_INGRESS)
+        .doing("list filters")?;
+    Ok(filters.iter().any(is_ours))
 }
 
 /// Lets traffic go its straight way again.

@@ -7,11 +7,11 @@ use netqos_bpf::Pins;
 use netqos_netlink::filter::{Bpf, Place, Redirect};
 use netqos_netlink::link::Link;
 use netqos_netlink::qdisc::{Clsact, PfifoFast, Tbf};
-use netqos_netlink::{Handle, Namespace, Socket};
+use netqos_netlink::{Handle, Namespace, Nft, Socket};
 use serde::Serialize;
 
 use crate::error::Doing;
-use crate::{Error, Result};
+use crate::{Error, Result, backstop};
 
 /// Something that a kernel may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,6 +32,8 @@ pub enum Feature {
     Ifb,
     /// The filter and the action that redirect to one.
     Redirect,
+    /// nftables' forward at the ingress hook, which catches what others keep from the redirect.
+    Backstop,
 }
 
 /// Whether it is there.
@@ -92,6 +94,9 @@ impl Feature {
             Self::Redirect => {
                 "load the modules cls_u32 and act_mirred, or use a kernel with CONFIG_NET_CLS_U32 and CONFIG_NET_ACT_MIRRED"
             }
+            Self::Backstop => {
+                "load the modules nf_tables and nft_fwd_netdev, or use a kernel from 5.7 on with CONFIG_NF_TABLES_NETDEV and CONFIG_NFT_FWD_NETDEV; without it, a foreign program that ends the chain of the ingress hook lifts a limit that is held by an ifb"
+            }
         }
     }
 }
@@ -107,6 +112,7 @@ impl fmt::Display for Feature {
             Self::Tcx => "tcx hooks",
             Self::Ifb => "link ifb",
             Self::Redirect => "filter u32 with action mirred",
+            Self::Backstop => "nftables fwd at ingress",
         })
     }
 }
@@ -172,6 +178,11 @@ impl Features {
             Feature::Redirect,
             socket.put_filter(&lo, place, &Redirect { to: target.index }),
         );
+        let backstop = match Nft::open_in(&scratch) {
+            Ok(mut nft) => backstop::probe(&mut nft, &lo, target),
+            Err(why) => Err(why.to_string()),
+        };
+        features.note(Feature::Backstop, backstop);
         Ok(features)
     }
 
@@ -233,7 +244,7 @@ impl Features {
 mod tests {
     use super::*;
 
-    const ALL: [Feature; 8] = [
+    const ALL: [Feature; 9] = [
         Feature::Tbf,
         Feature::PfifoFast,
         Feature::Clsact,
@@ -242,6 +253,7 @@ mod tests {
         Feature::Tcx,
         Feature::Ifb,
         Feature::Redirect,
+        Feature::Backstop,
     ];
 
     /// A kernel that has all but these.

@@ -12,7 +12,7 @@ use crate::owner::Owner;
 use crate::plan::Planned;
 use crate::queue::{self, Found};
 use crate::record::QueueRecord;
-use crate::{Error, Result, Shape, Shaped, detour};
+use crate::{Error, Result, Shape, Shaped, backstop, detour};
 
 /// Makes the queues of one attachment.
 pub(crate) struct Installer<'a> {
@@ -66,11 +66,15 @@ impl Installer<'_> {
         if let (Some(from_record), Some(from)) = (&record.detour_from, &planned.detour_from) {
             self.tag(side, from, from_record.tagged)?;
             detour::apply(&mut side.socket, from, &carrier.link)?;
+            record.no_backstop_because =
+                backstop::apply(side, from, &carrier.link, &self.attachment.tag())?;
+            record.backstop = record.no_backstop_because.is_none();
         }
         Ok(Shaped {
             direction: record.direction,
             side: record.side,
             is_ifb: planned.detour_from.is_some(),
+            no_backstop_because: record.no_backstop_because.clone(),
             hook: record.hook,
             unranked_because: record.unranked_because.clone(),
             shape: carrier.shape,

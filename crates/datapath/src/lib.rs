@@ -5,7 +5,7 @@
 //!  Limits ─► Shape (numbers) ─► Queue on a link            egress: the pod's own interface
 //!                                 TBF 1: ─ pfifo_fast 2:    ingress: the host's veth
 //!                                 Hook: rank program        others: an ifb, by a Detour
-//!                                 alias: netqos:<attachment>
+//!                                 alias: netqos:<attachment>   and a Backstop behind it
 //!  Record in /run/netqos, written before the first change: whatever dies, DEL and GC know.
 //! ```
 //!
@@ -14,6 +14,7 @@
 //! else's qdisc stands in the way of is an error.
 #![forbid(unsafe_code)]
 
+mod backstop;
 mod check;
 mod collect;
 mod detour;
@@ -22,6 +23,7 @@ mod error;
 mod features;
 mod hook;
 mod install;
+mod kernel;
 mod legacy;
 mod limits;
 mod owner;

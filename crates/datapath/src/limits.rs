@@ -50,6 +50,8 @@ pub struct Shaped {
     pub side: SideName,
     /// True when that link is an ifb of ours.
     pub is_ifb: bool,
+    /// Why what others keep from the redirect to that ifb is not caught, when it is not.
+    pub no_backstop_because: Option<String>,
     /// How the ranking program is attached.
     pub hook: HookKind,
     /// Why it is not, when it is not.

@@ -97,6 +97,8 @@ impl LimitDatapath {
                         tagged: is_taggable(from),
                         tx_queue_len: None,
                     }),
+                    backstop: through_ifb,
+                    no_backstop_because: None,
                     hook: choice.kind,
                     limiter: None,
                     unranked_because: choice.why_none,

@@ -3,11 +3,10 @@
 use netqos_netlink::link::{Link, LinkChange, gone};
 use netqos_netlink::qdisc::{Installed, InstalledTbf, PfifoFast, Tbf};
 use netqos_netlink::{Handle, Socket};
-use rustix::system::uname;
 
 use crate::error::Doing;
 use crate::shape::Shape;
-use crate::{Error, Result};
+use crate::{Error, Result, kernel};
 
 /// The handles of the TBF, which the well-known plugin uses too, of its only class, and of what is
 /// in it.
@@ -104,12 +103,7 @@ pub(crate) fn apply(
 /// not be changed: the kernel calls a function that pfifo_fast does not have ("net_sched: fix NULL
 /// deref in fifo_set_limit()").
 fn is_change_safe() -> bool {
-    let system = uname();
-    let release = system.release().to_string_lossy();
-    let mut numbers = release
-        .split(['.', '-'])
-        .map(|part| part.parse::<u32>().unwrap_or(0));
-    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (5, 15)
+    kernel::is_at_least(5, 15)
 }
 
 /// The bands are as long as the link's transmit queue length is when they are made.

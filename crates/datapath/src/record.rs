@@ -42,6 +42,12 @@ pub struct QueueRecord {
     /// The link whose traffic is sent through it, when that is another: it carries an ifb then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detour_from: Option<LinkRecord>,
+    /// True when what others keep from the redirect is caught behind it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub backstop: bool,
+    /// Why it is not, when it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_backstop_because: Option<String>,
     /// How the ranking program is attached.
     pub hook: HookKind,
     /// Its limiter.

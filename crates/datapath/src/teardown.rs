@@ -11,7 +11,7 @@ use crate::error::{Doing, Errors};
 use crate::hook::{self, HookKind};
 use crate::owner::Owner;
 use crate::record::{LinkRecord, QueueRecord, SideName};
-use crate::{LimitDatapath, Result, detour, legacy, queue as queues};
+use crate::{LimitDatapath, Result, backstop, detour, legacy, queue as queues};
 
 impl LimitDatapath {
     /// Takes the attachment's limits away, as far as they are there: it may be called when the
@@ -104,7 +104,10 @@ pub(crate) fn strip(side: &mut Side, is_meant: &dyn Fn(&Tag) -> bool, bpffs: &Pa
             errors.note(gone(side.socket.delete_link(&link)).doing("delete ifb device"));
             continue;
         }
-        errors.note(detour::teardown(&mut side.socket, &link, false));
+        if errors.note(detour::begins_at(&mut side.socket, &link)) == Some(true) {
+            errors.note(detour::teardown(&mut side.socket, &link, false));
+            errors.note(backstop::teardown(side, &link.name, &tag));
+        }
         errors.note(hook::detach(side, &link, HookKind::Clsact, false));
         errors.note(queues::teardown(&mut side.socket, &link));
         let change = LinkChange {
@@ -125,11 +128,14 @@ pub(crate) fn queue(
 ) -> Result<()> {
     let mut errors = Errors::default();
     // First the way that leads to the queue, else packets would meet a missing device.
-    if let Some(from) = &old.detour_from
-        && let Some(Some(link)) = errors.note(ours(side, from, attachment))
-    {
-        errors.note(detour::teardown(&mut side.socket, &link, from.made_clsact));
-        errors.note(untag(side, &link, from, attachment));
+    if let Some(from) = &old.detour_from {
+        if let Some(Some(link)) = errors.note(ours(side, from, attachment)) {
+            errors.note(detour::teardown(&mut side.socket, &link, from.made_clsact));
+            errors.note(untag(side, &link, from, attachment));
+        }
+        if old.backstop {
+            errors.note(backstop::teardown(side, &from.name, &attachment.tag()));
+        }
     }
     let link = errors.note(ours(side, &old.link, attachment)).flatten();
     if let Some(link) = &link {

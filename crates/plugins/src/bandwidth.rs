@@ -49,6 +49,12 @@ impl Plugin for Bandwidth {
                     request.attachment
                 );
             }
+            if let Some(why) = &queue.no_backstop_because {
+                eprintln!(
+                    "netqos: {}: a foreign program that ends the chain of the ingress hook lifts the {} limit: {why}",
+                    request.attachment, queue.direction
+                );
+            }
         }
         result
             .interfaces
@@ -142,6 +148,8 @@ impl Plugin for Bandwidth {
         eprintln!("netqos: {mode}");
         if let Err(why) = features.require(&[Feature::Ifb, Feature::Redirect]) {
             eprintln!("netqos: interfaces without an end on the host have no ingress limit: {why}");
+        } else if let Err(why) = features.require(&[Feature::Backstop]) {
+            eprintln!("netqos: {why}");
         }
         Ok(())
     }

@@ -16,6 +16,7 @@
 mod crash;
 mod foreign;
 mod lacking;
+mod nfnetlink;
 mod node;
 mod plugin;
 mod pod;
@@ -24,6 +25,7 @@ mod state;
 pub use aya::programs::TcAttachType;
 pub use foreign::{ForeignHook, ForeignProgram, Verdict};
 pub use lacking::run_without;
+pub use nfnetlink::{Nfnetlink, with_nfnetlink};
 pub use node::Node;
 pub use plugin::{Call, Outcome, Running};
 pub use pod::Pod;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use netqos_bpf::{Pins, TcxHook};
-use netqos_netlink::{Namespace, Socket};
+use netqos_netlink::{Namespace, Nft, Socket};
 
 use crate::{Node, Pod};
 
@@ -82,6 +82,16 @@ impl Node {
                     writeln!(text, "{} {name}: tcx {programs:?}, {filters}", link.name)?;
                 }
             }
+        }
+        // A kernel without nftables has none.
+        if let Ok(mut nft) = Nft::open()
+            && let Ok(Some(chains)) = nft.chains_of("netqos")
+        {
+            writeln!(
+                text,
+                "nftables: {chains} chains, {:?}",
+                nft.rules("netqos", None)?
+            )?;
         }
         Ok(text)
     }

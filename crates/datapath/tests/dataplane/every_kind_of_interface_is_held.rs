@@ -4,9 +4,7 @@ use netqos_api::{EgressWay, HookChoice};
 use netqos_core::Limit;
 use netqos_testkit::Node;
 
-use crate::{
-    DIRECTIONS, HOOKS, Link, TCP_SHARE, both, expect, hold, mbit, serve_in, within_three_tries,
-};
+use crate::{DIRECTIONS, HOOKS, Link, TCP_SHARE, both, expect, mbit, serve_in, within_three_tries};
 
 fn is_held(link: &Link, what: &str) {
     for direction in DIRECTIONS {
@@ -30,20 +28,11 @@ fn a_veth_by_way_of_an_ifb() {
 
 #[test]
 fn a_macvlan_inside_of_its_namespace() {
-    let Some(node) = Node::new().unwrap() else {
+    let Some(link) = Link::by_macvlan() else {
         return;
     };
-    node.parent_link("parent").unwrap();
-    let pod = node.macvlan_pod("limited", "parent").unwrap();
-    let other = node.macvlan_pod("free", "parent").unwrap();
-    let server = serve_in(&other, other.address().parse().unwrap());
-    let link = Link {
-        _node: node,
-        pod,
-        server,
-    };
     for hook in HOOKS {
-        hold(&link.pod, both(Limit::of(mbit(20))), hook, EgressWay::Pod);
+        link.limit(both(Limit::of(mbit(20))), hook, EgressWay::Pod);
         is_held(&link, &format!("{hook:?}"));
     }
 }

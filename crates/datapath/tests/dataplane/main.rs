@@ -61,6 +61,20 @@ impl Link {
         })
     }
 
+    /// The same of two pods without ends on the node.
+    fn by_macvlan() -> Option<Self> {
+        let node = Node::new().unwrap()?;
+        node.parent_link("parent").unwrap();
+        let pod = node.macvlan_pod("limited", "parent").unwrap();
+        let other = node.macvlan_pod("free", "parent").unwrap();
+        let server = serve_in(&other, other.address().parse().unwrap());
+        Some(Self {
+            _node: node,
+            pod,
+            server,
+        })
+    }
+
     /// Holds the pod to these limits.
     fn limit(&self, limits: Limits, hook: HookChoice, egress: EgressWay) {
         hold(&self.pod, limits, hook, egress);

@@ -2,7 +2,8 @@
 
 use netqos_bpf::Settings;
 use netqos_netlink::filter::{Bpf, Place};
-use netqos_netlink::{Handle, Socket};
+use netqos_netlink::nft::{Chain, Forward, IngressHook, Rule, Transaction};
+use netqos_netlink::{Handle, Nft, Socket};
 use netqos_testkit::{Node, Pod};
 use serde_json::{Value, json};
 
@@ -172,8 +173,40 @@ const CASES: &[(Sabotage, &[&str], &[&str], &str)] = &[
         IFB,
         "egress of @IFB@: traffic of veth-a is not redirected to it",
     ),
+    (
+        // As a firewall's `flush ruleset` does.
+        Act(|| {
+            let mut nft = Nft::open().unwrap();
+            let transaction = Transaction::on("netqos").delete_chain("from-veth-a");
+            nft.commit(transaction).unwrap();
+            nft.delete_empty_table("netqos").unwrap();
+        }),
+        HOOKS,
+        IFB,
+        NO_CHAIN,
+    ),
+    (
+        Act(|| put_backstop(i32::MAX, &["lo"])),
+        HOOKS,
+        IFB,
+        OTHER_RULE,
+    ),
+    (Act(|| put_backstop(i32::MAX, &[])), HOOKS, IFB, OTHER_RULE),
+    (
+        Act(|| put_backstop(0, &[&netqos_api::ifb_name("net", "a")])),
+        HOOKS,
+        IFB,
+        OTHER_HOOK,
+    ),
     (OnNode("rm -r /run/netqos"), HOOKS, BOTH, ""),
 ];
+
+const NO_CHAIN: &str = "egress of @IFB@: what other programs keep from the redirect of veth-a is \
+    not caught: nftables has no chain from-veth-a in table netdev netqos";
+const OTHER_RULE: &str = "egress of @IFB@: what other programs keep from the redirect of veth-a \
+    is not caught: chain from-veth-a has another rule, or none";
+const OTHER_HOOK: &str = "egress of @IFB@: what other programs keep from the redirect of veth-a \
+    is not caught: chain from-veth-a is at another hook";
 
 const HOOKS: &[&str] = &["clsact", "tcx"];
 const CLSACT: &[&str] = &["clsact"];
@@ -199,6 +232,37 @@ fn put_filter(argument: u16) {
     };
     socket.delete_filter(&link, "bpf", place).unwrap();
     socket.put_filter(&link, place, &filter).unwrap();
+}
+
+/// Puts another backstop in the place of that of the pod's host link, which leads to these links.
+fn put_backstop(priority: i32, to: &[&str]) {
+    let mut socket = Socket::open().unwrap();
+    let mut index = |name: &str| socket.link_by_name(name).unwrap().index;
+    let chain = Chain {
+        name: "from-veth-a".to_owned(),
+        hook: Some(IngressHook {
+            device: "veth-a".to_owned(),
+            priority,
+        }),
+    };
+    let rules: Vec<_> = to
+        .iter()
+        .map(|to| Rule {
+            chain: chain.name.clone(),
+            comment: "netqos:net:a:eth0".to_owned(),
+            forward: Some(Forward {
+                from: index("veth-a"),
+                to: index(to),
+            }),
+        })
+        .collect();
+    let transaction = Transaction::on("netqos").delete_chain(&chain.name);
+    let transaction = rules
+        .iter()
+        .fold(transaction.add_chain(&chain), |transaction, rule| {
+            transaction.add_rule(rule)
+        });
+    Nft::open().unwrap().commit(transaction).unwrap();
 }
 
 fn commit(sabotage: &Sabotage, node: &Node, pod: &Pod, ifb: &str) {

@@ -54,6 +54,7 @@ fn assert_holds(what: &str, link: &Held, limit: Option<Limit>, attachment: &str)
         tbf: link.tbf,
         filters: vec!["egress 81 bpf netqos_rank".to_owned()],
         tcx: 0,
+        backstop: None,
     };
     assert_eq!(*link, wanted, "{what}");
     assert!(link.limiter.is_some(), "{what}");

@@ -8,8 +8,9 @@ use netqos_core::{BitRate, ByteCount, Limit};
 use netqos_datapath::Shape;
 use netqos_netlink::filter::Installed as Filter;
 use netqos_netlink::link::{Link, LinkChange};
+use netqos_netlink::nft::{Forward, Rule};
 use netqos_netlink::qdisc::InstalledTbf;
-use netqos_netlink::{Handle, Namespace, Socket};
+use netqos_netlink::{Handle, Namespace, Nft, Socket};
 use netqos_testkit::Pod;
 
 /// Where a node of the tests has its BPF file system.
@@ -32,6 +33,8 @@ pub(crate) struct Held {
     pub(crate) limiter: Option<Settings>,
     /// How many programs its tcx hooks hold.
     pub(crate) tcx: usize,
+    /// What its backstop does, and whose it is: `to bwp…, netqos:net:a:eth0`.
+    pub(crate) backstop: Option<String>,
 }
 
 /// All links of the node and of these pods, by `link` and `pod/link`.
@@ -160,7 +163,35 @@ fn held(socket: &mut Socket, link: &Link) -> Held {
         filters,
         limiter,
         tcx: tcx.iter().sum(),
+        backstop: backstop(socket, link),
     }
+}
+
+/// How many backstops the calling thread's namespace has; `None` when there is no table for them.
+pub(crate) fn backstops() -> Option<u32> {
+    Nft::open().unwrap().chains_of("netqos").unwrap()
+}
+
+fn backstop(socket: &mut Socket, link: &Link) -> Option<String> {
+    let mut nft = Nft::open().unwrap();
+    let name = format!("from-{}", link.name);
+    let chain = nft.chain("netqos", &name).unwrap()?;
+    let hook = chain.hook.unwrap();
+    assert_eq!(
+        (hook.device.as_str(), hook.priority),
+        (link.name.as_str(), i32::MAX)
+    );
+    let rules = nft.rules("netqos", Some(&name)).unwrap();
+    let said = |rule: &Rule| match rule.forward {
+        Some(Forward { from, to }) if from == link.index => {
+            let to = socket.link_by_index(to);
+            let to = to.map_or_else(|_| "nowhere".to_owned(), |link| link.name);
+            format!("to {to}, {}", rule.comment)
+        }
+        other => format!("{other:?}"),
+    };
+    let all: Vec<_> = rules.iter().map(said).collect();
+    Some(all.join("; "))
 }
 
 fn describe(socket: &mut Socket, filter: &Filter) -> String {

@@ -11,6 +11,7 @@
 mod calls;
 mod kernel;
 
+mod a_backstop_behind_the_redirect;
 mod a_second_interface_on_the_same_network;
 mod add_is_idempotent;
 mod another_build_takes_over;
