@@ -54,6 +54,21 @@ struct flow {
 	__u32 reserved;
 };
 
+/* The pods that share a limiter. */
+struct crowd {
+	__u32 epoch;       /* the last epoch in which a packet came */
+	__u32 pods_now;    /* pods seen in that epoch */
+	__u32 pods_before; /* pods seen in the epoch before it */
+	__u32 reserved;
+};
+
+/* What one pod took of a limiter that it shares. */
+struct share {
+	__u64 owes_until; /* when it will have paid for what it sent, at its part of the rate */
+	__u32 epoch;      /* the last epoch in which a packet came */
+	__u32 reserved;
+};
+
 /* src/layout.rs asserts the same numbers. */
 _Static_assert(sizeof(struct limiter_settings) == 64, "limiter_settings");
 _Static_assert(sizeof(struct limiter_counters) == 48, "limiter_counters");
@@ -63,3 +78,5 @@ _Static_assert(__builtin_offsetof(struct limiter, counters) == 96, "limiter.coun
 _Static_assert(__builtin_offsetof(struct limiter_settings, cost_shift) == 48, "cost_shift");
 _Static_assert(__builtin_offsetof(struct limiter_settings, owner) == 56, "owner");
 _Static_assert(sizeof(struct flow) == 24, "flow");
+_Static_assert(sizeof(struct crowd) == 16, "crowd");
+_Static_assert(sizeof(struct share) == 16, "share");

@@ -1,57 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * Ranks and admits packets in front of a queue that is held to a rate.
- *
- * The queue behind is a TBF with a pfifo_fast in it. This program stands at the egress hook of the
- * same link and says to which band of the pfifo_fast a packet goes, and whether it may enter:
- *
- *   sparse  a flow that takes less than its share of the limit: first band, waits for nobody
- *   bulk    every other flow: second band
- *   drop    a virtual queue that drains at exactly the limit is longer than its bound
+ * Stands at the egress hook of a link that carries a pod's limit, in front of its queue.
  *
  * The limit itself is TBF's. When this program does not run (a foreign program before it ended the
  * chain), the limit still holds, and what is lost is the ranking and the bound in time.
  *
  * It never takes a packet away from other programs: what is not dropped goes on to the next.
  */
-#include "layout.h"
-
-#include <bpf/bpf_helpers.h>
-#include <linux/pkt_cls.h>
-
-#ifndef TC_ACT_UNSPEC
-#define TC_ACT_UNSPEC (-1)
-#endif
-
-/* skb->priority to which pfifo_fast gives its first band, and its second. */
-#define PRIORITY_SPARSE 6 /* TC_PRIO_INTERACTIVE */
-#define PRIORITY_BULK 0	  /* TC_PRIO_BESTEFFORT */
-
-/* An epoch, in which active flows are counted, is 2^27 ns = 134 ms. */
-#define EPOCH_SHIFT 27
-/* A flow's share is the limit divided by the active flows, of which there are at least so many. */
-#define LEAST_FLOWS 16
-/* A flow that owes nothing may always send one packet of this size. */
-#define FULL_FRAME 1514
-/* After its last bulk packet has left the queue a flow stays bulk for this long. */
-#define BULK_HOLD 2000000ULL
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 32768);
-	__type(key, __u32);
-	__type(value, struct limiter);
-	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} limiters SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, FLOW_ROWS * FLOW_SLOTS);
-	__type(key, __u32);
-	__type(value, struct flow);
-	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} flows SEC(".maps");
+#include "rank.h"
 
 /* The program that programs on tcx hooks go on to. */
 struct {
@@ -62,140 +18,21 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } ranks SEC(".maps");
 
-static __always_inline __u64 later(__u64 a, __u64 b)
-{
-	return a > b ? a : b;
-}
-
-static __always_inline __u64 earlier(__u64 a, __u64 b)
-{
-	return a < b ? a : b;
-}
-
-/* Spreads the flow's hash, so that the two rows and the limiters do not collide together. */
-static __always_inline __u32 scatter(__u32 hash, __u32 salt)
-{
-	hash ^= salt * 0x9e3779b1u;
-	hash ^= hash >> 16;
-	hash *= 0x85ebca6bu;
-	hash ^= hash >> 13;
-	hash *= 0xc2b2ae35u;
-	return hash ^ hash >> 16;
-}
-
-/* Charges a flow in one row; says until when it owes. */
-static __always_inline void charge(struct flow *flow, __u64 now, __u64 cost, __u64 allowance,
-				   __u32 epoch)
-{
-	/* Capped, so that a flow which has been bulk is forgiven soon after it stops. */
-	flow->owes_until =
-		earlier(later(flow->owes_until, now) + cost, now + 2 * allowance + 1);
-	flow->epoch = epoch;
-}
-
-static __always_inline int rank(struct __sk_buff *skb, __u32 id)
-{
-	struct limiter *limiter = bpf_map_lookup_elem(&limiters, &id);
-	if (!limiter)
-		return TC_ACT_UNSPEC;
-
-	__u32 hash = bpf_get_hash_recalc(skb);
-	__u32 slot[FLOW_ROWS] = {
-		scatter(hash, id) % FLOW_SLOTS,
-		FLOW_SLOTS + scatter(hash, ~id) % FLOW_SLOTS,
-	};
-	struct flow *a = bpf_map_lookup_elem(&flows, &slot[0]);
-	struct flow *b = bpf_map_lookup_elem(&flows, &slot[1]);
-	if (!a || !b)
-		return TC_ACT_UNSPEC;
-
-	__u64 now = bpf_ktime_get_ns();
-	__u32 epoch = now >> EPOCH_SHIFT;
-	/* What the qdisc counts: each frame of a GSO packet with its own headers. */
-	__u64 length = skb->wire_len > skb->len ? skb->wire_len : skb->len;
-	int action = TC_ACT_UNSPEC;
-	__u32 priority = PRIORITY_BULK;
-
-	bpf_spin_lock(&limiter->lock);
-
-	struct limiter_settings *settings = &limiter->settings;
-	__u64 cost = (length * settings->cost_per_byte) >> settings->cost_shift;
-
-	if (limiter->epoch != epoch) {
-		limiter->flows_before = limiter->epoch + 1 == epoch ? limiter->flows_now : 0;
-		limiter->flows_now = 0;
-		limiter->epoch = epoch;
-	}
-	if (a->epoch != epoch || b->epoch != epoch)
-		limiter->flows_now++;
-	__u64 active = later(LEAST_FLOWS, later(limiter->flows_now, limiter->flows_before));
-
-	/* The flow's own share. Of two rows the one in which it owes less is right: the other is
-	 * shared with somebody who owes more. */
-	__u64 debt_until = later(earlier(a->owes_until, b->owes_until), now);
-	__u64 debt = debt_until - now;
-	__u64 flow_cost = cost * active;
-	__u64 allowance = later(settings->flow_allowance, settings->least_flow * active);
-	int sparse = debt + flow_cost <= allowance || (debt == 0 && length <= FULL_FRAME);
-	if (earlier(a->bulk_until, b->bulk_until) > now)
-		sparse = 0;
-	charge(a, now, flow_cost, allowance, epoch);
-	charge(b, now, flow_cost, allowance, epoch);
-
-	/* What all sparse flows may take together, so that many tiny ones cannot starve the rest. */
-	if (sparse) {
-		__u64 band = later(limiter->band, now) + 2 * cost;
-		if (band - now > settings->band_allowance)
-			sparse = 0;
-		else
-			limiter->band = band;
-	}
-
-	/* The virtual queue. */
-	__u64 queue = later(limiter->queue, now);
-	if (queue - now > (sparse ? settings->sparse_bound : settings->bulk_bound)) {
-		limiter->counters.dropped_packets++;
-		limiter->counters.dropped_bytes += length;
-		action = TC_ACT_SHOT;
-	} else {
-		queue += cost;
-		limiter->queue = queue;
-		if (sparse) {
-			limiter->counters.sparse_packets++;
-			limiter->counters.sparse_bytes += length;
-			priority = PRIORITY_SPARSE;
-		} else {
-			limiter->counters.bulk_packets++;
-			limiter->counters.bulk_bytes += length;
-		}
-	}
-	if (!sparse) {
-		/* Else a later packet of the flow would overtake this one. */
-		a->bulk_until = queue + BULK_HOLD;
-		b->bulk_until = queue + BULK_HOLD;
-	}
-
-	bpf_spin_unlock(&limiter->lock);
-
-	skb->priority = priority;
-	return action;
-}
-
 /* On a clsact hook: the filter's class id says which limiter. */
 SEC("classifier")
 int netqos_rank(struct __sk_buff *skb)
 {
-	return rank(skb, skb->tc_classid);
+	return rank(skb, skb->tc_classid, 0, 0);
 }
 
-/* On a tcx hook, which has no argument: a program of four instructions on each hook writes the
+/* On a tcx hook, which has no argument: a short program on each hook writes the
  * limiter's number to the packet's scratch space and goes on to this one (src/tcx.rs). */
 SEC("classifier")
 int netqos_rank_tcx(struct __sk_buff *skb)
 {
 	__u32 id = skb->cb[0];
 	skb->cb[0] = 0;
-	return rank(skb, id);
+	return rank(skb, id, 0, 0);
 }
 
 char LICENSE[] SEC("license") = "GPL";

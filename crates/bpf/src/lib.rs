@@ -18,6 +18,8 @@ mod filesystem;
 mod layout;
 mod map;
 mod pins;
+#[cfg(feature = "rules")]
+pub mod rules;
 mod sys;
 mod tcx;
 

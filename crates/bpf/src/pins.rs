@@ -10,6 +10,7 @@ use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::layout::{LAYOUT, Limiter};
+use crate::tcx::Stage;
 use crate::{Error, Limiters, Result, TcxHook, filesystem, sys, tcx};
 
 /// The compiled programs.
@@ -105,8 +106,7 @@ impl Pins {
     /// Where the tcx link of this name is pinned. A dot, which the BPF file system does not allow
     /// in a name, is escaped.
     pub fn link_path(&self, name: &str) -> PathBuf {
-        let name = name.replace('%', "%25").replace('.', "%2e");
-        self.folder.join("links").join(name)
+        link_path(&self.folder, name)
     }
 
     /// The names of all tcx links that are pinned.
@@ -157,7 +157,8 @@ impl Programs {
     /// # Errors
     /// [`Error::NoTcx`] when the kernel has no such hooks.
     pub fn rank_tcx(&self, limiter: u16) -> Result<OwnedFd> {
-        tcx::program(self.ranks.as_ref().ok_or(Error::NoTcx)?.as_fd(), limiter)
+        let ranks = self.ranks.as_ref().ok_or(Error::NoTcx)?;
+        tcx::program(ranks.as_fd(), Stage::Rank, limiter)
     }
 
     /// True when the kernel has tcx hooks.
@@ -185,18 +186,24 @@ fn load(folder: &Path) -> Result<()> {
     // The last, since what is found pinned under this name is complete.
     let own = program_name("rank");
     sys::pin(load_program(&mut object, RANK)?.as_fd(), &folder.join(&own))?;
-    remove_others(folder, &own)
+    remove_others(folder, "rank", &own)
 }
 
-/// Removes the pins of other builds' programs. Filters that hold one keep it; programs on tcx hooks
+pub(crate) fn link_path(folder: &Path, name: &str) -> PathBuf {
+    let name = name.replace('%', "%25").replace('.', "%2e");
+    folder.join("links").join(name)
+}
+
+/// Removes the pins of other builds' programs of this kind. Filters that hold one keep it; programs on tcx hooks
 /// have gone on to this build's as soon as that was put into the array.
-fn remove_others(folder: &Path, own: &str) -> Result<()> {
+pub(crate) fn remove_others(folder: &Path, kind: &str, own: &str) -> Result<()> {
+    let prefix = format!("{kind}-");
     let entries = fs::read_dir(folder).map_err(|source| io_at(folder, source))?;
     for entry in entries.flatten() {
         let name = entry.file_name();
         let is_other = name
             .to_str()
-            .is_some_and(|name| name.starts_with("rank-") && name != own);
+            .is_some_and(|name| name.starts_with(&prefix) && name != own);
         if is_other {
             let path = entry.path();
             fs::remove_file(&path).map_err(|source| io_at(&path, source))?;
@@ -205,7 +212,7 @@ fn remove_others(folder: &Path, own: &str) -> Result<()> {
     Ok(())
 }
 
-fn load_program(object: &mut Ebpf, name: &str) -> Result<OwnedFd> {
+pub(crate) fn load_program(object: &mut Ebpf, name: &str) -> Result<OwnedFd> {
     let failed = |error: ProgramError| Error::Load(chain(&error));
     let program: &mut SchedClassifier = object
         .program_mut(name)
@@ -244,9 +251,9 @@ fn program_name(name: &str) -> String {
     format!("{name}-{}", env!("NETQOS_PROGRAMS"))
 }
 
-fn optional(result: Result<OwnedFd>) -> Result<Option<OwnedFd>> {
+pub(crate) fn optional<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
-        Ok(fd) => Ok(Some(fd)),
+        Ok(there) => Ok(Some(there)),
         Err(Error::Command { source, .. })
             if matches!(source.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR)) =>
         {
@@ -257,7 +264,7 @@ fn optional(result: Result<OwnedFd>) -> Result<Option<OwnedFd>> {
 }
 
 /// An error with its causes, in one line.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {
@@ -267,7 +274,7 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-fn io_at(path: &Path, source: io::Error) -> Error {
+pub(crate) fn io_at(path: &Path, source: io::Error) -> Error {
     Error::Io {
         path: path.to_owned(),
         source,

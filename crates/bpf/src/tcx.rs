@@ -16,7 +16,8 @@ const BPF_F_BEFORE: u32 = 1 << 3;
 const LINK_INFO_PROGRAM: usize = 8;
 const LINK_INFO_IFINDEX: usize = 16;
 
-/// How the programs on tcx hooks are named; the limiter's number follows.
+/// How all our programs on tcx hooks are named; the number follows, after a word for what it
+/// numbers.
 const NAME_PREFIX: &str = "netqos_";
 /// Where `struct __sk_buff` has its scratch space.
 const SK_BUFF_CB: i16 = 48;
@@ -31,6 +32,26 @@ pub enum TcxHook {
     Ingress,
     /// What the link sends.
     Egress,
+}
+
+/// What a program on a tcx hook goes on to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// The ranking program; the number is a limiter's.
+    Rank,
+    /// The program of rules; the number is an endpoint's.
+    #[cfg(feature = "rules")]
+    Rules,
+}
+
+impl Stage {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Rank => "",
+            #[cfg(feature = "rules")]
+            Self::Rules => "rule",
+        }
+    }
 }
 
 /// A program on a tcx hook, held there by a pin.
@@ -109,11 +130,17 @@ impl TcxLink {
 
     /// The limiter by which the program ranks that it holds there; `None` for another program.
     pub fn limiter(&self) -> Result<Option<u16>> {
+        self.number(Stage::Rank)
+    }
+
+    /// The number with which the program goes on to this stage; `None` for another program.
+    pub(crate) fn number(&self, stage: Stage) -> Result<Option<u16>> {
         let id = sys::word(&sys::info::<24>(self.fd.as_fd())?, LINK_INFO_PROGRAM);
         let text = sys::program_name(id)?;
         Ok(text
             .as_deref()
             .and_then(|text| text.strip_prefix(NAME_PREFIX))
+            .and_then(|text| text.strip_prefix(stage.word()))
             .and_then(|digits| u16::from_str_radix(digits, 16).ok()))
     }
 
@@ -130,14 +157,14 @@ impl TcxLink {
     }
 }
 
-/// The program for one tcx hook: it says by which limiter to rank, and goes on to the program that
-/// does, since tcx gives a program no argument.
-pub(crate) fn program(ranks: BorrowedFd<'_>, limiter: u16) -> Result<OwnedFd> {
+/// The program for one tcx hook: it writes a number to the packet's scratch space, and goes on to
+/// the program in this array that goes by it, since tcx gives a program no argument.
+pub(crate) fn program(next: BorrowedFd<'_>, stage: Stage, number: u16) -> Result<OwnedFd> {
     let instructions = [
-        // *(u32 *)(r1 + cb[0]) = limiter
-        instruction(0x62, 1, 0, SK_BUFF_CB, i32::from(limiter)),
-        // bpf_tail_call(r1, r2 = ranks, r3 = 0); a pointer to a map takes two instructions
-        instruction(0x18, 2, BPF_PSEUDO_MAP_FD, 0, ranks.as_raw_fd()),
+        // *(u32 *)(r1 + cb[0]) = number
+        instruction(0x62, 1, 0, SK_BUFF_CB, i32::from(number)),
+        // bpf_tail_call(r1, r2 = next, r3 = 0); a pointer to a map takes two instructions
+        instruction(0x18, 2, BPF_PSEUDO_MAP_FD, 0, next.as_raw_fd()),
         0,
         instruction(0xb7, 3, 0, 0, 0),
         instruction(0x85, 0, 0, 0, BPF_FUNC_TAIL_CALL),
@@ -145,7 +172,10 @@ pub(crate) fn program(ranks: BorrowedFd<'_>, limiter: u16) -> Result<OwnedFd> {
         instruction(0xb7, 0, 0, 0, -1),
         instruction(0x95, 0, 0, 0, 0),
     ];
-    sys::load(&instructions, &format!("{NAME_PREFIX}{limiter:04x}"))
+    sys::load(
+        &instructions,
+        &format!("{NAME_PREFIX}{}{number:04x}", stage.word()),
+    )
 }
 
 /// `struct bpf_insn`: opcode, registers, offset, immediate.

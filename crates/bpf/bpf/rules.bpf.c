@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
+/*
+ * Marks and limits what a pod sends, per destination.
+ *
+ *   destination ──► prefixes of the chain ─┐ or
+ *               └─► class ──► of the chain ┴─► bitmap ─┐
+ *   protocol and port ───────────────────────► bitmap ─┴ and ──► first bit: the rule that wins
+ *
+ * The cost does not grow with the number of rules or of addresses. A rule with a rate has an
+ * interface as its queue: the packet is marked, redirected there, comes back to the same hook with
+ * our mark, and goes on to everybody else's programs as if it had come for the first time. What is
+ * not dropped or queued is handed on to the next program.
+ */
+#include "rules.h"
+
+#include "packet.h"
+#include "rank.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65535);
+	__type(key, __u32);
+	__type(value, struct endpoint);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} endpoints SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
+	__type(key, __u64);
+	__type(value, struct chain);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} chains SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1 << 20);
+	__type(key, struct block4);
+	__type(value, struct bitmap);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} blocks4 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1 << 20);
+	__type(key, struct block6);
+	__type(value, struct bitmap);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} blocks6 SEC(".maps");
+
+/* The peers of one network. The real ones are as large as they need to be. (Sizes, since clang
+ * leaves out what a type behind two pointers looks like.) */
+struct peers {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__uint(key_size, sizeof(struct peer));
+	__uint(value_size, sizeof(__u64));
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH_OF_MAPS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+	__array(values, struct peers);
+} networks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1 << 20);
+	__type(key, struct class_key);
+	__type(value, struct bitmap);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} classes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1 << 20);
+	__type(key, struct port_key);
+	__type(value, struct bitmap);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} ports SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1 << 20);
+	__type(key, struct rule_key);
+	__type(value, struct rule);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} rules SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1 << 20);
+	__type(key, struct counter_key);
+	__type(value, struct counter);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} counters SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1 << 20);
+	__type(key, struct service_key);
+	__type(value, struct service);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} services SEC(".maps");
+
+/* Key: the limiter. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65535);
+	__type(key, __u32);
+	__type(value, struct crowd);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} crowds SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1 << 20);
+	__type(key, struct share_key);
+	__type(value, struct share);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} shares SEC(".maps");
+
+/* The program that programs on tcx hooks go on to. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} stages SEC(".maps");
+
+static const struct bitmap none = {};
+
+/* The rules for the packet's destination by prefix, those for all destinations among them. */
+static __always_inline const struct bitmap *by_prefix(const struct chain *chain, __u64 id,
+						      const struct packet *packet)
+{
+	const struct bitmap *found = NULL;
+	if (packet->is_ipv6 && chain->flags & CHAIN_BLOCKS6) {
+		struct block6 key = { .prefix_length = 64 + 128 };
+		__builtin_memcpy(key.chain, &id, sizeof(id));
+		__builtin_memcpy(key.address, packet->destination, 16);
+		found = bpf_map_lookup_elem(&blocks6, &key);
+	} else if (!packet->is_ipv6 && chain->flags & CHAIN_BLOCKS4) {
+		struct block4 key = { .prefix_length = 64 + 32 };
+		__builtin_memcpy(key.chain, &id, sizeof(id));
+		__builtin_memcpy(key.address, packet->destination + 12, 4);
+		found = bpf_map_lookup_elem(&blocks4, &key);
+	}
+	return found ?: &chain->anywhere;
+}
+
+/* The rules for the peer sets that the destination belongs to. */
+static __always_inline const struct bitmap *by_class(const struct chain *chain, __u64 id,
+						     __u32 network, const struct packet *packet)
+{
+	if (!(chain->flags & CHAIN_SETS))
+		return &none;
+	void *peers = bpf_map_lookup_elem(&networks, &network);
+	if (!peers)
+		return &none;
+	__u64 *class = bpf_map_lookup_elem(peers, packet->destination);
+	if (!class)
+		return &none;
+	struct class_key key = { .chain = id, .class = *class };
+	return (const struct bitmap *)bpf_map_lookup_elem(&classes, &key) ?: &none;
+}
+
+static __always_inline const struct bitmap *by_port(const struct chain *chain, __u64 id,
+						    const struct packet *packet)
+{
+	if (!(chain->flags & CHAIN_PORTS) || !has_ports(packet->protocol))
+		return &chain->portless;
+	struct port_key key = {
+		.chain = id,
+		.port = packet->port,
+		.protocol = packet->protocol,
+	};
+	const struct bitmap *found = bpf_map_lookup_elem(&ports, &key);
+	if (found)
+		return found;
+	key.port = 0;
+	return (const struct bitmap *)bpf_map_lookup_elem(&ports, &key) ?: &chain->portless;
+}
+
+/* Which rules of a chain a packet is for; CHAIN_RULES for none. */
+struct verdict {
+	__u32 winner;
+	__u32 shadow; /* would win, but is in shadow mode */
+};
+
+/* The number of the lowest bit that is set: the bits below it are counted, since a branch for each
+ * half would be a branch for the verifier to follow. */
+static __always_inline __u32 first_bit(__u64 word)
+{
+	__u64 below = (word & -word) - 1;
+	below -= below >> 1 & 0x5555555555555555ULL;
+	below = (below & 0x3333333333333333ULL) + (below >> 2 & 0x3333333333333333ULL);
+	below = (below + (below >> 4)) & 0x0f0f0f0f0f0f0f0fULL;
+	return below * 0x0101010101010101ULL >> 56;
+}
+
+static __always_inline struct verdict classify(const struct chain *chain, __u64 id, __u32 network,
+					       const struct packet *packet)
+{
+	const struct bitmap *prefixes = by_prefix(chain, id, packet);
+	const struct bitmap *class = by_class(chain, id, network, packet);
+	const struct bitmap *port = by_port(chain, id, packet);
+	struct verdict verdict = { CHAIN_RULES, CHAIN_RULES };
+
+	for (__u32 i = 0; i < CHAIN_WORDS; i++) {
+		if (i >= chain->words)
+			break;
+		__u64 match = (prefixes->words[i] | class->words[i]) & port->words[i];
+		__u64 shadow = match & chain->shadow.words[i];
+		__u64 enforced = match & ~chain->shadow.words[i];
+		if (enforced) {
+			verdict.winner = i * 64 + first_bit(enforced);
+			/* Only what stands before the winner would win in its place. */
+			shadow &= (enforced & -enforced) - 1;
+		}
+		if (shadow && verdict.shadow == CHAIN_RULES)
+			verdict.shadow = i * 64 + first_bit(shadow);
+		if (enforced)
+			break;
+	}
+	return verdict;
+}
+
+static __always_inline struct counter *counter_of(__u32 number, __u64 rule)
+{
+	struct counter_key key = { .rule = rule, .endpoint = number };
+	struct counter *counter = bpf_map_lookup_elem(&counters, &key);
+	if (counter)
+		return counter;
+	struct counter fresh = {};
+	bpf_map_update_elem(&counters, &key, &fresh, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&counters, &key);
+}
+
+/* Ranks and admits a packet by a rule's meter, of which each pod has its share. */
+static __always_inline int meter(struct __sk_buff *skb, __u32 id, __u32 number)
+{
+	struct crowd *crowd = bpf_map_lookup_elem(&crowds, &id);
+	struct share_key key = { .meter = id, .endpoint = number };
+	struct share *share = bpf_map_lookup_elem(&shares, &key);
+	if (!share) {
+		struct share fresh = {};
+		bpf_map_update_elem(&shares, &key, &fresh, BPF_NOEXIST);
+		share = bpf_map_lookup_elem(&shares, &key);
+	}
+	return rank(skb, id, crowd, share);
+}
+
+/* A rule of a chain, for a packet from an endpoint. The chain is the one that the packet was
+ * classified by: the endpoint may have another by now. */
+struct decision {
+	__u64 chain;
+	__u32 index;
+	__u32 endpoint;
+	bool queues;
+};
+
+/* Does what a rule says. A rule in shadow mode only counts. (Not static: see read_packet.) */
+__noinline int enforce(struct __sk_buff *skb, const struct decision *decision,
+		       const struct packet *packet)
+{
+	if (!decision || !packet)
+		return TC_ACT_UNSPEC;
+	__u32 endpoint = decision->endpoint;
+	struct rule_key key = { .chain = decision->chain, .index = decision->index };
+	struct rule *rule = bpf_map_lookup_elem(&rules, &key);
+	if (!rule)
+		return TC_ACT_UNSPEC;
+	bool shadow = rule->flags & RULE_SHADOW;
+	bool queues = rule->queue && decision->queues && !shadow;
+	__u64 length = length_of(skb);
+	__u32 priority = skb->priority;
+	int action = TC_ACT_UNSPEC;
+
+	if (rule->meter) {
+		action = meter(skb, rule->meter, endpoint);
+		/* The band is for the rule's own queue. */
+		if (!queues)
+			skb->priority = priority;
+	}
+	struct counter *counter = counter_of(endpoint, rule->number);
+	if (counter) {
+		counter->packets++;
+		counter->bytes += length;
+		if (action == TC_ACT_SHOT) {
+			counter->dropped_packets++;
+			counter->dropped_bytes += length;
+		} else if (rule->flags & RULE_MARKS) {
+			counter->marked++;
+		}
+	}
+	if (shadow)
+		return TC_ACT_UNSPEC;
+	if (action == TC_ACT_SHOT)
+		return action;
+	if (rule->flags & RULE_MARKS)
+		write_dscp(skb, packet, rule->dscp);
+	if (!queues)
+		return action;
+	skb->mark = MARK_MAGIC | endpoint;
+	return bpf_redirect(rule->queue, 0);
+}
+
+/* The address and port that stand behind a Service's, where all are alike. */
+static __always_inline void resolve_service(struct packet *packet)
+{
+	struct service_key key = {
+		.port = packet->port,
+		.protocol = packet->protocol,
+	};
+	__builtin_memcpy(key.address, packet->destination, 16);
+	struct service *service = bpf_map_lookup_elem(&services, &key);
+	if (service && service->flags & SERVICE_AGREES) {
+		__builtin_memcpy(packet->destination, service->address, 16);
+		packet->port = service->port;
+	}
+}
+
+static __always_inline int apply(struct __sk_buff *skb, __u32 number)
+{
+	struct endpoint *endpoint = bpf_map_lookup_elem(&endpoints, &number);
+	if (!endpoint)
+		return TC_ACT_UNSPEC;
+	if (endpoint->flags & ENDPOINT_QUEUES && skb->mark == (MARK_MAGIC | number)) {
+		/* The second pass: it has been through its rule's queue. */
+		skb->mark = 0;
+		skb->priority = 0;
+		return TC_ACT_UNSPEC;
+	}
+	__u64 id = endpoint->chain;
+	struct chain *chain = bpf_map_lookup_elem(&chains, &id);
+	struct packet packet;
+	if (!chain || !read_packet(skb, &packet))
+		return TC_ACT_UNSPEC;
+	if (endpoint->flags & ENDPOINT_SERVICES && packet.port)
+		resolve_service(&packet);
+
+	struct verdict verdict = classify(chain, id, endpoint->network, &packet);
+	struct decision decision = {
+		.chain = id,
+		.index = verdict.shadow,
+		.endpoint = number,
+		.queues = endpoint->flags & ENDPOINT_QUEUES,
+	};
+	if (verdict.shadow < CHAIN_RULES)
+		enforce(skb, &decision, &packet);
+	if (verdict.winner >= CHAIN_RULES)
+		return TC_ACT_UNSPEC;
+	decision.index = verdict.winner;
+	return enforce(skb, &decision, &packet);
+}
+
+/* On a clsact hook: the filter's class id says which endpoint. */
+SEC("classifier")
+int netqos_rules(struct __sk_buff *skb)
+{
+	return apply(skb, skb->tc_classid);
+}
+
+/* On a tcx hook: see netqos_rank_tcx. */
+SEC("classifier")
+int netqos_rules_tcx(struct __sk_buff *skb)
+{
+	__u32 number = skb->cb[0];
+	skb->cb[0] = 0;
+	return apply(skb, number);
+}
+
+/* Behind a rule's queue: back to the interface that the packet came from. */
+SEC("classifier")
+int netqos_return(struct __sk_buff *skb)
+{
+	__u32 number = skb->mark & ~MARK_MAGIC_BITS;
+	if ((skb->mark & MARK_MAGIC_BITS) != MARK_MAGIC)
+		return TC_ACT_SHOT;
+	struct endpoint *endpoint = bpf_map_lookup_elem(&endpoints, &number);
+	if (!endpoint || !endpoint->ifindex)
+		return TC_ACT_SHOT;
+	return bpf_redirect(endpoint->ifindex, BPF_F_INGRESS);
+}
+
+char LICENSE[] SEC("license") = "GPL";

@@ -1,0 +1,190 @@
+//! The pins of the rules: opened when they are there, made when they are not.
+
+use std::fs::{self, File};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use aya::{EbpfLoader, VerifierLogLevel};
+use rustix::fs::{FlockOperation, flock};
+
+use super::run::{self, Ran};
+use super::{
+    Bitmap, Block4, Block6, Chain, ClassKey, Crowd, Endpoint, Networks, PortKey, Rule,
+    RuleCounters, RuleKey, Service, ServiceKey, Share, ShareKey, Table,
+};
+use crate::pins::{self, optional};
+use crate::tcx::{self, Stage, TcxLink};
+use crate::{Error, Pins, Result, filesystem, sys};
+
+/// The compiled programs.
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/rules.o"));
+/// The program for clsact, the one for tcx, and the one behind a rule's queue.
+const RULES: &str = "netqos_rules";
+const RULES_TCX: &str = "netqos_rules_tcx";
+const RETURN: &str = "netqos_return";
+
+/// The programs and tables of rules.
+#[derive(Debug)]
+pub struct Rules {
+    folder: PathBuf,
+    rules: Option<OwnedFd>,
+    returns: Option<OwnedFd>,
+    stages: OwnedFd,
+    /// What stands at the hooks, by the hook's number.
+    pub endpoints: Table<u32, Endpoint>,
+    /// Rule lists, by their digest.
+    pub chains: Table<u64, Chain>,
+    /// IPv4 prefixes in chains, and the rules for each.
+    pub blocks4: Table<Block4, Bitmap>,
+    /// IPv6 prefixes in chains, and the rules for each.
+    pub blocks6: Table<Block6, Bitmap>,
+    /// The peers of each network.
+    pub networks: Networks,
+    /// Classes of peers in chains, and the rules for each.
+    pub classes: Table<ClassKey, Bitmap>,
+    /// Ports in chains, and the rules for each.
+    pub ports: Table<PortKey, Bitmap>,
+    /// The rules of chains.
+    pub rules_of: Table<RuleKey, Rule>,
+    /// What stands behind virtual addresses.
+    pub services: Table<ServiceKey, Service>,
+    /// The pods that share a limiter, by the limiter.
+    pub crowds: Table<u32, Crowd>,
+    /// What each took of it.
+    pub shares: Table<ShareKey, Share>,
+    /// What rules did.
+    pub counters: RuleCounters,
+}
+
+impl Rules {
+    /// Opens what is pinned, whichever build of this layout pinned it. `None` when none has since
+    /// the node started.
+    pub fn open(bpffs: &Path) -> Result<Option<Self>> {
+        // Where one is missing, whoever made them was interrupted; the rest is made then.
+        optional(Self::open_all(Pins::folder_in(bpffs)))
+    }
+
+    fn open_all(folder: PathBuf) -> Result<Self> {
+        let at = |name: &str| folder.join(name);
+        Ok(Self {
+            rules: optional(sys::get(&at(&pin_name("rules"))))?,
+            returns: optional(sys::get(&at(&pin_name("return"))))?,
+            stages: sys::get(&at("stages"))?,
+            endpoints: Table::open(&at("endpoints"))?,
+            chains: Table::open(&at("chains"))?,
+            blocks4: Table::open(&at("blocks4"))?,
+            blocks6: Table::open(&at("blocks6"))?,
+            networks: Networks::open(&at("networks"))?,
+            classes: Table::open(&at("classes"))?,
+            ports: Table::open(&at("ports"))?,
+            rules_of: Table::open(&at("rules"))?,
+            services: Table::open(&at("services"))?,
+            crowds: Table::open(&at("crowds"))?,
+            shares: Table::open(&at("shares"))?,
+            counters: RuleCounters::open(&at("counters"))?,
+            folder,
+        })
+    }
+
+    /// Opens what is pinned, and loads and pins this build's programs first where they are not, in
+    /// place of another's. Mounts the BPF file system where none is.
+    ///
+    /// # Errors
+    /// The kernel refuses the programs, or there can be no BPF file system.
+    pub fn ensure(bpffs: &Path) -> Result<Self> {
+        if let Some(rules) = Self::loaded(bpffs)? {
+            return Ok(rules);
+        }
+        filesystem::ensure_mounted(bpffs)?;
+        let folder = Pins::folder_in(bpffs);
+        fs::create_dir_all(folder.join("links")).map_err(|source| pins::io_at(&folder, source))?;
+        let lock = File::open(&folder).map_err(|source| pins::io_at(&folder, source))?;
+        flock(&lock, FlockOperation::LockExclusive)
+            .map_err(|errno| pins::io_at(&folder, errno.into()))?;
+        if let Some(rules) = Self::loaded(bpffs)? {
+            return Ok(rules);
+        }
+        load(&folder)?;
+        Self::loaded(bpffs)?.ok_or_else(|| Error::Load("loaded, but not found pinned".to_owned()))
+    }
+
+    /// Opens what is pinned, this build's programs among it.
+    fn loaded(bpffs: &Path) -> Result<Option<Self>> {
+        Ok(Self::open(bpffs)?.filter(|found| found.rules.is_some() && found.returns.is_some()))
+    }
+
+    /// The program of rules for a filter on a clsact hook; the filter's argument is the endpoint's
+    /// number.
+    ///
+    /// # Errors
+    /// It is another build's that is loaded; [`Rules::ensure`] loads this one's.
+    pub fn program(&self) -> Result<BorrowedFd<'_>> {
+        own(self.rules.as_ref())
+    }
+
+    /// The program that stands behind a rule's queue.
+    ///
+    /// # Errors
+    /// As for [`program`](Self::program).
+    pub fn return_program(&self) -> Result<BorrowedFd<'_>> {
+        own(self.returns.as_ref())
+    }
+
+    /// A program for one tcx hook, which goes by the rules of this endpoint.
+    ///
+    /// # Errors
+    /// [`Error::Command`] when the kernel refuses it.
+    pub fn program_tcx(&self, endpoint: u16) -> Result<OwnedFd> {
+        tcx::program(self.stages.as_fd(), Stage::Rules, endpoint)
+    }
+
+    /// The endpoint by whose rules the program goes that this link holds at its hook; `None` for
+    /// another program.
+    pub fn endpoint_at(link: &TcxLink) -> Result<Option<u16>> {
+        link.number(Stage::Rules)
+    }
+
+    /// Where the tcx link of this name is pinned.
+    pub fn link_path(&self, name: &str) -> PathBuf {
+        pins::link_path(&self.folder, name)
+    }
+
+    /// Runs the program on a packet (an Ethernet frame) as this endpoint, so many times.
+    pub fn run(&self, endpoint: u16, packet: &[u8], repeat: u32) -> Result<Ran> {
+        // SAFETY: the array's keys are u32, and its values, read back, program ids.
+        let id: Option<u32> = unsafe { sys::lookup(self.stages.as_fd(), &0_u32, 0) }?;
+        let program = sys::program_by_id(id.unwrap_or_default())?;
+        run::run(program.as_fd(), endpoint, packet, repeat)
+    }
+}
+
+fn own(program: Option<&OwnedFd>) -> Result<BorrowedFd<'_>> {
+    let program = program.map(AsFd::as_fd);
+    program.ok_or_else(|| Error::Load("it is another build's that is loaded".to_owned()))
+}
+
+fn load(folder: &Path) -> Result<()> {
+    let mut object = EbpfLoader::new()
+        .default_map_pin_directory(folder)
+        .verifier_log_level(VerifierLogLevel::DISABLE)
+        .load(OBJECT)
+        .map_err(|error| Error::Load(pins::chain(&error)))?;
+    let tcx = pins::load_program(&mut object, RULES_TCX)?;
+    let returns = pins::load_program(&mut object, RETURN)?;
+    let stages = sys::get(&folder.join("stages"))?;
+    // SAFETY: the array's keys are u32, and its values descriptors.
+    unsafe { sys::update(stages.as_fd(), &0_u32, &(tcx.as_raw_fd() as u32), 0) }?;
+    sys::pin(returns.as_fd(), &folder.join(pin_name("return")))?;
+    // The last, since what is found pinned under this name is complete.
+    let rules = pins::load_program(&mut object, RULES)?;
+    sys::pin(rules.as_fd(), &folder.join(pin_name("rules")))?;
+    for kind in ["rules", "return"] {
+        pins::remove_others(folder, kind, &pin_name(kind))?;
+    }
+    Ok(())
+}
+
+/// A pin's name with a digest of the object, so that another build's program is another file.
+fn pin_name(kind: &str) -> String {
+    format!("{kind}-{}", env!("NETQOS_RULES"))
+}

@@ -1,0 +1,156 @@
+//! The program of rules, as the kernel runs it, on packets that nobody sent.
+#![cfg(feature = "rules")]
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use netqos_bpf::rules::{
+    Bitmap, Block4, Chain, ChainFlags, ClassKey, CounterKey, Endpoint, PortKey, Rule, RuleKey,
+    Rules, Verdict,
+};
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+
+const CHAIN: u64 = 0x1122_3344_5566_7788;
+const CLASS: u64 = 42;
+const ENDPOINT: u16 = 7;
+const NETWORK: u32 = 3;
+
+/// The rules in a BPF file system that nobody else sees; `None`, with a reason, where that cannot
+/// be had.
+fn rules() -> Option<(tempfile::TempDir, Rules)> {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: this test loads programs, which needs root");
+        return None;
+    }
+    // SAFETY: a mount namespace only.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.unwrap();
+    mount_change(
+        "/",
+        MountPropagationFlags::REC | MountPropagationFlags::PRIVATE,
+    )
+    .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    mount("bpf", folder.path(), "bpf", MountFlags::empty(), None).unwrap();
+    let rules = Rules::ensure(folder.path()).unwrap();
+    Some((folder, rules))
+}
+
+/// An Ethernet frame with a UDP datagram over IPv4, with this traffic class.
+fn datagram(to: [u8; 4], port: u16, class: u8) -> Vec<u8> {
+    let mut frame = vec![0; 12];
+    frame.extend([0x08, 0x00]);
+    let mut ip = vec![
+        0x45, class, 0, 36, 0, 1, 0, 0, 64, 17, 0, 0, 10, 0, 0, 2, to[0], to[1], to[2], to[3],
+    ];
+    let sum = checksum(&ip);
+    ip[10..12].copy_from_slice(&sum.to_be_bytes());
+    frame.extend(ip);
+    frame.extend(1000_u16.to_be_bytes());
+    frame.extend(port.to_be_bytes());
+    frame.extend([0, 16, 0, 0]);
+    frame.extend([0; 8]);
+    frame
+}
+
+/// RFC 1071; 0 over a header whose checksum is right.
+fn checksum(header: &[u8]) -> u16 {
+    let mut sum: u32 = header
+        .chunks(2)
+        .map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1]))
+        .sum();
+    while sum > 0xFFFF {
+        sum = (sum & 0xFFFF) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+#[test]
+fn prefixes_classes_and_ports_are_anded_and_the_first_rule_wins() {
+    let Some((_folder, mut rules)) = rules() else {
+        return;
+    };
+    // 0: the class, port 53 only. 1: 10.1.0.0/16. 2: anywhere but 10.1.2.0/24.
+    let anywhere = Bitmap::default();
+    let chain = Chain {
+        words: 1,
+        flags: ChainFlags::BLOCKS4 | ChainFlags::SETS | ChainFlags::PORTS,
+        shadow: Bitmap::default(),
+        anywhere,
+        portless: Bitmap::of([1, 2]),
+    };
+    let block = |prefix: &str, of: &[usize]| {
+        let key = Block4::new(CHAIN, prefix.parse().unwrap());
+        rules
+            .blocks4
+            .put(&key, &Bitmap::of(of.iter().copied()))
+            .unwrap();
+    };
+    block("0.0.0.0/0", &[2]);
+    block("10.1.0.0/16", &[1, 2]);
+    block("10.1.2.0/24", &[1]);
+    let class = ClassKey {
+        chain: CHAIN,
+        class: CLASS,
+    };
+    rules.classes.put(&class, &Bitmap::of([0])).unwrap();
+    for (port, of) in [(53, vec![0, 1, 2]), (0, vec![1, 2])] {
+        let key = PortKey::new(CHAIN, 17, port);
+        rules.ports.put(&key, &Bitmap::of(of)).unwrap();
+    }
+    for (index, dscp) in [10, 20, 30].into_iter().enumerate() {
+        let rule = Rule::new(100 + index as u64, Some(dscp), 0, 0, false);
+        let key = RuleKey::new(CHAIN, index as u32);
+        rules.rules_of.put(&key, &rule).unwrap();
+    }
+    rules.chains.put(&CHAIN, &chain).unwrap();
+    let endpoint = Endpoint::new(1, NETWORK, CHAIN, 0, 0);
+    rules.endpoints.put(&ENDPOINT.into(), &endpoint).unwrap();
+    let peer = "10.1.2.9".parse().unwrap();
+    rules.networks.put(NETWORK, peer, CLASS).unwrap();
+
+    for (to, port, marked) in [
+        ([10, 1, 2, 9], 53, 10),
+        ([10, 1, 2, 9], 54, 20),
+        ([10, 1, 2, 8], 53, 20),
+        ([10, 1, 3, 8], 53, 20),
+        ([192, 0, 2, 1], 80, 30),
+    ] {
+        // The two bits of ECN are kept.
+        let ran = rules.run(ENDPOINT, &datagram(to, port, 0x03), 1).unwrap();
+        assert_eq!(ran.verdict, Verdict::Next);
+        assert_eq!(ran.packet[15], marked << 2 | 0x03, "{to:?}:{port}");
+        assert_eq!(checksum(&ran.packet[14..34]), 0);
+    }
+    let counters = rules.counters.all().unwrap();
+    let first = CounterKey::new(101, ENDPOINT);
+    let second = counters.iter().find(|(key, _)| *key == first).unwrap();
+    assert_eq!((second.1.packets, second.1.marked), (3, 3));
+
+    // Without the peer its rule is not met any more.
+    rules.networks.remove(NETWORK, peer).unwrap();
+    let ran = rules
+        .run(ENDPOINT, &datagram([10, 1, 2, 9], 53, 0), 1)
+        .unwrap();
+    assert_eq!(ran.packet[15], 20 << 2);
+}
+
+#[test]
+fn a_map_of_peers_grows_and_loses_nobody() {
+    let Some((folder, mut rules)) = rules() else {
+        return;
+    };
+    let address = |number: u32| std::net::IpAddr::from((0x0A00_0000 + number).to_be_bytes());
+    for number in 0..3000 {
+        let class = u64::from(number);
+        rules.networks.put(1, address(number), class).unwrap();
+    }
+    let many: Vec<_> = (3000..20_000).map(|n| (address(n), u64::from(n))).collect();
+    rules.networks.put_all(1, &many).unwrap();
+    // Another process finds them too.
+    let mut again = Rules::open(folder.path()).unwrap().unwrap();
+    let mut all = again.networks.all(1).unwrap();
+    all.sort_unstable();
+    let expected: Vec<_> = (0..20_000).map(|n| (address(n), u64::from(n))).collect();
+    assert_eq!(all, expected);
+    again.networks.forget(1).unwrap();
+    assert_eq!(again.networks.networks().unwrap(), []);
+}
