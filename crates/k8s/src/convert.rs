@@ -1,0 +1,39 @@
+//! Kubernetes objects into the types of `netqos-core`.
+//!
+//! Each function is given the object as a server or a manifest has it, and answers with what
+//! decides, or with the first field that it cannot read. A pod is never left out for an annotation:
+//! what is wrong there comes back beside it, as problems.
+
+mod ip_block;
+mod metadata;
+mod mode;
+mod network;
+mod pod;
+mod policy;
+mod selector;
+mod service;
+
+pub use mode::Modes;
+pub use network::{cluster_network, network_definition, user_defined_network};
+pub use pod::pod;
+pub use policy::policy;
+pub use selector::label_selector;
+pub use service::{endpoint_slice, service};
+
+pub(crate) use metadata::{labels, namespaced};
+
+use netqos_core::objects::Namespace;
+
+use crate::FieldError;
+
+/// A `Namespace`. The label `kubernetes.io/metadata.name`, which a server gives to each, is there
+/// also where a manifest leaves it out.
+///
+/// # Errors
+/// It has no name.
+pub fn namespace(object: &k8s_openapi::api::core::v1::Namespace) -> Result<Namespace, FieldError> {
+    let name = metadata::name(&object.metadata)?;
+    let mut labels = labels(&object.metadata);
+    labels.insert("kubernetes.io/metadata.name".into(), name.clone());
+    Ok(Namespace { name, labels })
+}

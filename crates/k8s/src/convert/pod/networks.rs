@@ -1,0 +1,184 @@
+//! The addresses of a pod, on each of its networks.
+//!
+//! | network | from |
+//! |---|---|
+//! | default | `status.podIPs`, else the annotations |
+//! | others | `k8s.v1.cni.cncf.io/network-status`; where that names no address, `k8s.ovn.org/pod-networks` |
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use k8s_openapi::api::core::v1::PodStatus;
+use netqos_core::ObjectName;
+use netqos_core::objects::{NetworkName, PodAddresses};
+use serde::Deserialize;
+
+use crate::FieldError;
+use crate::field::item;
+
+/// What Multus found, as the Network Plumbing Working Group specifies it: a JSON list.
+const NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
+/// What OVN-Kubernetes gave: a JSON object.
+const POD_NETWORKS: &str = "k8s.ovn.org/pod-networks";
+
+/// The interface of the default network.
+const DEFAULT_INTERFACE: &str = "eth0";
+
+#[derive(Deserialize)]
+struct NetworkStatus {
+    #[serde(default)]
+    name: String,
+    interface: Option<String>,
+    ips: Option<Vec<String>>,
+    default: Option<bool>,
+}
+
+#[derive(Deserialize)]
+struct PodNetwork {
+    ip_addresses: Option<Vec<String>>,
+    ip_address: Option<String>,
+}
+
+/// The addresses, and in words what could not be read of the annotations.
+///
+/// # Errors
+/// An address in the status that is none.
+pub(super) fn addresses(
+    status: Option<&PodStatus>,
+    annotations: &BTreeMap<String, String>,
+    pod: &ObjectName,
+) -> Result<(Vec<PodAddresses>, Vec<String>), FieldError> {
+    let mut unread = Vec::new();
+    let mut found: Vec<PodAddresses> = Vec::new();
+    let mut interface: Option<Arc<str>> = None;
+    let mut default = from_status(status)?;
+    if let Some(text) = annotations.get(NETWORK_STATUS) {
+        match network_status(text, pod) {
+            Ok(list) => {
+                for entry in list {
+                    if entry.network != NetworkName::Default {
+                        found.push(entry);
+                        continue;
+                    }
+                    interface = entry.interface;
+                    if default.is_empty() {
+                        default = entry.addresses;
+                    }
+                }
+            }
+            Err(why) => unread.push(format!("{NETWORK_STATUS} {text:?}: {why}")),
+        }
+    }
+    if let Some(text) = annotations.get(POD_NETWORKS) {
+        match pod_networks(text) {
+            Ok(list) => {
+                for (network, addresses) in list {
+                    if network == NetworkName::Default {
+                        if default.is_empty() {
+                            default = addresses;
+                        }
+                        continue;
+                    }
+                    let mut known = found.iter_mut().filter(|one| one.network == network);
+                    match known.next() {
+                        // Where a pod is on a network twice, they cannot be told apart.
+                        Some(one) if one.addresses.is_empty() => one.addresses = addresses,
+                        Some(_) => {}
+                        None => found.push(PodAddresses {
+                            network,
+                            interface: None,
+                            addresses,
+                        }),
+                    }
+                }
+            }
+            Err(why) => unread.push(format!("{POD_NETWORKS} {text:?}: {why}")),
+        }
+    }
+    if !default.is_empty() {
+        let interface = interface.unwrap_or_else(|| DEFAULT_INTERFACE.into());
+        found.insert(
+            0,
+            PodAddresses {
+                network: NetworkName::Default,
+                interface: Some(interface),
+                addresses: default,
+            },
+        );
+    }
+    Ok((found, unread))
+}
+
+fn from_status(status: Option<&PodStatus>) -> Result<BTreeSet<IpAddr>, FieldError> {
+    let mut addresses = BTreeSet::new();
+    let Some(status) = status else {
+        return Ok(addresses);
+    };
+    let listed = status.pod_ips.iter().flatten().enumerate();
+    let listed = listed.map(|(index, one)| (item("status.podIPs", index), &one.ip));
+    let single = status.pod_ip.iter();
+    let single = single.map(|text| ("status.podIP".to_owned(), text));
+    for (path, text) in listed.chain(single).filter(|(_, text)| !text.is_empty()) {
+        let wrong = |_| FieldError::new(path, format_args!("{text:?} is no address"));
+        addresses.insert(text.parse().map_err(wrong)?);
+    }
+    Ok(addresses)
+}
+
+fn network_status(text: &str, pod: &ObjectName) -> Result<Vec<PodAddresses>, String> {
+    let list: Vec<NetworkStatus> = serde_json::from_str(text).map_err(|why| why.to_string())?;
+    let mut found = Vec::with_capacity(list.len());
+    for entry in list {
+        let network = match entry.name.split_once('/') {
+            _ if entry.default == Some(true) => NetworkName::Default,
+            Some(("", name)) => NetworkName::Attachment(ObjectName::new(&pod.namespace, name)),
+            Some((namespace, name)) => NetworkName::Attachment(ObjectName::new(namespace, name)),
+            None => NetworkName::Cni(entry.name.as_str().into()),
+        };
+        let mut addresses = BTreeSet::new();
+        for text in entry.ips.iter().flatten() {
+            addresses.insert(address(text)?);
+        }
+        let interface = entry.interface.filter(|interface| !interface.is_empty());
+        found.push(PodAddresses {
+            network,
+            interface: interface.map(Into::into),
+            addresses,
+        });
+    }
+    Ok(found)
+}
+
+fn pod_networks(text: &str) -> Result<Vec<(NetworkName, BTreeSet<IpAddr>)>, String> {
+    let map: BTreeMap<String, PodNetwork> =
+        serde_json::from_str(text).map_err(|why| why.to_string())?;
+    let mut found = Vec::with_capacity(map.len());
+    for (key, entry) in map {
+        let network = match key.split_once('/') {
+            None if key == "default" => NetworkName::Default,
+            None => NetworkName::Cni(key.as_str().into()),
+            Some((namespace, rest)) => {
+                // A pod that is on a network twice has a number behind the second name.
+                let name = rest.split('/').next().unwrap_or(rest);
+                NetworkName::Attachment(ObjectName::new(namespace, name))
+            }
+        };
+        let mut addresses = BTreeSet::new();
+        let listed = entry.ip_addresses.iter().flatten();
+        for text in listed.chain(&entry.ip_address) {
+            addresses.insert(address(text)?);
+        }
+        found.push((network, addresses));
+    }
+    Ok(found)
+}
+
+/// An address, with a prefix length behind it or not.
+fn address(text: &str) -> Result<IpAddr, String> {
+    let with_length = || text.parse::<IpNet>().ok().map(|net| net.addr());
+    let bare = text.parse().ok();
+    bare.or_else(with_length)
+        .ok_or_else(|| format!("{text:?} is no address"))
+}

@@ -1,0 +1,92 @@
+//! Label selectors.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
+use netqos_core::{LabelSelector, Operator, Requirement};
+
+use crate::FieldError;
+use crate::field::item;
+
+/// The most labels in `matchLabels`.
+const LABELS: usize = 100;
+/// The most requirements in `matchExpressions`.
+const EXPRESSIONS: usize = 50;
+/// The most values of a requirement.
+const VALUES: usize = 100;
+/// The longest key: a prefix of 253 characters, a slash, and a name of 63.
+const KEY: usize = 317;
+/// The longest value.
+const VALUE: usize = 63;
+
+/// A selector. Requirements of `matchLabels` and `matchExpressions` must all hold.
+///
+/// # Errors
+/// An operator that is none, values that it cannot have, or more than a `NetworkQoS` may hold.
+pub fn label_selector(selector: &meta::LabelSelector) -> Result<LabelSelector, FieldError> {
+    let mut requirements = Vec::new();
+    let labels = selector.match_labels.iter().flatten();
+    for (key, value) in labels {
+        if value.chars().count() > VALUE {
+            let path = crate::field::entry("matchLabels", key);
+            return Err(FieldError::new(path, format_args!("longer than {VALUE}")));
+        }
+        requirements.push(Requirement::equals(key, value));
+    }
+    at_most(requirements.len(), LABELS, "matchLabels")?;
+    let expressions = selector.match_expressions.as_deref().unwrap_or_default();
+    at_most(expressions.len(), EXPRESSIONS, "matchExpressions")?;
+    for (index, expression) in expressions.iter().enumerate() {
+        let path = item("matchExpressions", index);
+        requirements.push(requirement(expression).map_err(|error| error.inside(&path))?);
+    }
+    Ok(LabelSelector::new(requirements))
+}
+
+fn requirement(expression: &meta::LabelSelectorRequirement) -> Result<Requirement, FieldError> {
+    let length = expression.key.chars().count();
+    if length == 0 || length > KEY {
+        return Err(FieldError::new("key", "empty, or too long"));
+    }
+    let values = expression.values.as_deref().unwrap_or_default();
+    at_most(values.len(), VALUES, "values")?;
+    if values.iter().any(|value| value.chars().count() > VALUE) {
+        return Err(FieldError::new(
+            "values",
+            format_args!("one is longer than {VALUE}"),
+        ));
+    }
+    let set = || values.iter().map(|value| value.as_str().into()).collect();
+    let operator = match (expression.operator.as_str(), values) {
+        ("In" | "NotIn", []) => {
+            return Err(FieldError::new("values", "In and NotIn need values"));
+        }
+        ("In", _) => Operator::In(set()),
+        ("NotIn", _) => Operator::NotIn(set()),
+        ("Exists", []) => Operator::Exists,
+        ("DoesNotExist", []) => Operator::DoesNotExist,
+        ("Exists" | "DoesNotExist", _) => {
+            return Err(FieldError::new(
+                "values",
+                "Exists and DoesNotExist have none",
+            ));
+        }
+        (other, _) => {
+            let message = format!("{other:?} is none of In, NotIn, Exists, DoesNotExist");
+            return Err(FieldError::new("operator", message));
+        }
+    };
+    Ok(Requirement {
+        key: expression.key.as_str().into(),
+        operator,
+    })
+}
+
+/// Refuses a list that is too long.
+pub(super) fn at_most(there_are: usize, most: usize, path: &str) -> Result<(), FieldError> {
+    if there_are <= most {
+        return Ok(());
+    }
+    Err(FieldError::new(
+        path,
+        format_args!("{there_are} are more than {most}"),
+    ))
+}

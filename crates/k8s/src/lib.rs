@@ -1,0 +1,47 @@
+//! What Kubernetes says, in the words of `netqos-core`.
+//!
+//! ```text
+//!   API server ──► typed objects ─────────────┐
+//!                                             ▼
+//!   manifests ──► objects_from_yaml ──► convert::{policy, pod, network, service, …} ──► core
+//!                     │
+//!                     └─ structural: types, limits, unknown fields ┐
+//!   netqos validate ──► validate ─────────────────────────────────┴─ and CEL, as a server would
+//!                                             ▲
+//!   NetworkQoS (Rust types, kube derive) ──► crd() ──► deploy/crds, by `cargo xtask crds`
+//! ```
+//!
+//! [`NetworkQoS`] is one resource for two spellings: that of the enhancement proposal okep-4380
+//! (`netAttachRefs`, `classifier.port`), and that of OVN-Kubernetes (`networkSelectors`,
+//! `classifier.ports`). Its schema and its CEL rules are written once, on the Rust types; the file
+//! that an API server gets, and what [`validate`] checks without one, come from there.
+//!
+//! A conversion answers with the path of the field that it cannot read, and obeys every limit of
+//! the schema and of the CEL rules by itself: not everything that it is given has passed a server.
+//!
+//! No I/O.
+#![forbid(unsafe_code)]
+
+pub mod convert;
+mod crd;
+mod document;
+mod field;
+mod network_qos;
+mod object;
+mod schema;
+mod structural;
+#[cfg(feature = "validate")]
+mod validate;
+
+pub use crd::{crd, crd_yaml};
+pub use document::{Document, documents};
+pub use field::FieldError;
+pub use network_qos::{
+    Bandwidth, Classifier, ClusterNetworkSelector, Destination, EgressRule, IpBlock,
+    MODE_ANNOTATION, NamespacedNetworkSelector, NetworkAttachmentRef, NetworkQoS, NetworkQosSpec,
+    NetworkQosStatus, NetworkSelector, Port, PrimaryNetworkSelector,
+};
+pub use object::{DocumentError, Object, object_from_value, objects_from_yaml};
+pub use structural::check_structure;
+#[cfg(feature = "validate")]
+pub use validate::{validate, validate_update};

@@ -1,0 +1,254 @@
+//! Objects of the kinds that matter to netqos, out of manifests.
+
+use std::fmt;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1 as core;
+use k8s_openapi::api::discovery::v1 as discovery;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use netqos_core::objects::{
+    ClusterNetwork, EndpointSlice, Namespace, NetworkDefinition, Pod, Service,
+};
+use netqos_core::{ObjectName, ObjectRef, Policy, Problem};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::field::item;
+use crate::structural::{check_pruned, prune_nulls};
+use crate::{FieldError, NetworkQoS, convert, crd, documents};
+
+/// One object.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Object {
+    /// A `Namespace`.
+    Namespace(Namespace),
+    /// A `Pod`, and what is wrong with its annotations, which does not keep it out.
+    Pod(Box<Pod>, Vec<Problem>),
+    /// A `NetworkQoS`.
+    Policy(Policy),
+    /// A `NetworkAttachmentDefinition` or a `UserDefinedNetwork`.
+    Network(NetworkDefinition),
+    /// A `ClusterUserDefinedNetwork`.
+    ClusterNetwork(ClusterNetwork),
+    /// A `Service`.
+    Service(Service),
+    /// An `EndpointSlice` of a Service.
+    EndpointSlice(EndpointSlice),
+    /// A `Node`, by its name.
+    Node(Arc<str>),
+    /// Something else.
+    Other {
+        /// Its `apiVersion`.
+        api_version: String,
+        /// Its `kind`.
+        kind: String,
+    },
+}
+
+/// An object that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct DocumentError {
+    /// The document that it is in, from 1.
+    pub document: usize,
+    /// The line that this document starts on, from 1.
+    pub line: usize,
+    /// Its `kind`, where it says one.
+    pub kind: Option<String>,
+    /// Its namespace and name, where it says a name.
+    pub name: Option<ObjectName>,
+    /// All that is wrong with it; at least one. The path is empty where the document as a whole
+    /// cannot be read.
+    pub errors: Vec<FieldError>,
+}
+
+#[derive(Deserialize)]
+struct Bare {
+    #[serde(default)]
+    metadata: ObjectMeta,
+}
+
+#[derive(Deserialize)]
+struct Definition {
+    #[serde(default)]
+    metadata: ObjectMeta,
+    #[serde(default)]
+    spec: DefinitionSpec,
+}
+
+#[derive(Default, Deserialize)]
+struct DefinitionSpec {
+    config: Option<String>,
+}
+
+/// Every object of a text, in its order; those of a `List` one by one. An object that cannot be read
+/// stops none of the others.
+pub fn objects_from_yaml(text: &str) -> Vec<Result<Object, DocumentError>> {
+    let mut objects = Vec::new();
+    for document in documents(text) {
+        let error = |value: Option<&Value>, errors| DocumentError {
+            document: document.number,
+            line: document.line,
+            kind: value.and_then(|value| text_at(value, "kind")),
+            name: value.and_then(name_of),
+            errors,
+        };
+        match &document.value {
+            Err(why) => objects.push(Err(error(None, vec![FieldError::new("", why)]))),
+            Ok(value) => match items(value) {
+                None => {
+                    let object = object_from_value(value);
+                    objects.push(object.map_err(|errors| error(Some(value), errors)));
+                }
+                Some(items) => {
+                    for (index, value) in items.iter().enumerate() {
+                        let path = item("items", index);
+                        let inside = |errors: Vec<FieldError>| {
+                            let errors = errors.into_iter();
+                            errors.map(|one| one.inside(&path)).collect()
+                        };
+                        let object = object_from_value(value);
+                        objects.push(object.map_err(|errors| error(Some(value), inside(errors))));
+                    }
+                }
+            },
+        }
+    }
+    objects
+}
+
+/// One object.
+///
+/// # Errors
+/// All that is wrong with it. A `NetworkQoS` is checked as a server would, but for what CEL says in
+/// other words than the conversion.
+pub fn object_from_value(value: &Value) -> Result<Object, Vec<FieldError>> {
+    let one = |error: FieldError| vec![error];
+    let (Some(api_version), Some(kind)) = (text_at(value, "apiVersion"), text_at(value, "kind"))
+    else {
+        let missing = ["apiVersion", "kind"]
+            .into_iter()
+            .filter(|name| text_at(value, name).is_none());
+        return Err(missing
+            .map(|name| FieldError::new(name, "missing"))
+            .collect());
+    };
+    let (group, _) = api_version.split_once('/').unwrap_or(("", ""));
+    match (group, kind.as_str()) {
+        ("", "Namespace") => {
+            let object: core::Namespace = read(value).map_err(one)?;
+            convert::namespace(&object)
+                .map(Object::Namespace)
+                .map_err(one)
+        }
+        ("", "Pod") => {
+            let object: core::Pod = read(value).map_err(one)?;
+            let (pod, problems) = convert::pod(&object).map_err(one)?;
+            Ok(Object::Pod(Box::new(pod), problems))
+        }
+        ("", "Service") => {
+            let object: core::Service = read(value).map_err(one)?;
+            convert::service(&object).map(Object::Service).map_err(one)
+        }
+        ("", "Node") => {
+            let object: Bare = read(value).map_err(one)?;
+            let name = convert::cluster_network(&object.metadata).map_err(one)?;
+            Ok(Object::Node(name.name))
+        }
+        ("discovery.k8s.io", "EndpointSlice") => {
+            let object: discovery::EndpointSlice = read(value).map_err(one)?;
+            let slice = convert::endpoint_slice(&object).map_err(one)?;
+            Ok(slice.map_or(Object::Other { api_version, kind }, Object::EndpointSlice))
+        }
+        ("k8s.cni.cncf.io", "NetworkAttachmentDefinition") => {
+            let object: Definition = read(value).map_err(one)?;
+            convert::network_definition(&object.metadata, object.spec.config.as_deref())
+                .map(Object::Network)
+                .map_err(one)
+        }
+        ("k8s.ovn.org", "UserDefinedNetwork") => {
+            let object: Bare = read(value).map_err(one)?;
+            convert::user_defined_network(&object.metadata)
+                .map(Object::Network)
+                .map_err(one)
+        }
+        ("k8s.ovn.org", "ClusterUserDefinedNetwork") => {
+            let object: Bare = read(value).map_err(one)?;
+            convert::cluster_network(&object.metadata)
+                .map(Object::ClusterNetwork)
+                .map_err(one)
+        }
+        ("k8s.ovn.org", "NetworkQoS") => {
+            let mut value = value.clone();
+            prune_nulls(&mut value, crd::schema());
+            let errors = check_pruned(&value);
+            if !errors.is_empty() {
+                return Err(errors);
+            }
+            let object: NetworkQoS = read(&value).map_err(one)?;
+            convert::policy(&object).map(Object::Policy).map_err(one)
+        }
+        _ => Ok(Object::Other { api_version, kind }),
+    }
+}
+
+/// The items of a list of objects.
+fn items(value: &Value) -> Option<&Vec<Value>> {
+    let list = text_at(value, "kind").is_some_and(|kind| kind.ends_with("List"));
+    value.get("items").filter(|_| list)?.as_array()
+}
+
+/// Reads a whole object as a type.
+fn read<T: DeserializeOwned>(value: &Value) -> Result<T, FieldError> {
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let path = error.path().to_string();
+        let path = if path == "." { String::new() } else { path };
+        FieldError::new(path, error.into_inner())
+    })
+}
+
+fn text_at(value: &Value, name: &str) -> Option<String> {
+    Some(value.get(name)?.as_str()?.to_owned())
+}
+
+fn name_of(value: &Value) -> Option<ObjectName> {
+    let metadata = value.get("metadata")?;
+    let name = text_at(metadata, "name")?;
+    let namespace = text_at(metadata, "namespace").unwrap_or_else(|| "default".to_owned());
+    Some(ObjectName::new(&namespace, &name))
+}
+
+impl DocumentError {
+    /// What the error is about, where a problem can be about it.
+    pub fn object(&self) -> Option<ObjectRef> {
+        let name = self.name.clone()?;
+        match self.kind.as_deref()? {
+            "NetworkQoS" => Some(ObjectRef::Policy(name)),
+            "Pod" => Some(ObjectRef::Pod(name)),
+            "Node" => Some(ObjectRef::Node(name.name.to_string())),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for DocumentError {
+    /// `document 2 (line 14), NetworkQoS games/free: spec.priority: …; …`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "document {} (line {})", self.document, self.line)?;
+        if let Some(kind) = &self.kind {
+            write!(f, ", {kind}")?;
+        }
+        if let Some(name) = &self.name {
+            write!(f, " {name}")?;
+        }
+        for (index, error) in self.errors.iter().enumerate() {
+            f.write_str(if index == 0 { ": " } else { "; " })?;
+            if error.path.is_empty() {
+                f.write_str(&error.message)?;
+            } else {
+                error.fmt(f)?;
+            }
+        }
+        Ok(())
+    }
+}
