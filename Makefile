@@ -29,6 +29,7 @@ test: dependencies
 
 lint: dependencies
 	cargo fmt --all --check
+	cargo run --quiet --locked -p netqos-xtask -- crds --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --locked --manifest-path fuzz/Cargo.toml --target-dir target/fuzz \

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod crds;
 
 use clap::{Parser, Subcommand};
 
@@ -17,10 +18,13 @@ struct Arguments {
 enum Chore {
     /// Measures the bandwidth plugin beside the well-known one, and writes docs/benchmarks.md.
     Bench(bench::Arguments),
+    /// Writes deploy/crds from the types of crates/k8s.
+    Crds(crds::Arguments),
 }
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().chore {
         Chore::Bench(arguments) => bench::run(&arguments),
+        Chore::Crds(arguments) => crds::run(&arguments),
     }
 }
