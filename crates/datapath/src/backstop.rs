@@ -84,11 +84,13 @@ pub(crate) fn fault(side: &Side, from: &Link, to: &Link, tag: &str) -> Result<Op
     }))
 }
 
-/// Takes it away; the link may be gone. One that is another's by now, on a link of the
-/// same name, stays.
-pub(crate) fn teardown(side: &Side, from: &str, tag: &str) -> Result<()> {
-    let remove = || {
-        let mut nft = open(side)?;
+/// Takes it away; the link may be gone. One that is another's by now, on a link of the same name,
+/// stays.
+///
+/// The kernel lets a socket by which something was removed not be closed before a grace period is
+/// over. So it is handed out, to be closed when the ifb is deleted, which takes as long.
+pub(crate) fn teardown(side: &Side, from: &str, tag: &str) -> Result<Option<Nft>> {
+    let remove = |nft: &mut Nft| {
         let name = chain_name(from);
         let is_anothers = |rule: &Rule| rule.comment.starts_with(TAGGED) && rule.comment != tag;
         if nft.chain(TABLE, &name)?.is_some()
@@ -98,7 +100,7 @@ pub(crate) fn teardown(side: &Side, from: &str, tag: &str) -> Result<()> {
         }
         nft.delete_empty_table(TABLE)
     };
-    if_any(remove())
+    if_any(open(side).and_then(|mut nft| remove(&mut nft).map(|()| nft)))
 }
 
 /// Takes away all that carry such a tag, whether or not their links are there.
@@ -112,14 +114,14 @@ pub(crate) fn strip(side: &Side, is_meant: &dyn Fn(&str) -> bool) -> Result<()> 
         }
         nft.delete_empty_table(TABLE)
     };
-    if_any(remove())
+    if_any(remove()).map(drop)
 }
 
 /// Where nothing could have been made, nothing is left to remove.
-fn if_any(removed: netqos_netlink::Result<()>) -> Result<()> {
+fn if_any<T>(removed: netqos_netlink::Result<T>) -> Result<Option<T>> {
     match removed {
-        Err(why) if is_lacking(&why) => Ok(()),
-        other => other.doing("remove from nftables"),
+        Err(why) if is_lacking(&why) => Ok(None),
+        other => other.map(Some).doing("remove from nftables"),
     }
 }
 

@@ -91,6 +91,8 @@ impl LimitDatapath {
 /// Removes what is ours from the links that carry such a tag, without a record of what that is.
 pub(crate) fn strip(side: &mut Side, is_meant: &dyn Fn(&Tag) -> bool, bpffs: &Path) -> Result<()> {
     let mut errors = Errors::default();
+    // Open until the links are gone.
+    let mut doors = Vec::new();
     for link in side.socket.links().doing("list links")? {
         let tag = link
             .alias
@@ -106,7 +108,7 @@ pub(crate) fn strip(side: &mut Side, is_meant: &dyn Fn(&Tag) -> bool, bpffs: &Pa
         }
         if errors.note(detour::begins_at(&mut side.socket, &link)) == Some(true) {
             errors.note(detour::teardown(&mut side.socket, &link, false));
-            errors.note(backstop::teardown(side, &link.name, &tag));
+            doors.push(errors.note(backstop::teardown(side, &link.name, &tag)));
         }
         errors.note(hook::detach(side, &link, HookKind::Clsact, false));
         errors.note(queues::teardown(&mut side.socket, &link));
@@ -127,6 +129,8 @@ pub(crate) fn queue(
     bpffs: &Path,
 ) -> Result<()> {
     let mut errors = Errors::default();
+    // Open until the ifb is gone.
+    let mut _door = None;
     // First the way that leads to the queue, else packets would meet a missing device.
     if let Some(from) = &old.detour_from {
         if let Some(Some(link)) = errors.note(ours(side, from, attachment)) {
@@ -134,7 +138,7 @@ pub(crate) fn queue(
             errors.note(untag(side, &link, from, attachment));
         }
         if old.backstop {
-            errors.note(backstop::teardown(side, &from.name, &attachment.tag()));
+            _door = errors.note(backstop::teardown(side, &from.name, &attachment.tag()));
         }
     }
     let link = errors.note(ours(side, &old.link, attachment)).flatten();

@@ -2,11 +2,16 @@
 //! gone with it, and not asked for where there is no redirect.
 
 use std::fs;
+use std::net::UdpSocket;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use netqos_netlink::link::LinkChange;
 use netqos_netlink::nft::{Chain, Transaction};
-use netqos_netlink::{Namespace, Nft, Socket};
-use netqos_testkit::{Call, Nfnetlink, Node, Pod, with_nfnetlink};
+use netqos_netlink::{Handle, Namespace, Nft, Socket};
+use netqos_testkit::{
+    Call, ForeignHook, ForeignProgram, Nfnetlink, Node, Pod, TcAttachType, Verdict, with_nfnetlink,
+};
 use serde_json::{Value, json};
 
 use crate::calls::{add, call, check, del, gc, limited, on_node, plugin};
@@ -14,6 +19,11 @@ use crate::kernel::{backstops, in_pod, on_host};
 
 /// What is said where it cannot be had.
 const LIFTS: &str = "a foreign program that ends the chain of the ingress hook lifts ";
+
+/// A packet is there long before; so long does a busy machine get.
+const LONG: Duration = Duration::from_secs(5);
+/// So long does one take on a machine that is not.
+const SHORT: Duration = Duration::from_millis(25);
 
 fn by_ifb(pod: &Pod) -> Value {
     limited(pod, 10_000_000, 20_000_000, json!({"egress": "ifb"}))
@@ -108,12 +118,12 @@ fn whose_link_is_gone_goes_and_does_no_harm_until_then() {
             .link_by_name(&netqos_api::ifb_name("net", "a"))
             .unwrap();
         let sent = |socket: &mut Socket| {
-            let root = socket.qdisc_at(&ifb, netqos_netlink::Handle::ROOT).unwrap();
+            let root = socket.qdisc_at(&ifb, Handle::ROOT).unwrap();
             root.unwrap().statistics.packets
         };
         let before = sent(&mut socket);
         on_node(&node, "ip link set other down; ip link set other up");
-        std::thread::sleep(std::time::Duration::from_millis(100));
+        thread::sleep(4 * SHORT);
         assert_eq!(sent(&mut socket), before, "{what}");
         if lost {
             lose_records(&node);
@@ -125,6 +135,59 @@ fn whose_link_is_gone_goes_and_does_no_harm_until_then() {
         assert_eq!(backstops(), None, "{what}");
         on_node(&node, "ip link del veth-a");
         pod.remove(&node).unwrap();
+    }
+}
+
+/// A packet that somebody drops, before the redirect and so before the backstop, gets nowhere; one
+/// that somebody accepts there goes through the ifb.
+#[test]
+fn does_not_bring_back_what_was_dropped() {
+    let Some(node) = Node::new().unwrap() else {
+        return;
+    };
+    node.parent_link("parent").unwrap();
+    let veth = node.pod("a").unwrap();
+    let macvlan = node.macvlan_pod("m", "parent").unwrap();
+    let other = node.macvlan_pod("o", "parent").unwrap();
+    // Who sends to whom, whose limit is on the way, and at which link of which namespace.
+    let outside = Namespace::current().unwrap();
+    let within = Namespace::open(macvlan.netns()).unwrap();
+    for (limited, from, to, at, link) in [
+        (&veth, &veth, veth.gateway(), &outside, "veth-a"),
+        (&macvlan, &other, macvlan.address(), &within, "eth0"),
+    ] {
+        add(limited, &by_ifb(limited));
+        let _inside = at.enter().unwrap();
+        let mut socket = Socket::open().unwrap();
+        let ifb = netqos_api::ifb_name("net", limited.name());
+        let ifb = socket.link_by_name(&ifb).unwrap();
+        let mut through_ifb = || {
+            let root = socket.qdisc_at(&ifb, Handle::ROOT).unwrap();
+            root.unwrap().statistics.packets
+        };
+        for place in [ForeignHook::Clsact(1), ForeignHook::TcxFirst] {
+            for (verdict, arrives) in [(Verdict::Accept, true), (Verdict::Drop, false)] {
+                let what = format!("{}, {place:?}, {verdict:?}", limited.name());
+                let ingress = TcAttachType::Ingress;
+                let foreign = ForeignProgram::attach(link, ingress, place, verdict).unwrap();
+                // What is under way arrives.
+                thread::sleep(SHORT);
+                let (seen, before) = (foreign.seen().unwrap(), through_ifb());
+                let end = Instant::now() + LONG;
+                let goes_on = |packets| match arrives {
+                    true => packets == before,
+                    false => foreign.seen().unwrap() == seen,
+                };
+                while goes_on(through_ifb()) && Instant::now() < end {
+                    // A question for the hardware address is a packet, too.
+                    let say = || UdpSocket::bind("0.0.0.0:0")?.send_to(b"word", (&*to, 9));
+                    from.inside(say).unwrap().unwrap();
+                    thread::sleep(SHORT);
+                }
+                assert!(foreign.seen().unwrap() > seen, "{what}");
+                assert_eq!(through_ifb() > before, arrives, "{what}");
+            }
+        }
     }
 }
 
