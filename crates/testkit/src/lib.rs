@@ -20,6 +20,7 @@ mod nfnetlink;
 mod node;
 mod plugin;
 mod pod;
+pub mod reference;
 mod state;
 
 pub use aya::programs::TcAttachType;
