@@ -1,0 +1,66 @@
+//! What policies mean on a node: objects in, changes of the node's plan out.
+//!
+//! ```text
+//!  Policy ── pods ────────────► local pods ──────┐
+//!    │  └─── networks ──► NetworkRef ──► networks┤           one endpoint per interface
+//!    │                       ▲                   ├─► chain ──► Endpoint
+//!    │        definitions ───┘                   │     │
+//!    └─ rules ─ compiled per network ────────────┘     │ the sets of chains in force
+//!                                                      ▼
+//!  Namespace ──┐                                      sets ──► classes
+//!  Pod ────────┴─ labels ─── belongs to ──────────────┘          ▲
+//!   └─ addresses on networks ─── claims ──► peers ───────────────┘
+//!
+//!  Service + EndpointSlice ──► services, where any chain is in force
+//! ```
+//!
+//! An [`Index`] is fed with [`Change`]s in any order; what arrives too early waits for what it
+//! refers to. [`Index::take_delta`] says what has become of the plan since the last time, all
+//! changes in between taken together: an address that moved from one pod to another is one entry,
+//! and nothing is in it that is as it was.
+//!
+//! A change costs what it changes. The labels of a pod are looked up among selectors, and the
+//! requirements of a selector among the labels of pods; neither all policies nor all pods are ever
+//! walked. Peer sets live as long as a chain on the node refers to them, and equal selectors are
+//! one set.
+//!
+//! [`Index::explain`] answers for one packet from the objects themselves, slowly and in words.
+//!
+//! ```
+//! use netqos_index::{Change, Index};
+//! # use netqos_core::{Labels, objects::Namespace};
+//! let mut index = Index::for_node("node1");
+//! index.apply(Change::Namespace(Namespace { name: "games".into(), labels: Labels::new() }));
+//! let delta = index.take_delta();
+//! assert!(delta.is_empty(), "nothing is in force yet");
+//! ```
+//!
+//! No I/O, no clocks, no Kubernetes.
+#![forbid(unsafe_code)]
+
+mod addresses;
+mod anchors;
+mod chains;
+mod change;
+mod classes;
+mod explain;
+mod index;
+mod intern;
+mod local;
+mod namespaces;
+mod networks;
+mod places;
+mod pods;
+mod policies;
+mod problems;
+mod references;
+mod services;
+mod sets;
+mod slab;
+
+pub use change::Change;
+pub use explain::{
+    Case, Considered, Explanation, LostBecause, Mismatch, Outcome, Query, Refusal, Standing, To,
+    Via,
+};
+pub use index::{Index, Selected};

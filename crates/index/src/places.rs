@@ -1,0 +1,102 @@
+//! Where a pod is: on which networks, with which addresses, through which interfaces.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use netqos_core::NetworkKey;
+use netqos_core::objects::{LocalInterface, NetworkName, Pod, PodAddresses};
+use netqos_core::plan::Attach;
+
+use crate::networks::Networks;
+
+/// What a pod's first interface is called by every runtime.
+const FIRST_INTERFACE: &str = "eth0";
+
+/// One interface of a pod, or, where none was found on the node, its being on a network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) network: NetworkKey,
+    pub(crate) ordinal: u16,
+    pub(crate) addresses: BTreeSet<IpAddr>,
+    /// Where the interface is; `None` where it was not found.
+    pub(crate) attach: Option<Attach>,
+}
+
+/// All places of a pod, by network and by the names of the interfaces. `found` are the interfaces
+/// that were found on the node, of a pod that is on it.
+///
+/// What was found comes before what the status says: only where none of a network's interfaces was
+/// found with an address do those of the status count. Every pod is on the default network.
+pub(crate) fn places(pod: &Pod, found: &[LocalInterface], networks: &Networks) -> Vec<Place> {
+    let mut here: BTreeMap<NetworkKey, Vec<&LocalInterface>> = BTreeMap::new();
+    let named = found.iter().map(|one| (&one.network, Some(&*one.name)));
+    for (interface, network) in found.iter().zip(keys(pod, named, networks)) {
+        if let Some(network) = network {
+            here.entry(network).or_default().push(interface);
+        }
+    }
+    let mut said: BTreeMap<NetworkKey, Vec<&PodAddresses>> = BTreeMap::new();
+    said.insert(NetworkKey::Default, Vec::new());
+    let named = pod.addresses.iter();
+    let named = named.map(|one| (&one.network, one.interface.as_deref()));
+    for (addresses, network) in pod.addresses.iter().zip(keys(pod, named, networks)) {
+        if let Some(network) = network {
+            said.entry(network).or_default().push(addresses);
+        }
+    }
+
+    let mut places = Vec::with_capacity(said.len().max(here.len()));
+    for (network, mut interfaces) in here {
+        interfaces.sort_by_key(|interface| &interface.name);
+        let said = said.remove(&network).unwrap_or_default();
+        let known = interfaces.iter().any(|one| !one.addresses.is_empty());
+        for (ordinal, interface) in (0..).zip(interfaces) {
+            let addresses = if known {
+                interface.addresses.clone()
+            } else {
+                // What the status does not give to an interface is the first one's.
+                let own = said.iter().filter(|said| match &said.interface {
+                    Some(name) => *name == interface.name,
+                    None => ordinal == 0,
+                });
+                own.flat_map(|said| said.addresses.iter().copied())
+                    .collect()
+            };
+            places.push(Place {
+                network: network.clone(),
+                ordinal,
+                addresses,
+                attach: Some(interface.attach.clone()),
+            });
+        }
+    }
+    places.extend(said.into_iter().map(|(network, said)| {
+        let addresses = said.iter().flat_map(|said| said.addresses.iter().copied());
+        Place {
+            network,
+            ordinal: 0,
+            addresses: addresses.collect(),
+            attach: None,
+        }
+    }));
+    places.sort_by(|a, b| (&a.network, a.ordinal).cmp(&(&b.network, b.ordinal)));
+    places
+}
+
+/// The networks of a pod's interfaces. One of a CNI network that no definition is of is on the
+/// default network when it is the pod's first, and on none that anybody could refer to otherwise.
+fn keys<'p>(
+    pod: &'p Pod,
+    interfaces: impl Iterator<Item = (&'p NetworkName, Option<&'p str>)> + Clone,
+    networks: &'p Networks,
+) -> impl Iterator<Item = Option<NetworkKey>> {
+    let is_first = |(network, name): (&NetworkName, Option<&str>)| {
+        *network == NetworkName::Default || name == Some(FIRST_INTERFACE)
+    };
+    let first_is_known = interfaces.clone().any(is_first);
+    interfaces.enumerate().map(move |(index, (network, name))| {
+        let key = networks.named(network, &pod.id.name.namespace);
+        let first = name == Some(FIRST_INTERFACE) || (index == 0 && !first_is_known);
+        key.or_else(|| first.then_some(NetworkKey::Default))
+    })
+}

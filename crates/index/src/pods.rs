@@ -1,0 +1,220 @@
+//! Pods, found by name, by namespace, by label, and by the networks that their statuses name.
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use netqos_core::objects::{NetworkName, Pod};
+use netqos_core::plan::{PeerSet, Scope, SetId};
+use netqos_core::{LabelSelector, NetworkKey, ObjectName, Operator};
+
+use crate::namespaces::Namespaces;
+use crate::sets;
+use crate::slab::Slab;
+
+/// A pod as long as it is there.
+pub(crate) type PodKey = u32;
+
+/// The pods.
+#[derive(Debug, Default)]
+pub(crate) struct Pods {
+    entries: Slab<Entry>,
+    by_name: HashMap<ObjectName, PodKey>,
+    by_namespace: HashMap<Arc<str>, BTreeSet<PodKey>>,
+    by_label: HashMap<Arc<str>, HashMap<Arc<str>, BTreeSet<PodKey>>>,
+    by_network: HashMap<NetworkName, BTreeSet<PodKey>>,
+}
+
+/// A pod, and what it is part of.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) pod: Pod,
+    /// The sets in force that it belongs to, sorted.
+    pub(crate) sets: Vec<SetId>,
+    /// The addresses that count as its own, sorted.
+    pub(crate) claims: Vec<(NetworkKey, IpAddr)>,
+}
+
+impl Pods {
+    pub(crate) fn insert(&mut self, pod: Pod) -> PodKey {
+        let key = self.entries.insert(Entry {
+            pod,
+            sets: Vec::new(),
+            claims: Vec::new(),
+        });
+        self.file(key);
+        key
+    }
+
+    /// Another state of the same pod. Gives back the one before.
+    pub(crate) fn replace(&mut self, key: PodKey, pod: Pod) -> Option<Pod> {
+        let before = &self.entries.get(key)?.pod;
+        let filed_alike = before.labels == pod.labels
+            && before.addresses.len() == pod.addresses.len()
+            && before
+                .addresses
+                .iter()
+                .zip(&pod.addresses)
+                .all(|(a, b)| a.network == b.network);
+        if filed_alike {
+            let entry = self.entries.get_mut(key)?;
+            return Some(std::mem::replace(&mut entry.pod, pod));
+        }
+        self.unfile(key);
+        let entry = self.entries.get_mut(key)?;
+        let before = std::mem::replace(&mut entry.pod, pod);
+        self.file(key);
+        Some(before)
+    }
+
+    pub(crate) fn remove(&mut self, key: PodKey) -> Option<Entry> {
+        self.unfile(key);
+        self.entries.remove(key)
+    }
+
+    /// Keys of removed pods may be given to others from now on.
+    pub(crate) fn settle(&mut self) {
+        self.entries.settle();
+    }
+
+    pub(crate) fn find(&self, name: &ObjectName) -> Option<PodKey> {
+        self.by_name.get(name).copied()
+    }
+
+    pub(crate) fn get(&self, key: PodKey) -> Option<&Entry> {
+        self.entries.get(key)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: PodKey) -> Option<&mut Entry> {
+        self.entries.get_mut(key)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (PodKey, &Entry)> {
+        self.entries.iter()
+    }
+
+    pub(crate) fn in_namespace(&self, namespace: &Arc<str>) -> impl Iterator<Item = PodKey> {
+        let keys = self.by_namespace.get(namespace);
+        keys.into_iter().flatten().copied()
+    }
+
+    /// The pods whose status names this network so.
+    pub(crate) fn on_network(&self, name: &NetworkName) -> impl Iterator<Item = PodKey> {
+        let keys = self.by_network.get(name);
+        keys.into_iter().flatten().copied()
+    }
+
+    /// The pods that a set has, looked for where the fewest are.
+    pub(crate) fn of(&self, set: &PeerSet, namespaces: &Namespaces) -> Vec<PodKey> {
+        let labelled = self.labelled(&set.pods);
+        let by_label = labelled.as_ref().map(|keys| count(keys));
+        let spaces: Vec<&BTreeSet<PodKey>> = match &set.namespaces {
+            Scope::Namespace(name) => self.by_namespace.get(name).into_iter().collect(),
+            // Not worth asking all namespaces.
+            Scope::Matching(_) if by_label.is_some_and(|few| few < self.by_namespace.len()) => {
+                return self.filter(labelled.unwrap_or_default(), set, namespaces);
+            }
+            Scope::Matching(selector) => {
+                let chosen = self.by_namespace.iter();
+                let chosen = chosen.filter(|(name, _)| selector.matches(&namespaces.labels(name)));
+                chosen.map(|(_, keys)| keys).collect()
+            }
+        };
+        match labelled {
+            Some(labelled) if count(&labelled) < count(&spaces) => {
+                self.filter(labelled, set, namespaces)
+            }
+            _ => self.filter(spaces, set, namespaces),
+        }
+    }
+
+    fn filter(
+        &self,
+        from: Vec<&BTreeSet<PodKey>>,
+        set: &PeerSet,
+        namespaces: &Namespaces,
+    ) -> Vec<PodKey> {
+        let keys = from.into_iter().flatten().copied();
+        keys.filter(|key| {
+            self.entries.get(*key).is_some_and(|entry| {
+                let namespace = namespaces.labels(&entry.pod.id.name.namespace);
+                sets::has(set, &entry.pod, &namespace)
+            })
+        })
+        .collect()
+    }
+
+    /// The pods that fulfil one requirement of a selector, the one that the fewest fulfil, in
+    /// groups without an overlap. `None` when no requirement asks for a label.
+    fn labelled(&self, selector: &LabelSelector) -> Option<Vec<&BTreeSet<PodKey>>> {
+        let groups = selector.requirements().iter().filter_map(|requirement| {
+            let by_value = self.by_label.get(&requirement.key);
+            match &requirement.operator {
+                Operator::In(values) => {
+                    let keys = |value| by_value.and_then(|by_value| by_value.get(value));
+                    Some(values.iter().filter_map(keys).collect::<Vec<_>>())
+                }
+                Operator::Exists => {
+                    Some(by_value.map_or_else(Vec::new, |values| values.values().collect()))
+                }
+                Operator::NotIn(_) | Operator::DoesNotExist => None,
+            }
+        });
+        groups.min_by_key(|groups| count(groups))
+    }
+
+    fn file(&mut self, key: PodKey) {
+        let Some(Entry { pod, .. }) = self.entries.get(key) else {
+            return;
+        };
+        self.by_name.insert(pod.id.name.clone(), key);
+        let namespace = pod.id.name.namespace.clone();
+        self.by_namespace.entry(namespace).or_default().insert(key);
+        for (label, value) in &pod.labels {
+            let by_value = self.by_label.entry(label.clone()).or_default();
+            by_value.entry(value.clone()).or_default().insert(key);
+        }
+        for addresses in &pod.addresses {
+            if addresses.network != NetworkName::Default {
+                let on_network = self.by_network.entry(addresses.network.clone());
+                on_network.or_default().insert(key);
+            }
+        }
+    }
+
+    fn unfile(&mut self, key: PodKey) {
+        let Some(Entry { pod, .. }) = self.entries.get(key) else {
+            return;
+        };
+        self.by_name.remove(&pod.id.name);
+        remove_from(&mut self.by_namespace, &pod.id.name.namespace, key);
+        for (label, value) in &pod.labels {
+            if let Some(by_value) = self.by_label.get_mut(label) {
+                remove_from(by_value, value, key);
+                if by_value.is_empty() {
+                    self.by_label.remove(label);
+                }
+            }
+        }
+        for addresses in &pod.addresses {
+            remove_from(&mut self.by_network, &addresses.network, key);
+        }
+    }
+}
+
+fn count(groups: &[&BTreeSet<PodKey>]) -> usize {
+    groups.iter().map(|group| group.len()).sum()
+}
+
+fn remove_from<K: std::hash::Hash + Eq>(
+    map: &mut HashMap<K, BTreeSet<PodKey>>,
+    from: &K,
+    key: PodKey,
+) {
+    if let Some(keys) = map.get_mut(from) {
+        keys.remove(&key);
+        if keys.is_empty() {
+            map.remove(from);
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! What an index makes of objects.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod addresses;
+mod agreement;
+mod arbitrary;
+mod endpoints;
+mod explanation;
+mod incremental;
+mod networks;
+mod objects;
+mod precedence;
+mod selectors;
+mod services;
