@@ -4,6 +4,7 @@
 //! machine does falls on both. Everything happens in network namespaces of the benchmark's own.
 
 mod calls;
+pub mod index;
 mod report;
 mod traffic;
 
