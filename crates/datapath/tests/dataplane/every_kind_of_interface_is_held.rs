@@ -4,7 +4,7 @@ use netqos_api::{EgressWay, HookChoice};
 use netqos_core::Limit;
 use netqos_testkit::Node;
 
-use crate::{DIRECTIONS, HOOKS, Link, TCP_SHARE, both, expect, mbit, serve_in, within_three_tries};
+use crate::{DIRECTIONS, HOOKS, Link, TCP_SHARE, both, expect, mbit, within_three_tries};
 
 fn is_held(link: &Link, what: &str) {
     for direction in DIRECTIONS {
@@ -44,13 +44,11 @@ fn also_for_ipv6() {
     };
     let pod = node.pod("limited").unwrap();
     let other = node.pod("free").unwrap();
-    let server = serve_in(&other, other.address6().parse().unwrap());
-    assert!(matches!(server.local_addr(), SocketAddr::V6(_)));
-    let link = Link {
-        _node: node,
-        pod,
-        server,
-    };
-    link.limit(both(Limit::of(mbit(20))), HookChoice::Auto, EgressWay::Pod);
-    is_held(&link, "IPv6");
+    let address = other.address6();
+    let link = Link::between(node, pod, other, &address);
+    assert!(matches!(link.server.local_addr(), SocketAddr::V6(_)));
+    for hook in HOOKS {
+        link.limit(both(Limit::of(mbit(20))), hook, EgressWay::Pod);
+        is_held(&link, &format!("IPv6, {hook:?}"));
+    }
 }

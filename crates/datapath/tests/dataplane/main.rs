@@ -44,6 +44,7 @@ struct Link {
     /// The thread's namespaces.
     _node: Node,
     pod: Pod,
+    other: Pod,
     server: Server,
 }
 
@@ -53,12 +54,8 @@ impl Link {
         let node = Node::new().unwrap()?;
         let pod = node.pod("limited").unwrap();
         let other = node.pod("free").unwrap();
-        let server = serve_in(&other, other.address().parse().unwrap());
-        Some(Self {
-            _node: node,
-            pod,
-            server,
-        })
+        let address = other.address();
+        Some(Self::between(node, pod, other, &address))
     }
 
     /// The same of two pods without ends on the node.
@@ -67,12 +64,19 @@ impl Link {
         node.parent_link("parent").unwrap();
         let pod = node.macvlan_pod("limited", "parent").unwrap();
         let other = node.macvlan_pod("free", "parent").unwrap();
-        let server = serve_in(&other, other.address().parse().unwrap());
-        Some(Self {
+        let address = other.address();
+        Some(Self::between(node, pod, other, &address))
+    }
+
+    /// The server is at this address of the other pod.
+    fn between(node: Node, pod: Pod, other: Pod, address: &str) -> Self {
+        let server = serve_in(&other, address.parse().unwrap());
+        Self {
             _node: node,
             pod,
+            other,
             server,
-        })
+        }
     }
 
     /// Holds the pod to these limits.
