@@ -6,6 +6,7 @@ mod lab;
 mod output;
 mod pod;
 mod traffic;
+mod validate;
 
 use std::io;
 use std::process::ExitCode;
@@ -40,6 +41,8 @@ enum Command {
     /// Measures goodput, latency and marks between two ends.
     #[command(subcommand)]
     Traffic(traffic::Command),
+    /// Checks manifests as a cluster would, without one.
+    Validate(validate::Arguments),
     /// Prints a completion script for a shell.
     #[command(after_help = "Example: netqos completion bash > /etc/bash_completion.d/netqos")]
     Completion {
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         Command::Pod(command) => pod::run(&command),
         Command::Lab(command) => lab::run(&command),
         Command::Traffic(command) => traffic::run(&command),
+        Command::Validate(arguments) => validate::run(&arguments),
         Command::Completion { shell } => {
             clap_complete::generate(
                 shell,

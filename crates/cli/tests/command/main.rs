@@ -8,6 +8,7 @@ mod lab_live;
 mod lab_with_limits;
 mod pod;
 mod traffic;
+mod validate;
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
