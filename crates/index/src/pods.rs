@@ -218,3 +218,43 @@ fn remove_from<K: std::hash::Hash + Eq>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use netqos_core::objects::PodAddresses;
+    use netqos_core::{Labels, Limits, PodId};
+
+    use super::*;
+
+    fn pod(app: &str, network: &str) -> Pod {
+        Pod {
+            id: PodId {
+                name: ObjectName::new("a", "p"),
+                uid: "1".into(),
+            },
+            labels: Labels::from([("app".into(), app.into())]),
+            node: None,
+            host_network: false,
+            finished: false,
+            limits: Limits::default(),
+            addresses: vec![PodAddresses {
+                network: NetworkName::Cni(network.into()),
+                interface: None,
+                addresses: BTreeSet::new(),
+            }],
+        }
+    }
+
+    #[test]
+    fn a_pod_is_filed_as_it_is_now_and_leaves_nothing_when_it_goes() {
+        let mut pods = Pods::default();
+        let key = pods.insert(pod("web", "one"));
+        assert!(pods.replace(key, pod("db", "two")).is_some());
+        let on = |pods: &Pods, name: &str| pods.on_network(&NetworkName::Cni(name.into())).count();
+        assert_eq!((on(&pods, "one"), on(&pods, "two")), (0, 1));
+        assert_eq!(pods.by_label.values().map(HashMap::len).sum::<usize>(), 1);
+        pods.remove(key);
+        assert!(pods.by_name.is_empty() && pods.by_namespace.is_empty());
+        assert!(pods.by_label.is_empty() && pods.by_network.is_empty());
+    }
+}

@@ -334,7 +334,7 @@ pub fn change() -> impl Strategy<Value = Change> {
         })
     });
     prop_oneof![
-        2 => namespace,
+        4 => namespace,
         1 => namespace_name().prop_map(Change::NamespaceGone),
         10 => pod().prop_map(Change::Pod),
         2 => pod_gone,
