@@ -178,9 +178,9 @@ fn who_drops_drops() {
         return;
     };
     let (pod, talk) = talking(&node);
-    for (hook, egress, places) in [("clsact", "ifb", &PLACES[..]), ("tcx", "pod", &PLACES[2..])] {
+    for (hook, egress) in WAYS {
         let config = config_of(&pod, hook, egress);
-        for &place in places {
+        for place in PLACES {
             for is_before in [true, false] {
                 let what = format!("{hook}, {egress}, {place:?}, before: {is_before}");
                 let on_host = || {
