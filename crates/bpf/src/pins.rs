@@ -242,7 +242,7 @@ fn check_layout(path: &Path, limiters: BorrowedFd<'_>) -> Result<()> {
     })
 }
 
-fn program_id(program: BorrowedFd<'_>) -> Result<u32> {
+pub(crate) fn program_id(program: BorrowedFd<'_>) -> Result<u32> {
     Ok(sys::word(&sys::info::<8>(program)?, PROGRAM_INFO_ID))
 }
 

@@ -31,6 +31,8 @@ mod paths;
 mod plan;
 mod queue;
 mod record;
+#[cfg(feature = "rules")]
+pub mod rules;
 mod shape;
 mod teardown;
 mod unfilter;

@@ -48,9 +48,14 @@ pub struct Shape {
 impl Shape {
     /// The settings for a limit on this link.
     pub fn new(limit: &Limit, link: &Link) -> Self {
+        Self::for_packets(limit, link.mtu, link.gso_max_size)
+    }
+
+    /// The settings for a limit of packets up to this MTU, and GSO packets up to this size.
+    pub fn for_packets(limit: &Limit, mtu: u32, gso_max_size: u32) -> Self {
         let rate = limit.rate;
-        let frame = u64::from(link.mtu) + ETHERNET_HEADER;
-        let gso = (u64::from(link.gso_max_size) * GSO_WITH_HEADERS).div_ceil(1024);
+        let frame = u64::from(mtu) + ETHERNET_HEADER;
+        let gso = (u64::from(gso_max_size) * GSO_WITH_HEADERS).div_ceil(1024);
         let whole = if rate >= WHOLE_GSO_FROM {
             gso
         } else {

@@ -209,28 +209,29 @@ impl Socket {
         self.link_by_name(name)
     }
 
-    /// Makes a pair of veths, both up, the other end in the namespace of this socket too.
-    pub fn add_veth_pair(&mut self, name: &str, peer: &str) -> Result<(Link, Link)> {
+    /// Makes a pair of veths with this MTU, the other end in the namespace of this socket too.
+    /// Both are down.
+    pub fn add_veth_pair(&mut self, name: &str, peer: &str, mtu: u32) -> Result<(Link, Link)> {
         let request = Request::new(
             libc::RTM_NEWLINK,
             libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL,
             &ifinfomsg(0, 0, 0),
         )
         .string(IFLA_IFNAME, name)
+        .number(IFLA_MTU, mtu)
         .nest(IFLA_LINKINFO, |request| {
             request
                 .attribute(IFLA_INFO_KIND, b"veth")
                 .nest(IFLA_INFO_DATA, |request| {
                     let mut other = ifinfomsg(0, 0, 0).to_vec();
-                    other.extend(Request::attributes_only(|r| r.string(IFLA_IFNAME, peer)));
+                    other.extend(Request::attributes_only(|r| {
+                        r.string(IFLA_IFNAME, peer).number(IFLA_MTU, mtu)
+                    }));
                     request.attribute(VETH_INFO_PEER, &other)
                 })
         });
         self.acknowledged(&|| format!("add link {name} of kind veth"), request)?;
-        let pair = (self.link_by_name(name)?, self.link_by_name(peer)?);
-        self.set_link_up(&pair.0, true)?;
-        self.set_link_up(&pair.1, true)?;
-        Ok(pair)
+        Ok((self.link_by_name(name)?, self.link_by_name(peer)?))
     }
 
     /// Deletes a link.

@@ -152,8 +152,7 @@ pub struct Rule {
 pub struct CounterKey {
     /// [`Rule::number`].
     pub rule: u64,
-    /// The endpoint's number.
-    pub endpoint: u32,
+    endpoint: u32,
     reserved: u32,
 }
 
@@ -378,6 +377,11 @@ impl CounterKey {
             endpoint: endpoint.into(),
             reserved: 0,
         }
+    }
+
+    /// The endpoint's number.
+    pub fn endpoint(&self) -> u32 {
+        self.endpoint
     }
 }
 

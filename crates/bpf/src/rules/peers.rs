@@ -59,18 +59,23 @@ impl Networks {
         Ok(found)
     }
 
-    /// Writes the class of an address: one write, where there is room.
-    pub fn put(&mut self, network: u32, address: IpAddr, class: u64) -> Result<()> {
+    /// Writes the class of an address: one write, where there is room, and none where it is so
+    /// already. Says how many.
+    pub fn put(&mut self, network: u32, address: IpAddr, class: u64) -> Result<u64> {
         let mut inner = self.with_room(network, 1)?;
         let key = address.into();
-        if inner.peers.get(&key)?.is_none() {
-            if inner.used >= inner.room {
-                // Counted wrongly, since somebody else wrote to it.
-                inner = self.grow(network, 1)?;
+        match inner.peers.get(&key)? {
+            Some(there) if there == class => return Ok(0),
+            Some(_) => {}
+            None => {
+                if inner.used >= inner.room {
+                    inner = self.grow(network, 1)?;
+                }
+                inner.used += 1;
             }
-            inner.used += 1;
         }
-        inner.peers.put(&key, &class)
+        inner.peers.put(&key, &class)?;
+        Ok(1)
     }
 
     /// Writes the classes of many.
@@ -84,14 +89,15 @@ impl Networks {
         Ok(())
     }
 
-    /// Takes an address out.
-    pub fn remove(&mut self, network: u32, address: IpAddr) -> Result<()> {
-        if let Some(inner) = self.inner(network)?
-            && inner.peers.remove(&address.into())?
-        {
-            inner.used = inner.used.saturating_sub(1);
+    /// Takes an address out; says how many there were.
+    pub fn remove(&mut self, network: u32, address: IpAddr) -> Result<u64> {
+        match self.inner(network)? {
+            Some(inner) if inner.peers.remove(&address.into())? => {
+                inner.used = inner.used.saturating_sub(1);
+                Ok(1)
+            }
+            _ => Ok(0),
         }
-        Ok(())
     }
 
     /// Takes a network out, with all its peers.

@@ -23,6 +23,23 @@ const RULES: &str = "netqos_rules";
 const RULES_TCX: &str = "netqos_rules_tcx";
 const RETURN: &str = "netqos_return";
 
+/// The tables that are the rules' own.
+const TABLES: [&str; 13] = [
+    "endpoints",
+    "chains",
+    "blocks4",
+    "blocks6",
+    "networks",
+    "classes",
+    "ports",
+    "rules",
+    "services",
+    "crowds",
+    "shares",
+    "counters",
+    "stages",
+];
+
 /// The programs and tables of rules.
 #[derive(Debug)]
 pub struct Rules {
@@ -128,6 +145,34 @@ impl Rules {
     /// As for [`program`](Self::program).
     pub fn return_program(&self) -> Result<BorrowedFd<'_>> {
         own(self.returns.as_ref())
+    }
+
+    /// The kernel's number for [`program`](Self::program).
+    pub fn program_id(&self) -> Result<u32> {
+        pins::program_id(self.program()?)
+    }
+
+    /// The kernel's number for [`return_program`](Self::return_program).
+    pub fn return_program_id(&self) -> Result<u32> {
+        pins::program_id(self.return_program()?)
+    }
+
+    /// Removes the pins of the rules' programs and tables, of every build. What is still attached
+    /// lives on until it is not.
+    pub fn unpin(self) -> Result<()> {
+        for kind in ["rules", "return"] {
+            pins::remove_others(&self.folder, kind, "")?;
+        }
+        for table in TABLES {
+            let path = self.folder.join(table);
+            match fs::remove_file(&path) {
+                Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(pins::io_at(&path, source));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// A program for one tcx hook, which goes by the rules of this endpoint.

@@ -95,16 +95,25 @@ impl<K: Plain, V: Plain> Table<K, V> {
         unsafe { sys::delete(self.map.as_fd(), key) }
     }
 
-    /// All keys and their values. What others change meanwhile may be among them or not.
-    pub fn all(&self) -> Result<Vec<(K, V)>> {
+    /// All keys. What others change meanwhile may be among them or not.
+    pub fn keys(&self) -> Result<Vec<K>> {
         let mut found = Vec::new();
         let mut last = None;
         // SAFETY: the size was checked when the map was opened.
         while let Some(key) = unsafe { sys::next_key::<K>(self.map.as_fd(), last.as_ref()) }? {
+            found.push(key);
+            last = Some(key);
+        }
+        Ok(found)
+    }
+
+    /// All keys and their values.
+    pub fn all(&self) -> Result<Vec<(K, V)>> {
+        let mut found = Vec::new();
+        for key in self.keys()? {
             if let Some(value) = self.get(&key)? {
                 found.push((key, value));
             }
-            last = Some(key);
         }
         Ok(found)
     }

@@ -1,0 +1,202 @@
+//! A rule's rate: a limiter, and a pair of veths that queues for it.
+//!
+//! ```text
+//!  pod's interface ─redirect─► nq…a: tbf + pfifo_fast ─► nq…b: return program ─► pod's interface
+//! ```
+//!
+//! One pair on the node for each rule, whatever number of pods it selects: they share its rate.
+
+use std::fs;
+
+use netqos_bpf::Pins;
+use netqos_bpf::rules::{Crowd, Rules};
+use netqos_core::plan::RuleId;
+use netqos_core::{Bandwidth, Limit};
+use netqos_netlink::filter::{Bpf, Place};
+use netqos_netlink::link::{Link, LinkChange, gone, optional};
+use netqos_netlink::{Handle, Socket};
+
+use super::MeterStatus;
+use super::tables::{MeterNumbers, rule_number};
+use crate::error::Doing;
+use crate::hook::ensure_clsact;
+use crate::owner::Owner;
+use crate::queue::{self, Found};
+use crate::{Result, Shape};
+
+/// Where the program stands that sends packets back.
+const RETURN: Place = Place {
+    hook: Handle::CLSACT_INGRESS,
+    preference: 1,
+    handle: 0x6e73,
+};
+const RETURN_NAME: &str = "netqos_return";
+/// What the aliases of pairs start with; the rule's number follows. No attachment's tag has three
+/// parts.
+const ALIAS: &str = "netqos:rule:";
+/// The largest that a veth may have: what comes through was within the pod's own.
+const MTU: u32 = 65_535;
+/// The kernel's default for veths (`GSO_LEGACY_MAX_SIZE`).
+const GSO_MAX_SIZE: u32 = 65_536;
+/// The longest that a policer without a queue saves up: with less, TCP does not reach the rate
+/// over short ways (docs/rules.md has what was measured).
+const POLICE_WAIT: std::time::Duration = std::time::Duration::from_millis(200);
+
+/// A rule's rate in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Meter {
+    pub(super) numbers: MeterNumbers,
+    pub(super) status: MeterStatus,
+}
+
+/// What a meter shall be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted<'r> {
+    pub(super) rule: &'r RuleId,
+    pub(super) bandwidth: Bandwidth,
+    /// A queue cannot be had for all of its pods, so that it has to police.
+    pub(super) polices: bool,
+    /// The largest MTU of the pods that share it.
+    pub(super) mtu: u32,
+}
+
+/// The names of a rule's pair.
+fn names(rule: u64) -> (String, String) {
+    // Forty bits; the whole number is in the alias.
+    let number = rule >> 24;
+    (format!("nq{number:010x}a"), format!("nq{number:010x}b"))
+}
+
+/// Makes a meter what it shall be. What is right already is not touched; says how much was.
+pub(super) fn apply(
+    socket: &mut Socket,
+    pins: &Pins,
+    rules: &Rules,
+    wanted: &Wanted<'_>,
+) -> Result<(Meter, u64)> {
+    let number = rule_number(wanted.rule);
+    let limit = Limit {
+        rate: wanted.bandwidth.rate,
+        burst: wanted.bandwidth.burst,
+        latency: wanted.polices.then_some(POLICE_WAIT),
+    };
+    let mut changes = 0;
+    let (shape, queue) = if wanted.polices {
+        remove_pair(socket, number)?;
+        (Shape::for_packets(&limit, wanted.mtu, GSO_MAX_SIZE), None)
+    } else {
+        let (pair, made) = ensure_pair(socket, rules, number)?;
+        changes += made;
+        // Through the pair come packets of the pods' size, not of the pair's own.
+        let shape = Shape::for_packets(&limit, wanted.mtu, pair.gso_max_size);
+        let found = Found::read(socket, &pair)?;
+        if found.tbf().is_none_or(|there| there != shape.tbf()) {
+            changes += 1;
+        }
+        queue::apply(socket, &pair, &found, &shape, true)?;
+        (shape, Some(pair))
+    };
+    let settings = shape.settings(Owner {
+        id: number,
+        network: 0,
+    });
+    let limiter = pins.limiters().claim(&settings, None)?;
+    if rules.crowds.claim(&u32::from(limiter), &Crowd::default())? {
+        changes += 1;
+    }
+    let meter = Meter {
+        numbers: MeterNumbers {
+            limiter,
+            queue: queue.as_ref().map_or(0, |pair| pair.index),
+        },
+        status: MeterStatus {
+            limiter,
+            queue: queue.map(|pair| pair.name),
+            rate: wanted.bandwidth.rate,
+            burst: shape.burst,
+        },
+    };
+    Ok((meter, changes))
+}
+
+/// The end of the pair into which packets are redirected, made whole.
+fn ensure_pair(socket: &mut Socket, rules: &Rules, rule: u64) -> Result<(Link, u64)> {
+    let (name, peer) = names(rule);
+    let alias = format!("{ALIAS}{rule:016x}");
+    let mut changes = 0;
+    let there = optional(socket.link_by_name(&name)).doing("find link")?;
+    let pair = match there.filter(|link| link.alias.as_deref().is_none_or(|own| own == alias)) {
+        Some(link) => (link, socket.link_by_name(&peer).doing("find link")?),
+        None => {
+            changes += 1;
+            socket
+                .add_veth_pair(&name, &peer, MTU)
+                .doing("adding link")?
+        }
+    };
+    if pair.0.alias.is_none() {
+        let change = LinkChange {
+            alias: Some(alias),
+            ..LinkChange::default()
+        };
+        socket.change_link(&pair.0, &change).doing("tag link")?;
+    }
+    for end in [&pair.0, &pair.1] {
+        if !end.is_up {
+            // Nobody is to be found there; without IPv6 nothing is looked for.
+            let setting = format!("/proc/sys/net/ipv6/conf/{}/disable_ipv6", end.name);
+            let _ = fs::write(setting, "1");
+            socket.set_link_up(end, true).doing("set link up")?;
+        }
+    }
+    let installed = socket.filters(&pair.1, RETURN.hook).doing("list filters")?;
+    let program = rules.return_program_id()?;
+    let is_there = installed.iter().any(|filter| {
+        filter.place == RETURN && filter.bpf().is_some_and(|bpf| bpf.program_id == program)
+    });
+    if !is_there {
+        changes += 1;
+        ensure_clsact(socket, &pair.1)?;
+        let filter = Bpf {
+            program: rules.return_program()?,
+            name: RETURN_NAME,
+            argument: 0,
+        };
+        socket
+            .put_filter(&pair.1, RETURN, &filter)
+            .doing("add filter")?;
+    }
+    Ok((pair.0, changes))
+}
+
+/// Takes a meter away: its limiter now. Its pair is [`spare`](spares) from then on.
+pub(super) fn release(pins: &Pins, rules: &Rules, rule: u64, limiter: u16) -> Result<()> {
+    pins.limiters().release(limiter, rule)?;
+    rules.crowds.remove(&u32::from(limiter)).map(drop)?;
+    Ok(())
+}
+
+/// The numbers of the rules that have a pair on this node.
+pub(super) fn spares(socket: &mut Socket, in_use: impl Fn(u64) -> bool) -> Result<Vec<Link>> {
+    let mut found = Vec::new();
+    for link in socket.links().doing("list links")? {
+        let number = link
+            .alias
+            .as_deref()
+            .and_then(|alias| alias.strip_prefix(ALIAS))
+            .and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        if number.is_some_and(|number| !in_use(number)) {
+            found.push(link);
+        }
+    }
+    Ok(found)
+}
+
+/// Removes a pair, if there is one.
+fn remove_pair(socket: &mut Socket, rule: u64) -> Result<()> {
+    let (name, _) = names(rule);
+    match optional(socket.link_by_name(&name)).doing("find link")? {
+        Some(link) => gone(socket.delete_link(&link)).doing("delete link"),
+        None => Ok(()),
+    }
+}

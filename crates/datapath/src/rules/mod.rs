@@ -1,0 +1,96 @@
+//! The rules of a node's plan, put in force.
+//!
+//! ```text
+//!  NodePlan ─► Tables (pure: bitmaps of rules per prefix, class, port) ─► maps of the program
+//!     │
+//!     ├─► Meter of each rule with a rate: limiter, and a veth pair that queues for it
+//!     └─► Site of each endpoint: the hook on its interface, and the number that the hook gives
+//! ```
+//!
+//! [`RuleDatapath`] is the way in. The first call of [`sync`](RuleDatapath::sync) reads what an
+//! earlier process left, and makes of it what the plan says: what is right is not touched. After
+//! that, [`apply`](RuleDatapath::apply) makes what changed, in an order in which a packet never
+//! meets a rule list that is half made. Killed anywhere and repeated, it ends in the same state.
+//!
+//! A rule that cannot be put in force never stops another: it is a [`Problem`] of the
+//! [`Outcome`].
+
+mod engine;
+mod meters;
+mod numbers;
+mod prefixes;
+mod purge;
+mod services;
+mod site;
+mod tables;
+
+use std::collections::BTreeMap;
+
+use netqos_core::plan::RuleId;
+use netqos_core::{EndpointId, Problem};
+use serde::Serialize;
+
+use crate::HookKind;
+
+pub use engine::RuleDatapath;
+pub use purge::remove_all;
+
+/// What is in force after a plan was applied, and what is not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Outcome {
+    /// The endpoints whose rules are in force.
+    pub endpoints: BTreeMap<EndpointId, EndpointStatus>,
+    /// The meters that are in force.
+    pub meters: BTreeMap<RuleId, MeterStatus>,
+    /// What could not be made, or was made otherwise than asked for.
+    pub problems: Vec<Problem>,
+    /// What was written to the kernel to get there: 0 when all was right already.
+    pub changes: u64,
+}
+
+/// How an endpoint's rules are in force.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EndpointStatus {
+    /// The interface that carries the hook: the host's end, or the pod's own.
+    pub interface: String,
+    /// How the program is attached.
+    pub hook: HookKind,
+    /// The number by which the program knows it.
+    pub number: u16,
+}
+
+/// How a rule's rate is in force.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MeterStatus {
+    /// Its limiter.
+    pub limiter: u16,
+    /// The interface that queues for it; `None`: excess is dropped at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// Sustained, in bits per second.
+    pub rate: netqos_core::BitRate,
+    /// What may pass at line speed after a pause, in bytes, as it was chosen.
+    pub burst: netqos_core::ByteCount,
+}
+
+/// What a rule did for an endpoint since it is in force there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RuleCount {
+    /// The endpoint.
+    pub endpoint: EndpointId,
+    /// The rule.
+    pub rule: RuleId,
+    /// Packets that it won.
+    pub packets: u64,
+    /// Their bytes at layer 2.
+    pub bytes: u64,
+    /// Packets of them that it marked; in shadow mode, would have.
+    pub marked: u64,
+    /// Packets of them that it dropped; in shadow mode, would have.
+    pub dropped_packets: u64,
+    /// Their bytes at layer 2.
+    pub dropped_bytes: u64,
+}

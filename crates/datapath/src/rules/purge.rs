@@ -1,0 +1,161 @@
+//! Removing what no plan says: what an earlier process left, and everything.
+
+use std::collections::{BTreeSet, HashSet};
+
+use netqos_bpf::Pins;
+use netqos_bpf::rules::{Plain, Rules, Table};
+use netqos_core::NodePlan;
+use netqos_netlink::link::gone;
+
+use super::engine::RuleDatapath;
+use super::meters;
+use super::site::Site;
+use super::tables::rule_number;
+use crate::endpoint::Side;
+use crate::error::{Doing, Errors};
+use crate::{Paths, Result};
+
+impl RuleDatapath {
+    /// Removes from the kernel what is not of this plan, which is in force.
+    pub(super) fn purge(&mut self, plan: &NodePlan) -> Result<()> {
+        let mut errors = Errors::default();
+        let kept: HashSet<u16> = self.sites.values().map(|site| site.number).collect();
+        for site in Site::all(&self.paths) {
+            if !kept.contains(&site.number) {
+                errors.note(self.remove_site(&site));
+            }
+        }
+        errors.note(self.purge_tables(plan, &kept));
+        errors.note(self.purge_meters());
+        errors.finish()
+    }
+
+    fn purge_tables(&mut self, plan: &NodePlan, kept: &HashSet<u16>) -> Result<()> {
+        let chains: HashSet<u64> = self.chains.keys().map(|id| id.0.get()).collect();
+        let classes: HashSet<u64> = plan.classes.keys().map(|id| id.0.get()).collect();
+        let rules = &self.rules;
+        let mut removed = retain(&rules.endpoints, |number| {
+            u16::try_from(*number).is_ok_and(|number| kept.contains(&number))
+        })?;
+        removed += retain(&rules.chains, |chain| chains.contains(chain))?;
+        removed += retain(&rules.rules_of, |key| chains.contains(&key.chain))?;
+        removed += retain(&rules.blocks4, |key| chains.contains(&key.chain()))?;
+        removed += retain(&rules.blocks6, |key| chains.contains(&key.chain()))?;
+        removed += retain(&rules.ports, |key| chains.contains(&key.chain))?;
+        removed += retain(&rules.classes, |key| {
+            chains.contains(&key.chain) && classes.contains(&key.class)
+        })?;
+        removed += retain(&rules.services, |key| self.services.contains_key(key))?;
+        for number in self.rules.networks.networks()? {
+            if !self.networks.has(number) {
+                self.rules.networks.forget(number)?;
+                removed += 1;
+            }
+        }
+        let mut networks: BTreeSet<_> = plan.peers.keys().map(|(network, _)| network).collect();
+        networks.extend(self.sites.keys().map(|id| &id.network));
+        for network in networks {
+            let number = self.networks.of(network);
+            for (address, _) in self.rules.networks.all(number)? {
+                if !plan.peers.contains_key(&(network.clone(), address)) {
+                    removed += self.rules.networks.remove(number, address)?;
+                }
+            }
+        }
+        self.changes += removed;
+        Ok(())
+    }
+
+    fn purge_meters(&mut self) -> Result<()> {
+        let kept: HashSet<u64> = self.meters.keys().map(rule_number).collect();
+        for (limiter, value) in self.pins.limiters().all()? {
+            let settings = value.settings;
+            // Those of attachments have the hash of a network.
+            if settings.network == 0 && !kept.contains(&settings.owner) {
+                meters::release(&self.pins, &self.rules, settings.owner, limiter)?;
+                self.changes += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what takes long and is not urgent: removes devices and counters that nothing uses.
+    ///
+    /// # Errors
+    /// What could not be removed; the rest is.
+    pub fn tidy(&mut self) -> Result<()> {
+        let mut errors = Errors::default();
+        let queues: HashSet<u64> = self
+            .meters
+            .iter()
+            .filter(|(_, meter)| meter.status.queue.is_some())
+            .map(|(rule, _)| rule_number(rule))
+            .collect();
+        let spares = meters::spares(&mut self.host.socket, |rule| queues.contains(&rule))?;
+        for link in spares {
+            errors.note(gone(self.host.socket.delete_link(&link)).doing("delete link"));
+        }
+        let rules: HashSet<u64> = self
+            .chains
+            .values()
+            .flat_map(|chain| chain.names().map(rule_number))
+            .collect();
+        let endpoints: HashSet<u32> = self.sites.values().map(|s| s.number.into()).collect();
+        let limiters: HashSet<u32> = self
+            .meters
+            .values()
+            .map(|meter| meter.numbers.limiter.into())
+            .collect();
+        errors.note(
+            self.rules
+                .counters
+                .retain(|key| rules.contains(&key.rule) && endpoints.contains(&key.endpoint()))
+                .map_err(Into::into),
+        );
+        let shares = retain(&self.rules.shares, |key| {
+            limiters.contains(&key.meter) && endpoints.contains(&key.endpoint)
+        });
+        errors.note(shares.map(drop));
+        errors.finish()
+    }
+}
+
+/// Removes everything of rules from this node. Limits of attachments stay.
+///
+/// # Errors
+/// What could not be removed; the rest is.
+pub fn remove_all(paths: &Paths) -> Result<()> {
+    let Some(rules) = Rules::open(paths.bpffs())? else {
+        return Ok(());
+    };
+    let mut errors = Errors::default();
+    for site in Site::all(paths) {
+        errors.note(site.detach(&rules));
+        errors.note(site.forget(paths));
+    }
+    let mut host = Side::host()?;
+    for link in meters::spares(&mut host.socket, |_| false)? {
+        errors.note(gone(host.socket.delete_link(&link)).doing("delete link"));
+    }
+    if let Some(pins) = Pins::open(paths.bpffs())? {
+        for (limiter, value) in pins.limiters().all()? {
+            if value.settings.network == 0 {
+                let released = pins.limiters().release(limiter, value.settings.owner);
+                errors.note(released.map(drop).map_err(Into::into));
+            }
+        }
+    }
+    errors.note(rules.unpin().map_err(Into::into));
+    errors.finish()
+}
+
+/// Keeps the elements of which this is true; says how many went.
+fn retain<K: Plain, V: Plain>(table: &Table<K, V>, keep: impl Fn(&K) -> bool) -> Result<u64> {
+    let mut removed = 0;
+    for key in table.keys()? {
+        if !keep(&key) && table.remove(&key)? {
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}

@@ -1,0 +1,315 @@
+//! The hook on an endpoint's interface, and the number that it gives to the program.
+
+use std::fs;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use netqos_api::HookChoice;
+use netqos_bpf::rules::Rules;
+use netqos_bpf::{TcxHook, TcxLink};
+use netqos_core::plan::Interface;
+use netqos_core::{Attachment, EndpointId};
+use netqos_netlink::filter::{Bpf, Installed, Place};
+use netqos_netlink::link::{Link, gone};
+use netqos_netlink::{Handle, Socket};
+use serde::{Deserialize, Serialize};
+
+use crate::endpoint::{Endpoint, HostLinks, Side};
+use crate::error::Doing;
+use crate::hook::{HookQdisc, ensure_clsact, remove_empty_clsact};
+use crate::record::SideName;
+use crate::{Error, HookKind, Paths, Result};
+
+/// Our filter's handle and name; its preference is the lowest that is free, since what stands
+/// before us would see a packet twice that goes through a rule's queue.
+const HANDLE: u32 = 0x6e72;
+const NAME: &str = "netqos_rules";
+
+/// What stands at an endpoint's interface. Written down before it is made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Site {
+    /// The endpoint, as it is printed.
+    pub(super) endpoint: String,
+    pub(super) number: u16,
+    pub(super) attachment: Attachment,
+    pub(super) netns: PathBuf,
+    pub(super) side: SideName,
+    /// The interface that carries the hook.
+    pub(super) link: String,
+    pub(super) index: u32,
+    pub(super) mtu: u32,
+    pub(super) hook: HookKind,
+    /// True when its clsact is ours.
+    pub(super) made_clsact: bool,
+}
+
+/// An endpoint's interface, found.
+pub(super) struct Found {
+    side: Side,
+    name: SideName,
+    pub(super) link: Link,
+}
+
+impl Found {
+    /// Finds it: the host's end of a veth, or else the pod's own.
+    pub(super) fn find(interface: &Interface) -> Result<(Attachment, Self)> {
+        let attachment =
+            Attachment::try_new(&interface.network, &interface.container, &interface.name)?;
+        let mut host = Side::host()?;
+        let mut pod = Side::pod(&interface.netns)?;
+        let Endpoint {
+            pod: inside,
+            host: outside,
+        } = Endpoint::locate(&mut host, &mut pod, &interface.name, HostLinks::Unknown)?;
+        let found = match outside {
+            Some(link) => Self {
+                side: host,
+                name: SideName::Host,
+                link,
+            },
+            None => Self {
+                side: pod,
+                name: SideName::Pod,
+                link: inside,
+            },
+        };
+        Ok((attachment, found))
+    }
+
+    /// Which way traffic from the pod passes the interface.
+    fn hooks(&self) -> (TcxHook, Handle) {
+        match self.name {
+            SideName::Host => (TcxHook::Ingress, Handle::CLSACT_INGRESS),
+            SideName::Pod => (TcxHook::Egress, Handle::CLSACT_EGRESS),
+        }
+    }
+
+    /// Chooses a hook: what was there stays; else clsact, which is quick, or tcx where others would
+    /// otherwise come before us.
+    fn choose(&mut self, choice: HookChoice, before: Option<&Site>) -> Result<HookKind> {
+        let (tcx, clsact) = self.hooks();
+        let can_tcx = self.side.inside(|| tcx.programs(self.link.index).is_ok())?;
+        match choice {
+            HookChoice::Tcx if can_tcx => return Ok(HookKind::Tcx),
+            HookChoice::Tcx => return Err(netqos_bpf::Error::NoTcx.into()),
+            HookChoice::Clsact => return Ok(HookKind::Clsact),
+            HookChoice::None => return Ok(HookKind::None),
+            HookChoice::Auto => {}
+        }
+        if let Some(before) = before.filter(|before| before.index == self.link.index) {
+            return Ok(before.hook);
+        }
+        let is_bare = HookQdisc::read(&mut self.side.socket, &self.link)? == HookQdisc::Ingress;
+        let has_foreign = self.side.inside(|| tcx.has_foreign(self.link.index))?;
+        let taken = self
+            .side
+            .socket
+            .taken_preferences(&self.link, clsact)
+            .doing("list filters")?;
+        Ok(
+            if can_tcx && (is_bare || has_foreign || taken.contains(&1)) {
+                HookKind::Tcx
+            } else {
+                HookKind::Clsact
+            },
+        )
+    }
+
+    /// What shall stand there, from what an earlier process wrote down.
+    pub(super) fn plan(
+        &mut self,
+        endpoint: &EndpointId,
+        attachment: Attachment,
+        netns: &Path,
+        number: u16,
+        choice: HookChoice,
+        before: Option<&Site>,
+    ) -> Result<Site> {
+        let hook = self.choose(choice, before)?;
+        let made_before = before.is_some_and(|b| b.index == self.link.index && b.made_clsact);
+        let is_absent = HookQdisc::read(&mut self.side.socket, &self.link)? == HookQdisc::Absent;
+        Ok(Site {
+            endpoint: endpoint.to_string(),
+            number,
+            attachment,
+            netns: netns.to_owned(),
+            side: self.name,
+            link: self.link.name.clone(),
+            index: self.link.index,
+            mtu: self.link.mtu,
+            hook,
+            made_clsact: made_before || (hook == HookKind::Clsact && is_absent),
+        })
+    }
+
+    /// Puts the program there, unless it stands there already; says whether it did.
+    pub(super) fn attach(&mut self, site: &Site, rules: &Rules) -> Result<bool> {
+        let (tcx, hook) = self.hooks();
+        match site.hook {
+            HookKind::None => Ok(false),
+            HookKind::Clsact => {
+                let there = ours(&mut self.side.socket, &self.link, hook)?;
+                let program = rules.program_id()?;
+                if let Some(there) = &there
+                    && there
+                        .bpf()
+                        .is_some_and(|bpf| bpf.program_id == program && bpf.argument == site.number)
+                {
+                    return Ok(false);
+                }
+                let place = match there {
+                    Some(there) => there.place,
+                    None => self.free_place(hook)?,
+                };
+                ensure_clsact(&mut self.side.socket, &self.link)?;
+                let filter = Bpf {
+                    program: rules.program()?,
+                    name: NAME,
+                    argument: site.number,
+                };
+                self.side
+                    .socket
+                    .put_filter(&self.link, place, &filter)
+                    .doing("add filter")?;
+                Ok(true)
+            }
+            HookKind::Tcx => {
+                let path = link_path(rules, &site.attachment);
+                if let Some(held) = TcxLink::open(&path)? {
+                    if held.ifindex()? == Some(self.link.index)
+                        && Rules::endpoint_at(&held)? == Some(site.number)
+                    {
+                        return Ok(false);
+                    }
+                    held.detach()?;
+                }
+                let program = rules.program_tcx(site.number)?;
+                let index = self.link.index;
+                self.side
+                    .inside(|| TcxLink::attach(program.as_fd(), index, tcx, &path))??;
+                Ok(true)
+            }
+        }
+    }
+
+    fn free_place(&mut self, hook: Handle) -> Result<Place> {
+        let taken = self
+            .side
+            .socket
+            .taken_preferences(&self.link, hook)
+            .doing("list filters")?;
+        Ok(Place {
+            hook,
+            preference: (1..u16::MAX)
+                .find(|free| !taken.contains(free))
+                .unwrap_or(1),
+            handle: HANDLE,
+        })
+    }
+}
+
+impl Site {
+    /// Takes the program away from the interface, where that still is; other filters, and a clsact
+    /// that is not ours, stay.
+    pub(super) fn detach(&self, rules: &Rules) -> Result<()> {
+        if let Some(held) = TcxLink::open(&link_path(rules, &self.attachment))? {
+            held.detach()?;
+        }
+        let Some(mut side) = (match self.side {
+            SideName::Host => Some(Side::host()?),
+            SideName::Pod => Side::pod_if_there(&self.netns)?,
+        }) else {
+            return Ok(());
+        };
+        let Ok(link) = side.socket.link_by_index(self.index) else {
+            return Ok(());
+        };
+        if link.name != self.link {
+            return Ok(());
+        }
+        let hook = match self.side {
+            SideName::Host => Handle::CLSACT_INGRESS,
+            SideName::Pod => Handle::CLSACT_EGRESS,
+        };
+        while let Some(there) = ours(&mut side.socket, &link, hook)? {
+            gone(side.socket.delete_filter(&link, "bpf", there.place)).doing("delete filter")?;
+        }
+        if self.made_clsact {
+            remove_empty_clsact(&mut side.socket, &link)?;
+        }
+        Ok(())
+    }
+
+    /// The folder of what is written down.
+    pub(super) fn folder(paths: &Paths) -> PathBuf {
+        paths.run().join("rules")
+    }
+
+    fn path(&self, paths: &Paths) -> PathBuf {
+        Self::folder(paths).join(format!("{}.json", self.number))
+    }
+
+    /// Writes it down, whole or not at all.
+    pub(super) fn write(&self, paths: &Paths) -> Result<()> {
+        let path = self.path(paths);
+        let fresh = path.with_extension("new");
+        let write = || {
+            fs::create_dir_all(Self::folder(paths))?;
+            fs::write(&fresh, serde_json::to_vec(self)?)?;
+            fs::rename(&fresh, &path)
+        };
+        write().map_err(|source| Error::Record {
+            path: path.clone(),
+            source,
+        })
+    }
+
+    /// Forgets it.
+    pub(super) fn forget(&self, paths: &Paths) -> Result<()> {
+        let path = self.path(paths);
+        match fs::remove_file(&path) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::Record { path, source })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// All that are written down. One that cannot be read is set aside under its name plus
+    /// `.corrupt`.
+    pub(super) fn all(paths: &Paths) -> Vec<Self> {
+        let Ok(entries) = fs::read_dir(Self::folder(paths)) else {
+            return Vec::new();
+        };
+        let mut found = Vec::new();
+        for entry in entries.flatten() {
+            let path = entry.path();
+            if path.extension().is_none_or(|extension| extension != "json") {
+                continue;
+            }
+            match fs::read(&path).map(|bytes| serde_json::from_slice(&bytes)) {
+                Ok(Ok(site)) => found.push(site),
+                _ => {
+                    let mut aside = path.clone().into_os_string();
+                    aside.push(".corrupt");
+                    let _ = fs::rename(&path, aside);
+                }
+            }
+        }
+        found
+    }
+}
+
+/// Where the tcx link of an attachment's rules is pinned.
+fn link_path(rules: &Rules, attachment: &Attachment) -> PathBuf {
+    rules.link_path(&format!("{}:rules", attachment.tag()))
+}
+
+/// Our filter on this hook of a link.
+fn ours(socket: &mut Socket, link: &Link, hook: Handle) -> Result<Option<Installed>> {
+    let filters = socket.filters(link, hook).doing("list filters")?;
+    let is_ours = |filter: &Installed| {
+        filter.place.handle == HANDLE && filter.bpf().is_some_and(|bpf| bpf.name == NAME)
+    };
+    Ok(filters.into_iter().find(is_ours))
+}

@@ -1,0 +1,189 @@
+//! What a rule list becomes in the program's tables. Pure: nothing of it touches the kernel.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use netqos_bpf::rules::{
+    Bitmap, Block4, Block6, CHAIN_RULES, Chain as ChainEntry, ChainFlags, ClassKey, PortKey, Rule,
+    RuleKey,
+};
+use netqos_core::plan::{Chain, ChainId, ClassId, Peers, RuleId, SetId};
+use netqos_core::{Digest, Mode, Protocol};
+
+use super::prefixes::Prefixes;
+
+/// The tables of one chain.
+#[derive(Debug)]
+pub(super) struct ChainTables {
+    id: u64,
+    pub(super) entry: ChainEntry,
+    pub(super) blocks: HashMap<IpNet, Bitmap>,
+    pub(super) ports: HashMap<PortKey, Bitmap>,
+    /// The rules that go to each peer set.
+    sets: BTreeMap<SetId, Bitmap>,
+    pub(super) rules: Vec<(RuleKey, Rule)>,
+    names: Vec<RuleId>,
+}
+
+/// How a rule's rate is in force, as the program needs to know it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct MeterNumbers {
+    /// The limiter; 0 for none.
+    pub(super) limiter: u16,
+    /// The interface that queues; 0 for none.
+    pub(super) queue: u32,
+}
+
+/// The name of a rule's counters and meter.
+pub(super) fn rule_number(rule: &RuleId) -> u64 {
+    Digest::of(rule).get()
+}
+
+impl ChainTables {
+    /// The tables of this chain, with the meters of its rules.
+    pub(super) fn of(
+        id: ChainId,
+        chain: &Chain,
+        meter: impl Fn(&RuleId) -> Option<MeterNumbers>,
+    ) -> Self {
+        let id = id.0.get();
+        let mut entry = ChainEntry::default();
+        let mut prefixes = Prefixes::default();
+        let mut sets: BTreeMap<SetId, Bitmap> = BTreeMap::new();
+        let mut rules = Vec::with_capacity(chain.rules.len());
+        for (index, rule) in chain.rules.iter().enumerate().take(CHAIN_RULES) {
+            if rule.mode == Mode::Shadow {
+                entry.shadow.set(index);
+            }
+            match &rule.to {
+                Peers::Anywhere => entry.anywhere.set(index),
+                Peers::AnyOf { blocks, sets: own } => {
+                    for block in blocks {
+                        prefixes.add(index, block);
+                    }
+                    for set in own {
+                        sets.entry(*set).or_default().set(index);
+                    }
+                }
+            }
+            if rule.ports.is_empty() {
+                entry.portless.set(index);
+            }
+            let numbers = rule.bandwidth.and_then(|_| meter(&rule.id));
+            let numbers = numbers.unwrap_or_default();
+            let value = Rule::new(
+                rule_number(&rule.id),
+                rule.dscp.map(netqos_core::Dscp::get),
+                numbers.limiter.into(),
+                numbers.queue,
+                rule.mode == Mode::Shadow,
+            );
+            rules.push((RuleKey::new(id, index as u32), value));
+        }
+        entry.words = rules.len().div_ceil(64) as u32;
+        let blocks: HashMap<_, _> = prefixes.bitmaps(&entry.anywhere).into_iter().collect();
+        let ports = ports(id, chain, &entry.portless);
+        let flag = |flag, holds: bool| if holds { flag } else { 0 };
+        entry.flags = flag(ChainFlags::BLOCKS4, blocks.keys().any(is_v4))
+            | flag(ChainFlags::BLOCKS6, blocks.keys().any(|net| !is_v4(net)))
+            | flag(ChainFlags::SETS, !sets.is_empty())
+            | flag(ChainFlags::PORTS, !ports.is_empty());
+        Self {
+            id,
+            entry,
+            blocks,
+            ports,
+            sets,
+            rules,
+            names: chain.rules.iter().map(|rule| rule.id.clone()).collect(),
+        }
+    }
+
+    /// Which rules they are.
+    pub(super) fn names(&self) -> impl Iterator<Item = &RuleId> {
+        self.names.iter()
+    }
+
+    /// Its entry for a class of peers; `None` when no rule of it goes to any set of the class.
+    pub(super) fn class(&self, class: ClassId, of: &BTreeSet<SetId>) -> Option<(ClassKey, Bitmap)> {
+        let mut bitmap = Bitmap::default();
+        for own in of.iter().filter_map(|set| self.sets.get(set)) {
+            bitmap.merge(own);
+        }
+        let key = ClassKey {
+            chain: self.id,
+            class: class.0.get(),
+        };
+        (!bitmap.is_empty()).then_some((key, bitmap))
+    }
+
+    /// The IPv4 prefixes, as the program's table has them.
+    pub(super) fn blocks4(&self) -> impl Iterator<Item = (Block4, Bitmap)> {
+        self.blocks
+            .iter()
+            .filter_map(|(prefix, bitmap)| match prefix {
+                IpNet::V4(prefix) => Some((Block4::new(self.id, *prefix), *bitmap)),
+                IpNet::V6(_) => None,
+            })
+    }
+
+    /// The IPv6 prefixes, as the program's table has them.
+    pub(super) fn blocks6(&self) -> impl Iterator<Item = (Block6, Bitmap)> {
+        self.blocks
+            .iter()
+            .filter_map(|(prefix, bitmap)| match prefix {
+                IpNet::V4(_) => None,
+                IpNet::V6(prefix) => Some((Block6::new(self.id, *prefix), *bitmap)),
+            })
+    }
+
+    /// The rules for an address by its prefixes.
+    pub(super) fn by_prefix(&self, address: IpAddr) -> Bitmap {
+        let whole = IpNet::from(address);
+        (0..=whole.prefix_len())
+            .rev()
+            .find_map(|length| {
+                let prefix = IpNet::new(address, length).ok()?.trunc();
+                self.blocks.get(&prefix)
+            })
+            .copied()
+            .unwrap_or(self.entry.anywhere)
+    }
+}
+
+fn is_v4(prefix: &IpNet) -> bool {
+    matches!(prefix, IpNet::V4(_))
+}
+
+/// The rules for each protocol and port that any rule names, and under port 0 those for a protocol
+/// whose port is in no rule or not known.
+fn ports(id: u64, chain: &Chain, portless: &Bitmap) -> HashMap<PortKey, Bitmap> {
+    let rules = || chain.rules.iter().enumerate().take(CHAIN_RULES);
+    let mut found = HashMap::new();
+    for protocol in Protocol::ALL {
+        let number = protocol.number();
+        let is_of = |own: Option<Protocol>| own.is_none_or(|own| own == protocol);
+        let mut whole = *portless;
+        let mut exact: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
+        for (index, rule) in rules() {
+            for own in rule.ports.iter().filter(|own| is_of(own.protocol)) {
+                match own.port {
+                    None => whole.set(index),
+                    Some(port) => exact.entry(port.get()).or_default().push(index),
+                }
+            }
+        }
+        if whole != *portless || !exact.is_empty() {
+            found.insert(PortKey::new(id, number, 0), whole);
+        }
+        for (port, indexes) in exact {
+            let mut bitmap = whole;
+            for index in indexes {
+                bitmap.set(index);
+            }
+            found.insert(PortKey::new(id, number, port), bitmap);
+        }
+    }
+    found
+}
