@@ -3,7 +3,7 @@
 
 mod bodies;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::num::NonZeroU16;
 
@@ -460,26 +460,68 @@ fn value() -> impl Strategy<Value = &'static str> {
         "{burst: 2}",
         "{matchExpressions: [{key: a, operator: In, values: [b]}]}",
         "{matchExpressions: [{key: a, operator: Exists, values: [b]}]}",
-        "[{kind: UserDefinedNetwork, name: n}]",
+        "[{kind: UserDefinedNetwork, name: storage}]",
         "[{networkSelectionType: DefaultNetwork}]",
         "{cidr: 10.0.0.0/8, except: [10.1.0.0/16]}",
         "{cidr: 10.0.0.0/8, except: [11.0.0.0/8]}",
     ])
 }
 
+/// What a field may say.
+fn fitting(name: &str) -> Vec<&'static str> {
+    match name {
+        "podSelector" | "namespaceSelector" => vec!["{}", "{matchLabels: {a: b}}"],
+        "ipBlock" => vec![
+            "{cidr: '::/0'}",
+            "{cidr: 10.0.0.0/8, except: [10.1.0.0/16]}",
+        ],
+        "bandwidth" => vec!["{}", "{rate: 1}", "{rate: 4294967295, burst: 1}"],
+        "port" => vec!["{}", "{port: 80}", "{protocol: TCP}"],
+        "ports" => vec!["[]", "[{port: 80, protocol: UDP}]"],
+        "netAttachRefs" => vec!["[{kind: UserDefinedNetwork, name: storage}]"],
+        "networkSelectors" => vec!["[{networkSelectionType: DefaultNetwork}]"],
+        _ => vec!["0", "63"],
+    }
+}
+
 fn nearly_a_policy() -> impl Strategy<Value = String> {
     let fields = |names: &'static [&'static str], most| {
-        prop::collection::btree_map(prop::sample::select(names), value(), 0..=most)
+        let field = prop::sample::select(names).prop_flat_map(|name| {
+            let value = prop_oneof![9 => prop::sample::select(fitting(name)), 1 => value()];
+            (Just(name), value)
+        });
+        prop::collection::vec(field, 0..=most)
+            .prop_map(|fields| fields.into_iter().collect::<BTreeMap<_, _>>())
     };
-    let entries = |fields: std::collections::BTreeMap<&str, &str>| {
+    let entries = |fields: BTreeMap<&str, &str>| {
         let entries = fields
             .iter()
             .map(|(name, value)| format!("{name}: {value}"));
         entries.collect::<Vec<_>>().join(", ")
     };
-    let destination = fields(&["podSelector", "namespaceSelector", "ipBlock"], 2);
+    let destination = fields(
+        &[
+            "podSelector",
+            "podSelector",
+            "namespaceSelector",
+            "ipBlock",
+            "ipBlock",
+        ],
+        2,
+    );
     let rule = (
-        fields(&["dscp", "bandwidth", "from"], 2),
+        fields(
+            &[
+                "dscp",
+                "dscp",
+                "dscp",
+                "dscp",
+                "bandwidth",
+                "bandwidth",
+                "from",
+            ],
+            2,
+        ),
         fields(&["port", "ports"], 2),
         prop::collection::vec(destination, 0..3),
     )
@@ -503,11 +545,18 @@ fn nearly_a_policy() -> impl Strategy<Value = String> {
         ],
         3,
     );
-    let mode = prop::sample::select(vec!["enforce", "shadow", "shadow:0", "shadow:1", "on"]);
-    (spec, prop::collection::vec(rule, 0..4), mode).prop_map(move |(mut spec, rules, mode)| {
+    let mode = prop::sample::select(vec![
+        "enforce",
+        "shadow",
+        "shadow:0",
+        "shadow:1",
+        "shadow:0,1",
+        "on",
+    ]);
+    (spec, prop::collection::vec(rule, 1..3), mode).prop_map(move |(mut spec, rules, mode)| {
         spec.entry("priority").or_insert("1");
         format!(
-            "{{apiVersion: k8s.ovn.org/v1alpha1, kind: NetworkQoS, metadata: {{name: n, \
+            "{{apiVersion: k8s.ovn.org/v1alpha1, kind: NetworkQoS, metadata: {{name: qos, \
              annotations: {{netqos.io/mode: '{mode}'}}}}, spec: {{{}, egress: [{}]}}}}",
             entries(spec),
             rules.join(", ")
