@@ -88,6 +88,15 @@ pub(crate) fn apply(
             .delete_qdisc(link, Handle::ROOT, ROOT)
             .doing("delete qdisc")?;
     }
+    // Before the numbers, which say for how long a queue the bands were made.
+    let has_other_bands = ranked
+        && !starts_anew
+        && found.has_bands
+        && found.tbf().is_some_and(|made| shape.outgrows(&made));
+    if has_other_bands {
+        gone(socket.delete_qdisc(link, CLASS, BANDS)).doing("delete qdisc")?;
+        add_bands(socket, link, shape)?;
+    }
     if starts_anew || !found.holds(&wanted) {
         socket
             .put_qdisc(link, Handle::ROOT, ROOT, &wanted)

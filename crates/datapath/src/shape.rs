@@ -7,7 +7,7 @@ use std::time::Duration;
 use netqos_bpf::Settings;
 use netqos_core::{BitRate, ByteCount, Limit};
 use netqos_netlink::link::Link;
-use netqos_netlink::qdisc::Tbf;
+use netqos_netlink::qdisc::{InstalledTbf, Tbf};
 
 use crate::owner::Owner;
 
@@ -29,6 +29,8 @@ const LEAST_FLOWS: u64 = 16;
 const RING: std::ops::RangeInclusive<u64> = 1000..=8000;
 /// The size of a packet by which the ring is dimensioned.
 const SMALL_PACKET: u64 = 256;
+/// Nanoseconds of the ticks in which the kernel tells a bucket.
+const TICK: u64 = 64;
 /// A product of the cost of a byte and the longest packet (2^21 bytes) must fit 64 bits.
 const LARGEST_COST: u128 = 1 << 42;
 const LARGEST_SHIFT: u32 = 40;
@@ -103,8 +105,17 @@ impl Shape {
     /// How many packets a band behind the program must have room for, were they small: a backstop,
     /// since the program bounds the queue in time.
     pub fn ring(&self) -> u32 {
-        let packets = self.rate.bytes_in_nanos(self.wait_nanos()).bytes() / SMALL_PACKET;
-        packets.clamp(*RING.start(), *RING.end()) as u32
+        ring(self.rate.bytes_in_nanos(self.wait_nanos()).bytes())
+    }
+
+    /// True when a band is too short or too long for this shape that was made for a queue of these
+    /// numbers. The kernel does not say how long it is, and it cannot be changed.
+    pub(crate) fn outgrows(&self, made: &InstalledTbf) -> bool {
+        let rate = BitRate::from_bits_per_second(made.rate.saturating_mul(8));
+        let burst = rate.bytes_in_nanos(u64::from(made.buffer) * TICK).bytes();
+        let room = u64::from(made.limit).saturating_sub(burst + self.gso);
+        // A tick is some bytes at high rates.
+        ring(room).abs_diff(self.ring()) > 1
     }
 
     /// The settings of the ranking program, for this owner.
@@ -131,6 +142,11 @@ impl Shape {
             owner: owner.id,
         }
     }
+}
+
+/// The packets of a band in which so many bytes may wait.
+fn ring(bytes: u64) -> u32 {
+    (bytes / SMALL_PACKET).clamp(*RING.start(), *RING.end()) as u32
 }
 
 /// Nanoseconds per byte at a rate in bytes per second, as `cost / 2^shift`: rounded up, as precise
@@ -160,7 +176,6 @@ mod tests {
             gso_max_size: 65_536,
             address: Vec::new(),
             related: None,
-            related_namespace: None,
             alias: None,
             is_up: true,
             is_loopback: false,
@@ -219,6 +234,19 @@ mod tests {
             prop_assert!(model >= real * (1.0 - 1e-12));
             prop_assert!(model <= real * (1.0 + 1e-6));
             prop_assert!((cost as u128) << 21 <= 1 << 63);
+        }
+
+        /// The numbers of a queue say how long its bands are.
+        #[test]
+        fn a_band_is_made_anew_when_it_has_another_length(
+            bits in 1_000_000_u64..=10_000_000_000,
+            others in 1_000_000_u64..=10_000_000_000,
+        ) {
+            let (new, old) = (shape(bits), shape(others));
+            let made = |tbf: Tbf| InstalledTbf { rate: tbf.rate, limit: tbf.limit, buffer: tbf.buffer() };
+            prop_assert!(!new.outgrows(&made(new.tbf())));
+            let is_other = new.ring().abs_diff(old.ring()) > 2;
+            prop_assert!(new.outgrows(&made(old.tbf())) == is_other || new.ring().abs_diff(old.ring()) <= 2);
         }
 
         /// Without a program, the queue still holds the largest packet.
