@@ -12,7 +12,6 @@ const IFLA_TXQLEN: u16 = 13;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_IFALIAS: u16 = 20;
 const IFLA_EXT_MASK: u16 = 29;
-const IFLA_LINK_NETNSID: u16 = 37;
 const IFLA_GSO_MAX_SIZE: u16 = 41;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
@@ -44,9 +43,6 @@ pub struct Link {
     pub address: Vec<u8>,
     /// The link that belongs to it: of a veth its other end, of a macvlan its parent.
     pub related: Option<u32>,
-    /// The namespace of the related link, as an id that means something only in the namespace that
-    /// was asked; `None`: the same namespace.
-    pub related_namespace: Option<i32>,
     /// Free text, which others may write too.
     pub alias: Option<String>,
     /// True when it is administratively up.
@@ -77,7 +73,6 @@ impl Link {
             gso_max_size: GSO_LEGACY_MAX_SIZE,
             address: Vec::new(),
             related: None,
-            related_namespace: None,
             alias: None,
             is_up: wire::u32_at(payload, 8)? & libc::IFF_UP as u32 != 0,
             is_loopback: wire::u32_at(payload, 8)? & libc::IFF_LOOPBACK as u32 != 0,
@@ -90,9 +85,6 @@ impl Link {
                 IFLA_TXQLEN => link.tx_queue_len = wire::u32_at(value, 0)?,
                 IFLA_GSO_MAX_SIZE => link.gso_max_size = wire::u32_at(value, 0)?,
                 IFLA_LINK => link.related = wire::u32_at(value, 0).filter(|index| *index != 0),
-                IFLA_LINK_NETNSID => {
-                    link.related_namespace = wire::u32_at(value, 0).map(|id| id as i32);
-                }
                 IFLA_IFALIAS => link.alias = Some(wire::text(value)),
                 IFLA_LINKINFO => {
                     link.kind = wire::attributes(value)
@@ -280,32 +272,20 @@ mod tests {
     fn what_the_kernel_leaves_out_is_not_invented() {
         let bare = reported(0, |request| request);
         assert_eq!((bare.index, bare.is_up), (7, false));
-        assert_eq!((bare.related, bare.related_namespace), (None, None));
+        assert_eq!(bare.related, None);
         assert_eq!((bare.alias.as_deref(), bare.mac().as_str()), (None, ""));
         // Kernels before 5.17 do not say it, and have this one.
         assert_eq!(bare.gso_max_size, 65_536);
     }
 
     #[test]
-    fn the_related_link_is_told_with_its_namespace() {
-        for (link, namespace, related, related_namespace) in [
-            (0, None, None, None),
-            (3, None, Some(3), None),
-            (3, Some(0), Some(3), Some(0)),
-            // A namespace that the asker has no number for.
-            (3, Some(u32::MAX), Some(3), Some(-1)),
-        ] {
+    fn the_related_link_is_told_where_there_is_one() {
+        for (link, related) in [(0, None), (3, Some(3))] {
             let found = reported(libc::IFF_UP as u32, |request| {
-                let request = request.number(IFLA_LINK, link);
-                namespace
-                    .iter()
-                    .fold(request, |r, id| r.number(IFLA_LINK_NETNSID, *id))
+                request.number(IFLA_LINK, link)
             });
             assert!(found.is_up);
-            assert_eq!(
-                (found.related, found.related_namespace),
-                (related, related_namespace)
-            );
+            assert_eq!(found.related, related);
         }
     }
 

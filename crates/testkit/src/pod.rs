@@ -4,9 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use netqos_netlink::Namespace;
-use rustix::mount::{UnmountFlags, mount_bind, unmount};
 
 use crate::Node;
 
@@ -86,9 +85,7 @@ impl Node {
         if let Some(link) = &pod.host_link {
             self.run("ip", &["link", "delete", link])?;
         }
-        unmount(pod.netns(), UnmountFlags::DETACH)?;
-        fs::remove_file(pod.netns())?;
-        Ok(())
+        Ok(Namespace::remove(pod.netns())?)
     }
 
     /// A link for macvlans to share, up.
@@ -109,11 +106,7 @@ impl Node {
     }
 
     fn bare_pod(&self, name: &str, host_link: Option<String>) -> Result<Pod> {
-        let path = Path::new("/run/netns").join(name);
-        let namespace = Namespace::scratch()?;
-        fs::write(&path, "")?;
-        let inside = format!("/proc/self/fd/{}", raw(&namespace));
-        mount_bind(&inside, &path).with_context(|| format!("name namespace {name}"))?;
+        Namespace::create(Path::new("/run/netns").join(name))?;
         let number = fs::read_dir("/run/netns")?.count() as u8;
         Ok(Pod {
             name: name.to_owned(),
@@ -210,9 +203,7 @@ impl Pod {
         if let Some(link) = &self.host_link {
             let _ = node.run("ip", &["link", "del", link]);
         }
-        unmount(self.netns(), UnmountFlags::DETACH)?;
-        fs::remove_file(self.netns())?;
-        Ok(())
+        Ok(Namespace::remove(self.netns())?)
     }
 
     /// Runs a program inside of it; its output, when it succeeded.
@@ -234,9 +225,4 @@ impl Pod {
                 .map_err(|_| anyhow!("a thread inside of {} panicked", self.name))?
         })
     }
-}
-
-fn raw(namespace: &Namespace) -> i32 {
-    use std::os::fd::{AsFd, AsRawFd};
-    namespace.as_fd().as_raw_fd()
 }

@@ -114,7 +114,6 @@ pub(crate) fn shape_of(limit: &Limit) -> Shape {
         gso_max_size: 65_536,
         address: Vec::new(),
         related: None,
-        related_namespace: None,
         alias: None,
         is_up: true,
         is_loopback: false,
