@@ -99,7 +99,18 @@ impl TcxLink {
         path: &Path,
     ) -> Result<Self> {
         let fd = sys::link(program, ifindex, hook.attach_type(), BPF_F_BEFORE)?;
-        sys::pin(fd.as_fd(), path)?;
+        match sys::pin(fd.as_fd(), path) {
+            // Somebody tidied the folder away, which is empty most of the time.
+            Err(Error::Command { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                let folder = path.parent().unwrap_or(path);
+                fs::create_dir_all(folder).map_err(|source| Error::Io {
+                    path: folder.to_owned(),
+                    source,
+                })?;
+                sys::pin(fd.as_fd(), path)?;
+            }
+            pinned => pinned?,
+        }
         Ok(Self {
             fd,
             path: path.to_owned(),

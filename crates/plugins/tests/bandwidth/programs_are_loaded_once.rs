@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use netqos_testkit::Node;
 use serde_json::json;
 
-use crate::calls::{add, del, limited};
+use crate::calls::{add, check, del, gc, limited};
 
 const PINS: &str = "/sys/fs/bpf/netqos/v1";
 
@@ -34,5 +34,24 @@ fn in_a_boot() {
         add(&pod, &config);
         del(&pod, &config);
     }
+    assert_eq!(pins(&node), before);
+}
+
+/// It is empty most of the time, and somebody tidies up.
+#[test]
+fn the_folder_of_links_is_made_again() {
+    let Some(node) = Node::new().unwrap() else {
+        return;
+    };
+    let pod = node.pod("a").unwrap();
+    let config = limited(&pod, 10_000_000, 10_000_000, json!({"hook": "tcx"}));
+    add(&pod, &config);
+    del(&pod, &config);
+    let before = pins(&node);
+    fs::remove_dir(format!("{PINS}/links")).unwrap();
+    gc("net", json!([]));
+    add(&pod, &config);
+    check(&pod, &config);
+    del(&pod, &config);
     assert_eq!(pins(&node), before);
 }
