@@ -115,6 +115,14 @@ enum PodError {
     /// The kubelet's role failed.
     #[error(transparent)]
     Kubelet(#[from] KubeletError),
+    /// The same, and the namespace that was made for it is still there.
+    #[error("{why}; and the namespace that was made for it cannot be removed: {removal}")]
+    AndNamespace {
+        /// What failed.
+        why: Box<KubeletError>,
+        /// Why the namespace is still there.
+        removal: netqos_netlink::Error,
+    },
 }
 
 /// What `add` prints for machines.
@@ -144,16 +152,20 @@ pub fn run(command: &Command) -> ExitCode {
 
 fn exit_code(error: &PodError) -> u8 {
     match error {
-        PodError::Read { .. }
-        | PodError::NotAPod { .. }
-        | PodError::Configuration(_)
-        | PodError::Kubelet(
-            KubeletError::Annotation(_)
-            | KubeletError::UnknownUnit { .. }
-            | KubeletError::UnitsDiffer { .. },
-        ) => BAD_INPUT,
+        PodError::Read { .. } | PodError::NotAPod { .. } | PodError::Configuration(_) => BAD_INPUT,
         PodError::Namespace(_) => ENVIRONMENT,
-        PodError::IsUp { .. } | PodError::Kubelet(KubeletError::Runtime(_)) => FAILED,
+        PodError::IsUp { .. } => FAILED,
+        PodError::Kubelet(why) => exit_code_of_kubelet(why),
+        PodError::AndNamespace { why, .. } => exit_code_of_kubelet(why),
+    }
+}
+
+fn exit_code_of_kubelet(error: &KubeletError) -> u8 {
+    match error {
+        KubeletError::Annotation(_)
+        | KubeletError::UnknownUnit { .. }
+        | KubeletError::UnitsDiffer { .. } => BAD_INPUT,
+        KubeletError::Runtime(_) => FAILED,
     }
 }
 
@@ -198,6 +210,7 @@ fn add(task: &Task<'_>) -> Result<(), PodError> {
     // Before the namespace is made: a pod that is refused leaves nothing.
     netqos_api::pod_limits(&task.pod.annotations).map_err(KubeletError::Annotation)?;
     refuse_if_up(task)?;
+    forget_what_is_gone(task)?;
     let made = task.makes_netns && !task.netns.exists();
     if made {
         Namespace::create(&task.netns)?;
@@ -205,8 +218,9 @@ fn add(task: &Task<'_>) -> Result<(), PodError> {
     let setup = match task.kubelet.set_up(&task.pod, &task.sandbox) {
         Ok(setup) => setup,
         Err(why) => {
-            if made {
-                Namespace::remove(&task.netns)?;
+            if made && let Err(removal) = Namespace::remove(&task.netns) {
+                let why = Box::new(why);
+                return Err(PodError::AndNamespace { why, removal });
             }
             return Err(why.into());
         }
@@ -260,6 +274,24 @@ fn refuse_if_up(task: &Task<'_>) -> Result<(), PodError> {
         network: task.list.name.clone(),
         netns,
     })
+}
+
+/// What is remembered of a pod whose namespace is gone was never deleted: the plugins hold its
+/// address, and would refuse to give another to the same pod.
+fn forget_what_is_gone(task: &Task<'_>) -> Result<(), PodError> {
+    let request = AttachmentRequest::new(&task.sandbox.id, &task.sandbox.ifname);
+    if task
+        .runtime
+        .cached_attachment(task.list, &request)
+        .is_none()
+    {
+        return Ok(());
+    }
+    let gone = Sandbox {
+        netns: None,
+        ..task.sandbox.clone()
+    };
+    Ok(task.kubelet.tear_down(&task.pod, &gone)?)
 }
 
 fn del(task: &Task<'_>) -> Result<(), PodError> {

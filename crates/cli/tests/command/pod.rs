@@ -147,6 +147,44 @@ fn a_pod_whose_namespace_is_gone_is_not_up() {
     assert!(Path::new(NETNS).exists());
 }
 
+/// As after a reboot: `host-local` would refuse the pod a second address.
+#[test]
+fn what_a_pod_held_whose_namespace_is_gone_is_given_back_first() {
+    let Some(node) = start(IPAM) else {
+        return;
+    };
+    succeed("add");
+    let before = made(&node);
+    node.run("ip", &["netns", "delete", "netqos-default_one"])
+        .unwrap();
+    succeed("add");
+    let calls = fs::read_to_string(CALLS).unwrap();
+    assert_eq!(calls, "ADD\nDEL\nADD\n");
+    assert!(Path::new(NETNS).exists());
+    let leases = |files: &str| files.matches("/var/lib/cni/networks/pods/10.86").count();
+    assert_eq!(leases(&made(&node)), leases(&before));
+    succeed("del");
+}
+
+/// The plugin fails and makes the namespace one that cannot be removed.
+#[test]
+fn what_failed_is_told_beside_a_namespace_that_stays() {
+    let Some(_node) = start("") else {
+        return;
+    };
+    let plugin = "#!/bin/sh\nmount --bind $CNI_NETNS $CNI_NETNS\nexit 1\n";
+    fs::write("/run/bin/bridge", plugin).unwrap();
+    let output = pod("add");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = stderr(&output);
+    assert!(
+        said.contains("plugin type=\"bridge\" failed (add)")
+            && said.contains("; and the namespace that was made for it"),
+        "{said}"
+    );
+    assert!(said.contains(NETNS), "{said}");
+}
+
 #[test]
 fn units_that_nobody_knows_or_that_differ_are_wrong_input() {
     let folder = tempfile::tempdir().unwrap();
