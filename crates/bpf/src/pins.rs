@@ -43,6 +43,9 @@ pub struct Programs {
 }
 
 impl Pins {
+    /// A digest of this build's programs.
+    pub const BUILD: &str = env!("NETQOS_PROGRAMS");
+
     /// The folder of this version's pins in a BPF file system that is mounted there.
     pub fn folder_in(bpffs: &Path) -> PathBuf {
         bpffs.join("netqos").join(format!("v{LAYOUT}"))
@@ -69,7 +72,8 @@ impl Pins {
     /// place of another's. Mounts the BPF file system where none is.
     ///
     /// # Errors
-    /// The kernel refuses the programs, or there can be no BPF file system.
+    /// [`Error::Load`] when the kernel refuses the programs, as it will every time; others when
+    /// there can be no BPF file system, or the moment or the caller is wrong.
     pub fn ensure(bpffs: &Path) -> Result<Self> {
         if let Some(pins) = Self::loaded(bpffs)? {
             return Ok(pins);
@@ -88,8 +92,8 @@ impl Pins {
         Self::loaded(bpffs)?.ok_or_else(|| Error::Load("loaded, but not found pinned".to_owned()))
     }
 
-    /// Opens what is pinned, this build's programs among it.
-    fn loaded(bpffs: &Path) -> Result<Option<Self>> {
+    /// Opens what is pinned, this build's programs among it. `None` when they are not loaded.
+    pub fn loaded(bpffs: &Path) -> Result<Option<Self>> {
         Ok(Self::open(bpffs)?.filter(|pins| pins.programs.rank.is_some()))
     }
 
@@ -112,7 +116,10 @@ impl Pins {
     /// The names of all tcx links that are pinned.
     pub fn link_names(&self) -> Result<Vec<String>> {
         let folder = self.folder.join("links");
-        let entries = fs::read_dir(&folder).map_err(|source| io_at(&folder, source))?;
+        let entries = match fs::read_dir(&folder) {
+            Err(source) if source.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(|source| io_at(&folder, source))?,
+        };
         let name = |entry: fs::DirEntry| {
             let name = entry.file_name().into_string().ok()?;
             Some(name.replace("%2e", ".").replace("%25", "%"))
@@ -172,7 +179,7 @@ fn load(folder: &Path) -> Result<()> {
         .default_map_pin_directory(folder)
         .verifier_log_level(VerifierLogLevel::DISABLE)
         .load(OBJECT)
-        .map_err(|error| Error::Load(chain(&error)))?;
+        .map_err(|error| refused(&error))?;
     // The limiters are looked at before anything uses them: an older netqos may have left a map
     // of the same name.
     check_layout(
@@ -213,7 +220,7 @@ pub(crate) fn remove_others(folder: &Path, kind: &str, own: &str) -> Result<()> 
 }
 
 pub(crate) fn load_program(object: &mut Ebpf, name: &str) -> Result<OwnedFd> {
-    let failed = |error: ProgramError| Error::Load(chain(&error));
+    let failed = |error: ProgramError| refused(&error);
     let program: &mut SchedClassifier = object
         .program_mut(name)
         .ok_or_else(|| Error::Load(format!("no program {name}")))?
@@ -260,6 +267,32 @@ pub(crate) fn optional<T>(result: Result<T>) -> Result<Option<T>> {
             Ok(None)
         }
         Err(error) => Err(error),
+    }
+}
+
+/// Tells what the kernel thinks of the programs from what it thinks of the caller or the moment.
+fn refused(error: &(dyn std::error::Error + 'static)) -> Error {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let passing = causes
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .filter_map(io::Error::raw_os_error)
+        .find(|errno| {
+            matches!(
+                *errno,
+                libc::EPERM
+                    | libc::ENOMEM
+                    | libc::EAGAIN
+                    | libc::EINTR
+                    | libc::EMFILE
+                    | libc::ENFILE
+            )
+        });
+    match passing {
+        Some(errno) => Error::Command {
+            command: "load the programs",
+            source: io::Error::from_raw_os_error(errno),
+        },
+        None => Error::Load(chain(error)),
     }
 }
 

@@ -62,7 +62,7 @@ struct Queue {
 /// Looks, and prints.
 pub fn run(arguments: &Arguments) -> ExitCode {
     let paths = Paths::from_variables(|name| std::env::var(name).ok());
-    let features = match Features::probe(paths.bpffs()) {
+    let features = match Features::probe_anew(&paths) {
         Ok(features) => features,
         Err(why) if why.is_permission() => {
             eprintln!("netqos: {why}: run it as root (it tries things in a namespace of its own)");

@@ -1,7 +1,6 @@
 //! What this kernel has of what netqos uses: found by using it, in a network namespace of its own.
 
 use std::fmt;
-use std::path::Path;
 
 use netqos_bpf::Pins;
 use netqos_netlink::filter::{Bpf, Place, Redirect};
@@ -11,7 +10,7 @@ use netqos_netlink::{Handle, Namespace, Nft, Socket};
 use serde::Serialize;
 
 use crate::error::Doing;
-use crate::{Error, Result, backstop};
+use crate::{Error, Paths, Result, backstop, programs};
 
 /// Something that a kernel may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -119,16 +118,28 @@ impl fmt::Display for Feature {
 
 impl Features {
     /// Tries everything, in a network namespace that is gone afterwards. The programs are loaded
-    /// and stay pinned, if they can be.
+    /// and stay pinned, if they can be; where the kernel has refused them before, it is not asked
+    /// again, as it would not be by an ADD.
     ///
     /// # Errors
     /// The caller may not make a network namespace.
-    pub fn probe(bpffs: &Path) -> Result<Self> {
+    pub fn probe(paths: &Paths) -> Result<Self> {
+        Self::probe_with(programs::ensure(paths))
+    }
+
+    /// The same, and the kernel is asked again. What it says is what an ADD goes by from then on.
+    ///
+    /// # Errors
+    /// The caller may not make a network namespace.
+    pub fn probe_anew(paths: &Paths) -> Result<Self> {
+        Self::probe_with(programs::try_again(paths))
+    }
+
+    fn probe_with(pins: netqos_bpf::Result<Pins>) -> Result<Self> {
         let scratch = Namespace::scratch().doing("make a network namespace")?;
         let mut socket = Socket::open_in(&scratch).doing("open netlink socket")?;
         let lo = socket.link_by_name("lo").doing("find lo")?;
         let mut features = Self::default();
-        let pins = Pins::ensure(bpffs);
 
         let tbf = Tbf {
             rate: 125_000,

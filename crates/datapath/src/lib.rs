@@ -29,6 +29,7 @@ mod limits;
 mod owner;
 mod paths;
 mod plan;
+mod programs;
 mod queue;
 mod record;
 #[cfg(feature = "rules")]

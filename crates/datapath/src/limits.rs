@@ -11,7 +11,7 @@ use crate::hook::HookKind;
 use crate::install::Installer;
 use crate::plan::{Planned, inherit, is_same};
 use crate::record::{QueueRecord, Record, Records, SideName};
-use crate::{Error, Paths, Result, Shape, legacy};
+use crate::{Error, Paths, Result, Shape, legacy, programs};
 
 /// What an attachment shall be held to.
 #[derive(Clone, Copy, Debug)]
@@ -139,7 +139,7 @@ impl LimitDatapath {
         let endpoint = self.locate(request, &mut pod)?;
         let pins = match request.hook {
             HookChoice::None => Err(netqos_bpf::Error::Load("not asked for".to_owned())),
-            _ => Pins::ensure(self.paths.bpffs()),
+            _ => programs::ensure(&self.paths),
         };
         if let (Err(_), HookChoice::Tcx | HookChoice::Clsact) = (&pins, request.hook) {
             return Err(pins.err().map_or(Error::QdiscMissing, Error::Bpf));

@@ -44,6 +44,11 @@ impl Paths {
         self.run.join("attachments")
     }
 
+    /// The file that says that the kernel refused the programs.
+    pub(crate) fn refusal(&self) -> PathBuf {
+        self.run.join("programs-refused.json")
+    }
+
     /// The BPF file system.
     pub fn bpffs(&self) -> &Path {
         &self.bpffs

@@ -117,7 +117,7 @@ impl Plugin for Bandwidth {
         let config = parse(&request.config)?;
         let paths = paths(config.bpffs.as_deref());
         let features =
-            Features::probe(paths.bpffs()).map_err(|why| CniError::not_available(explain(&why)))?;
+            Features::probe(&paths).map_err(|why| CniError::not_available(explain(&why)))?;
         let mut needed = vec![Feature::Tbf];
         if config.egress == EgressWay::Ifb {
             needed.extend([Feature::Ifb, Feature::Redirect]);
@@ -146,6 +146,10 @@ impl Plugin for Bandwidth {
             HookChoice::None => Mode::Plain,
         };
         eprintln!("netqos: {mode}");
+        let ranks = [Feature::PfifoFast, Feature::Programs];
+        if let (HookChoice::Auto, Err(why)) = (config.hook, features.require(&ranks)) {
+            eprintln!("netqos: flows are not ranked: {why}");
+        }
         if let Err(why) = features.require(&[Feature::Ifb, Feature::Redirect]) {
             eprintln!("netqos: interfaces without an end on the host have no ingress limit: {why}");
         } else if let Err(why) = features.require(&[Feature::Backstop]) {

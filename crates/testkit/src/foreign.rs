@@ -1,5 +1,7 @@
 //! Other people's programs on the same links.
 
+use std::path::Path;
+
 use anyhow::{Context, Result, anyhow};
 use aya::maps::Array;
 use aya::programs::tc::{NlOptions, TcAttachOptions, TcHandle, qdisc_add_clsact};
@@ -82,4 +84,13 @@ impl ForeignProgram {
         let map = self.object.map("seen").ok_or_else(|| anyhow!("no map"))?;
         Ok(Array::<_, u64>::try_from(map)?.get(&0, 0)?)
     }
+}
+
+/// Pins a map of other people's: eight bytes a value, one value.
+pub fn foreign_map(path: impl AsRef<Path>) -> Result<()> {
+    let object = aya::EbpfLoader::new()
+        .load(OBJECT)
+        .context("load the foreign programs")?;
+    let map = object.map("seen").ok_or_else(|| anyhow!("no map"))?;
+    Ok(map.pin(path)?)
 }

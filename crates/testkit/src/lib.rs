@@ -24,7 +24,7 @@ pub mod reference;
 mod state;
 
 pub use aya::programs::TcAttachType;
-pub use foreign::{ForeignHook, ForeignProgram, Verdict};
+pub use foreign::{ForeignHook, ForeignProgram, Verdict, foreign_map};
 pub use lacking::run_without;
 pub use nfnetlink::{Nfnetlink, with_nfnetlink};
 pub use node::Node;

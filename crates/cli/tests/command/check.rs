@@ -1,8 +1,10 @@
 //! `netqos check`: what the node can do, and what is in force on it.
 
+use std::fs;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 
-use netqos_testkit::{Call, Node, run_without};
+use netqos_testkit::{Call, Node, foreign_map, run_without};
 use serde_json::{Value, json};
 
 use crate::{bandwidth, netqos, run, stdout};
@@ -26,6 +28,32 @@ fn says_how_limits_are_held() {
         "{features:?}"
     );
     assert_eq!(report["attachments"], Value::Array(Vec::new()));
+}
+
+/// The programs are refused, since a map that is not theirs has their map's name.
+#[test]
+fn asks_a_kernel_again_that_refused_the_programs() {
+    let Some(_node) = Node::new().unwrap() else {
+        return;
+    };
+    let (pins, refusal) = ("/sys/fs/bpf/netqos", "/run/netqos/programs-refused.json");
+    fs::create_dir_all(format!("{pins}/v1")).unwrap();
+    foreign_map(Path::new(pins).join("v1/flows")).unwrap();
+    let refused = report();
+    assert_eq!(refused["mode"], "plain", "{refused}");
+    let features = refused["features"].as_array().unwrap();
+    let programs = features
+        .iter()
+        .find(|found| found["feature"] == "eBPF programs")
+        .unwrap();
+    let why = programs["why"].as_str().unwrap();
+    assert!(why.contains("cannot load the eBPF programs"), "{why}");
+    assert!(Path::new(refusal).exists());
+
+    fs::remove_dir_all(pins).unwrap();
+    let report = report();
+    assert_eq!(report["mode"], "ranked-by-clsact", "{report}");
+    assert!(!Path::new(refusal).exists());
 }
 
 #[test]

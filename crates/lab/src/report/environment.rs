@@ -1,7 +1,7 @@
 //! On what a run ran: kernel, plugin, and how limits are enforced.
 
 use netqos_core::Direction;
-use netqos_datapath::{Features, HookKind, Record, Records};
+use netqos_datapath::{Features, HookKind, Paths, Record, Records};
 use serde::Serialize;
 
 use crate::network::Files;
@@ -57,7 +57,7 @@ impl Environment {
             network: network.to_owned(),
             plugins,
             shaper: shaper.map(ShaperReport::of),
-            mode: Features::probe(&files.bpffs())
+            mode: Features::probe(&Paths::new(files.run(), files.bpffs()))
                 .ok()
                 .map(|features| features.mode().to_string()),
         }
@@ -75,7 +75,7 @@ impl ShaperReport {
 
 /// How a pod's limits are enforced, by what netqos remembers of it.
 pub(crate) fn modes(files: &Files, container: &str) -> Vec<String> {
-    let paths = netqos_datapath::Paths::new(files.run(), files.bpffs());
+    let paths = Paths::new(files.run(), files.bpffs());
     let records = Records::new(paths.attachments()).all().unwrap_or_default();
     records
         .iter()

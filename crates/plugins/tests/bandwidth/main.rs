@@ -12,10 +12,12 @@ mod calls;
 mod kernel;
 
 mod a_backstop_behind_the_redirect;
+mod a_refusal_is_remembered;
 mod a_second_interface_on_the_same_network;
 mod add_is_idempotent;
 mod another_build_takes_over;
 mod bad_input_changes_nothing;
+mod bands_have_room_for_what_may_wait;
 mod behind_bridge_and_ptp;
 mod check_notices_every_missing_or_changed_piece;
 mod configuration_becomes_kernel_state;
