@@ -169,11 +169,21 @@ impl Records {
         fs::rename(&fresh, &path).map_err(failed)
     }
 
-    /// Forgets an attachment. The lock, which the caller holds, goes too.
+    /// Forgets an attachment. The lock, which the caller holds, goes too, with the last record of
+    /// the container.
     pub(crate) fn remove(&self, attachment: &Attachment, _lock: &Lock) -> Result<()> {
         remove_file(self.path(attachment, "json"))?;
         remove_file(self.path(attachment, "new"))?;
-        remove_file(self.lock_path(container(attachment.tag().names())))
+        let tag = attachment.tag();
+        let container = container(tag.names());
+        match self
+            .names()?
+            .iter()
+            .any(|name| is_of(name, container, ".json"))
+        {
+            true => Ok(()),
+            false => remove_file(self.lock_path(container)),
+        }
     }
 
     /// Removes what processes left that were killed: locks of containers without a record, and
@@ -313,6 +323,21 @@ mod tests {
                 .count(),
             0
         );
+    }
+
+    #[test]
+    fn the_lock_of_a_container_goes_with_its_last_record() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = Records::new(folder.path().to_owned());
+        let (first, mut second) = (record("net"), record("net"));
+        second.attachment = Attachment::try_new("net", "c1", "eth1").unwrap();
+        let lock = records.lock(&first.attachment).unwrap();
+        records.write(&first).unwrap();
+        records.write(&second).unwrap();
+        records.remove(&first.attachment, &lock).unwrap();
+        assert_eq!(names(&records), ["net:c1.lock", "net:c1:eth1.json"]);
+        records.remove(&second.attachment, &lock).unwrap();
+        assert_eq!(names(&records), [""; 0]);
     }
 
     #[test]
