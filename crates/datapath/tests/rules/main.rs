@@ -1,0 +1,15 @@
+//! What rules do to packets: policies through the index to the kernel, traffic between pods.
+//!
+//! Times are asserted with wide slack, and the best of three tries counts, so that a busy machine
+//! fails nothing that is right. Exact figures are `make bench`'s.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod a_rate_is_reached_and_not_passed;
+mod a_rule_marks_what_it_is_for;
+mod applied_twice_changes_nothing;
+mod world;
+
+use netqos_api::HookChoice;
+
+/// Both hooks: what is tested with one is tested with the other.
+const HOOKS: [HookChoice; 2] = [HookChoice::Clsact, HookChoice::Tcx];

@@ -1,0 +1,241 @@
+//! A node with pods and policies of the test's own. Several test programs share it.
+#![allow(dead_code, reason = "not every test program needs all of it")]
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use netqos_api::HookChoice;
+use netqos_core::objects::{LocalInterface, NetworkName, Pod as PodObject, PodAddresses};
+use netqos_core::plan::{Attach, Interface};
+use netqos_core::{
+    Bandwidth, BitRate, Destination, Dscp, LabelSelector, Labels, Limits, Mode, NetworkChoice,
+    ObjectName, PeerSelector, PodId, Policy, PortMatch, Priority, Requirement, Rule,
+};
+use netqos_datapath::Paths;
+use netqos_datapath::rules::{Outcome, RuleDatapath};
+use netqos_index::{Change, Index};
+use netqos_testkit::{Node, Pod};
+use netqos_traffic::{Flow, LatencyReport, LatencyTest, Server, TcpTest, UdpReport, UdpTest};
+
+const NODE: &str = "node1";
+const NAMESPACE: &str = "games";
+
+/// What a full frame carries for TCP: 1,448 bytes of 1,514.
+pub const TCP_SHARE: f64 = 1448.0 / 1514.0;
+
+/// A node, the pods on it, and what is in force.
+pub struct World {
+    /// The thread's namespaces.
+    pub node: Node,
+    pub index: Index,
+    pub rules: RuleDatapath,
+    pods: BTreeMap<String, (Pod, Server)>,
+}
+
+/// A rule for everything, which says nothing yet.
+pub fn rule() -> Rule {
+    Rule {
+        to: Vec::new(),
+        ports: Vec::new(),
+        dscp: None,
+        bandwidth: None,
+        mode: Mode::Enforce,
+    }
+}
+
+pub fn marking(dscp: i64) -> Rule {
+    Rule {
+        dscp: Some(Dscp::try_new(dscp).unwrap()),
+        ..rule()
+    }
+}
+
+pub fn limiting(megabits: u64) -> Rule {
+    Rule {
+        bandwidth: Some(Bandwidth {
+            rate: mbit(megabits),
+            burst: None,
+        }),
+        ..rule()
+    }
+}
+
+pub fn to_pod(name: &str) -> Destination {
+    Destination::Pods(PeerSelector {
+        namespaces: None,
+        pods: Some(LabelSelector::new([Requirement::equals("name", name)])),
+    })
+}
+
+/// A policy for the pods of this `kind`.
+pub fn policy(name: &str, priority: i64, kind: &str, rules: Vec<Rule>) -> Policy {
+    Policy {
+        name: ObjectName::new(NAMESPACE, name),
+        priority: Priority::try_new(priority).unwrap(),
+        networks: NetworkChoice::Default,
+        pods: LabelSelector::new([Requirement::equals("kind", kind)]),
+        rules,
+    }
+}
+
+pub fn udp_port(port: u16) -> PortMatch {
+    PortMatch {
+        protocol: Some(netqos_core::Protocol::Udp),
+        port: std::num::NonZeroU16::new(port),
+    }
+}
+
+pub const fn mbit(megabits: u64) -> BitRate {
+    BitRate::from_bits_per_second(megabits * 1_000_000)
+}
+
+impl World {
+    /// `None` when the test has to be skipped.
+    pub fn new(hook: HookChoice) -> Option<Self> {
+        let node = Node::new().unwrap()?;
+        Some(Self {
+            node,
+            index: Index::for_node(NODE),
+            rules: RuleDatapath::open(Paths::from_variables(|_| None), hook).unwrap(),
+            pods: BTreeMap::new(),
+        })
+    }
+
+    /// A pod of this kind, with a server in it.
+    pub fn pod(&mut self, name: &str, kind: &str) {
+        let pod = self.node.pod(name).unwrap();
+        self.register(pod, kind, true);
+    }
+
+    /// The same without an end on the node.
+    pub fn macvlan_pod(&mut self, name: &str, kind: &str) {
+        if self.pods.is_empty() {
+            self.node.parent_link("parent").unwrap();
+        }
+        let pod = self.node.macvlan_pod(name, "parent").unwrap();
+        self.register(pod, kind, false);
+    }
+
+    fn register(&mut self, pod: Pod, kind: &str, is_veth: bool) {
+        let name = pod.name().to_owned();
+        let mut addresses: Vec<IpAddr> = vec![pod.address().parse().unwrap()];
+        if is_veth {
+            addresses.push(pod.address6().parse().unwrap());
+        }
+        let labels: Labels = [("name", name.as_str()), ("kind", kind)]
+            .map(|(key, value)| (key.into(), value.into()))
+            .into();
+        let id = PodId {
+            name: ObjectName::new(NAMESPACE, &name),
+            uid: format!("uid-{name}").into(),
+        };
+        let interface = Interface {
+            container: name.clone(),
+            network: "net".to_owned(),
+            name: "eth0".to_owned(),
+            netns: pod.netns(),
+        };
+        let object = PodObject {
+            id: id.clone(),
+            labels,
+            node: Some(NODE.into()),
+            host_network: false,
+            finished: false,
+            limits: Limits::default(),
+            addresses: vec![PodAddresses {
+                network: NetworkName::Default,
+                interface: None,
+                addresses: addresses.iter().copied().collect(),
+            }],
+        };
+        self.index.apply(Change::Pod(object));
+        self.index.apply(Change::Attachments {
+            pod: id.name,
+            uid: Some(id.uid),
+            interfaces: vec![LocalInterface {
+                network: NetworkName::Default,
+                name: "eth0".into(),
+                addresses: addresses.iter().copied().collect(),
+                attach: if is_veth {
+                    Attach::HostVeth(interface)
+                } else {
+                    Attach::PodNetns(interface)
+                },
+            }],
+        });
+        let any: SocketAddr = "[::]:0".parse().unwrap();
+        let server = pod.inside(|| Server::bind(any)).unwrap().unwrap();
+        self.pods.insert(name, (pod, server));
+    }
+
+    /// Puts this change, and those before it, in force.
+    pub fn apply(&mut self, change: Change) -> Outcome {
+        self.index.apply(change);
+        let delta = self.index.take_delta();
+        let outcome = self.rules.apply(self.index.plan(), &delta);
+        assert_eq!(outcome.problems, [], "{:#?}", outcome.problems);
+        outcome
+    }
+
+    pub fn pod_named(&self, name: &str) -> &Pod {
+        &self.pods[name].0
+    }
+
+    pub fn address(&self, of: &str, v6: bool) -> SocketAddr {
+        let (pod, server) = &self.pods[of];
+        let address = if v6 { pod.address6() } else { pod.address() };
+        SocketAddr::new(address.parse().unwrap(), server.local_addr().port())
+    }
+
+    /// The marks that arrive when datagrams are sent.
+    pub fn marks(&self, from: &str, to: &str, v6: bool) -> Vec<u8> {
+        let test = UdpTest {
+            duration: Duration::from_millis(100),
+            omit: Duration::ZERO,
+            ..UdpTest::new(self.address(to, v6), mbit(1))
+        };
+        let report = self.run(from, || test.run(|_| ()).unwrap());
+        let seen = report.dscp_seen.iter();
+        seen.map(|seen| u8::from(seen.dscp)).collect()
+    }
+
+    pub fn run<T: Send>(&self, from: &str, act: impl FnOnce() -> T + Send) -> T {
+        self.pods[from].0.inside(act).unwrap()
+    }
+
+    pub fn tcp_test(&self, to: &str, seconds: f64) -> TcpTest {
+        TcpTest {
+            flow: Flow::Upload,
+            omit: Duration::from_millis(700),
+            duration: Duration::from_secs_f64(seconds),
+            congestion_control: Some("cubic".to_owned()),
+            ..TcpTest::new(self.address(to, false))
+        }
+    }
+
+    /// TCP goodput in bit/s.
+    pub fn tcp(&self, from: &str, to: &str, seconds: f64) -> f64 {
+        let test = self.tcp_test(to, seconds);
+        let report = self.run(from, || test.run(|_| ()).unwrap());
+        report.goodput.rate.bits_per_second() as f64
+    }
+
+    pub fn udp(&self, from: &str, to: &str, rate: BitRate) -> UdpReport {
+        let test = UdpTest {
+            duration: Duration::from_secs(1),
+            ..UdpTest::new(self.address(to, false), rate)
+        };
+        self.run(from, || test.run(|_| ()).unwrap())
+    }
+
+    /// Requests from a pod to another for a second.
+    pub fn latency(&self, from: &str, to: &str) -> LatencyReport {
+        let test = LatencyTest {
+            interval: Duration::from_millis(5),
+            duration: Duration::from_secs(1),
+            ..LatencyTest::new(self.address(to, false))
+        };
+        self.run(from, || test.run(|_| ()).unwrap())
+    }
+}
