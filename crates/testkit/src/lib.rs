@@ -14,6 +14,7 @@
 //! ```
 
 mod crash;
+mod delay;
 mod foreign;
 mod lacking;
 mod nfnetlink;
@@ -24,6 +25,7 @@ pub mod reference;
 mod state;
 
 pub use aya::programs::TcAttachType;
+pub use delay::DelayLine;
 pub use foreign::{ForeignHook, ForeignProgram, Verdict, foreign_map};
 pub use lacking::run_without;
 pub use nfnetlink::{Nfnetlink, with_nfnetlink};

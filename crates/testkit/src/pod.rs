@@ -21,14 +21,74 @@ impl Node {
     /// A pod with a veth: `eth0` inside, `veth-<name>` on the node. Pods reach each other and the
     /// node by IPv4 and IPv6. The name has at most ten letters.
     pub fn pod(&self, name: &str) -> Result<Pod> {
+        let (pod, ()) = self.pod_by(name, format!("veth-{name}"), |_, outside| {
+            self.veth(outside, name, 1500)
+        })?;
+        Ok(pod)
+    }
+
+    /// A pod as [`pod`](Self::pod) makes it, whose frames may be longer or shorter than 1,500
+    /// bytes.
+    pub fn pod_of_mtu(&self, name: &str, mtu: u32) -> Result<Pod> {
+        let (pod, ()) = self.pod_by(name, format!("veth-{name}"), |_, outside| {
+            self.veth(outside, name, mtu)
+        })?;
+        Ok(pod)
+    }
+
+    /// A pod whose veth's end on the node is a port of this bridge, to be made before with
+    /// [`bridge`](Self::bridge).
+    pub fn bridged_pod(&self, name: &str, bridge: &str) -> Result<Pod> {
         let pod = self.bare_pod(name, Some(format!("veth-{name}")))?;
-        let (inside, outside) = ("eth0", pod.host_link().to_owned());
+        self.veth(pod.host_link(), name, 1500)?;
+        self.run(
+            "ip",
+            &["link", "set", pod.host_link(), "master", bridge, "up"],
+        )?;
+        let ip = |arguments: &[&str]| pod.run(self, "ip", arguments);
+        ip(&["link", "set", "lo", "up"])?;
+        ip(&["link", "set", "eth0", "up"])?;
+        ip(&[
+            "addr",
+            "add",
+            &format!("{}/16", pod.address()),
+            "dev",
+            "eth0",
+        ])?;
+        let address6 = format!("{}/16", pod.address6());
+        ip(&["-6", "addr", "add", &address6, "dev", "eth0", "nodad"])?;
+        Ok(pod)
+    }
+
+    /// A bridge for pods, up.
+    pub fn bridge(&self, name: &str) -> Result<()> {
+        self.run("ip", &["link", "add", name, "type", "bridge"])?;
+        self.run("ip", &["link", "set", name, "up"])?;
+        Ok(())
+    }
+
+    fn veth(&self, outside: &str, pod: &str, mtu: u32) -> Result<()> {
+        let mtu = mtu.to_string();
         self.run(
             "ip",
             &[
-                "link", "add", &outside, "type", "veth", "peer", "name", inside, "netns", name,
+                "link", "add", outside, "mtu", &mtu, "type", "veth", "peer", "name", "eth0",
+                "netns", pod, "mtu", &mtu,
             ],
         )?;
+        Ok(())
+    }
+
+    /// A pod with an `eth0` that was made together with its end on the node, routed.
+    pub(crate) fn pod_by<T>(
+        &self,
+        name: &str,
+        host_link: String,
+        make: impl FnOnce(&Pod, &str) -> Result<T>,
+    ) -> Result<(Pod, T)> {
+        let pod = self.bare_pod(name, Some(host_link))?;
+        let outside = pod.host_link().to_owned();
+        let made = make(&pod, &outside)?;
         self.run(
             "ip",
             &[
@@ -59,7 +119,7 @@ impl Node {
         )?;
         fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1")?;
         pod.address_inside(self)?;
-        Ok(pod)
+        Ok((pod, made))
     }
 
     /// A pod with a macvlan, which has no end on the node. Its parent is the veth `parent`, to be

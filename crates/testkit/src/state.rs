@@ -56,6 +56,10 @@ impl Node {
             text.push_str(&self.links_and_queues()?);
         }
         for file in self.files("/run/netqos") {
+            // A socket has no text.
+            if !Path::new(&file).is_file() {
+                continue;
+            }
             writeln!(text, "{file}: {}", fs::read_to_string(&file)?)?;
         }
         for file in self.files("/sys/fs/bpf") {

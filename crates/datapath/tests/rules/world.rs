@@ -117,7 +117,8 @@ impl World {
         self.register(pod, kind, false);
     }
 
-    fn register(&mut self, pod: Pod, kind: &str, is_veth: bool) {
+    /// A pod that the test made in a way of its own, with a server in it.
+    pub fn register(&mut self, pod: Pod, kind: &str, is_veth: bool) {
         let name = pod.name().to_owned();
         let mut addresses: Vec<IpAddr> = vec![pod.address().parse().unwrap()];
         if is_veth {
@@ -164,9 +165,14 @@ impl World {
                 },
             }],
         });
+        self.add_server(pod);
+    }
+
+    /// A server in a pod of which the policies know nothing.
+    pub fn add_server(&mut self, pod: Pod) {
         let any: SocketAddr = "[::]:0".parse().unwrap();
         let server = pod.inside(|| Server::bind(any)).unwrap().unwrap();
-        self.pods.insert(name, (pod, server));
+        self.pods.insert(pod.name().to_owned(), (pod, server));
     }
 
     /// Puts this change, and those before it, in force.
