@@ -33,6 +33,7 @@
 struct packet {
 	__u8 destination[16]; /* IPv4 as IPv4-mapped */
 	__u32 network;	      /* where the IP header is */
+	__u32 transport;      /* where the ports are, if they are */
 	__u16 port;	      /* destination, in network byte order; 0 where there is none to know */
 	__u8 protocol;
 	bool is_ipv6;
@@ -51,6 +52,7 @@ static __always_inline bool has_ports(__u8 protocol)
 /* All three begin with source port and destination port. */
 static __always_inline void read_port(struct __sk_buff *skb, __u32 transport, struct packet *packet)
 {
+	packet->transport = transport;
 	if (has_ports(packet->protocol))
 		bpf_skb_load_bytes(skb, transport + 2, &packet->port, sizeof(packet->port));
 }
@@ -133,6 +135,7 @@ __noinline int read_packet(struct __sk_buff *skb, struct packet *packet)
 		network += sizeof(tag);
 	}
 	packet->network = network;
+	packet->transport = 0;
 	packet->port = 0;
 	packet->protocol = 0;
 	packet->is_ipv6 = false;

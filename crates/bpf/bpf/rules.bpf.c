@@ -134,14 +134,36 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } shares SEC(".maps");
 
-/* The program that programs on tcx hooks go on to. */
+/* The programs that programs go on to. */
+#define STAGE_RULES 0  /* from tcx hooks */
+#define STAGE_LOOKUP 1 /* asks conntrack; not there where that cannot be asked */
+#define STAGE_KNOWN 2  /* goes on with what conntrack said */
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, 3);
 	__type(key, __u32);
 	__type(value, __u32);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } stages SEC(".maps");
+
+/* A packet about which conntrack is asked. */
+struct asked {
+	struct lookup lookup;
+	struct packet packet;
+	__u32 endpoint;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct asked);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} lookups SEC(".maps");
+
+/* 0 where the kernel does not let programs with functions go on to others (arm64 before 6.0): what
+ * is never reached is not looked at by the verifier. */
+const volatile __u8 NETQOS_ASKS_CONNTRACK = 1;
 
 static const struct bitmap none = {};
 
@@ -197,12 +219,6 @@ static __always_inline const struct bitmap *by_port(const struct chain *chain, _
 	return (const struct bitmap *)bpf_map_lookup_elem(&ports, &key) ?: &chain->portless;
 }
 
-/* Which rules of a chain a packet is for; CHAIN_RULES for none. */
-struct verdict {
-	__u32 winner;
-	__u32 shadow; /* would win, but is in shadow mode */
-};
-
 /* The number of the lowest bit that is set: the bits below it are counted, since a branch for each
  * half would be a branch for the verifier to follow. */
 static __always_inline __u32 first_bit(__u64 word)
@@ -214,13 +230,26 @@ static __always_inline __u32 first_bit(__u64 word)
 	return below * 0x0101010101010101ULL >> 56;
 }
 
-static __always_inline struct verdict classify(const struct chain *chain, __u64 id, __u32 network,
-					       const struct packet *packet)
+/* Which rules of a chain a packet is for: the one that wins, and 16 bits higher the one that would
+ * if it were not in shadow mode. */
+#define VERDICT(winner, shadow) ((winner) | (shadow) << 16)
+#define WINNER(verdict) ((verdict) & 0xffff)
+#define SHADOW(verdict) ((__u32)(verdict) >> 16)
+#define NO_RULE CHAIN_RULES
+
+/* (Not static: see read_packet.) */
+__noinline int classify(const struct endpoint *endpoint, const struct packet *packet)
 {
+	__u32 winner = NO_RULE, shadows = NO_RULE;
+	if (!endpoint || !packet)
+		return VERDICT(winner, shadows);
+	__u64 id = endpoint->chain;
+	struct chain *chain = bpf_map_lookup_elem(&chains, &id);
+	if (!chain)
+		return VERDICT(winner, shadows);
 	const struct bitmap *prefixes = by_prefix(chain, id, packet);
-	const struct bitmap *class = by_class(chain, id, network, packet);
+	const struct bitmap *class = by_class(chain, id, endpoint->network, packet);
 	const struct bitmap *port = by_port(chain, id, packet);
-	struct verdict verdict = { CHAIN_RULES, CHAIN_RULES };
 
 	for (__u32 i = 0; i < CHAIN_WORDS; i++) {
 		if (i >= chain->words)
@@ -229,16 +258,38 @@ static __always_inline struct verdict classify(const struct chain *chain, __u64 
 		__u64 shadow = match & chain->shadow.words[i];
 		__u64 enforced = match & ~chain->shadow.words[i];
 		if (enforced) {
-			verdict.winner = i * 64 + first_bit(enforced);
+			winner = i * 64 + first_bit(enforced);
 			/* Only what stands before the winner would win in its place. */
 			shadow &= (enforced & -enforced) - 1;
 		}
-		if (shadow && verdict.shadow == CHAIN_RULES)
-			verdict.shadow = i * 64 + first_bit(shadow);
+		if (shadow && shadows == NO_RULE)
+			shadows = i * 64 + first_bit(shadow);
 		if (enforced)
 			break;
 	}
-	return verdict;
+	return VERDICT(winner, shadows);
+}
+
+#define DIFFERENT -1
+/* What a packet to a Service would meet whichever backend it goes to, or DIFFERENT. */
+__noinline int classify_backends(const struct endpoint *endpoint, const struct service *service,
+				 const struct packet *packet)
+{
+	int common = DIFFERENT;
+	if (!endpoint || !service || !packet)
+		return common;
+	struct packet there = *packet;
+	for (__u32 i = 0; i < SERVICE_KINDS; i++) {
+		if (i >= service->count)
+			break;
+		__builtin_memcpy(there.destination, service->kinds[i].address, 16);
+		there.port = service->kinds[i].port;
+		int verdict = classify(endpoint, &there);
+		if (i && verdict != common)
+			return DIFFERENT;
+		common = verdict;
+	}
+	return common;
 }
 
 static __always_inline struct counter *counter_of(__u32 number, __u64 rule)
@@ -321,53 +372,88 @@ __noinline int enforce(struct __sk_buff *skb, const struct decision *decision,
 	return bpf_redirect(rule->queue, 0);
 }
 
-/* The address and port that stand behind a Service's, where all are alike. */
-static __always_inline void resolve_service(struct packet *packet)
+/* Does what the rules say that a packet is for. */
+static __always_inline int judge(struct __sk_buff *skb, const struct endpoint *endpoint,
+				 __u32 number, const struct packet *packet, int verdict)
 {
-	struct service_key key = {
-		.port = packet->port,
-		.protocol = packet->protocol,
+	struct decision decision = {
+		.chain = endpoint->chain,
+		.index = SHADOW(verdict),
+		.endpoint = number,
+		.queues = endpoint->flags & ENDPOINT_QUEUES,
 	};
-	__builtin_memcpy(key.address, packet->destination, 16);
-	struct service *service = bpf_map_lookup_elem(&services, &key);
-	if (service && service->flags & SERVICE_AGREES) {
-		__builtin_memcpy(packet->destination, service->address, 16);
-		packet->port = service->port;
+	if (SHADOW(verdict) < NO_RULE)
+		enforce(skb, &decision, packet);
+	if (WINNER(verdict) >= NO_RULE)
+		return TC_ACT_UNSPEC;
+	decision.index = WINNER(verdict);
+	return enforce(skb, &decision, packet);
+}
+
+/* Goes on to the program that asks conntrack; comes back where there is none. */
+static __always_inline void ask_conntrack(struct __sk_buff *skb, __u32 number,
+					  const struct packet *packet)
+{
+	__u32 zero = 0;
+	struct asked *asked = bpf_map_lookup_elem(&lookups, &zero);
+	if (!asked)
+		return;
+	struct lookup *lookup = &asked->lookup;
+	/* Both addresses, and after them both ports. */
+	if (packet->is_ipv6) {
+		__u32 source = packet->network + offsetof(struct ipv6hdr, saddr);
+		if (bpf_skb_load_bytes(skb, source, lookup->tuple, 32) ||
+		    bpf_skb_load_bytes(skb, packet->transport, lookup->tuple + 32, 4))
+			return;
+	} else {
+		__u32 source = packet->network + offsetof(struct iphdr, saddr);
+		if (bpf_skb_load_bytes(skb, source, lookup->tuple, 8) ||
+		    bpf_skb_load_bytes(skb, packet->transport, lookup->tuple + 8, 4))
+			return;
 	}
+	lookup->protocol = packet->protocol;
+	lookup->is_ipv6 = packet->is_ipv6;
+	lookup->is_known = 0;
+	asked->packet = *packet;
+	asked->endpoint = number;
+	bpf_tail_call(skb, &stages, STAGE_LOOKUP);
 }
 
 static __always_inline int apply(struct __sk_buff *skb, __u32 number)
 {
-	struct endpoint *endpoint = bpf_map_lookup_elem(&endpoints, &number);
-	if (!endpoint)
+	struct endpoint *found = bpf_map_lookup_elem(&endpoints, &number);
+	if (!found)
 		return TC_ACT_UNSPEC;
-	if (endpoint->flags & ENDPOINT_QUEUES && skb->mark == (MARK_MAGIC | number)) {
+	if (found->flags & ENDPOINT_QUEUES && skb->mark == (MARK_MAGIC | number)) {
 		/* The second pass: it has been through its rule's queue. */
 		skb->mark = 0;
 		skb->priority = 0;
 		return TC_ACT_UNSPEC;
 	}
-	__u64 id = endpoint->chain;
-	struct chain *chain = bpf_map_lookup_elem(&chains, &id);
-	struct packet packet;
-	if (!chain || !read_packet(skb, &packet))
+	/* One state of it for the whole packet. */
+	struct endpoint endpoint = *found;
+	struct packet packet = {};
+	if (!read_packet(skb, &packet))
 		return TC_ACT_UNSPEC;
-	if (endpoint->flags & ENDPOINT_SERVICES && packet.port)
-		resolve_service(&packet);
 
-	struct verdict verdict = classify(chain, id, endpoint->network, &packet);
-	struct decision decision = {
-		.chain = id,
-		.index = verdict.shadow,
-		.endpoint = number,
-		.queues = endpoint->flags & ENDPOINT_QUEUES,
-	};
-	if (verdict.shadow < CHAIN_RULES)
-		enforce(skb, &decision, &packet);
-	if (verdict.winner >= CHAIN_RULES)
-		return TC_ACT_UNSPEC;
-	decision.index = verdict.winner;
-	return enforce(skb, &decision, &packet);
+	struct service *service = NULL;
+	if (endpoint.flags & ENDPOINT_SERVICES && packet.port) {
+		struct service_key key = {
+			.port = packet.port,
+			.protocol = packet.protocol,
+		};
+		__builtin_memcpy(key.address, packet.destination, 16);
+		service = bpf_map_lookup_elem(&services, &key);
+	}
+	int verdict = DIFFERENT;
+	if (service) {
+		verdict = classify_backends(&endpoint, service, &packet);
+		if (verdict == DIFFERENT && NETQOS_ASKS_CONNTRACK)
+			ask_conntrack(skb, number, &packet);
+	}
+	if (verdict == DIFFERENT)
+		verdict = classify(&endpoint, &packet);
+	return judge(skb, &endpoint, number, &packet, verdict);
 }
 
 /* On a clsact hook: the filter's class id says which endpoint. */
@@ -384,6 +470,31 @@ int netqos_rules_tcx(struct __sk_buff *skb)
 	__u32 number = skb->cb[0];
 	skb->cb[0] = 0;
 	return apply(skb, number);
+}
+
+/* Behind the program that asks conntrack. A connection that it does not know yet counts as one to
+ * the Service itself. */
+SEC("classifier")
+int netqos_rules_known(struct __sk_buff *skb)
+{
+	__u32 zero = 0;
+	struct asked *asked = bpf_map_lookup_elem(&lookups, &zero);
+	if (!asked)
+		return TC_ACT_UNSPEC;
+	__u32 number = asked->endpoint;
+	struct endpoint *found = bpf_map_lookup_elem(&endpoints, &number);
+	if (!found)
+		return TC_ACT_UNSPEC;
+	struct endpoint endpoint = *found;
+	struct packet packet = asked->packet;
+	if (asked->lookup.is_known) {
+		if (packet.is_ipv6)
+			__builtin_memcpy(packet.destination, asked->lookup.address, 16);
+		else
+			__builtin_memcpy(packet.destination + 12, asked->lookup.address, 4);
+		packet.port = asked->lookup.port;
+	}
+	return judge(skb, &endpoint, number, &packet, classify(&endpoint, &packet));
 }
 
 /* Behind a rule's queue: back to the interface that the packet came from. */

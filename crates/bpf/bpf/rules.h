@@ -8,6 +8,8 @@
  */
 #pragma once
 
+#include <stddef.h>
+
 #include "layout.h"
 
 /* Rules in a chain, and 64-bit words for a bit of each. */
@@ -117,14 +119,32 @@ struct service_key {
 	__u8 protocol;
 	__u8 reserved[5];
 };
-struct service {
-	__u8 address[16]; /* one of the backends */
-	__u16 port;	  /* in network byte order */
-	__u16 flags;
-	__u32 reserved;
+struct backend {
+	__u8 address[16];
+	__u16 port; /* in network byte order */
+	__u16 reserved;
 };
-/* All backends are alike to every chain of the node, so that one may stand for all. */
-#define SERVICE_AGREES 1u
+#define SERVICE_KINDS 8
+struct service {
+	/* One of each kind: those of a kind are alike to every chain of the node. */
+	struct backend kinds[SERVICE_KINDS];
+	__u32 count; /* of the kinds; 0: there are more */
+};
+
+/*
+ * What conntrack is asked about a packet, and what it says. One for each processor: only tail calls
+ * lie between asking and answering. The program between them is not made from C: see
+ * src/rules/conntrack.rs.
+ */
+struct lookup {
+	__u8 tuple[36]; /* struct bpf_sock_tuple, which is 12 bytes long for IPv4 */
+	__u8 protocol;
+	__u8 is_ipv6;
+	__u8 is_known; /* to conntrack, which says where the connection goes: */
+	__u8 reserved[3];
+	__u16 port;	  /* in network byte order */
+	__u8 address[16]; /* IPv4 in the first four bytes */
+};
 
 /* A pod at a limiter that several share. Value: struct share. */
 struct share_key {
@@ -144,5 +164,11 @@ _Static_assert(sizeof(struct rule) == 24, "rule");
 _Static_assert(sizeof(struct counter_key) == 16, "counter_key");
 _Static_assert(sizeof(struct counter) == 40, "counter");
 _Static_assert(sizeof(struct service_key) == 24, "service_key");
-_Static_assert(sizeof(struct service) == 24, "service");
+_Static_assert(sizeof(struct service) == 164, "service");
+_Static_assert(sizeof(struct lookup) == 60, "lookup");
+_Static_assert(offsetof(struct lookup, protocol) == 36, "protocol");
+_Static_assert(offsetof(struct lookup, is_ipv6) == 37, "is_ipv6");
+_Static_assert(offsetof(struct lookup, is_known) == 38, "is_known");
+_Static_assert(offsetof(struct lookup, port) == 42, "port");
+_Static_assert(offsetof(struct lookup, address) == 44, "address");
 _Static_assert(sizeof(struct share_key) == 8, "share_key");

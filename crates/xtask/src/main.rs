@@ -18,6 +18,8 @@ struct Arguments {
 enum Chore {
     /// Measures the bandwidth plugin beside the well-known one, and writes docs/benchmarks.md.
     Bench(bench::Arguments),
+    /// Measures what rules per destination cost, and writes docs/benchmarks-rules.md.
+    BenchRules(bench::rules::Arguments),
     /// Measures how fast the policy index is, and prints a table.
     BenchIndex(bench::index::Arguments),
     /// Writes deploy/crds from the types of crates/k8s.
@@ -27,6 +29,7 @@ enum Chore {
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().chore {
         Chore::Bench(arguments) => bench::run(&arguments),
+        Chore::BenchRules(arguments) => bench::rules::run(&arguments),
         Chore::BenchIndex(arguments) => bench::index::run(&arguments),
         Chore::Crds(arguments) => crds::run(&arguments),
     }

@@ -59,6 +59,22 @@ impl Networks {
         Ok(found)
     }
 
+    /// The memory that a network's map takes in the kernel, in bytes.
+    pub fn bytes(&mut self, network: u32) -> Result<u64> {
+        let Some(inner) = self.inner(network)? else {
+            return Ok(0);
+        };
+        let path = format!("/proc/self/fdinfo/{}", inner.peers.as_fd().as_raw_fd());
+        let text = std::fs::read_to_string(&path).map_err(|source| Error::Io {
+            path: path.into(),
+            source,
+        })?;
+        let memory = text.lines().find_map(|line| line.strip_prefix("memlock:"));
+        Ok(memory
+            .and_then(|bytes| bytes.trim().parse().ok())
+            .unwrap_or_default())
+    }
+
     /// Writes the class of an address: one write, where there is room, and none where it is so
     /// already. Says how many.
     pub fn put(&mut self, network: u32, address: IpAddr, class: u64) -> Result<u64> {
@@ -127,8 +143,8 @@ impl Networks {
         };
         let used = u32::try_from(peers.len()).unwrap_or(u32::MAX);
         let needed = used.saturating_add(more);
-        // An eighth more than needed: a map takes memory for all that it has room for.
-        let room = needed.saturating_add(needed / 8).max(LEAST_ROOM);
+        // A sixteenth more than needed: a map takes memory for all that it has room for.
+        let room = needed.saturating_add(needed / 16).max(LEAST_ROOM);
         let map = sys::create_hash(size_of::<Peer>(), size_of::<u64>(), room, "peers")?;
         let table = Table::new(map);
         table.put_all(peers)?;

@@ -6,6 +6,7 @@
 mod calls;
 pub mod index;
 mod report;
+pub mod rules;
 mod traffic;
 
 use std::fs;
@@ -104,6 +105,24 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     };
     report::write_json(&arguments.json, &measured)?;
     report::write_table(&arguments.table, &measured)
+}
+
+/// Seconds that all cores together have been busy since the machine started.
+fn busy_seconds() -> Result<f64> {
+    let text = fs::read_to_string("/proc/stat")?;
+    let line = text.lines().next().context("an empty /proc/stat")?;
+    let numbers: Vec<f64> = line
+        .split_whitespace()
+        .skip(1)
+        .flat_map(str::parse)
+        .collect();
+    // user nice system idle iowait irq softirq, in hundredths of a second
+    let busy = numbers
+        .iter()
+        .take(3)
+        .chain(numbers.iter().skip(5).take(2))
+        .sum::<f64>();
+    Ok(busy / 100.0)
 }
 
 /// The median.

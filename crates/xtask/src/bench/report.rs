@@ -11,8 +11,11 @@ use super::calls::{Calls, Cost};
 use super::traffic::{FirstSecond, Given, Traffic};
 use super::{Measured, Who};
 
+mod rules;
 #[cfg(test)]
 mod tests;
+
+pub use rules::write_rules;
 
 /// What stands below the table comes from this file, and is written by hand.
 const NOTES: &str = include_str!("notes.md");
@@ -25,7 +28,7 @@ pub fn write_table(file: &Path, measured: &Measured) -> Result<()> {
 }
 
 /// Writes the figures.
-pub fn write_json(file: &Path, measured: &Measured) -> Result<()> {
+pub fn write_json(file: &Path, measured: &impl serde::Serialize) -> Result<()> {
     write(file, &serde_json::to_string_pretty(measured)?)
 }
 

@@ -1,6 +1,5 @@
 //! What a limit gives: goodput, the first second, the wait of small flows, processor time.
 
-use std::fs;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use netqos_traffic::{Flow, LatencyTest, Server, TcpTest};
 use serde::{Deserialize, Serialize};
 
 use super::calls::configuration;
-use super::{Arguments, Who, median};
+use super::{Arguments, Who, busy_seconds, median};
 
 const MEGABIT: u64 = 1_000_000;
 /// What containerd sends when the pod says no burst, in bits.
@@ -257,22 +256,4 @@ impl Field<'_> {
         self.remove(who, pod)?;
         Ok(busy / (report.goodput.received.bytes() as f64 * 8.0 / 1e9))
     }
-}
-
-/// Seconds that all cores together have been busy since the machine started.
-fn busy_seconds() -> Result<f64> {
-    let text = fs::read_to_string("/proc/stat")?;
-    let line = text.lines().next().context("an empty /proc/stat")?;
-    let numbers: Vec<f64> = line
-        .split_whitespace()
-        .skip(1)
-        .flat_map(str::parse)
-        .collect();
-    // user nice system idle iowait irq softirq, in hundredths of a second
-    let busy = numbers
-        .iter()
-        .take(3)
-        .chain(numbers.iter().skip(5).take(2))
-        .sum::<f64>();
-    Ok(busy / 100.0)
 }
