@@ -35,7 +35,7 @@ const PROGRAM_INFO_NAME: usize = 64;
 
 /// A union bpf_attr long enough for every command here. A kernel that knows a shorter one accepts
 /// it as long as the rest is zero.
-const ATTR: usize = 72;
+const ATTR: usize = 128;
 
 #[repr(C, align(8))]
 struct Attributes([u8; ATTR]);
@@ -236,6 +236,16 @@ pub(crate) fn link(
 
 /// Loads a program of type `BPF_PROG_TYPE_SCHED_CLS`. The name has at most 15 letters.
 pub(crate) fn load(instructions: &[u64], name: &str) -> Result<OwnedFd> {
+    load_calling(instructions, name, None)
+}
+
+/// The same, of a program that calls functions of the kernel, and of the module whose types are
+/// these: those have the number 1 in an instruction.
+pub(crate) fn load_calling(
+    instructions: &[u64],
+    name: &str,
+    module: Option<BorrowedFd<'_>>,
+) -> Result<OwnedFd> {
     const BPF_PROG_TYPE_SCHED_CLS: u32 = 3;
     let license = c"GPL";
     let mut attributes = Attributes::new()
@@ -245,7 +255,12 @@ pub(crate) fn load(instructions: &[u64], name: &str) -> Result<OwnedFd> {
         .pointer(16, license.as_ptr());
     let name = &name.as_bytes()[..name.len().min(15)];
     attributes.0[48..48 + name.len()].copy_from_slice(name);
-    // SAFETY: as many instructions as the kernel is told of, and a zero-terminated license.
+    let modules = [0, module.map_or(0, |module| module.as_raw_fd())];
+    if module.is_some() {
+        attributes = attributes.pointer(120, modules.as_ptr());
+    }
+    // SAFETY: as many instructions as the kernel is told of, a zero-terminated license, and as many
+    // modules as the instructions number.
     let fd = unsafe { attributes.call(BPF_PROG_LOAD, "load a program") }?;
     // SAFETY: the kernel just gave us this descriptor, and nobody else has it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
@@ -298,6 +313,8 @@ mod tables {
     const BPF_MAP_CREATE: i64 = 0;
     const BPF_PROG_TEST_RUN: i64 = 10;
     const BPF_MAP_GET_FD_BY_ID: i64 = 14;
+    const BPF_BTF_GET_FD_BY_ID: i64 = 19;
+    const BPF_BTF_GET_NEXT_ID: i64 = 23;
     const BPF_MAP_UPDATE_BATCH: i64 = 26;
     const BPF_MAP_TYPE_HASH: u32 = 1;
     /// Where `struct bpf_map_info` has the sizes, and the most elements.
@@ -339,6 +356,79 @@ mod tables {
         let fd = unsafe { attributes.call(BPF_MAP_GET_FD_BY_ID, "open a map") }?;
         // SAFETY: the kernel just gave us this descriptor, and nobody else has it.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+
+    /// Opens the types of a module of this name; `None` when there is no such module.
+    pub(crate) fn module_types(module: &str) -> Result<Option<OwnedFd>> {
+        let mut id = 0;
+        loop {
+            let mut attributes = Attributes::new().u32(0, id);
+            // SAFETY: no pointer among the attributes.
+            let next = unsafe { attributes.call(BPF_BTF_GET_NEXT_ID, "list types") };
+            if absent_is_none(next)?.is_none() {
+                return Ok(None);
+            }
+            id = word(&attributes.0, 4);
+            let mut attributes = Attributes::new().u32(0, id);
+            // SAFETY: no pointer among the attributes.
+            let opened = unsafe { attributes.call(BPF_BTF_GET_FD_BY_ID, "open types") };
+            let fd = match opened {
+                Ok(fd) => fd,
+                // Gone meanwhile.
+                Err(Error::Command { source, .. })
+                    if source.raw_os_error() == Some(libc::ENOENT) =>
+                {
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            // SAFETY: the kernel just gave us this descriptor, and nobody else has it.
+            let types = unsafe { OwnedFd::from_raw_fd(fd) };
+            if types_name(types.as_fd())? == Some(module.as_bytes().to_vec()) {
+                return Ok(Some(types));
+            }
+        }
+    }
+
+    /// The name of the part of the kernel whose types these are; `None` for those of a program.
+    fn types_name(types: BorrowedFd<'_>) -> Result<Option<Vec<u8>>> {
+        // struct bpf_btf_info { btf, btf_size, id, name, name_len, kernel_btf }
+        const NAME: usize = 16;
+        const NAME_LENGTH: usize = 24;
+        const IS_KERNEL: usize = 28;
+        let mut name = [0_u8; 64];
+        let mut info = [0_u8; 32];
+        info[NAME..NAME + 8].copy_from_slice(&(name.as_mut_ptr() as u64).to_ne_bytes());
+        info[NAME_LENGTH..NAME_LENGTH + 4].copy_from_slice(&(name.len() as u32).to_ne_bytes());
+        let mut attributes = Attributes::new()
+            .fd(0, types)
+            .u32(4, info.len() as u32)
+            .pointer(8, info.as_mut_ptr());
+        // SAFETY: the kernel writes no more of the description, and of the name in it, than it is
+        // told that there is room for.
+        match unsafe { attributes.call(BPF_OBJ_GET_INFO_BY_FD, "describe types") } {
+            // Longer than any name that is looked for.
+            Err(Error::Command { source, .. }) if source.raw_os_error() == Some(libc::ENOSPC) => {
+                return Ok(None);
+            }
+            described => described?,
+        };
+        let end = name
+            .iter()
+            .position(|byte| *byte == 0)
+            .unwrap_or(name.len());
+        Ok((word(&info, IS_KERNEL) == 1).then(|| name[..end].to_vec()))
+    }
+
+    #[cfg(test)]
+    #[test]
+    fn the_kernels_own_types_are_found_by_name() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: listing types needs root");
+            return;
+        }
+        assert!(module_types("vmlinux").unwrap().is_some());
+        assert!(module_types("no such module").unwrap().is_none());
     }
 
     /// Says how many elements a map has room for.

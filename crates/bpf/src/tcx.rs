@@ -22,8 +22,8 @@ const NAME_PREFIX: &str = "netqos_";
 /// Where `struct __sk_buff` has its scratch space.
 const SK_BUFF_CB: i16 = 48;
 /// An immediate that is the descriptor of a map.
-const BPF_PSEUDO_MAP_FD: u8 = 1;
-const BPF_FUNC_TAIL_CALL: i32 = 12;
+pub(crate) const BPF_PSEUDO_MAP_FD: u8 = 1;
+pub(crate) const BPF_FUNC_TAIL_CALL: i32 = 12;
 
 /// Which way through a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,7 +190,7 @@ pub(crate) fn program(next: BorrowedFd<'_>, stage: Stage, number: u16) -> Result
 }
 
 /// `struct bpf_insn`: opcode, registers, offset, immediate.
-fn instruction(opcode: u8, to: u8, from: u8, offset: i16, immediate: i32) -> u64 {
+pub(crate) fn instruction(opcode: u8, to: u8, from: u8, offset: i16, immediate: i32) -> u64 {
     let mut bytes = [0; 8];
     bytes[0] = opcode;
     bytes[1] = from << 4 | to;

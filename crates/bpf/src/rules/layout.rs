@@ -182,14 +182,24 @@ pub struct ServiceKey {
     reserved: [u8; 5],
 }
 
+/// The most kinds of backends of a Service that the program looks at each.
+pub const SERVICE_KINDS: usize = 8;
+
 /// What stands behind a port of a virtual address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Service {
+    kinds: [Backend; SERVICE_KINDS],
+    count: u32,
+}
+
+/// A backend that stands for all that are alike to every chain of the node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+struct Backend {
     address: Peer,
     port: [u8; 2],
-    flags: u16,
-    reserved: u32,
+    reserved: u16,
 }
 
 /// The pods that share a limiter. Its key is the limiter's.
@@ -398,22 +408,24 @@ impl ServiceKey {
 }
 
 impl Service {
-    /// All backends are alike to every chain of the node, so that one may stand for all.
-    const AGREES: u16 = 1;
-
-    /// Backends of which this one may stand for all.
-    pub fn like(address: IpAddr, port: u16) -> Self {
-        Self {
-            address: address.into(),
-            port: port.to_be_bytes(),
-            flags: Self::AGREES,
-            reserved: 0,
+    /// A Service with backends of these kinds, one of each. Where they are more than
+    /// [`SERVICE_KINDS`], the program cannot tell what they have in common.
+    pub fn new(kinds: &[(IpAddr, u16)]) -> Self {
+        let mut service = Self::default();
+        if kinds.len() <= SERVICE_KINDS {
+            for (kind, (address, port)) in service.kinds.iter_mut().zip(kinds) {
+                kind.address = (*address).into();
+                kind.port = port.to_be_bytes();
+            }
+            service.count = kinds.len() as u32;
         }
+        service
     }
 
-    /// Backends of which none may stand for all.
-    pub fn mixed() -> Self {
-        Self::default()
+    /// True when its backends are of several kinds, so that it may matter which of them a
+    /// connection goes to.
+    pub fn is_mixed(&self) -> bool {
+        self.count != 1
     }
 }
 
@@ -440,7 +452,8 @@ plain! {
     CounterKey: 16,
     Counter: 40,
     ServiceKey: 24,
-    Service: 24,
+    Backend: 20,
+    Service: 164,
     Crowd: 16,
     ShareKey: 8,
     Share: 16,

@@ -10,6 +10,8 @@
 //! The object and its maps lie beside the ranking program's, whose limiters and flows they share.
 //! [`Rules`] is the way in; what the tables mean is in `bpf/rules.h`.
 
+mod btf;
+mod conntrack;
 mod counters;
 mod layout;
 mod peers;
@@ -20,7 +22,7 @@ mod table;
 pub use counters::Counters as RuleCounters;
 pub use layout::{
     Bitmap, Block4, Block6, CHAIN_RULES, Chain, ChainFlags, ClassKey, Counter, CounterKey, Crowd,
-    Endpoint, EndpointFlags, Peer, PortKey, Rule, RuleKey, Service, ServiceKey, Share, ShareKey,
+    Endpoint, EndpointFlags, Peer, PortKey, Rule, RuleKey, SERVICE_KINDS, Service, ServiceKey, Share, ShareKey,
 };
 pub use peers::Networks;
 pub use pins::Rules;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use aya::{EbpfLoader, VerifierLogLevel};
 use rustix::fs::{FlockOperation, flock};
 
+use super::conntrack;
 use super::run::{self, Ran};
 use super::{
     Bitmap, Block4, Block6, Chain, ClassKey, Crowd, Endpoint, Networks, PortKey, Rule,
@@ -22,9 +23,17 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/ru
 const RULES: &str = "netqos_rules";
 const RULES_TCX: &str = "netqos_rules_tcx";
 const RETURN: &str = "netqos_return";
+/// The one behind the program that asks conntrack.
+const KNOWN: &str = "netqos_rules_known";
+/// The program's switch for asking, for kernels on which it cannot go on to another program.
+const ASKS: &str = "NETQOS_ASKS_CONNTRACK";
+/// Places in the array of programs (bpf/rules.bpf.c).
+const STAGE_RULES: u32 = 0;
+const STAGE_LOOKUP: u32 = 1;
+const STAGE_KNOWN: u32 = 2;
 
 /// The tables that are the rules' own.
-const TABLES: [&str; 13] = [
+const TABLES: [&str; 14] = [
     "endpoints",
     "chains",
     "blocks4",
@@ -37,6 +46,7 @@ const TABLES: [&str; 13] = [
     "crowds",
     "shares",
     "counters",
+    "lookups",
     "stages",
 ];
 
@@ -47,6 +57,8 @@ pub struct Rules {
     rules: Option<OwnedFd>,
     returns: Option<OwnedFd>,
     stages: OwnedFd,
+    /// Why it is not known which backend of a Service a connection goes to, where it is not.
+    deaf: Option<String>,
     /// What stands at the hooks, by the hook's number.
     pub endpoints: Table<u32, Endpoint>,
     /// Rule lists, by their digest.
@@ -87,6 +99,7 @@ impl Rules {
             rules: optional(sys::get(&at(&pin_name("rules"))))?,
             returns: optional(sys::get(&at(&pin_name("return"))))?,
             stages: sys::get(&at("stages"))?,
+            deaf: None,
             endpoints: Table::open(&at("endpoints"))?,
             chains: Table::open(&at("chains"))?,
             blocks4: Table::open(&at("blocks4"))?,
@@ -109,6 +122,12 @@ impl Rules {
     /// # Errors
     /// The kernel refuses the programs, or there can be no BPF file system.
     pub fn ensure(bpffs: &Path) -> Result<Self> {
+        let mut rules = Self::ensure_loaded(bpffs)?;
+        rules.deaf = rules.listen().err();
+        Ok(rules)
+    }
+
+    fn ensure_loaded(bpffs: &Path) -> Result<Self> {
         if let Some(rules) = Self::loaded(bpffs)? {
             return Ok(rules);
         }
@@ -123,6 +142,28 @@ impl Rules {
         }
         load(&folder)?;
         Self::loaded(bpffs)?.ok_or_else(|| Error::Load("loaded, but not found pinned".to_owned()))
+    }
+
+    /// Loads the program that asks conntrack, if it is not there; or says why it cannot be. A
+    /// kernel that could not have it may have it later, when a module has come.
+    fn listen(&self) -> std::result::Result<(), String> {
+        let words = |error: Error| error.to_string();
+        let stages = self.stages.as_fd();
+        if stage(stages, STAGE_KNOWN).map_err(words)?.is_none() {
+            return Err("this kernel does not let programs with functions go on to others".into());
+        }
+        if stage(stages, STAGE_LOOKUP).map_err(words)?.is_some() {
+            return Ok(());
+        }
+        let lookups = sys::get(&self.folder.join("lookups")).map_err(words)?;
+        let program = conntrack::program(lookups.as_fd(), stages, STAGE_KNOWN)?;
+        set_stage(stages, STAGE_LOOKUP, program.as_fd()).map_err(words)
+    }
+
+    /// Why it is not known to the program which backend of a Service a connection goes to; `None`
+    /// when it is.
+    pub fn deaf(&self) -> Option<&str> {
+        self.deaf.as_deref()
     }
 
     /// Opens what is pinned, this build's programs among it.
@@ -196,8 +237,7 @@ impl Rules {
 
     /// Runs the program on a packet (an Ethernet frame) as this endpoint, so many times.
     pub fn run(&self, endpoint: u16, packet: &[u8], repeat: u32) -> Result<Ran> {
-        // SAFETY: the array's keys are u32, and its values, read back, program ids.
-        let id: Option<u32> = unsafe { sys::lookup(self.stages.as_fd(), &0_u32, 0) }?;
+        let id = stage(self.stages.as_fd(), STAGE_RULES)?;
         let program = sys::program_by_id(id.unwrap_or_default())?;
         run::run(program.as_fd(), endpoint, packet, repeat)
     }
@@ -216,20 +256,48 @@ fn own(program: Option<&OwnedFd>) -> Result<BorrowedFd<'_>> {
     program.ok_or_else(|| Error::Load("it is another build's that is loaded".to_owned()))
 }
 
+/// The program at a place of the array, by its id.
+fn stage(stages: BorrowedFd<'_>, place: u32) -> Result<Option<u32>> {
+    // SAFETY: the array's keys are u32, and its values, read back, program ids.
+    unsafe { sys::lookup(stages, &place, 0) }
+}
+
+fn set_stage(stages: BorrowedFd<'_>, place: u32, program: BorrowedFd<'_>) -> Result<()> {
+    // SAFETY: the array's keys are u32, and its values descriptors.
+    unsafe { sys::update(stages, &place, &(program.as_raw_fd() as u32), 0) }
+}
+
 fn load(folder: &Path) -> Result<()> {
+    match load_all(folder, true) {
+        Err(Error::Load(_)) => load_all(folder, false),
+        loaded => loaded,
+    }
+}
+
+/// Loads and pins the programs; those that ask conntrack where the kernel allows it.
+fn load_all(folder: &Path, asks: bool) -> Result<()> {
     let mut object = EbpfLoader::new()
         .default_map_pin_directory(folder)
         .verifier_log_level(VerifierLogLevel::DISABLE)
+        .override_global(ASKS, &u8::from(asks), true)
         .load(OBJECT)
         .map_err(|error| Error::Load(pins::chain(&error)))?;
     let tcx = pins::load_program(&mut object, RULES_TCX)?;
     let returns = pins::load_program(&mut object, RETURN)?;
+    let rules = pins::load_program(&mut object, RULES)?;
     let stages = sys::get(&folder.join("stages"))?;
-    // SAFETY: the array's keys are u32, and its values descriptors.
-    unsafe { sys::update(stages.as_fd(), &0_u32, &(tcx.as_raw_fd() as u32), 0) }?;
+    // Another build's asks in its own way; this one's comes later.
+    for place in [STAGE_LOOKUP, STAGE_KNOWN] {
+        // SAFETY: the array's keys are u32.
+        unsafe { sys::delete(stages.as_fd(), &place) }?;
+    }
+    if asks {
+        let known = pins::load_program(&mut object, KNOWN)?;
+        set_stage(stages.as_fd(), STAGE_KNOWN, known.as_fd())?;
+    }
+    set_stage(stages.as_fd(), STAGE_RULES, tcx.as_fd())?;
     sys::pin(returns.as_fd(), &folder.join(pin_name("return")))?;
     // The last, since what is found pinned under this name is complete.
-    let rules = pins::load_program(&mut object, RULES)?;
     sys::pin(rules.as_fd(), &folder.join(pin_name("rules")))?;
     for kind in ["rules", "return"] {
         pins::remove_others(folder, kind, &pin_name(kind))?;

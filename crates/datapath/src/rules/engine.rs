@@ -7,7 +7,7 @@ use netqos_bpf::Pins;
 use netqos_bpf::rules::{
     Endpoint as EndpointEntry, EndpointFlags, Plain, Rules, Service, ServiceKey, Table,
 };
-use netqos_core::plan::{Attach, Chain, ChainId, RuleId};
+use netqos_core::plan::{Attach, Backend, Chain, ChainId, RuleId, ServicePort};
 use netqos_core::{
     Bandwidth, Digest, EndpointId, NetworkKey, NodePlan, ObjectRef, PlanDelta, Problem, Reason,
 };
@@ -53,6 +53,7 @@ enum Subject {
     Endpoint(EndpointId),
     Meter(RuleId),
     Burst(RuleId),
+    Services,
     Tables,
 }
 
@@ -170,6 +171,7 @@ impl RuleDatapath {
         if is_made {
             self.note(Subject::Tables, None, removed);
         }
+        self.note_services(plan);
     }
 
     /// Finds the interfaces of endpoints that get rules or other ones. Nothing is changed.
@@ -404,8 +406,7 @@ impl RuleDatapath {
         if delta.services.is_empty() && delta.chains.is_empty() && delta.peers.is_empty() {
             return Ok(());
         }
-        let touched = |port: &netqos_core::plan::ServicePort,
-                       backends: &BTreeSet<netqos_core::plan::Backend>| {
+        let touched = |port: &ServicePort, backends: &BTreeSet<Backend>| {
             !delta.chains.is_empty()
                 || delta.services.contains_key(port)
                 || backends.iter().any(|backend| {
@@ -414,25 +415,30 @@ impl RuleDatapath {
                 })
         };
         for (port, backends) in &plan.services {
-            if !touched(port, backends) {
-                continue;
-            }
-            let number = port.protocol.number();
-            let key = ServiceKey::new(port.address, number, port.port);
-            match services::entry(plan, &self.chains, port, backends) {
-                Some((key, service)) => {
-                    put(&self.rules.services, &key, &service, &mut self.changes)?;
-                    self.services.insert(key, service);
-                }
-                None => self.remove_service(&key)?,
+            if touched(port, backends) {
+                self.write_service(plan, port, backends)?;
             }
         }
         for (port, backends) in &delta.services {
             if backends.is_none() {
-                let number = port.protocol.number();
-                self.remove_service(&ServiceKey::new(port.address, number, port.port))?;
+                self.remove_service(&services::key(port))?;
             }
         }
+        Ok(())
+    }
+
+    fn write_service(
+        &mut self,
+        plan: &NodePlan,
+        port: &ServicePort,
+        backends: &BTreeSet<Backend>,
+    ) -> Result<()> {
+        let key = services::key(port);
+        let Some(service) = services::entry(plan, &self.chains, port, backends) else {
+            return self.remove_service(&key);
+        };
+        put(&self.rules.services, &key, &service, &mut self.changes)?;
+        self.services.insert(key, service);
         Ok(())
     }
 
@@ -442,6 +448,34 @@ impl RuleDatapath {
             self.changes += 1;
         }
         Ok(())
+    }
+
+    /// Says so where it matters that conntrack cannot be asked.
+    fn note_services(&mut self, plan: &NodePlan) {
+        let is_mixed = |port: &&ServicePort| {
+            let service = self.services.get(&services::key(port));
+            service.is_some_and(Service::is_mixed)
+        };
+        let problem = self.rules.deaf().and_then(|why| {
+            let mut mixed = plan.services.keys().filter(is_mixed);
+            let first = mixed.next()?;
+            let others = match mixed.count() {
+                0 => String::new(),
+                others => format!(" and of {others} other ports of Services"),
+            };
+            Some(Problem {
+                object: ObjectRef::Node(String::new()),
+                reason: Reason::KernelFeatureMissing,
+                message: format!(
+                    "the backends of {} ({}){others} are not alike to all rules, and which one a \
+                     connection goes to is not known: where they differ to a pod's rules, what it \
+                     sends there is classified by the virtual address: {why}",
+                    std::net::SocketAddr::new(first.address, first.port),
+                    first.protocol
+                ),
+            })
+        });
+        self.set(Subject::Services, problem);
     }
 
     /// Gives an endpoint its rules, by one write, and puts the program at its interface.
@@ -544,6 +578,12 @@ impl RuleDatapath {
         }
         if delta.chains.is_empty() {
             return Ok(());
+        }
+        // What differed to a rule list that is gone may be alike to those that are left.
+        if delta.chains.values().any(Option::is_none) {
+            for (port, backends) in &plan.services {
+                self.write_service(plan, port, backends)?;
+            }
         }
         let named: BTreeSet<&RuleId> = plan
             .chains

@@ -138,8 +138,31 @@ impl ChainTables {
             })
     }
 
+    /// True when the same rules are for both of these by prefix and by port. (What classes say is
+    /// not asked.)
+    pub(super) fn is_like(
+        &self,
+        protocol: Protocol,
+        one: (IpAddr, u16),
+        other: (IpAddr, u16),
+    ) -> bool {
+        (one.0 == other.0
+            || self.blocks.is_empty()
+            || self.by_prefix(one.0) == self.by_prefix(other.0))
+            && (one.1 == other.1
+                || self.by_port(protocol, one.1) == self.by_port(protocol, other.1))
+    }
+
+    fn by_port(&self, protocol: Protocol, port: u16) -> Bitmap {
+        let at = |port| {
+            let key = PortKey::new(self.id, protocol.number(), port);
+            self.ports.get(&key).copied()
+        };
+        at(port).or_else(|| at(0)).unwrap_or(self.entry.portless)
+    }
+
     /// The rules for an address by its prefixes.
-    pub(super) fn by_prefix(&self, address: IpAddr) -> Bitmap {
+    fn by_prefix(&self, address: IpAddr) -> Bitmap {
         let whole = IpNet::from(address);
         (0..=whole.prefix_len())
             .rev()
