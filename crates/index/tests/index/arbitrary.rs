@@ -249,7 +249,7 @@ fn port_match() -> impl Strategy<Value = PortMatch> {
     })
 }
 
-fn rule() -> impl Strategy<Value = Rule> {
+pub fn rule() -> impl Strategy<Value = Rule> {
     let mode = prop_oneof![4 => Just(Mode::Enforce), 1 => Just(Mode::Shadow)];
     let dscp = option::weighted(0.8, 0_i64..64);
     (

@@ -1,0 +1,20 @@
+//! What rules do to all kinds of packets, and what they do not do to them.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+#[path = "../../../index/tests/index/arbitrary.rs"]
+#[allow(dead_code, reason = "the index's tests need more of it")]
+mod arbitrary;
+mod frame;
+#[path = "../../../index/tests/index/objects.rs"]
+#[allow(dead_code, reason = "the index's tests need more of it")]
+mod objects;
+mod packets_of_every_kind;
+mod the_program_decides_as_the_plan_does;
+mod wire;
+#[path = "../rules/world.rs"]
+mod world;
+
+use netqos_api::HookChoice;
+
+/// Both hooks: what is tested with one is tested with the other.
+const HOOKS: [HookChoice; 2] = [HookChoice::Clsact, HookChoice::Tcx];
