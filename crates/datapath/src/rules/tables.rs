@@ -118,24 +118,33 @@ impl ChainTables {
         (!bitmap.is_empty()).then_some((key, bitmap))
     }
 
-    /// The IPv4 prefixes, as the program's table has them.
-    pub(super) fn blocks4(&self) -> impl Iterator<Item = (Block4, Bitmap)> {
-        self.blocks
+    /// The IPv4 prefixes, as the program's table has them, shorter ones first: asked for a prefix
+    /// that it lacks, a trie answers with what holds it, and that has to be right by then.
+    pub(super) fn blocks4(&self) -> Vec<(Block4, Bitmap)> {
+        let own = self
+            .blocks
             .iter()
             .filter_map(|(prefix, bitmap)| match prefix {
                 IpNet::V4(prefix) => Some((Block4::new(self.id, *prefix), *bitmap)),
                 IpNet::V6(_) => None,
-            })
+            });
+        let mut own: Vec<_> = own.collect();
+        own.sort_unstable_by_key(|(block, _)| *block);
+        own
     }
 
-    /// The IPv6 prefixes, as the program's table has them.
-    pub(super) fn blocks6(&self) -> impl Iterator<Item = (Block6, Bitmap)> {
-        self.blocks
+    /// The IPv6 prefixes, in the same way.
+    pub(super) fn blocks6(&self) -> Vec<(Block6, Bitmap)> {
+        let own = self
+            .blocks
             .iter()
             .filter_map(|(prefix, bitmap)| match prefix {
                 IpNet::V4(_) => None,
                 IpNet::V6(prefix) => Some((Block6::new(self.id, *prefix), *bitmap)),
-            })
+            });
+        let mut own: Vec<_> = own.collect();
+        own.sort_unstable_by_key(|(block, _)| *block);
+        own
     }
 
     /// True when the same rules are for both of these by prefix and by port. (What classes say is
