@@ -82,12 +82,19 @@ fn a_pod_gets_what_was_configured_and_stays_responsive_unlike_without_netqos() {
     };
     let plugins = tempfile::tempdir().unwrap();
     fs::copy(plugin, plugins.path().join("bandwidth")).unwrap();
+    let has_theirs = Path::new("/usr/lib/cni/bandwidth").is_file();
+    let p50 = |measurement: &Value| {
+        let trips = &measurement["result"]["latency"]["roundTrip"];
+        trips["p50Nanos"].as_u64().unwrap()
+    };
+    let full = |of: &Value| p50(measured(&of["measurements"], "full"));
     // A busy machine may spoil a run, not three.
     let mut runs = (0..3).map(|_| report(folder.path(), plugins.path()));
     let mut last = None;
     let held = runs.find(|(code, report)| {
         last = Some(report.clone());
-        *code == Some(0)
+        let is_better = || !has_theirs || full(&report["comparison"]) > 2 * full(report);
+        *code == Some(0) && is_better()
     });
     let Some((_, report)) = held else {
         panic!("{last:#?}")
@@ -102,19 +109,13 @@ fn a_pod_gets_what_was_configured_and_stays_responsive_unlike_without_netqos() {
         let share = goodput(measurement) as f64 / payload as f64;
         assert!((0.95..=1.05).contains(&share), "{name}: {share}");
     }
-    let p50 = |measurement: &Value| {
-        let trips = &measurement["result"]["latency"]["roundTrip"];
-        trips["p50Nanos"].as_u64().unwrap()
-    };
     let ours = measured(&report["measurements"], "full");
     assert_eq!(ours["verdict"], "held");
     assert!(p50(ours) <= 20_000_000, "{ours}");
 
-    if Path::new("/usr/lib/cni/bandwidth").is_file() {
+    if has_theirs {
         let comparison = &report["comparison"];
         assert_eq!(comparison["shaper"]["path"], "/usr/lib/cni/bandwidth");
-        let theirs = measured(&comparison["measurements"], "full");
-        assert!(p50(theirs) > 2 * p50(ours), "{theirs}");
         // Only what asks for it is measured once more.
         assert_eq!(comparison["measurements"].as_array().unwrap().len(), 1);
     }
