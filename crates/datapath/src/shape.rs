@@ -57,7 +57,7 @@ impl Shape {
     pub fn for_packets(limit: &Limit, mtu: u32, gso_max_size: u32) -> Self {
         let rate = limit.rate;
         let frame = u64::from(mtu) + ETHERNET_HEADER;
-        let gso = (u64::from(gso_max_size) * GSO_WITH_HEADERS).div_ceil(1024);
+        let gso = largest_packet(gso_max_size).bytes();
         let whole = if rate >= WHOLE_GSO_FROM {
             gso
         } else {
@@ -142,6 +142,11 @@ impl Shape {
             owner: owner.id,
         }
     }
+}
+
+/// A GSO packet of this size with the headers of all of its frames.
+pub(crate) fn largest_packet(gso_max_size: u32) -> ByteCount {
+    ByteCount::from_bytes((u64::from(gso_max_size) * GSO_WITH_HEADERS).div_ceil(1024))
 }
 
 /// The packets of a band in which so many bytes may wait.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use netqos_api::HookChoice;
 use netqos_bpf::Pins;
 use netqos_bpf::rules::{
-    Endpoint as EndpointEntry, EndpointFlags, Plain, Rules, Service, ServiceKey, Table,
+    Endpoint as EndpointEntry, EndpointFlags, Plain, Rule, Rules, Service, ServiceKey, Table,
 };
 use netqos_core::plan::{Attach, Backend, Chain, ChainId, RuleId, ServicePort};
 use netqos_core::{
@@ -305,8 +305,8 @@ impl RuleDatapath {
                     about(
                         Reason::BurstRaised,
                         format!(
-                            "egress[{}].bandwidth.burst of {asked} is too small to reach {}; {} is \
-                         in force",
+                            "egress[{}].bandwidth.burst of {asked} is too small for TCP to reach \
+                             {}; {} is in force",
                             rule.index, meter.status.rate, meter.status.burst
                         ),
                     )
@@ -324,6 +324,13 @@ impl RuleDatapath {
                 self.write_chain(plan, *id, chain)?;
             }
         }
+        if !delta.endpoints.is_empty() || !delta.chains.is_empty() {
+            for id in self.chains_with_other_meters() {
+                if let Some(chain) = plan.chains.get(&id) {
+                    self.write_chain(plan, id, chain)?;
+                }
+            }
+        }
         for (class, sets) in &delta.classes {
             let Some(sets) = sets else { continue };
             for chain in self.chains.values() {
@@ -334,6 +341,25 @@ impl RuleDatapath {
         }
         self.write_peers(delta)?;
         self.write_services(plan, delta)
+    }
+
+    /// The chains whose rules name another limiter or queue than is in force now: whether a rule
+    /// queues or polices depends on the pods that share it.
+    fn chains_with_other_meters(&self) -> Vec<ChainId> {
+        let numbers = self.meters.iter();
+        let numbers: HashMap<u64, _> = numbers
+            .map(|(rule, meter)| (rule_number(rule), meter.numbers))
+            .collect();
+        let is_other = |rule: &Rule| {
+            numbers.get(&rule.number).is_some_and(|meter| {
+                (rule.meter, rule.queue) != (meter.limiter.into(), meter.queue)
+            })
+        };
+        let chains = self.chains.iter();
+        chains
+            .filter(|(_, tables)| tables.rules.iter().any(|(_, rule)| is_other(rule)))
+            .map(|(id, _)| *id)
+            .collect()
     }
 
     fn write_chain(&mut self, plan: &NodePlan, id: ChainId, chain: &Chain) -> Result<()> {

@@ -7,13 +7,14 @@
 //! One pair on the node for each rule, whatever number of pods it selects: they share its rate.
 
 use std::fs;
+use std::time::Duration;
 
 use netqos_bpf::Pins;
 use netqos_bpf::rules::{Crowd, Rules};
 use netqos_core::plan::RuleId;
-use netqos_core::{Bandwidth, Limit};
+use netqos_core::{Bandwidth, BitRate, ByteCount, Limit};
 use netqos_netlink::filter::{Bpf, Place};
-use netqos_netlink::link::{Link, LinkChange, gone, optional};
+use netqos_netlink::link::{Link, LinkChange, optional};
 use netqos_netlink::{Handle, Socket};
 
 use super::MeterStatus;
@@ -22,6 +23,7 @@ use crate::error::Doing;
 use crate::hook::ensure_clsact;
 use crate::owner::Owner;
 use crate::queue::{self, Found};
+use crate::shape::largest_packet;
 use crate::{Result, Shape};
 
 /// Where the program stands that sends packets back.
@@ -40,7 +42,7 @@ const MTU: u32 = 65_535;
 const GSO_MAX_SIZE: u32 = 65_536;
 /// The longest that a policer without a queue saves up: with less, TCP does not reach the rate
 /// over short ways (docs/rules.md has what was measured).
-const POLICE_WAIT: std::time::Duration = std::time::Duration::from_millis(200);
+const POLICE_WAIT: Duration = Duration::from_millis(200);
 
 /// A rule's rate in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,18 +77,28 @@ pub(super) fn apply(
     wanted: &Wanted<'_>,
 ) -> Result<(Meter, u64)> {
     let number = rule_number(wanted.rule);
-    let limit = Limit {
-        rate: wanted.bandwidth.rate,
-        burst: wanted.bandwidth.burst,
-        latency: wanted.polices.then_some(POLICE_WAIT),
-    };
+    let Bandwidth { rate, burst } = wanted.bandwidth;
     let mut changes = 0;
-    let (shape, queue) = if wanted.polices {
-        remove_pair(socket, number)?;
-        (Shape::for_packets(&limit, wanted.mtu, GSO_MAX_SIZE), None)
+    let (shape, burst, queue) = if wanted.polices {
+        // The pair of before, if there was one, goes when nothing is in it any more: see `spares`.
+        let wait = POLICE_WAIT.max(burst.map_or(Duration::ZERO, |burst| {
+            Duration::from_nanos(rate.nanos_for(burst))
+        }));
+        let limit = Limit {
+            rate,
+            burst: None,
+            latency: Some(wait),
+        };
+        let shape = Shape::for_packets(&limit, wanted.mtu, GSO_MAX_SIZE);
+        (shape, rate.bytes_in_nanos(wait.as_nanos() as u64), None)
     } else {
         let (pair, made) = ensure_pair(socket, rules, number)?;
         changes += made;
+        let limit = Limit {
+            rate,
+            burst: burst.map(|burst| burst.max(least_burst(rate, pair.gso_max_size))),
+            latency: None,
+        };
         // Through the pair come packets of the pods' size, not of the pair's own.
         let shape = Shape::for_packets(&limit, wanted.mtu, pair.gso_max_size);
         let found = Found::read(socket, &pair)?;
@@ -94,7 +106,7 @@ pub(super) fn apply(
             changes += 1;
         }
         queue::apply(socket, &pair, &found, &shape, true)?;
-        (shape, Some(pair))
+        (shape, shape.burst, Some(pair))
     };
     let settings = shape.settings(Owner {
         id: number,
@@ -112,11 +124,18 @@ pub(super) fn apply(
         status: MeterStatus {
             limiter,
             queue: queue.map(|pair| pair.name),
-            rate: wanted.bandwidth.rate,
-            burst: shape.burst,
+            rate,
+            burst,
         },
     };
     Ok((meter, changes))
+}
+
+/// The least burst that a user may ask for: one packet of the largest kind, which TCP sends at
+/// once, or what passes in a tenth of a second. Where nobody asks, netqos knows better: it cuts up
+/// such packets at low rates.
+fn least_burst(rate: BitRate, gso_max_size: u32) -> ByteCount {
+    largest_packet(gso_max_size).min(rate.bytes_in_nanos(100_000_000))
 }
 
 /// The end of the pair into which packets are redirected, made whole.
@@ -190,13 +209,4 @@ pub(super) fn spares(socket: &mut Socket, in_use: impl Fn(u64) -> bool) -> Resul
         }
     }
     Ok(found)
-}
-
-/// Removes a pair, if there is one.
-fn remove_pair(socket: &mut Socket, rule: u64) -> Result<()> {
-    let (name, _) = names(rule);
-    match optional(socket.link_by_name(&name)).doing("find link")? {
-        Some(link) => gone(socket.delete_link(&link)).doing("delete link"),
-        None => Ok(()),
-    }
 }
