@@ -5,12 +5,29 @@
 //! (`cargo test … -- --ignored --nocapture the_table`) and by the bench.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod a_pods_own_limit_holds_too;
+mod a_rate_changes_live;
+mod any_rate_and_any_frame_size_works;
 mod measure;
+mod on_bridges_and_without_an_end_on_the_node;
+mod pods_share_a_rate;
+mod small_flows_and_other_traffic_do_not_wait;
 mod tcp_reaches_a_rate_however_long_the_way;
+mod without_a_queue_it_polices;
 #[path = "../rules/world.rs"]
 mod world;
 
+use std::net::SocketAddr;
+use std::thread;
+use std::time::Duration;
+
 use netqos_api::HookChoice;
+use netqos_core::{BitRate, ObjectName};
+use netqos_index::Change;
+use netqos_testkit::Pod;
+use netqos_traffic::{TcpTest, UdpTest};
+
+use world::{World, policy};
 
 /// Both hooks: what is tested with one is tested with the other.
 const HOOKS: [HookChoice; 2] = [HookChoice::Clsact, HookChoice::Tcx];
@@ -30,8 +47,81 @@ fn best<T>(is_right: impl Fn(&T) -> bool, mut measure: impl FnMut() -> T) -> T {
 /// On a thread of its own for each hook, since a node is a thread's.
 fn on_both_hooks(test: impl Fn(HookChoice) + Copy + Send) {
     for hook in HOOKS {
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             let _ = scope.spawn(move || test(hook)).join().unwrap();
         });
     }
+}
+
+/// What of a datagram's frame is payload, by IPv4.
+const UDP_SHARE: f64 = 1400.0 / 1442.0;
+
+/// One of several flows that run at once.
+#[derive(Clone, Copy)]
+struct Stream<'w> {
+    pod: &'w Pod,
+    to: SocketAddr,
+    /// `None`: TCP.
+    datagrams: Option<BitRate>,
+}
+
+impl<'w> Stream<'w> {
+    fn tcp(world: &'w World, from: &str, to: &str) -> Self {
+        Self {
+            pod: world.pod_named(from),
+            to: world.address(to, false),
+            datagrams: None,
+        }
+    }
+
+    fn udp(world: &'w World, from: &str, to: &str, rate: BitRate) -> Self {
+        Self {
+            datagrams: Some(rate),
+            ..Self::tcp(world, from, to)
+        }
+    }
+
+    fn run(self, seconds: f64) -> f64 {
+        let duration = Duration::from_secs_f64(seconds);
+        let goodput = self.pod.inside(|| match self.datagrams {
+            None => {
+                let test = TcpTest {
+                    duration,
+                    congestion_control: Some("cubic".to_owned()),
+                    ..TcpTest::new(self.to)
+                };
+                test.run(|_| ()).unwrap().goodput
+            }
+            Some(rate) => {
+                let test = UdpTest {
+                    duration,
+                    ..UdpTest::new(self.to, rate)
+                };
+                test.run(|_| ()).unwrap().goodput
+            }
+        });
+        goodput.unwrap().rate.bits_per_second() as f64
+    }
+}
+
+/// Runs them all at once; their goodput in bit/s.
+fn together<const N: usize>(streams: [Stream<'_>; N], seconds: f64) -> [f64; N] {
+    thread::scope(|scope| {
+        streams
+            .map(|stream| scope.spawn(move || stream.run(seconds)))
+            .map(|stream| stream.join().unwrap())
+    })
+}
+
+fn sum(rates: &[f64]) -> f64 {
+    rates.iter().sum()
+}
+
+/// Without any rule for these pods.
+fn without_rules() -> Change {
+    Change::PolicyGone(policy("p", 1, "", vec![]).name)
+}
+
+fn object(name: &str) -> ObjectName {
+    policy(name, 1, "", vec![]).name
 }
