@@ -4,7 +4,10 @@
 #[path = "../../../index/tests/index/arbitrary.rs"]
 #[allow(dead_code, reason = "the index's tests need more of it")]
 mod arbitrary;
+mod beside_other_programs;
 mod frame;
+mod large_packets_arrive_as_they_were_sent;
+mod new_rules_are_switched_in_whole;
 #[path = "../../../index/tests/index/objects.rs"]
 #[allow(dead_code, reason = "the index's tests need more of it")]
 mod objects;
