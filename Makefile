@@ -12,10 +12,12 @@ DIST := target/dist
 dependencies:
 	@scripts/install-dependencies
 
+# The plugin by itself, so that no feature that others need comes into it.
 build: dependencies
-	cargo build --release --locked --target $(TARGET) -p netqos-plugins -p netqos-cli
+	cargo build --release --locked --target $(TARGET) -p netqos-plugins
+	cargo build --release --locked --target $(TARGET) -p netqos-cli -p netqos-agent
 	@mkdir -p $(DIST)
-	@cp -u target/$(TARGET)/release/bandwidth target/$(TARGET)/release/netqos $(DIST)/
+	@cd target/$(TARGET)/release && cp -u bandwidth netqos netqos-agent $(CURDIR)/$(DIST)/
 	@ls -l $(DIST) | awk 'NR > 1 { print "  $(DIST)/" $$NF "  " $$5 " bytes" }'
 
 demo: build
