@@ -20,6 +20,9 @@ const RANK: &str = "netqos_rank";
 const RANK_TCX: &str = "netqos_rank_tcx";
 /// Where `struct bpf_map_info` has the size of a value.
 const MAP_INFO_VALUE_SIZE: usize = 12;
+/// Only a load that failed is logged, by a second try with a buffer. With no log at all that try
+/// would be invalid, and would hide why the first one failed.
+pub(crate) const LOG_LEVEL: VerifierLogLevel = VerifierLogLevel::STATS;
 /// `lo`, in every network namespace.
 const LOOPBACK: u32 = 1;
 /// Where `struct bpf_prog_info` has the id.
@@ -177,7 +180,7 @@ impl Programs {
 fn load(folder: &Path) -> Result<()> {
     let mut object = EbpfLoader::new()
         .default_map_pin_directory(folder)
-        .verifier_log_level(VerifierLogLevel::DISABLE)
+        .verifier_log_level(LOG_LEVEL)
         .load(OBJECT)
         .map_err(|error| refused(&error))?;
     // The limiters are looked at before anything uses them: an older netqos may have left a map
@@ -226,7 +229,15 @@ pub(crate) fn load_program(object: &mut Ebpf, name: &str) -> Result<OwnedFd> {
         .ok_or_else(|| Error::Load(format!("no program {name}")))?
         .try_into()
         .map_err(failed)?;
-    program.load().map_err(failed)?;
+    let mut loaded = program.load();
+    for _ in 1..sys::LOAD_ATTEMPTS {
+        match &loaded {
+            Err(error) if errnos(error).any(|errno| errno == libc::EAGAIN) => {}
+            _ => break,
+        }
+        loaded = program.load();
+    }
+    loaded.map_err(failed)?;
     let program = program.fd().map_err(failed)?;
     program
         .as_fd()
@@ -272,21 +283,12 @@ pub(crate) fn optional<T>(result: Result<T>) -> Result<Option<T>> {
 
 /// Tells what the kernel thinks of the programs from what it thinks of the caller or the moment.
 fn refused(error: &(dyn std::error::Error + 'static)) -> Error {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    let passing = causes
-        .filter_map(|cause| cause.downcast_ref::<io::Error>())
-        .filter_map(io::Error::raw_os_error)
-        .find(|errno| {
-            matches!(
-                *errno,
-                libc::EPERM
-                    | libc::ENOMEM
-                    | libc::EAGAIN
-                    | libc::EINTR
-                    | libc::EMFILE
-                    | libc::ENFILE
-            )
-        });
+    let passing = errnos(error).find(|errno| {
+        matches!(
+            *errno,
+            libc::EPERM | libc::ENOMEM | libc::EAGAIN | libc::EINTR | libc::EMFILE | libc::ENFILE
+        )
+    });
     match passing {
         Some(errno) => Error::Command {
             command: "load the programs",
@@ -294,6 +296,13 @@ fn refused(error: &(dyn std::error::Error + 'static)) -> Error {
         },
         None => Error::Load(chain(error)),
     }
+}
+
+/// What the system said, in an error and its causes.
+fn errnos<'e>(error: &'e (dyn std::error::Error + 'static)) -> impl Iterator<Item = i32> + 'e {
+    std::iter::successors(Some(error), |error| error.source())
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .filter_map(io::Error::raw_os_error)
 }
 
 /// An error with its causes, in one line.

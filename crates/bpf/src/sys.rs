@@ -30,6 +30,10 @@ pub(crate) const BPF_EXIST: u64 = 2;
 /// Copy the value under the spin lock that it holds.
 pub(crate) const BPF_F_LOCK: u64 = 4;
 
+/// How often a load is tried: a signal that comes while the verifier looks at a program ends that
+/// with EAGAIN. As often as by libbpf.
+pub(crate) const LOAD_ATTEMPTS: usize = 5;
+
 /// Where `struct bpf_prog_info` has the name.
 const PROGRAM_INFO_NAME: usize = 64;
 
@@ -259,11 +263,21 @@ pub(crate) fn load_calling(
     if module.is_some() {
         attributes = attributes.pointer(120, modules.as_ptr());
     }
-    // SAFETY: as many instructions as the kernel is told of, a zero-terminated license, and as many
-    // modules as the instructions number.
-    let fd = unsafe { attributes.call(BPF_PROG_LOAD, "load a program") }?;
+    let mut load = || {
+        // SAFETY: as many instructions as the kernel is told of, a zero-terminated license, and as
+        // many modules as the instructions number.
+        unsafe { attributes.call(BPF_PROG_LOAD, "load a program") }
+    };
+    let mut loaded = load();
+    for _ in 1..LOAD_ATTEMPTS {
+        match &loaded {
+            Err(Error::Command { source, .. }) if source.raw_os_error() == Some(libc::EAGAIN) => {}
+            _ => break,
+        }
+        loaded = load();
+    }
     // SAFETY: the kernel just gave us this descriptor, and nobody else has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    Ok(unsafe { OwnedFd::from_raw_fd(loaded?) })
 }
 
 /// Opens a program by its id.

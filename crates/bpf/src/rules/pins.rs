@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use aya::{EbpfLoader, VerifierLogLevel};
+use aya::EbpfLoader;
 use rustix::fs::{FlockOperation, flock};
 
 use super::conntrack;
@@ -278,7 +278,7 @@ fn load(folder: &Path) -> Result<()> {
 fn load_all(folder: &Path, asks: bool) -> Result<()> {
     let mut object = EbpfLoader::new()
         .default_map_pin_directory(folder)
-        .verifier_log_level(VerifierLogLevel::DISABLE)
+        .verifier_log_level(pins::LOG_LEVEL)
         .override_global(ASKS, &u8::from(asks), true)
         .load(OBJECT)
         .map_err(|error| Error::Load(pins::chain(&error)))?;
