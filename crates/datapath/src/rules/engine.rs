@@ -463,6 +463,9 @@ impl RuleDatapath {
         let Some(service) = services::entry(plan, &self.chains, port, backends) else {
             return self.remove_service(&key);
         };
+        if self.services.get(&key) == Some(&service) {
+            return Ok(());
+        }
         put(&self.rules.services, &key, &service, &mut self.changes)?;
         self.services.insert(key, service);
         Ok(())
@@ -608,7 +611,10 @@ impl RuleDatapath {
         // What differed to a rule list that is gone may be alike to those that are left.
         if delta.chains.values().any(Option::is_none) {
             for (port, backends) in &plan.services {
-                self.write_service(plan, port, backends)?;
+                let service = self.services.get(&services::key(port));
+                if service.is_some_and(Service::is_mixed) {
+                    self.write_service(plan, port, backends)?;
+                }
             }
         }
         let named: BTreeSet<&RuleId> = plan
