@@ -93,13 +93,17 @@ pub const fn mbit(megabits: u64) -> BitRate {
 impl World {
     /// `None` when the test has to be skipped.
     pub fn new(hook: HookChoice) -> Option<Self> {
-        let node = Node::new().unwrap()?;
-        Some(Self {
+        Some(Self::on(Node::new().unwrap()?, hook))
+    }
+
+    /// The same on a node that the test made in a way of its own.
+    pub fn on(node: Node, hook: HookChoice) -> Self {
+        Self {
             node,
             index: Index::for_node(NODE),
             rules: RuleDatapath::open(Paths::from_variables(|_| None), hook).unwrap(),
             pods: BTreeMap::new(),
-        })
+        }
     }
 
     /// A pod of this kind, with a server in it.

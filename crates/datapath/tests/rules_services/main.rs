@@ -1,0 +1,18 @@
+//! What is sent to the virtual addresses of Services, which iptables rewrites as kube-proxy has it
+//! do: what a packet meets is what it would meet if it were sent to the backend.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod backends_change_live;
+mod proxy;
+mod scene;
+mod sniffer;
+mod what_nobody_can_tell;
+mod where_they_agree;
+mod where_they_differ;
+#[path = "../rules/world.rs"]
+mod world;
+
+use netqos_api::HookChoice;
+
+/// Both hooks: what is tested with one is tested with the other.
+const HOOKS: [HookChoice; 2] = [HookChoice::Clsact, HookChoice::Tcx];
