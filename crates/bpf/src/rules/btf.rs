@@ -18,7 +18,7 @@ const DATASEC: u32 = 15;
 const DECL_TAG: u32 = 17;
 const ENUM64: u32 = 19;
 
-const MAGIC: u16 = 0xeB9F;
+const MAGIC: u16 = 0xeb9f;
 /// `struct btf_type`, `struct btf_member`.
 const TYPE: usize = 12;
 const MEMBER: usize = 12;
