@@ -8,17 +8,19 @@ use crate::error::Doing;
 use crate::shape::Shape;
 use crate::{Error, Result, kernel};
 
-/// The handles of the TBF, which the well-known plugin uses too, of its only class, and of what is
-/// in it.
+/// The handles of the TBF, which the well-known plugin uses too, of its only class, of what is in
+/// it, and of what is in it while that is made anew.
 const ROOT: Handle = Handle::new(1, 0);
 const CLASS: Handle = Handle::new(1, 1);
 const BANDS: Handle = Handle::new(2, 0);
+const SPARE: Handle = Handle::new(3, 0);
 
 /// What stands at a link's root.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     root: Option<Installed>,
-    has_bands: bool,
+    /// Their handle.
+    bands: Option<Handle>,
 }
 
 impl Found {
@@ -28,13 +30,12 @@ impl Found {
             .qdisc_at(link, Handle::ROOT)
             .doing("list qdiscs")?
             .filter(|root| !root.is_default());
-        let mut found = Self {
-            root,
-            has_bands: false,
-        };
+        let mut found = Self { root, bands: None };
         if found.limit().is_some() {
             let child = socket.qdisc_at(link, CLASS).doing("list qdiscs")?;
-            found.has_bands = child.is_some_and(|child| child.kind == "pfifo_fast");
+            found.bands = child
+                .filter(|child| child.kind == "pfifo_fast")
+                .map(|child| child.handle);
         }
         Ok(found)
     }
@@ -80,8 +81,9 @@ pub(crate) fn apply(
 ) -> Result<()> {
     let wanted = shape.tbf();
     // Bands that nothing fills hold any number of bytes; TBF's own queue is bounded.
-    let has_unwanted_bands = found.has_bands && !ranked;
-    let is_changed_unsafely = found.has_bands && !found.holds(&wanted) && !is_change_safe();
+    let has_bands = found.bands.is_some();
+    let has_unwanted_bands = has_bands && !ranked;
+    let is_changed_unsafely = has_bands && !found.holds(&wanted) && !is_change_safe();
     let starts_anew = has_unwanted_bands || is_changed_unsafely;
     if starts_anew {
         socket
@@ -89,21 +91,22 @@ pub(crate) fn apply(
             .doing("delete qdisc")?;
     }
     // Before the numbers, which say for how long a queue the bands were made.
-    let has_other_bands = ranked
-        && !starts_anew
-        && found.has_bands
-        && found.tbf().is_some_and(|made| shape.outgrows(&made));
-    if has_other_bands {
-        gone(socket.delete_qdisc(link, CLASS, BANDS)).doing("delete qdisc")?;
-        add_bands(socket, link, shape)?;
+    if let Some(handle) = found.bands.filter(|_| ranked && !starts_anew) {
+        let outgrown = found.tbf().is_some_and(|made| shape.outgrows(&made));
+        match (handle, outgrown) {
+            (BANDS, false) => {}
+            // One in the place of the other: a TBF with nothing in it drops every packet.
+            (BANDS, true) => put_bands(socket, link, shape, &[SPARE, BANDS])?,
+            _ => put_bands(socket, link, shape, &[BANDS])?,
+        }
     }
     if starts_anew || !found.holds(&wanted) {
         socket
             .put_qdisc(link, Handle::ROOT, ROOT, &wanted)
             .doing("create qdisc")?;
     }
-    if ranked && (starts_anew || !found.has_bands) {
-        add_bands(socket, link, shape)?;
+    if ranked && (starts_anew || !has_bands) {
+        put_bands(socket, link, shape, &[BANDS])?;
     }
     Ok(())
 }
@@ -115,15 +118,17 @@ fn is_change_safe() -> bool {
     kernel::is_at_least(5, 15)
 }
 
-/// The bands are as long as the link's transmit queue length is when they are made.
-fn add_bands(socket: &mut Socket, link: &Link, shape: &Shape) -> Result<()> {
+/// The bands are as long as the link's transmit queue length is when they are made. Of several, each
+/// takes the place of the one before.
+fn put_bands(socket: &mut Socket, link: &Link, shape: &Shape, handles: &[Handle]) -> Result<()> {
     let is_too_short = link.tx_queue_len < shape.ring();
     if is_too_short {
         set_length(socket, link, shape.ring())?;
     }
-    let made = socket
-        .put_qdisc(link, CLASS, BANDS, &PfifoFast)
-        .doing("create qdisc");
+    let made = handles.iter().try_for_each(|handle| {
+        let made = socket.put_qdisc(link, CLASS, *handle, &PfifoFast);
+        made.doing("create qdisc")
+    });
     if is_too_short {
         set_length(socket, link, link.tx_queue_len)?;
     }
@@ -171,7 +176,7 @@ pub(crate) fn check(socket: &mut Socket, link: &Link, shape: &Shape, ranked: boo
     if tbf != wanted {
         return Err(Error::BufferDiffers);
     }
-    if found.has_bands != ranked {
+    if found.bands.is_some() != ranked {
         return Err(Error::QdiscMissing);
     }
     Ok(())

@@ -190,8 +190,9 @@ fn ensure_pair(socket: &mut Socket, rules: &Rules, rule: u64) -> Result<(Link, u
 
 /// Takes a meter away: its limiter now. Its pair is [`spare`](spares) from then on.
 pub(super) fn release(pins: &Pins, rules: &Rules, rule: u64, limiter: u16) -> Result<()> {
+    // The limiter last: who is killed in between finds it again, and with it the rest.
+    rules.crowds.remove(&u32::from(limiter))?;
     pins.limiters().release(limiter, rule)?;
-    rules.crowds.remove(&u32::from(limiter)).map(drop)?;
     Ok(())
 }
 
