@@ -81,6 +81,17 @@ pub(crate) fn finish_without<K: AsRef<str>>(mut child: Child, kinds: &[K]) -> Re
 
 /// Where the bytes are that the process, stopped before `sendto`, is about to send.
 fn message_about_to_be_sent(pid: i32) -> Result<Option<(u64, usize)>> {
+    match about_to_be_made(pid)? {
+        Some((libc::SYS_sendto, [_, start, length, ..])) => {
+            Ok(Some((start, usize::try_from(length)?)))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// The number and arguments of the system call before which the process is stopped; `None` when it
+/// is stopped after one.
+pub(crate) fn about_to_be_made(pid: i32) -> Result<Option<(i64, [u64; 6])>> {
     // `struct ptrace_syscall_info`: op (u8), instruction, stack, then number and arguments.
     let mut info = [0_u64; 11];
     // SAFETY: the kernel writes at most as many bytes as it is told that there are.
@@ -89,9 +100,22 @@ fn message_about_to_be_sent(pid: i32) -> Result<Option<(u64, usize)>> {
     if written == -1 {
         return Err(io::Error::last_os_error()).context("ask for the system call");
     }
-    let [op, _, _, number, _, start, length, ..] = info;
-    let is_send = op.to_ne_bytes()[0] == ENTRY && number == libc::SYS_sendto as u64;
-    Ok(is_send.then_some((start, usize::try_from(length)?)))
+    let [
+        op,
+        _,
+        _,
+        number,
+        first,
+        second,
+        third,
+        fourth,
+        fifth,
+        sixth,
+        _,
+    ] = info;
+    let is_entry = op.to_ne_bytes()[0] == ENTRY;
+    let arguments = [first, second, third, fourth, fifth, sixth];
+    Ok(is_entry.then_some((number as i64, arguments)))
 }
 
 /// Replaces the names of these kinds.
