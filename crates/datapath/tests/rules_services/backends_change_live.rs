@@ -1,3 +1,5 @@
+use netqos_core::{Destination, IpBlock, Rule};
+
 use crate::HOOKS;
 use crate::scene::{Scene, WAYS, marking_kind};
 use crate::world::marking;
@@ -40,13 +42,14 @@ fn what_differed_to_rules_that_are_gone_is_alike_again() {
     scene.backend("web1", "web");
     scene.backend("db1", "db");
     scene.service(&["web1", "db1"]);
-    scene.rules(vec![marking_kind(20, "web")]);
-    let both = vec![marking_kind(20, "web"), marking_kind(20, "db")];
-    scene.rules(both);
-    scene.rules(vec![marking_kind(9, "nobody")]);
+    let only_web = IpBlock::try_new(scene.address("web1", false).into(), vec![]).unwrap();
+    scene.rules(vec![Rule {
+        to: vec![Destination::Block(only_web)],
+        ..marking(20)
+    }]);
+    scene.rules(vec![marking(9)]);
     let again = scene.world.rules.sync(scene.world.index.plan());
     assert_eq!((again.problems.as_slice(), again.changes), (&[][..], 0));
-    scene.rules(vec![marking(9)]);
     for (protocol, v6) in WAYS {
         assert_eq!(scene.flow(protocol, v6).first_and_rest(), (9, 9));
     }
