@@ -12,7 +12,7 @@ use netqos_core::objects::NetworkName;
 use netqos_core::plan::{Packet, RuleId};
 use netqos_core::{
     Digest, Dscp, EndpointId, IpBlock, LabelSelector, Mode, NetworkChoice, NetworkKey, NodePlan,
-    ObjectName, Policy, PortMatch, Priority, Protocol, Rule,
+    ObjectName, Policy, PortMatch, Priority, Problem, Protocol, Reason, Rule,
 };
 use netqos_datapath::Paths;
 use netqos_datapath::rules::{Outcome, RuleDatapath};
@@ -268,7 +268,14 @@ fn on_random_policies_and_packets() {
         let index = index(changes_to(&cluster, false));
         let kernel = &mut *kernel.borrow_mut();
         let outcome = kernel.put_in_force(index.plan());
-        prop_assert_eq!(&outcome.problems, &[]);
+        // Which backend a connection goes to is not to be known on every kernel; it is said, and the
+        // virtual address counts, as here, where there are no connections.
+        let is_known = |problem: &Problem| problem.reason == Reason::KernelFeatureMissing;
+        prop_assert!(
+            outcome.problems.iter().all(is_known),
+            "{:?}",
+            outcome.problems
+        );
         for (id, status) in &outcome.endpoints {
             let from = &index.plan().endpoints[id].pod.name;
             for (packet, dressing) in &packets {
