@@ -13,6 +13,7 @@ use super::site::Site;
 use super::tables::rule_number;
 use crate::endpoint::Side;
 use crate::error::{Doing, Errors};
+use crate::record::Records;
 use crate::{Paths, Result};
 
 impl RuleDatapath {
@@ -85,6 +86,8 @@ impl RuleDatapath {
     /// What could not be removed; the rest is.
     pub fn tidy(&mut self) -> Result<()> {
         let mut errors = Errors::default();
+        // Sites are changed under the locks of attachments, which need not have a record.
+        errors.note(Records::new(self.paths.attachments()).tidy());
         let queues: HashSet<u64> = self
             .meters
             .iter()
