@@ -1,0 +1,452 @@
+//! The one thread that changes the kernel.
+//!
+//! What sources say goes to the index, and what has become of the plan to the data planes. What
+//! fails is tried again, a little later each time; nothing else waits for it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use netqos_api::{EgressWay, HookChoice};
+use netqos_bpf::Pins;
+use netqos_core::objects::LocalInterface;
+use netqos_core::{
+    Attachment, EndpointId, NetworkKey, ObjectName, ObjectRef, PlanDelta, Problem, Reason,
+};
+use netqos_datapath::rules::{Outcome, RuleDatapath};
+use netqos_datapath::{Features, Paths};
+use netqos_index::{Change, Index};
+
+use crate::Batch;
+use crate::event::{Asked, Event};
+use crate::status::Reconciled;
+
+mod limits;
+mod report;
+
+use limits::{Known, PodLimits, attachment};
+
+/// How long a failure waits for another try: at first, and at most.
+const RETRY: Duration = Duration::from_millis(100);
+const RETRY_AT_MOST: Duration = Duration::from_secs(30);
+/// How long it has to be quiet before what is slow and not urgent is done.
+const IDLE: Duration = Duration::from_secs(1);
+/// How often the engine shows that it lives.
+const BEAT: Duration = Duration::from_secs(2);
+
+/// What an engine is made with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The node's name.
+    pub node: String,
+    /// The folders of the node that are written to.
+    pub paths: Paths,
+    /// Where runtimes remember their attachments.
+    pub caches: Vec<std::path::PathBuf>,
+    /// How programs are attached.
+    pub hook: HookChoice,
+    /// Where a limit of the agent's own making queues what a pod sends.
+    pub egress: EgressWay,
+    /// The sources that have to speak before anything is changed.
+    pub sources: Vec<&'static str>,
+}
+
+/// What the engine shows while it works, without being asked.
+#[derive(Debug)]
+pub(crate) struct Pulse {
+    born: Instant,
+    /// Milliseconds since then, when it last began something.
+    last: AtomicU64,
+}
+
+/// Keeps the kernel as the sources say.
+#[derive(Debug)]
+pub struct Engine {
+    options: Options,
+    index: Index,
+    limits: Option<PodLimits>,
+    rules: Option<RuleDatapath>,
+    /// What the rules' data plane said last.
+    outcome: Outcome,
+    /// What each source said is wrong, and how many objects it has.
+    sources: BTreeMap<&'static str, (Vec<Problem>, BTreeMap<&'static str, u64>)>,
+    /// The pods that there is an object of, by their uids.
+    pods: HashMap<ObjectName, Arc<str>>,
+    interfaces: HashMap<ObjectName, Vec<LocalInterface>>,
+    /// Pods whose limits may have become others.
+    touched: BTreeSet<ObjectName>,
+    /// What is wrong with the node itself.
+    node_problems: BTreeMap<&'static str, Problem>,
+    known_problems: BTreeSet<Problem>,
+    synced: bool,
+    retry: Option<(Instant, Duration)>,
+    tidy_at: Option<Instant>,
+    features: Option<Features>,
+    reconciled: Reconciled,
+    durations: Durations,
+    pulse: Arc<Pulse>,
+}
+
+/// How long it took each time.
+pub(crate) type Durations = prometheus_client::metrics::histogram::Histogram;
+
+impl Pulse {
+    fn new() -> Self {
+        Self {
+            born: Instant::now(),
+            last: AtomicU64::new(0),
+        }
+    }
+
+    fn beat(&self) {
+        let now = self.born.elapsed().as_millis();
+        self.last.store(now as u64, Ordering::Relaxed);
+    }
+
+    /// For how long it has shown nothing.
+    pub(crate) fn silence(&self) -> Duration {
+        let last = Duration::from_millis(self.last.load(Ordering::Relaxed));
+        self.born.elapsed().saturating_sub(last)
+    }
+}
+
+impl Engine {
+    /// An engine that has changed nothing yet.
+    pub fn new(options: Options) -> Self {
+        let buckets = [
+            0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0,
+            5.0,
+        ];
+        Self {
+            index: Index::for_node(&options.node),
+            options,
+            limits: None,
+            rules: None,
+            outcome: Outcome::default(),
+            sources: BTreeMap::new(),
+            pods: HashMap::new(),
+            interfaces: HashMap::new(),
+            touched: BTreeSet::new(),
+            node_problems: BTreeMap::new(),
+            known_problems: BTreeSet::new(),
+            synced: false,
+            retry: None,
+            tidy_at: None,
+            features: None,
+            reconciled: Reconciled::default(),
+            durations: Durations::new(buckets),
+            pulse: Arc::new(Pulse::new()),
+        }
+    }
+
+    pub(crate) fn pulse(&self) -> Arc<Pulse> {
+        self.pulse.clone()
+    }
+
+    pub(crate) fn durations(&self) -> Durations {
+        self.durations.clone()
+    }
+
+    /// Works until it is told to stop, or nobody can tell it anything any more. What is in force
+    /// stays in force.
+    pub fn run(mut self, events: &Receiver<Event>) {
+        loop {
+            self.pulse.beat();
+            let mut asked = Vec::new();
+            let mut news = false;
+            match events.recv_timeout(self.timeout()) {
+                Ok(first) => {
+                    // What came meanwhile is one change.
+                    for event in std::iter::once(first).chain(events.try_iter()) {
+                        match event {
+                            Event::Batch(batch) => {
+                                news = true;
+                                self.hear(batch);
+                            }
+                            Event::Ask(answer) => asked.push(answer),
+                            Event::Stop => return,
+                        }
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            let now = Instant::now();
+            let due = self.retry.is_some_and(|(at, _)| at <= now);
+            if self.all_spoke() && (news || due || !self.synced) {
+                self.reconcile(due);
+            }
+            for answer in asked {
+                // Whoever asked may have gone.
+                let _ = answer.try_send(self.answer());
+            }
+            if self.tidy_at.is_some_and(|at| at <= Instant::now()) {
+                self.tidy();
+            }
+        }
+    }
+
+    fn timeout(&self) -> Duration {
+        let retry = self.retry.map(|(at, _)| at);
+        let next = retry.into_iter().chain(self.tidy_at).min();
+        let left = next.map(|at| at.saturating_duration_since(Instant::now()));
+        left.map_or(BEAT, |left| left.min(BEAT))
+    }
+
+    fn all_spoke(&self) -> bool {
+        let mut sources = self.options.sources.iter();
+        sources.all(|source| self.sources.contains_key(source))
+    }
+
+    /// Takes note of what a source says.
+    fn hear(&mut self, batch: Batch) {
+        for change in batch.changes {
+            match &change {
+                Change::Pod(pod) => {
+                    self.touched.insert(pod.id.name.clone());
+                    self.pods.insert(pod.id.name.clone(), pod.id.uid.clone());
+                }
+                Change::PodGone(id) => {
+                    self.touched.insert(id.name.clone());
+                    if self.pods.get(&id.name) == Some(&id.uid) {
+                        self.pods.remove(&id.name);
+                    }
+                }
+                Change::Attachments {
+                    pod, interfaces, ..
+                } => {
+                    self.touched.insert(pod.clone());
+                    match interfaces.is_empty() {
+                        true => self.interfaces.remove(pod),
+                        false => self.interfaces.insert(pod.clone(), interfaces.clone()),
+                    };
+                }
+                _ => {}
+            }
+            self.index.apply(change);
+        }
+        self.sources
+            .insert(batch.source, (batch.problems, batch.objects));
+    }
+
+    /// Makes the kernel as the index says: what changed of it, or, again, all.
+    fn reconcile(&mut self, again: bool) {
+        let began = Instant::now();
+        let delta = self.index.take_delta();
+        for endpoint in delta.endpoints.values().flatten() {
+            self.touched.insert(endpoint.pod.name.clone());
+        }
+        let first = !self.synced;
+        // Loading the programs of rules takes time, once.
+        if first {
+            self.reconcile_limits(again);
+            self.reconcile_rules(&delta, again);
+        } else {
+            self.reconcile_rules(&delta, again);
+            self.reconcile_limits(again);
+        }
+        self.synced = true;
+        let took = began.elapsed();
+        self.durations.observe(took.as_secs_f64());
+        self.reconciled.times += 1;
+        self.reconciled.last_seconds = took.as_secs_f64();
+        tracing::debug!(?took, changes = self.outcome.changes, first, "reconciled");
+        self.tell_problems();
+        self.plan_retry(again);
+        self.tidy_at = Some(Instant::now() + IDLE);
+    }
+
+    fn reconcile_rules(&mut self, delta: &PlanDelta, again: bool) {
+        let is_first = self.rules.is_none();
+        // Also where there are none: the first one to come should not wait for programs that the
+        // kernel has to verify.
+        if is_first && (!self.synced || self.needs_rules()) {
+            let (paths, hook) = (self.options.paths.clone(), self.options.hook);
+            match RuleDatapath::open(paths, hook) {
+                Ok(rules) => {
+                    self.rules = Some(rules);
+                    self.node_problems.remove("rules");
+                }
+                Err(why) if !self.needs_rules() => {
+                    tracing::info!(
+                        "this kernel could put no rule in force, if there were one: {why}"
+                    );
+                }
+                Err(why) => {
+                    let reason = Reason::KernelFeatureMissing;
+                    let message = format!("no rule can be put in force: {why}");
+                    self.node_problem("rules", reason, message);
+                }
+            }
+        }
+        let Some(rules) = &mut self.rules else {
+            return;
+        };
+        if !is_first && !again && delta.is_empty() {
+            self.outcome.changes = 0;
+            return;
+        }
+        self.outcome = match is_first || again {
+            true => rules.sync(self.index.plan()),
+            false => rules.apply(self.index.plan(), delta),
+        };
+        self.reconciled.changes += self.outcome.changes;
+    }
+
+    /// True when there are rules, or were before this agent started: those would have to go.
+    fn needs_rules(&self) -> bool {
+        let left = Pins::folder_in(self.options.paths.bpffs()).join("endpoints");
+        !self.index.plan().chains.is_empty() || left.exists()
+    }
+
+    fn reconcile_limits(&mut self, again: bool) {
+        if self.limits.is_none() {
+            let Options {
+                paths,
+                caches,
+                hook,
+                egress,
+                ..
+            } = &self.options;
+            match PodLimits::open(paths, caches.clone(), *hook, *egress) {
+                Ok(limits) => {
+                    self.limits = Some(limits);
+                    self.node_problems.remove("limits");
+                }
+                Err(why) => {
+                    let message = format!("no limit can be put in force: {why}; tried again");
+                    self.node_problem("limits", Reason::UpdateFailed, message);
+                    return;
+                }
+            }
+        }
+        let Some(limits) = &mut self.limits else {
+            return;
+        };
+        if !self.synced {
+            let located = self.interfaces.values().flatten();
+            let located = located
+                .filter_map(|one| one.attach.interface())
+                .filter_map(attachment);
+            limits.collect(&located.collect::<BTreeSet<Attachment>>());
+        }
+        let mut touched = std::mem::take(&mut self.touched);
+        if again {
+            touched.extend(limits.failed());
+        }
+        let plan = self.index.plan();
+        for pod in &touched {
+            let uid = self.pods.get(pod);
+            let endpoints = uid.map(|uid| {
+                let first = EndpointId {
+                    pod: uid.clone(),
+                    network: NetworkKey::Default,
+                    ordinal: 0,
+                };
+                let from_first = plan.endpoints.range(first..);
+                let of_pod = from_first.take_while(|(id, _)| id.pod == *uid);
+                of_pod.collect()
+            });
+            limits.reconcile(&Known {
+                pod,
+                has_object: uid.is_some(),
+                endpoints: endpoints.unwrap_or_default(),
+                interfaces: self.interfaces.get(pod).map_or(&[], Vec::as_slice),
+            });
+        }
+        self.reconciled.limits = limits.changes;
+    }
+
+    fn node_problem(&mut self, what: &'static str, reason: Reason, message: String) {
+        let object = ObjectRef::Node(self.options.node.clone());
+        let problem = Problem {
+            object,
+            reason,
+            message,
+        };
+        self.node_problems.insert(what, problem);
+    }
+
+    /// Everything that is wrong.
+    fn problems(&self) -> BTreeSet<Problem> {
+        let mut problems: BTreeSet<Problem> = self.index.problems().into_iter().collect();
+        problems.extend(self.sources.values().flat_map(|(all, _)| all.clone()));
+        problems.extend(self.outcome.problems.iter().cloned());
+        problems.extend(self.node_problems.values().cloned());
+        let limits = self.limits.iter().flat_map(PodLimits::problems);
+        problems.extend(limits.cloned());
+        problems
+    }
+
+    /// Says what has become wrong, and what is right again.
+    fn tell_problems(&mut self) {
+        let now = self.problems();
+        for problem in now.difference(&self.known_problems) {
+            let Problem {
+                object,
+                reason,
+                message,
+            } = problem;
+            tracing::warn!(%object, %reason, "{message}");
+        }
+        for problem in self.known_problems.difference(&now) {
+            let Problem { object, reason, .. } = problem;
+            tracing::info!(%object, %reason, "not any more");
+        }
+        self.known_problems = now;
+    }
+
+    /// What failed is tried again, later each time.
+    fn plan_retry(&mut self, again: bool) {
+        let of_rules = self.outcome.problems.iter().any(|problem| {
+            matches!(
+                problem.reason,
+                Reason::UpdateFailed | Reason::KernelFeatureMissing | Reason::EndpointUnreachable
+            )
+        });
+        let of_limits = self.limits.iter().any(|it| it.problems().next().is_some());
+        if !of_rules && !of_limits && self.node_problems.is_empty() {
+            self.retry = None;
+            return;
+        }
+        let wait = match self.retry {
+            Some((_, wait)) if again => (wait * 2).min(RETRY_AT_MOST),
+            // What is due stays due, however much else happens.
+            Some(_) => return,
+            None => RETRY,
+        };
+        self.reconciled.retries += u64::from(again);
+        self.retry = Some((Instant::now() + wait, wait));
+    }
+
+    /// What is slow and not urgent.
+    fn tidy(&mut self) {
+        self.tidy_at = None;
+        if let Some(rules) = &mut self.rules
+            && let Err(why) = rules.tidy()
+        {
+            tracing::warn!("clean up what no rule uses any more: {why}");
+            self.tidy_at = Some(Instant::now() + RETRY_AT_MOST);
+        }
+        if self.features.is_none() {
+            match Features::probe(&self.options.paths) {
+                Ok(features) => self.features = Some(features),
+                Err(why) => {
+                    tracing::warn!("find out what the kernel has: {why}");
+                    self.features = Some(Features::default());
+                }
+            }
+        }
+    }
+
+    fn answer(&self) -> Asked {
+        Asked {
+            status: self.status(),
+            features: self.features.clone().unwrap_or_default(),
+            desired: self.index.plan().clone(),
+            rules: self.outcome.clone(),
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! The limits of pods as a whole, where their annotations ask for them.
+//!
+//! Whoever made a limit first, the plugin or the agent, what the annotations say now is in force.
+//! Without the pod's object nothing is known of what is wanted: then only what the agent made by
+//! itself goes, and what a plugin made is left to its DEL.
+//!
+//! What the agent made by itself is noted in a file of its own before it is made, so that it is
+//! found again by an agent that was killed in between.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use netqos_api::{EgressWay, HookChoice};
+use netqos_cni::runtime::CachedAttachment;
+use netqos_core::objects::LocalInterface;
+use netqos_core::plan::{Endpoint, Interface};
+use netqos_core::{Attachment, EndpointId, Limits, ObjectName, ObjectRef, Problem, Reason};
+use netqos_datapath::{
+    HookKind, HostLinks, LimitDatapath, Paths, Record, Request, Result, SideName,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::places::limits_folder;
+
+/// Holds pods to their limits.
+#[derive(Debug)]
+pub(super) struct PodLimits {
+    datapath: LimitDatapath,
+    caches: Vec<PathBuf>,
+    notes: PathBuf,
+    hook: HookChoice,
+    egress: EgressWay,
+    /// What is in force and was wanted by annotations, by pod.
+    held: BTreeMap<ObjectName, BTreeMap<Attachment, Held>>,
+    /// What the agent made by itself.
+    own: BTreeMap<Attachment, Note>,
+    problems: BTreeMap<(ObjectName, Attachment), Problem>,
+    /// How often a limit was set or lifted.
+    pub(super) changes: u64,
+}
+
+/// A limit in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Held {
+    limits: Limits,
+    netns: PathBuf,
+}
+
+/// A note of a limit that the agent made by itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Note {
+    attachment: Attachment,
+    netns: PathBuf,
+}
+
+/// What is known of a pod.
+#[derive(Debug)]
+pub(super) struct Known<'a> {
+    /// Its name.
+    pub(super) pod: &'a ObjectName,
+    /// True when there is an object that says what is wanted.
+    pub(super) has_object: bool,
+    /// Its endpoints in the plan.
+    pub(super) endpoints: Vec<(&'a EndpointId, &'a Endpoint)>,
+    /// Its interfaces on this node.
+    pub(super) interfaces: &'a [LocalInterface],
+}
+
+impl PodLimits {
+    pub(super) fn open(
+        paths: &Paths,
+        caches: Vec<PathBuf>,
+        hook: HookChoice,
+        egress: EgressWay,
+    ) -> Result<Self> {
+        let mut limits = Self {
+            datapath: LimitDatapath::open(paths.clone())?,
+            caches,
+            notes: limits_folder(paths.run()),
+            hook,
+            egress,
+            held: BTreeMap::new(),
+            own: BTreeMap::new(),
+            problems: BTreeMap::new(),
+            changes: 0,
+        };
+        limits.read_notes();
+        Ok(limits)
+    }
+
+    /// What is wrong.
+    pub(super) fn problems(&self) -> impl Iterator<Item = &Problem> {
+        self.problems.values()
+    }
+
+    /// The pods that something failed for.
+    pub(super) fn failed(&self) -> BTreeSet<ObjectName> {
+        self.problems.keys().map(|(pod, _)| pod.clone()).collect()
+    }
+
+    /// The record of an attachment that is held to something.
+    pub(super) fn record(&self, attachment: &Attachment) -> Option<Record> {
+        self.datapath.records().read(attachment).ok().flatten()
+    }
+
+    /// True when these limits are in force, as far as the agent knows.
+    pub(super) fn is_held(&self, pod: &ObjectName, attachment: &Attachment) -> bool {
+        self.held
+            .get(pod)
+            .is_some_and(|held| held.contains_key(attachment))
+    }
+
+    /// Makes what is wanted of a pod now.
+    pub(super) fn reconcile(&mut self, known: &Known<'_>) {
+        let pod = known.pod;
+        self.problems.retain(|(of, _), _| of != pod);
+        let mut wanted: BTreeMap<Attachment, Held> = BTreeMap::new();
+        for (_, endpoint) in &known.endpoints {
+            let interface = endpoint.attach.interface();
+            let limits = endpoint.limits;
+            if let Some(interface) = interface.filter(|_| !limits.is_unlimited())
+                && let Some(attachment) = attachment(interface)
+            {
+                let netns = interface.netns.clone();
+                wanted.insert(attachment, Held { limits, netns });
+            }
+        }
+        let located = known.interfaces.iter();
+        let located: BTreeMap<Attachment, PathBuf> = located
+            .filter_map(|one| one.attach.interface())
+            .filter_map(|one| Some((attachment(one)?, one.netns.clone())))
+            .collect();
+        let mut held = self.held.remove(pod).unwrap_or_default();
+        for (attachment, wanted) in &wanted {
+            if held.get(attachment) == Some(wanted) {
+                continue;
+            }
+            held.remove(attachment);
+            match self.hold(attachment, wanted) {
+                Ok(()) => {
+                    held.insert(attachment.clone(), wanted.clone());
+                }
+                Err(why) => self.failed_to("hold it to its limits", pod, attachment, &why),
+            }
+        }
+        // What is not wanted: of interfaces that are there, and of those that have gone.
+        let mut unwanted: BTreeMap<Attachment, Option<PathBuf>> = BTreeMap::new();
+        unwanted.extend(held.keys().map(|attachment| (attachment.clone(), None)));
+        for (attachment, netns) in located {
+            unwanted.insert(attachment, Some(netns));
+        }
+        unwanted.retain(|attachment, _| !wanted.contains_key(attachment));
+        for (attachment, netns) in unwanted {
+            let lifts = match (&netns, known.has_object) {
+                (Some(_), true) => {
+                    self.own.contains_key(&attachment)
+                        || held.contains_key(&attachment)
+                        || self.is_of_annotation(&attachment)
+                }
+                _ => self.own.contains_key(&attachment),
+            };
+            if !lifts {
+                held.remove(&attachment);
+                continue;
+            }
+            match self.lift(&attachment, netns.as_deref()) {
+                Ok(()) => {
+                    held.remove(&attachment);
+                }
+                Err(why) => self.failed_to("lift its limits", pod, &attachment, &why),
+            }
+        }
+        if !held.is_empty() {
+            self.held.insert(pod.clone(), held);
+        }
+    }
+
+    /// Takes back what the agent made for attachments that are not there any more.
+    pub(super) fn collect(&mut self, located: &BTreeSet<Attachment>) {
+        let own: Vec<Attachment> = self.own.keys().cloned().collect();
+        for attachment in own {
+            if !located.contains(&attachment)
+                && let Err(why) = self.lift(&attachment, None)
+            {
+                tracing::warn!("take back the limits of {attachment}: {why}");
+            }
+        }
+    }
+
+    fn hold(&mut self, attachment: &Attachment, wanted: &Held) -> Result<()> {
+        let record = self.datapath.records().read(attachment)?;
+        let is_as_wanted = record
+            .as_ref()
+            .is_some_and(|record| record.limits == wanted.limits);
+        if record.is_none() {
+            self.note(attachment, &wanted.netns);
+        }
+        let request = Request {
+            attachment,
+            netns: &wanted.netns,
+            host_links: HostLinks::Unknown,
+            limits: wanted.limits,
+            egress: egress(record.as_ref(), self.egress),
+            hook: hook(record.as_ref(), self.hook),
+        };
+        let applied = self.datapath.apply(&request);
+        if applied.is_err() && record.is_none() {
+            self.forget(attachment);
+        }
+        applied?;
+        if !is_as_wanted {
+            self.changes += 1;
+            tracing::info!(%attachment, ?wanted.limits, "limits set");
+        }
+        Ok(())
+    }
+
+    fn lift(&mut self, attachment: &Attachment, netns: Option<&Path>) -> Result<()> {
+        let record = self.datapath.records().read(attachment)?;
+        // Also without a record: who was killed just after removing it has left its lock.
+        let limits = record.as_ref().map_or_else(Limits::default, |it| it.limits);
+        self.datapath
+            .teardown(attachment, netns, HostLinks::Unknown, &limits)?;
+        if record.is_some() {
+            self.changes += 1;
+            tracing::info!(%attachment, "limits lifted");
+        }
+        self.forget(attachment);
+        Ok(())
+    }
+
+    /// True when the runtime gave a limit to the plugin, which it takes from the annotations: the
+    /// limit was not one of the network's configuration.
+    fn is_of_annotation(&self, attachment: &Attachment) -> bool {
+        let (network, container) = (attachment.network(), attachment.container());
+        let name = format!("{network}-{container}-{}", attachment.interface());
+        self.caches.iter().any(|cache| {
+            let text = fs::read(cache.join("results").join(&name)).ok();
+            let cached = text.and_then(|text| serde_json::from_slice(&text).ok());
+            cached.is_some_and(|cached: CachedAttachment| {
+                cached.capability_args.contains_key("bandwidth")
+            })
+        })
+    }
+
+    fn failed_to(
+        &mut self,
+        what: &str,
+        pod: &ObjectName,
+        attachment: &Attachment,
+        why: &netqos_datapath::Error,
+    ) {
+        let interface = attachment.interface();
+        let problem = Problem {
+            object: ObjectRef::Pod(pod.clone()),
+            reason: match why.is_unsupported() {
+                true => Reason::KernelFeatureMissing,
+                false => Reason::UpdateFailed,
+            },
+            message: format!("could not {what} on {interface}: {why}; it is tried again"),
+        };
+        self.problems
+            .insert((pod.clone(), attachment.clone()), problem);
+    }
+
+    fn note_path(&self, attachment: &Attachment) -> PathBuf {
+        let tag = attachment.tag();
+        self.notes.join(format!("{}.json", tag.names()))
+    }
+
+    fn note(&mut self, attachment: &Attachment, netns: &Path) {
+        let note = Note {
+            attachment: attachment.clone(),
+            netns: netns.to_owned(),
+        };
+        let write = || -> io::Result<()> {
+            fs::create_dir_all(&self.notes)?;
+            let path = self.note_path(attachment);
+            let fresh = path.with_extension("new");
+            fs::write(&fresh, serde_json::to_vec(&note)?)?;
+            fs::rename(&fresh, &path)
+        };
+        if let Err(why) = write() {
+            tracing::warn!("note that the limits of {attachment} are the agent's: {why}");
+        }
+        self.own.insert(attachment.clone(), note);
+    }
+
+    fn forget(&mut self, attachment: &Attachment) {
+        if self.own.remove(attachment).is_some() {
+            let _ = fs::remove_file(self.note_path(attachment));
+        }
+    }
+
+    fn read_notes(&mut self) {
+        let Ok(entries) = fs::read_dir(&self.notes) else {
+            return;
+        };
+        for entry in entries.flatten() {
+            let text = fs::read(entry.path()).ok();
+            match text.and_then(|text| serde_json::from_slice::<Note>(&text).ok()) {
+                Some(note) => {
+                    self.own.insert(note.attachment.clone(), note);
+                }
+                None => {
+                    tracing::warn!("{} says nothing; removed", entry.path().display());
+                    let _ = fs::remove_file(entry.path());
+                }
+            }
+        }
+    }
+}
+
+pub(super) fn attachment(interface: &Interface) -> Option<Attachment> {
+    Attachment::try_new(&interface.network, &interface.container, &interface.name).ok()
+}
+
+/// What is in force is changed in the way in which it was made.
+fn egress(record: Option<&Record>, otherwise: EgressWay) -> EgressWay {
+    let queues = record.into_iter().flat_map(|record| &record.queues);
+    let mut egress = queues.filter(|queue| queue.direction == netqos_core::Direction::Egress);
+    match egress.next() {
+        Some(queue) if queue.side == SideName::Host => EgressWay::Ifb,
+        Some(_) => EgressWay::Pod,
+        None => otherwise,
+    }
+}
+
+fn hook(record: Option<&Record>, choice: HookChoice) -> HookChoice {
+    if choice != HookChoice::Auto {
+        return choice;
+    }
+    let mut queues = record.into_iter().flat_map(|record| &record.queues);
+    match queues
+        .next()
+        .map(|queue| (queue.hook, &queue.unranked_because))
+    {
+        Some((HookKind::Tcx, _)) => HookChoice::Tcx,
+        Some((HookKind::None, None)) => HookChoice::None,
+        _ => HookChoice::Auto,
+    }
+}

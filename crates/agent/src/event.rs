@@ -1,0 +1,45 @@
+//! What the engine is told, and asked.
+
+use std::collections::BTreeMap;
+
+use netqos_core::Problem;
+use netqos_index::Change;
+
+/// What a source has to say at once. The first one of a source says all that it knows.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    /// Which source says it.
+    pub source: &'static str,
+    /// What has changed.
+    pub changes: Vec<Change>,
+    /// All that is wrong with the source and its objects now, in place of what was said before.
+    pub problems: Vec<Problem>,
+    /// How many objects of each kind it knows now.
+    pub objects: BTreeMap<&'static str, u64>,
+}
+
+/// What the engine hears.
+#[cfg(feature = "daemon")]
+#[derive(Debug)]
+pub enum Event {
+    /// A source has something to say.
+    Batch(Batch),
+    /// Somebody wants to know how things are.
+    Ask(std::sync::mpsc::SyncSender<Asked>),
+    /// It shall end, and leave everything in force.
+    Stop,
+}
+
+/// What is answered.
+#[cfg(feature = "daemon")]
+#[derive(Debug)]
+pub struct Asked {
+    /// What is in force, with counters.
+    pub status: crate::Status,
+    /// What the kernel has of what is used; nothing until that was found out.
+    pub features: netqos_datapath::Features,
+    /// What shall be.
+    pub desired: netqos_core::NodePlan,
+    /// What the rules' data plane said when it was last changed.
+    pub rules: netqos_datapath::rules::Outcome,
+}

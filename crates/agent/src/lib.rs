@@ -1,0 +1,53 @@
+//! Keeps a node as the objects say.
+//!
+//! ```text
+//!   folder of manifests ─► source ──┐ Batch: changes, problems           ┌─► rules (eBPF)
+//!                                   ├──────────────► engine: index ──────┤
+//!   CNI result cache ────► locator ─┘                  │  ▲   plan, delta └─► limits (tc)
+//!                                                      ▼  │ asked
+//!   /metrics /readyz /debug/state  ◄── server ◄────── Status
+//! ```
+//!
+//! A source is a thread that sends [`Batch`]es of changes; a cluster will be another one, and the
+//! rest stays as it is. The engine is one thread too: it alone changes the kernel. What is to be
+//! seen of it is asked of it ([`Status`]), and served by a runtime that the data plane never waits
+//! for.
+//!
+//! Without the feature `daemon` there is what a command line needs: [`Folder`], [`Status`], and
+//! [`client`], which asks a running agent.
+#![forbid(unsafe_code)]
+
+pub mod client;
+#[cfg(feature = "daemon")]
+mod engine;
+mod error;
+mod event;
+mod locate;
+#[cfg(feature = "daemon")]
+mod logs;
+pub mod places;
+#[cfg(feature = "daemon")]
+mod server;
+mod source;
+mod status;
+#[cfg(feature = "daemon")]
+mod watch;
+
+#[cfg(feature = "daemon")]
+pub use engine::{Engine, Options};
+pub use error::{Error, Result};
+pub use event::Batch;
+#[cfg(feature = "daemon")]
+pub use event::{Asked, Event};
+pub use locate::Locator;
+#[cfg(feature = "daemon")]
+pub use logs::{LogFormat, Logs};
+pub use places::{Lock, agent_lock, socket_path};
+#[cfg(feature = "daemon")]
+pub use server::{Bound, Listen, Seen, serve};
+pub use source::Folder;
+pub use status::{
+    Check, Counts, LimitStatus, PodStatus, ProblemStatus, Reconciled, RuleStatus, Status,
+};
+#[cfg(feature = "daemon")]
+pub use {locate::spawn as watch_attachments, source::spawn as watch_manifests};

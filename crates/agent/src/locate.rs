@@ -1,0 +1,375 @@
+//! Where the pods of this node are, from what the runtimes remember of their CNI calls.
+//!
+//! Containerd, CRI-O and `netqos pod` leave one file for each attachment in `<cache>/results`, in
+//! libcni's form; the pod's name stands in its `CNI_ARGS`. Of several sandboxes of a pod of one name
+//! the youngest counts: the others are on their way out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use netqos_cni::runtime::CachedAttachment;
+use netqos_core::objects::{LocalInterface, NetworkName};
+use netqos_core::plan::{Attach, Interface};
+use netqos_core::{Attachment, ObjectName, ObjectRef, Problem, Reason};
+use netqos_datapath::{Reach, locate};
+use netqos_index::Change;
+use serde_json::Value;
+
+use crate::Batch;
+
+#[cfg(feature = "daemon")]
+mod run;
+
+#[cfg(feature = "daemon")]
+pub use run::spawn;
+
+/// The name of this source.
+const SOURCE: &str = "attachments";
+
+/// Knows where pods are.
+#[derive(Debug)]
+pub struct Locator {
+    caches: Vec<PathBuf>,
+    files: BTreeMap<PathBuf, Cached>,
+    told: BTreeMap<ObjectName, Found>,
+}
+
+/// A file that was read.
+#[derive(Debug)]
+struct Cached {
+    modified: SystemTime,
+    /// `None`: it is not of a pod.
+    of: Option<Sandboxed>,
+    problem: Option<Problem>,
+}
+
+/// An interface of a sandbox of a pod.
+#[derive(Debug)]
+struct Sandboxed {
+    pod: ObjectName,
+    uid: Option<Arc<str>>,
+    container: String,
+    interface: LocalInterface,
+}
+
+/// What was found of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Found {
+    uid: Option<Arc<str>>,
+    interfaces: Vec<LocalInterface>,
+}
+
+impl Locator {
+    /// One that looks into these caches.
+    pub fn new(caches: Vec<PathBuf>) -> Self {
+        Self {
+            caches,
+            files: BTreeMap::new(),
+            told: BTreeMap::new(),
+        }
+    }
+
+    /// Looks again at everything, and says what has changed.
+    pub fn look(&mut self) -> Batch {
+        let mut there = BTreeSet::new();
+        for folder in &self.caches {
+            let Ok(entries) = fs::read_dir(folder.join("results")) else {
+                continue;
+            };
+            there.extend(entries.flatten().map(|entry| entry.path()));
+        }
+        self.files.retain(|path, _| there.contains(path));
+        for path in there {
+            self.look_at(&path);
+        }
+        self.batch()
+    }
+
+    /// Looks again at one file.
+    pub(crate) fn look_at(&mut self, path: &Path) {
+        let Ok(modified) = fs::metadata(path).and_then(|metadata| metadata.modified()) else {
+            self.files.remove(path);
+            return;
+        };
+        // An interface may have become another while the file stayed as it is.
+        match read(path) {
+            Ok(of) => {
+                let cached = Cached {
+                    modified,
+                    of,
+                    problem: None,
+                };
+                self.files.insert(path.to_owned(), cached);
+            }
+            // Runtimes write without renaming: it may be whole a moment later.
+            Err(why) => {
+                let problem = Problem {
+                    object: ObjectRef::File(path.display().to_string()),
+                    reason: Reason::Invalid,
+                    message: format!("{why}; the pod that it is of is not found by it"),
+                };
+                let cached = Cached {
+                    modified,
+                    of: None,
+                    problem: Some(problem),
+                };
+                self.files.insert(path.to_owned(), cached);
+            }
+        }
+    }
+
+    /// What has changed since the last time, and how things are.
+    pub(crate) fn batch(&mut self) -> Batch {
+        let found = self.found();
+        let mut changes = Vec::new();
+        let change = |pod: &ObjectName, found: Found| Change::Attachments {
+            pod: pod.clone(),
+            uid: found.uid,
+            interfaces: found.interfaces,
+        };
+        for (pod, now) in &found {
+            if self.told.get(pod) != Some(now) {
+                changes.push(change(pod, now.clone()));
+            }
+        }
+        for pod in self.told.keys().filter(|pod| !found.contains_key(*pod)) {
+            let nothing = Found {
+                uid: None,
+                interfaces: Vec::new(),
+            };
+            changes.push(change(pod, nothing));
+        }
+        self.told = found;
+        let problems = self.files.values().filter_map(|file| file.problem.clone());
+        let interfaces = self
+            .told
+            .values()
+            .map(|found| found.interfaces.len() as u64);
+        Batch {
+            source: SOURCE,
+            changes,
+            problems: problems.collect(),
+            objects: BTreeMap::from([("LocalInterface", interfaces.sum())]),
+        }
+    }
+
+    fn found(&self) -> BTreeMap<ObjectName, Found> {
+        let mut youngest: BTreeMap<&ObjectName, (SystemTime, &str)> = BTreeMap::new();
+        let files = || {
+            let files = self.files.values();
+            files.filter_map(|file| Some((file.modified, file.of.as_ref()?)))
+        };
+        for (modified, of) in files() {
+            let sandbox = (modified, of.container.as_str());
+            let best = youngest.entry(&of.pod).or_insert(sandbox);
+            *best = sandbox.max(*best);
+        }
+        let mut found: BTreeMap<ObjectName, Found> = BTreeMap::new();
+        for (_, of) in files() {
+            if youngest
+                .get(&of.pod)
+                .is_none_or(|(_, id)| *id != of.container)
+            {
+                continue;
+            }
+            let pod = found.entry(of.pod.clone()).or_insert_with(|| Found {
+                uid: of.uid.clone(),
+                interfaces: Vec::new(),
+            });
+            pod.interfaces.push(of.interface.clone());
+        }
+        for pod in found.values_mut() {
+            pod.interfaces.sort_by(|a, b| a.name.cmp(&b.name));
+        }
+        found
+    }
+}
+
+/// Reads one file. `None`: it is not of a pod, or of one whose namespace is gone.
+fn read(path: &Path) -> Result<Option<Sandboxed>, String> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(why) => return Err(why.to_string()),
+    };
+    let cached: CachedAttachment =
+        serde_json::from_slice(&bytes).map_err(|why| format!("not a CNI result: {why}"))?;
+    let argument = |name: &str| {
+        let mut arguments = cached.args.iter();
+        let (_, value) = arguments.find(|(known, _)| known == name)?;
+        Some(value.as_str()).filter(|value| !value.is_empty())
+    };
+    let (Some(namespace), Some(name), Some(netns)) = (
+        argument("K8S_POD_NAMESPACE"),
+        argument("K8S_POD_NAME"),
+        cached.netns.as_deref(),
+    ) else {
+        return Ok(None);
+    };
+    // Runtimes put the loopback interface up by a plugin, too.
+    if cached.ifname == "lo" {
+        return Ok(None);
+    }
+    if let Err(why) = Attachment::try_new(&cached.network, &cached.container_id, &cached.ifname) {
+        return Err(why.to_string());
+    }
+    let interface = Interface {
+        container: cached.container_id.clone(),
+        network: cached.network.clone(),
+        name: cached.ifname.clone(),
+        netns: netns.to_owned(),
+    };
+    let attach = match locate(netns, &cached.ifname) {
+        Ok(None) => return Ok(None),
+        Ok(Some(Reach::HostVeth)) => Attach::HostVeth(interface),
+        Ok(Some(Reach::PodNetns)) => Attach::PodNetns(interface),
+        Err(why) => Attach::Unsupported {
+            reason: why.to_string(),
+        },
+    };
+    Ok(Some(Sandboxed {
+        pod: ObjectName::new(namespace, name),
+        uid: argument("K8S_POD_UID").map(Into::into),
+        container: cached.container_id.clone(),
+        interface: LocalInterface {
+            network: NetworkName::Cni(cached.network.as_str().into()),
+            name: cached.ifname.as_str().into(),
+            addresses: addresses(&cached.result, &cached.ifname),
+            attach,
+        },
+    }))
+}
+
+/// The addresses of an interface, in a result of any version of CNI.
+fn addresses(result: &Value, name: &str) -> BTreeSet<IpAddr> {
+    let interfaces = result.get("interfaces").and_then(Value::as_array);
+    let is_its = |ip: &&Value| {
+        let interface = ip.get("interface").and_then(Value::as_u64);
+        let named = interface
+            .zip(interfaces)
+            .and_then(|(index, all)| all.get(usize::try_from(index).ok()?)?.get("name"));
+        // An address that names no interface is of the one that was asked for.
+        named.is_none_or(|named| named == name)
+    };
+    let text = |ip: &Value, field: &str| {
+        let text = ip.get(field)?.as_str()?;
+        text.split('/').next()?.parse().ok()
+    };
+    let ips = result.get("ips").and_then(Value::as_array);
+    let ips = ips.into_iter().flatten().filter(is_its);
+    let old = ["ip4", "ip6"]
+        .into_iter()
+        .filter_map(|name| result.get(name));
+    ips.filter_map(|ip| text(ip, "address"))
+        .chain(old.filter_map(|ip| text(ip, "ip")))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn addresses_are_found_in_results_of_all_versions() {
+        let set = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
+        for (result, expected) in [
+            (
+                json!({
+                    "cniVersion": "1.1.0",
+                    "interfaces": [{"name": "veth1"}, {"name": "eth0"}, {"name": "net1"}],
+                    "ips": [
+                        {"address": "10.1.0.2/24", "interface": 1},
+                        {"address": "fd00::2/64", "interface": 1},
+                        {"address": "10.2.0.2/24", "interface": 2},
+                    ],
+                }),
+                set(&["10.1.0.2", "fd00::2"]),
+            ),
+            (
+                json!({"cniVersion": "0.4.0", "ips": [{"version": "4", "address": "10.1.0.2/24"}]}),
+                set(&["10.1.0.2"]),
+            ),
+            (
+                json!({"ip4": {"ip": "10.1.0.2/24"}, "ip6": {"ip": "fd00::2/64"}}),
+                set(&["10.1.0.2", "fd00::2"]),
+            ),
+            (json!({"ips": [{"address": "nonsense"}, 7]}), set(&[])),
+            (json!(null), set(&[])),
+        ] {
+            assert_eq!(addresses(&result, "eth0"), expected, "{result}");
+        }
+    }
+
+    /// A cache with files for these containers of the pod `games/a`, in namespaces that are there
+    /// (this process's own) or not.
+    fn locator(containers: &[(&str, &str)]) -> (tempfile::TempDir, Locator) {
+        let cache = tempfile::tempdir().unwrap();
+        fs::create_dir(cache.path().join("results")).unwrap();
+        for (container, netns) in containers {
+            write(cache.path(), container, netns);
+        }
+        let locator = Locator::new(vec![cache.path().to_owned(), "/nowhere".into()]);
+        (cache, locator)
+    }
+
+    fn write(cache: &Path, container: &str, netns: &str) {
+        let text = json!({
+            "kind": "cniCacheV1", "containerId": container, "config": "", "ifName": "eth0",
+            "networkName": "net", "netns": netns,
+            "cniArgs": [["IgnoreUnknown", "1"], ["K8S_POD_NAMESPACE", "games"],
+                        ["K8S_POD_NAME", "a"], ["K8S_POD_UID", container]],
+            "result": {"ips": [{"address": "10.1.0.2/24"}]},
+        });
+        let file = cache.join("results").join(format!("net-{container}-eth0"));
+        fs::write(file, text.to_string()).unwrap();
+        // File times have the grain of the kernel's tick.
+        std::thread::sleep(std::time::Duration::from_millis(15));
+    }
+
+    fn uids(batch: &Batch) -> Vec<(Option<&str>, usize)> {
+        let changes = batch.changes.iter().map(|change| match change {
+            Change::Attachments {
+                uid, interfaces, ..
+            } => (uid.as_deref(), interfaces.len()),
+            other => panic!("{other:?}"),
+        });
+        changes.collect()
+    }
+
+    #[test]
+    fn the_youngest_sandbox_of_a_pod_counts() {
+        // No interface of that name is in here, which is said, and where the pod is not.
+        let (cache, mut locator) =
+            locator(&[("z", "/proc/self/ns/net"), ("b", "/proc/self/ns/net")]);
+        assert_eq!(uids(&locator.look()), [(Some("b"), 1)]);
+        assert_eq!(uids(&locator.look()), []);
+        write(cache.path(), "a", "/proc/self/ns/net");
+        assert_eq!(uids(&locator.look()), [(Some("a"), 1)]);
+        fs::remove_file(cache.path().join("results/net-a-eth0")).unwrap();
+        assert_eq!(uids(&locator.look()), [(Some("b"), 1)]);
+        fs::remove_dir_all(cache.path().join("results")).unwrap();
+        assert_eq!(uids(&locator.look()), [(None, 0)]);
+    }
+
+    #[test]
+    fn what_a_reboot_left_is_not_there() {
+        let (_cache, mut locator) = locator(&[("old", "/run/netns/nowhere")]);
+        let batch = locator.look();
+        assert_eq!(uids(&batch), []);
+        assert_eq!(batch.problems, []);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_reported_and_stops_no_other() {
+        let (cache, mut locator) = locator(&[("b", "/proc/self/ns/net")]);
+        fs::write(cache.path().join("results/net-x-eth0"), "{").unwrap();
+        let batch = locator.look();
+        assert_eq!(uids(&batch), [(Some("b"), 1)]);
+        assert_eq!(batch.problems.len(), 1);
+    }
+}

@@ -1,0 +1,70 @@
+//! The locator's thread.
+
+use std::path::PathBuf;
+use std::sync::mpsc::Sender;
+use std::thread;
+use std::time::Duration;
+
+use super::Locator;
+use crate::event::Event;
+use crate::watch::{self, Watch};
+use crate::{Error, Result};
+
+/// How often all is looked at although nothing was heard.
+const RESCAN: Duration = Duration::from_secs(15);
+
+/// Sends where pods are, from now on, until nobody listens.
+///
+/// # Errors
+/// The caches cannot be watched.
+pub fn spawn(caches: Vec<PathBuf>, events: Sender<Event>) -> Result<()> {
+    let results: Vec<PathBuf> = caches.iter().map(|cache| cache.join("results")).collect();
+    let watches: Result<Vec<Watch>> = results.iter().cloned().map(Watch::new).collect();
+    let watches = watches?;
+    let thread = thread::Builder::new().name("locator".into());
+    let run = move || {
+        if let Err(why) = run(Locator::new(caches), &results, watches, &events) {
+            tracing::error!("attachments are not watched any more: {why}");
+            let _ = events.send(Event::Stop);
+        }
+    };
+    thread.spawn(run).map_err(Error::Watch)?;
+    Ok(())
+}
+
+fn run(
+    mut locator: Locator,
+    results: &[PathBuf],
+    mut watches: Vec<Watch>,
+    events: &Sender<Event>,
+) -> Result<()> {
+    let mut batch = locator.look();
+    let mut said = None;
+    loop {
+        let summary = (batch.problems.clone(), batch.objects.clone());
+        if !batch.changes.is_empty() || said.as_ref() != Some(&summary) {
+            said = Some(summary);
+            if events.send(Event::Batch(batch)).is_err() {
+                return Ok(());
+            }
+        }
+        let heard = watch::wait(&mut watches, RESCAN)?;
+        if heard.is_empty() || heard.values().any(|heard| heard.everything) {
+            batch = locator.look();
+        } else {
+            for (index, heard) in heard {
+                let folder = results.get(index);
+                for (folder, name) in folder
+                    .into_iter()
+                    .flat_map(|folder| heard.files.iter().map(move |name| (folder, name)))
+                {
+                    locator.look_at(&folder.join(name));
+                }
+            }
+            batch = locator.batch();
+        }
+        for watch in &mut watches {
+            watch.aim()?;
+        }
+    }
+}

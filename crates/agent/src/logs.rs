@@ -1,0 +1,60 @@
+//! Logs, and how much they say.
+
+use std::io::{self, IsTerminal as _};
+
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::reload::{self, Handle};
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Registry, fmt};
+
+/// How a line of the log looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// An object of JSON on each line.
+    Json,
+}
+
+/// The logs of this process, which can be told to say more or less while it runs.
+#[derive(Clone, Debug)]
+pub struct Logs {
+    handle: Handle<EnvFilter, Registry>,
+}
+
+impl Logs {
+    /// Begins to log to standard error.
+    ///
+    /// # Errors
+    /// The level is none, or something logs already.
+    pub fn begin(format: LogFormat, level: &str) -> anyhow::Result<Self> {
+        let filter = EnvFilter::try_new(level)?;
+        let (filter, handle) = reload::Layer::new(filter);
+        let registry = tracing_subscriber::registry().with(filter);
+        let layer = fmt::layer().with_writer(io::stderr);
+        match format {
+            LogFormat::Text => {
+                let colours = io::stderr().is_terminal();
+                registry.with(layer.with_ansi(colours)).try_init()?;
+            }
+            LogFormat::Json => registry.with(layer.json().flatten_event(true)).try_init()?,
+        }
+        Ok(Self { handle })
+    }
+
+    /// What is said now: `info`, or `netqos_agent=debug,info`.
+    pub fn level(&self) -> String {
+        let level = self.handle.with_current(ToString::to_string);
+        level.unwrap_or_else(|why| why.to_string())
+    }
+
+    /// Says more, or less, from now on.
+    ///
+    /// # Errors
+    /// The level is none; in words.
+    pub fn set_level(&self, level: &str) -> Result<(), String> {
+        let filter = EnvFilter::try_new(level.trim()).map_err(|why| why.to_string())?;
+        self.handle.reload(filter).map_err(|why| why.to_string())
+    }
+}

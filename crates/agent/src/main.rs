@@ -1,0 +1,178 @@
+//! The agent of a node.
+#![forbid(unsafe_code)]
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::mpsc::{self, Sender};
+use std::thread::{self, JoinHandle};
+
+use anyhow::Context as _;
+use clap::Parser;
+use netqos_agent::{Engine, Event, Listen, LogFormat, Logs, Options, agent_lock};
+use netqos_api::{EgressWay, HookChoice};
+use netqos_datapath::Paths;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Keeps the pods of a node as NetworkQoS objects and bandwidth annotations say.
+///
+/// What is in force stays in force when it ends; `netqos cleanup` removes it.
+#[derive(Debug, Parser)]
+#[command(name = "netqos-agent", version)]
+#[command(after_help = "\
+Example: netqos-agent --manifests /etc/netqos/objects --node node1
+
+NETQOS_RUN_DIR and NETQOS_BPFFS move /run/netqos and /sys/fs/bpf.
+Exit codes: 0 told to stop, 1 it cannot run (the message says why), 2 wrong usage.")]
+struct Arguments {
+    /// The folder of objects: all *.yaml, *.yml and *.json in it, not in folders below.
+    #[arg(long, value_name = "DIR")]
+    manifests: PathBuf,
+    /// The name of this node, as in the `nodeName` of its pods.
+    #[arg(long, value_name = "NAME", env = "NODE_NAME")]
+    node: String,
+    /// Where to answer /livez, /readyz, /metrics and /debug/state: an address, or off.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9470")]
+    listen: String,
+    /// Where runtimes remember their CNI results; may be given more than once.
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/cni")]
+    cni_cache: Vec<PathBuf>,
+    /// How programs are attached.
+    #[arg(long, value_enum, env = "NETQOS_HOOK", default_value_t)]
+    hook: Hook,
+    /// Where a limit that no plugin has made queues what a pod sends.
+    #[arg(long, value_enum, env = "NETQOS_EGRESS", default_value_t)]
+    egress: Egress,
+    /// Leaves the names of pods out of the metrics.
+    #[arg(long)]
+    no_pod_labels: bool,
+    /// How lines of the log look.
+    #[arg(long, value_enum, default_value_t)]
+    log_format: LogFormat,
+    /// How much is logged: error, warn, info, debug, trace, or parts with levels.
+    #[arg(long, value_name = "LEVEL", env = "NETQOS_LOG", default_value = "info")]
+    log_level: String,
+}
+
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+enum Hook {
+    /// What is quickest.
+    #[default]
+    Auto,
+    /// Filters on clsact.
+    Clsact,
+    /// tcx links.
+    Tcx,
+}
+
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+enum Egress {
+    /// On the pod's own interface.
+    #[default]
+    Pod,
+    /// On an ifb of the host's.
+    Ifb,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let logs = match Logs::begin(arguments.log_format, &arguments.log_level) {
+        Ok(logs) => logs,
+        Err(why) => {
+            eprintln!("netqos-agent: --log-level {:?}: {why}", arguments.log_level);
+            return ExitCode::from(2);
+        }
+    };
+    match run(&arguments, logs) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            tracing::error!("{why:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
+    let paths = Paths::from_variables(|name| std::env::var(name).ok());
+    let _lock = agent_lock(paths.run())?;
+    let listen = Listen {
+        address: match arguments.listen.as_str() {
+            "off" => None,
+            text => {
+                let address: SocketAddr = text
+                    .parse()
+                    .with_context(|| format!("--listen {text:?} is neither an address nor off"))?;
+                Some(address)
+            }
+        },
+        run: paths.run().to_owned(),
+        pod_labels: !arguments.no_pod_labels,
+    };
+    let (sender, events) = mpsc::channel();
+    let engine = Engine::new(Options {
+        node: arguments.node.clone(),
+        paths,
+        caches: arguments.cni_cache.clone(),
+        hook: match arguments.hook {
+            Hook::Auto => HookChoice::Auto,
+            Hook::Clsact => HookChoice::Clsact,
+            Hook::Tcx => HookChoice::Tcx,
+        },
+        egress: match arguments.egress {
+            Egress::Pod => EgressWay::Pod,
+            Egress::Ifb => EgressWay::Ifb,
+        },
+        sources: vec!["manifests", "attachments"],
+    });
+    netqos_agent::watch_manifests(arguments.manifests.clone(), sender.clone())?;
+    netqos_agent::watch_attachments(arguments.cni_cache.clone(), sender.clone())?;
+    let seen = engine.seen();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("start the runtime of the server")?;
+    let bound = runtime.block_on(listen.bind())?;
+    let engine = thread::Builder::new()
+        .name("engine".into())
+        .spawn(move || engine.run(&events))
+        .context("start the engine")?;
+    tracing::info!(
+        node = arguments.node,
+        manifests = %arguments.manifests.display(),
+        listen = arguments.listen,
+        version = env!("CARGO_PKG_VERSION"),
+        "started"
+    );
+    let answering = netqos_agent::serve(&listen, bound, seen, sender.clone(), logs);
+    let ended = runtime.block_on(async {
+        tokio::select! {
+            ended = answering => ended.context("serve"),
+            told = told_to_stop(&engine) => told,
+        }
+    });
+    stop(&sender, engine);
+    tracing::info!("stopped; what is in force stays in force");
+    ended
+}
+
+/// Ends when somebody says so, or the engine has ended by itself.
+async fn told_to_stop(engine: &JoinHandle<()>) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("hear of SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("hear of SIGINT")?;
+    let mut look = tokio::time::interval(std::time::Duration::from_millis(500));
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => return Ok(()),
+            _ = interrupt.recv() => return Ok(()),
+            _ = look.tick() => anyhow::ensure!(!engine.is_finished(), "the engine has ended"),
+        }
+    }
+}
+
+/// Waits for what the engine is doing: nothing is left half made that need not be.
+fn stop(events: &Sender<Event>, engine: JoinHandle<()>) {
+    let _ = events.send(Event::Stop);
+    if engine.join().is_err() {
+        tracing::error!("the engine has panicked");
+    }
+}

@@ -1,0 +1,223 @@
+//! What is to be seen of the agent, over HTTP.
+//!
+//! One thread with a runtime of its own. It never touches the kernel's tables: it asks the engine,
+//! with patience that ends.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, sync_channel};
+use std::time::Duration;
+
+use axum::extract::{RawQuery, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use serde_json::json;
+use tokio::net::{TcpListener, UnixListener};
+
+use crate::engine::{Durations, Pulse};
+use crate::event::{Asked, Event};
+use crate::{Engine, Error, Logs, Result, socket_path};
+
+mod health;
+mod metrics;
+
+/// How long the engine may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Where to listen, and what to say there.
+#[derive(Clone, Debug)]
+pub struct Listen {
+    /// The address of the endpoint for everybody; `None`: only the socket.
+    pub address: Option<SocketAddr>,
+    /// The run folder, in which the socket is.
+    pub run: PathBuf,
+    /// Whether metrics name pods.
+    pub pod_labels: bool,
+}
+
+/// What requests are answered from.
+#[derive(Clone)]
+struct Desk {
+    events: Sender<Event>,
+    pulse: Arc<Pulse>,
+    durations: Durations,
+    pod_labels: bool,
+    logs: Logs,
+}
+
+/// Both sockets, listened on.
+#[derive(Debug)]
+pub struct Bound {
+    socket: UnixListener,
+    address: Option<TcpListener>,
+}
+
+impl Listen {
+    /// Listens. To be called inside of the runtime, by the holder of the agent's lock: a socket
+    /// that is there already is of an agent that was killed.
+    ///
+    /// # Errors
+    /// Somebody else has the address.
+    pub async fn bind(&self) -> Result<Bound> {
+        let path = socket_path(&self.run);
+        let socket = bind_socket(&path).map_err(|source| Error::Listen {
+            address: path.display().to_string(),
+            source,
+        })?;
+        let address = match self.address {
+            None => None,
+            Some(address) => {
+                let bound = TcpListener::bind(address).await;
+                Some(bound.map_err(|source| Error::Listen {
+                    address: address.to_string(),
+                    source,
+                })?)
+            }
+        };
+        Ok(Bound { socket, address })
+    }
+}
+
+fn bind_socket(path: &Path) -> io::Result<UnixListener> {
+    match std::fs::remove_file(path) {
+        Err(why) if why.kind() != io::ErrorKind::NotFound => return Err(why),
+        _ => {}
+    }
+    let socket = UnixListener::bind(path)?;
+    let only_root = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(path, only_root)?;
+    Ok(socket)
+}
+
+/// Answers requests about this engine, for ever.
+///
+/// # Errors
+/// Listening ended.
+pub async fn serve(
+    listen: &Listen,
+    bound: Bound,
+    engine: Seen,
+    events: Sender<Event>,
+    logs: Logs,
+) -> io::Result<()> {
+    let desk = Desk {
+        events,
+        pulse: engine.pulse,
+        durations: engine.durations,
+        pod_labels: listen.pod_labels,
+        logs,
+    };
+    let seen = Router::new()
+        .route("/livez", get(health::livez))
+        .route("/readyz", get(health::readyz))
+        .route("/metrics", get(metrics::metrics))
+        .route("/debug/state", get(state))
+        .route("/v1/status", get(status));
+    // What changes the agent is only for who may open its socket.
+    let all = seen.clone().route("/loglevel", get(level).put(set_level));
+    let local = axum::serve(bound.socket, all.with_state(desk.clone()));
+    match bound.address {
+        None => local.await,
+        Some(address) => {
+            let public = axum::serve(address, seen.with_state(desk));
+            tokio::select! {
+                ended = local.into_future() => ended,
+                ended = public.into_future() => ended,
+            }
+        }
+    }
+}
+
+/// What is seen of an engine from outside of its thread.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pulse: Arc<Pulse>,
+    durations: Durations,
+}
+
+impl Engine {
+    /// What the server needs of it.
+    pub fn seen(&self) -> Seen {
+        Seen {
+            pulse: self.pulse(),
+            durations: self.durations(),
+        }
+    }
+}
+
+impl Desk {
+    /// The engine's answer, or why there is none.
+    async fn ask(&self) -> std::result::Result<Asked, Unanswered> {
+        let (answer, answered) = sync_channel(1);
+        self.events
+            .send(Event::Ask(answer))
+            .map_err(|_| Unanswered)?;
+        let wait = move || answered.recv_timeout(PATIENCE).map_err(|_| Unanswered);
+        let waited = tokio::task::spawn_blocking(wait).await;
+        waited.unwrap_or(Err(Unanswered))
+    }
+}
+
+/// The engine does not answer.
+struct Unanswered;
+
+impl IntoResponse for Unanswered {
+    fn into_response(self) -> Response {
+        let text = "the engine is busy and does not answer; /livez says for how long\n";
+        (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+    }
+}
+
+async fn status(State(desk): State<Desk>) -> std::result::Result<Response, Unanswered> {
+    Ok(Json(desk.ask().await?.status).into_response())
+}
+
+/// What shall be against what is.
+async fn state(State(desk): State<Desk>) -> std::result::Result<Response, Unanswered> {
+    let asked = desk.ask().await?;
+    let state = json!({
+        "desired": asked.desired,
+        "actual": {
+            "rules": asked.rules,
+            "pods": asked.status.pods,
+        },
+        "reconciled": asked.status.reconciled,
+        "objects": asked.status.objects,
+        "problems": asked.status.problems,
+    });
+    Ok(Json(state).into_response())
+}
+
+async fn level(State(desk): State<Desk>) -> String {
+    format!("{}\n", desk.logs.level())
+}
+
+async fn set_level(State(desk): State<Desk>, level: String) -> Response {
+    match desk.logs.set_level(&level) {
+        Ok(()) => {
+            tracing::info!(level = level.trim(), "log level changed");
+            format!("{}\n", desk.logs.level()).into_response()
+        }
+        Err(why) => {
+            let text =
+                format!("{why}: write trace, debug, info, warn, error, or parts with levels\n");
+            (StatusCode::BAD_REQUEST, text).into_response()
+        }
+    }
+}
+
+fn is_verbose(query: &RawQuery) -> bool {
+    let parts = query.0.as_deref().unwrap_or_default().split('&');
+    parts
+        .into_iter()
+        .any(|part| part == "verbose" || part.starts_with("verbose="))
+}
+
+fn text(code: StatusCode, body: String) -> Response {
+    let kind = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
+    (code, kind, body).into_response()
+}

@@ -1,0 +1,218 @@
+//! Metrics, in the form of OpenMetrics.
+//!
+//! The counters are the kernel's, which outlive the agent: each answer is made from what is read
+//! then, and nothing is counted twice.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
+
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use netqos_datapath::{Features, Support};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::{Desk, Unanswered};
+use crate::status::{Counts, PodStatus, Status};
+
+const FORM: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+type Labels = Vec<(&'static str, String)>;
+
+pub(super) async fn metrics(State(desk): State<Desk>) -> std::result::Result<Response, Unanswered> {
+    let asked = desk.ask().await?;
+    let mut registry = Registry::with_prefix("netqos");
+    build(&mut registry);
+    of_pods(&mut registry, &asked.status, desk.pod_labels);
+    of_agent(&mut registry, &asked.status, &asked.features);
+    registry.register_with_unit(
+        "reconcile_duration",
+        "How long it took to make the kernel as the objects say, once something had changed",
+        Unit::Seconds,
+        desk.durations.clone(),
+    );
+    let mut text = String::new();
+    if let Err(why) = encode(&mut text, &registry) {
+        let text = format!("the metrics cannot be written: {why}\n");
+        return Ok((StatusCode::INTERNAL_SERVER_ERROR, text).into_response());
+    }
+    Ok(([(header::CONTENT_TYPE, FORM)], text).into_response())
+}
+
+fn build(registry: &mut Registry) {
+    let labels = vec![("version", env!("CARGO_PKG_VERSION"))];
+    registry.register("build", "The agent that is running", Info::new(labels));
+}
+
+/// What was counted, and what is in force, by pod and rule.
+fn of_pods(registry: &mut Registry, status: &Status, pod_labels: bool) {
+    let mut counts: BTreeMap<Labels, Counts> = BTreeMap::new();
+    let rates = Family::<Labels, Gauge<f64, AtomicU64>>::default();
+    for pod in &status.pods {
+        for limit in &pod.limits {
+            let labels = labels(pod, pod_labels, &limit.direction, "");
+            if pod_labels {
+                // Bits are what users say, bytes are what Prometheus asks for.
+                rates.get_or_create(&labels).set(limit.rate as f64 / 8.0);
+            }
+            add(&mut counts, labels, limit.counts);
+        }
+        for rule in &pod.rules {
+            let labels = labels(pod, pod_labels, "egress", &rule.rule);
+            if let Some(rate) = rule.rate {
+                rates.get_or_create(&labels).set(rate as f64 / 8.0);
+            }
+            add(&mut counts, labels, Some(rule.counts));
+        }
+    }
+    let mut family = |name: &str, help: &str, value: fn(&Counts) -> u64| {
+        let family = Family::<Labels, Counter>::default();
+        for (labels, counts) in &counts {
+            family.get_or_create(labels).inc_by(value(counts));
+        }
+        registry.register(name, help, family);
+    };
+    family(
+        "pod_packets",
+        "Packets that a rule, or with an empty rule the limit of the interface, was for",
+        |counts| counts.packets,
+    );
+    family("pod_bytes", "Bytes of these packets at layer 2", |counts| {
+        counts.bytes
+    });
+    family(
+        "pod_marked_packets",
+        "Packets that a rule marked with its DSCP; in shadow mode, would have",
+        |counts| counts.marked_packets,
+    );
+    family(
+        "pod_dropped_packets",
+        "Packets dropped because they were over the rate; in shadow mode, would have been",
+        |counts| counts.dropped_packets,
+    );
+    family(
+        "pod_dropped_bytes",
+        "Bytes of dropped packets at layer 2",
+        |counts| counts.dropped_bytes,
+    );
+    registry.register(
+        "pod_rate_limit_bytes_per_second",
+        "What an interface, or with a rule all pods of it on the node, are held to",
+        rates,
+    );
+}
+
+fn of_agent(registry: &mut Registry, status: &Status, features: &Features) {
+    let gauges = |entries: Vec<(Labels, i64)>| {
+        let family = Family::<Labels, Gauge>::default();
+        for (labels, value) in entries {
+            family.get_or_create(&labels).set(value);
+        }
+        family
+    };
+    let mut reasons: BTreeMap<&str, i64> = BTreeMap::new();
+    for problem in &status.problems {
+        *reasons.entry(&problem.reason).or_default() += 1;
+    }
+    let invalid = reasons.get("Invalid").copied().unwrap_or_default();
+    let reasons = reasons.into_iter();
+    let reasons = reasons.map(|(reason, many)| (vec![("reason", reason.to_owned())], many));
+    registry.register(
+        "problems",
+        "What is not as it should be now; /v1/status has the words",
+        gauges(reasons.collect()),
+    );
+    let all = Gauge::<i64>::default();
+    all.set(invalid);
+    registry.register(
+        "invalid_objects",
+        "Objects that cannot be read, or break a rule, and are left out",
+        all,
+    );
+    let objects = status.objects.iter();
+    let objects = objects.map(|(kind, many)| (vec![("kind", kind.clone())], *many as i64));
+    registry.register(
+        "objects",
+        "Objects that are known, by kind",
+        gauges(objects.collect()),
+    );
+    let failing = status.pods.iter().filter(|pod| !pod.failing.is_empty());
+    let failing = failing.count() as i64;
+    let state = |name: &str| vec![("state", name.to_owned())];
+    let endpoints = vec![
+        (state("in_force"), status.pods.len() as i64 - failing),
+        (state("failing"), failing),
+    ];
+    registry.register(
+        "endpoints",
+        "Interfaces of pods that rules or limits are for",
+        gauges(endpoints),
+    );
+    let features = features.iter().map(|(feature, support)| {
+        let works = matches!(support, Support::Works);
+        let labels = vec![
+            ("feature", feature.to_string()),
+            ("works", works.to_string()),
+        ];
+        (labels, 1)
+    });
+    registry.register(
+        "datapath_feature_info",
+        "What the kernel has of what is used, found by using it",
+        gauges(features.collect()),
+    );
+    for (name, help, value) in [
+        (
+            "datapath_changes",
+            "Writes to the kernel that rules took",
+            status.reconciled.changes,
+        ),
+        (
+            "limit_changes",
+            "Limits of pods that were set or lifted",
+            status.reconciled.limits,
+        ),
+        (
+            "retries",
+            "Times that something had failed and was tried again",
+            status.reconciled.retries,
+        ),
+    ] {
+        let counter = Counter::<u64>::default();
+        counter.inc_by(value);
+        registry.register(name, help, counter);
+    }
+}
+
+fn labels(pod: &PodStatus, pod_labels: bool, direction: &str, rule: &str) -> Labels {
+    let mut labels = Labels::new();
+    if pod_labels {
+        labels.extend([
+            ("namespace", pod.namespace.clone()),
+            ("pod", pod.name.clone()),
+            ("interface", pod.interface.clone()),
+        ]);
+    }
+    labels.extend([
+        ("direction", direction.to_owned()),
+        ("rule", rule.to_owned()),
+    ]);
+    labels
+}
+
+fn add(all: &mut BTreeMap<Labels, Counts>, labels: Labels, counts: Option<Counts>) {
+    let Some(counts) = counts else {
+        return;
+    };
+    let sum = all.entry(labels).or_default();
+    sum.packets += counts.packets;
+    sum.bytes += counts.bytes;
+    sum.marked_packets += counts.marked_packets;
+    sum.dropped_packets += counts.dropped_packets;
+    sum.dropped_bytes += counts.dropped_bytes;
+}

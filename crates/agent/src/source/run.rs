@@ -1,0 +1,78 @@
+//! The folder's thread.
+
+use std::collections::BTreeSet;
+use std::sync::mpsc::Sender;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::Folder;
+use super::folder::{SETTLED, Which};
+use crate::event::Event;
+use crate::watch::{self, Heard, Watch};
+use crate::{Error, Result};
+
+/// How often the folder is looked through although nothing was heard of it.
+const RESCAN: Duration = Duration::from_secs(10);
+/// How long all others wait for a file that somebody is writing to when the agent starts.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Sends what the folder says, from now on, until nobody listens.
+///
+/// # Errors
+/// The folder is not there, or cannot be watched.
+pub fn spawn(folder: std::path::PathBuf, events: Sender<Event>) -> Result<()> {
+    let watch = Watch::new(folder.clone())?;
+    let folder = Folder::open(folder)?;
+    let thread = thread::Builder::new().name("manifests".into());
+    let run = move || {
+        if let Err(why) = run(folder, watch, &events) {
+            tracing::error!("manifests are not watched any more: {why}");
+            let _ = events.send(Event::Stop);
+        }
+    };
+    thread.spawn(run).map_err(Error::Watch)?;
+    Ok(())
+}
+
+fn run(mut folder: Folder, watch: Watch, events: &Sender<Event>) -> Result<()> {
+    let mut watches = [watch];
+    let mut heard = Heard {
+        files: BTreeSet::new(),
+        everything: true,
+    };
+    let mut said = None;
+    let mut changes = Vec::new();
+    let began = Instant::now();
+    loop {
+        let mut put_off = false;
+        // The folder of a ConfigMap changes by one link that its files go through.
+        if heard.everything || heard.files.iter().any(|name| name.starts_with("..")) {
+            let is_being_written = |name: &str| watches[0].is_being_written(name);
+            let (found, later) = folder.read_which(Which::Settled(&is_being_written));
+            changes.extend(found);
+            put_off = later;
+        }
+        for name in &heard.files {
+            changes.extend(folder.read_file(name));
+        }
+        // The first says all, but does not wait for long.
+        if said.is_some() || !put_off || began.elapsed() > PATIENCE {
+            let batch = folder.batch(std::mem::take(&mut changes));
+            let summary = (batch.problems.clone(), batch.objects.clone());
+            if !batch.changes.is_empty() || said.as_ref() != Some(&summary) {
+                said = Some(summary);
+                if events.send(Event::Batch(batch)).is_err() {
+                    return Ok(());
+                }
+            }
+        }
+        let timeout = if put_off { SETTLED } else { RESCAN };
+        heard = watch::wait(&mut watches, timeout)?
+            .remove(&0)
+            .unwrap_or(Heard {
+                files: BTreeSet::new(),
+                everything: true,
+            });
+        watches[0].aim()?;
+    }
+}

@@ -1,0 +1,216 @@
+//! What the agent says of itself and of what is in force: the answer of `/v1/status`.
+
+use std::collections::BTreeMap;
+
+use netqos_core::Mode;
+use netqos_core::plan::{ChainRule, Peers};
+use serde::{Deserialize, Serialize};
+
+/// All of it. Rates are bits per second, counts of bytes are of layer 2.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Status {
+    /// The agent's version.
+    pub version: String,
+    /// The node's name, as it was given.
+    pub node: String,
+    /// What has to be well before it is ready.
+    pub checks: Vec<Check>,
+    /// What was done.
+    pub reconciled: Reconciled,
+    /// How many objects of each kind are known.
+    pub objects: BTreeMap<String, u64>,
+    /// The interfaces that something is for.
+    pub pods: Vec<PodStatus>,
+    /// What is not as it should be.
+    pub problems: Vec<ProblemStatus>,
+}
+
+/// Something that has to be well before the agent is ready.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Check {
+    /// What.
+    pub name: String,
+    /// Whether it is.
+    pub ok: bool,
+    /// What is not, where it is not.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// What the engine did since it started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Reconciled {
+    /// How often it compared the plan with what is there.
+    pub times: u64,
+    /// How many writes to the kernel the rules took, all together.
+    pub changes: u64,
+    /// How often a pod's limits were set or lifted.
+    pub limits: u64,
+    /// How often something failed and was tried again.
+    pub retries: u64,
+    /// How long the last time took.
+    pub last_seconds: f64,
+}
+
+/// An interface of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodStatus {
+    /// The pod's namespace.
+    pub namespace: String,
+    /// The pod's name.
+    pub name: String,
+    /// The pod's uid.
+    pub uid: String,
+    /// The network that the interface is on.
+    pub network: String,
+    /// The interface's name in the pod; empty where it was not found.
+    pub interface: String,
+    /// Its addresses.
+    pub addresses: Vec<String>,
+    /// The interface that carries the rules' hook; empty where none does.
+    pub hook_on: String,
+    /// How the rules' program is attached; empty where it is not.
+    pub hook: String,
+    /// What is not in force, and why; empty when all is.
+    pub failing: String,
+    /// What it is held to as a whole.
+    pub limits: Vec<LimitStatus>,
+    /// Its rules, the one of highest precedence first.
+    pub rules: Vec<RuleStatus>,
+}
+
+/// A limit of an interface as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LimitStatus {
+    /// `ingress` or `egress`.
+    pub direction: String,
+    /// Bits per second.
+    pub rate: u64,
+    /// Whether it is in force.
+    pub in_force: bool,
+    /// What it did. None where nothing counts: on kernels without eBPF.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counts: Option<Counts>,
+}
+
+/// A rule, for one interface.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RuleStatus {
+    /// `namespace/name[index]` of the NetworkQoS.
+    pub rule: String,
+    /// The object's priority.
+    pub priority: u8,
+    /// Which destinations, in words.
+    pub to: String,
+    /// Which ports, in words; empty for all.
+    pub ports: String,
+    /// What it marks with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dscp: Option<u8>,
+    /// Bits per second that all pods of the rule on this node share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<u64>,
+    /// What may pass after a pause in bytes, as it was chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub burst: Option<u64>,
+    /// True when it only counts.
+    pub shadow: bool,
+    /// What it did for this interface.
+    pub counts: Counts,
+}
+
+/// What was counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Counts {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Packets that were marked.
+    pub marked_packets: u64,
+    /// Packets that were dropped.
+    pub dropped_packets: u64,
+    /// Bytes that were dropped.
+    pub dropped_bytes: u64,
+}
+
+/// Something that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProblemStatus {
+    /// The kind of what it is about: `NetworkQoS`, `Pod`, `File`, `Node`.
+    pub kind: String,
+    /// `namespace/name`, a path, or a name.
+    pub name: String,
+    /// Which kind of problem.
+    pub reason: String,
+    /// What, where, and what to do.
+    pub message: String,
+}
+
+impl Status {
+    /// True when every check is well.
+    pub fn is_ready(&self) -> bool {
+        !self.checks.is_empty() && self.checks.iter().all(|check| check.ok)
+    }
+}
+
+impl RuleStatus {
+    /// The rule as it was asked for; nothing was counted.
+    pub fn of(rule: &ChainRule) -> Self {
+        let ports: Vec<String> = rule.ports.iter().map(ToString::to_string).collect();
+        let bandwidth = rule.bandwidth;
+        Self {
+            rule: rule.id.to_string(),
+            priority: rule.priority.get(),
+            to: destinations(&rule.to),
+            ports: ports.join(", "),
+            dscp: rule.dscp.map(|dscp| dscp.get()),
+            rate: bandwidth.map(|bandwidth| bandwidth.rate.bits_per_second()),
+            burst: bandwidth.and_then(|bandwidth| Some(bandwidth.burst?.bytes())),
+            shadow: rule.mode == Mode::Shadow,
+            counts: Counts::default(),
+        }
+    }
+}
+
+impl From<&netqos_core::Problem> for ProblemStatus {
+    fn from(problem: &netqos_core::Problem) -> Self {
+        use netqos_core::ObjectRef;
+        let (kind, name) = match &problem.object {
+            ObjectRef::Policy(name) => ("NetworkQoS", name.to_string()),
+            ObjectRef::Pod(name) => ("Pod", name.to_string()),
+            ObjectRef::File(path) => ("File", path.clone()),
+            ObjectRef::Node(name) => ("Node", name.clone()),
+        };
+        Self {
+            kind: kind.to_owned(),
+            name,
+            reason: problem.reason.to_string(),
+            message: problem.message.clone(),
+        }
+    }
+}
+
+/// Which destinations, in words.
+fn destinations(to: &Peers) -> String {
+    match to {
+        Peers::Anywhere => "anywhere".to_owned(),
+        Peers::AnyOf { blocks, sets } => {
+            let mut words: Vec<String> = blocks.iter().map(ToString::to_string).collect();
+            match sets.len() {
+                0 => {}
+                1 => words.push("1 set of pods".to_owned()),
+                many => words.push(format!("{many} sets of pods")),
+            }
+            words.join(", ")
+        }
+    }
+}

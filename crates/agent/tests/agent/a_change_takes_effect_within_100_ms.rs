@@ -1,0 +1,89 @@
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::stage::{self, Agent, Flow, MANIFESTS, assert_no_loss};
+
+const EVERY: Duration = Duration::from_millis(1);
+const LONGEST: Duration = Duration::from_millis(100);
+
+/// From the rename to the first marked datagram; nothing is lost on the way.
+#[test]
+fn of_the_rename() {
+    let Some(node) = stage::node() else { return };
+    let (a, b) = stage::pods(&node);
+    stage::put("a.json", &stage::manifest(&a, json!({})));
+    let _agent = Agent::start();
+    let flow = Flow::begin(&a, &b, EVERY);
+    flow.wait_for(0);
+    let mut took = Vec::new();
+    for dscp in [46, 10, 12, 14, 18] {
+        let rules = format!("[{{dscp: {dscp}}}]");
+        stage::put("p.yaml", &stage::policy("p", "a", &rules));
+        let began = Instant::now();
+        took.push(flow.wait_for(dscp).at.saturating_duration_since(began));
+    }
+    fs::remove_file(Path::new(MANIFESTS).join("p.yaml")).unwrap();
+    let began = Instant::now();
+    took.push(flow.wait_for(0).at.saturating_duration_since(began));
+    took.sort();
+    eprintln!("from the rename to the mark: {took:?}");
+    // The machine may be busy with something else at one time or other.
+    assert!(took[took.len() / 2] < LONGEST, "{took:?}");
+    assert!(took[0] < LONGEST / 2, "{took:?}");
+    let rest = flow.end();
+    assert!(rest.iter().all(|seen| seen.dscp == 0 || seen.number == 0));
+}
+
+/// A file that is written where it stands is read when it is whole, and not before.
+#[test]
+fn of_its_being_whole() {
+    use std::io::Write as _;
+
+    let Some(node) = stage::node() else { return };
+    let (a, b) = stage::pods(&node);
+    stage::put("a.json", &stage::manifest(&a, json!({})));
+    let _agent = Agent::start();
+    let flow = Flow::begin(&a, &b, EVERY);
+    // The half would be an object of its own, and mark with 4.
+    let whole = stage::policy("p", "a", "[{dscp: 4}]").replace("4}]}", "46}]}");
+    let half = "apiVersion: k8s.ovn.org/v1alpha1\nkind: NetworkQoS\n\
+         metadata: {name: p, namespace: games}\n\
+         spec:\n  priority: 1\n  podSelector: {}\n  egress:\n  - dscp: 4";
+    let mut file = fs::File::create(Path::new(MANIFESTS).join("p.yaml")).unwrap();
+    file.write_all(half.as_bytes()).unwrap();
+    file.flush().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    // As long as nobody is told otherwise, not even somebody else's file has it read.
+    stage::put("q.yaml", &stage::policy("q", "nobody", "[{dscp: 1}]"));
+    std::thread::sleep(Duration::from_millis(200));
+    file.write_all(b"6\n").unwrap();
+    drop(file);
+    flow.wait_for(46);
+    let _ = whole;
+    let seen = flow.end();
+    assert!(
+        seen.iter().all(|seen| seen.dscp != 4),
+        "half of a file was read"
+    );
+}
+
+/// While rules come, change and go.
+#[test]
+fn without_a_lost_packet() {
+    let Some(node) = stage::node() else { return };
+    let (a, b) = stage::pods(&node);
+    stage::put("a.json", &stage::manifest(&a, json!({})));
+    let _agent = Agent::start();
+    let flow = Flow::begin(&a, &b, EVERY);
+    for dscp in 1..20 {
+        let rules = format!("[{{dscp: {dscp}}}]");
+        stage::put("p.yaml", &stage::policy("p", "a", &rules));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let seen = flow.end();
+    assert!(seen.iter().any(|seen| seen.dscp > 10), "nothing was marked");
+    assert_no_loss(&seen);
+}

@@ -1,0 +1,17 @@
+//! The agent as it is: a process, a folder, pods with interfaces, and what is seen on the wire.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a panic is how a test fails"
+)]
+#![forbid(unsafe_code)]
+
+mod stage;
+
+mod a_bad_object_leaves_the_others_in_force;
+mod a_change_takes_effect_within_100_ms;
+mod a_changed_annotation_takes_effect_live;
+mod a_plugins_limit_is_taken_over;
+mod it_says_how_things_are;
+mod killed_and_started_again_it_takes_over;
+mod pods_are_found_wherever_they_come_from;

@@ -1,0 +1,298 @@
+//! A node with pods, an agent on it, and eyes on the wire.
+
+use std::fs;
+use std::io::Read as _;
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use netqos_agent::{PodStatus, Status, client};
+use netqos_testkit::{Node, Pod};
+use serde_json::json;
+use socket2::{Domain, Protocol, Socket, Type};
+
+/// The folders of a node of the tests' own.
+pub(crate) const MANIFESTS: &str = "/run/objects";
+pub(crate) const RUN: &str = "/run/netqos";
+const CACHE: &str = "/var/lib/cni/results";
+/// What takes longer has failed.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A node with an empty folder of manifests. `None`: skipped.
+pub(crate) fn node() -> Option<Node> {
+    let node = Node::new().unwrap()?;
+    fs::create_dir_all(MANIFESTS).unwrap();
+    fs::create_dir_all(CACHE).unwrap();
+    Some(node)
+}
+
+/// An agent, which is killed when it is let go.
+pub(crate) struct Agent(Child);
+
+impl Agent {
+    /// Starts it, and waits until it is ready.
+    pub(crate) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    pub(crate) fn start_with(more: &[&str]) -> Self {
+        let agent = Self::spawn(more);
+        let ready = || {
+            matches!(
+                client::request(Path::new(RUN), "GET", "/readyz", ""),
+                Ok((200, _))
+            )
+        };
+        assert!(eventually(ready), "it does not become ready");
+        agent
+    }
+
+    pub(crate) fn spawn(more: &[&str]) -> Self {
+        let errors = match std::env::var_os("NETQOS_TEST_LOG") {
+            Some(_) => Stdio::inherit(),
+            None => Stdio::null(),
+        };
+        let child = Command::new(env!("CARGO_BIN_EXE_netqos-agent"))
+            .args([
+                "--manifests",
+                MANIFESTS,
+                "--node",
+                "node1",
+                "--log-level",
+                "debug",
+            ])
+            .args(more)
+            .stderr(errors)
+            .spawn()
+            .unwrap();
+        Self(child)
+    }
+
+    /// Ends it without a word.
+    pub(crate) fn kill(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+
+    /// Tells it to end, and its exit code.
+    pub(crate) fn terminate(mut self) -> Option<i32> {
+        let pid = rustix::process::Pid::from_child(&self.0);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        self.0.wait().unwrap().code()
+    }
+
+    /// How it ends by itself.
+    pub(crate) fn ends(mut self) -> Option<i32> {
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE {
+            if let Some(status) = self.0.try_wait().unwrap() {
+                return status.code();
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        panic!("it does not end");
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What the agent says.
+pub(crate) fn status() -> Status {
+    client::status(Path::new(RUN)).unwrap()
+}
+
+/// What it says of a pod.
+pub(crate) fn pod_status(name: &str) -> Option<PodStatus> {
+    status().pods.into_iter().find(|pod| pod.name == name)
+}
+
+/// An answer of the agent's, which must be well.
+pub(crate) fn ask(path: &str) -> String {
+    let (code, body) = client::request(Path::new(RUN), "GET", path, "").unwrap();
+    assert_eq!(code, 200, "{path}: {body}");
+    body
+}
+
+pub(crate) fn eventually(mut is_so: impl FnMut() -> bool) -> bool {
+    let began = Instant::now();
+    loop {
+        if is_so() {
+            return true;
+        }
+        if began.elapsed() > PATIENCE {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Puts an object into the folder at once, as one should.
+pub(crate) fn put(file: &str, text: &str) {
+    let fresh = Path::new(MANIFESTS).join(".new");
+    fs::write(&fresh, text).unwrap();
+    fs::rename(fresh, Path::new(MANIFESTS).join(file)).unwrap();
+}
+
+/// A pod's object, with annotations.
+pub(crate) fn manifest(pod: &Pod, annotations: serde_json::Value) -> String {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": pod.name(), "namespace": "games", "labels": {"app": pod.name()},
+            "annotations": annotations,
+        },
+        "spec": {"nodeName": "node1"},
+        "status": {"podIP": pod.address(), "podIPs": [{"ip": pod.address()}]},
+    })
+    .to_string()
+}
+
+/// A policy for the pods of one app, with these rules in YAML.
+pub(crate) fn policy(name: &str, app: &str, rules: &str) -> String {
+    format!(
+        "apiVersion: k8s.ovn.org/v1alpha1\nkind: NetworkQoS\n\
+         metadata: {{name: {name}, namespace: games}}\n\
+         spec: {{priority: 1, podSelector: {{matchLabels: {{app: {app}}}}}, egress: {rules}}}\n"
+    )
+}
+
+/// What a runtime remembers of a pod that it has added, with what it gave to the plugins.
+pub(crate) fn remember(pod: &Pod, capabilities: serde_json::Value) {
+    let text = json!({
+        "kind": "cniCacheV1", "containerId": pod.name(), "config": "", "ifName": "eth0",
+        "networkName": "net", "netns": pod.netns(),
+        "cniArgs": [["K8S_POD_NAMESPACE", "games"], ["K8S_POD_NAME", pod.name()]],
+        "capabilityArgs": capabilities,
+        "result": {"cniVersion": "1.1.0", "ips": [{"address": format!("{}/32", pod.address())}]},
+    });
+    // As libcni does: not by renaming.
+    fs::write(remembered(pod), text.to_string()).unwrap();
+}
+
+pub(crate) fn remembered(pod: &Pod) -> PathBuf {
+    Path::new(CACHE).join(format!("net-{}-eth0", pod.name()))
+}
+
+/// Pods that send, and one that is looked at.
+pub(crate) fn pods(node: &Node) -> (Pod, Pod) {
+    let (a, b) = (node.pod("a").unwrap(), node.pod("b").unwrap());
+    for pod in [&a, &b] {
+        remember(pod, json!({}));
+    }
+    (a, b)
+}
+
+/// Datagrams on their way, one every so often, from one pod to another.
+pub(crate) struct Flow {
+    stop: Arc<AtomicBool>,
+    seen: Receiver<Seen>,
+    threads: Vec<thread::JoinHandle<()>>,
+}
+
+/// A datagram that arrived.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    pub(crate) at: Instant,
+    pub(crate) number: u32,
+    pub(crate) dscp: u8,
+}
+
+impl Flow {
+    pub(crate) fn begin(from: &Pod, to: &Pod, every: Duration) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (sender, seen) = channel();
+        let address = format!("{}:5000", to.address());
+        // A raw socket shows the header, with the mark.
+        let eyes = to
+            .inside(|| {
+                let raw = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::UDP)).unwrap();
+                raw.set_read_timeout(Some(Duration::from_millis(50)))
+                    .unwrap();
+                raw.set_recv_buffer_size(1 << 20).unwrap();
+                // Nobody's port is answered with an ICMP message.
+                (raw, UdpSocket::bind("0.0.0.0:5000").unwrap())
+            })
+            .unwrap();
+        let mouth = from
+            .inside(|| UdpSocket::bind("0.0.0.0:0").unwrap())
+            .unwrap();
+        let (stopped, stopped_too) = (stop.clone(), stop.clone());
+        let watches = thread::spawn(move || {
+            let (mut raw, _port) = eyes;
+            let mut packet = [0_u8; 2048];
+            let mut quiet = 0;
+            // What is on its way when it stops is waited for.
+            while quiet < 4 {
+                match raw.read(&mut packet) {
+                    Ok(length) if length >= 32 => {
+                        let bytes = packet[28..32].try_into().unwrap();
+                        let _ = sender.send(Seen {
+                            at: Instant::now(),
+                            number: u32::from_be_bytes(bytes),
+                            dscp: packet[1] >> 2,
+                        });
+                    }
+                    _ if stopped.load(Ordering::SeqCst) => quiet += 1,
+                    _ => {}
+                }
+            }
+        });
+        let talks = thread::spawn(move || {
+            for number in 0_u32.. {
+                if stopped_too.load(Ordering::SeqCst) {
+                    break;
+                }
+                mouth.send_to(&number.to_be_bytes(), &address).unwrap();
+                thread::sleep(every);
+            }
+        });
+        Self {
+            stop,
+            seen,
+            threads: vec![watches, talks],
+        }
+    }
+
+    /// Waits for a datagram of this mark.
+    pub(crate) fn wait_for(&self, dscp: u8) -> Seen {
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE {
+            match self.seen.recv_timeout(PATIENCE) {
+                Ok(seen) if seen.dscp == dscp => return seen,
+                Ok(_) => {}
+                Err(_) => break,
+            }
+        }
+        panic!("no datagram of DSCP {dscp} arrives");
+    }
+
+    /// Ends it; what arrived and was not waited for.
+    pub(crate) fn end(self) -> Vec<Seen> {
+        self.stop.store(true, Ordering::SeqCst);
+        for thread in self.threads {
+            thread.join().unwrap();
+        }
+        self.seen.try_iter().collect()
+    }
+}
+
+/// Asserts that none is missing.
+pub(crate) fn assert_no_loss(seen: &[Seen]) {
+    assert!(seen.len() > 50, "only {} arrived", seen.len());
+    let lost: Vec<_> = seen
+        .windows(2)
+        .filter(|pair| pair[1].number != pair[0].number + 1)
+        .collect();
+    assert!(lost.is_empty(), "lost between {lost:?}");
+}
