@@ -2,9 +2,14 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod cleanup;
+mod explain;
 mod lab;
+mod manifests;
 mod output;
+mod plan;
 mod pod;
+mod status;
 mod traffic;
 mod validate;
 
@@ -43,6 +48,14 @@ enum Command {
     Traffic(traffic::Command),
     /// Checks manifests as a cluster would, without one.
     Validate(validate::Arguments),
+    /// Says what the agent of this node has in force, for each pod and each rule.
+    Status(status::Arguments),
+    /// Says what an agent would enforce, from manifests.
+    Plan(plan::Arguments),
+    /// Says which rule decides about a packet and why, from manifests.
+    Explain(explain::Arguments),
+    /// Removes everything of netqos from this node.
+    Cleanup(cleanup::Arguments),
     /// Prints a completion script for a shell.
     #[command(after_help = "Example: netqos completion bash > /etc/bash_completion.d/netqos")]
     Completion {
@@ -63,6 +76,10 @@ fn main() -> ExitCode {
         Command::Lab(command) => lab::run(&command),
         Command::Traffic(command) => traffic::run(&command),
         Command::Validate(arguments) => validate::run(&arguments),
+        Command::Status(arguments) => status::run(&arguments),
+        Command::Plan(arguments) => plan::run(&arguments),
+        Command::Explain(arguments) => explain::run(&arguments),
+        Command::Cleanup(arguments) => cleanup::run(&arguments),
         Command::Completion { shell } => {
             clap_complete::generate(
                 shell,

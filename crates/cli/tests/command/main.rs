@@ -2,6 +2,7 @@
 // Clippy knows a test by its attribute, and not the functions that tests share.
 #![allow(clippy::unwrap_used)]
 
+mod agent;
 mod check;
 mod lab;
 mod lab_live;

@@ -1,0 +1,117 @@
+//! `netqos cleanup`: everything of netqos leaves this node.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+
+use netqos_agent::{agent_lock, places, socket_path};
+use netqos_datapath::{HostLinks, LimitDatapath, Paths, rules};
+
+use crate::output::{self, BAD_INPUT, FAILED};
+
+/// Whether to ask.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Removes rules, limits of pods (those of the plugin, too), programs, links, pins and records. Pods live
+on, unlimited and unmarked. Stop the agent first.
+
+Exit codes: 0 nothing of netqos is left, 1 something is (the message says what), 2 not confirmed.")]
+pub struct Arguments {
+    /// Does not ask.
+    #[arg(short, long)]
+    yes: bool,
+}
+
+/// Asks, and removes.
+pub fn run(arguments: &Arguments) -> ExitCode {
+    let paths = Paths::from_variables(|name| std::env::var(name).ok());
+    if !arguments.yes && !confirmed() {
+        eprintln!("netqos: nothing was removed; say --yes to remove it without being asked");
+        return ExitCode::from(BAD_INPUT);
+    }
+    // No agent starts while this lasts.
+    let _lock = match agent_lock(paths.run()) {
+        Ok(lock) => lock,
+        Err(why) => return output::failure(FAILED, &why),
+    };
+    let failures = remove(&paths);
+    for failure in &failures {
+        eprintln!("netqos: {failure}");
+    }
+    if failures.is_empty() {
+        println!("nothing of netqos is left on this node");
+        return ExitCode::SUCCESS;
+    }
+    ExitCode::from(FAILED)
+}
+
+fn confirmed() -> bool {
+    if !io::stdin().is_terminal() {
+        return false;
+    }
+    eprint!("Remove all limits and rules of netqos from this node? Type yes: ");
+    let _ = io::stderr().flush();
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer).is_ok() && answer.trim() == "yes"
+}
+
+/// Removes all that can be; says what could not.
+fn remove(paths: &Paths) -> Vec<String> {
+    let mut failures = Vec::new();
+    let mut note = |what: &str, result: Result<(), String>| {
+        if let Err(why) = result {
+            failures.push(format!("{what}: {why}"));
+        }
+    };
+    let in_words = |why: netqos_datapath::Error| why.to_string();
+    note("rules", rules::remove_all(paths).map_err(in_words));
+    match LimitDatapath::open(paths.clone()) {
+        Err(why) => note("limits", Err(why.to_string())),
+        Ok(mut limits) => {
+            let records = limits.records().all();
+            let records = records.unwrap_or_else(|why| {
+                note("records", Err(why.to_string()));
+                Vec::new()
+            });
+            let mut networks = BTreeSet::new();
+            for record in records {
+                let (attachment, limits_of) = (&record.attachment, &record.limits);
+                networks.insert(attachment.network().to_owned());
+                let gone = limits.teardown(
+                    attachment,
+                    Some(&record.netns),
+                    HostLinks::Unknown,
+                    limits_of,
+                );
+                note(&format!("limits of {attachment}"), gone.map_err(in_words));
+            }
+            for network in networks {
+                note(&network, limits.collect(&network, &[]).map_err(in_words));
+            }
+        }
+    }
+    // What is pinned goes last: what could not be detached would lose its maps.
+    if failures.is_empty() {
+        let unpinned = netqos_bpf::Pins::remove_all(paths.bpffs());
+        let mut note = |path: &Path, removed: io::Result<()>| match removed {
+            Err(why) if why.kind() != io::ErrorKind::NotFound => {
+                failures.push(format!("{}: {why}", path.display()));
+            }
+            _ => {}
+        };
+        note(paths.bpffs(), unpinned.map_err(io::Error::other));
+        let run = paths.run();
+        for folder in [paths.attachments(), places::limits_folder(run)] {
+            note(&folder, fs::remove_dir_all(&folder));
+        }
+        for file in [socket_path(run), places::lock_path(run)] {
+            note(&file, fs::remove_file(&file));
+        }
+        // Whatever else is in there is somebody else's.
+        let _ = fs::remove_dir(run.join("rules"));
+        let _ = fs::remove_dir(run);
+    }
+    failures
+}

@@ -1,0 +1,146 @@
+//! `netqos status`: what the agent of this node has in force.
+
+use std::process::ExitCode;
+
+use comfy_table::{Table, presets};
+use netqos_agent::{RuleStatus, Status, client};
+use netqos_core::ByteCount;
+use netqos_datapath::Paths;
+
+use crate::output::{self, DataFormat, ENVIRONMENT, FAILED};
+use crate::plan::rate;
+
+/// How to say it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Asks the agent that runs on this node. Counters go on from before the agent was started.
+
+Example: netqos status -o json | jq '.pods[] | select(.failing != \"\")'
+
+Exit codes: 0 all is in force, 1 something is not, 3 no agent answers (the message says what to do).")]
+pub struct Arguments {
+    /// How to print it.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: DataFormat,
+}
+
+/// Asks, and prints.
+pub fn run(arguments: &Arguments) -> ExitCode {
+    let paths = Paths::from_variables(|name| std::env::var(name).ok());
+    let status = match client::status(paths.run()) {
+        Ok(status) => status,
+        Err(why) if why.is_no_agent() => return output::failure(ENVIRONMENT, &why),
+        Err(why) => return output::failure(FAILED, &why),
+    };
+    let printed = output::data(arguments.output, &status, print);
+    if !status.is_ready() || !status.problems.is_empty() {
+        return ExitCode::from(FAILED);
+    }
+    printed
+}
+
+fn print(status: &Status) {
+    let ready = if status.is_ready() {
+        "ready"
+    } else {
+        "NOT READY"
+    };
+    println!("node {}, agent {}: {ready}", status.node, status.version);
+    for check in status.checks.iter().filter(|check| !check.ok) {
+        println!("  {}: {}", check.name, check.message);
+    }
+    if status.pods.is_empty() {
+        println!("no pod has a limit or a rule");
+    } else {
+        println!("\n{}", pods(status));
+    }
+    let rules = rules(status);
+    if rules.row_count() > 0 {
+        println!("\n{rules}");
+    }
+    if !status.problems.is_empty() {
+        println!("\nproblems:");
+    }
+    for problem in &status.problems {
+        let (kind, name) = (&problem.kind, &problem.name);
+        println!("  {kind} {name}: {}: {}", problem.reason, problem.message);
+    }
+}
+
+fn pods(status: &Status) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header([
+        "POD",
+        "NETWORK",
+        "INTERFACE",
+        "INGRESS",
+        "EGRESS",
+        "DROPPED",
+        "RULES",
+        "STATE",
+    ]);
+    for pod in &status.pods {
+        let limit = |direction: &str| {
+            let limit = pod.limits.iter().find(|it| it.direction == direction);
+            limit.map_or_else(|| "-".to_owned(), |it| rate(it.rate))
+        };
+        let counts = pod.limits.iter().filter_map(|limit| limit.counts);
+        let dropped: u64 = counts.map(|counts| counts.dropped_packets).sum();
+        let state = match pod.failing.as_str() {
+            "" => "in force",
+            why => why,
+        };
+        table.add_row([
+            format!("{}/{}", pod.namespace, pod.name),
+            pod.network.clone(),
+            pod.interface.clone(),
+            limit("ingress"),
+            limit("egress"),
+            dropped.to_string(),
+            pod.rules.len().to_string(),
+            state.to_owned(),
+        ]);
+    }
+    table
+}
+
+fn rules(status: &Status) -> Table {
+    let mut table = Table::new();
+    let mut header = vec!["POD"];
+    header.extend(["RULE", "PRIORITY", "TO", "PORTS", "DSCP", "RATE", "MODE"]);
+    header.extend(["PACKETS", "BYTES", "MARKED", "DROPPED"]);
+    table.load_style(presets::NOTHING).set_header(header);
+    for pod in &status.pods {
+        for rule in &pod.rules {
+            let mut cells = vec![format!("{}/{}", pod.namespace, pod.name)];
+            cells.extend(rule_cells(rule));
+            let counts = rule.counts;
+            cells.extend([
+                counts.packets.to_string(),
+                ByteCount::from_bytes(counts.bytes).to_string(),
+                counts.marked_packets.to_string(),
+                counts.dropped_packets.to_string(),
+            ]);
+            table.add_row(cells);
+        }
+    }
+    table
+}
+
+/// A rule in cells: its name, priority, destinations, ports, mark, rate, and mode.
+pub fn rule_cells(rule: &RuleStatus) -> Vec<String> {
+    let or_all = |text: &str| match text {
+        "" => "all".to_owned(),
+        text => text.to_owned(),
+    };
+    vec![
+        rule.rule.clone(),
+        rule.priority.to_string(),
+        rule.to.clone(),
+        or_all(&rule.ports),
+        rule.dscp
+            .map_or_else(|| "-".to_owned(), |it| it.to_string()),
+        rule.rate.map_or_else(|| "-".to_owned(), rate),
+        if rule.shadow { "shadow" } else { "enforce" }.to_owned(),
+    ]
+}
