@@ -22,7 +22,8 @@ mod table;
 pub use counters::Counters as RuleCounters;
 pub use layout::{
     Bitmap, Block4, Block6, CHAIN_RULES, Chain, ChainFlags, ClassKey, Counter, CounterKey, Crowd,
-    Endpoint, EndpointFlags, Peer, PortKey, Rule, RuleKey, SERVICE_KINDS, Service, ServiceKey, Share, ShareKey,
+    Endpoint, EndpointFlags, Peer, PortKey, Rule, RuleKey, SERVICE_KINDS, Service, ServiceKey,
+    Share, ShareKey,
 };
 pub use peers::Networks;
 pub use pins::Rules;
