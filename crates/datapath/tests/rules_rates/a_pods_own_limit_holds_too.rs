@@ -38,20 +38,18 @@ fn below_and_above_the_rules_rate() {
         hold(&world, "first", 100, WAYS[0], hook);
         let rule = policy("p", 1, "player", vec![limiting(20)]);
         world.apply(Change::Policy(rule));
-        for egress in WAYS {
-            for pod in ["first", "second"] {
-                for (megabits, expected) in [(10, 10), (30, 20)] {
-                    hold(&world, pod, megabits, egress, hook);
-                    let full = expected as f64 * 1e6 * TCP_SHARE;
-                    let is_right = |rate: &[f64; 1]| (0.92..1.04).contains(&(rate[0] / full));
-                    let rate = best(is_right, || {
-                        together([Stream::tcp(&world, pod, "gateway")], 1.5)
-                    });
-                    assert!(
-                        is_right(&rate),
-                        "{hook:?}, {egress:?}, {pod} of {megabits}: {rate:.0?}"
-                    );
-                }
+        for (pod, egress) in ["first", "second"].into_iter().zip(WAYS) {
+            for (megabits, expected) in [(10, 10), (30, 20)] {
+                hold(&world, pod, megabits, egress, hook);
+                let full = expected as f64 * 1e6 * TCP_SHARE;
+                let is_right = |rate: &[f64; 1]| (0.92..1.04).contains(&(rate[0] / full));
+                let rate = best(is_right, || {
+                    together([Stream::tcp(&world, pod, "gateway")], 1.5)
+                });
+                assert!(
+                    is_right(&rate),
+                    "{hook:?}, {egress:?}, {pod} of {megabits}: {rate:.0?}"
+                );
             }
         }
     });

@@ -85,7 +85,7 @@ fn a_rate_that_is_more_than_the_pod_can_send_does_not_slow_it_down() {
         world.tcp("free", "gateway", 0.7)
     };
     let is_right = |[free, five, hundred]: &[f64; 3]| {
-        *five > 0.85 * free.min(5e9 * TCP_SHARE) && *five < 5.15e9 && *hundred > 0.5 * free
+        *five > 0.7 * free.min(5e9 * TCP_SHARE) && *five < 5.15e9 && *hundred > 0.3 * free
     };
     let rates = best(is_right, || {
         [None, Some(5_000), Some(100_000)].map(&mut with)

@@ -48,7 +48,7 @@ fn best<T>(is_right: impl Fn(&T) -> bool, mut measure: impl FnMut() -> T) -> T {
 fn on_both_hooks(test: impl Fn(HookChoice) + Copy + Send) {
     for hook in HOOKS {
         thread::scope(|scope| {
-            let _ = scope.spawn(move || test(hook)).join().unwrap();
+            scope.spawn(move || test(hook)).join().unwrap();
         });
     }
 }

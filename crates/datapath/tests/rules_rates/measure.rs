@@ -65,7 +65,17 @@ impl fmt::Display for Case {
 impl Ways {
     /// `None` when it has to be skipped.
     pub fn new(hook: HookChoice) -> Option<Self> {
+        Some(Self::of(World::new(hook)?))
+    }
+
+    /// The same with a pod that has no end on the node, so that the rule has to police.
+    pub fn policed(hook: HookChoice) -> Option<Self> {
         let mut world = World::new(hook)?;
+        world.macvlan_pod("without", "player");
+        Some(Self::of(world))
+    }
+
+    fn of(mut world: World) -> Self {
         world.pod("sender", "player");
         let mut lines = Vec::new();
         for (round_trip, name) in WAYS {
@@ -77,10 +87,10 @@ impl Ways {
                 lines.push(line);
             }
         }
-        Some(Self {
+        Self {
             world,
             _lines: lines,
-        })
+        }
     }
 
     /// Holds the pod to this rule.

@@ -1,10 +1,11 @@
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use netqos_api::HookChoice;
 use netqos_traffic::UdpTest;
 
-use crate::measure::{Case, WAYS, Ways, median};
+use crate::measure::{CONTROLS, Case, WAYS, Ways, median};
 use crate::world::mbit;
-use crate::{best, on_both_hooks};
+use crate::{HOOKS, best, on_both_hooks};
 
 #[test]
 fn with_cubic_and_with_bbr() {
@@ -12,7 +13,9 @@ fn with_cubic_and_with_bbr() {
         let Some(mut ways) = Ways::new(hook) else {
             return;
         };
-        for case in Case::all(&[20, 100]) {
+        // The hook matters as little to the one as to the other.
+        let control = CONTROLS[usize::from(hook == HOOKS[0])];
+        for case in Case::all(&[20, 100]).filter(|case| case.control == control) {
             let is_right = |share: &f64| (0.92..1.03).contains(share);
             let share = best(is_right, || ways.share(case, 1.5));
             assert!(is_right(&share), "{hook:?} {case}: {share:.3}");
@@ -23,7 +26,7 @@ fn with_cubic_and_with_bbr() {
 /// The way that the test stands on: as long as it says, and wide enough.
 #[test]
 fn over_a_way_that_takes_its_time_and_loses_nothing() {
-    let Some(ways) = Ways::new(crate::HOOKS[0]) else {
+    let Some(ways) = Ways::new(HOOKS[0]) else {
         return;
     };
     for (round_trip, name) in &WAYS[1..] {
@@ -52,17 +55,28 @@ fn over_a_way_that_takes_its_time_and_loses_nothing() {
     }
 }
 
-/// The table of docs/rules.md: every cell the median of `NETQOS_REPEATS` runs, in turn.
+/// The table of docs/rules.md.
 #[test]
 #[ignore = "takes minutes; the bench runs it"]
 fn the_table() {
+    print_table(Ways::new(HookChoice::Auto), &[1, 10, 20, 100, 1000]);
+}
+
+/// The same where there is no queue.
+#[test]
+#[ignore = "takes minutes; the bench runs it"]
+fn the_table_of_a_policer() {
+    print_table(Ways::policed(HookChoice::Auto), &[20, 100]);
+}
+
+/// Every cell is the median of `NETQOS_REPEATS` runs, in turn.
+fn print_table(ways: Option<Ways>, rates: &[u64]) {
     let repeats: usize = std::env::var("NETQOS_REPEATS").map_or(3, |text| text.parse().unwrap());
-    let Some(mut ways) = Ways::new(netqos_api::HookChoice::Auto) else {
+    let Some(mut ways) = ways else {
         return;
     };
-    let cases: Vec<Case> = Case::all(&[1, 10, 20, 100, 1000]).collect();
+    let cases: Vec<Case> = Case::all(rates).collect();
     let mut shares = vec![Vec::new(); cases.len()];
-    let begin = Instant::now();
     for _ in 0..repeats {
         for (case, shares) in cases.iter().zip(&mut shares) {
             // At 1 Mbit/s the queue alone is 16 frames, a fifth of a second.
@@ -78,5 +92,4 @@ fn the_table() {
         let median = 100.0 * median(shares);
         println!("| {case} | {median:.1} | {lowest:.1} | {highest:.1} |");
     }
-    eprintln!("{:?}", begin.elapsed());
 }
