@@ -25,7 +25,7 @@ pub enum Command {
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The folder holds Pods (v1) and one Scenario (lab.netqos.io/v1alpha1) in YAML or \
-        JSON, and one CNI *.conflist.\n\n\
+        JSON, one CNI *.conflist, and, if there are any, NetworkQoS and what belongs to them.\n\n\
         Examples:\n  \
         netqos lab run examples/iperf-slow\n  \
         netqos lab run examples/iperf-slow -o json | jq '.measurements[] | {name, verdict}'\n  \
@@ -46,6 +46,9 @@ pub struct Run {
     /// Also write the report as one HTML page to this file.
     #[arg(long, value_name = "FILE")]
     report_html: Option<PathBuf>,
+    /// The agent's executable, for folders with NetworkQoS objects; else what NETQOS_AGENT names, else the one beside this command.
+    #[arg(long, value_name = "FILE")]
+    agent: Option<PathBuf>,
     /// Show no progress.
     #[arg(short, long)]
     quiet: bool,
@@ -99,6 +102,7 @@ fn measure(arguments: &Run) -> ExitCode {
         } else {
             Progress::on_stderr()
         },
+        agent: arguments.agent.clone(),
     };
     let report = match netqos_lab::run(&arguments.folder, &options) {
         Ok(report) => report,
@@ -172,6 +176,14 @@ fn how_to_enter(kept: &Kept) -> String {
     );
     for (who, netns) in &kept.namespaces {
         text.push_str(&format!("  {who}: nsenter --net=/run/netns/{netns}\n"));
+    }
+    if let Some(agent) = &kept.agent {
+        text.push_str(&format!(
+            "  the agent goes on: what is changed in {} is in force a moment later;\n  \
+             NETQOS_RUN_DIR={} netqos status shows it\n",
+            agent.objects.display(),
+            agent.run.display()
+        ));
     }
     text + &format!("take it away with: netqos lab down {}\n", kept.run)
 }

@@ -56,6 +56,29 @@ pub enum LabError {
         /// The network's name.
         network: String,
     },
+    /// A place without an address of the family or on the interface that was asked for.
+    #[error("{place} has no {what} address: give its network one of that family")]
+    NoSuchAddress {
+        /// The place.
+        place: String,
+        /// Which address.
+        what: String,
+    },
+    /// There are NetworkQoS objects and no agent.
+    #[error(
+        "NetworkQoS objects need netqos-agent, which is not at {}: build it (make build), or name \
+         it with --agent or in NETQOS_AGENT",
+        .0.display()
+    )]
+    NoAgent(PathBuf),
+    /// An agent that does not work.
+    #[error("the agent {why}; the end of its log:\n{log}")]
+    Agent {
+        /// What is wrong with it.
+        why: String,
+        /// What it said last.
+        log: String,
+    },
     /// A program of a container that can't be started.
     #[error("pod {pod}: container {container}: cannot start {program}: {source}")]
     Command {
@@ -134,6 +157,7 @@ impl LabError {
             Self::Manifest(_)
             | Self::NoAddress { .. }
             | Self::NoGateway { .. }
+            | Self::NoSuchAddress { .. }
             | Self::Command { .. }
             | Self::NoSuchLab(_)
             | Self::WhichLab(_) => Blame::Input,
@@ -143,6 +167,8 @@ impl LabError {
             },
             Self::NotRoot
             | Self::NoPlugin { .. }
+            | Self::NoAgent(_)
+            | Self::Agent { .. }
             | Self::Io { .. }
             | Self::Netlink(_)
             | Self::InUse { .. }

@@ -3,7 +3,7 @@
 use netqos_core::{BitRate, Direction};
 use netqos_traffic::Dscp;
 
-use crate::manifest::{Expect, Measurement, What};
+use crate::manifest::{Expect, HeldTo, Measurement, What};
 use crate::node::{End, Node};
 use crate::report::{Configured, Outcome, rounded};
 
@@ -15,14 +15,40 @@ const UDP: u32 = 8;
 /// With the timestamps that Linux sends by default (RFC 7323).
 const TCP: u32 = 32;
 
-/// The narrowest limit on the way, with what of it is left for payload.
+/// What it is to be held to, else the narrowest limit of pods on the way, with what of it is left
+/// for payload.
 pub(crate) fn configured(
     node: &Node,
     measurement: &Measurement,
     from: &End<'_>,
     to: &End<'_>,
 ) -> Option<Configured> {
-    let is_latency = matches!(measurement.what, What::Latency { .. });
+    if matches!(
+        measurement.what,
+        What::Latency { .. } | What::Udp { marks: true, .. }
+    ) {
+        return None;
+    }
+    let mtu = node.mtu(&measurement.from, &measurement.to, measurement.way());
+    let senders = measurement.senders().count() as u64;
+    let by = |rate: BitRate| Configured {
+        pod: None,
+        direction: None,
+        rule: None,
+        rate,
+        payload: payload(rate, &measurement.what, senders, mtu, to.address.is_ipv4()),
+    };
+    let only = match &measurement.expect.held_to {
+        Some(HeldTo::Rate(rate)) => return Some(by(*rate)),
+        Some(HeldTo::Rule(rule, rate)) => {
+            return Some(Configured {
+                rule: Some(rule.to_string()),
+                ..by(*rate)
+            });
+        }
+        Some(HeldTo::Limit(direction)) => Some(*direction),
+        None => None,
+    };
     let limits = [
         (Direction::Egress, &measurement.from, from.limits.egress),
         (Direction::Ingress, &measurement.to, to.limits.ingress),
@@ -30,30 +56,25 @@ pub(crate) fn configured(
     let narrowest = limits
         .into_iter()
         .filter_map(|(direction, place, limit)| Some((direction, place, limit?)))
-        .filter(|(direction, ..)| {
-            measurement
-                .expect
-                .held_to
-                .is_none_or(|held| held == *direction)
-        })
+        .filter(|(direction, ..)| only.is_none_or(|only| only == *direction))
         .min_by_key(|(.., limit)| limit.rate);
-    let (direction, place, limit) = narrowest.filter(|_| !is_latency)?;
-    let mtu = node.mtu(&measurement.from, &measurement.to);
+    let (direction, place, limit) = narrowest?;
     Some(Configured {
-        direction,
-        pod: place.clone(),
-        rate: limit.rate,
-        payload: payload(limit.rate, &measurement.what, mtu, to.address.is_ipv4()),
+        direction: Some(direction),
+        pod: Some(place.clone()),
+        ..by(limit.rate)
     })
 }
 
 /// How much payload fits a limit, which counts whole Ethernet frames; and no more than is sent.
-fn payload(limit: BitRate, what: &What, mtu: u32, is_ipv4: bool) -> BitRate {
+fn payload(limit: BitRate, what: &What, senders: u64, mtu: u32, is_ipv4: bool) -> BitRate {
     let ip = if is_ipv4 { IPV4 } else { IPV6 };
     let (of_frame, frame, sent) = match what {
         What::Udp { rate, size, .. } => {
             let size = u32::try_from(*size).unwrap_or(u32::MAX);
-            (size, size.saturating_add(UDP + ip + ETHERNET), *rate)
+            let all = rate.bits_per_second().saturating_mul(senders);
+            let sent = BitRate::from_bits_per_second(all);
+            (size, size.saturating_add(UDP + ip + ETHERNET), sent)
         }
         _ => (
             mtu.saturating_sub(ip + TCP),
@@ -74,7 +95,7 @@ pub(crate) fn failures(
 ) -> Option<Vec<String>> {
     let mut checks = Vec::new();
     let rate = outcome.rate().unwrap_or(BitRate::from_bits_per_second(0));
-    if let (Some(_), Some(configured)) = (expect.held_to, configured) {
+    if let (Some(_), Some(configured)) = (&expect.held_to, configured) {
         let (is, should) = (
             rate.bits_per_second() as f64,
             configured.payload.bits_per_second() as f64,
@@ -83,11 +104,10 @@ pub(crate) fn failures(
         checks.push((
             off.abs() <= expect.tolerance,
             format!(
-                "{} is {off:+.1} % from the {} that {} {} leaves for payload; {} % were allowed",
+                "{} is {off:+.1} % from the {} that {} leaves for payload; {} % were allowed",
                 rounded(rate),
                 rounded(configured.payload),
-                configured.direction,
-                rounded(configured.rate),
+                configured.limit(),
                 expect.tolerance
             ),
         ));
@@ -179,38 +199,45 @@ mod tests {
     fn payload_is_what_the_headers_leave() {
         // 1448 of 1514 bytes: the 95.6 % that everybody knows.
         assert_eq!(
-            payload(bits(10_000_000), &tcp(), 1500, true),
+            payload(bits(10_000_000), &tcp(), 1, 1500, true),
             bits(9_564_068)
         );
         assert_eq!(
-            payload(bits(10_000_000), &tcp(), 1500, false),
+            payload(bits(10_000_000), &tcp(), 1, 1500, false),
             bits(9_431_968)
         );
         let udp = |rate| What::Udp {
             rate: bits(rate),
             size: 1400,
             dscp: Dscp::default(),
+            marks: false,
         };
         assert_eq!(
-            payload(bits(10_000_000), &udp(20_000_000), 1500, true),
+            payload(bits(10_000_000), &udp(20_000_000), 1, 1500, true),
             bits(9_708_737)
         );
         assert_eq!(
-            payload(bits(10_000_000), &udp(5_000_000), 1500, true),
+            payload(bits(10_000_000), &udp(5_000_000), 1, 1500, true),
             bits(5_000_000)
+        );
+        assert_eq!(
+            payload(bits(10_000_000), &udp(4_000_000), 2, 1500, true),
+            bits(8_000_000),
+            "both together"
         );
     }
 
     #[test]
     fn a_rate_is_held_on_both_sides() {
         let configured = Configured {
-            direction: Direction::Ingress,
-            pod: crate::manifest::Place::Node,
+            direction: Some(Direction::Ingress),
+            pod: Some(crate::manifest::Place::Node),
+            rule: None,
             rate: bits(10_000_000),
             payload: bits(9_564_068),
         };
         let expect = Expect {
-            held_to: Some(Direction::Ingress),
+            held_to: Some(HeldTo::Limit(Direction::Ingress)),
             tolerance: 5.0,
             ..Expect::default()
         };

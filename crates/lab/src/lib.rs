@@ -5,6 +5,7 @@
 //!   folder ─► manifest::Manifests ─► node::Plan ── kubelet, runtime, plugins ──► Node, pods
 //!              Pods, Scenario,        │                                            │
 //!              one conflist           ▼                                            ▼
+//!              objects               │  netqos-agent ◄── objects, pods ──────────┤
 //!                                   Record (/run/netqos/lab/<run>)        measure ─► expectation
 //!                                     │                                            │
 //!                                   teardown ◄── end, error, panic, signal,        ▼
@@ -17,6 +18,7 @@
 //! namespaces.
 #![forbid(unsafe_code)]
 
+mod agent;
 mod down;
 mod error;
 mod expectation;
@@ -34,6 +36,7 @@ mod run;
 mod standing;
 mod teardown;
 
+pub use agent::AGENT;
 pub use down::{Listed, Which, down, list};
 pub use error::{Blame, LabError};
 pub use plugins::PLUGIN_PATH;

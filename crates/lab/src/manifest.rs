@@ -2,7 +2,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `*.yaml`, `*.yml`, `*.json` | Pods (`v1`) and one Scenario (`lab.netqos.io/v1alpha1`), several documents to a file or not |
+//! | `*.yaml`, `*.yml`, `*.json` | Pods (`v1`), one Scenario (`lab.netqos.io/v1alpha1`), and objects for the agent, several documents to a file or not |
 //! | `*.conflist` | the network, as in `/etc/cni/net.d` |
 //!
 //! A field that nobody knows is an error, in pods too: a misspelt `annotations` would be a pod
@@ -10,6 +10,7 @@
 
 mod error;
 mod kubernetes;
+mod objects;
 mod pod;
 mod scenario;
 #[cfg(test)]
@@ -24,8 +25,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use error::ManifestError;
-pub use pod::{Container, PodManifest};
-pub use scenario::{Expect, Load, Measurement, Place, Scenario, What};
+pub use objects::{MeteredRule, ObjectManifest, Objects, RuleName, SecondNetwork};
+pub use pod::{Container, PodManifest, WantedNetwork};
+pub use scenario::{Expect, Family, HeldTo, Load, Measurement, Outside, Place, Scenario, What};
 
 /// Everything that a folder describes.
 #[derive(Clone, Debug)]
@@ -34,6 +36,8 @@ pub struct Manifests {
     pub pods: Vec<PodManifest>,
     /// The network that all of them are on.
     pub network: NetworkConfigList,
+    /// What else there is.
+    pub objects: Objects,
     /// What is measured.
     pub scenario: Scenario,
 }
@@ -52,6 +56,7 @@ impl Manifests {
     /// The first mistake, with its file and the path of the field.
     pub fn read(folder: &Path) -> Result<Self, ManifestError> {
         let (mut pods, mut scenarios, mut networks) = (Vec::new(), Vec::new(), Vec::new());
+        let mut objects = Objects::default();
         for file in files(folder)? {
             if has_extension(&file, &["conflist"]) {
                 networks.push(file);
@@ -61,16 +66,20 @@ impl Manifests {
                 match document.kind() {
                     Some("Pod") => pods.push(PodManifest::from_document(&document)?),
                     Some("Scenario") => scenarios.push(document),
+                    Some(kind) if Objects::knows(kind) => objects.put(&document, kind)?,
                     kind => return Err(document.of_unknown_kind(kind)),
                 }
             }
         }
         pod::refuse_twins(folder, &pods)?;
+        pod::refuse_unknown_networks(folder, &pods, &objects)?;
+        objects.complete(pods.iter().map(|pod| pod.pod.namespace.as_str()));
         let scenario = only_one(folder, "Scenario document", scenarios)?;
         let network = only_one(folder, "*.conflist file", networks)?;
         Ok(Self {
-            scenario: Scenario::from_document(&scenario, &pods)?,
+            scenario: Scenario::from_document(&scenario, &pods, &objects)?,
             network: NetworkConfigList::from_file(&network)?,
+            objects,
             pods,
         })
     }
@@ -85,8 +94,11 @@ impl Document {
         self.problem(
             "kind",
             match kind {
-                Some(kind) => format!("a {kind} is nothing to build here: Pod and Scenario are"),
-                None => "missing: a document says what it is, Pod or Scenario".to_owned(),
+                Some(kind) => format!(
+                    "a {kind} is nothing to build here: Pod and Scenario are, and beside them \
+                     NetworkQoS, Namespace, NetworkAttachmentDefinition, Service and EndpointSlice"
+                ),
+                None => "missing: a document says what it is, as Pod or Scenario".to_owned(),
             },
         )
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use netqos_traffic::{Flow, LatencyTest, Sample, Server, TcpTest, TrafficError, UdpTest};
 
 use crate::manifest::{Load, Measurement, Place, What};
-use crate::node::Node;
-use crate::report::{LoadReport, Outcome};
+use crate::node::{Node, Way};
+use crate::report::{LoadReport, Outcome, Part};
 use crate::{LabError, Progress, netns};
 
 /// How long a load fills the path before what is measured under it begins.
@@ -23,6 +23,8 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
 /// What came of a measurement, and of its load.
 pub(crate) struct Measured {
     pub(crate) outcome: Result<Outcome, TrafficError>,
+    /// What came from each place, where there are several.
+    pub(crate) parts: Vec<Part>,
     pub(crate) load: Option<LoadReport>,
 }
 
@@ -36,21 +38,17 @@ pub(crate) fn measure(
     measurement: &Measurement,
     progress: &Progress,
 ) -> Result<Measured, LabError> {
-    let Measurement { from, to, what, .. } = measurement;
     let timing = Timing {
         omit: measurement.omit,
         duration: measurement.duration,
     };
     let run = || {
-        between(node, from, to, what, timing, &|now| {
+        from_all(node, measurement, timing, &|now| {
             progress.update(&format!("{}: {now}", measurement.name));
         })
     };
     let Some(load) = &measurement.load else {
-        return Ok(Measured {
-            outcome: run()?,
-            load: None,
-        });
+        return run();
     };
     let load_timing = Timing {
         omit: RAMP,
@@ -62,14 +60,76 @@ pub(crate) fn measure(
     thread::scope(|scope| {
         let loading = scope.spawn(|| fill(node, load, load_timing));
         thread::sleep(RAMP);
-        let outcome = run()?;
+        let measured = run()?;
         let load = loading
             .join()
             .map_err(|_| LabError::Panicked("fill a path"))??;
         Ok(Measured {
-            outcome,
             load: Some(load),
+            ..measured
         })
+    })
+}
+
+/// From all of its places at once.
+fn from_all(
+    node: &Node,
+    measurement: &Measurement,
+    timing: Timing,
+    on_progress: &(dyn Fn(String) + Sync),
+) -> Result<Measured, LabError> {
+    let Measurement { to, what, .. } = measurement;
+    let way = measurement.way();
+    let one = |from: &Place, on_progress: &(dyn Fn(String) + Sync)| {
+        between(node, from, to, way, what, timing, on_progress)
+    };
+    if measurement.beside.is_empty() {
+        return Ok(Measured {
+            outcome: one(&measurement.from, on_progress)?,
+            parts: Vec::new(),
+            load: None,
+        });
+    }
+    let outcomes = thread::scope(|scope| {
+        let others: Vec<_> = measurement
+            .beside
+            .iter()
+            .map(|from| scope.spawn(move || one(from, &|_| ())))
+            .collect();
+        let first = one(&measurement.from, on_progress);
+        let others = others.into_iter().map(|thread| {
+            thread
+                .join()
+                .unwrap_or(Err(LabError::Panicked("measure from several places")))
+        });
+        let all: Vec<_> = std::iter::once(first).chain(others).collect();
+        all
+    });
+    let (mut parts, mut found) = (Vec::new(), Vec::new());
+    for (from, outcome) in measurement.senders().zip(outcomes) {
+        match outcome? {
+            Err(why) => {
+                return Ok(Measured {
+                    outcome: Err(why),
+                    parts: Vec::new(),
+                    load: None,
+                });
+            }
+            Ok(outcome) => {
+                let goodput = outcome.rate();
+                parts.push(Part {
+                    from: from.clone(),
+                    goodput,
+                });
+                found.push(outcome);
+            }
+        }
+    }
+    let together = Outcome::together(found).ok_or(LabError::Panicked("add up what it found"))?;
+    Ok(Measured {
+        outcome: Ok(together),
+        parts,
+        load: None,
     })
 }
 
@@ -80,7 +140,10 @@ struct Timing {
 }
 
 fn fill(node: &Node, load: &Load, timing: Timing) -> Result<LoadReport, LabError> {
-    let outcome = between(node, &load.from, &load.to, &load.what, timing, &|_| ())?;
+    let (way, nothing) = (Way::default(), |_| ());
+    let outcome = between(
+        node, &load.from, &load.to, way, &load.what, timing, &nothing,
+    )?;
     let (goodput, error) = match outcome {
         Ok(outcome) => (outcome.rate(), None),
         Err(error) => (None, Some(error.to_string())),
@@ -98,11 +161,12 @@ fn between(
     node: &Node,
     from: &Place,
     to: &Place,
+    way: Way<'_>,
     what: &What,
     timing: Timing,
     on_progress: &(dyn Fn(String) + Sync),
 ) -> Result<Result<Outcome, TrafficError>, LabError> {
-    let (from, to) = node.ends(from, to)?;
+    let (from, to) = node.ends(from, to, way)?;
     let bind = || Server::bind(SocketAddr::new(to.address, 0));
     let server = match netns::inside(to.namespace, "serve in a pod", bind)? {
         Ok(server) => server,
@@ -137,7 +201,9 @@ fn run(
             };
             test.run(on_sample).map(Outcome::Tcp)
         }
-        What::Udp { rate, size, dscp } => {
+        What::Udp {
+            rate, size, dscp, ..
+        } => {
             let test = UdpTest {
                 server,
                 flow: Flow::Upload,

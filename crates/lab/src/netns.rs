@@ -1,5 +1,6 @@
 //! Network namespaces that have a name, so that `ip netns` sees them.
 
+use std::fs;
 use std::path::Path;
 use std::thread;
 
@@ -13,6 +14,14 @@ use crate::record::netns_path;
 /// Makes a namespace of this name, which must not be taken; its loopback is up.
 pub(crate) fn create(name: &str) -> Result<Namespace, LabError> {
     let namespace = Namespace::create(netns_path(name))?;
+    inside(&namespace, "set up a namespace", || {
+        // Nobody else has its addresses: IPv6 need not wait a second or two to find that out. Where
+        // this cannot be set, it waits.
+        for which in ["all", "default"] {
+            let setting = format!("/proc/sys/net/ipv6/conf/{which}/accept_dad");
+            let _ = fs::write(setting, "0");
+        }
+    })?;
     let mut socket = Socket::open_in(&namespace)?;
     let loopback = socket.link_by_name("lo")?;
     socket.set_link_up(&loopback, true)?;

@@ -25,6 +25,21 @@ impl Files {
         self.0.join("network.conflist")
     }
 
+    /// Another network, by the name of its file.
+    pub(crate) fn other_network(&self, name: &str) -> PathBuf {
+        self.0.join("networks").join(format!("{name}.conflist"))
+    }
+
+    /// The objects that the agent reads.
+    pub(crate) fn objects(&self) -> PathBuf {
+        self.0.join("objects")
+    }
+
+    /// What the agent writes.
+    pub(crate) fn agent_log(&self) -> PathBuf {
+        self.0.join("agent.log")
+    }
+
     /// Where the plugins' results are kept.
     pub(crate) fn cache(&self) -> PathBuf {
         self.0.join("cache")

@@ -1,21 +1,26 @@
 //! Building a node with its pods, through the CNI plugins that a real one would use.
 
 mod container;
+mod outside;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use netqos_cni::CniResult;
 use netqos_cni::kubelet::{Kubelet, KubeletError, Setup};
 use netqos_cni::runtime::NetworkConfigList;
-use netqos_core::Limits;
+use netqos_core::{Limits, ObjectName};
 use netqos_netlink::{Namespace, Socket};
 use rustix::mount::{MountFlags, mount};
 
-use crate::manifest::{Manifests, Place, PodManifest};
+pub(crate) use outside::network as outside_network;
+
+use crate::manifest::{Family, Manifests, Outside, Place, PodManifest, SecondNetwork};
 use crate::network::Files;
 use crate::plugins::Shaper;
-use crate::record::{NodeRecord, PodRecord, Record};
+use crate::record::{JoinedNetwork, NodeRecord, PodRecord, Record};
 use crate::standing::Standing;
 use crate::{LabError, netns};
 
@@ -25,9 +30,10 @@ const USUAL_MTU: u32 = 1500;
 /// A node that stands.
 #[derive(Debug)]
 pub(crate) struct Node {
-    namespace: Namespace,
+    pub(crate) namespace: Namespace,
     network: NetworkConfigList,
     pods: Vec<LivePod>,
+    outside: Vec<LivePod>,
     /// The plugin that holds its pods to their limits.
     pub(crate) shaper: Option<Shaper>,
     /// The paths of its files.
@@ -42,10 +48,29 @@ pub(crate) struct LivePod {
     pub(crate) name: String,
     pub(crate) netns: String,
     namespace: Namespace,
+    /// The first of its addresses.
     pub(crate) address: IpAddr,
-    gateway: Option<IpAddr>,
-    mtu: u32,
+    /// The first is the one on the network that all pods are on.
+    pub(crate) interfaces: Vec<LiveInterface>,
     pub(crate) limits: Limits,
+}
+
+/// An interface of a pod that stands.
+#[derive(Clone, Debug)]
+pub(crate) struct LiveInterface {
+    pub(crate) name: String,
+    /// The network; `None`: the one that all pods are on.
+    pub(crate) definition: Option<ObjectName>,
+    pub(crate) addresses: Vec<IpAddr>,
+    gateways: Vec<IpAddr>,
+    mtu: u32,
+}
+
+/// Which addresses of two ends are meant.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Way<'a> {
+    pub(crate) family: Option<Family>,
+    pub(crate) interface: Option<&'a str>,
 }
 
 /// An end of a measurement: where it is, and how the other end reaches it.
@@ -73,6 +98,8 @@ impl Plan<'_> {
             side: self.side.to_owned(),
             plugin_dirs: self.plugin_dirs,
             pods: Vec::new(),
+            outside: Vec::new(),
+            agent: None,
         };
         let mut warnings = Vec::new();
         let (files, network, namespace) = lab.change(
@@ -89,12 +116,19 @@ impl Plan<'_> {
             namespace,
             network,
             pods: Vec::new(),
+            outside: Vec::new(),
             shaper,
             files,
             warnings,
         };
+        for second in &self.manifests.objects.networks {
+            node.write_network(&file_of(second), &second.list)?;
+        }
         for (index, pod) in self.manifests.pods.iter().enumerate() {
             node.add_pod(lab, self.side, index, pod)?;
+        }
+        for host in &self.manifests.scenario.outside {
+            node.add_outside(lab, self.side, host)?;
         }
         Ok(node)
     }
@@ -122,20 +156,28 @@ impl Node {
                     uid: pod.uid.clone(),
                     annotations: pod.annotations.clone(),
                     netns,
+                    networks: manifest
+                        .networks
+                        .iter()
+                        .map(|wanted| JoinedNetwork {
+                            file: file_name(&wanted.definition),
+                            interface: wanted.interface.clone(),
+                        })
+                        .collect(),
                     processes: Vec::new(),
                 };
                 if let Some(node) = lab.nodes.last_mut() {
                     node.pods.push(record);
                 }
             },
-            |lab| self.make_pod(last(lab)?),
+            |lab| self.make_pod(last(lab)?, manifest),
         )?;
         container::start_all(lab, &self.files, manifest, &pod)?;
         self.pods.push(pod);
         Ok(())
     }
 
-    fn make_pod(&mut self, node: &NodeRecord) -> Result<LivePod, LabError> {
+    fn make_pod(&mut self, node: &NodeRecord, manifest: &PodManifest) -> Result<LivePod, LabError> {
         let Some(record) = node.pods.last() else {
             return Err(LabError::Panicked("find a pod that it has just recorded"));
         };
@@ -153,35 +195,136 @@ impl Node {
             self.warnings
                 .push(format!("pod {}: {warning}", record.name));
         }
-        let Some(ip) = result.ips.first() else {
+        let first = interface(&namespace, &record.sandbox().ifname, None, &result);
+        let Some(address) = first.addresses.first().copied() else {
             return Err(LabError::NoAddress {
                 pod: record.name.clone(),
                 network: self.network.name.clone(),
             });
         };
+        let mut interfaces = vec![first];
+        for (joined, wanted) in record.networks.iter().zip(&manifest.networks) {
+            let result = self.join(node, record, joined)?;
+            let definition = Some(wanted.definition.clone());
+            interfaces.push(interface(
+                &namespace,
+                &joined.interface,
+                definition,
+                &result,
+            ));
+        }
         Ok(LivePod {
             name: record.name.clone(),
             netns: record.netns.clone(),
-            address: ip.address.address(),
-            gateway: ip.gateway,
-            mtu: mtu(&namespace, &record.sandbox().ifname),
             namespace,
+            address,
+            interfaces,
             limits,
         })
     }
 
+    /// Joins a pod to a network beside the first.
+    fn join(
+        &self,
+        node: &NodeRecord,
+        record: &PodRecord,
+        joined: &JoinedNetwork,
+    ) -> Result<CniResult, LabError> {
+        let runtime = self.files.runtime(node);
+        let list = read_list(&self.files.other_network(&joined.file))?;
+        let sandbox = record.sandbox_for(&joined.interface);
+        let setup = netns::inside(&self.namespace, "join a pod to another network", || {
+            Kubelet::new(&runtime, &list).set_up(&record.plain_pod(), &sandbox)
+        })?;
+        let setup = setup.map_err(|source| failed(record, source))?;
+        Ok(setup.result)
+    }
+
+    fn write_network(&self, name: &str, list: &NetworkConfigList) -> Result<(), LabError> {
+        let path = self.files.other_network(name);
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(LabError::io("make folder", folder))?;
+        }
+        fs::write(&path, self.files.adopt(list).to_string()).map_err(LabError::io("write", path))
+    }
+
+    fn add_outside(&mut self, lab: &Standing, side: &str, host: &Outside) -> Result<(), LabError> {
+        let file = outside::file(host);
+        self.write_network(&file, &outside::network(host)?)?;
+        let made = lab.change(
+            |lab| {
+                let record = PodRecord {
+                    name: host.name.clone(),
+                    // Of no namespace: the agent must not take it for a pod.
+                    namespace: String::new(),
+                    uid: String::new(),
+                    annotations: BTreeMap::new(),
+                    netns: lab.outside_netns(side, &host.name),
+                    networks: vec![JoinedNetwork {
+                        file,
+                        interface: "eth0".to_owned(),
+                    }],
+                    processes: Vec::new(),
+                };
+                if let Some(node) = lab.nodes.last_mut() {
+                    node.outside.push(record);
+                }
+            },
+            |lab| {
+                let node = last(lab)?;
+                let Some((record, joined)) = node
+                    .outside
+                    .last()
+                    .and_then(|record| Some((record, record.networks.first()?)))
+                else {
+                    return Err(LabError::Panicked("find a host that it has just recorded"));
+                };
+                let namespace = netns::create(&record.netns)?;
+                let result = self.join(node, record, joined)?;
+                let mut eth0 = interface(&namespace, &joined.interface, None, &result);
+                // In the order that the scenario has.
+                eth0.addresses.clone_from(&host.addresses);
+                Ok(LivePod {
+                    name: record.name.clone(),
+                    netns: record.netns.clone(),
+                    namespace,
+                    address: host.addresses[0],
+                    interfaces: vec![eth0],
+                    limits: Limits::default(),
+                })
+            },
+        )?;
+        self.outside.push(made);
+        Ok(())
+    }
+
     /// The two ends of a measurement.
-    pub(crate) fn ends(&self, from: &Place, to: &Place) -> Result<(End<'_>, End<'_>), LabError> {
+    pub(crate) fn ends(
+        &self,
+        from: &Place,
+        to: &Place,
+        way: Way<'_>,
+    ) -> Result<(End<'_>, End<'_>), LabError> {
         let other = |place: &Place| self.pod(place).or_else(|| self.pods.first());
-        Ok((self.end(from, other(to))?, self.end(to, other(from))?))
+        // Where it goes decides, and the answer comes from the same family.
+        let to_end = self.end(to, other(from), way)?;
+        let family = match to_end.address.is_ipv4() {
+            true => Family::IPv4,
+            false => Family::IPv6,
+        };
+        let way = Way {
+            family: Some(family),
+            ..way
+        };
+        Ok((self.end(from, other(to), way)?, to_end))
     }
 
     /// The smaller packet size of two places; the node's is that of its network.
-    pub(crate) fn mtu(&self, from: &Place, to: &Place) -> u32 {
+    pub(crate) fn mtu(&self, from: &Place, to: &Place, way: Way<'_>) -> u32 {
         [from, to]
             .iter()
-            .filter_map(|place| self.pod(place))
-            .map(|pod| pod.mtu)
+            .filter_map(|place| self.pod(place)?.interface(way))
+            .map(|interface| interface.mtu)
             .min()
             .unwrap_or(USUAL_MTU)
     }
@@ -190,26 +333,97 @@ impl Node {
         match place {
             Place::Node => None,
             Place::Pod(name) => self.pods.iter().find(|pod| pod.name == *name),
+            Place::Outside(name) => self.outside.iter().find(|host| host.name == *name),
         }
     }
 
-    fn end(&self, place: &Place, other: Option<&LivePod>) -> Result<End<'_>, LabError> {
+    fn end(
+        &self,
+        place: &Place,
+        other: Option<&LivePod>,
+        way: Way<'_>,
+    ) -> Result<End<'_>, LabError> {
+        let no_address = || LabError::NoSuchAddress {
+            place: place.to_string(),
+            what: way
+                .family
+                .map_or_else(String::new, |family| family.to_string()),
+        };
         if let Some(pod) = self.pod(place) {
+            let addresses = pod.interface(way).map(|one| &one.addresses[..]);
             return Ok(End {
                 namespace: &pod.namespace,
-                address: pod.address,
-                limits: pod.limits,
+                address: way
+                    .first(addresses.unwrap_or_default())
+                    .ok_or_else(no_address)?,
+                limits: match way.interface {
+                    None => pod.limits,
+                    Some(_) => Limits::default(),
+                },
             });
         }
-        let gateway = other.and_then(|pod| pod.gateway);
+        let gateways = other
+            .and_then(|pod| pod.interface(way))
+            .map(|one| &one.gateways[..])
+            .unwrap_or_default();
+        if gateways.is_empty() {
+            return Err(LabError::NoGateway {
+                network: self.network.name.clone(),
+            });
+        }
         Ok(End {
             namespace: &self.namespace,
-            address: gateway.ok_or_else(|| LabError::NoGateway {
-                network: self.network.name.clone(),
-            })?,
+            address: way.first(gateways).ok_or_else(no_address)?,
             limits: Limits::default(),
         })
     }
+}
+
+impl LivePod {
+    fn interface(&self, way: Way<'_>) -> Option<&LiveInterface> {
+        match way.interface {
+            None => self.interfaces.first(),
+            Some(name) => self.interfaces.iter().find(|one| one.name == name),
+        }
+    }
+}
+
+impl Way<'_> {
+    fn first(self, addresses: &[IpAddr]) -> Option<IpAddr> {
+        let mut addresses = addresses.iter().copied();
+        match self.family {
+            None => addresses.next(),
+            Some(family) => addresses.find(|address| family.has(*address)),
+        }
+    }
+}
+
+/// The name of a definition's file, without `.conflist`.
+fn file_name(definition: &ObjectName) -> String {
+    format!("{}_{}", definition.namespace, definition.name)
+}
+
+fn file_of(second: &SecondNetwork) -> String {
+    file_name(&second.name)
+}
+
+fn interface(
+    namespace: &Namespace,
+    name: &str,
+    definition: Option<ObjectName>,
+    result: &CniResult,
+) -> LiveInterface {
+    LiveInterface {
+        name: name.to_owned(),
+        definition,
+        addresses: result.ips.iter().map(|ip| ip.address.address()).collect(),
+        gateways: result.ips.iter().filter_map(|ip| ip.gateway).collect(),
+        mtu: mtu(namespace, name),
+    }
+}
+
+fn read_list(path: &Path) -> Result<NetworkConfigList, LabError> {
+    NetworkConfigList::from_file(path).map_err(|error| LabError::Manifest(error.into()))
 }
 
 /// The folders and files of a node, and its network as it is used.
@@ -228,7 +442,7 @@ fn prepare(
     }
     let path = files.network();
     fs::write(&path, files.adopt(list).to_string()).map_err(LabError::io("write", &path))?;
-    NetworkConfigList::from_file(&path).map_err(|error| LabError::Manifest(error.into()))
+    read_list(&path)
 }
 
 fn last(lab: &Record) -> Result<&NodeRecord, LabError> {

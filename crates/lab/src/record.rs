@@ -54,6 +54,12 @@ pub struct NodeRecord {
     pub plugin_dirs: Vec<PathBuf>,
     /// Its pods.
     pub pods: Vec<PodRecord>,
+    /// The hosts outside that it is the router of.
+    #[serde(default)]
+    pub outside: Vec<PodRecord>,
+    /// The agent that runs on it.
+    #[serde(default)]
+    pub agent: Option<Process>,
 }
 
 /// One pod of a node.
@@ -70,8 +76,20 @@ pub struct PodRecord {
     pub annotations: BTreeMap<String, String>,
     /// The name of its network namespace, and its container id.
     pub netns: String,
+    /// The networks that it is on beside the one that all pods are on; of a host outside, all.
+    #[serde(default)]
+    pub networks: Vec<JoinedNetwork>,
     /// What runs in it.
     pub processes: Vec<Process>,
+}
+
+/// A network that a pod has joined.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JoinedNetwork {
+    /// The name of its file, without `.conflist`.
+    pub file: String,
+    /// The pod's interface.
+    pub interface: String,
 }
 
 impl Record {
@@ -187,6 +205,11 @@ impl Record {
         }
     }
 
+    /// The name of the network namespace of a host outside, which is not that of a pod.
+    pub(crate) fn outside_netns(&self, side: &str, name: &str) -> String {
+        self.netns_of(side, &format!("outside_{name}"))
+    }
+
     /// No name of a pod holds an underscore, so that a side's and a pod's name can't be mistaken.
     fn netns_of(&self, side: &str, name: &str) -> String {
         match side {
@@ -207,9 +230,25 @@ impl PodRecord {
         }
     }
 
+    /// The pod, as its further networks see it: its annotations are about the first one.
+    pub(crate) fn plain_pod(&self) -> Pod {
+        Pod {
+            annotations: BTreeMap::new(),
+            ..self.pod()
+        }
+    }
+
     /// Its sandbox.
     pub(crate) fn sandbox(&self) -> Sandbox {
         Sandbox::new(&self.netns, netns_path(&self.netns))
+    }
+
+    /// Its sandbox, for another interface.
+    pub(crate) fn sandbox_for(&self, interface: &str) -> Sandbox {
+        Sandbox {
+            ifname: interface.to_owned(),
+            ..self.sandbox()
+        }
     }
 }
 

@@ -9,11 +9,14 @@ mod table;
 
 use std::net::IpAddr;
 
-use netqos_core::{BitRate, Direction, Limits};
-use netqos_traffic::{LatencyReport, Quantiles, TcpReport, UdpReport};
+use netqos_agent::Status;
+use netqos_core::{BitRate, ByteCount, Direction, Limits};
+use netqos_traffic::{
+    Dscp, DscpSeen, Goodput, LatencyReport, Quantiles, Sample, TcpReport, UdpReport,
+};
 use serde::Serialize;
 
-use crate::manifest::Place;
+use crate::manifest::{Family, Place};
 
 pub use environment::Environment;
 pub(crate) use environment::{ShaperReport, modes, timestamp};
@@ -33,6 +36,9 @@ pub struct Report {
     pub environment: Environment,
     /// The pods.
     pub pods: Vec<PodReport>,
+    /// The rules of NetworkQoS objects that were in force, by pod.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<RuleReport>,
     /// What was measured.
     pub measurements: Vec<MeasurementReport>,
     /// What was measured without netqos; `None` when the scenario does not ask for it.
@@ -60,6 +66,30 @@ pub struct PodReport {
     pub enforced: Vec<String>,
 }
 
+/// A rule of a NetworkQoS, in force on an interface of a pod.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RuleReport {
+    /// The pod's name.
+    pub pod: String,
+    /// Its interface.
+    pub interface: String,
+    /// `namespace/name[index]`.
+    pub rule: String,
+    /// What it marks with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dscp: Option<u8>,
+    /// What all pods of it share, in bit/s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<BitRate>,
+    /// Packets of this pod that it decided about.
+    pub packets: u64,
+    /// Those that it marked.
+    pub marked_packets: u64,
+    /// Those that it dropped.
+    pub dropped_packets: u64,
+}
+
 /// A measurement.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -69,12 +99,24 @@ pub struct MeasurementReport {
     /// What it shows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// `tcp`, `udp` or `latency`.
+    /// `tcp`, `udp`, `dscp` or `latency`.
     pub kind: String,
     /// Where the traffic came from.
     pub from: Place,
+    /// Where else it came from at the same time.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<Place>,
     /// Where it went.
     pub to: Place,
+    /// By which addresses, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub family: Option<Family>,
+    /// Over which interface of the pods, where it is not that of the network of all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
+    /// The mark that was expected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected_dscp: Option<Dscp>,
     /// The limit on the way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub configured: Option<Configured>,
@@ -84,6 +126,9 @@ pub struct MeasurementReport {
     /// What was found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Outcome>,
+    /// What came from each place, where there were several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Part>,
     /// Whether all that was expected came true.
     pub verdict: Verdict,
     /// What did not, one sentence each.
@@ -107,14 +152,30 @@ pub enum Verdict {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Configured {
-    /// Whose limit.
-    pub pod: Place,
-    /// In which direction.
-    pub direction: Direction,
+    /// Whose limit, where it is a pod's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod: Option<Place>,
+    /// In which direction, where it is a pod's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub direction: Option<Direction>,
+    /// Which rule's, where it is a rule's: `namespace/name[index]`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
     /// The limit, which counts whole Ethernet frames.
     pub rate: BitRate,
     /// What of it is left for payload.
     pub payload: BitRate,
+}
+
+/// What came from one of several places.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Part {
+    /// From where.
+    pub from: Place,
+    /// How much.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub goodput: Option<BitRate>,
 }
 
 /// Traffic that filled the path.
@@ -171,6 +232,19 @@ pub struct Kept {
     pub namespaces: Vec<(String, String)>,
     /// The folder with all of its files, the containers' logs among them.
     pub folder: std::path::PathBuf,
+    /// Where an agent goes on: the folder of its objects, and the one that it runs in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<KeptAgent>,
+}
+
+/// An agent that goes on.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KeptAgent {
+    /// What is changed here is in force a moment later.
+    pub objects: std::path::PathBuf,
+    /// Where it is asked: `NETQOS_RUN_DIR`.
+    pub run: std::path::PathBuf,
 }
 
 impl Report {
@@ -201,7 +275,67 @@ impl Report {
     }
 }
 
+impl Configured {
+    /// What it is and how much.
+    pub(crate) fn limit(&self) -> String {
+        let rate = rounded(self.rate);
+        match (&self.direction, &self.rule) {
+            (Some(direction), _) => format!("{direction} {rate}"),
+            (None, Some(rule)) => format!("{rule} {rate}"),
+            (None, None) => rate.to_string(),
+        }
+    }
+}
+
+impl RuleReport {
+    /// All rules of a node.
+    pub(crate) fn all(status: &Status) -> Vec<Self> {
+        let mut rules = Vec::new();
+        for pod in &status.pods {
+            rules.extend(pod.rules.iter().map(|rule| Self {
+                pod: pod.name.clone(),
+                interface: pod.interface.clone(),
+                rule: rule.rule.clone(),
+                dscp: rule.dscp,
+                rate: rule.rate.map(BitRate::from_bits_per_second),
+                packets: rule.counts.packets,
+                marked_packets: rule.counts.marked_packets,
+                dropped_packets: rule.counts.dropped_packets,
+            }));
+        }
+        rules
+    }
+}
+
 impl Outcome {
+    /// What several found at the same time, as one; `None` for nothing, or for different kinds.
+    /// One-way delays are those of the place where they were longest.
+    pub(crate) fn together(all: Vec<Self>) -> Option<Self> {
+        let mut all = all.into_iter();
+        let first = all.next()?;
+        all.try_fold(first, |sum, one| match (sum, one) {
+            (Self::Tcp(sum), Self::Tcp(one)) => Some(Self::Tcp(TcpReport {
+                streams: sum.streams + one.streams,
+                goodput: added(sum.goodput, &one.goodput),
+                ..sum
+            })),
+            (Self::Udp(sum), Self::Udp(one)) => Some(Self::Udp(UdpReport {
+                goodput: added(sum.goodput, &one.goodput),
+                sent: sum.sent + one.sent,
+                held_back: sum.held_back + one.held_back,
+                received: sum.received + one.received,
+                lost: sum.lost + one.lost,
+                out_of_order: sum.out_of_order + one.out_of_order,
+                delay: [sum.delay, one.delay]
+                    .into_iter()
+                    .flatten()
+                    .max_by_key(|delay| delay.p99),
+                dscp_seen: marks(sum.dscp_seen, &one.dscp_seen),
+            })),
+            _ => None,
+        })
+    }
+
     /// The goodput, where there is one.
     pub fn rate(&self) -> Option<BitRate> {
         match self {
@@ -229,6 +363,37 @@ impl Outcome {
             Self::Latency(report) => Some(report.lost as f64 * 100.0 / report.sent as f64),
         }
     }
+}
+
+/// Two goodputs at the same time: interval by interval.
+fn added(sum: Goodput, one: &Goodput) -> Goodput {
+    let bytes = |a: ByteCount, b: ByteCount| ByteCount::from_bytes(a.bytes() + b.bytes());
+    let samples = sum.samples.iter().zip(&one.samples);
+    Goodput {
+        rate: BitRate::from_bits_per_second(
+            sum.rate.bits_per_second() + one.rate.bits_per_second(),
+        ),
+        received: bytes(sum.received, one.received),
+        elapsed: sum.elapsed.max(one.elapsed),
+        samples: samples
+            .map(|(a, b)| Sample {
+                received: bytes(a.received, b.received),
+                ..*a
+            })
+            .collect(),
+    }
+}
+
+/// The marks that arrived from either, in the order of their numbers.
+fn marks(mut sum: Vec<DscpSeen>, one: &[DscpSeen]) -> Vec<DscpSeen> {
+    for seen in one {
+        match sum.iter_mut().find(|known| known.dscp == seen.dscp) {
+            Some(known) => known.datagrams += seen.datagrams,
+            None => sum.push(*seen),
+        }
+    }
+    sum.sort_by_key(|seen| seen.dscp.value());
+    sum
 }
 
 /// A rate to three digits, as people read it.

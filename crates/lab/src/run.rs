@@ -1,16 +1,20 @@
 //! A whole run: build, measure, take away.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use netqos_agent::ProblemStatus;
+
+use crate::agent;
 use crate::expectation::{configured, failures};
 use crate::manifest::{Manifests, Measurement};
 use crate::measure::{Measured, measure};
-use crate::node::{Node, Plan};
+use crate::network::Files;
+use crate::node::{self, Node, Plan};
 use crate::plugins::{self, Shaper};
 use crate::record::Record;
 use crate::report::{
-    Comparison, Environment, Kept, MeasurementReport, PodReport, Report, ShaperReport, Verdict,
-    modes, rounded, timestamp,
+    Comparison, Environment, Kept, KeptAgent, MeasurementReport, PodReport, Report, RuleReport,
+    ShaperReport, Verdict, modes, rounded, timestamp,
 };
 use crate::standing::Standing;
 use crate::{LabError, Progress};
@@ -25,6 +29,8 @@ pub struct Options {
     pub keep: bool,
     /// Where progress is shown.
     pub progress: Progress,
+    /// The agent's executable; `None`: what `NETQOS_AGENT` names, else the one beside this program.
+    pub agent: Option<PathBuf>,
 }
 
 /// Runs the scenario of a folder. Whatever happens, the lab is taken away in the end, unless it is
@@ -44,6 +50,16 @@ pub fn run(folder: &Path, options: &Options) -> Result<Report, LabError> {
     }
     let plugin_dirs = plugins::folders();
     plugins::check(&manifests.network, &plugin_dirs)?;
+    for second in &manifests.objects.networks {
+        plugins::check(&second.list, &plugin_dirs)?;
+    }
+    for host in &manifests.scenario.outside {
+        plugins::check(&node::outside_network(host)?, &plugin_dirs)?;
+    }
+    let agent = match manifests.objects.policies {
+        0 => None,
+        _ => Some(agent::executable(options.agent.as_deref())?),
+    };
 
     let source = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let record = Record::create(&manifests.scenario.name, &source)?;
@@ -54,6 +70,7 @@ pub fn run(folder: &Path, options: &Options) -> Result<Report, LabError> {
         manifests: &manifests,
         progress: &options.progress,
         plugin_dirs,
+        agent,
     };
     lab.until_told_to_end(&options.progress, || {
         let result = run.report(started);
@@ -80,7 +97,9 @@ struct Run<'a> {
     lab: &'a Standing,
     manifests: &'a Manifests,
     progress: &'a Progress,
-    plugin_dirs: Vec<std::path::PathBuf>,
+    plugin_dirs: Vec<PathBuf>,
+    /// The agent's executable, where one is needed.
+    agent: Option<PathBuf>,
 }
 
 impl Run<'_> {
@@ -94,6 +113,10 @@ impl Run<'_> {
             node.pods().len(),
             network.name
         ));
+        if let Some(agent) = &self.agent {
+            self.progress.update("starting the agent");
+            agent::start(self.lab, &node, self.manifests, agent)?;
+        }
         let pods = node
             .pods()
             .iter()
@@ -114,6 +137,20 @@ impl Run<'_> {
         }
         let measurements =
             self.measure_all(&node, "", self.manifests.scenario.measurements.iter())?;
+        let mut rules = Vec::new();
+        if self.agent.is_some() {
+            let status = agent::status(&node.files)?;
+            rules = RuleReport::all(&status);
+            warnings.extend(status.problems.iter().map(|problem| {
+                let ProblemStatus {
+                    kind,
+                    name,
+                    reason,
+                    message,
+                } = problem;
+                format!("the agent: {kind} {name}: {reason}: {message}")
+            }));
+        }
         let kinds = network.plugins.iter().map(|p| p.kind.clone()).collect();
         let environment = Environment::now(&network.name, kinds, node.shaper.as_ref(), &node.files);
         let comparison = self.compare(node.shaper.as_ref())?;
@@ -123,6 +160,7 @@ impl Run<'_> {
             started,
             environment,
             pods,
+            rules,
             measurements,
             comparison,
             warnings,
@@ -130,11 +168,7 @@ impl Run<'_> {
         })
     }
 
-    fn build(
-        &self,
-        side: &'static str,
-        plugin_dirs: Vec<std::path::PathBuf>,
-    ) -> Result<Node, LabError> {
+    fn build(&self, side: &'static str, plugin_dirs: Vec<PathBuf>) -> Result<Node, LabError> {
         let plan = Plan {
             manifests: self.manifests,
             side,
@@ -202,9 +236,13 @@ impl Run<'_> {
         node: &Node,
         measurement: &Measurement,
     ) -> Result<MeasurementReport, LabError> {
-        let (from, to) = node.ends(&measurement.from, &measurement.to)?;
+        let (from, to) = node.ends(&measurement.from, &measurement.to, measurement.way())?;
         let configured = configured(node, measurement, &from, &to);
-        let Measured { outcome, load } = measure(node, measurement, self.progress)?;
+        let Measured {
+            outcome,
+            parts,
+            load,
+        } = measure(node, measurement, self.progress)?;
         let (result, failures) = match outcome {
             Ok(outcome) => {
                 let failures = failures(&measurement.expect, configured.as_ref(), &outcome);
@@ -217,10 +255,15 @@ impl Run<'_> {
             description: measurement.description.clone(),
             kind: measurement.kind().to_owned(),
             from: measurement.from.clone(),
+            beside: measurement.beside.clone(),
             to: measurement.to.clone(),
+            family: measurement.family,
+            interface: measurement.interface.clone(),
+            expected_dscp: measurement.expect.dscp,
             configured,
             load,
             result,
+            parts,
             verdict: match &failures {
                 None => Verdict::Informational,
                 Some(failures) if failures.is_empty() => Verdict::Held,
@@ -234,7 +277,9 @@ impl Run<'_> {
 /// A measurement in one line.
 fn line(report: &MeasurementReport) -> String {
     let mut found = Vec::new();
-    if let Some(outcome) = &report.result {
+    if report.kind == "dscp" {
+        found.push(format!("DSCP {}", report.marks_seen()));
+    } else if let Some(outcome) = &report.result {
         if let Some(rate) = outcome.rate() {
             found.push(rounded(rate).to_string());
         }
@@ -261,11 +306,17 @@ fn kept(record: &Record) -> Kept {
             side => format!(" ({side})"),
         };
         namespaces.push((format!("node{side}"), record.node_netns(node)));
-        for pod in &node.pods {
+        for pod in node.pods.iter().chain(&node.outside) {
             namespaces.push((format!("{}{side}", pod.name), pod.netns.clone()));
         }
     }
+    let with_agent = record.nodes.iter().find(|node| node.agent.is_some());
+    let files = with_agent.map(|node| Files::of(record, node));
     Kept {
+        agent: files.map(|files| KeptAgent {
+            objects: files.objects(),
+            run: files.run(),
+        }),
         run: record.run.clone(),
         namespaces,
         folder: record.folder(),

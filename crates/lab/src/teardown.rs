@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::io;
+use std::path::Path;
 
-use netqos_cni::kubelet::Kubelet;
+use netqos_cni::kubelet::{Kubelet, Pod, Sandbox};
 use netqos_cni::runtime::NetworkConfigList;
 use netqos_netlink::Namespace;
 
@@ -45,14 +46,41 @@ fn tear_down_node(record: &Record, node: &NodeRecord, problems: &mut Vec<String>
     let files = Files::of(record, node);
     let name = record.node_netns(node);
     // Without its network or its namespace there is nothing that a plugin could take away.
-    let network = NetworkConfigList::from_file(&files.network()).ok();
     let namespace = Namespace::open(netns_path(&name)).ok();
+    // It would put right what is taken away.
+    if let Some(agent) = node.agent
+        && !agent.end()
+    {
+        problems.push(format!("the agent, process {}, does not end", agent.pid));
+    }
     for pod in node.pods.iter().rev() {
         end_processes(pod, problems);
-        if let (Some(network), Some(namespace)) = (&network, &namespace) {
-            leave_network(&files, node, pod, network, namespace, problems);
+        if let Some(namespace) = &namespace {
+            let mut leave = Leave {
+                files: &files,
+                node,
+                pod,
+                namespace,
+                problems,
+            };
+            leave.other_networks();
+            leave.network(&files.network(), &pod.pod(), pod.sandbox());
         }
         note(netns::remove(&pod.netns), problems);
+    }
+    for host in node.outside.iter().rev() {
+        kill_all_in(&netns_path(&host.netns));
+        if let Some(namespace) = &namespace {
+            let mut leave = Leave {
+                files: &files,
+                node,
+                pod: host,
+                namespace,
+                problems,
+            };
+            leave.other_networks();
+        }
+        note(netns::remove(&host.netns), problems);
     }
     kill_all_in(&netns_path(&name));
     note(netns::remove(&name), problems);
@@ -71,24 +99,44 @@ fn end_processes(pod: &PodRecord, problems: &mut Vec<String>) {
     kill_all_in(&netns_path(&pod.netns));
 }
 
-fn leave_network(
-    files: &Files,
-    node: &NodeRecord,
-    pod: &PodRecord,
-    network: &NetworkConfigList,
-    namespace: &Namespace,
-    problems: &mut Vec<String>,
-) {
-    let runtime = files.runtime(node);
-    let mut sandbox = pod.sandbox();
-    sandbox.netns = sandbox.netns.filter(|path| Namespace::open(path).is_ok());
-    let left = netns::inside(namespace, "take a pod from its network", || {
-        Kubelet::new(&runtime, network).tear_down(&pod.pod(), &sandbox)
-    });
-    match left {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => problems.push(format!("pod {}: {error}", pod.name)),
-        Err(error) => problems.push(format!("pod {}: {error}", pod.name)),
+/// A pod that goes.
+struct Leave<'a> {
+    files: &'a Files,
+    node: &'a NodeRecord,
+    pod: &'a PodRecord,
+    namespace: &'a Namespace,
+    problems: &'a mut Vec<String>,
+}
+
+impl Leave<'_> {
+    fn other_networks(&mut self) {
+        for joined in self.pod.networks.iter().rev() {
+            let path = self.files.other_network(&joined.file);
+            let sandbox = self.pod.sandbox_for(&joined.interface);
+            self.network(&path, &self.pod.plain_pod(), sandbox);
+        }
+    }
+
+    /// Leaves the network of this file, unless that was not written yet.
+    fn network(&mut self, path: &Path, pod: &Pod, mut sandbox: Sandbox) {
+        let Ok(network) = NetworkConfigList::from_file(path) else {
+            return;
+        };
+        let runtime = self.files.runtime(self.node);
+        sandbox.netns = sandbox.netns.filter(|path| Namespace::open(path).is_ok());
+        let left = netns::inside(self.namespace, "take a pod from its network", || {
+            Kubelet::new(&runtime, &network).tear_down(pod, &sandbox)
+        });
+        match left {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => self.note(&error),
+            Err(error) => self.note(&error),
+        }
+    }
+
+    fn note(&mut self, error: &dyn std::fmt::Display) {
+        self.problems
+            .push(format!("pod {}: {error}", self.pod.name));
     }
 }
 

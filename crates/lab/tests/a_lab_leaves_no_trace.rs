@@ -114,6 +114,7 @@ fn options(keep: bool) -> Options {
     Options {
         keep,
         progress: Progress::silent(),
+        agent: None,
     }
 }
 

@@ -4,11 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use netqos_cni::kubelet::Pod;
+use netqos_core::ObjectName;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::kubernetes::{self, refuse_unknown};
-use super::{Document, ManifestError};
+use super::{Document, ManifestError, Objects};
+
+/// What asks for networks beside the one that all pods are on (Network Plumbing Working Group).
+const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
 
 /// The longest name of a pod in Kubernetes (a DNS subdomain).
 const MAX_NAME: usize = 253;
@@ -20,6 +24,19 @@ pub struct PodManifest {
     pub pod: Pod,
     /// What runs in it.
     pub containers: Vec<Container>,
+    /// The networks that it is on beside the one that all are on.
+    pub networks: Vec<WantedNetwork>,
+    /// All of it, as it was read.
+    pub value: Value,
+}
+
+/// A network that a pod asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WantedNetwork {
+    /// The `NetworkAttachmentDefinition`.
+    pub definition: ObjectName,
+    /// The interface's name in the pod.
+    pub interface: String,
 }
 
 /// A container, which here is a process in the pod's network namespace.
@@ -129,7 +146,15 @@ impl PodManifest {
             .enumerate()
             .map(|(index, container)| container.check(document, index))
             .collect::<Result<_, _>>()?;
+        let annotations = metadata.annotations.unwrap_or_default();
+        let networks = match annotations.get(NETWORKS) {
+            None => Vec::new(),
+            Some(text) => wanted_networks(text, &namespace)
+                .map_err(|why| document.problem(networks_path(), why))?,
+        };
         Ok(Self {
+            networks,
+            value: document.value.clone(),
             pod: Pod {
                 // The API server would have given it one; any text does.
                 uid: metadata
@@ -137,7 +162,7 @@ impl PodManifest {
                     .unwrap_or_else(|| format!("{namespace}-{}", metadata.name)),
                 name: metadata.name,
                 namespace,
-                annotations: metadata.annotations.unwrap_or_default(),
+                annotations,
             },
             containers,
         })
@@ -210,6 +235,61 @@ fn expand(text: &str, env: &[(String, String)]) -> String {
         };
     }
     expanded + rest
+}
+
+fn networks_path() -> String {
+    format!("metadata.annotations[{NETWORKS}]")
+}
+
+/// `[namespace/]name[@interface]`, commas between them. Without a name interfaces are net1, net2 and
+/// so on, by their place.
+fn wanted_networks(text: &str, pod_namespace: &str) -> Result<Vec<WantedNetwork>, String> {
+    if text.trim_start().starts_with('[') {
+        return Err("write names with commas between them: the JSON form is not read here".into());
+    }
+    let mut wanted: Vec<WantedNetwork> = Vec::new();
+    for (index, part) in text.split(',').map(str::trim).enumerate() {
+        let (name, interface) = match part.split_once('@') {
+            Some((name, interface)) => (name, interface.to_owned()),
+            None => (part, format!("net{}", index + 1)),
+        };
+        let (namespace, name) = name.split_once('/').unwrap_or((pod_namespace, name));
+        if namespace.is_empty() || name.is_empty() || interface.is_empty() {
+            return Err(format!("{part:?} is not [namespace/]name[@interface]"));
+        }
+        if interface == "eth0" || wanted.iter().any(|other| other.interface == interface) {
+            return Err(format!("there are two interfaces {interface:?}"));
+        }
+        wanted.push(WantedNetwork {
+            definition: ObjectName::new(namespace, name),
+            interface,
+        });
+    }
+    Ok(wanted)
+}
+
+/// A pod with fewer networks than it asked for must not come up.
+pub(super) fn refuse_unknown_networks(
+    place: &Path,
+    pods: &[PodManifest],
+    objects: &Objects,
+) -> Result<(), ManifestError> {
+    for pod in pods {
+        for wanted in &pod.networks {
+            if objects.network(&wanted.definition).is_none() {
+                return Err(ManifestError::Field {
+                    file: place.to_owned(),
+                    path: networks_path(),
+                    problem: format!(
+                        "pod {} asks for {}, and there is no NetworkAttachmentDefinition of this name",
+                        pod.name(),
+                        wanted.definition
+                    ),
+                });
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Names become parts of paths and arguments of plugins.

@@ -3,6 +3,7 @@
 mod check;
 
 use std::fmt;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use netqos_core::{BitRate, Direction};
@@ -10,7 +11,8 @@ use netqos_traffic::Dscp;
 use serde::{Deserialize, Serialize};
 
 use super::values::{Mark, Percentage, Rate, Span};
-use super::{Document, ManifestError, PodManifest};
+use super::{Document, ManifestError, Objects, PodManifest, RuleName};
+use crate::node::Way;
 
 /// The only version of scenarios so far.
 const API_VERSION: &str = "lab.netqos.io/v1alpha1";
@@ -22,8 +24,20 @@ pub struct Scenario {
     pub name: String,
     /// What it shows, for people.
     pub description: Option<String>,
+    /// Who is there beside the node and its pods.
+    pub outside: Vec<Outside>,
     /// In their order.
     pub measurements: Vec<Measurement>,
+}
+
+/// A host that is in no cluster, to which the node is a router.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Outside {
+    /// Its name, other than those of pods.
+    pub name: String,
+    /// Its addresses. The other one of the two in the same /31, or /127, is the node's.
+    pub addresses: Vec<IpAddr>,
 }
 
 /// One measurement.
@@ -35,8 +49,14 @@ pub struct Measurement {
     pub description: Option<String>,
     /// Where the traffic comes from.
     pub from: Place,
+    /// Where else it comes from at the same time.
+    pub beside: Vec<Place>,
     /// Where it goes.
     pub to: Place,
+    /// Which of the addresses at `to`; `None`: the first.
+    pub family: Option<Family>,
+    /// The interface of the pods; `None`: that of the network which all pods are on.
+    pub interface: Option<String>,
     /// The warm-up, which is not counted.
     pub omit: Duration,
     /// How long is counted.
@@ -60,6 +80,29 @@ pub enum Place {
     Node,
     /// The pod of this name.
     Pod(String),
+    /// The host of this name outside.
+    Outside(String),
+}
+
+/// Which kind of addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Family {
+    /// Of 32 bits.
+    IPv4,
+    /// Of 128 bits.
+    IPv6,
+}
+
+/// What a goodput may be that of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HeldTo {
+    /// The limit of a pod: ingress of the one at `to`, egress of the one at `from`.
+    Limit(Direction),
+    /// The bandwidth of a rule.
+    Rule(RuleName, BitRate),
+    /// This rate, which counts as limits do.
+    Rate(BitRate),
 }
 
 /// What a measurement measures.
@@ -80,6 +123,8 @@ pub enum What {
         size: usize,
         /// How they are marked.
         dscp: Dscp,
+        /// It is for the marks alone, and not for the rate.
+        marks: bool,
     },
     /// Request and response.
     Latency {
@@ -104,8 +149,8 @@ pub struct Load {
 /// What should come of a measurement. What is `None` is not asked for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Expect {
-    /// The goodput is that of this limit: ingress of the pod at `to`, egress of the pod at `from`.
-    pub held_to: Option<Direction>,
+    /// The goodput is that of this limit.
+    pub held_to: Option<HeldTo>,
     /// How far the goodput may be from that, in percent.
     pub tolerance: f64,
     /// The goodput is at least this.
@@ -142,6 +187,8 @@ struct Spec {
     description: Option<String>,
     #[serde(default)]
     compare: bool,
+    #[serde(default)]
+    outside: Vec<Outside>,
     measurements: Vec<MeasurementDocument>,
 }
 
@@ -160,8 +207,10 @@ struct MeasurementDocument {
     name: String,
     description: Option<String>,
     kind: Kind,
-    from: String,
+    from: Names,
     to: String,
+    family: Option<Family>,
+    interface: Option<String>,
     omit: Option<Span>,
     duration: Option<Span>,
     streams: Option<u16>,
@@ -174,6 +223,14 @@ struct MeasurementDocument {
     compare: Option<bool>,
     #[serde(default)]
     expect: ExpectDocument,
+}
+
+/// One, or a list of them.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Names {
+    One(String),
+    Several(Vec<String>),
 }
 
 #[derive(Deserialize)]
@@ -192,7 +249,8 @@ struct LoadDocument {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ExpectDocument {
-    held_to: Option<Direction>,
+    held_to: Option<String>,
+    rate: Option<Rate>,
     tolerance: Option<Percentage>,
     at_least: Option<Rate>,
     p50_at_most: Option<Span>,
@@ -209,13 +267,14 @@ impl Scenario {
     pub(super) fn from_document(
         document: &Document,
         pods: &[PodManifest],
+        objects: &Objects,
     ) -> Result<Self, ManifestError> {
         let parsed: ScenarioDocument = document.read()?;
         if parsed.api_version != API_VERSION {
             let problem = format!("a Scenario is of {API_VERSION}");
             return Err(document.problem("apiVersion", problem));
         }
-        check::scenario(document, parsed, pods)
+        check::scenario(document, parsed, pods, objects)
     }
 }
 
@@ -223,6 +282,19 @@ impl Measurement {
     /// What it is called in scenarios and reports.
     pub fn kind(&self) -> &'static str {
         self.what.kind()
+    }
+
+    /// All that send.
+    pub fn senders(&self) -> impl Iterator<Item = &Place> {
+        std::iter::once(&self.from).chain(&self.beside)
+    }
+
+    /// Which addresses it is between.
+    pub(crate) fn way(&self) -> Way<'_> {
+        Way {
+            family: self.family,
+            interface: self.interface.as_deref(),
+        }
     }
 
     /// How long it takes, warm-up included.
@@ -236,6 +308,7 @@ impl What {
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Tcp { .. } => "tcp",
+            Self::Udp { marks: true, .. } => "dscp",
             Self::Udp { .. } => "udp",
             Self::Latency { .. } => "latency",
         }
@@ -246,7 +319,26 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Node => "node",
-            Self::Pod(name) => name,
+            Self::Pod(name) | Self::Outside(name) => name,
+        })
+    }
+}
+
+impl Family {
+    /// True for its own addresses.
+    pub(crate) const fn has(self, address: IpAddr) -> bool {
+        match self {
+            Self::IPv4 => address.is_ipv4(),
+            Self::IPv6 => address.is_ipv6(),
+        }
+    }
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::IPv4 => "IPv4",
+            Self::IPv6 => "IPv6",
         })
     }
 }

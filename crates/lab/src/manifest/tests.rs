@@ -41,7 +41,7 @@ fn pods(text: &str) -> Result<Vec<PodManifest>, ManifestError> {
 
 fn scenario(text: &str) -> Result<Scenario, ManifestError> {
     let documents = parse(Path::new("scenario.yaml"), text)?;
-    Scenario::from_document(&documents[0], &pods(POD)?)
+    Scenario::from_document(&documents[0], &pods(POD)?, &Objects::default())
 }
 
 #[test]
@@ -55,7 +55,10 @@ fn a_scenario_is_read_with_its_defaults() {
         (&Place::Node, 1, 2)
     );
     assert!(tcp.compare && udp.compare && !latency.compare);
-    let What::Udp { rate, size, dscp } = udp.what else {
+    let What::Udp {
+        rate, size, dscp, ..
+    } = udp.what
+    else {
         panic!("{udp:?}")
     };
     assert_eq!(
@@ -263,6 +266,127 @@ fn a_folder_needs_one_scenario_and_one_network() {
     assert!(Manifests::read(folder.path()).is_ok());
 }
 
+/// The objects beside the pods, and a scenario that names them.
+const OBJECTS: &str = r#"
+apiVersion: k8s.ovn.org/v1alpha1
+kind: NetworkQoS
+metadata: {name: free, namespace: games}
+spec:
+  priority: 1
+  egress:
+  - {dscp: 11}
+  - {bandwidth: {rate: 1000}, classifier: {to: [{ipBlock: {cidr: 0.0.0.0/0}}]}}
+---
+apiVersion: k8s.cni.cncf.io/v1
+kind: NetworkAttachmentDefinition
+metadata: {name: storage}
+spec: {config: '{"cniVersion": "1.0.0", "type": "macvlan"}'}
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: a
+  namespace: games
+  annotations: {k8s.v1.cni.cncf.io/networks: "default/storage@disk0, default/storage"}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: b, namespace: games}}
+---
+apiVersion: lab.netqos.io/v1alpha1
+kind: Scenario
+metadata: {name: s}
+spec:
+  outside: [{name: internet, addresses: [203.0.113.10, "2001:db8::10"]}]
+  measurements:
+  - {name: shared, kind: tcp, from: [a, b], to: internet, family: ipv6, expect: {heldTo: "games/free[1]"}}
+  - {name: rate, kind: udp, rate: 9M, from: a, to: node, expect: {rate: 5M}}
+"#;
+
+fn folder(text: &str) -> Result<Manifests, ManifestError> {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("all.yaml"), text).unwrap();
+    let network = r#"{"cniVersion": "1.0.0", "name": "n", "plugins": [{"type": "ptp"}]}"#;
+    fs::write(folder.path().join("net.conflist"), network).unwrap();
+    Manifests::read(folder.path())
+}
+
+#[test]
+fn objects_for_the_agent_are_read_and_completed() {
+    let manifests = folder(OBJECTS).unwrap();
+    let kinds = manifests.objects.all.iter();
+    let kinds: Vec<_> = kinds
+        .map(|one| format!("{} {}", one.kind, one.name))
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            "NetworkQoS games/free",
+            "NetworkAttachmentDefinition default/storage",
+            "Namespace /games"
+        ]
+    );
+    let label = "/metadata/labels/kubernetes.io~1metadata.name";
+    assert_eq!(
+        manifests.objects.all[2].value.pointer(label).unwrap(),
+        "games"
+    );
+    assert_eq!(manifests.objects.networks[0].list.name, "storage");
+    let networks = manifests.pods[0].networks.iter();
+    let networks: Vec<_> = networks.map(|one| one.interface.as_str()).collect();
+    assert_eq!(networks, ["disk0", "net2"]);
+    let [shared, rate] = &manifests.scenario.measurements[..] else {
+        panic!("{:?}", manifests.scenario)
+    };
+    assert_eq!(shared.senders().count(), 2);
+    let Some(HeldTo::Rule(rule, bits)) = &shared.expect.held_to else {
+        panic!("{shared:?}")
+    };
+    assert_eq!(rule.to_string(), "games/free[1]");
+    assert_eq!(bits.bits_per_second(), 1_000_000);
+    assert!(matches!(rate.expect.held_to, Some(HeldTo::Rate(_))));
+}
+
+#[test]
+fn a_mistake_in_objects_and_what_names_them_is_told() {
+    for (from, to, message) in [
+        ("dscp: 11", "dscp: 64", "spec.egress[0].dscp"),
+        (
+            "games/free[1]",
+            "games/free[0]",
+            "rules with a bandwidth are games/free[1]",
+        ),
+        (
+            "networks: \"default/",
+            "networks: \"games/",
+            "pod a asks for games/storage",
+        ),
+        ("@disk0", "@eth0", "there are two interfaces \"eth0\""),
+        ("to: internet", "to: moon", "there are node, a, b, internet"),
+        ("from: [a, b]", "from: [a, a]", "\"a\" is there twice"),
+        (
+            "from: [a, b]",
+            "from: []",
+            "measurements[0].from: there is none",
+        ),
+        (
+            "family: ipv6",
+            "interface: disk0",
+            "internet is not on the networks",
+        ),
+        ("\"2001:db8::10\"]", "203.0.113.11]", "is taken"),
+        (
+            "name: internet",
+            "name: a",
+            "spec.outside[0].name: there are two",
+        ),
+        ("'{\"cniVersion\"", "'{cniVersion", "spec.config"),
+    ] {
+        let text = OBJECTS.replacen(from, to, 1);
+        assert_ne!(text, OBJECTS, "{from}");
+        let error = folder(&text).unwrap_err().to_string();
+        assert!(error.contains(message), "{to}: {error}");
+    }
+}
+
 proptest! {
     /// Also texts that are nearly right.
     #[test]
@@ -276,5 +400,5 @@ proptest! {
 
 fn scenario_or_nothing(text: &str) -> Option<Scenario> {
     let documents = parse(Path::new("scenario.yaml"), text).ok()?;
-    Scenario::from_document(documents.first()?, &[]).ok()
+    Scenario::from_document(documents.first()?, &[], &Objects::default()).ok()
 }

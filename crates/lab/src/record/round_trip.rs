@@ -17,28 +17,40 @@ fn pod() -> impl Strategy<Value = PodRecord> {
         "[a-f0-9-]{36}",
         btree_map("[a-z./-]{1,30}", ".{0,30}", 0..4),
         "nqlab-[a-z0-9_-]{1,50}",
+        vec(("[a-z0-9_-]{1,30}", "[a-z0-9]{1,15}"), 0..3),
         vec(process(), 0..3),
     )
         .prop_map(
-            |(name, namespace, uid, annotations, netns, processes)| PodRecord {
+            |(name, namespace, uid, annotations, netns, networks, processes)| PodRecord {
                 name,
                 namespace,
                 uid,
                 annotations,
                 netns,
+                networks: networks
+                    .into_iter()
+                    .map(|(file, interface)| JoinedNetwork { file, interface })
+                    .collect(),
                 processes,
             },
         )
 }
 
 fn node() -> impl Strategy<Value = NodeRecord> {
-    ("|stock", vec("/[^\u{0}]{0,30}", 0..4), vec(pod(), 0..4)).prop_map(
-        |(side, plugin_dirs, pods)| NodeRecord {
+    (
+        "|stock",
+        vec("/[^\u{0}]{0,30}", 0..4),
+        vec(pod(), 0..4),
+        vec(pod(), 0..2),
+        option::of(process()),
+    )
+        .prop_map(|(side, plugin_dirs, pods, outside, agent)| NodeRecord {
             side,
             plugin_dirs: plugin_dirs.into_iter().map(PathBuf::from).collect(),
             pods,
-        },
-    )
+            outside,
+            agent,
+        })
 }
 
 fn record() -> impl Strategy<Value = Record> {

@@ -33,9 +33,11 @@ pub(super) fn render(report: &Report) -> String {
         format!("<p class=\"lead\">{}</p>", escape(text))
     });
     let sections = [
+        section("Marks", &tables::marks(report)),
         section("Configured against measured", &goodput::bars(report)),
         section("Rate over time", &goodput::courses(report)),
         section("Latency", &latency::ranges(report)),
+        section("Rules", &tables::rules(report)),
         section("Pods", &tables::pods(report)),
         section("Environment", &tables::environment(report)),
         section("Good to know", &tables::notes(report)),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 
-use super::{Comparison, MeasurementReport, Report, Verdict, rounded};
+use super::{Comparison, MeasurementReport, Outcome, Part, Report, Verdict, rounded};
 
 /// What stands where there is nothing to say.
 const NOTHING: &str = "–";
@@ -17,12 +17,24 @@ const STYLE: TableStyle = TableStyle::new()
 /// All of it.
 pub(super) fn render(report: &Report) -> String {
     let mut text = String::new();
+    let marks: Vec<_> = report
+        .measurements
+        .iter()
+        .filter(|m| m.kind == "dscp")
+        .collect();
+    if !marks.is_empty() {
+        text.push_str(&mark_table(&marks));
+        text.push('\n');
+    }
     let rates: Vec<_> = report
         .measurements
         .iter()
         .filter(|m| m.has_rate())
         .collect();
     if !rates.is_empty() {
+        if !text.is_empty() {
+            text.push('\n');
+        }
         text.push_str(&rate_table(report, &rates));
         text.push('\n');
     }
@@ -32,11 +44,20 @@ pub(super) fn render(report: &Report) -> String {
         .filter(|m| m.kind == "latency")
         .collect();
     if !times.is_empty() {
-        if !rates.is_empty() {
+        if !text.is_empty() {
             text.push('\n');
         }
         text.push_str(&time_table(report, &times));
         text.push('\n');
+    }
+    if !report.rules.is_empty() {
+        text.push('\n');
+        text.push_str(&rule_table(report));
+        text.push('\n');
+    }
+    for measurement in report.measurements.iter().filter(|m| !m.parts.is_empty()) {
+        let parts: Vec<_> = measurement.parts.iter().map(part).collect();
+        text.push_str(&format!("\n· {}: {}", measurement.name, parts.join(", ")));
     }
     for measurement in &report.measurements {
         for failure in &measurement.failures {
@@ -56,6 +77,54 @@ pub(super) fn render(report: &Report) -> String {
     text.truncate(text.trim_end().len());
     text.push('\n');
     text
+}
+
+fn part(part: &Part) -> String {
+    let goodput = part
+        .goodput
+        .map_or(NOTHING.to_owned(), |rate| rounded(rate).to_string());
+    format!("{} {goodput}", part.from)
+}
+
+fn mark_table(rows: &[&MeasurementReport]) -> String {
+    let mut table = table(&["mark", "way", "expected DSCP", "seen DSCP", ""]);
+    for row in rows {
+        let expected = row.expected_dscp.map(|dscp| dscp.value().to_string());
+        table.add_row(vec![
+            row.name.clone(),
+            row.way(),
+            expected.unwrap_or(NOTHING.to_owned()),
+            row.marks_seen(),
+            row.sign().to_owned(),
+        ]);
+    }
+    align_numbers(&mut table, 2);
+    table.to_string()
+}
+
+fn rule_table(report: &Report) -> String {
+    let mut table = table(&[
+        "rule", "pod", "DSCP", "rate", "packets", "marked", "dropped",
+    ]);
+    for rule in &report.rules {
+        let pod = match rule.interface.as_str() {
+            "" | "eth0" => rule.pod.clone(),
+            interface => format!("{} {interface}", rule.pod),
+        };
+        table.add_row(vec![
+            rule.rule.clone(),
+            pod,
+            rule.dscp
+                .map_or(NOTHING.to_owned(), |dscp| dscp.to_string()),
+            rule.rate
+                .map_or(NOTHING.to_owned(), |rate| rate.to_string()),
+            rule.packets.to_string(),
+            rule.marked_packets.to_string(),
+            rule.dropped_packets.to_string(),
+        ]);
+    }
+    align_numbers(&mut table, 2);
+    table.to_string()
 }
 
 fn rate_table(report: &Report, rows: &[&MeasurementReport]) -> String {
@@ -80,7 +149,10 @@ fn rate_table(report: &Report, rows: &[&MeasurementReport]) -> String {
             NOTHING.to_owned(),
         );
         if let Some(configured) = &row.configured {
-            limit = configured.rate.to_string();
+            limit = match &configured.rule {
+                Some(rule) => format!("{rule} {}", configured.rate),
+                None => configured.rate.to_string(),
+            };
             payload = rounded(configured.payload).to_string();
             if let Some(percent) = row.percent_of_payload() {
                 part = format!("{percent:.1} %");
@@ -177,12 +249,39 @@ pub(super) fn time(duration: Duration) -> String {
 
 impl MeasurementReport {
     pub(super) fn has_rate(&self) -> bool {
-        self.kind != "latency"
+        !matches!(self.kind.as_str(), "latency" | "dscp")
+    }
+
+    /// The marks that arrived.
+    pub(crate) fn marks_seen(&self) -> String {
+        let Some(Outcome::Udp(report)) = &self.result else {
+            return NOTHING.to_owned();
+        };
+        let seen: Vec<_> = report
+            .dscp_seen
+            .iter()
+            .map(|seen| seen.dscp.value().to_string())
+            .collect();
+        match seen.is_empty() {
+            true => "nothing arrived".to_owned(),
+            false => seen.join(", "),
+        }
     }
 
     /// Where the traffic went.
     pub(super) fn way(&self) -> String {
-        format!("{} → {}", self.from, self.to)
+        let mut way = self.from.to_string();
+        for from in &self.beside {
+            way.push_str(&format!(" + {from}"));
+        }
+        way.push_str(&format!(" → {}", self.to));
+        if let Some(family) = self.family {
+            way.push_str(&format!(" {family}"));
+        }
+        if let Some(interface) = &self.interface {
+            way.push_str(&format!(" {interface}"));
+        }
+        way
     }
 
     fn measured_rate(&self) -> String {

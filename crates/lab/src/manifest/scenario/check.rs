@@ -1,6 +1,7 @@
 //! From the document to a scenario that can be run: what fits together, and what is left out.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use netqos_api::pod_limits;
@@ -8,11 +9,11 @@ use netqos_core::{BitRate, Direction};
 use netqos_traffic::{HEADER_SIZE, MAX_SIZE, MAX_STREAMS};
 
 use super::{
-    Expect, ExpectDocument, Kind, Load, LoadDocument, Measurement, MeasurementDocument, Place,
-    Scenario, ScenarioDocument, What,
+    Expect, ExpectDocument, HeldTo, Kind, Load, LoadDocument, Measurement, MeasurementDocument,
+    Names, Outside, Place, Scenario, ScenarioDocument, What,
 };
 use crate::manifest::values::{Mark, Rate, Span};
-use crate::manifest::{Document, ManifestError, PodManifest};
+use crate::manifest::{Document, ManifestError, Objects, PodManifest, RuleName};
 
 /// What a pod must not be called, since scenarios call the node so.
 const NODE: &str = "node";
@@ -46,16 +47,21 @@ struct At<'a> {
     document: &'a Document,
     path: String,
     pods: &'a [PodManifest],
+    outside: &'a [Outside],
+    objects: &'a Objects,
 }
 
 pub(super) fn scenario(
     document: &Document,
     parsed: ScenarioDocument,
     pods: &[PodManifest],
+    objects: &Objects,
 ) -> Result<Scenario, ManifestError> {
     if pods.iter().any(|pod| pod.name() == NODE) {
         return Err(document.problem("metadata.name", "no pod can be called \"node\" here"));
     }
+    let outside = parsed.spec.outside;
+    check_outside(document, &outside, pods)?;
     let mut names = BTreeSet::new();
     let mut measurements = Vec::new();
     let compare = parsed.spec.compare;
@@ -64,6 +70,8 @@ pub(super) fn scenario(
             document,
             path: format!("spec.measurements[{index}]"),
             pods,
+            outside: &outside,
+            objects,
         };
         if !names.insert(measurement.name.clone()) {
             let problem = format!("there are two measurements {:?}", measurement.name);
@@ -77,8 +85,54 @@ pub(super) fn scenario(
     Ok(Scenario {
         name: parsed.metadata.name,
         description: parsed.spec.description,
+        outside,
         measurements,
     })
+}
+
+/// Hosts outside are called as pods are, and have addresses, each its own.
+fn check_outside(
+    document: &Document,
+    outside: &[Outside],
+    pods: &[PodManifest],
+) -> Result<(), ManifestError> {
+    let mut names: BTreeSet<&str> = pods.iter().map(PodManifest::name).collect();
+    names.insert(NODE);
+    let mut addresses = BTreeSet::new();
+    for (index, host) in outside.iter().enumerate() {
+        let problem = |field: &str, problem: String| {
+            document.problem(format!("spec.outside[{index}].{field}"), problem)
+        };
+        let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        if host.name.is_empty() || !host.name.chars().all(allowed) {
+            let text = format!(
+                "{:?}: lower case letters, digits and '-' are a name",
+                host.name
+            );
+            return Err(problem("name", text));
+        }
+        if !names.insert(&host.name) {
+            return Err(problem("name", format!("there are two {:?}", host.name)));
+        }
+        if host.addresses.is_empty() {
+            return Err(problem("addresses", "there is none".to_owned()));
+        }
+        for address in &host.addresses {
+            if !addresses.insert(pair(*address)) {
+                let text = format!("{address}, or the one that the node has for it, is taken");
+                return Err(problem("addresses", text));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The lower one of the two addresses that differ in the last bit.
+fn pair(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(address) => IpAddr::V4((u32::from(address) & !1).into()),
+        IpAddr::V6(address) => IpAddr::V6((u128::from(address) & !1).into()),
+    }
 }
 
 impl At<'_> {
@@ -92,7 +146,7 @@ impl At<'_> {
         parsed: MeasurementDocument,
         compare: bool,
     ) -> Result<Measurement, ManifestError> {
-        let (from, to) = self.ends(&parsed.from, &parsed.to)?;
+        let (from, beside, to) = self.senders(&parsed.from, &parsed.to)?;
         let fields = Fields {
             streams: parsed.streams,
             congestion_control: parsed.congestion_control,
@@ -102,11 +156,16 @@ impl At<'_> {
             dscp: parsed.dscp,
         };
         let what = self.what(parsed.kind, fields)?;
+        if !beside.is_empty() && parsed.kind == Kind::Latency {
+            return Err(self.problem("from", "latency is measured from one place"));
+        }
+        if let Some(interface) = &parsed.interface {
+            self.check_interface(interface, [&from, &to].into_iter().chain(&beside))?;
+        }
         let load = parsed.under_load.map(|load| {
             let at = At {
                 path: format!("{}.underLoad", self.path),
-                document: self.document,
-                pods: self.pods,
+                ..*self
             };
             at.load(load)
         });
@@ -120,7 +179,10 @@ impl At<'_> {
             name: parsed.name,
             description: parsed.description,
             from,
+            beside,
             to,
+            family: parsed.family,
+            interface: parsed.interface,
             omit,
             duration,
             what,
@@ -147,6 +209,49 @@ impl At<'_> {
         Ok(Load { from, to, what })
     }
 
+    /// Where it comes from, also where else, and where it goes.
+    fn senders(&self, from: &Names, to: &str) -> Result<(Place, Vec<Place>, Place), ManifestError> {
+        let names = match from {
+            Names::One(name) => std::slice::from_ref(name),
+            Names::Several(names) => names,
+        };
+        let Some((first, others)) = names.split_first() else {
+            return Err(self.problem("from", "there is none"));
+        };
+        let (first, to_place) = self.ends(first, to)?;
+        let mut beside = Vec::new();
+        for name in others {
+            let (place, _) = self.ends(name, to)?;
+            if place == first || beside.contains(&place) {
+                return Err(self.problem("from", format!("{name:?} is there twice")));
+            }
+            beside.push(place);
+        }
+        Ok((first, beside, to_place))
+    }
+
+    /// All of the pods must have this interface.
+    fn check_interface<'p>(
+        &self,
+        interface: &str,
+        places: impl Iterator<Item = &'p Place>,
+    ) -> Result<(), ManifestError> {
+        for place in places {
+            let Place::Pod(name) = place else {
+                let problem = format!("{place} is not on the networks of pods' own");
+                return Err(self.problem("interface", problem));
+            };
+            let mut pods = self.pods.iter().filter(|pod| pod.name() == name);
+            let has_it =
+                |pod: &PodManifest| pod.networks.iter().any(|one| one.interface == interface);
+            if !pods.any(has_it) {
+                let problem = format!("pod {name} asks for no network by this name");
+                return Err(self.problem("interface", problem));
+            }
+        }
+        Ok(())
+    }
+
     fn ends(&self, from: &str, to: &str) -> Result<(Place, Place), ManifestError> {
         let ends = (self.place("from", from)?, self.place("to", to)?);
         if ends.0 == ends.1 {
@@ -162,7 +267,13 @@ impl At<'_> {
         if self.pods.iter().any(|pod| pod.name() == name) {
             return Ok(Place::Pod(name.to_owned()));
         }
-        let known: Vec<_> = self.pods.iter().map(PodManifest::name).collect();
+        if self.outside.iter().any(|host| host.name == name) {
+            return Ok(Place::Outside(name.to_owned()));
+        }
+        let known = self.pods.iter().map(PodManifest::name);
+        let known: Vec<_> = known
+            .chain(self.outside.iter().map(|host| host.name.as_str()))
+            .collect();
         Err(self.problem(
             field,
             format!(
@@ -229,11 +340,13 @@ impl At<'_> {
                 rate: rate.ok_or_else(|| self.problem("rate", "missing: udp is sent at a rate"))?,
                 size: fields.size.unwrap_or(DATAGRAM),
                 dscp: dscp.unwrap_or_default(),
+                marks: false,
             },
             Kind::Dscp => What::Udp {
                 rate: rate.unwrap_or(DSCP_RATE),
                 size: fields.size.unwrap_or(DSCP_SIZE),
                 dscp: dscp.unwrap_or_default(),
+                marks: true,
             },
             Kind::Latency => What::Latency {
                 size: fields.size.unwrap_or(REQUEST),
@@ -254,8 +367,15 @@ impl At<'_> {
         from: &Place,
         to: &Place,
     ) -> Result<Expect, ManifestError> {
+        let held_to = match (parsed.held_to, parsed.rate) {
+            (Some(_), Some(_)) => {
+                return Err(self.problem("expect.rate", "there is a heldTo already"));
+            }
+            (Some(text), None) => Some(self.held_to(&text, from, to)?),
+            (None, rate) => rate.map(|rate| HeldTo::Rate(rate.0)),
+        };
         let expect = Expect {
-            held_to: parsed.held_to,
+            held_to,
             tolerance: parsed.tolerance.map_or(TOLERANCE, |percent| percent.0),
             at_least: parsed.at_least.map(|rate| rate.0),
             p50_at_most: parsed.p50_at_most.map(|span| span.0),
@@ -269,7 +389,7 @@ impl At<'_> {
             What::Latency { .. } => (false, true),
         };
         for (field, is_there, can_tell) in [
-            ("heldTo", expect.held_to.is_some(), !is_latency),
+            ("heldTo or rate", expect.held_to.is_some(), !is_latency),
             ("atLeast", expect.at_least.is_some(), !is_latency),
             ("p50AtMost", expect.p50_at_most.is_some(), !is_tcp),
             ("p99AtMost", expect.p99_at_most.is_some(), !is_tcp),
@@ -281,10 +401,32 @@ impl At<'_> {
                 return Err(self.problem(&format!("expect.{field}"), problem));
             }
         }
-        if let Some(direction) = expect.held_to {
-            self.check_limited(direction, from, to)?;
-        }
         Ok(expect)
+    }
+
+    /// A pod's limit by its direction, or a rule's bandwidth by its name.
+    fn held_to(&self, text: &str, from: &Place, to: &Place) -> Result<HeldTo, ManifestError> {
+        for direction in [Direction::Ingress, Direction::Egress] {
+            if text == direction.to_string() {
+                self.check_limited(direction, from, to)?;
+                return Ok(HeldTo::Limit(direction));
+            }
+        }
+        let metered = &self.objects.metered;
+        let found =
+            RuleName::parse(text).and_then(|name| metered.iter().find(|rule| rule.name == name));
+        if let Some(rule) = found {
+            return Ok(HeldTo::Rule(rule.name.clone(), rule.bandwidth.rate));
+        }
+        let known: Vec<_> = metered.iter().map(|rule| rule.name.to_string()).collect();
+        let problem = match &known[..] {
+            [] => "no rule of a NetworkQoS has a bandwidth here".to_owned(),
+            known => format!("rules with a bandwidth are {}", known.join(", ")),
+        };
+        Err(self.problem(
+            "expect.heldTo",
+            format!("{text:?} is neither ingress nor egress, and {problem}"),
+        ))
     }
 
     /// A limit that traffic is to be held to must be there.
@@ -300,9 +442,9 @@ impl At<'_> {
         };
         let problem = |problem: String| self.problem("expect.heldTo", problem);
         let pod = match place {
-            Place::Node => {
+            Place::Node | Place::Outside(_) => {
                 return Err(problem(format!(
-                    "{direction} is that of the pod at `{field}`, and the node has no limit"
+                    "{direction} is that of the pod at `{field}`, and {place} has no limit"
                 )));
             }
             Place::Pod(name) => self.pods.iter().find(|pod| pod.name() == name),

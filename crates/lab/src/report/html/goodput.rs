@@ -95,11 +95,10 @@ fn bar(
     if let Some(configured) = &row.configured {
         svg.push_str(&format!(
             "<line class=\"limit\" x1=\"{LIMIT_AT}\" x2=\"{LIMIT_AT}\" y1=\"0\" y2=\"{:.1}\"/>\
-             <text class=\"soft\" x=\"{LIMIT_AT}\" y=\"{:.1}\" text-anchor=\"middle\">{} {}</text>",
+             <text class=\"soft\" x=\"{LIMIT_AT}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
             height - 16.0,
             height - 3.0,
-            configured.direction,
-            configured.rate,
+            escape(&configured.limit()),
         ));
     }
     svg + "</svg>"

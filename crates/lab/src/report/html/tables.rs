@@ -1,6 +1,6 @@
 //! Pods, environment and notes as tables.
 
-use super::escape;
+use super::{escape, label};
 use crate::report::{Comparison, Report};
 
 /// Who was there, and what each was promised.
@@ -27,6 +27,62 @@ pub(super) fn pods(report: &Report) -> String {
         "<table>\n<tr><th>pod</th><th>address</th><th>ingress</th><th>egress</th>\
          <th>how it is held</th></tr>\n{rows}</table>\n"
     )
+}
+
+/// Marks that were expected, and those that arrived.
+pub(super) fn marks(report: &Report) -> String {
+    let rows: String = report
+        .measurements
+        .iter()
+        .filter(|row| row.kind == "dscp")
+        .map(|row| {
+            let expected = row.expected_dscp.map(|dscp| dscp.value().to_string());
+            format!(
+                "<tr><td>{}</td><td>{}</td><td>{}</td></tr>\n",
+                label(row),
+                expected.unwrap_or_default(),
+                escape(&row.marks_seen())
+            )
+        })
+        .collect();
+    match rows.is_empty() {
+        true => rows,
+        false => format!(
+            "<table>\n<tr><th>measurement</th><th>expected DSCP</th><th>seen DSCP</th></tr>\n\
+             {rows}</table>\n"
+        ),
+    }
+}
+
+/// The rules in force, and what they did.
+pub(super) fn rules(report: &Report) -> String {
+    let rows: String = report
+        .rules
+        .iter()
+        .map(|rule| {
+            let rate = rule.rate.map(|rate| rate.to_string());
+            let dscp = rule.dscp.map(|dscp| dscp.to_string());
+            format!(
+                "<tr><td><b>{}</b></td><td>{} {}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
+                 <td>{}</td></tr>\n",
+                escape(&rule.rule),
+                escape(&rule.pod),
+                escape(&rule.interface),
+                dscp.unwrap_or_default(),
+                rate.unwrap_or_default(),
+                rule.packets,
+                rule.marked_packets,
+                rule.dropped_packets
+            )
+        })
+        .collect();
+    match rows.is_empty() {
+        true => rows,
+        false => format!(
+            "<table>\n<tr><th>rule</th><th>pod</th><th>DSCP</th><th>rate</th><th>packets</th>\
+             <th>marked</th><th>dropped</th></tr>\n{rows}</table>\n"
+        ),
+    }
 }
 
 /// On what it ran.

@@ -1,0 +1,206 @@
+//! The agent of a lab's node: the real one, told the objects of the folder and the pods as they came
+//! to be.
+
+use std::env;
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use netqos_agent::{Status, client};
+use serde_json::{Value, json};
+
+use crate::manifest::{Manifests, PodManifest};
+use crate::network::Files;
+use crate::node::{LivePod, Node};
+use crate::process::Process;
+use crate::standing::Standing;
+use crate::{LabError, netns};
+
+/// The variable that names the agent's executable.
+pub const AGENT: &str = "NETQOS_AGENT";
+/// What it is called.
+const NAME: &str = "netqos-agent";
+/// The node's name in the objects.
+const NODE: &str = "node";
+/// How long it may take to be ready.
+const PATIENCE: Duration = Duration::from_secs(20);
+const PAUSE: Duration = Duration::from_millis(10);
+/// How much of its log is shown when it fails.
+const LAST_LINES: usize = 8;
+
+/// Where the executable is: where somebody says, else beside this program.
+pub(crate) fn executable(named: Option<&Path>) -> Result<PathBuf, LabError> {
+    let beside = || {
+        let program = env::current_exe().ok()?;
+        Some(program.parent()?.join(NAME))
+    };
+    let path = named
+        .map(Path::to_owned)
+        .or_else(|| env::var_os(AGENT).map(PathBuf::from))
+        .or_else(beside)
+        .unwrap_or_else(|| NAME.into());
+    match path.is_file() {
+        true => Ok(path),
+        false => Err(LabError::NoAgent(path)),
+    }
+}
+
+/// Starts it on a node whose pods stand, and waits until what the objects say is in force.
+pub(crate) fn start(
+    lab: &Standing,
+    node: &Node,
+    manifests: &Manifests,
+    executable: &Path,
+) -> Result<(), LabError> {
+    write_objects(node, manifests)?;
+    let process = lab.change(|_| (), |_| spawn(node, executable))?;
+    // One that is not recorded yet is found by its namespace.
+    lab.change(
+        |lab| {
+            if let Some(node) = lab.nodes.last_mut() {
+                node.agent = Some(process);
+            }
+        },
+        |_| Ok(()),
+    )?;
+    wait(&node.files, process)
+}
+
+/// What it has in force.
+pub(crate) fn status(files: &Files) -> Result<Status, LabError> {
+    client::status(&files.run()).map_err(|why| failed(files, why.to_string()))
+}
+
+fn spawn(node: &Node, executable: &Path) -> Result<Process, LabError> {
+    let files = &node.files;
+    let path = files.agent_log();
+    let log = File::create(&path).map_err(LabError::io("make file", &path))?;
+    let errors = log.try_clone().map_err(LabError::io("open", &path))?;
+    let mut command = Command::new(executable);
+    command
+        .arg("--manifests")
+        .arg(files.objects())
+        .args(["--node", NODE, "--listen", "off"])
+        .arg("--cni-cache")
+        .arg(files.cache())
+        .env("NETQOS_RUN_DIR", files.run())
+        .env("NETQOS_BPFFS", files.bpffs())
+        .stdin(Stdio::null())
+        .stdout(log)
+        .stderr(errors)
+        .process_group(0);
+    let child = netns::inside(&node.namespace, "start the agent", || command.spawn())?;
+    let mut child = child.map_err(LabError::io("start", executable))?;
+    let process = Process::of(i32::try_from(child.id()).unwrap_or_default());
+    // Somebody has to wait for it, or its end would never be seen.
+    thread::spawn(move || child.wait());
+    Ok(process)
+}
+
+/// Until it is ready: then it has once done all that the objects say.
+fn wait(files: &Files, process: Process) -> Result<(), LabError> {
+    let began = Instant::now();
+    loop {
+        let last = match client::request(&files.run(), "GET", "/readyz", "") {
+            Ok((200, _)) => return Ok(()),
+            Ok((_, body)) => body.trim().to_owned(),
+            Err(why) => why.to_string(),
+        };
+        if !process.is_alive() {
+            return Err(failed(files, "has ended".to_owned()));
+        }
+        if began.elapsed() > PATIENCE {
+            return Err(failed(files, format!("does not become ready: {last}")));
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+fn failed(files: &Files, why: String) -> LabError {
+    let log = fs::read_to_string(files.agent_log()).unwrap_or_default();
+    let lines: Vec<_> = log.lines().collect();
+    let last = lines.get(lines.len().saturating_sub(LAST_LINES)..);
+    LabError::Agent {
+        why,
+        log: last.unwrap_or_default().join("\n"),
+    }
+}
+
+/// One file for each object.
+fn write_objects(node: &Node, manifests: &Manifests) -> Result<(), LabError> {
+    let folder = node.files.objects();
+    fs::create_dir_all(&folder).map_err(LabError::io("make folder", &folder))?;
+    let write = |file: String, object: &Value| {
+        let path = folder.join(file);
+        fs::write(&path, format!("{object:#}\n")).map_err(LabError::io("write", path))
+    };
+    for object in &manifests.objects.all {
+        let kind = object.kind.to_lowercase();
+        let (namespace, name) = (&object.name.namespace, &object.name.name);
+        write(format!("{kind}_{namespace}_{name}.json"), &object.value)?;
+    }
+    for (manifest, pod) in manifests.pods.iter().zip(node.pods()) {
+        let (namespace, name) = (&manifest.pod.namespace, &manifest.pod.name);
+        let object = pod_object(manifest, pod, &manifests.network.name);
+        write(format!("pod_{namespace}_{name}.json"), &object)?;
+    }
+    Ok(())
+}
+
+/// The pod as a cluster would show it once it runs.
+fn pod_object(manifest: &PodManifest, pod: &LivePod, network: &str) -> Value {
+    let mut object = manifest.value.clone();
+    let mut set = |path: &[&str], value: Value| {
+        let mut at = &mut object;
+        for name in path {
+            if !at.is_object() {
+                *at = json!({});
+            }
+            at = &mut at[*name];
+        }
+        *at = value;
+    };
+    set(&["apiVersion"], "v1".into());
+    set(
+        &["metadata", "namespace"],
+        manifest.pod.namespace.as_str().into(),
+    );
+    set(&["metadata", "uid"], manifest.pod.uid.as_str().into());
+    set(&["spec", "nodeName"], NODE.into());
+    let addresses = pod.interfaces.first().map(|one| &one.addresses);
+    let addresses = addresses.into_iter().flatten();
+    let ips: Vec<_> = addresses.map(|ip| json!({"ip": ip})).collect();
+    set(
+        &["status"],
+        json!({"phase": "Running", "podIP": pod.address, "podIPs": ips}),
+    );
+    if pod.interfaces.len() > 1 {
+        let entries: Vec<_> = pod
+            .interfaces
+            .iter()
+            .map(|interface| match &interface.definition {
+                None => json!({
+                    "name": network, "interface": interface.name, "ips": interface.addresses,
+                    "default": true,
+                }),
+                Some(name) => json!({
+                    "name": name.to_string(), "interface": interface.name,
+                    "ips": interface.addresses,
+                }),
+            })
+            .collect();
+        let text = Value::from(entries).to_string();
+        set(
+            &[
+                "metadata",
+                "annotations",
+                "k8s.v1.cni.cncf.io/network-status",
+            ],
+            text.into(),
+        );
+    }
+    object
+}
