@@ -1,4 +1,4 @@
-# make demo    pods made by real CNI plugins, held to their annotations, measured
+# make demo    pods made by real CNI plugins, held to annotations and NetworkQoS, measured
 # make test    every test; those that make network namespaces need root, and say so without it
 # make lint    formatting, and clippy with warnings as errors, of the fuzz targets too
 # make build   static executables for a node, in target/dist
@@ -20,10 +20,21 @@ build: dependencies
 	@cd target/$(TARGET)/release && cp -u bandwidth netqos netqos-agent $(CURDIR)/$(DIST)/
 	@ls -l $(DIST) | awk 'NR > 1 { print "  $(DIST)/" $$NF "  " $$5 " bytes" }'
 
+DEMOS := iperf-slow $(patsubst examples/%/,%,$(sort $(wildcard examples/networkqos-*/)))
+
+# Each scenario's report is in target/demo/NAME.json and .html; all are shown, also when one fails.
 demo: build
 	@mkdir -p target/demo
-	$(DIST)/netqos lab run examples/iperf-slow \
-	  --report-json target/demo/report.json --report-html target/demo/report.html
+	@failed=; for name in $(DEMOS); do \
+	  echo; echo "=== $$name"; \
+	  $(DIST)/netqos lab run examples/$$name \
+	    --report-json target/demo/$$name.json --report-html target/demo/$$name.html \
+	    || failed="$$failed $$name"; \
+	done; \
+	cp target/demo/iperf-slow.json target/demo/report.json; \
+	cp target/demo/iperf-slow.html target/demo/report.html; \
+	echo; if [ -n "$$failed" ]; then echo "did not hold:$$failed"; exit 1; fi; \
+	echo "all held; pages with courses over time are in target/demo"
 
 # Tests in one binary run one after the other: many of them move traffic and measure time.
 test: dependencies
