@@ -20,7 +20,8 @@ build: dependencies
 	@cd target/$(TARGET)/release && cp -u bandwidth netqos netqos-agent $(CURDIR)/$(DIST)/
 	@ls -l $(DIST) | awk 'NR > 1 { print "  $(DIST)/" $$NF "  " $$5 " bytes" }'
 
-DEMOS := iperf-slow $(patsubst examples/%/,%,$(sort $(wildcard examples/networkqos-*/)))
+DEMOS := iperf-slow $(addprefix networkqos-,story1-marks story2-free-is-limited story3-priorities \
+  secondary-network ipv6 with-annotations)
 
 # Each scenario's report is in target/demo/NAME.json and .html; all are shown, also when one fails.
 demo: build
