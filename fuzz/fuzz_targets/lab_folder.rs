@@ -22,6 +22,10 @@ fuzz_target!(|text: &str| {
             let is_there = |place: &Place| match place {
                 Place::Node => true,
                 Place::Pod(name) => read.pods.iter().any(|pod| pod.pod.name == *name),
+                Place::Outside(name) => {
+                    let mut outside = read.scenario.outside.iter();
+                    outside.any(|host| host.name == *name)
+                }
             };
             for measurement in &read.scenario.measurements {
                 assert!(is_there(&measurement.from) && is_there(&measurement.to));
