@@ -1,6 +1,6 @@
 //! Applying a plan.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use netqos_api::HookChoice;
 use netqos_bpf::Pins;
@@ -55,6 +55,7 @@ enum Subject {
     Burst(RuleId),
     Services,
     Tables,
+    Leftovers,
 }
 
 /// An endpoint that is about to get its rules.
@@ -109,7 +110,7 @@ impl RuleDatapath {
         let everything = NodePlan::default().delta_to(plan);
         self.change(plan, &everything);
         let purged = self.purge(plan);
-        self.note(Subject::Tables, None, purged);
+        self.note(Subject::Leftovers, None, purged);
         self.outcome()
     }
 
@@ -168,9 +169,7 @@ impl RuleDatapath {
         }
         self.remove_endpoints(plan, delta);
         let removed = self.remove_tables(plan, delta);
-        if is_made {
-            self.note(Subject::Tables, None, removed);
-        }
+        self.note(Subject::Leftovers, None, removed);
         self.note_services(plan);
     }
 
@@ -584,10 +583,34 @@ impl RuleDatapath {
         Ok(())
     }
 
+    /// The rule lists that endpoints go by, as the kernel has it.
+    pub(super) fn met_chains(&self) -> Result<HashSet<u64>> {
+        let mut met = HashSet::new();
+        for site in self.sites.values() {
+            if let Some(entry) = self.rules.endpoints.get(&site.number.into())? {
+                met.insert(entry.chain);
+            }
+        }
+        Ok(met)
+    }
+
+    /// True when an endpoint goes by a rule list that is not of the plan, since the switch to
+    /// another failed: what that list needs is not known, and nothing that it may need goes.
+    pub(super) fn is_stranded(&self) -> Result<bool> {
+        let known: HashSet<u64> = self.chains.keys().map(|id| id.0.get()).collect();
+        Ok(self
+            .met_chains()?
+            .iter()
+            .any(|chain| *chain != 0 && !known.contains(chain)))
+    }
+
     /// Removes rule lists, classes and meters that nothing refers to any more.
     fn remove_tables(&mut self, plan: &NodePlan, delta: &PlanDelta) -> Result<()> {
+        let met = self.met_chains()?;
         for (id, chain) in &delta.chains {
+            // Where the switch to another failed, the old one stays, with what it needs.
             if chain.is_none()
+                && !met.contains(&id.0.get())
                 && let Some(tables) = self.chains.remove(id)
             {
                 self.remove_chain(*id, &tables, plan, delta)?;
@@ -617,12 +640,19 @@ impl RuleDatapath {
                 }
             }
         }
+        // Of rule lists that stay, too.
         let named: BTreeSet<&RuleId> = plan
             .chains
             .values()
             .flat_map(|chain| &chain.rules)
             .filter(|rule| rule.bandwidth.is_some())
             .map(|rule| &rule.id)
+            .chain(
+                self.chains
+                    .iter()
+                    .filter(|(id, _)| !plan.chains.contains_key(id))
+                    .flat_map(|(_, tables)| tables.names()),
+            )
             .collect();
         let gone: Vec<RuleId> = self
             .meters

@@ -27,12 +27,15 @@ impl RuleDatapath {
             }
         }
         errors.note(self.purge_tables(plan, &kept));
-        errors.note(self.purge_meters());
+        if !self.is_stranded()? {
+            errors.note(self.purge_meters());
+        }
         errors.finish()
     }
 
     fn purge_tables(&mut self, plan: &NodePlan, kept: &HashSet<u16>) -> Result<()> {
-        let chains: HashSet<u64> = self.chains.keys().map(|id| id.0.get()).collect();
+        let mut chains: HashSet<u64> = self.chains.keys().map(|id| id.0.get()).collect();
+        chains.extend(self.met_chains()?);
         let classes: HashSet<u64> = plan.classes.keys().map(|id| id.0.get()).collect();
         let rules = &self.rules;
         let mut removed = retain(&rules.endpoints, |number| {
@@ -94,9 +97,11 @@ impl RuleDatapath {
             .filter(|(_, meter)| meter.status.queue.is_some())
             .map(|(rule, _)| rule_number(rule))
             .collect();
-        let spares = meters::spares(&mut self.host.socket, |rule| queues.contains(&rule))?;
-        for link in spares {
-            errors.note(gone(self.host.socket.delete_link(&link)).doing("delete link"));
+        if !self.is_stranded()? {
+            let spares = meters::spares(&mut self.host.socket, |rule| queues.contains(&rule))?;
+            for link in spares {
+                errors.note(gone(self.host.socket.delete_link(&link)).doing("delete link"));
+            }
         }
         let rules: HashSet<u64> = self
             .chains
