@@ -25,7 +25,7 @@ fn table(measured: &Measured) -> Result<String> {
         ..
     } = measured;
     let mut text = String::from(
-        "# Benchmarks of rules\n\n<!-- Written by `make bench`; the notes below the tables are \
+        "# Benchmarks of rules\n\n<!-- Written by `cargo xtask bench-rules`; the notes below the tables are \
          crates/xtask/src/bench/report/rules.md. -->\n\n",
     );
     writeln!(
