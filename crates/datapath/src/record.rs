@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -11,6 +11,7 @@ use netqos_core::{Attachment, Direction, Limits};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
+use crate::files::{Documents, UNFINISHED, WHOLE, remove_file};
 use crate::hook::HookKind;
 use crate::{Error, Result};
 
@@ -89,9 +90,7 @@ pub enum SideName {
 
 /// The folder of records.
 #[derive(Clone, Debug)]
-pub struct Records {
-    folder: PathBuf,
-}
+pub struct Records(Documents);
 
 /// Keeps others from changing an attachment of the same container to the same network: two
 /// interfaces of one would take the same name for their ifbs. It ends with the process at the
@@ -104,7 +103,7 @@ pub(crate) struct Lock {
 impl Records {
     /// The records in this folder, which need not exist yet.
     pub fn new(folder: PathBuf) -> Self {
-        Self { folder }
+        Self(Documents::new(folder))
     }
 
     /// Waits until nobody else changes an attachment of this container to this network.
@@ -115,7 +114,7 @@ impl Records {
     }
 
     fn locked(&self, path: &Path, how: FlockOperation) -> io::Result<Lock> {
-        fs::create_dir_all(&self.folder)?;
+        fs::create_dir_all(self.0.folder())?;
         loop {
             let file = OpenOptions::new()
                 .create(true)
@@ -135,52 +134,28 @@ impl Records {
     /// The record of this attachment. One that cannot be read is set aside under its name plus
     /// `.corrupt`, and is none.
     pub fn read(&self, attachment: &Attachment) -> Result<Option<Record>> {
-        self.read_file(&self.path(attachment, "json"))
+        self.0.read(attachment.tag().names())
     }
 
     /// All records.
     pub fn all(&self) -> Result<Vec<Record>> {
-        let mut records = Vec::new();
-        for name in self.names()?.iter().filter(|name| name.ends_with(".json")) {
-            records.extend(self.read_file(&self.folder.join(name))?);
-        }
-        Ok(records)
+        self.0.all()
     }
 
     /// Writes a record, whole or not at all.
     pub(crate) fn write(&self, record: &Record) -> Result<()> {
-        let path = self.path(&record.attachment, "json");
-        let fresh = self.path(&record.attachment, "new");
-        let failed = |source| Error::Record {
-            path: path.clone(),
-            source,
-        };
-        fs::create_dir_all(&self.folder).map_err(failed)?;
-        let bytes = serde_json::to_vec(record).map_err(|error| failed(error.into()))?;
-        let mut file = OpenOptions::new()
-            .create(true)
-            .truncate(true)
-            .write(true)
-            .mode(0o600)
-            .open(&fresh)
-            .map_err(failed)?;
-        file.write_all(&bytes).map_err(failed)?;
-        file.sync_all().map_err(failed)?;
-        fs::rename(&fresh, &path).map_err(failed)
+        // No two attachments share a tag.
+        self.0.write(record.attachment.tag().names(), record)
     }
 
     /// Forgets an attachment. The lock, which the caller holds, goes too, with the last record of
     /// the container.
     pub(crate) fn remove(&self, attachment: &Attachment, _lock: &Lock) -> Result<()> {
-        remove_file(self.path(attachment, "json"))?;
-        remove_file(self.path(attachment, "new"))?;
         let tag = attachment.tag();
+        self.0.remove(tag.names())?;
         let container = container(tag.names());
-        match self
-            .names()?
-            .iter()
-            .any(|name| is_of(name, container, ".json"))
-        {
+        let files = self.0.files()?;
+        match files.iter().any(|name| is_of(name, container, WHOLE)) {
             true => Ok(()),
             false => remove_file(self.lock_path(container)),
         }
@@ -189,8 +164,8 @@ impl Records {
     /// Removes what processes left that were killed: locks of containers without a record, and
     /// records that were not written to their end. What somebody holds a lock for is let alone.
     pub(crate) fn tidy(&self) -> Result<()> {
-        let names = self.names()?;
-        let left = |name: &String| match name.strip_suffix(".new") {
+        let names = self.0.files()?;
+        let left = |name: &String| match name.strip_suffix(UNFINISHED) {
             Some(of) => Some(container(of).to_owned()),
             None => name.strip_suffix(".lock").map(str::to_owned),
         };
@@ -198,7 +173,7 @@ impl Records {
             let has = |names: &[String], extension| {
                 names.iter().any(|name| is_of(name, &container, extension))
             };
-            if has(&names, ".json") && !has(&names, ".new") {
+            if has(&names, WHOLE) && !has(&names, UNFINISHED) {
                 continue;
             }
             let path = self.lock_path(&container);
@@ -208,62 +183,20 @@ impl Records {
                 Err(source) => return Err(Error::Record { path, source }),
             };
             // From here on nobody writes for this container.
-            let names = self.names()?;
-            let unfinished = |name: &&String| is_of(name, &container, ".new");
+            let names = self.0.files()?;
+            let unfinished = |name: &&String| is_of(name, &container, UNFINISHED);
             for name in names.iter().filter(unfinished) {
-                remove_file(self.folder.join(name))?;
+                remove_file(self.0.folder().join(name))?;
             }
-            if !has(&names, ".json") {
+            if !has(&names, WHOLE) {
                 remove_file(path)?;
             }
         }
         Ok(())
     }
 
-    fn names(&self) -> Result<Vec<String>> {
-        let entries = match fs::read_dir(&self.folder) {
-            Err(source) if source.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            other => other.map_err(|source| Error::Record {
-                path: self.folder.clone(),
-                source,
-            })?,
-        };
-        let name = |entry: fs::DirEntry| entry.file_name().into_string().ok();
-        Ok(entries.flatten().filter_map(name).collect())
-    }
-
-    fn path(&self, attachment: &Attachment, extension: &str) -> PathBuf {
-        // No two attachments share a tag.
-        let tag = attachment.tag();
-        self.folder.join(format!("{}.{extension}", tag.names()))
-    }
-
     fn lock_path(&self, container: &str) -> PathBuf {
-        self.folder.join(format!("{container}.lock"))
-    }
-
-    fn read_file(&self, path: &Path) -> Result<Option<Record>> {
-        let bytes = match fs::read(path) {
-            Err(source) if source.kind() == io::ErrorKind::NotFound => return Ok(None),
-            other => other.map_err(|source| Error::Record {
-                path: path.to_owned(),
-                source,
-            })?,
-        };
-        match serde_json::from_slice(&bytes) {
-            Ok(record) => Ok(Some(record)),
-            Err(why) => {
-                let mut aside = path.as_os_str().to_owned();
-                aside.push(".corrupt");
-                let _ = fs::rename(path, &aside);
-                eprintln!(
-                    "netqos: {} cannot be read ({why}); set aside as {}",
-                    path.display(),
-                    Path::new(&aside).display()
-                );
-                Ok(None)
-            }
-        }
+        self.0.folder().join(format!("{container}.lock"))
     }
 }
 
@@ -279,15 +212,6 @@ fn is_of(name: &str, container: &str, ending: &str) -> bool {
     name.strip_suffix(ending)
         .and_then(|names| names.strip_prefix(container))
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
-}
-
-fn remove_file(path: PathBuf) -> Result<()> {
-    match fs::remove_file(&path) {
-        Err(source) if source.kind() != io::ErrorKind::NotFound => {
-            Err(Error::Record { path, source })
-        }
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]
@@ -340,19 +264,9 @@ mod tests {
         assert_eq!(names(&records), [""; 0]);
     }
 
-    #[test]
-    fn a_record_that_cannot_be_read_is_set_aside_and_stops_no_other() {
-        let folder = tempfile::tempdir().unwrap();
-        let records = Records::new(folder.path().to_owned());
-        records.write(&record("good")).unwrap();
-        fs::write(folder.path().join("bad:c:eth0.json"), b"{").unwrap();
-        assert_eq!(records.all().unwrap(), [record("good")]);
-        assert!(folder.path().join("bad:c:eth0.json.corrupt").exists());
-        assert_eq!(records.all().unwrap(), [record("good")]);
-    }
     /// What stands in the folder by its names, in their order.
     fn names(records: &Records) -> Vec<String> {
-        let mut names = records.names().unwrap();
+        let mut names = records.0.files().unwrap();
         names.sort();
         names
     }

@@ -9,7 +9,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use netqos_api::{EgressWay, HookChoice};
@@ -18,7 +17,7 @@ use netqos_core::objects::LocalInterface;
 use netqos_core::plan::{Endpoint, Interface};
 use netqos_core::{Attachment, EndpointId, Limits, ObjectName, ObjectRef, Problem, Reason};
 use netqos_datapath::{
-    HookKind, HostLinks, LimitDatapath, Paths, Record, Request, Result, SideName,
+    Documents, HookKind, HostLinks, LimitDatapath, Paths, Record, Request, Result, SideName,
 };
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +28,7 @@ use crate::places::limits_folder;
 pub(super) struct PodLimits {
     datapath: LimitDatapath,
     caches: Vec<PathBuf>,
-    notes: PathBuf,
+    notes: Documents,
     hook: HookChoice,
     egress: EgressWay,
     /// What is in force and was wanted by annotations, by pod.
@@ -78,7 +77,7 @@ impl PodLimits {
         let mut limits = Self {
             datapath: LimitDatapath::open(paths.clone())?,
             caches,
-            notes: limits_folder(paths.run()),
+            notes: Documents::new(limits_folder(paths.run())),
             hook,
             egress,
             held: BTreeMap::new(),
@@ -265,50 +264,39 @@ impl PodLimits {
             .insert((pod.clone(), attachment.clone()), problem);
     }
 
-    fn note_path(&self, attachment: &Attachment) -> PathBuf {
-        let tag = attachment.tag();
-        self.notes.join(format!("{}.json", tag.names()))
-    }
-
     fn note(&mut self, attachment: &Attachment, netns: &Path) {
         let note = Note {
             attachment: attachment.clone(),
             netns: netns.to_owned(),
         };
-        let write = || -> io::Result<()> {
-            fs::create_dir_all(&self.notes)?;
-            let path = self.note_path(attachment);
-            let fresh = path.with_extension("new");
-            fs::write(&fresh, serde_json::to_vec(&note)?)?;
-            fs::rename(&fresh, &path)
-        };
-        if let Err(why) = write() {
+        if let Err(why) = self.notes.write(attachment.tag().names(), &note) {
             tracing::warn!("note that the limits of {attachment} are the agent's: {why}");
         }
         self.own.insert(attachment.clone(), note);
     }
 
     fn forget(&mut self, attachment: &Attachment) {
-        if self.own.remove(attachment).is_some() {
-            let _ = fs::remove_file(self.note_path(attachment));
+        if self.own.remove(attachment).is_some()
+            && let Err(why) = self.notes.remove(attachment.tag().names())
+        {
+            tracing::warn!("forget that the limits of {attachment} were the agent's: {why}");
         }
     }
 
+    /// Reads what an agent before this one noted.
     fn read_notes(&mut self) {
-        let Ok(entries) = fs::read_dir(&self.notes) else {
-            return;
-        };
-        for entry in entries.flatten() {
-            let text = fs::read(entry.path()).ok();
-            match text.and_then(|text| serde_json::from_slice::<Note>(&text).ok()) {
-                Some(note) => {
-                    self.own.insert(note.attachment.clone(), note);
-                }
-                None => {
-                    tracing::warn!("{} says nothing; removed", entry.path().display());
-                    let _ = fs::remove_file(entry.path());
-                }
+        let notes = self
+            .notes
+            .remove_unfinished()
+            .and_then(|()| self.notes.all());
+        match notes {
+            Ok(notes) => {
+                let notes = notes.into_iter();
+                self.own = notes
+                    .map(|note: Note| (note.attachment.clone(), note))
+                    .collect();
             }
+            Err(why) => tracing::warn!("read which limits are the agent's own: {why}"),
         }
     }
 }
@@ -340,5 +328,35 @@ fn hook(record: Option<&Record>, choice: HookChoice) -> HookChoice {
         Some((HookKind::Tcx, _)) => HookChoice::Tcx,
         Some((HookKind::None, None)) => HookChoice::None,
         _ => HookChoice::Auto,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(run: &Path) -> PodLimits {
+        let paths = Paths::new(run, "/sys/fs/bpf");
+        PodLimits::open(&paths, vec![], HookChoice::Auto, EgressWay::Pod).unwrap()
+    }
+
+    #[test]
+    fn what_an_agent_noted_the_next_one_knows_and_half_a_note_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let (run, notes) = (folder.path(), limits_folder(folder.path()));
+        let attachment = Attachment::try_new("net", "c1", "eth0").unwrap();
+        open(run).note(&attachment, Path::new("/run/netns/x"));
+        std::fs::write(notes.join("net:c1:eth1.new"), "{").unwrap();
+        let mut next = open(run);
+        assert!(next.own.keys().eq([&attachment]));
+        let names = |notes| {
+            fs::read_dir(notes)
+                .unwrap()
+                .map(|it| it.unwrap().file_name())
+        };
+        assert!(names(&notes).eq(["net:c1:eth0.json"]));
+        next.forget(&attachment);
+        assert_eq!(names(&notes).count(), 0);
+        assert!(open(run).own.is_empty());
     }
 }

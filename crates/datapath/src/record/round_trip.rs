@@ -135,7 +135,7 @@ proptest! {
         let records = Records::new(folder.path().to_owned());
         let mut value = serde_json::to_value(&record).unwrap();
         spoil(&mut value, at, with.map(|text| serde_json::from_str(text).unwrap()));
-        let path = records.path(&record.attachment, "json");
+        let path = records.0.folder().join(format!("{}.json", record.attachment.tag().names()));
         fs::write(&path, text.unwrap_or_else(|| value.to_string())).unwrap();
         match records.read(&record.attachment).unwrap() {
             Some(read) => {

@@ -1,6 +1,5 @@
 //! The hook on an endpoint's interface, and the number that it gives to the program.
 
-use std::fs;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
@@ -18,7 +17,7 @@ use crate::endpoint::{Endpoint, HostLinks, Side};
 use crate::error::Doing;
 use crate::hook::{HookQdisc, ensure_clsact, remove_empty_clsact};
 use crate::record::SideName;
-use crate::{Error, HookKind, Paths, Result};
+use crate::{Documents, HookKind, Paths, Result};
 
 /// Our filter's handle and name; its preference is the lowest that is free, since what stands
 /// before us would see a packet twice that goes through a rule's queue.
@@ -240,63 +239,30 @@ impl Site {
         Ok(())
     }
 
-    /// The folder of what is written down.
-    pub(super) fn folder(paths: &Paths) -> PathBuf {
-        paths.run().join("rules")
-    }
-
-    fn path(&self, paths: &Paths) -> PathBuf {
-        Self::folder(paths).join(format!("{}.json", self.number))
+    /// Where they are written down, by their numbers.
+    fn documents(paths: &Paths) -> Documents {
+        Documents::new(paths.run().join("rules"))
     }
 
     /// Writes it down, whole or not at all.
     pub(super) fn write(&self, paths: &Paths) -> Result<()> {
-        let path = self.path(paths);
-        let fresh = path.with_extension("new");
-        let write = || {
-            fs::create_dir_all(Self::folder(paths))?;
-            fs::write(&fresh, serde_json::to_vec(self)?)?;
-            fs::rename(&fresh, &path)
-        };
-        write().map_err(|source| Error::Record {
-            path: path.clone(),
-            source,
-        })
+        Self::documents(paths).write(&self.number.to_string(), self)
     }
 
     /// Forgets it.
     pub(super) fn forget(&self, paths: &Paths) -> Result<()> {
-        let path = self.path(paths);
-        match fs::remove_file(&path) {
-            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-                Err(Error::Record { path, source })
-            }
-            _ => Ok(()),
-        }
+        Self::documents(paths).remove(&self.number.to_string())
     }
 
-    /// All that are written down. One that cannot be read is set aside under its name plus
-    /// `.corrupt`.
+    /// All that are written down; what a killed writer left goes. One that cannot be read is set
+    /// aside under its name plus `.corrupt`.
     pub(super) fn all(paths: &Paths) -> Vec<Self> {
-        let Ok(entries) = fs::read_dir(Self::folder(paths)) else {
-            return Vec::new();
-        };
-        let mut found = Vec::new();
-        for entry in entries.flatten() {
-            let path = entry.path();
-            if path.extension().is_none_or(|extension| extension != "json") {
-                continue;
-            }
-            match fs::read(&path).map(|bytes| serde_json::from_slice(&bytes)) {
-                Ok(Ok(site)) => found.push(site),
-                _ => {
-                    let mut aside = path.clone().into_os_string();
-                    aside.push(".corrupt");
-                    let _ = fs::rename(&path, aside);
-                }
-            }
-        }
-        found
+        let documents = Self::documents(paths);
+        // It stands in nobody's way.
+        let _ = documents.remove_unfinished();
+        let names = documents.names().unwrap_or_default();
+        let read = |name: String| documents.read(&name).ok().flatten();
+        names.into_iter().filter_map(read).collect()
     }
 }
 
@@ -312,4 +278,39 @@ fn ours(socket: &mut Socket, link: &Link, hook: Handle) -> Result<Option<Install
         filter.place.handle == HANDLE && filter.bpf().is_some_and(|bpf| bpf.name == NAME)
     };
     Ok(filters.into_iter().find(is_ours))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_down_is_found_whatever_else_is_in_the_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = Paths::new(folder.path(), "/sys/fs/bpf");
+        assert_eq!(Site::all(&paths), []);
+        let site = Site {
+            endpoint: "a/b eth0".to_owned(),
+            number: 7,
+            attachment: Attachment::try_new("net", "c1", "eth0").unwrap(),
+            netns: "/run/netns/x".into(),
+            side: SideName::Host,
+            link: "veth1".to_owned(),
+            index: 3,
+            mtu: 1500,
+            hook: HookKind::Tcx,
+            made_clsact: false,
+        };
+        site.write(&paths).unwrap();
+        let rules = Site::documents(&paths);
+        for (name, text) in [("8.json", "{"), ("9.new", "{\"end"), ("7.new", "")] {
+            std::fs::write(rules.folder().join(name), text).unwrap();
+        }
+        assert_eq!(Site::all(&paths), std::slice::from_ref(&site));
+        let mut left = rules.files().unwrap();
+        left.sort();
+        assert_eq!(left, ["7.json", "8.json.corrupt"]);
+        site.forget(&paths).unwrap();
+        assert_eq!(Site::all(&paths), []);
+    }
 }
