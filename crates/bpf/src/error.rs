@@ -51,3 +51,13 @@ pub enum Error {
     #[error("this kernel has no tcx hooks, which came with 6.6")]
     NoTcx,
 }
+
+impl Error {
+    /// What the system said about a command that failed.
+    pub(crate) fn errno(&self) -> Option<i32> {
+        match self {
+            Self::Command { source, .. } => source.raw_os_error(),
+            _ => None,
+        }
+    }
+}

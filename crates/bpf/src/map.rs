@@ -56,8 +56,7 @@ impl Limiters {
                 None => match self.write(id, &Limiter::new(*settings), BPF_NOEXIST) {
                     Ok(()) => return Ok(id),
                     // Somebody else was faster.
-                    Err(Error::Command { source, .. })
-                        if source.raw_os_error() == Some(libc::EEXIST) => {}
+                    Err(error) if error.errno() == Some(libc::EEXIST) => {}
                     Err(error) => return Err(error),
                 },
             }
@@ -79,15 +78,13 @@ impl Limiters {
 
     /// All limiters.
     pub fn all(&self) -> Result<Vec<(u16, Limiter)>> {
-        let mut found = Vec::new();
-        let mut last = None;
         // SAFETY: the map's key is a u32.
-        while let Some(key) = unsafe { sys::next_key::<u32>(self.limiters.as_fd(), last.as_ref()) }?
-        {
-            if let Some(limiter) = self.get(key as u16)? {
-                found.push((key as u16, limiter));
+        let keys: Vec<u32> = unsafe { sys::keys(self.limiters.as_fd()) }?;
+        let mut found = Vec::new();
+        for id in keys.into_iter().map(|key| key as u16) {
+            if let Some(limiter) = self.get(id)? {
+                found.push((id, limiter));
             }
-            last = Some(key);
         }
         Ok(found)
     }

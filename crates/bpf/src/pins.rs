@@ -272,11 +272,7 @@ fn program_name(name: &str) -> String {
 pub(crate) fn optional<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(there) => Ok(Some(there)),
-        Err(Error::Command { source, .. })
-            if matches!(source.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR)) =>
-        {
-            Ok(None)
-        }
+        Err(error) if matches!(error.errno(), Some(libc::ENOENT | libc::ENOTDIR)) => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -56,14 +56,9 @@ impl Counters {
     }
 
     fn keys(&self) -> Result<HashSet<CounterKey>> {
-        let mut found = HashSet::new();
-        let mut last = None;
         // SAFETY: the key's size was checked when the map was opened.
-        while let Some(key) = unsafe { sys::next_key(self.map.as_fd(), last.as_ref()) }? {
-            found.insert(key);
-            last = Some(key);
-        }
-        Ok(found)
+        let keys = unsafe { sys::keys(self.map.as_fd()) }?;
+        Ok(keys.into_iter().collect())
     }
 }
 

@@ -49,14 +49,8 @@ impl Networks {
 
     /// The networks that have a map.
     pub fn networks(&self) -> Result<Vec<u32>> {
-        let mut found = Vec::new();
-        let mut last = None;
         // SAFETY: the keys' size was checked when the map was opened.
-        while let Some(key) = unsafe { sys::next_key::<u32>(self.outer.as_fd(), last.as_ref()) }? {
-            found.push(key);
-            last = Some(key);
-        }
-        Ok(found)
+        unsafe { sys::keys(self.outer.as_fd()) }
     }
 
     /// The memory that a network's map takes in the kernel, in bytes.

@@ -4,8 +4,8 @@ use std::marker::PhantomData;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
+use crate::Result;
 use crate::sys::{self, BPF_NOEXIST};
-use crate::{Error, Result};
 
 /// Elements in one call of a batch.
 const BATCH: usize = 4096;
@@ -27,7 +27,7 @@ impl<K: Plain, V: Plain> Table<K, V> {
     /// The map that is pinned at this path.
     ///
     /// # Errors
-    /// [`Error::Foreign`] when its keys and values are not of these sizes.
+    /// [`Error::Foreign`](crate::Error::Foreign) when its keys and values are not of these sizes.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let map = sys::get(path)?;
         sys::check_sizes(map.as_fd(), path, size_of::<K>(), size_of::<V>())?;
@@ -63,9 +63,7 @@ impl<K: Plain, V: Plain> Table<K, V> {
         // SAFETY: the sizes were checked when the map was opened.
         match unsafe { sys::update(self.map.as_fd(), key, value, BPF_NOEXIST) } {
             Ok(()) => Ok(true),
-            Err(Error::Command { source, .. }) if source.raw_os_error() == Some(libc::EEXIST) => {
-                Ok(false)
-            }
+            Err(error) if error.errno() == Some(libc::EEXIST) => Ok(false),
             Err(error) => Err(error),
         }
     }
@@ -97,14 +95,8 @@ impl<K: Plain, V: Plain> Table<K, V> {
 
     /// All keys. What others change meanwhile may be among them or not.
     pub fn keys(&self) -> Result<Vec<K>> {
-        let mut found = Vec::new();
-        let mut last = None;
         // SAFETY: the size was checked when the map was opened.
-        while let Some(key) = unsafe { sys::next_key::<K>(self.map.as_fd(), last.as_ref()) }? {
-            found.push(key);
-            last = Some(key);
-        }
-        Ok(found)
+        unsafe { sys::keys(self.map.as_fd()) }
     }
 
     /// All keys and their values.
