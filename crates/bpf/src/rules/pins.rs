@@ -27,7 +27,7 @@ const RETURN: &str = "netqos_return";
 const KNOWN: &str = "netqos_rules_known";
 /// The program's switch for asking, for kernels on which it cannot go on to another program.
 const ASKS: &str = "NETQOS_ASKS_CONNTRACK";
-/// Places in the array of programs (bpf/rules.bpf.c).
+/// Places in the array of programs (bpf/rules_maps.h).
 const STAGE_RULES: u32 = 0;
 const STAGE_LOOKUP: u32 = 1;
 const STAGE_KNOWN: u32 = 2;
