@@ -75,23 +75,19 @@ impl ChainFlags {
     pub const PORTS: u32 = 8;
 }
 
-/// An IPv4 prefix of destinations in a chain.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A prefix of destinations in a chain, of a family with addresses of so many bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(C)]
-pub struct Block4 {
+pub struct Block<const N: usize> {
     prefix_length: u32,
     chain: [u32; 2],
-    address: [u8; 4],
+    address: [u8; N],
 }
 
+/// An IPv4 prefix of destinations in a chain.
+pub type Block4 = Block<4>;
 /// An IPv6 prefix of destinations in a chain.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(C)]
-pub struct Block6 {
-    prefix_length: u32,
-    chain: [u32; 2],
-    address: [u8; 16],
-}
+pub type Block6 = Block<16>;
 
 /// An address of a pod, IPv4 as IPv4-mapped (RFC 4291, section 2.5.5.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -270,10 +266,23 @@ impl Endpoint {
 impl Block4 {
     /// The prefix in this chain.
     pub fn new(chain: u64, prefix: ipnet::Ipv4Net) -> Self {
+        Self::of(chain, prefix.prefix_len(), prefix.network().octets())
+    }
+}
+
+impl Block6 {
+    /// The prefix in this chain.
+    pub fn new(chain: u64, prefix: ipnet::Ipv6Net) -> Self {
+        Self::of(chain, prefix.prefix_len(), prefix.network().octets())
+    }
+}
+
+impl<const N: usize> Block<N> {
+    fn of(chain: u64, prefix_length: u8, address: [u8; N]) -> Self {
         Self {
-            prefix_length: CHAIN_BITS + u32::from(prefix.prefix_len()),
+            prefix_length: CHAIN_BITS + u32::from(prefix_length),
             chain: halves(chain),
-            address: prefix.network().octets(),
+            address,
         }
     }
 
@@ -283,19 +292,13 @@ impl Block4 {
     }
 }
 
-impl Block6 {
-    /// The prefix in this chain.
-    pub fn new(chain: u64, prefix: ipnet::Ipv6Net) -> Self {
+impl<const N: usize> Default for Block<N> {
+    fn default() -> Self {
         Self {
-            prefix_length: CHAIN_BITS + u32::from(prefix.prefix_len()),
-            chain: halves(chain),
-            address: prefix.network().octets(),
+            prefix_length: 0,
+            chain: [0; 2],
+            address: [0; N],
         }
-    }
-
-    /// The chain's digest.
-    pub fn chain(&self) -> u64 {
-        whole(self.chain)
     }
 }
 
@@ -332,6 +335,13 @@ impl From<IpAddr> for Peer {
 impl From<Peer> for IpAddr {
     fn from(peer: Peer) -> Self {
         Self::from(peer.0).to_canonical()
+    }
+}
+
+impl ClassKey {
+    /// This class in this chain, by their digests.
+    pub const fn new(chain: u64, class: u64) -> Self {
+        Self { chain, class }
     }
 }
 

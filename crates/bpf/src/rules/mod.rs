@@ -21,9 +21,9 @@ mod table;
 
 pub use counters::Counters as RuleCounters;
 pub use layout::{
-    Bitmap, Block4, Block6, CHAIN_RULES, Chain, ChainFlags, ClassKey, Counter, CounterKey, Crowd,
-    Endpoint, EndpointFlags, Peer, PortKey, Rule, RuleKey, SERVICE_KINDS, Service, ServiceKey,
-    Share, ShareKey,
+    Bitmap, Block, Block4, Block6, CHAIN_RULES, Chain, ChainFlags, ClassKey, Counter, CounterKey,
+    Crowd, Endpoint, EndpointFlags, Peer, PortKey, Rule, RuleKey, SERVICE_KINDS, Service,
+    ServiceKey, Share, ShareKey,
 };
 pub use peers::Networks;
 pub use pins::Rules;
