@@ -144,7 +144,7 @@ fn a_map_of_peers_grows_and_loses_nobody() {
         rules.networks.put(1, address(number), class).unwrap();
     }
     let many: Vec<_> = (3000..20_000).map(|n| (address(n), u64::from(n))).collect();
-    rules.networks.put_all(1, &many).unwrap();
+    rules.networks.put_all(1, &many, many.len()).unwrap();
     // Another process finds them too.
     let mut again = Rules::open(folder.path()).unwrap().unwrap();
     let mut all = again.networks.all(1).unwrap();

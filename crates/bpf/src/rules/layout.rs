@@ -243,6 +243,11 @@ impl Bitmap {
         }
     }
 
+    /// All of them, as the program has them.
+    pub const fn words(&self) -> &[u64; WORDS] {
+        &self.0
+    }
+
     /// True when no bit is set.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)

@@ -69,6 +69,14 @@ impl Networks {
             .unwrap_or_default())
     }
 
+    /// The class of an address.
+    pub fn get(&mut self, network: u32, address: IpAddr) -> Result<Option<u64>> {
+        match self.inner(network)? {
+            Some(inner) => inner.peers.get(&address.into()),
+            None => Ok(None),
+        }
+    }
+
     /// Writes the class of an address: one write, where there is room, and none where it is so
     /// already. Says how many.
     pub fn put(&mut self, network: u32, address: IpAddr, class: u64) -> Result<u64> {
@@ -88,13 +96,12 @@ impl Networks {
         Ok(1)
     }
 
-    /// Writes the classes of many.
-    pub fn put_all(&mut self, network: u32, peers: &[(IpAddr, u64)]) -> Result<()> {
-        let more = u32::try_from(peers.len()).unwrap_or(u32::MAX);
+    /// Writes the classes of many, of which so many are not there yet.
+    pub fn put_all(&mut self, network: u32, peers: &[(IpAddr, u64)], fresh: usize) -> Result<()> {
+        let more = u32::try_from(fresh).unwrap_or(u32::MAX);
         let inner = self.with_room(network, more)?;
         let own = |(address, class): &(IpAddr, u64)| (Peer::from(*address), *class);
         inner.peers.put_all(peers.iter().map(own))?;
-        // Some of them may have been there.
         inner.used += more;
         Ok(())
     }

@@ -47,14 +47,21 @@ const POLICE_WAIT: Duration = Duration::from_millis(200);
 /// A rule's rate in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Meter {
+    pub(super) made_for: Settings,
     pub(super) numbers: MeterNumbers,
     pub(super) status: MeterStatus,
 }
 
-/// What a meter shall be.
+/// A meter that shall be.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted<'r> {
     pub(super) rule: &'r RuleId,
+    pub(super) settings: Settings,
+}
+
+/// What a meter shall be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Settings {
     pub(super) bandwidth: Bandwidth,
     /// A queue cannot be had for all of its pods, so that it has to police.
     pub(super) polices: bool,
@@ -77,9 +84,13 @@ pub(super) fn apply(
     wanted: &Wanted<'_>,
 ) -> Result<(Meter, u64)> {
     let number = rule_number(wanted.rule);
-    let Bandwidth { rate, burst } = wanted.bandwidth;
+    let Settings {
+        bandwidth: Bandwidth { rate, burst },
+        polices,
+        mtu,
+    } = wanted.settings;
     let mut changes = 0;
-    let (shape, burst, queue) = if wanted.polices {
+    let (shape, burst, queue) = if polices {
         // The pair of before, if there was one, goes when nothing is in it any more: see `spares`.
         let wait = POLICE_WAIT.max(burst.map_or(Duration::ZERO, |burst| {
             Duration::from_nanos(rate.nanos_for(burst))
@@ -89,7 +100,7 @@ pub(super) fn apply(
             burst: None,
             latency: Some(wait),
         };
-        let shape = Shape::for_packets(&limit, wanted.mtu, GSO_MAX_SIZE);
+        let shape = Shape::for_packets(&limit, mtu, GSO_MAX_SIZE);
         (shape, rate.bytes_in_nanos(wait.as_nanos() as u64), None)
     } else {
         let (pair, made) = ensure_pair(socket, rules, number)?;
@@ -100,7 +111,7 @@ pub(super) fn apply(
             latency: None,
         };
         // Through the pair come packets of the pods' size, not of the pair's own.
-        let shape = Shape::for_packets(&limit, wanted.mtu, pair.gso_max_size);
+        let shape = Shape::for_packets(&limit, mtu, pair.gso_max_size);
         let found = Found::read(socket, &pair)?;
         if found.tbf().is_none_or(|there| there != shape.tbf()) {
             changes += 1;
@@ -117,6 +128,7 @@ pub(super) fn apply(
         changes += 1;
     }
     let meter = Meter {
+        made_for: wanted.settings,
         numbers: MeterNumbers {
             limiter,
             queue: queue.as_ref().map_or(0, |pair| pair.index),

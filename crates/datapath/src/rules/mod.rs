@@ -15,11 +15,16 @@
 //! A rule that cannot be put in force never stops another: it is a [`Problem`] of the
 //! [`Outcome`].
 
+mod chains;
+mod endpoints;
 mod engine;
 mod meters;
 mod numbers;
+mod peers;
 mod prefixes;
+mod problems;
 mod purge;
+mod rates;
 mod services;
 mod site;
 mod tables;
@@ -38,7 +43,8 @@ pub use purge::remove_all;
 /// What is in force after a plan was applied, and what is not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Outcome {
-    /// The endpoints whose rules are in force.
+    /// The endpoints whose rules are in force as the plan has them. What others had before stays in
+    /// force.
     pub endpoints: BTreeMap<EndpointId, EndpointStatus>,
     /// The meters that are in force.
     pub meters: BTreeMap<RuleId, MeterStatus>,

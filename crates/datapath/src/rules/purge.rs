@@ -1,6 +1,6 @@
 //! Removing what no plan says: what an earlier process left, and everything.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 
 use netqos_bpf::Pins;
 use netqos_bpf::rules::{Plain, Rules, Table};
@@ -20,14 +20,14 @@ impl RuleDatapath {
     /// Removes from the kernel what is not of this plan, which is in force.
     pub(super) fn purge(&mut self, plan: &NodePlan) -> Result<()> {
         let mut errors = Errors::default();
-        let kept: HashSet<u16> = self.sites.values().map(|site| site.number).collect();
+        let kept: HashSet<u16> = self.entries.values().map(|entry| entry.number).collect();
         for site in Site::all(&self.paths) {
             if !kept.contains(&site.number) {
                 errors.note(self.remove_site(&site));
             }
         }
         errors.note(self.purge_tables(plan, &kept));
-        if !self.is_stranded()? {
+        if !self.is_stranded() {
             errors.note(self.purge_meters());
         }
         errors.finish()
@@ -35,8 +35,10 @@ impl RuleDatapath {
 
     fn purge_tables(&mut self, plan: &NodePlan, kept: &HashSet<u16>) -> Result<()> {
         let mut chains: HashSet<u64> = self.chains.keys().map(|id| id.0.get()).collect();
-        chains.extend(self.met_chains()?);
+        let going = self.going_chains(plan);
+        chains.extend(&going);
         let classes: HashSet<u64> = plan.classes.keys().map(|id| id.0.get()).collect();
+        let is_used = |class: &u64| classes.contains(class) || self.detours.uses(*class);
         let rules = &self.rules;
         let mut removed = retain(&rules.endpoints, |number| {
             u16::try_from(*number).is_ok_and(|number| kept.contains(&number))
@@ -47,23 +49,13 @@ impl RuleDatapath {
         removed += retain(&rules.blocks6, |key| chains.contains(&key.chain()))?;
         removed += retain(&rules.ports, |key| chains.contains(&key.chain))?;
         removed += retain(&rules.classes, |key| {
-            chains.contains(&key.chain) && classes.contains(&key.class)
+            going.contains(&key.chain) || chains.contains(&key.chain) && is_used(&key.class)
         })?;
-        removed += retain(&rules.services, |key| self.services.contains_key(key))?;
+        removed += retain(&rules.services, |key| self.services.has(key))?;
         for number in self.rules.networks.networks()? {
             if !self.networks.has(number) {
                 self.rules.networks.forget(number)?;
                 removed += 1;
-            }
-        }
-        let mut networks: BTreeSet<_> = plan.peers.keys().map(|(network, _)| network).collect();
-        networks.extend(self.sites.keys().map(|id| &id.network));
-        for network in networks {
-            let number = self.networks.of(network);
-            for (address, _) in self.rules.networks.all(number)? {
-                if !plan.peers.contains_key(&(network.clone(), address)) {
-                    removed += self.rules.networks.remove(number, address)?;
-                }
             }
         }
         self.changes += removed;
@@ -97,7 +89,7 @@ impl RuleDatapath {
             .filter(|(_, meter)| meter.status.queue.is_some())
             .map(|(rule, _)| rule_number(rule))
             .collect();
-        if !self.is_stranded()? {
+        if !self.is_stranded() {
             let spares = meters::spares(&mut self.host.socket, |rule| queues.contains(&rule))?;
             for link in spares {
                 errors.note(gone(self.host.socket.delete_link(&link)).doing("delete link"));

@@ -7,36 +7,170 @@
 //! to; the packet with which it begins, of which conntrack does not know yet, is classified by the
 //! virtual address itself.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::{IpAddr, SocketAddr};
 
 use netqos_bpf::rules::{SERVICE_KINDS, Service, ServiceKey};
 use netqos_core::plan::{Backend, ChainId, ServicePort};
-use netqos_core::{NetworkKey, NodePlan};
+use netqos_core::{NetworkKey, NodePlan, PlanDelta, Problem, Reason};
 
+use super::chains::put;
+use super::engine::RuleDatapath;
+use super::problems::{self, Subject};
 use super::tables::ChainTables;
+use crate::Result;
+
+/// What the program was told.
+#[derive(Debug, Default)]
+pub(super) struct Services {
+    entries: HashMap<ServiceKey, Service>,
+    /// The ports whose backends are of several kinds.
+    mixed: BTreeSet<ServicePort>,
+    /// The backends of ports that have several, which may become alike, or different.
+    several: BTreeMap<ServicePort, BTreeSet<Backend>>,
+    by_backend: HashMap<IpAddr, BTreeSet<ServicePort>>,
+}
+
+impl Services {
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    pub(super) fn has(&self, key: &ServiceKey) -> bool {
+        self.entries.contains_key(key)
+    }
+
+    /// The ports that this change may make others: a class of peers, or a rule list, tells
+    /// backends apart that were alike.
+    fn touched(&self, delta: &PlanDelta, new: &[&ChainTables]) -> BTreeSet<ServicePort> {
+        let mut touched: BTreeSet<ServicePort> = delta.services.keys().copied().collect();
+        for (network, address) in delta.peers.keys() {
+            if *network == NetworkKey::Default {
+                touched.extend(self.by_backend.get(address).into_iter().flatten());
+            }
+        }
+        let is_split = |port: &ServicePort, backends: &BTreeSet<Backend>| {
+            let Some(first) = backends.first() else {
+                return false;
+            };
+            let mut others = backends.iter().skip(1);
+            others.any(|other| !are_alike(new, port, first, other))
+        };
+        if !new.is_empty() {
+            let several = self.several.iter();
+            let split = several.filter(|(port, backends)| is_split(port, backends));
+            touched.extend(split.map(|(port, _)| *port));
+        }
+        touched
+    }
+
+    fn note(&mut self, port: &ServicePort, backends: &BTreeSet<Backend>, entry: Option<Service>) {
+        self.forget(port);
+        let Some(entry) = entry else { return };
+        if entry.is_mixed() {
+            self.mixed.insert(*port);
+        }
+        self.entries.insert(key(port), entry);
+        if backends.len() > 1 {
+            for backend in backends {
+                let ports = self.by_backend.entry(backend.address).or_default();
+                ports.insert(*port);
+            }
+            self.several.insert(*port, backends.clone());
+        }
+    }
+
+    fn forget(&mut self, port: &ServicePort) {
+        self.entries.remove(&key(port));
+        self.mixed.remove(port);
+        for backend in self.several.remove(port).unwrap_or_default() {
+            if let Some(ports) = self.by_backend.get_mut(&backend.address) {
+                ports.remove(port);
+                if ports.is_empty() {
+                    self.by_backend.remove(&backend.address);
+                }
+            }
+        }
+    }
+}
+
+impl RuleDatapath {
+    /// Writes the Services that this change touches.
+    pub(super) fn write_services(&mut self, plan: &NodePlan, delta: &PlanDelta) -> Result<()> {
+        let chains = delta.chains.keys();
+        let new: Vec<&ChainTables> = chains
+            .filter(|id| plan.chains.contains_key(id))
+            .filter_map(|id| self.chains.get(id))
+            .collect();
+        for port in self.services.touched(delta, &new) {
+            self.write_service(plan, &port)?;
+        }
+        Ok(())
+    }
+
+    /// What differed to a rule list that is gone may be alike to those that are left.
+    pub(super) fn merge_services(&mut self, plan: &NodePlan) -> Result<()> {
+        for port in self.services.mixed.clone() {
+            self.write_service(plan, &port)?;
+        }
+        Ok(())
+    }
+
+    fn write_service(&mut self, plan: &NodePlan, port: &ServicePort) -> Result<()> {
+        let none = BTreeSet::new();
+        let backends = plan.services.get(port).unwrap_or(&none);
+        let key = key(port);
+        let entry = entry(plan, &self.chains, port, backends);
+        match &entry {
+            Some(entry) if self.services.entries.get(&key) == Some(entry) => {}
+            Some(entry) => put(&self.rules.services, &key, entry, &mut self.changes)?,
+            None => self.changes += u64::from(self.rules.services.remove(&key)?),
+        }
+        self.services.note(port, backends, entry);
+        Ok(())
+    }
+
+    /// Says so where it matters that conntrack cannot be asked.
+    pub(super) fn note_conntrack(&mut self) {
+        let problem = self.rules.deaf().and_then(|why| {
+            let mut mixed = self.services.mixed.iter();
+            let first = mixed.next()?;
+            let others = match mixed.count() {
+                0 => String::new(),
+                others => format!(" and of {others} other ports of Services"),
+            };
+            Some(Problem {
+                object: problems::node(),
+                reason: Reason::KernelFeatureMissing,
+                message: format!(
+                    "the backends of {} ({}){others} are not alike to all rules, and which one a \
+                     connection goes to is not known: where they differ to a pod's rules, what it \
+                     sends there is classified by the virtual address: {why}",
+                    SocketAddr::new(first.address, first.port),
+                    first.protocol
+                ),
+            })
+        });
+        self.problems.set(Subject::Conntrack, problem);
+    }
+}
 
 /// The program's name for a Service's port.
-pub(super) fn key(port: &ServicePort) -> ServiceKey {
+fn key(port: &ServicePort) -> ServiceKey {
     ServiceKey::new(port.address, port.protocol.number(), port.port)
 }
 
 /// What the program is told of a Service's port; `None` where nothing stands behind it.
-pub(super) fn entry(
+fn entry(
     plan: &NodePlan,
     chains: &BTreeMap<ChainId, ChainTables>,
     port: &ServicePort,
     backends: &BTreeSet<Backend>,
 ) -> Option<Service> {
+    let chains: Vec<&ChainTables> = chains.values().collect();
     let class = |backend: &Backend| plan.peers.get(&(NetworkKey::Default, backend.address));
     let is_like = |one: &Backend, other: &Backend| {
-        class(one) == class(other)
-            && chains.values().all(|chain| {
-                chain.is_like(
-                    port.protocol,
-                    (one.address, one.port),
-                    (other.address, other.port),
-                )
-            })
+        class(one) == class(other) && are_alike(&chains, port, one, other)
     };
     let mut kinds: Vec<&Backend> = Vec::new();
     for backend in backends {
@@ -53,4 +187,11 @@ pub(super) fn entry(
         .map(|kind| (kind.address, kind.port))
         .collect();
     (!kinds.is_empty()).then(|| Service::new(&kinds))
+}
+
+/// True when these rule lists say the same of two backends, whatever their classes are.
+fn are_alike(chains: &[&ChainTables], port: &ServicePort, one: &Backend, other: &Backend) -> bool {
+    let (one, other) = ((one.address, one.port), (other.address, other.port));
+    let mut chains = chains.iter();
+    chains.all(|chain| chain.is_like(port.protocol, one, other))
 }

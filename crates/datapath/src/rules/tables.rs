@@ -1,6 +1,6 @@
 //! What a rule list becomes in the program's tables. Pure: nothing of it touches the kernel.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -8,7 +8,7 @@ use netqos_bpf::rules::{
     Bitmap, Block4, Block6, CHAIN_RULES, Chain as ChainEntry, ChainFlags, ClassKey, PortKey, Rule,
     RuleKey,
 };
-use netqos_core::plan::{Chain, ChainId, ClassId, Peers, RuleId, SetId};
+use netqos_core::plan::{Chain, ChainId, Peers, RuleId, SetId};
 use netqos_core::{Digest, Mode, Protocol};
 
 use super::prefixes::Prefixes;
@@ -24,6 +24,10 @@ pub(super) struct ChainTables {
     sets: BTreeMap<SetId, Bitmap>,
     pub(super) rules: Vec<(RuleKey, Rule)>,
     names: Vec<RuleId>,
+    /// The lengths of its IPv4 and IPv6 prefixes, the longest first.
+    lengths: [Vec<u8>; 2],
+    /// The classes that it has an entry for in the kernel.
+    pub(super) classes: HashSet<u64>,
 }
 
 /// How a rule's rate is in force, as the program needs to know it.
@@ -83,6 +87,11 @@ impl ChainTables {
         }
         entry.words = rules.len().div_ceil(64) as u32;
         let blocks: HashMap<_, _> = prefixes.bitmaps(&entry.anywhere).into_iter().collect();
+        let lengths = [true, false].map(|v4| {
+            let own = blocks.keys().filter(|prefix| is_v4(prefix) == v4);
+            let lengths: BTreeSet<u8> = own.map(IpNet::prefix_len).collect();
+            lengths.into_iter().rev().collect()
+        });
         let ports = ports(id, chain, &entry.portless);
         let flag = |flag, holds: bool| if holds { flag } else { 0 };
         entry.flags = flag(ChainFlags::BLOCKS4, blocks.keys().any(is_v4))
@@ -97,7 +106,17 @@ impl ChainTables {
             sets,
             rules,
             names: chain.rules.iter().map(|rule| rule.id.clone()).collect(),
+            lengths,
+            classes: HashSet::new(),
         }
+    }
+
+    /// Which rules of it have a meter.
+    pub(super) fn metered(&self) -> impl Iterator<Item = &RuleId> {
+        let rules = self.names.iter().zip(&self.rules);
+        rules
+            .filter(|(_, (_, rule))| rule.meter != 0)
+            .map(|(name, _)| name)
     }
 
     /// Which rules they are.
@@ -106,16 +125,12 @@ impl ChainTables {
     }
 
     /// Its entry for a class of peers; `None` when no rule of it goes to any set of the class.
-    pub(super) fn class(&self, class: ClassId, of: &BTreeSet<SetId>) -> Option<(ClassKey, Bitmap)> {
+    pub(super) fn class(&self, class: u64, of: &BTreeSet<SetId>) -> Option<(ClassKey, Bitmap)> {
         let mut bitmap = Bitmap::default();
         for own in of.iter().filter_map(|set| self.sets.get(set)) {
             bitmap.merge(own);
         }
-        let key = ClassKey {
-            chain: self.id,
-            class: class.0.get(),
-        };
-        (!bitmap.is_empty()).then_some((key, bitmap))
+        (!bitmap.is_empty()).then(|| (ClassKey::new(self.id, class), bitmap))
     }
 
     /// The IPv4 prefixes, as the program's table has them, shorter ones first: asked for a prefix
@@ -172,15 +187,12 @@ impl ChainTables {
 
     /// The rules for an address by its prefixes.
     fn by_prefix(&self, address: IpAddr) -> Bitmap {
-        let whole = IpNet::from(address);
-        (0..=whole.prefix_len())
-            .rev()
-            .find_map(|length| {
-                let prefix = IpNet::new(address, length).ok()?.trunc();
-                self.blocks.get(&prefix)
-            })
-            .copied()
-            .unwrap_or(self.entry.anywhere)
+        let lengths = &self.lengths[usize::from(address.is_ipv6())];
+        let holding = lengths.iter().find_map(|length| {
+            let prefix = IpNet::new(address, *length).ok()?.trunc();
+            self.blocks.get(&prefix)
+        });
+        holding.copied().unwrap_or(self.entry.anywhere)
     }
 }
 

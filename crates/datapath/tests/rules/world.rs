@@ -1,8 +1,9 @@
 //! A node with pods and policies of the test's own. Several test programs share it.
 #![allow(dead_code, reason = "not every test program needs all of it")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use netqos_api::HookChoice;
@@ -90,6 +91,35 @@ pub const fn mbit(megabits: u64) -> BitRate {
     BitRate::from_bits_per_second(megabits * 1_000_000)
 }
 
+fn addresses(pod: &Pod, is_veth: bool) -> BTreeSet<IpAddr> {
+    let v6 = is_veth.then(|| pod.address6());
+    let all = std::iter::once(pod.address()).chain(v6);
+    all.map(|address| address.parse().unwrap()).collect()
+}
+
+fn attached(pod: &Pod, is_veth: bool, netns: PathBuf) -> Change {
+    let interface = Interface {
+        container: pod.name().to_owned(),
+        network: "net".to_owned(),
+        name: "eth0".to_owned(),
+        netns,
+    };
+    Change::Attachments {
+        pod: ObjectName::new(NAMESPACE, pod.name()),
+        uid: Some(format!("uid-{}", pod.name()).into()),
+        interfaces: vec![LocalInterface {
+            network: NetworkName::Default,
+            name: "eth0".into(),
+            addresses: addresses(pod, is_veth),
+            attach: if is_veth {
+                Attach::HostVeth(interface)
+            } else {
+                Attach::PodNetns(interface)
+            },
+        }],
+    }
+}
+
 impl World {
     /// `None` when the test has to be skipped.
     pub fn new(hook: HookChoice) -> Option<Self> {
@@ -124,10 +154,7 @@ impl World {
     /// A pod that the test made in a way of its own, with a server in it.
     pub fn register(&mut self, pod: Pod, kind: &str, is_veth: bool) {
         let name = pod.name().to_owned();
-        let mut addresses: Vec<IpAddr> = vec![pod.address().parse().unwrap()];
-        if is_veth {
-            addresses.push(pod.address6().parse().unwrap());
-        }
+        let addresses = addresses(&pod, is_veth);
         let labels: Labels = [("name", name.as_str()), ("kind", kind)]
             .map(|(key, value)| (key.into(), value.into()))
             .into();
@@ -135,14 +162,8 @@ impl World {
             name: ObjectName::new(NAMESPACE, &name),
             uid: format!("uid-{name}").into(),
         };
-        let interface = Interface {
-            container: name.clone(),
-            network: "net".to_owned(),
-            name: "eth0".to_owned(),
-            netns: pod.netns(),
-        };
         let object = PodObject {
-            id: id.clone(),
+            id,
             labels,
             node: Some(NODE.into()),
             host_network: false,
@@ -151,25 +172,17 @@ impl World {
             addresses: vec![PodAddresses {
                 network: NetworkName::Default,
                 interface: None,
-                addresses: addresses.iter().copied().collect(),
+                addresses,
             }],
         };
         self.index.apply(Change::Pod(object));
-        self.index.apply(Change::Attachments {
-            pod: id.name,
-            uid: Some(id.uid),
-            interfaces: vec![LocalInterface {
-                network: NetworkName::Default,
-                name: "eth0".into(),
-                addresses: addresses.iter().copied().collect(),
-                attach: if is_veth {
-                    Attach::HostVeth(interface)
-                } else {
-                    Attach::PodNetns(interface)
-                },
-            }],
-        });
+        self.index.apply(attached(&pod, is_veth, pod.netns()));
         self.add_server(pod);
+    }
+
+    /// Where a pod with an end on the node is; told otherwise, it cannot be reached.
+    pub fn attached_at(&self, name: &str, netns: impl Into<PathBuf>) -> Change {
+        attached(self.pod_named(name), true, netns.into())
     }
 
     /// A server in a pod of which the policies know nothing.

@@ -1,0 +1,288 @@
+//! Endpoints: found, switched to their rule lists by one write, and taken away again.
+
+use std::collections::BTreeSet;
+
+use netqos_bpf::rules::{Endpoint as Entry, EndpointFlags};
+use netqos_core::plan::{ChainId, Endpoint};
+use netqos_core::{Digest, EndpointId, NetworkKey, NodePlan, ObjectRef, PlanDelta, Problem};
+
+use super::chains::put;
+use super::engine::RuleDatapath;
+use super::problems::{self, Subject};
+use super::site::{Found, Site};
+use crate::Result;
+use crate::record::SideName;
+
+/// Numbers of endpoints travel in a filter's class id, of which the programs see 16 bits; 0 is none.
+const NUMBERS: u64 = 0xFFFF;
+
+/// An endpoint that is about to get its rules.
+pub(super) struct Arrival {
+    pub(super) id: EndpointId,
+    pub(super) chain: ChainId,
+    found: Found,
+    pub(super) site: Site,
+}
+
+/// An endpoint's entry in the program's table, as the kernel has it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InForce {
+    pub(super) number: u16,
+    /// The rule list that it goes by; 0 is none.
+    pub(super) chain: u64,
+}
+
+impl RuleDatapath {
+    /// Reads what an earlier process left of the endpoints of this plan.
+    pub(super) fn read_endpoints(&mut self, plan: &NodePlan) -> Result<()> {
+        self.entries.clear();
+        self.sites = Site::all(&self.paths)
+            .into_iter()
+            .filter_map(|site| {
+                let mut ids = plan.endpoints.keys();
+                let id = ids.find(|id| id.to_string() == site.endpoint)?;
+                Some((id.clone(), site))
+            })
+            .collect();
+        for (id, site) in &self.sites {
+            let entry = self.rules.endpoints.get(&site.number.into())?;
+            let own = entry.filter(|entry| entry.owner == owner(id));
+            let in_force = InForce {
+                number: site.number,
+                chain: own.map_or(0, |entry| entry.chain),
+            };
+            self.entries.insert(id.clone(), in_force);
+        }
+        Ok(())
+    }
+
+    /// The rule list that an endpoint goes by, as the kernel has it.
+    pub(super) fn in_force(&self, id: &EndpointId) -> Option<ChainId> {
+        let entry = self.entries.get(id).filter(|entry| entry.chain != 0)?;
+        self.chains
+            .keys()
+            .find(|chain| chain.0.get() == entry.chain)
+            .copied()
+    }
+
+    /// The rule lists that endpoints go by, as the kernel has them.
+    pub(super) fn met_chains(&self) -> BTreeSet<u64> {
+        let chains = self.entries.values().map(|entry| entry.chain);
+        chains.filter(|chain| *chain != 0).collect()
+    }
+
+    /// The rule lists that endpoints still go by and that the plan does not know: on their way
+    /// out, or left there by a switch that failed.
+    pub(super) fn going_chains(&self, plan: &NodePlan) -> BTreeSet<u64> {
+        let mut met = self.met_chains();
+        for id in plan.chains.keys() {
+            met.remove(&id.0.get());
+        }
+        met
+    }
+
+    /// True when an endpoint goes by a rule list of which nothing is known, since the switch to
+    /// another failed: nothing that it may need goes.
+    pub(super) fn is_stranded(&self) -> bool {
+        let known: BTreeSet<u64> = self.chains.keys().map(|id| id.0.get()).collect();
+        !self.met_chains().is_subset(&known)
+    }
+
+    /// Finds the interfaces of endpoints that get rules or other ones. Nothing is changed there.
+    pub(super) fn find_arrivals(&mut self, plan: &NodePlan, delta: &PlanDelta) -> Vec<Arrival> {
+        let mut arrivals = Vec::new();
+        for id in delta.endpoints.keys() {
+            let Some(endpoint) = plan.endpoints.get(id) else {
+                continue;
+            };
+            match self.find(id, endpoint) {
+                Ok(arrival) => arrivals.extend(arrival),
+                Err(error) => {
+                    let subject = Subject::Endpoint(id.clone());
+                    self.problems.settle(subject, pod(plan, id), Err(error));
+                }
+            }
+        }
+        arrivals
+    }
+
+    /// `None`: no rule is for it, or it cannot be reached, which the plan says itself.
+    fn find(&mut self, id: &EndpointId, endpoint: &Endpoint) -> Result<Option<Arrival>> {
+        let (Some(chain), Some(interface)) = (endpoint.chain, endpoint.attach.interface()) else {
+            return Ok(None);
+        };
+        let (attachment, mut found) = Found::find(interface)?;
+        let number = self.number(id)?;
+        let before = self.sites.get(id);
+        let netns = &interface.netns;
+        let site = found.plan(id, attachment, netns, number, self.choice, before)?;
+        Ok(Some(Arrival {
+            id: id.clone(),
+            chain,
+            found,
+            site,
+        }))
+    }
+
+    /// The endpoint's number: its own, or one that is free and its own from now on.
+    fn number(&mut self, id: &EndpointId) -> Result<u16> {
+        if let Some(entry) = self.entries.get(id) {
+            return Ok(entry.number);
+        }
+        let owner = owner(id);
+        let free = Entry::new(owner, 0, 0, 0, 0);
+        for attempt in 0..NUMBERS {
+            let number = 1 + owner.wrapping_add(attempt) % NUMBERS;
+            let chain = if self.rules.endpoints.claim(&(number as u32), &free)? {
+                0
+            } else {
+                let there = self.rules.endpoints.get(&(number as u32))?;
+                match there.filter(|there| there.owner == owner) {
+                    Some(own) => own.chain,
+                    None => continue,
+                }
+            };
+            let number = number as u16;
+            let entry = InForce { number, chain };
+            self.entries.insert(id.clone(), entry);
+            return Ok(number);
+        }
+        Err(netqos_bpf::Error::Full(NUMBERS as usize).into())
+    }
+
+    /// Gives endpoints their rules, each by one write, and puts the program at its interface.
+    /// Those whose rules could not be written whole keep what they have.
+    pub(super) fn switch_all(&mut self, plan: &NodePlan, arrivals: Vec<Arrival>) {
+        for mut arrival in arrivals {
+            let object = pod(plan, &arrival.id);
+            let subject = Subject::Endpoint(arrival.id.clone());
+            if let Some(why) = self.lacks(&arrival) {
+                let problem = Problem {
+                    object,
+                    ..why.clone()
+                };
+                self.problems.set(subject, Some(problem));
+                continue;
+            }
+            let made = self.switch(&mut arrival);
+            let is_made = made.is_ok();
+            self.problems.settle(subject, object, made);
+            if is_made {
+                self.sites.insert(arrival.id, arrival.site);
+            }
+        }
+    }
+
+    /// Why its rules are not whole.
+    fn lacks(&self, arrival: &Arrival) -> Option<&Problem> {
+        let network = &arrival.id.network;
+        let services = match network {
+            NetworkKey::Default => self.problems.get(&Subject::Services),
+            _ => None,
+        };
+        let peers = || self.problems.get(&Subject::Peers(network.clone()));
+        let chain = || self.problems.get(&Subject::Chain(arrival.chain));
+        services.or_else(peers).or_else(chain)
+    }
+
+    fn switch(&mut self, arrival: &mut Arrival) -> Result<()> {
+        let Arrival {
+            id,
+            chain,
+            found,
+            site,
+        } = arrival;
+        let is_host = site.side == SideName::Host;
+        let services = match id.network {
+            NetworkKey::Default => EndpointFlags::SERVICES,
+            _ => 0,
+        };
+        let entry = Entry::new(
+            owner(id),
+            self.networks.of(&id.network),
+            chain.0.get(),
+            if is_host { found.link.index } else { 0 },
+            services | if is_host { EndpointFlags::QUEUES } else { 0 },
+        );
+        let number = site.number;
+        let key = u32::from(number);
+        put(&self.rules.endpoints, &key, &entry, &mut self.changes)?;
+        let chain = chain.0.get();
+        self.entries.insert(id.clone(), InForce { number, chain });
+        let stale = self.sites.get(id).filter(|before| {
+            before.index != site.index || before.hook != site.hook || before.netns != site.netns
+        });
+        let lock = self.records.lock(&site.attachment)?;
+        if let Some(stale) = stale {
+            stale.detach(&self.rules)?;
+        }
+        if self.sites.get(id) != Some(site) {
+            site.write(&self.paths)?;
+        }
+        if found.attach(site, &self.rules)? {
+            self.changes += 1;
+        }
+        drop(lock);
+        Ok(())
+    }
+
+    /// Takes away what endpoints have that no rule is for any more.
+    pub(super) fn remove_endpoints(&mut self, plan: &NodePlan, delta: &PlanDelta) {
+        for id in delta.endpoints.keys() {
+            let is_ruled = |endpoint: &Endpoint| {
+                endpoint.chain.is_some() && endpoint.attach.interface().is_some()
+            };
+            if plan.endpoints.get(id).is_some_and(is_ruled) {
+                continue;
+            }
+            let removed = self.remove_endpoint(id);
+            let subject = Subject::Endpoint(id.clone());
+            self.problems.settle(subject, pod(plan, id), removed);
+        }
+    }
+
+    fn remove_endpoint(&mut self, id: &EndpointId) -> Result<()> {
+        if let Some(site) = self.sites.get(id).cloned() {
+            self.remove_site(&site)?;
+        } else if let Some(entry) = self.entries.get(id) {
+            self.rules.endpoints.remove(&entry.number.into())?;
+        }
+        self.sites.remove(id);
+        self.entries.remove(id);
+        Ok(())
+    }
+
+    /// Takes the program away, and then the endpoint.
+    pub(super) fn remove_site(&mut self, site: &Site) -> Result<()> {
+        let lock = self.records.lock(&site.attachment)?;
+        site.detach(&self.rules)?;
+        self.rules.endpoints.remove(&site.number.into())?;
+        site.forget(&self.paths)?;
+        self.changes += 1;
+        drop(lock);
+        Ok(())
+    }
+
+    /// True when an endpoint's rules are in force as the plan has them.
+    pub(super) fn is_in_force(&self, id: &EndpointId, plan: &NodePlan) -> bool {
+        let wanted = plan.endpoints.get(id).and_then(|endpoint| endpoint.chain);
+        let subject = Subject::Endpoint(id.clone());
+        let own = self.entries.get(id).map(|entry| entry.chain);
+        own.is_some()
+            && own == wanted.map(|chain| chain.0.get())
+            && self.problems.get(&subject).is_none()
+    }
+}
+
+/// The pod of an endpoint, or the node where that is not known any more.
+fn pod(plan: &NodePlan, id: &EndpointId) -> ObjectRef {
+    let endpoint = plan.endpoints.get(id);
+    endpoint.map_or_else(problems::node, |endpoint| {
+        ObjectRef::Pod(endpoint.pod.name.clone())
+    })
+}
+
+/// The digest by which an endpoint's number is known to be its own.
+fn owner(id: &EndpointId) -> u64 {
+    Digest::of(id).get()
+}

@@ -1,0 +1,80 @@
+//! What is wrong, each thing until it is right.
+
+use std::collections::BTreeMap;
+
+use netqos_core::plan::{ChainId, RuleId};
+use netqos_core::{EndpointId, NetworkKey, ObjectRef, Problem, Reason};
+
+use crate::{Error, Result};
+
+/// What a problem is cleared by.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Subject {
+    Endpoint(EndpointId),
+    Chain(ChainId),
+    Peers(NetworkKey),
+    Meter(RuleId),
+    Burst(RuleId),
+    Services,
+    Conntrack,
+    Leftovers,
+}
+
+/// What is wrong with each thing.
+#[derive(Debug, Default)]
+pub(super) struct Problems(BTreeMap<Subject, Problem>);
+
+impl Problems {
+    /// Notes what became of something that was done whole: what was wrong with it is not any more.
+    pub(super) fn settle(&mut self, subject: Subject, object: ObjectRef, result: Result<()>) {
+        let problem = result.err().map(|error| of(object, &error));
+        self.set(subject, problem);
+    }
+
+    /// Notes what failed of something that was done in part: what was wrong with it before may
+    /// still be.
+    pub(super) fn note(&mut self, subject: Subject, result: Result<()>) {
+        if let Err(error) = result {
+            self.set(subject, Some(of(node(), &error)));
+        }
+    }
+
+    /// Says what is wrong with something, or that nothing is.
+    pub(super) fn set(&mut self, subject: Subject, problem: Option<Problem>) {
+        match problem {
+            Some(problem) => self.0.insert(subject, problem),
+            None => self.0.remove(&subject),
+        };
+    }
+
+    pub(super) fn get(&self, subject: &Subject) -> Option<&Problem> {
+        self.0.get(subject)
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &Problem> {
+        self.0.values()
+    }
+}
+
+/// The node itself; whoever asks knows its name.
+pub(super) fn node() -> ObjectRef {
+    ObjectRef::Node(String::new())
+}
+
+fn of(object: ObjectRef, error: &Error) -> Problem {
+    Problem {
+        object,
+        reason: match error {
+            Error::OpenNamespace { .. } | Error::NoPodInterface { .. } => {
+                Reason::EndpointUnreachable
+            }
+            error if error.is_unsupported() => Reason::KernelFeatureMissing,
+            _ => Reason::UpdateFailed,
+        },
+        message: format!("rules are not in force: {error}"),
+    }
+}

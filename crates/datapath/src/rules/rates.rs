@@ -1,0 +1,194 @@
+//! Rules' rates: which meters a change touches, and what each shall be.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use netqos_core::plan::{Attach, Chain, ChainId, RuleId};
+use netqos_core::{NodePlan, ObjectRef, PlanDelta, Problem, Reason};
+
+use super::endpoints::Arrival;
+use super::engine::RuleDatapath;
+use super::meters::{self, Settings, Wanted};
+use super::problems::Subject;
+use super::tables::{ChainTables, rule_number};
+use crate::Result;
+
+/// A packet of this size passes every meter, whatever the pods' interfaces say.
+const LEAST_MTU: u32 = 1500;
+
+impl RuleDatapath {
+    /// Makes the meters that this change touches. Says which rules have another limiter or queue
+    /// than before.
+    pub(super) fn make_meters(
+        &mut self,
+        plan: &NodePlan,
+        delta: &PlanDelta,
+        arrivals: &[Arrival],
+    ) -> BTreeSet<RuleId> {
+        let touched = self.touched(plan, delta);
+        if touched.is_empty() {
+            return BTreeSet::new();
+        }
+        let wanted = self.settings(plan, &touched, arrivals);
+        let mut other = BTreeSet::new();
+        for (rule, settings) in wanted {
+            let numbers = |meters: &BTreeMap<RuleId, meters::Meter>| {
+                meters.get(rule).map(|meter| meter.numbers)
+            };
+            let before = numbers(&self.meters);
+            self.make_meter(&Wanted { rule, settings });
+            if numbers(&self.meters) != before {
+                other.insert(rule.clone());
+            }
+        }
+        other
+    }
+
+    /// The rules with a rate in rule lists that come, and in those that pods come to or leave.
+    fn touched(&self, plan: &NodePlan, delta: &PlanDelta) -> BTreeSet<RuleId> {
+        let mut chains: BTreeSet<ChainId> = delta
+            .chains
+            .iter()
+            .filter_map(|(id, chain)| chain.as_ref().map(|_| *id))
+            .collect();
+        for id in delta.endpoints.keys() {
+            chains.extend(plan.endpoints.get(id).and_then(|endpoint| endpoint.chain));
+            chains.extend(self.in_force(id));
+        }
+        let rules = |chain: &Chain| -> Vec<RuleId> {
+            let rules = chain.rules.iter();
+            let metered = rules.filter(|rule| rule.bandwidth.is_some());
+            metered.map(|rule| rule.id.clone()).collect()
+        };
+        let mut touched = BTreeSet::new();
+        for id in chains {
+            match (plan.chains.get(&id), self.chains.get(&id)) {
+                (Some(chain), _) => touched.extend(rules(chain)),
+                (None, Some(tables)) => touched.extend(tables.metered().cloned()),
+                (None, None) => {}
+            }
+        }
+        touched
+    }
+
+    /// What the meters of these rules shall be: as all pods that share them need it.
+    fn settings<'p>(
+        &self,
+        plan: &'p NodePlan,
+        touched: &BTreeSet<RuleId>,
+        arrivals: &[Arrival],
+    ) -> BTreeMap<&'p RuleId, Settings> {
+        let mut of_chains: BTreeMap<ChainId, (bool, u32)> = BTreeMap::new();
+        for (id, endpoint) in &plan.endpoints {
+            let Some(chain) = endpoint.chain else {
+                continue;
+            };
+            let arriving = arrivals.iter().find(|arrival| arrival.id == *id);
+            let site = arriving.map(|arrival| &arrival.site);
+            let mtu = site.or_else(|| self.sites.get(id)).map(|site| site.mtu);
+            let (polices, largest) = of_chains.entry(chain).or_default();
+            *polices |= matches!(endpoint.attach, Attach::PodNetns(_));
+            *largest = (*largest).max(mtu.unwrap_or_default());
+        }
+        let mut wanted: BTreeMap<&RuleId, Settings> = BTreeMap::new();
+        for (id, chain) in &plan.chains {
+            let (polices, mtu) = of_chains.get(id).copied().unwrap_or_default();
+            for rule in &chain.rules {
+                let Some(bandwidth) = rule.bandwidth.filter(|_| touched.contains(&rule.id)) else {
+                    continue;
+                };
+                let settings = wanted.entry(&rule.id).or_insert(Settings {
+                    bandwidth,
+                    polices,
+                    mtu: LEAST_MTU,
+                });
+                settings.polices |= polices;
+                settings.mtu = settings.mtu.max(mtu);
+            }
+        }
+        wanted
+    }
+
+    fn make_meter(&mut self, wanted: &Wanted<'_>) {
+        let subject = Subject::Meter(wanted.rule.clone());
+        let is_right = |meter: &meters::Meter| meter.made_for == wanted.settings;
+        if self.problems.get(&subject).is_none()
+            && self.meters.get(wanted.rule).is_some_and(is_right)
+        {
+            return;
+        }
+        let socket = &mut self.host.socket;
+        let mut made = meters::apply(socket, &self.pins, &self.rules, wanted);
+        let mut without_queue = None;
+        if let Err(error) = &made
+            && !wanted.settings.polices
+        {
+            without_queue = Some(error.to_string());
+            let mut policing = *wanted;
+            policing.settings.polices = true;
+            made = meters::apply(socket, &self.pins, &self.rules, &policing);
+        }
+        let about = |reason, message| Problem {
+            object: ObjectRef::Policy(wanted.rule.policy.clone()),
+            reason,
+            message,
+        };
+        let rule = wanted.rule.clone();
+        let problem = match (&made, without_queue) {
+            (Err(error), _) => Some(about(
+                Reason::UpdateFailed,
+                format!("egress[{}].bandwidth is not in force: {error}", rule.index),
+            )),
+            (Ok(_), Some(why)) => Some(about(
+                Reason::KernelFeatureMissing,
+                format!(
+                    "egress[{}].bandwidth has no queue, so excess is dropped at once: {why}",
+                    rule.index
+                ),
+            )),
+            (Ok(_), None) => None,
+        };
+        self.problems.set(subject, problem);
+        if let Ok((meter, changes)) = made {
+            let asked = wanted.settings.bandwidth.burst;
+            let raised = asked
+                .filter(|asked| *asked < meter.status.burst)
+                .map(|asked| {
+                    about(
+                        Reason::BurstRaised,
+                        format!(
+                            "egress[{}].bandwidth.burst of {asked} is too small for TCP to reach \
+                             {}; {} is in force",
+                            rule.index, meter.status.rate, meter.status.burst
+                        ),
+                    )
+                });
+            self.problems.set(Subject::Burst(rule.clone()), raised);
+            self.changes += changes;
+            self.meters.insert(rule, meter);
+        }
+    }
+
+    /// Takes the meters away that no rule list names any more, of the plan or still gone by.
+    pub(super) fn release_meters(&mut self, plan: &NodePlan) -> Result<()> {
+        let of_plan = plan.chains.values().flat_map(|chain| &chain.rules);
+        let mut named: BTreeSet<&RuleId> = of_plan
+            .filter(|rule| rule.bandwidth.is_some())
+            .map(|rule| &rule.id)
+            .collect();
+        let left = self.chains.iter();
+        let left = left.filter(|(id, _)| !plan.chains.contains_key(id));
+        named.extend(left.flat_map(|(_, tables): (_, &ChainTables)| tables.names()));
+        let is_gone = |rule: &&RuleId| !named.contains(rule);
+        let gone: Vec<RuleId> = self.meters.keys().filter(is_gone).cloned().collect();
+        for rule in gone {
+            if let Some(meter) = self.meters.remove(&rule) {
+                let number = rule_number(&rule);
+                meters::release(&self.pins, &self.rules, number, meter.numbers.limiter)?;
+                self.changes += 1;
+            }
+            self.problems.set(Subject::Meter(rule.clone()), None);
+            self.problems.set(Subject::Burst(rule), None);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,177 @@
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use netqos_core::objects::{NetworkName, Pod as PodObject, PodAddresses};
+use netqos_core::{
+    Destination, LabelSelector, Labels, Limits, ObjectName, Operator, PeerSelector, PodId, Policy,
+    Requirement, Rule,
+};
+use netqos_index::Change;
+use netqos_netlink::Namespace;
+use netqos_traffic::UdpTest;
+
+use crate::HOOKS;
+use crate::world::{World, marking, mbit, policy, to_pod};
+
+const SWAPS: usize = 40;
+/// So many that their classes are not written in an instant.
+const PEERS: u32 = 5_000;
+
+/// A pod of another node.
+fn peer(number: u32) -> Change {
+    let labels: Labels = [("kind".into(), "gateway".into())].into();
+    let address = IpAddr::from(Ipv4Addr::from(0x0A80_0000 + number));
+    Change::Pod(PodObject {
+        id: PodId {
+            name: ObjectName::new("games", &format!("far-{number}")),
+            uid: format!("uid-far-{number}").into(),
+        },
+        labels,
+        node: Some("elsewhere".into()),
+        host_network: false,
+        finished: false,
+        limits: Limits::default(),
+        addresses: vec![PodAddresses {
+            network: NetworkName::Default,
+            interface: None,
+            addresses: [address].into(),
+        }],
+    })
+}
+
+/// Marks what goes to gateways, which are selected in another way each time.
+fn selecting(swap: usize, dscp: i64) -> Policy {
+    let other = format!("no-gateway-{swap}");
+    let selector = LabelSelector::new([Requirement {
+        key: "kind".into(),
+        operator: Operator::In(["gateway".into(), other.as_str().into()].into()),
+    }]);
+    let gateways = Destination::Pods(PeerSelector {
+        namespaces: None,
+        pods: Some(selector),
+    });
+    let rule = Rule {
+        to: vec![gateways],
+        ..marking(dscp)
+    };
+    policy("p", 1, "player", vec![rule])
+}
+
+/// The peers that a rule goes to are its own up to the switch, and the new rule's from it on, also
+/// where both go to them by another selector.
+#[test]
+fn with_the_selectors_of_their_time() {
+    for hook in HOOKS {
+        std::thread::spawn(move || selectors(hook)).join().unwrap();
+    }
+}
+
+fn selectors(hook: netqos_api::HookChoice) {
+    let Some(mut world) = World::new(hook) else {
+        return;
+    };
+    world.pod("a", "player");
+    world.pod("b", "gateway");
+    for number in 0..PEERS {
+        world.index.apply(peer(number));
+    }
+    world.apply(Change::Policy(selecting(0, 10)));
+    let test = UdpTest {
+        size: 200,
+        omit: Duration::ZERO,
+        duration: Duration::from_secs(4),
+        ..UdpTest::new(world.address("b", false), mbit(8))
+    };
+    let netns = world.pod_named("a").netns();
+    let sender = std::thread::spawn(move || {
+        let _inside = Namespace::open(netns).unwrap().enter().unwrap();
+        test.run(|_| ()).unwrap()
+    });
+    std::thread::sleep(Duration::from_millis(200));
+    for swap in 1..=SWAPS {
+        let dscp = if swap % 2 == 0 { 10 } else { 20 };
+        let outcome = world.apply(Change::Policy(selecting(swap, dscp)));
+        assert!(outcome.changes > u64::from(PEERS));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(!sender.is_finished(), "packets ended before the swaps did");
+    let report = sender.join().unwrap();
+    let seen: Vec<u8> = report.dscp_seen.iter().map(|s| s.dscp.into()).collect();
+    assert_eq!(seen, [10, 20], "{hook:?}: {:?}", report.dscp_seen);
+    assert_eq!(report.lost, 0, "{hook:?}");
+
+    // Nothing of the way there is left.
+    let rules = netqos_bpf::rules::Rules::open("/sys/fs/bpf".as_ref());
+    let mut rules = rules.unwrap().unwrap();
+    let plan = world.index.plan();
+    let known: BTreeSet<u64> = plan.classes.keys().map(|id| id.0.get()).collect();
+    let classes = rules.classes.keys().unwrap();
+    assert_eq!(classes.len(), 1, "{hook:?}");
+    for network in rules.networks.networks().unwrap() {
+        let peers = rules.networks.all(network).unwrap();
+        assert_eq!(peers.len(), plan.peers.len(), "{hook:?}");
+        assert!(peers.iter().all(|(_, class)| known.contains(class)));
+    }
+    assert_eq!(world.rules.sync(world.index.plan()).changes, 0, "{hook:?}");
+}
+
+/// Where the switch to new rules fails, the old ones stay whole, with the peers that they go to.
+#[test]
+fn or_not_at_all() {
+    for hook in HOOKS {
+        std::thread::spawn(move || stays(hook)).join().unwrap();
+    }
+}
+
+fn stays(hook: netqos_api::HookChoice) {
+    let Some(mut world) = World::new(hook) else {
+        return;
+    };
+    world.pod("a", "player");
+    world.pod("b", "gateway");
+    for number in 0..100 {
+        world.index.apply(peer(number));
+    }
+    world.apply(Change::Policy(selecting(0, 10)));
+    assert_eq!(world.marks("a", "b", false), [10]);
+
+    let there = world.attached_at("a", world.pod_named("a").netns());
+    let elsewhere = world.attached_at("a", "/run/netns/netqos-is-not-there");
+    world.index.apply(elsewhere);
+    let to_b = Rule {
+        to: vec![to_pod("b")],
+        ..marking(20)
+    };
+    let outcome = world.try_apply(Change::Policy(policy("p", 1, "player", vec![to_b.clone()])));
+    assert_eq!(outcome.problems.len(), 1, "{outcome:#?}");
+    assert!(outcome.endpoints.is_empty(), "{outcome:#?}");
+    assert_eq!(world.marks("a", "b", false), [10], "{hook:?}");
+    let again = world.rules.sync(world.index.plan());
+    assert_eq!(again.problems, outcome.problems);
+    assert!(again.endpoints.is_empty(), "{again:#?}");
+    assert_eq!(world.marks("a", "b", false), [10], "{hook:?}");
+    let third = world.rules.sync(world.index.plan());
+    assert_eq!(third.changes, 0, "{hook:?}: {third:#?}");
+
+    // Another pod's rules do not wait for it.
+    world.pod("c", "other");
+    let for_others = policy("q", 1, "other", vec![marking(30)]);
+    let outcome = world.try_apply(Change::Policy(for_others));
+    assert_eq!(outcome.endpoints.len(), 1, "{outcome:#?}");
+    assert_eq!(world.marks("c", "b", false), [30], "{hook:?}");
+
+    let outcome = world.apply(there);
+    assert_eq!(outcome.endpoints.len(), 2, "{outcome:#?}");
+    assert_eq!(world.marks("a", "b", false), [20], "{hook:?}");
+    let synced = world.rules.sync(world.index.plan());
+    assert_eq!(synced.changes, 0, "{hook:?}: {synced:#?}");
+    let rules = netqos_bpf::rules::Rules::open("/sys/fs/bpf".as_ref());
+    let mut rules = rules.unwrap().unwrap();
+    let plan = world.index.plan();
+    assert_eq!(rules.chains.keys().unwrap().len(), plan.chains.len());
+    for network in rules.networks.networks().unwrap() {
+        let peers = rules.networks.all(network).unwrap();
+        assert_eq!(peers.len(), plan.peers.len(), "{hook:?}");
+    }
+}
