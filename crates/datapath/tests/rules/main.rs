@@ -7,6 +7,7 @@
 mod a_rate_is_reached_and_not_passed;
 mod a_rule_marks_what_it_is_for;
 mod applied_twice_changes_nothing;
+mod changes_are_met_whole;
 mod world;
 
 use netqos_api::HookChoice;
