@@ -24,11 +24,12 @@ DEMOS := iperf-slow $(addprefix networkqos-,story1-marks story2-free-is-limited 
   secondary-network ipv6 with-annotations)
 
 # Each scenario's report is in target/demo/NAME.json and .html; all are shown, also when one fails.
+# What a busy machine spoils is measured again, which the reports say.
 demo: build
 	@mkdir -p target/demo
 	@failed=; for name in $(DEMOS); do \
 	  echo; echo "=== $$name"; \
-	  $(DIST)/netqos lab run examples/$$name \
+	  $(DIST)/netqos lab run examples/$$name --attempts 3 \
 	    --report-json target/demo/$$name.json --report-html target/demo/$$name.html \
 	    || failed="$$failed $$name"; \
 	done; \

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -29,6 +30,7 @@ pub enum Command {
         Examples:\n  \
         netqos lab run examples/iperf-slow\n  \
         netqos lab run examples/iperf-slow -o json | jq '.measurements[] | {name, verdict}'\n  \
+        netqos lab run examples/iperf-slow --attempts 3\n  \
         netqos lab run examples/iperf-slow --keep"
 )]
 pub struct Run {
@@ -37,6 +39,9 @@ pub struct Run {
     /// Leave the lab up, and say how to enter it.
     #[arg(long)]
     keep: bool,
+    /// How often a measurement is made at most until what it expects holds; the report tells what came of each attempt.
+    #[arg(long, value_name = "N", default_value = "1")]
+    attempts: NonZeroU32,
     /// How to print the report.
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
@@ -97,6 +102,7 @@ pub fn run(command: &Command) -> ExitCode {
 fn measure(arguments: &Run) -> ExitCode {
     let options = Options {
         keep: arguments.keep,
+        attempts: arguments.attempts,
         progress: if arguments.quiet {
             Progress::silent()
         } else {

@@ -15,6 +15,11 @@ const UDP: u32 = 8;
 /// With the timestamps that Linux sends by default (RFC 7323).
 const TCP: u32 = 32;
 
+/// What is not held to a rule gets so many times its rate at least. A rule's burst gives a short
+/// measurement two or three times the rate; and any machine forwards more than ten times what
+/// somebody limits to for a demonstration.
+const BEYOND: u64 = 10;
+
 /// What it is to be held to, else the narrowest limit of pods on the way, with what of it is left
 /// for payload.
 pub(crate) fn configured(
@@ -118,6 +123,17 @@ pub(crate) fn failures(
             format!("{} is less than {}", rounded(rate), rounded(least)),
         ));
     }
+    if let Some((rule, limit)) = &expect.not_held_to {
+        let least = limit.bits_per_second().saturating_mul(BEYOND);
+        checks.push((
+            rate.bits_per_second() >= least,
+            format!(
+                "{} is less than {BEYOND} times the {} that {rule} holds others to",
+                rounded(rate),
+                rounded(*limit)
+            ),
+        ));
+    }
     let times = outcome.times();
     for (name, most, is) in [
         ("p50", expect.p50_at_most, times.map(|times| times.p50)),
@@ -158,7 +174,10 @@ fn mark(expected: Dscp, outcome: &Outcome) -> (bool, String) {
         matches!(&report.dscp_seen[..], [seen] if seen.dscp == expected),
         format!(
             "DSCP {expected} was expected, and there was {}",
-            seen.join(", ")
+            match &seen[..] {
+                [] => "nothing".to_owned(),
+                seen => seen.join(", "),
+            }
         ),
     )
 }
@@ -166,7 +185,8 @@ fn mark(expected: Dscp, outcome: &Outcome) -> (bool, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use netqos_core::ByteCount;
+    use crate::manifest::RuleName;
+    use netqos_core::{ByteCount, ObjectName};
     use netqos_traffic::{Flow, Goodput, LatencyReport, Quantiles, TcpReport};
     use std::time::Duration;
 
@@ -256,6 +276,30 @@ mod tests {
             None,
             "nothing was expected"
         );
+    }
+
+    #[test]
+    fn what_is_not_held_to_a_rule_is_far_beyond_its_rate() {
+        let rule = RuleName {
+            object: ObjectName::new("games", "free"),
+            index: 0,
+        };
+        let expect = Expect {
+            not_held_to: Some((rule, bits(1_000_000))),
+            ..Expect::default()
+        };
+        for (rate, failure) in [
+            (10_000_000, None),
+            (
+                9_990_000,
+                Some(
+                    "9.99 Mbit/s is less than 10 times the 1 Mbit/s that games/free[0] holds others to",
+                ),
+            ),
+        ] {
+            let failures = failures(&expect, None, &tcp_outcome(bits(rate))).unwrap();
+            assert_eq!(failures.first().map(String::as_str), failure);
+        }
     }
 
     #[test]

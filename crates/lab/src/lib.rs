@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod attempts;
 mod down;
 mod error;
 mod expectation;

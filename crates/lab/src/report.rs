@@ -3,6 +3,7 @@
 //! In JSON, rates are bits per second, and durations whole nanoseconds in fields whose names end
 //! in `Nanos`.
 
+mod attempt;
 mod environment;
 mod html;
 mod table;
@@ -18,6 +19,7 @@ use serde::Serialize;
 
 use crate::manifest::{Family, Place};
 
+pub use attempt::FailedAttempt;
 pub use environment::Environment;
 pub(crate) use environment::{ShaperReport, modes, timestamp};
 
@@ -134,6 +136,11 @@ pub struct MeasurementReport {
     /// What did not, one sentence each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<String>,
+    /// How often it was measured: all that is said above is of the last time.
+    pub attempts: u32,
+    /// What came of the times before.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failed_attempts: Vec<FailedAttempt>,
 }
 
 /// Whether what was expected came true.

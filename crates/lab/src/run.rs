@@ -1,10 +1,12 @@
 //! A whole run: build, measure, take away.
 
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use netqos_agent::ProblemStatus;
 
 use crate::agent;
+use crate::attempts::until_it_holds;
 use crate::expectation::{configured, failures};
 use crate::manifest::{Manifests, Measurement};
 use crate::measure::{Measured, measure};
@@ -27,6 +29,8 @@ const STOCK: &str = "stock";
 pub struct Options {
     /// The lab stays up when it is done, or when it has failed.
     pub keep: bool,
+    /// How often a measurement is made at most until what it is expected to find holds.
+    pub attempts: NonZeroU32,
     /// Where progress is shown.
     pub progress: Progress,
     /// The agent's executable; `None`: what `NETQOS_AGENT` names, else the one beside this program.
@@ -68,6 +72,7 @@ pub fn run(folder: &Path, options: &Options) -> Result<Report, LabError> {
     let run = Run {
         lab: &lab,
         manifests: &manifests,
+        attempts: options.attempts,
         progress: &options.progress,
         plugin_dirs,
         agent,
@@ -96,6 +101,7 @@ pub fn run(folder: &Path, options: &Options) -> Result<Report, LabError> {
 struct Run<'a> {
     lab: &'a Standing,
     manifests: &'a Manifests,
+    attempts: NonZeroU32,
     progress: &'a Progress,
     plugin_dirs: Vec<PathBuf>,
     /// The agent's executable, where one is needed.
@@ -135,8 +141,8 @@ impl Run<'_> {
                 shaper.about
             ));
         }
-        let measurements =
-            self.measure_all(&node, "", self.manifests.scenario.measurements.iter())?;
+        let all = self.manifests.scenario.measurements.iter();
+        let measurements = self.measure_all(&node, "", self.attempts, all)?;
         let mut rules = Vec::new();
         if self.agent.is_some() {
             let status = agent::status(&node.files)?;
@@ -209,7 +215,8 @@ impl Run<'_> {
             .filter(|measurement| measurement.compare);
         Ok(Some(Comparison {
             shaper: node.shaper.as_ref().map(ShaperReport::of),
-            measurements: self.measure_all(&node, "without netqos: ", compared)?,
+            // What is expected of netqos is no reason to measure another again.
+            measurements: self.measure_all(&node, "without netqos: ", NonZeroU32::MIN, compared)?,
             left_out_because: None,
         }))
     }
@@ -218,13 +225,21 @@ impl Run<'_> {
         &self,
         node: &Node,
         prefix: &str,
+        attempts: NonZeroU32,
         measurements: impl Iterator<Item = &'m Measurement>,
     ) -> Result<Vec<MeasurementReport>, LabError> {
         measurements
             .map(|measurement| {
                 self.progress
                     .update(&format!("{prefix}{}", measurement.name));
-                let report = self.measure(node, measurement)?;
+                let report = until_it_holds(
+                    attempts,
+                    || self.measure(node, measurement),
+                    |failed| {
+                        let line = line(failed);
+                        self.progress.done(&format!("{prefix}{line}; once more"));
+                    },
+                )?;
                 self.progress.done(&format!("{prefix}{}", line(&report)));
                 Ok(report)
             })
@@ -270,6 +285,8 @@ impl Run<'_> {
                 Some(_) => Verdict::Failed,
             },
             failures: failures.unwrap_or_default(),
+            attempts: 1,
+            failed_attempts: Vec::new(),
         })
     }
 }
@@ -295,7 +312,11 @@ fn line(report: &MeasurementReport) -> String {
         Verdict::Failed => format!("  ✗ {}", report.failures.join("; ")),
         Verdict::Informational => String::new(),
     };
-    format!("{}: {}{verdict}", report.name, found.join("  "))
+    let attempt = match report.attempts {
+        1 => String::new(),
+        attempts => format!("  (attempt {attempts})"),
+    };
+    format!("{}: {}{verdict}{attempt}", report.name, found.join("  "))
 }
 
 fn kept(record: &Record) -> Kept {

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::num::NonZeroU32;
 use std::path::Path;
 
 use netqos_lab::report::{Outcome, Verdict};
@@ -113,6 +114,7 @@ fn start(pods: &str) -> Option<(Node, TempDir)> {
 fn options(keep: bool) -> Options {
     Options {
         keep,
+        attempts: NonZeroU32::MIN,
         progress: Progress::silent(),
         agent: None,
     }

@@ -73,6 +73,69 @@ fn measuring(folder: &Path) -> Child {
 }
 
 #[test]
+fn what_does_not_hold_is_measured_as_often_as_was_asked_and_what_holds_once() {
+    const TWO: &str = "{apiVersion: lab.netqos.io/v1alpha1, kind: Scenario, metadata: {name: s}, \
+        spec: {measurements: [\
+        {name: never, kind: dscp, from: node, to: one, omit: 0s, duration: 100ms, expect: {dscp: 9}}, \
+        {name: ever, kind: dscp, from: node, to: one, omit: 0s, duration: 100ms, expect: {dscp: 0}}]}}";
+    let Some((_node, folder)) = start(TWO) else {
+        return;
+    };
+    let path = folder.path().to_str().unwrap();
+    let reports = tempfile::tempdir().unwrap();
+    let html = reports.path().join("r.html");
+    for (attempts, made) in [(&[][..], 1), (&["--attempts", "3"], 3)] {
+        let arguments = ["lab", "run", path, "-o", "json", "--report-html"];
+        let output = run(&[&arguments[..], &[html.to_str().unwrap()], attempts].concat());
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let [never, ever] = &report["measurements"].as_array().unwrap()[..] else {
+            panic!("{report}")
+        };
+        assert_eq!(
+            (&never["attempts"], &ever["attempts"]),
+            (&made.into(), &1.into())
+        );
+        assert_eq!(
+            (&never["verdict"], &ever["verdict"]),
+            (&"failed".into(), &"held".into())
+        );
+        assert!(ever.get("failedAttempts").is_none(), "{ever}");
+        let failed = never["failedAttempts"]
+            .as_array()
+            .map_or(&[][..], |all| all);
+        assert_eq!(failed.len(), made - 1, "{never}");
+        for attempt in failed {
+            assert!(
+                attempt["result"]["udp"]["received"].as_u64() > Some(0),
+                "{attempt}"
+            );
+            let why = attempt["failures"][0].as_str().unwrap();
+            assert!(why.starts_with("DSCP 9 was expected"), "{why}");
+        }
+        let said = stderr(&output);
+        assert_eq!(said.matches("; once more").count(), made - 1, "{said}");
+        assert_eq!(said.contains("(attempt 3)"), made == 3, "{said}");
+        let page = fs::read_to_string(&html).unwrap();
+        let told = "attempt 2 of 3 did not hold: DSCP 9";
+        assert_eq!(page.contains(told), made == 3, "{page}");
+    }
+    let output = run(&["lab", "run", path, "-q", "--attempts", "2"]);
+    let (table, told) = (
+        stdout(&output),
+        "never: attempt 1 of 2 did not hold: DSCP 9",
+    );
+    assert!(
+        table.contains(told) && table.contains("✗ never: "),
+        "{table}"
+    );
+    assert_eq!(
+        run(&["lab", "run", path, "--attempts", "0"]).status.code(),
+        Some(2)
+    );
+}
+
+#[test]
 fn a_run_ends_with_what_came_of_its_expectations() {
     let Some((node, folder)) = start(&scenario("200ms", "1M")) else {
         return;

@@ -155,6 +155,8 @@ pub struct Expect {
     pub tolerance: f64,
     /// The goodput is at least this.
     pub at_least: Option<BitRate>,
+    /// The goodput is far beyond what this rule holds others to.
+    pub not_held_to: Option<(RuleName, BitRate)>,
     /// The 50th percentile of round trips or delays is at most this.
     pub p50_at_most: Option<Duration>,
     /// The 99th percentile of round trips or delays is at most this.
@@ -253,6 +255,7 @@ struct ExpectDocument {
     rate: Option<Rate>,
     tolerance: Option<Percentage>,
     at_least: Option<Rate>,
+    not_held_to: Option<String>,
     p50_at_most: Option<Span>,
     p99_at_most: Option<Span>,
     loss_at_most: Option<Percentage>,

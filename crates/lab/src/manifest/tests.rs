@@ -299,6 +299,7 @@ spec:
   measurements:
   - {name: shared, kind: tcp, from: [a, b], to: internet, family: ipv6, expect: {heldTo: "games/free[1]"}}
   - {name: rate, kind: udp, rate: 9M, from: a, to: node, expect: {rate: 5M}}
+  - {name: free, kind: tcp, from: a, to: node, expect: {notHeldTo: "games/free[1]"}}
 "#;
 
 fn folder(text: &str) -> Result<Manifests, ManifestError> {
@@ -333,7 +334,7 @@ fn objects_for_the_agent_are_read_and_completed() {
     let networks = manifests.pods[0].networks.iter();
     let networks: Vec<_> = networks.map(|one| one.interface.as_str()).collect();
     assert_eq!(networks, ["disk0", "net2"]);
-    let [shared, rate] = &manifests.scenario.measurements[..] else {
+    let [shared, rate, free] = &manifests.scenario.measurements[..] else {
         panic!("{:?}", manifests.scenario)
     };
     assert_eq!(shared.senders().count(), 2);
@@ -343,6 +344,11 @@ fn objects_for_the_agent_are_read_and_completed() {
     assert_eq!(rule.to_string(), "games/free[1]");
     assert_eq!(bits.bits_per_second(), 1_000_000);
     assert!(matches!(rate.expect.held_to, Some(HeldTo::Rate(_))));
+    let (rule, bits) = free.expect.not_held_to.as_ref().unwrap();
+    assert_eq!(
+        (rule.to_string().as_str(), bits.bits_per_second()),
+        ("games/free[1]", 1_000_000)
+    );
 }
 
 #[test]
@@ -353,6 +359,16 @@ fn a_mistake_in_objects_and_what_names_them_is_told() {
             "games/free[1]",
             "games/free[0]",
             "rules with a bandwidth are games/free[1]",
+        ),
+        (
+            "notHeldTo: \"games/free[1]\"",
+            "notHeldTo: ingress",
+            "expect.notHeldTo: \"ingress\" is none of them: rules with a bandwidth are games/free[1]",
+        ),
+        (
+            "rate: 5M",
+            "notHeldTo: \"games/free[1]\"",
+            "expect.notHeldTo: a measurement of udp does not tell this",
         ),
         (
             "networks: \"default/",

@@ -66,8 +66,20 @@ fn verdict(report: &Report) -> (&'static str, String) {
     let (held, failed) = (count(Verdict::Held), count(Verdict::Failed));
     match (held, failed) {
         (0, 0) => ("none", "nothing was expected".to_owned()),
-        (held, 0) => ("held", format!("all {held} expectations held")),
+        (held, 0) => (
+            "held",
+            format!("all {held} expectations held{}", again(report)),
+        ),
         (held, failed) => ("failed", format!("{failed} of {} failed", held + failed)),
+    }
+}
+
+/// Says it where something held only when it was measured again.
+fn again(report: &Report) -> String {
+    let measured = report.measurements.iter();
+    match measured.filter(|one| one.attempts > 1).count() {
+        0 => String::new(),
+        again => format!(", {again} of them when measured again"),
     }
 }
 
@@ -86,10 +98,11 @@ fn label(measurement: &MeasurementReport) -> String {
         Verdict::Failed => ("failed", "✗"),
         Verdict::Informational => ("none", "·"),
     };
-    let failures: String = measurement
-        .failures
-        .iter()
-        .map(|failure| format!("<p class=\"failure\">{}</p>", escape(failure)))
+    let earlier = measurement.told_attempts().map(|text| ("caption", text));
+    let failures = measurement.failures.iter();
+    let failures: String = earlier
+        .chain(failures.map(|text| ("failure", text.clone())))
+        .map(|(class, text)| format!("<p class=\"{class}\">{}</p>", escape(&text)))
         .collect();
     format!(
         "<div class=\"label\"><b><span class=\"sign {class}\">{sign}</span> {}</b>\

@@ -60,6 +60,9 @@ pub(super) fn render(report: &Report) -> String {
         text.push_str(&format!("\n· {}: {}", measurement.name, parts.join(", ")));
     }
     for measurement in &report.measurements {
+        for failed in measurement.told_attempts() {
+            text.push_str(&format!("\n↻ {}: {failed}", measurement.name));
+        }
         for failure in &measurement.failures {
             text.push_str(&format!("\n✗ {}: {failure}", measurement.name));
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::IpAddr;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -108,6 +109,7 @@ impl Stage {
         }
         let options = Options {
             keep: true,
+            attempts: NonZeroU32::MIN,
             progress: Progress::silent(),
             agent: Some(agent),
         };

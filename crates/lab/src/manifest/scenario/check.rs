@@ -13,7 +13,7 @@ use super::{
     Names, Outside, Place, Scenario, ScenarioDocument, What,
 };
 use crate::manifest::values::{Mark, Rate, Span};
-use crate::manifest::{Document, ManifestError, Objects, PodManifest, RuleName};
+use crate::manifest::{Document, ManifestError, MeteredRule, Objects, PodManifest, RuleName};
 
 /// What a pod must not be called, since scenarios call the node so.
 const NODE: &str = "node";
@@ -378,6 +378,10 @@ impl At<'_> {
             held_to,
             tolerance: parsed.tolerance.map_or(TOLERANCE, |percent| percent.0),
             at_least: parsed.at_least.map(|rate| rate.0),
+            not_held_to: parsed
+                .not_held_to
+                .map(|rule| self.not_held_to(&rule))
+                .transpose()?,
             p50_at_most: parsed.p50_at_most.map(|span| span.0),
             p99_at_most: parsed.p99_at_most.map(|span| span.0),
             loss_at_most: parsed.loss_at_most.map(|percent| percent.0),
@@ -391,6 +395,7 @@ impl At<'_> {
         for (field, is_there, can_tell) in [
             ("heldTo or rate", expect.held_to.is_some(), !is_latency),
             ("atLeast", expect.at_least.is_some(), !is_latency),
+            ("notHeldTo", expect.not_held_to.is_some(), is_tcp),
             ("p50AtMost", expect.p50_at_most.is_some(), !is_tcp),
             ("p99AtMost", expect.p99_at_most.is_some(), !is_tcp),
             ("lossAtMost", expect.loss_at_most.is_some(), !is_tcp),
@@ -412,21 +417,34 @@ impl At<'_> {
                 return Ok(HeldTo::Limit(direction));
             }
         }
+        let rule = self.metered(text).map_err(|known| {
+            let problem = format!("{text:?} is neither ingress nor egress, and {known}");
+            self.problem("expect.heldTo", problem)
+        })?;
+        Ok(HeldTo::Rule(rule.name.clone(), rule.bandwidth.rate))
+    }
+
+    /// A rule's bandwidth by its name.
+    fn not_held_to(&self, text: &str) -> Result<(RuleName, BitRate), ManifestError> {
+        let rule = self.metered(text).map_err(|known| {
+            let problem = format!("{text:?} is none of them: {known}");
+            self.problem("expect.notHeldTo", problem)
+        })?;
+        Ok((rule.name.clone(), rule.bandwidth.rate))
+    }
+
+    /// The rule with a bandwidth by this name; else a sentence that says which ones there are.
+    fn metered(&self, text: &str) -> Result<&MeteredRule, String> {
         let metered = &self.objects.metered;
         let found =
             RuleName::parse(text).and_then(|name| metered.iter().find(|rule| rule.name == name));
-        if let Some(rule) = found {
-            return Ok(HeldTo::Rule(rule.name.clone(), rule.bandwidth.rate));
-        }
-        let known: Vec<_> = metered.iter().map(|rule| rule.name.to_string()).collect();
-        let problem = match &known[..] {
-            [] => "no rule of a NetworkQoS has a bandwidth here".to_owned(),
-            known => format!("rules with a bandwidth are {}", known.join(", ")),
-        };
-        Err(self.problem(
-            "expect.heldTo",
-            format!("{text:?} is neither ingress nor egress, and {problem}"),
-        ))
+        found.ok_or_else(|| {
+            let known: Vec<_> = metered.iter().map(|rule| rule.name.to_string()).collect();
+            match &known[..] {
+                [] => "no rule of a NetworkQoS has a bandwidth here".to_owned(),
+                known => format!("rules with a bandwidth are {}", known.join(", ")),
+            }
+        })
     }
 
     /// A limit that traffic is to be held to must be there.
