@@ -1,64 +1,144 @@
-//! Which pods say that an address is theirs.
+//! The addresses of pods: which pods say that one is theirs, and which class it has in the plan.
 //!
 //! While a pod is on its way out and another has its address already, both may say so: the address
 //! then belongs to the sets of both, whichever was heard of first, until one of them leaves.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 
 use netqos_core::NetworkKey;
+use netqos_core::plan::ClassId;
 
+use crate::hash::HashMap;
 use crate::pods::PodKey;
+use crate::slab::Slab;
+
+/// An address as long as it is claimed, or in the plan.
+pub(crate) type AddressKey = u32;
 
 /// The addresses of all pods.
 #[derive(Debug, Default)]
 pub(crate) struct Addresses {
-    claims: HashMap<(NetworkKey, IpAddr), Claimants>,
+    entries: Slab<Entry>,
+    by_value: HashMap<(NetworkKey, IpAddr), AddressKey>,
+    /// Those whose class may have become another, each once.
+    dirty: Vec<AddressKey>,
+}
+
+/// An address on a network.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) value: (NetworkKey, IpAddr),
+    /// As in the plan.
+    pub(crate) class: Option<ClassId>,
+    claimants: Claimants,
+    dirty: bool,
 }
 
 /// Almost always one.
 #[derive(Debug)]
 enum Claimants {
     One([PodKey; 1]),
-    Several(Vec<PodKey>),
+    Other(Vec<PodKey>),
 }
 
 impl Addresses {
-    /// A pod says that an address is its own; it says so of each once.
-    pub(crate) fn claim(&mut self, address: (NetworkKey, IpAddr), pod: PodKey) {
-        let claimants = self.claims.entry(address);
-        claimants
-            .and_modify(|claimants| match claimants {
-                Claimants::One([one]) => *claimants = Claimants::Several(vec![*one, pod]),
-                Claimants::Several(several) => several.push(pod),
+    /// The key of an address that pods may claim.
+    pub(crate) fn key(&mut self, value: (NetworkKey, IpAddr)) -> AddressKey {
+        let entries = &mut self.entries;
+        *self.by_value.entry(value).or_insert_with_key(|value| {
+            entries.insert(Entry {
+                value: value.clone(),
+                class: None,
+                claimants: Claimants::Other(Vec::new()),
+                dirty: false,
             })
-            .or_insert(Claimants::One([pod]));
+        })
     }
 
-    /// It says so no more.
-    pub(crate) fn leave(&mut self, address: &(NetworkKey, IpAddr), pod: PodKey) {
-        let Some(claimants) = self.claims.get_mut(address) else {
+    /// A pod says that an address is its own; it says so of each once.
+    pub(crate) fn claim(&mut self, address: AddressKey, pod: PodKey) {
+        if let Some(entry) = self.entries.get_mut(address) {
+            entry.claimants = match &mut entry.claimants {
+                Claimants::One([one]) => Claimants::Other(vec![*one, pod]),
+                Claimants::Other(none) if none.is_empty() => Claimants::One([pod]),
+                Claimants::Other(several) => {
+                    several.push(pod);
+                    return;
+                }
+            };
+        }
+    }
+
+    /// It says so no more. One that nobody claims is among
+    /// [`Addresses::take_dirty`].
+    pub(crate) fn leave(&mut self, address: AddressKey, pod: PodKey) {
+        let Some(entry) = self.entries.get_mut(address) else {
             return;
         };
-        match claimants {
+        match &mut entry.claimants {
             Claimants::One(_) => {
-                self.claims.remove(address);
+                entry.claimants = Claimants::Other(Vec::new());
+                self.touch(address);
             }
-            Claimants::Several(several) => {
+            Claimants::Other(several) => {
                 several.retain(|other| *other != pod);
                 if let [one] = several[..] {
-                    *claimants = Claimants::One([one]);
+                    entry.claimants = Claimants::One([one]);
                 }
             }
         }
     }
 
-    /// The pods that say so.
-    pub(crate) fn claimants(&self, address: &(NetworkKey, IpAddr)) -> &[PodKey] {
-        match self.claims.get(address) {
-            None => &[],
-            Some(Claimants::One(one)) => one,
-            Some(Claimants::Several(several)) => several,
+    /// The class of this address may become another.
+    pub(crate) fn touch(&mut self, address: AddressKey) {
+        if let Some(entry) = self.entries.get_mut(address)
+            && !std::mem::replace(&mut entry.dirty, true)
+        {
+            self.dirty.push(address);
+        }
+    }
+
+    /// That of those among these addresses that are on this network.
+    pub(crate) fn touch_on(&mut self, network: &NetworkKey, addresses: &[AddressKey]) {
+        for address in addresses {
+            let entry = self.entries.get(*address);
+            if entry.is_some_and(|entry| entry.value.0 == *network) {
+                self.touch(*address);
+            }
+        }
+    }
+
+    /// Those whose class may have become another, or that nobody claims any more.
+    pub(crate) fn take_dirty(&mut self) -> Vec<AddressKey> {
+        std::mem::take(&mut self.dirty)
+    }
+
+    /// One of [`Addresses::take_dirty`] that is given its class now.
+    pub(crate) fn settling(&mut self, address: AddressKey) -> Option<&mut Entry> {
+        let entry = self.entries.get_mut(address)?;
+        entry.dirty = false;
+        Some(entry)
+    }
+
+    /// Forgets an address that nobody claims, and that is not in the plan.
+    pub(crate) fn forget(&mut self, address: AddressKey) {
+        if let Some(entry) = self.entries.remove(address) {
+            self.by_value.remove(&entry.value);
+        }
+    }
+
+    /// Keys of forgotten addresses may be given to others from now on.
+    pub(crate) fn settle(&mut self) {
+        self.entries.settle();
+    }
+}
+
+impl Entry {
+    /// The pods that say that it is theirs.
+    pub(crate) fn claimants(&self) -> &[PodKey] {
+        match &self.claimants {
+            Claimants::One(one) => one,
+            Claimants::Other(other) => other,
         }
     }
 }

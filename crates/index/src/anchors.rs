@@ -4,10 +4,12 @@
 //! need not be shown to the selector. Of several requirements the one is taken that the fewest
 //! others hang on.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use netqos_core::{LabelSelector, Labels, Operator, Requirement};
+
+use crate::hash::HashMap;
 
 /// Holders of selectors.
 #[derive(Debug)]
@@ -21,8 +23,8 @@ pub(crate) struct Anchors<T> {
 impl<T> Default for Anchors<T> {
     fn default() -> Self {
         Self {
-            values: HashMap::new(),
-            keys: HashMap::new(),
+            values: HashMap::default(),
+            keys: HashMap::default(),
             rest: BTreeSet::new(),
         }
     }

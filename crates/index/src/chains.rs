@@ -1,11 +1,12 @@
 //! The rule lists of endpoints. Endpoints that the same policies are for share one.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use netqos_core::NetworkKey;
 use netqos_core::plan::{Chain, ChainId, PeerSet, Peers, SetId};
 
+use crate::hash::HashMap;
 use crate::policies::{Policies, PolicyKey};
 
 /// What a rule list is made of: policies in order of precedence, on one network.
@@ -34,8 +35,9 @@ struct Made {
 
 #[derive(Debug)]
 struct Live {
-    chain: Chain,
-    sets: BTreeSet<SetId>,
+    /// `None` as soon as it is in the plan.
+    chain: Option<Chain>,
+    sets: Vec<SetId>,
     makings: usize,
 }
 
@@ -63,7 +65,7 @@ impl Chains {
         &mut self,
         key: ChainKey,
         policies: &mut Policies,
-        mut on_new: impl FnMut(SetId, &PeerSet),
+        mut on_new: impl FnMut(SetId, &Arc<PeerSet>),
     ) -> Taken {
         if let Some((key, made)) = self.made.get_key_value(&key) {
             let taken = Taken {
@@ -87,7 +89,7 @@ impl Chains {
                 });
                 Live {
                     sets: sets.collect(),
-                    chain,
+                    chain: Some(chain),
                     makings: 0,
                 }
             });
@@ -113,7 +115,7 @@ impl Chains {
         }
     }
 
-    /// The lists that came, and those that went, which are forgotten.
+    /// The lists that came into the plan, and those that went out of it, which are forgotten.
     pub(crate) fn take_changes(&mut self) -> ChainChanges {
         for key in std::mem::take(&mut self.idle) {
             let Some(made) = self.made.get(&key).filter(|made| made.endpoints == 0) else {
@@ -129,16 +131,19 @@ impl Chains {
         }
         let mut changes = ChainChanges::default();
         for id in std::mem::take(&mut self.touched) {
-            match self.live.get(&id) {
+            match self.live.get_mut(&id) {
                 Some(live) if live.makings > 0 => {
-                    changes.chains.push((id, Some(live.chain.clone())));
+                    let new = live.chain.take();
+                    changes.chains.extend(new.map(|chain| (id, Some(chain))));
                 }
                 _ => {
-                    let gone = self.live.remove(&id);
-                    changes
-                        .released
-                        .extend(gone.into_iter().flat_map(|gone| gone.sets));
-                    changes.chains.push((id, None));
+                    let Some(gone) = self.live.remove(&id) else {
+                        continue;
+                    };
+                    changes.released.extend(gone.sets);
+                    if gone.chain.is_none() {
+                        changes.chains.push((id, None));
+                    }
                 }
             }
         }
@@ -152,10 +157,10 @@ impl Chains {
 }
 
 /// The list, how many rules did not fit into it, and the sets that it names.
-fn make(key: &ChainKey, policies: &mut Policies) -> (Chain, usize, HashMap<SetId, PeerSet>) {
+fn make(key: &ChainKey, policies: &mut Policies) -> (Chain, usize, HashMap<SetId, Arc<PeerSet>>) {
     let mut chain = Chain::default();
     let mut left_out = 0;
-    let mut sets = HashMap::new();
+    let mut sets = HashMap::default();
     for policy in &key.policies {
         let Some(rules) = policies.rules(*policy, &key.network) else {
             continue;

@@ -1,43 +1,55 @@
 //! The combinations of peer sets that addresses belong to.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use netqos_core::plan::{ClassId, SetId};
+
+use crate::hash::HashMap;
 
 /// The combinations in use.
 #[derive(Debug, Default)]
 pub(crate) struct Classes {
-    ids: HashMap<Box<[SetId]>, ClassId>,
     live: HashMap<ClassId, Live>,
     touched: BTreeSet<ClassId>,
 }
 
+/// A combination.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Class {
+    pub(crate) id: ClassId,
+    /// Sorted.
+    pub(crate) sets: Arc<[SetId]>,
+}
+
 #[derive(Debug)]
 struct Live {
-    sets: Box<[SetId]>,
+    sets: Arc<[SetId]>,
     addresses: usize,
 }
 
+impl Class {
+    /// The combination of these sets, which are sorted; none of none.
+    pub(crate) fn of(sets: impl Into<Arc<[SetId]>>) -> Option<Self> {
+        let sets = sets.into();
+        (!sets.is_empty()).then(|| Self {
+            id: ClassId::of(&sets.iter().copied().collect()),
+            sets,
+        })
+    }
+}
+
 impl Classes {
-    /// One more address belongs to these sets, which are sorted.
-    pub(crate) fn acquire(&mut self, sets: &[SetId]) -> ClassId {
-        let id = match self.ids.get(sets) {
-            Some(id) => *id,
-            None => {
-                let id = ClassId::of(&sets.iter().copied().collect());
-                self.ids.insert(sets.into(), id);
-                id
-            }
-        };
-        let live = self.live.entry(id).or_insert_with(|| {
-            self.touched.insert(id);
+    /// One more address belongs to these sets.
+    pub(crate) fn acquire(&mut self, class: &Class) {
+        let live = self.live.entry(class.id).or_insert_with(|| {
+            self.touched.insert(class.id);
             Live {
-                sets: sets.into(),
+                sets: class.sets.clone(),
                 addresses: 0,
             }
         });
         live.addresses += 1;
-        id
     }
 
     /// One address less does.
@@ -56,10 +68,8 @@ impl Classes {
         let changes = touched.into_iter().map(|id| {
             let live = self.live.get(&id).filter(|live| live.addresses > 0);
             let sets = live.map(|live| live.sets.iter().copied().collect());
-            if sets.is_none()
-                && let Some(gone) = self.live.remove(&id)
-            {
-                self.ids.remove(&gone.sets);
+            if sets.is_none() {
+                self.live.remove(&id);
             }
             (id, sets)
         });

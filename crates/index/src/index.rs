@@ -1,27 +1,27 @@
 //! The index: what is known, and what of it has changed since it was asked last.
 
-use std::collections::{BTreeSet, HashSet};
-use std::net::IpAddr;
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
-use netqos_core::objects::{ClusterNetwork, NetworkDefinition, NetworkName, Pod};
-use netqos_core::plan::SetId;
-use netqos_core::{EndpointId, NetworkKey, NodePlan, ObjectName, PlanDelta, PodId, Policy};
+use netqos_core::{EndpointId, NodePlan, ObjectName, PlanDelta, PodId};
 
 use crate::Change;
 use crate::addresses::Addresses;
-use crate::chains::{ChainKey, Chains};
+use crate::chains::Chains;
 use crate::classes::Classes;
+use crate::combinations::Combinations;
 use crate::intern::Interner;
-use crate::local::{self, Attached, InForce, Local, is_on_networks};
+use crate::local::{Attached, Local};
 use crate::namespaces::Namespaces;
 use crate::networks::Networks;
-use crate::places::places;
 use crate::pods::{PodKey, Pods};
-use crate::policies::{Policies, PolicyKey};
+use crate::policies::Policies;
 use crate::references::References;
 use crate::services::Services;
 use crate::sets::Sets;
+
+mod belonging;
+mod effects;
+mod settle;
 
 /// What policies mean on one node. See the [crate] for how it is used.
 #[derive(Debug)]
@@ -36,13 +36,13 @@ pub struct Index {
     strings: Interner,
     addresses: Addresses,
     sets: Sets,
+    combinations: Combinations,
     chains: Chains,
     classes: Classes,
     /// Virtual addresses matter, because a chain is in force.
     serving: bool,
-    /// Pods whose endpoints may have become others, and addresses whose classes may.
+    /// Pods whose endpoints may have become others.
     dirty_pods: BTreeSet<PodKey>,
-    dirty_addresses: HashSet<(NetworkKey, IpAddr)>,
     plan: NodePlan,
 }
 
@@ -69,11 +69,11 @@ impl Index {
             strings: Interner::default(),
             addresses: Addresses::default(),
             sets: Sets::default(),
+            combinations: Combinations::default(),
             chains: Chains::default(),
             classes: Classes::default(),
             serving: false,
             dirty_pods: BTreeSet::new(),
-            dirty_addresses: HashSet::new(),
             plan: NodePlan::default(),
         }
     }
@@ -152,6 +152,8 @@ impl Index {
         self.settle_addresses(&mut delta);
         self.settle_services(&mut delta);
         self.pods.settle();
+        self.addresses.settle();
+        self.combinations.settle();
         self.plan.apply(&delta);
         delta
     }
@@ -187,346 +189,5 @@ impl Index {
         }
         selected.sort();
         selected
-    }
-
-    fn put_pod(&mut self, mut pod: Pod) {
-        self.strings.string(&mut pod.id.name.namespace);
-        self.strings.labels(&mut pod.labels);
-        if let Some(node) = &mut pod.node {
-            self.strings.string(node);
-        }
-        let known = self.pods.find(&pod.id.name);
-        let key = match known.and_then(|key| Some((key, &self.pods.get(key)?.pod))) {
-            Some((_, known)) if *known == pod => return,
-            Some((key, known)) if known.id == pod.id => {
-                self.pods.replace(key, pod);
-                key
-            }
-            Some((key, _)) => {
-                self.remove_pod(key);
-                self.pods.insert(pod)
-            }
-            None => self.pods.insert(pod),
-        };
-        self.reconsider(key);
-    }
-
-    fn remove_pod(&mut self, key: PodKey) {
-        let Some(entry) = self.pods.get(key) else {
-            return;
-        };
-        let namespace = entry.pod.id.name.namespace.clone();
-        if self.local.enlist(key, &namespace, false) {
-            self.dirty_pods.insert(key);
-        }
-        self.become_part(key, Vec::new(), Vec::new());
-        self.pods.remove(key);
-    }
-
-    /// Finds out anew what a pod is part of.
-    fn reconsider(&mut self, key: PodKey) {
-        let Some(entry) = self.pods.get(key) else {
-            return;
-        };
-        let pod = &entry.pod;
-        let namespace = pod.id.name.namespace.clone();
-        let here = self.local.has(pod);
-        let (mut sets, mut claims) = (Vec::new(), Vec::new());
-        if is_on_networks(pod) {
-            sets = self.sets.of(pod, &self.namespaces.labels(&namespace));
-            let interfaces = self.local.interfaces(pod);
-            for place in places(pod, interfaces, &self.networks) {
-                let network = place.network;
-                let addresses = place.addresses.into_iter();
-                claims.extend(addresses.map(|address| (network.clone(), address)));
-            }
-            claims.sort();
-            claims.dedup();
-            claims.shrink_to_fit();
-        }
-        self.become_part(key, sets, claims);
-        if self.local.enlist(key, &namespace, here) {
-            self.dirty_pods.insert(key);
-        }
-    }
-
-    /// A pod belongs to these sets with these addresses, and to no others.
-    fn become_part(&mut self, key: PodKey, sets: Vec<SetId>, claims: Vec<(NetworkKey, IpAddr)>) {
-        let Some(entry) = self.pods.get_mut(key) else {
-            return;
-        };
-        if entry.sets == sets && entry.claims == claims {
-            return;
-        }
-        for address in &entry.claims {
-            if claims.binary_search(address).is_err() {
-                self.addresses.leave(address, key);
-            }
-            if !entry.sets.is_empty() {
-                self.dirty_addresses.insert(address.clone());
-            }
-        }
-        for address in &claims {
-            if entry.claims.binary_search(address).is_err() {
-                self.addresses.claim(address.clone(), key);
-            }
-            if !sets.is_empty() {
-                self.dirty_addresses.insert(address.clone());
-            }
-        }
-        entry.sets = sets;
-        entry.claims = claims;
-    }
-
-    fn namespace_changed(&mut self, name: &Arc<str>) {
-        let networks = &self.networks;
-        let changed = self
-            .references
-            .namespace_changed(name, networks, &self.namespaces);
-        self.networks_changed(changed);
-        if self.sets.ask_for_namespaces() {
-            for key in self.pods.in_namespace(name).collect::<Vec<_>>() {
-                self.reconsider(key);
-            }
-        }
-    }
-
-    fn definition_changed(
-        &mut self,
-        before: Option<&NetworkDefinition>,
-        after: Option<&NetworkDefinition>,
-    ) {
-        if before == after {
-            return;
-        }
-        let namespaces = &self.namespaces;
-        let changed = self
-            .references
-            .definition_changed(before, after, namespaces);
-        self.networks_changed(changed);
-
-        let mut names = BTreeSet::new();
-        for definition in before.into_iter().chain(after) {
-            names.insert(NetworkName::Attachment(definition.name.clone()));
-            names.insert(NetworkName::Cni(definition.cni_name.clone()));
-        }
-        let attached = self
-            .local
-            .attached(|interface| names.contains(&interface.network));
-        let mut pods: BTreeSet<PodKey> = attached.filter_map(|name| self.pods.find(name)).collect();
-        for name in &names {
-            pods.extend(self.pods.on_network(name));
-        }
-        for key in pods {
-            self.reconsider(key);
-        }
-    }
-
-    fn cluster_changed(&mut self, name: &Arc<str>, after: Option<&ClusterNetwork>) {
-        let changed = self.references.cluster_changed(name, after);
-        self.networks_changed(changed);
-    }
-
-    /// The references of these policies mean other networks.
-    fn networks_changed(&mut self, policies: BTreeSet<PolicyKey>) {
-        for key in policies {
-            let Some(entry) = self.policies.get(key) else {
-                continue;
-            };
-            let networks = self.references.networks(&entry.policy.networks);
-            if networks != entry.networks {
-                self.policies.set_networks(key, networks);
-                self.touch_selected(key);
-            }
-        }
-    }
-
-    fn put_policy(&mut self, policy: Policy) {
-        if let Some(key) = self.policies.find(&policy.name) {
-            let known = self.policies.get(key);
-            if known.is_some_and(|known| known.policy == policy) {
-                return;
-            }
-            self.remove_policy(key);
-        }
-        let choice = policy.networks.clone();
-        let key = self.policies.insert(policy);
-        self.references
-            .insert(key, &choice, &self.networks, &self.namespaces);
-        let networks = self.references.networks(&choice);
-        self.policies.set_networks(key, networks);
-        self.touch_selected(key);
-    }
-
-    fn remove_policy(&mut self, key: PolicyKey) {
-        self.touch_selected(key);
-        if let Some(policy) = self.policies.remove(key) {
-            self.references.remove(key, &policy.networks);
-        }
-    }
-
-    /// The endpoints of the pods that a policy is for may become others.
-    fn touch_selected(&mut self, key: PolicyKey) {
-        let Some(entry) = self.policies.get(key) else {
-            return;
-        };
-        let policy = &entry.policy;
-        for pod in self.local.in_namespace(&policy.name.namespace) {
-            let labels = self.pods.get(pod).map(|entry| &entry.pod.labels);
-            if labels.is_some_and(|labels| policy.pods.matches(labels)) {
-                self.dirty_pods.insert(pod);
-            }
-        }
-    }
-
-    fn settle_pods(&mut self, delta: &mut PlanDelta) {
-        let mut new = Vec::new();
-        for key in std::mem::take(&mut self.dirty_pods) {
-            let mut in_force = InForce::default();
-            let entry = self.pods.get(key);
-            if let Some(entry) = entry.filter(|entry| self.local.has(&entry.pod)) {
-                let pod = &entry.pod;
-                let namespace = &pod.id.name.namespace;
-                let policies = self.policies.selecting(namespace, &pod.labels);
-                for place in places(pod, self.local.interfaces(pod), &self.networks) {
-                    let on_it = |key: &&PolicyKey| {
-                        let entry = self.policies.get(**key);
-                        entry.is_some_and(|entry| entry.networks.contains(&place.network))
-                    };
-                    let policies: Vec<_> = policies.iter().filter(on_it).copied().collect();
-                    let chain = (!policies.is_empty()).then(|| {
-                        let network = place.network.clone();
-                        let key = ChainKey { network, policies };
-                        self.chains.acquire(key, &mut self.policies, |id, set| {
-                            if self.sets.acquire(id, set) {
-                                new.push(id);
-                            }
-                        })
-                    });
-                    let problems = &mut in_force.problems;
-                    let endpoint = local::endpoint(pod, place, chain.as_ref(), problems);
-                    let key = chain.map(|chain| chain.key);
-                    match endpoint {
-                        Some((id, endpoint)) => {
-                            in_force.endpoints.insert(id.clone(), key);
-                            delta.endpoints.insert(id, Some(endpoint));
-                        }
-                        None => key.iter().for_each(|key| self.chains.release(key)),
-                    }
-                }
-            }
-            // The new rule lists are taken before the old ones are let go: what they have in
-            // common stays.
-            let now: BTreeSet<EndpointId> = in_force.endpoints.keys().cloned().collect();
-            let before = self.local.put_in_force(key, in_force);
-            for (id, chain) in before.endpoints {
-                chain.iter().for_each(|chain| self.chains.release(chain));
-                if !now.contains(&id) {
-                    delta.endpoints.entry(id).or_insert(None);
-                }
-            }
-        }
-        let plan = &self.plan.endpoints;
-        delta
-            .endpoints
-            .retain(|id, endpoint| plan.get(id) != endpoint.as_ref());
-        for id in new {
-            self.set_came(id);
-        }
-    }
-
-    fn settle_chains(&mut self, delta: &mut PlanDelta) {
-        let changes = self.chains.take_changes();
-        for (id, chain) in changes.chains {
-            if self.plan.chains.contains_key(&id) != chain.is_some() {
-                delta.chains.insert(id, chain);
-            }
-        }
-        for set in changes.released {
-            self.sets.release(set);
-        }
-        for (id, set) in self.sets.drop_idle() {
-            for key in self.pods.of(&set, &self.namespaces) {
-                self.belong(key, id, &set.network, false);
-            }
-        }
-        for id in self.sets.take_touched() {
-            let set = self.sets.get(id);
-            if self.plan.sets.contains_key(&id) != set.is_some() {
-                delta.sets.insert(id, set.cloned());
-            }
-        }
-    }
-
-    /// A set is asked for that was not before.
-    fn set_came(&mut self, id: SetId) {
-        let Some(set) = self.sets.get(id).cloned() else {
-            return;
-        };
-        for key in self.pods.of(&set, &self.namespaces) {
-            self.belong(key, id, &set.network, true);
-        }
-    }
-
-    fn belong(&mut self, key: PodKey, id: SetId, network: &NetworkKey, belongs: bool) {
-        let Some(entry) = self.pods.get_mut(key) else {
-            return;
-        };
-        match entry.sets.binary_search(&id) {
-            Ok(at) if !belongs => {
-                entry.sets.remove(at);
-            }
-            Err(at) if belongs && is_on_networks(&entry.pod) => entry.sets.insert(at, id),
-            _ => return,
-        }
-        let addresses = entry.claims.iter().filter(|(on, _)| on == network);
-        self.dirty_addresses.extend(addresses.cloned());
-    }
-
-    fn settle_addresses(&mut self, delta: &mut PlanDelta) {
-        let mut sets: Vec<SetId> = Vec::new();
-        for address in std::mem::take(&mut self.dirty_addresses) {
-            sets.clear();
-            for key in self.addresses.claimants(&address) {
-                let of_pod = self.pods.get(*key).map(|entry| &entry.sets);
-                let of_pod = of_pod.into_iter().flatten().copied();
-                sets.extend(of_pod.filter(|id| self.sets.is_on(*id, &address.0)));
-            }
-            sets.sort_unstable();
-            sets.dedup();
-            let now = (!sets.is_empty()).then(|| self.classes.acquire(&sets));
-            let before = self.plan.peers.get(&address).copied();
-            if let Some(before) = before {
-                self.classes.release(before);
-            }
-            if now != before {
-                delta.peers.insert(address, now);
-            }
-        }
-        for (id, sets) in self.classes.take_changes() {
-            if self.plan.classes.contains_key(&id) != sets.is_some() {
-                delta.classes.insert(id, sets);
-            }
-        }
-    }
-
-    fn settle_services(&mut self, delta: &mut PlanDelta) {
-        let serving = self.chains.any();
-        let mut dirty = self.services.take_dirty();
-        if serving != self.serving {
-            dirty.extend(self.services.all());
-            dirty.extend(self.plan.services.keys());
-            self.serving = serving;
-        }
-        for port in dirty {
-            let backends = match serving {
-                true => self.services.backends(&port),
-                false => BTreeSet::new(),
-            };
-            let now = (!backends.is_empty()).then_some(backends);
-            if self.plan.services.get(&port) != now.as_ref() {
-                delta.services.insert(port, now);
-            }
-        }
     }
 }

@@ -1,9 +1,10 @@
 //! One copy of each string that many objects hold: names of namespaces, keys and values of labels.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use netqos_core::Labels;
+
+use crate::hash::HashSet;
 
 /// The strings in use.
 #[derive(Debug, Default)]

@@ -1,10 +1,12 @@
 //! The networks that there are, and what pods' statuses call them.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use netqos_core::objects::{ClusterNetwork, NetworkDefinition, NetworkName};
 use netqos_core::{NetworkKey, ObjectName};
+
+use crate::hash::HashMap;
 
 /// Definitions of networks.
 #[derive(Debug, Default)]

@@ -1,15 +1,14 @@
 //! Pods, found by name, by namespace, by label, and by the networks that their statuses name.
 
-use std::collections::{BTreeSet, HashMap};
-use std::net::IpAddr;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use netqos_core::ObjectName;
 use netqos_core::objects::{NetworkName, Pod};
-use netqos_core::plan::{PeerSet, Scope, SetId};
-use netqos_core::{LabelSelector, NetworkKey, ObjectName, Operator};
 
-use crate::namespaces::Namespaces;
-use crate::sets;
+use crate::addresses::AddressKey;
+use crate::combinations::CombinationKey;
+use crate::hash::HashMap;
 use crate::slab::Slab;
 
 /// A pod as long as it is there.
@@ -20,8 +19,8 @@ pub(crate) type PodKey = u32;
 pub(crate) struct Pods {
     entries: Slab<Entry>,
     by_name: HashMap<ObjectName, PodKey>,
-    by_namespace: HashMap<Arc<str>, BTreeSet<PodKey>>,
-    by_label: HashMap<Arc<str>, HashMap<Arc<str>, BTreeSet<PodKey>>>,
+    pub(crate) by_namespace: HashMap<Arc<str>, BTreeSet<PodKey>>,
+    pub(crate) by_label: HashMap<Arc<str>, HashMap<Arc<str>, BTreeSet<PodKey>>>,
     by_network: HashMap<NetworkName, BTreeSet<PodKey>>,
 }
 
@@ -29,17 +28,17 @@ pub(crate) struct Pods {
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) pod: Pod,
-    /// The sets in force that it belongs to, sorted.
-    pub(crate) sets: Vec<SetId>,
+    /// The sets in force that it belongs to.
+    pub(crate) sets: Option<CombinationKey>,
     /// The addresses that count as its own, sorted.
-    pub(crate) claims: Vec<(NetworkKey, IpAddr)>,
+    pub(crate) claims: Vec<AddressKey>,
 }
 
 impl Pods {
     pub(crate) fn insert(&mut self, pod: Pod) -> PodKey {
         let key = self.entries.insert(Entry {
             pod,
-            sets: Vec::new(),
+            sets: None,
             claims: Vec::new(),
         });
         self.file(key);
@@ -104,65 +103,6 @@ impl Pods {
         keys.into_iter().flatten().copied()
     }
 
-    /// The pods that a set has, looked for where the fewest are.
-    pub(crate) fn of(&self, set: &PeerSet, namespaces: &Namespaces) -> Vec<PodKey> {
-        let labelled = self.labelled(&set.pods);
-        let by_label = labelled.as_ref().map(|keys| count(keys));
-        let spaces: Vec<&BTreeSet<PodKey>> = match &set.namespaces {
-            Scope::Namespace(name) => self.by_namespace.get(name).into_iter().collect(),
-            // Not worth asking all namespaces.
-            Scope::Matching(_) if by_label.is_some_and(|few| few < self.by_namespace.len()) => {
-                return self.filter(labelled.unwrap_or_default(), set, namespaces);
-            }
-            Scope::Matching(selector) => {
-                let chosen = self.by_namespace.iter();
-                let chosen = chosen.filter(|(name, _)| selector.matches(&namespaces.labels(name)));
-                chosen.map(|(_, keys)| keys).collect()
-            }
-        };
-        match labelled {
-            Some(labelled) if count(&labelled) < count(&spaces) => {
-                self.filter(labelled, set, namespaces)
-            }
-            _ => self.filter(spaces, set, namespaces),
-        }
-    }
-
-    fn filter(
-        &self,
-        from: Vec<&BTreeSet<PodKey>>,
-        set: &PeerSet,
-        namespaces: &Namespaces,
-    ) -> Vec<PodKey> {
-        let keys = from.into_iter().flatten().copied();
-        keys.filter(|key| {
-            self.entries.get(*key).is_some_and(|entry| {
-                let namespace = namespaces.labels(&entry.pod.id.name.namespace);
-                sets::has(set, &entry.pod, &namespace)
-            })
-        })
-        .collect()
-    }
-
-    /// The pods that fulfil one requirement of a selector, the one that the fewest fulfil, in
-    /// groups without an overlap. `None` when no requirement asks for a label.
-    fn labelled(&self, selector: &LabelSelector) -> Option<Vec<&BTreeSet<PodKey>>> {
-        let groups = selector.requirements().iter().filter_map(|requirement| {
-            let by_value = self.by_label.get(&requirement.key);
-            match &requirement.operator {
-                Operator::In(values) => {
-                    let keys = |value| by_value.and_then(|by_value| by_value.get(value));
-                    Some(values.iter().filter_map(keys).collect::<Vec<_>>())
-                }
-                Operator::Exists => {
-                    Some(by_value.map_or_else(Vec::new, |values| values.values().collect()))
-                }
-                Operator::NotIn(_) | Operator::DoesNotExist => None,
-            }
-        });
-        groups.min_by_key(|groups| count(groups))
-    }
-
     fn file(&mut self, key: PodKey) {
         let Some(Entry { pod, .. }) = self.entries.get(key) else {
             return;
@@ -200,10 +140,6 @@ impl Pods {
             remove_from(&mut self.by_network, &addresses.network, key);
         }
     }
-}
-
-fn count(groups: &[&BTreeSet<PodKey>]) -> usize {
-    groups.iter().map(|group| group.len()).sum()
 }
 
 fn remove_from<K: std::hash::Hash + Eq>(

@@ -1,12 +1,13 @@
 //! Policies, found by the pods that they are for, and their rules on one network.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use netqos_core::plan::{ChainRule, PeerSet, Peers, RuleId, Scope, SetId};
 use netqos_core::{Destination, Labels, NetworkChoice, NetworkKey, ObjectName, Policy};
 
 use crate::anchors::Anchors;
+use crate::hash::HashMap;
 
 /// A policy as it was at some time: one that changes has another key afterwards, so what was made
 /// of a key is right as long as the key is there.
@@ -37,7 +38,7 @@ pub(crate) struct Rules {
     /// In order of precedence: the last of the object first.
     pub(crate) rules: Vec<ChainRule>,
     /// The peer sets that they name.
-    pub(crate) sets: BTreeMap<SetId, PeerSet>,
+    pub(crate) sets: BTreeMap<SetId, Arc<PeerSet>>,
 }
 
 impl Policies {
@@ -179,7 +180,7 @@ fn destinations(
     policy: &Policy,
     network: &NetworkKey,
     to: &[Destination],
-    sets: &mut BTreeMap<SetId, PeerSet>,
+    sets: &mut BTreeMap<SetId, Arc<PeerSet>>,
 ) -> Peers {
     if to.is_empty() || to.contains(&Destination::Anywhere) {
         return Peers::Anywhere;
@@ -195,7 +196,7 @@ fn destinations(
                 let set = peer_set(policy, network, peers);
                 let id = set.id();
                 named.insert(id);
-                sets.insert(id, set);
+                sets.insert(id, Arc::new(set));
             }
             Destination::Anywhere => {}
         }

@@ -4,12 +4,13 @@
 //! otherwise is shown to the references that could mean it, and those policies are named whose
 //! networks became others.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use netqos_core::objects::{ClusterNetwork, NetworkDefinition};
 use netqos_core::{NetworkChoice, NetworkKey, NetworkRef, ObjectName};
 
+use crate::hash::HashMap;
 use crate::namespaces::Namespaces;
 use crate::networks::Networks;
 use crate::policies::PolicyKey;

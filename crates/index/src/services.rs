@@ -1,10 +1,12 @@
 //! What stands behind the virtual addresses of Services.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use netqos_core::ObjectName;
 use netqos_core::objects::{EndpointSlice, Service};
 use netqos_core::plan::{Backend, ServicePort};
+
+use crate::hash::HashMap;
 
 /// Services and their endpoints.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! The peer sets that chains in force name, found by the pods that belong to them.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use netqos_core::objects::Pod;
@@ -8,6 +8,7 @@ use netqos_core::plan::{PeerSet, Scope, SetId};
 use netqos_core::{LabelSelector, Labels, NetworkKey, Operator};
 
 use crate::anchors::Anchors;
+use crate::hash::HashMap;
 
 /// The sets in force.
 #[derive(Debug, Default)]
@@ -24,14 +25,14 @@ pub(crate) struct Sets {
 
 #[derive(Debug)]
 struct Live {
-    set: PeerSet,
+    set: Arc<PeerSet>,
     chains: usize,
 }
 
 impl Sets {
     /// One more chain names this set. True when it is the first: the pods that belong to it are
     /// to be looked for.
-    pub(crate) fn acquire(&mut self, id: SetId, set: &PeerSet) -> bool {
+    pub(crate) fn acquire(&mut self, id: SetId, set: &Arc<PeerSet>) -> bool {
         if let Some(live) = self.live.get_mut(&id) {
             live.chains += 1;
             self.touched.insert(id);
@@ -39,7 +40,7 @@ impl Sets {
         }
         let PeerSet {
             namespaces, pods, ..
-        } = set;
+        } = &**set;
         match namespaces {
             Scope::Namespace(name) => {
                 let anchors = self.in_namespace.entry(name.clone()).or_default();
@@ -68,7 +69,7 @@ impl Sets {
     }
 
     /// Forgets the sets that no chain names any more, and says which.
-    pub(crate) fn drop_idle(&mut self) -> Vec<(SetId, PeerSet)> {
+    pub(crate) fn drop_idle(&mut self) -> Vec<(SetId, Arc<PeerSet>)> {
         let idle = |id: &&SetId| self.live.get(*id).is_some_and(|live| live.chains == 0);
         let idle: Vec<SetId> = self.touched.iter().filter(idle).copied().collect();
         idle.into_iter()
@@ -81,7 +82,7 @@ impl Sets {
         std::mem::take(&mut self.touched)
     }
 
-    pub(crate) fn get(&self, id: SetId) -> Option<&PeerSet> {
+    pub(crate) fn get(&self, id: SetId) -> Option<&Arc<PeerSet>> {
         self.live.get(&id).map(|live| &live.set)
     }
 
@@ -123,7 +124,7 @@ impl Sets {
         }
     }
 
-    fn forget(&mut self, id: SetId) -> Option<PeerSet> {
+    fn forget(&mut self, id: SetId) -> Option<Arc<PeerSet>> {
         let set = self.live.remove(&id)?.set;
         match &set.namespaces {
             Scope::Namespace(name) => {
