@@ -1,40 +1,36 @@
 use netqos_core::{Mode, Rule};
 use netqos_index::Change;
 
-use crate::HOOKS;
+use crate::hooks::{HOOKS, on_both_hooks};
 use crate::world::{World, marking, policy, to_pod};
 
 #[test]
 fn and_nothing_else_on_both_hooks_and_in_both_families() {
-    for hook in HOOKS {
-        std::thread::spawn(move || {
-            let Some(mut world) = World::new(hook) else {
-                return;
-            };
-            world.pod("paid", "player");
-            world.pod("gateway", "gateway");
-            world.pod("other", "other");
-            let rule = Rule {
-                to: vec![to_pod("gateway")],
-                ..marking(20)
-            };
-            let change = Change::Policy(policy("paid", 1, "player", vec![rule]));
-            world.apply(change);
-            for v6 in [false, true] {
-                assert_eq!(world.marks("paid", "gateway", v6), [20], "{hook:?}");
-                assert_eq!(world.marks("paid", "other", v6), [0]);
-                assert_eq!(world.marks("other", "gateway", v6), [0]);
-            }
-            let counts = world.rules.counts().unwrap();
-            assert_eq!(counts.len(), 1);
-            assert!(counts[0].marked > 0 && counts[0].marked == counts[0].packets);
+    on_both_hooks(|hook| {
+        let Some(mut world) = World::new(hook) else {
+            return;
+        };
+        world.pod("paid", "player");
+        world.pod("gateway", "gateway");
+        world.pod("other", "other");
+        let rule = Rule {
+            to: vec![to_pod("gateway")],
+            ..marking(20)
+        };
+        let change = Change::Policy(policy("paid", 1, "player", vec![rule]));
+        world.apply(change);
+        for v6 in [false, true] {
+            assert_eq!(world.marks("paid", "gateway", v6), [20], "{hook:?}");
+            assert_eq!(world.marks("paid", "other", v6), [0]);
+            assert_eq!(world.marks("other", "gateway", v6), [0]);
+        }
+        let counts = world.rules.counts().unwrap();
+        assert_eq!(counts.len(), 1);
+        assert!(counts[0].marked > 0 && counts[0].marked == counts[0].packets);
 
-            world.apply(Change::PolicyGone(policy("paid", 1, "", vec![]).name));
-            assert_eq!(world.marks("paid", "gateway", false), [0]);
-        })
-        .join()
-        .unwrap();
-    }
+        world.apply(Change::PolicyGone(policy("paid", 1, "", vec![]).name));
+        assert_eq!(world.marks("paid", "gateway", false), [0]);
+    });
 }
 
 #[test]
@@ -60,18 +56,14 @@ fn a_shadow_counts_what_it_would_mark_and_touches_nothing() {
 
 #[test]
 fn inside_of_the_namespace_where_there_is_no_end_on_the_host() {
-    for hook in HOOKS {
-        std::thread::spawn(move || {
-            let Some(mut world) = World::new(hook) else {
-                return;
-            };
-            world.macvlan_pod("paid", "player");
-            world.macvlan_pod("gateway", "gateway");
-            world.apply(Change::Policy(policy("p", 1, "player", vec![marking(20)])));
-            assert_eq!(world.marks("paid", "gateway", false), [20]);
-            assert_eq!(world.marks("gateway", "paid", false), [0]);
-        })
-        .join()
-        .unwrap();
-    }
+    on_both_hooks(|hook| {
+        let Some(mut world) = World::new(hook) else {
+            return;
+        };
+        world.macvlan_pod("paid", "player");
+        world.macvlan_pod("gateway", "gateway");
+        world.apply(Change::Policy(policy("p", 1, "player", vec![marking(20)])));
+        assert_eq!(world.marks("paid", "gateway", false), [20]);
+        assert_eq!(world.marks("gateway", "paid", false), [0]);
+    });
 }

@@ -4,14 +4,12 @@ use netqos_datapath::rules::{RuleDatapath, remove_all};
 use netqos_index::Change;
 use netqos_netlink::Socket;
 
-use crate::HOOKS;
+use crate::hooks::on_both_hooks;
 use crate::world::{World, limiting, marking, policy};
 
 #[test]
 fn by_the_same_process_or_another() {
-    for hook in HOOKS {
-        std::thread::spawn(move || twice(hook)).join().unwrap();
-    }
+    on_both_hooks(twice);
 }
 
 fn twice(hook: HookChoice) {

@@ -8,11 +8,9 @@ use netqos_core::{
     Requirement, Rule,
 };
 use netqos_index::Change;
-use netqos_netlink::Namespace;
-use netqos_traffic::UdpTest;
 
-use crate::HOOKS;
-use crate::world::{World, marking, mbit, policy, to_pod};
+use crate::hooks::on_both_hooks;
+use crate::world::{World, marking, policy, to_pod};
 
 const SWAPS: usize = 40;
 /// So many that their classes are not written in an instant.
@@ -62,9 +60,7 @@ fn selecting(swap: usize, dscp: i64) -> Policy {
 /// where both go to them by another selector.
 #[test]
 fn with_the_selectors_of_their_time() {
-    for hook in HOOKS {
-        std::thread::spawn(move || selectors(hook)).join().unwrap();
-    }
+    on_both_hooks(selectors);
 }
 
 fn selectors(hook: netqos_api::HookChoice) {
@@ -77,18 +73,7 @@ fn selectors(hook: netqos_api::HookChoice) {
         world.index.apply(peer(number));
     }
     world.apply(Change::Policy(selecting(0, 10)));
-    let test = UdpTest {
-        size: 200,
-        omit: Duration::ZERO,
-        duration: Duration::from_secs(4),
-        ..UdpTest::new(world.address("b", false), mbit(8))
-    };
-    let netns = world.pod_named("a").netns();
-    let sender = std::thread::spawn(move || {
-        let _inside = Namespace::open(netns).unwrap().enter().unwrap();
-        test.run(|_| ()).unwrap()
-    });
-    std::thread::sleep(Duration::from_millis(200));
+    let sender = world.under_way("a", "b");
     for swap in 1..=SWAPS {
         let dscp = if swap % 2 == 0 { 10 } else { 20 };
         let outcome = world.apply(Change::Policy(selecting(swap, dscp)));
@@ -119,9 +104,7 @@ fn selectors(hook: netqos_api::HookChoice) {
 /// Where the switch to new rules fails, the old ones stay whole, with the peers that they go to.
 #[test]
 fn or_not_at_all() {
-    for hook in HOOKS {
-        std::thread::spawn(move || stays(hook)).join().unwrap();
-    }
+    on_both_hooks(stays);
 }
 
 fn stays(hook: netqos_api::HookChoice) {

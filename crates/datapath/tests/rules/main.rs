@@ -8,9 +8,5 @@ mod a_rate_is_reached_and_not_passed;
 mod a_rule_marks_what_it_is_for;
 mod applied_twice_changes_nothing;
 mod changes_are_met_whole;
+mod hooks;
 mod world;
-
-use netqos_api::HookChoice;
-
-/// Both hooks: what is tested with one is tested with the other.
-const HOOKS: [HookChoice; 2] = [HookChoice::Clsact, HookChoice::Tcx];

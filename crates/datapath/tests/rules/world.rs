@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use netqos_api::HookChoice;
@@ -16,6 +17,7 @@ use netqos_core::{
 use netqos_datapath::Paths;
 use netqos_datapath::rules::{Outcome, RuleDatapath};
 use netqos_index::{Change, Index};
+use netqos_netlink::Namespace;
 use netqos_testkit::{Node, Pod};
 use netqos_traffic::{Flow, LatencyReport, LatencyTest, Server, TcpTest, UdpReport, UdpTest};
 
@@ -255,6 +257,23 @@ impl World {
             ..UdpTest::new(self.address(to, false), rate)
         };
         self.run(from, || test.run(|_| ()).unwrap())
+    }
+
+    /// Datagrams from a pod to another, which are under way for four seconds from now on.
+    pub fn under_way(&self, from: &str, to: &str) -> JoinHandle<UdpReport> {
+        let test = UdpTest {
+            size: 200,
+            omit: Duration::ZERO,
+            duration: Duration::from_secs(4),
+            ..UdpTest::new(self.address(to, false), mbit(8))
+        };
+        let netns = self.pod_named(from).netns();
+        let sender = thread::spawn(move || {
+            let _inside = Namespace::open(netns).unwrap().enter().unwrap();
+            test.run(|_| ()).unwrap()
+        });
+        thread::sleep(Duration::from_millis(200));
+        sender
     }
 
     /// Requests from a pod to another for a second.

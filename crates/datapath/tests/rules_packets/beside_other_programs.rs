@@ -11,7 +11,8 @@ use netqos_datapath::HookKind;
 use netqos_index::Change;
 use netqos_testkit::{ForeignHook, ForeignProgram, TcAttachType, Verdict};
 
-use crate::HOOKS;
+use crate::hooks::{HOOKS, apart};
+use crate::two_pods;
 use crate::world::{World, limiting, marking, policy};
 
 /// Datagrams of a round; and so many packets may come that the test did not send, of neighbours
@@ -33,14 +34,6 @@ fn metered() -> Rule {
         bandwidth: limiting(100).bandwidth,
         ..marking(20)
     }
-}
-
-/// `None` when the test has to be skipped.
-fn world(hook: HookChoice) -> Option<World> {
-    let mut world = World::new(hook)?;
-    world.pod("a", "player");
-    world.pod("b", "gateway");
-    Some(world)
 }
 
 /// Sends a round of datagrams with this `SO_MARK`; how many arrived.
@@ -116,20 +109,17 @@ fn arranged(world: &mut World, place: ForeignHook, verdict: Verdict, is_before: 
 
 /// Tries all arrangements, with each choice of our hook.
 fn everywhere(verdict: Verdict, assert: fn(HookChoice, ForeignHook, bool, Seen)) {
-    for hook in [HookChoice::Auto, HOOKS[0], HOOKS[1]] {
-        let test = move || {
-            let Some(mut world) = world(hook) else {
-                return;
-            };
-            for place in PLACES {
-                for is_before in [true, false] {
-                    let seen = arranged(&mut world, place, verdict, is_before);
-                    assert(hook, place, is_before, seen);
-                }
-            }
+    apart([HookChoice::Auto, HOOKS[0], HOOKS[1]], |hook| {
+        let Some(mut world) = two_pods(hook) else {
+            return;
         };
-        std::thread::spawn(test).join().unwrap();
-    }
+        for place in PLACES {
+            for is_before in [true, false] {
+                let seen = arranged(&mut world, place, verdict, is_before);
+                assert(hook, place, is_before, seen);
+            }
+        }
+    });
 }
 
 /// True when it is about so many times.
@@ -177,37 +167,33 @@ fn a_packet_with_a_queue_is_seen_once_by_who_stands_behind_us() {
 /// A mark that a pod sets does not pass for ours, whichever hook its packets meet.
 #[test]
 fn a_forged_mark_bypasses_nothing() {
-    for hook in HOOKS {
-        for is_macvlan in [false, true] {
-            let test = move || {
-                let Some(mut world) = World::new(hook) else {
-                    return;
-                };
-                for (name, kind) in [("a", "player"), ("b", "gateway")] {
-                    match is_macvlan {
-                        true => world.macvlan_pod(name, kind),
-                        false => world.pod(name, kind),
-                    }
-                }
-                let change = Change::Policy(policy("p", 1, "player", vec![metered()]));
-                let outcome = world.apply(change);
-                let number = outcome.endpoints.values().next().unwrap().number;
-                let marked = || {
-                    world
-                        .rules
-                        .counts()
-                        .unwrap()
-                        .first()
-                        .map_or(0, |c| c.marked)
-                };
-                round(&world, 0);
-                let before = marked();
-                let forged = 0x6e71_0000 | u32::from(number);
-                assert_eq!(round(&world, forged), ROUND, "{hook:?}");
-                let marked = marked() - before;
-                assert!(marked >= ROUND, "{hook:?}, macvlan: {is_macvlan}: {marked}");
-            };
-            std::thread::spawn(test).join().unwrap();
+    let cases = HOOKS.map(|hook| [(hook, false), (hook, true)]);
+    apart(cases.into_iter().flatten(), |(hook, is_macvlan)| {
+        let Some(mut world) = World::new(hook) else {
+            return;
+        };
+        for (name, kind) in [("a", "player"), ("b", "gateway")] {
+            match is_macvlan {
+                true => world.macvlan_pod(name, kind),
+                false => world.pod(name, kind),
+            }
         }
-    }
+        let change = Change::Policy(policy("p", 1, "player", vec![metered()]));
+        let outcome = world.apply(change);
+        let number = outcome.endpoints.values().next().unwrap().number;
+        let marked = || {
+            world
+                .rules
+                .counts()
+                .unwrap()
+                .first()
+                .map_or(0, |c| c.marked)
+        };
+        round(&world, 0);
+        let before = marked();
+        let forged = 0x6e71_0000 | u32::from(number);
+        assert_eq!(round(&world, forged), ROUND, "{hook:?}");
+        let marked = marked() - before;
+        assert!(marked >= ROUND, "{hook:?}, macvlan: {is_macvlan}: {marked}");
+    });
 }

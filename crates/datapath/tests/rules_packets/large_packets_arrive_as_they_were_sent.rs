@@ -5,7 +5,8 @@ use std::time::Instant;
 use netqos_index::Change;
 use netqos_netlink::Namespace;
 
-use crate::HOOKS;
+use crate::hooks::on_both_hooks;
+use crate::two_pods;
 use crate::world::{World, marking, policy};
 
 /// No multiple of any size of packets or buffers.
@@ -16,31 +17,26 @@ const REPEATS: usize = 300;
 /// nothing of it is lost or changed, and it is quick.
 #[test]
 fn through_a_rule_that_marks() {
-    for hook in HOOKS {
-        let test = move || {
-            let Some(mut world) = World::new(hook) else {
-                return;
-            };
-            world.pod("a", "player");
-            world.pod("b", "gateway");
-            world.apply(Change::Policy(policy("p", 1, "player", vec![marking(20)])));
-            let mut best = 0.0_f64;
-            for v6 in [false, true, false] {
-                let address = world.address("b", v6).ip();
-                let bind = move || TcpListener::bind((address, 0)).unwrap();
-                let listener = world.run("b", bind);
-                best = best.max(transfer(&world, &listener));
-                if best > 1e9 && v6 {
-                    break;
-                }
-            }
-            assert!(best > 1e9, "{hook:?}: {best}");
-            let count = &world.rules.counts().unwrap()[0];
-            assert_eq!(count.marked, count.packets);
-            assert!(count.bytes / count.packets > 10_000, "{count:?}");
+    on_both_hooks(|hook| {
+        let Some(mut world) = two_pods(hook) else {
+            return;
         };
-        std::thread::spawn(test).join().unwrap();
-    }
+        world.apply(Change::Policy(policy("p", 1, "player", vec![marking(20)])));
+        let mut best = 0.0_f64;
+        for v6 in [false, true, false] {
+            let address = world.address("b", v6).ip();
+            let bind = move || TcpListener::bind((address, 0)).unwrap();
+            let listener = world.run("b", bind);
+            best = best.max(transfer(&world, &listener));
+            if best > 1e9 && v6 {
+                break;
+            }
+        }
+        assert!(best > 1e9, "{hook:?}: {best}");
+        let count = &world.rules.counts().unwrap()[0];
+        assert_eq!(count.marked, count.packets);
+        assert!(count.bytes / count.packets > 10_000, "{count:?}");
+    });
 }
 
 /// Sends the pattern again and again from `a`, and compares what arrives; bits per second.

@@ -6,6 +6,8 @@
 mod arbitrary;
 mod beside_other_programs;
 mod frame;
+#[path = "../rules/hooks.rs"]
+mod hooks;
 mod large_packets_arrive_as_they_were_sent;
 mod new_rules_are_switched_in_whole;
 #[path = "../../../index/tests/index/objects.rs"]
@@ -19,5 +21,13 @@ mod world;
 
 use netqos_api::HookChoice;
 
-/// Both hooks: what is tested with one is tested with the other.
-const HOOKS: [HookChoice; 2] = [HookChoice::Clsact, HookChoice::Tcx];
+use world::World;
+
+/// A node with the pods `a`, which is a player, and `b`, which is a gateway. `None` when the test
+/// has to be skipped.
+fn two_pods(hook: HookChoice) -> Option<World> {
+    let mut world = World::new(hook)?;
+    world.pod("a", "player");
+    world.pod("b", "gateway");
+    Some(world)
+}

@@ -2,11 +2,10 @@ use std::time::Duration;
 
 use netqos_core::Rule;
 use netqos_index::Change;
-use netqos_netlink::Namespace;
-use netqos_traffic::UdpTest;
 
-use crate::HOOKS;
-use crate::world::{World, marking, mbit, policy, to_pod, udp_port};
+use crate::hooks::on_both_hooks;
+use crate::two_pods;
+use crate::world::{marking, policy, to_pod, udp_port};
 
 const SWAPS: usize = 200;
 
@@ -30,42 +29,26 @@ fn list(dscp: i64) -> Vec<Rule> {
 /// While packets are under way, each is marked by the one list or the other.
 #[test]
 fn while_packets_are_under_way() {
-    for hook in HOOKS {
-        let test = move || {
-            let Some(mut world) = World::new(hook) else {
-                return;
-            };
-            world.pod("a", "player");
-            world.pod("b", "gateway");
-            world.apply(Change::Policy(policy("p", 1, "player", list(10))));
-            let test = UdpTest {
-                size: 200,
-                omit: Duration::ZERO,
-                duration: Duration::from_secs(4),
-                ..UdpTest::new(world.address("b", false), mbit(8))
-            };
-            let netns = world.pod_named("a").netns();
-            let sender = std::thread::spawn(move || {
-                let _inside = Namespace::open(netns).unwrap().enter().unwrap();
-                test.run(|_| ()).unwrap()
-            });
-            std::thread::sleep(Duration::from_millis(200));
-            for swap in 0..SWAPS {
-                let dscp = if swap % 2 == 0 { 20 } else { 10 };
-                let outcome = world.apply(Change::Policy(policy("p", 1, "player", list(dscp))));
-                assert!(outcome.changes > 100);
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            assert!(!sender.is_finished(), "packets ended before the swaps did");
-            let report = sender.join().unwrap();
-            assert_eq!((report.received, report.lost), (report.sent, 0), "{hook:?}");
-            let seen = report.dscp_seen.iter();
-            let seen: Vec<u8> = seen.map(|seen| u8::from(seen.dscp)).collect();
-            assert_eq!(seen, [10, 20], "{hook:?}: {:?}", report.dscp_seen);
-            // What was is gone.
-            let rules = netqos_bpf::rules::Rules::open("/sys/fs/bpf".as_ref());
-            assert_eq!(rules.unwrap().unwrap().chains.keys().unwrap().len(), 1);
+    on_both_hooks(|hook| {
+        let Some(mut world) = two_pods(hook) else {
+            return;
         };
-        std::thread::spawn(test).join().unwrap();
-    }
+        world.apply(Change::Policy(policy("p", 1, "player", list(10))));
+        let sender = world.under_way("a", "b");
+        for swap in 0..SWAPS {
+            let dscp = if swap % 2 == 0 { 20 } else { 10 };
+            let outcome = world.apply(Change::Policy(policy("p", 1, "player", list(dscp))));
+            assert!(outcome.changes > 100);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(!sender.is_finished(), "packets ended before the swaps did");
+        let report = sender.join().unwrap();
+        assert_eq!((report.received, report.lost), (report.sent, 0), "{hook:?}");
+        let seen = report.dscp_seen.iter();
+        let seen: Vec<u8> = seen.map(|seen| u8::from(seen.dscp)).collect();
+        assert_eq!(seen, [10, 20], "{hook:?}: {:?}", report.dscp_seen);
+        // What was is gone.
+        let rules = netqos_bpf::rules::Rules::open("/sys/fs/bpf".as_ref());
+        assert_eq!(rules.unwrap().unwrap().chains.keys().unwrap().len(), 1);
+    });
 }

@@ -7,10 +7,11 @@ use netqos_bpf::rules::{Rules, Verdict};
 use netqos_core::{Destination, IpBlock, Rule};
 use netqos_index::Change;
 
-use crate::HOOKS;
 use crate::frame::{
     AUTHENTICATION, DESTINATION, DOT1AD, DOT1Q, FRAGMENT, Frame, HOP_BY_HOP, ICMP, Part, ROUTING,
 };
+use crate::hooks::{HOOKS, on_both_hooks};
+use crate::two_pods;
 use crate::wire::Wire;
 use crate::world::{World, marking, policy, udp_port};
 
@@ -227,71 +228,66 @@ fn are_left_alone_where_they_are_cut_off_or_no_packets() {
 /// tag out of the packet.
 #[test]
 fn are_marked_on_the_wire_with_their_tags() {
-    for hook in HOOKS {
-        let test = move || {
-            let Some(mut world) = World::new(hook) else {
-                return;
-            };
-            world.pod("a", "player");
-            world.pod("b", "gateway");
-            let node = &world.node;
-            node.run("ip", &["link", "add", "bridge0", "type", "bridge"])
+    on_both_hooks(|hook| {
+        let Some(mut world) = two_pods(hook) else {
+            return;
+        };
+        let node = &world.node;
+        node.run("ip", &["link", "add", "bridge0", "type", "bridge"])
+            .unwrap();
+        node.run("ip", &["link", "set", "bridge0", "up"]).unwrap();
+        for pod in ["a", "b"] {
+            let link = world.pod_named(pod).host_link();
+            node.run("ip", &["link", "set", link, "master", "bridge0"])
                 .unwrap();
-            node.run("ip", &["link", "set", "bridge0", "up"]).unwrap();
-            for pod in ["a", "b"] {
-                let link = world.pod_named(pod).host_link();
-                node.run("ip", &["link", "set", link, "master", "bridge0"])
-                    .unwrap();
-            }
-            let wire = |pod: &str| world.run(pod, || Wire::open("eth0"));
-            let (from, to) = (wire("a"), wire("b"));
-            let mac = world.run("b", || {
-                let mut socket = netqos_netlink::Socket::open().unwrap();
-                socket.link_by_name("eth0").unwrap().mac()
-            });
-            let octets = mac
-                .split(':')
-                .map(|octet| u8::from_str_radix(octet, 16).unwrap());
-            let to_mac: [u8; 6] = octets.collect::<Vec<_>>().try_into().unwrap();
-            let rules = vec![Rule {
-                ports: vec![udp_port(53)],
-                ..marking(BY_PORT.into())
-            }];
-            world.apply(Change::Policy(policy("p", 1, "player", rules)));
-            let mut number = 0_u32;
-            for tags in [
-                &[][..],
-                &[DOT1Q],
-                &[DOT1AD],
-                &[DOT1AD, DOT1Q],
-                &[DOT1Q, DOT1Q],
-                &[DOT1AD, DOT1Q, DOT1Q],
-            ] {
-                for address in ["192.0.2.1", "2001:db8::1"] {
-                    for (port, is_marked) in [(53, true), (54, false)] {
-                        number += 1;
-                        let payload = format!("frame number {number:6}").into_bytes();
-                        let frame = Frame {
-                            to_mac,
-                            tags: tags.to_vec(),
-                            class: (number % 4) as u8,
-                            payload: payload.clone(),
-                            ..Frame::udp(ip(address), port)
-                        };
-                        let right = match is_marked {
-                            true => frame.marked(BY_PORT),
-                            false => frame.bytes(),
-                        };
-                        from.send(&frame.bytes());
-                        let mut seen = to.receive(&payload).unwrap();
-                        if !tags.is_empty() {
-                            seen.splice(12..12, right[12..16].iter().copied());
-                        }
-                        assert_eq!(seen, right, "{hook:?}: {frame:?}");
+        }
+        let wire = |pod: &str| world.run(pod, || Wire::open("eth0"));
+        let (from, to) = (wire("a"), wire("b"));
+        let mac = world.run("b", || {
+            let mut socket = netqos_netlink::Socket::open().unwrap();
+            socket.link_by_name("eth0").unwrap().mac()
+        });
+        let octets = mac
+            .split(':')
+            .map(|octet| u8::from_str_radix(octet, 16).unwrap());
+        let to_mac: [u8; 6] = octets.collect::<Vec<_>>().try_into().unwrap();
+        let rules = vec![Rule {
+            ports: vec![udp_port(53)],
+            ..marking(BY_PORT.into())
+        }];
+        world.apply(Change::Policy(policy("p", 1, "player", rules)));
+        let mut number = 0_u32;
+        for tags in [
+            &[][..],
+            &[DOT1Q],
+            &[DOT1AD],
+            &[DOT1AD, DOT1Q],
+            &[DOT1Q, DOT1Q],
+            &[DOT1AD, DOT1Q, DOT1Q],
+        ] {
+            for address in ["192.0.2.1", "2001:db8::1"] {
+                for (port, is_marked) in [(53, true), (54, false)] {
+                    number += 1;
+                    let payload = format!("frame number {number:6}").into_bytes();
+                    let frame = Frame {
+                        to_mac,
+                        tags: tags.to_vec(),
+                        class: (number % 4) as u8,
+                        payload: payload.clone(),
+                        ..Frame::udp(ip(address), port)
+                    };
+                    let right = match is_marked {
+                        true => frame.marked(BY_PORT),
+                        false => frame.bytes(),
+                    };
+                    from.send(&frame.bytes());
+                    let mut seen = to.receive(&payload).unwrap();
+                    if !tags.is_empty() {
+                        seen.splice(12..12, right[12..16].iter().copied());
                     }
+                    assert_eq!(seen, right, "{hook:?}: {frame:?}");
                 }
             }
-        };
-        std::thread::spawn(test).join().unwrap();
-    }
+        }
+    });
 }

@@ -8,6 +8,8 @@
 mod a_pods_own_limit_holds_too;
 mod a_rate_changes_live;
 mod any_rate_and_any_frame_size_works;
+#[path = "../rules/hooks.rs"]
+mod hooks;
 mod measure;
 mod on_bridges_and_without_an_end_on_the_node;
 mod pods_share_a_rate;
@@ -21,16 +23,13 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
-use netqos_api::HookChoice;
 use netqos_core::{BitRate, ObjectName};
 use netqos_index::Change;
 use netqos_testkit::Pod;
 use netqos_traffic::{TcpTest, UdpTest};
 
+use hooks::{HOOKS, on_both_hooks};
 use world::{World, policy};
-
-/// Both hooks: what is tested with one is tested with the other.
-const HOOKS: [HookChoice; 2] = [HookChoice::Clsact, HookChoice::Tcx];
 
 /// The best of three tries.
 fn best<T>(is_right: impl Fn(&T) -> bool, mut measure: impl FnMut() -> T) -> T {
@@ -42,15 +41,6 @@ fn best<T>(is_right: impl Fn(&T) -> bool, mut measure: impl FnMut() -> T) -> T {
         last = measure();
     }
     last
-}
-
-/// On a thread of its own for each hook, since a node is a thread's.
-fn on_both_hooks(test: impl Fn(HookChoice) + Copy + Send) {
-    for hook in HOOKS {
-        thread::scope(|scope| {
-            scope.spawn(move || test(hook)).join().unwrap();
-        });
-    }
 }
 
 /// What of a datagram's frame is payload, by IPv4.

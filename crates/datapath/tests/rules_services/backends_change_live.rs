@@ -1,6 +1,6 @@
 use netqos_core::{Destination, IpBlock, Rule};
 
-use crate::HOOKS;
+use crate::hooks::HOOKS;
 use crate::scene::{Scene, WAYS, marking_kind};
 use crate::world::marking;
 

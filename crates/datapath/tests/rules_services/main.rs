@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod backends_change_live;
+#[path = "../rules/hooks.rs"]
+mod hooks;
 mod proxy;
 mod scene;
 mod sniffer;
@@ -11,8 +13,3 @@ mod where_they_agree;
 mod where_they_differ;
 #[path = "../rules/world.rs"]
 mod world;
-
-use netqos_api::HookChoice;
-
-/// Both hooks: what is tested with one is tested with the other.
-const HOOKS: [HookChoice; 2] = [HookChoice::Clsact, HookChoice::Tcx];

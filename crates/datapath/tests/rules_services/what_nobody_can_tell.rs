@@ -6,7 +6,7 @@ use netqos_index::Change;
 use netqos_testkit::Node;
 use rustix::mount::{MountFlags, mount};
 
-use crate::HOOKS;
+use crate::hooks::HOOKS;
 use crate::proxy::virtual_address;
 use crate::scene::{SERVICE_PORT, Scene, WAYS, marking_kind};
 use crate::world::marking;

@@ -3,41 +3,37 @@ use std::net::SocketAddr;
 use netqos_core::{IpBlock, Protocol, Rule};
 use netqos_traffic::TcpTest;
 
-use crate::HOOKS;
+use crate::hooks::{HOOKS, apart, on_both_hooks};
 use crate::proxy::{self, virtual_address};
 use crate::scene::{SERVICE_PORT, Scene, TARGET_PORT, WAYS, any_port, marking_kind, to_kind};
 use crate::world::{TCP_SHARE, limiting, marking};
 
 #[test]
 fn the_first_packet_is_marked_as_all_others() {
-    for hook in HOOKS {
-        std::thread::spawn(move || {
-            let Some(mut scene) = Scene::new(hook) else {
-                return;
-            };
-            scene.backend("web1", "web");
-            scene.backend("web2", "web");
-            scene.service(&["web1", "web2"]);
-            scene.rules(vec![marking_kind(20, "web")]);
-            for (protocol, v6) in WAYS {
-                let mut to: Vec<_> = (0..2)
-                    .map(|_| {
-                        let flow = scene.flow(protocol, v6);
-                        assert_eq!(flow.first_and_rest(), (20, 20), "{hook:?}");
-                        flow.to
-                    })
-                    .collect();
-                to.sort();
-                assert_eq!(to, ["web1", "web2"], "by turns");
-                // Sent to the backend itself it is the same.
-                let backend = SocketAddr::new(scene.address("web1", v6), TARGET_PORT);
-                let direct = scene.flow_to(protocol, backend);
-                assert_eq!(direct.first_and_rest(), (20, 20));
-            }
-        })
-        .join()
-        .unwrap();
-    }
+    on_both_hooks(|hook| {
+        let Some(mut scene) = Scene::new(hook) else {
+            return;
+        };
+        scene.backend("web1", "web");
+        scene.backend("web2", "web");
+        scene.service(&["web1", "web2"]);
+        scene.rules(vec![marking_kind(20, "web")]);
+        for (protocol, v6) in WAYS {
+            let mut to: Vec<_> = (0..2)
+                .map(|_| {
+                    let flow = scene.flow(protocol, v6);
+                    assert_eq!(flow.first_and_rest(), (20, 20), "{hook:?}");
+                    flow.to
+                })
+                .collect();
+            to.sort();
+            assert_eq!(to, ["web1", "web2"], "by turns");
+            // Sent to the backend itself it is the same.
+            let backend = SocketAddr::new(scene.address("web1", v6), TARGET_PORT);
+            let direct = scene.flow_to(protocol, backend);
+            assert_eq!(direct.first_and_rest(), (20, 20));
+        }
+    });
 }
 
 #[test]
@@ -86,9 +82,7 @@ fn as_far_as_the_pods_own_rules_go() {
 
 #[test]
 fn a_rate_holds_through_it() {
-    for mixed in [false, true] {
-        std::thread::spawn(move || rate(mixed)).join().unwrap();
-    }
+    apart([false, true], rate);
 }
 
 /// The same where connections go to one of two backends that differ.

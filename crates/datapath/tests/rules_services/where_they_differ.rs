@@ -2,37 +2,33 @@ use std::net::UdpSocket;
 
 use netqos_core::Rule;
 
-use crate::HOOKS;
+use crate::hooks::{HOOKS, on_both_hooks};
 use crate::proxy::virtual_address;
 use crate::scene::{SERVICE_PORT, Scene, TARGET_PORT, WAYS, any_port, marking_kind};
 use crate::world::marking;
 
 #[test]
 fn from_the_second_packet_on_the_backend_decides() {
-    for hook in HOOKS {
-        std::thread::spawn(move || {
-            let Some(mut scene) = Scene::new(hook) else {
-                return;
-            };
-            scene.backend("web1", "web");
-            scene.backend("db1", "db");
-            scene.service(&["web1", "db1"]);
-            scene.rules(vec![marking_kind(20, "web")]);
-            for (protocol, v6) in WAYS {
-                let mut seen = Vec::new();
-                for _ in 0..4 {
-                    let flow = scene.flow(protocol, v6);
-                    let right = if flow.to == "web1" { (0, 20) } else { (0, 0) };
-                    assert_eq!(flow.first_and_rest(), right, "{hook:?} {flow:?}");
-                    seen.push(flow.to);
-                }
-                seen.sort();
-                assert_eq!(seen, ["db1", "db1", "web1", "web1"], "by turns");
+    on_both_hooks(|hook| {
+        let Some(mut scene) = Scene::new(hook) else {
+            return;
+        };
+        scene.backend("web1", "web");
+        scene.backend("db1", "db");
+        scene.service(&["web1", "db1"]);
+        scene.rules(vec![marking_kind(20, "web")]);
+        for (protocol, v6) in WAYS {
+            let mut seen = Vec::new();
+            for _ in 0..4 {
+                let flow = scene.flow(protocol, v6);
+                let right = if flow.to == "web1" { (0, 20) } else { (0, 0) };
+                assert_eq!(flow.first_and_rest(), right, "{hook:?} {flow:?}");
+                seen.push(flow.to);
             }
-        })
-        .join()
-        .unwrap();
-    }
+            seen.sort();
+            assert_eq!(seen, ["db1", "db1", "web1", "web1"], "by turns");
+        }
+    });
 }
 
 #[test]

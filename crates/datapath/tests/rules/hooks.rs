@@ -1,0 +1,23 @@
+//! The ways in which the program may be attached. Several test programs share it.
+#![allow(dead_code, reason = "not every test program needs all of it")]
+
+use std::thread;
+
+use netqos_api::HookChoice;
+
+/// Both hooks: what is tested with one is tested with the other.
+pub const HOOKS: [HookChoice; 2] = [HookChoice::Clsact, HookChoice::Tcx];
+
+/// Tests with each hook, apart.
+pub fn on_both_hooks(test: impl Fn(HookChoice) + Copy + Send) {
+    apart(HOOKS, test);
+}
+
+/// Tests each case on a thread of its own, since a node is a thread's.
+pub fn apart<C: Send>(cases: impl IntoIterator<Item = C>, test: impl Fn(C) + Copy + Send) {
+    for case in cases {
+        thread::scope(|scope| {
+            scope.spawn(move || test(case)).join().unwrap();
+        });
+    }
+}
