@@ -20,8 +20,17 @@ pub struct PodId {
     /// `metadata.namespace` and `metadata.name`.
     #[serde(flatten, serialize_with = "namespace_and_name")]
     pub name: ObjectName,
-    /// `metadata.uid`: another for each pod, also under the same name.
+    /// `metadata.uid`: another for each pod, also under the same name. A pod of a manifest may have
+    /// none; then `namespace/name` stands here, which is no uid of any other.
     pub uid: Arc<str>,
+}
+
+impl PodId {
+    /// True where a pod that is known to others by this uid is this one: for a pod that has none of
+    /// its own, any pod of its name.
+    pub fn is_known_by(&self, uid: &str) -> bool {
+        *self.uid == *uid || *self.uid == *self.name.to_string()
+    }
 }
 
 /// A network that pods are on. Two pods reach each other's addresses on it, and addresses of two

@@ -164,3 +164,31 @@ fn interfaces_of_an_older_pod_of_the_same_name_are_not_the_new_ones() {
     assert_eq!((&*id.pod, &id.network), ("a/p-2", &network));
     assert!(endpoint.addresses.is_empty());
 }
+
+/// Runtimes know each pod by its uid, and a manifest that somebody has written has none.
+#[test]
+fn a_pod_without_a_uid_is_the_one_that_its_name_says() {
+    let found = |uid: &str| Change::Attachments {
+        pod: name("a/p"),
+        uid: Some(uid.into()),
+        interfaces: vec![interface("eth0", NetworkName::Default, &["10.0.0.1"])],
+    };
+    let pod = |uid: &str| {
+        let id = PodId {
+            uid: uid.into(),
+            ..here().id
+        };
+        Change::Pod(Pod { id, ..here() })
+    };
+    let rules = Change::Policy(policy("a/qos", 1, vec![rule(1, vec![])]));
+    for (own, runtimes, is_found) in [
+        ("a/p", "36cee2dc", true),
+        ("36cee2dc", "36cee2dc", true),
+        ("36cee2dc", "5cf12ab4", false),
+        ("36cee2dc", "a/p", false),
+        ("a/q", "36cee2dc", false),
+    ] {
+        let index = index([pod(own), found(runtimes), rules.clone()]);
+        assert_eq!(unreachable(&index).is_empty(), is_found, "{own} {runtimes}");
+    }
+}
