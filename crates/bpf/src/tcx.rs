@@ -80,13 +80,24 @@ impl TcxHook {
     /// True when somebody else's program is on this hook. The interface is one of the calling
     /// thread's network namespace; a kernel without such hooks has none.
     pub fn has_foreign(self, ifindex: u32) -> bool {
-        let is_foreign = |id: &u32| match sys::program_name(*id) {
-            Ok(name) => !name.is_some_and(|name| name.starts_with(NAME_PREFIX)),
-            Err(_) => true,
-        };
-        self.programs(ifindex)
-            .is_ok_and(|all| all.iter().any(is_foreign))
+        let all = self.programs(ifindex).unwrap_or_default();
+        all.iter().any(|id| !has_name(*id, NAME_PREFIX))
     }
+
+    /// The same before our program for this stage, which is on it.
+    #[cfg(feature = "rules")]
+    pub(crate) fn has_foreign_before(self, ifindex: u32, stage: Stage) -> bool {
+        let own = format!("{NAME_PREFIX}{}", stage.word());
+        let all = self.programs(ifindex).unwrap_or_default();
+        let mut before = all.iter().take_while(|id| !has_name(**id, &own));
+        before.any(|id| !has_name(*id, NAME_PREFIX))
+    }
+}
+
+/// True when a program's name starts with this. One that is gone by now has none.
+fn has_name(program: u32, prefix: &str) -> bool {
+    let name = sys::program_name(program).ok().flatten();
+    name.is_some_and(|name| name.starts_with(prefix))
 }
 
 impl TcxLink {
@@ -153,6 +164,18 @@ impl TcxLink {
             .and_then(|text| text.strip_prefix(NAME_PREFIX))
             .and_then(|text| text.strip_prefix(stage.word()))
             .and_then(|digits| u16::from_str_radix(digits, 16).ok()))
+    }
+
+    /// Pins it at another path, in place of what is pinned there.
+    pub fn rename(self, path: &Path) -> Result<Self> {
+        fs::rename(&self.path, path).map_err(|source| Error::Io {
+            path: path.to_owned(),
+            source,
+        })?;
+        Ok(Self {
+            path: path.to_owned(),
+            ..self
+        })
     }
 
     /// Removes the pin; the program leaves the hook when the last descriptor is closed, ours

@@ -53,6 +53,8 @@ pub enum Reason {
     BurstRaised,
     /// An interface of a pod was not found, or is of a kind that cannot be reached.
     EndpointUnreachable,
+    /// Somebody else's program comes before ours at an interface, again and again.
+    HookContested,
     /// The kernel lacks what enforcement needs.
     KernelFeatureMissing,
     /// Something else failed in the kernel; it is tried again.

@@ -230,6 +230,12 @@ impl Rules {
         link.number(Stage::Rules)
     }
 
+    /// True when somebody else's program comes before that of rules on this hook. The interface is
+    /// one of the calling thread's network namespace.
+    pub fn has_foreign_before(hook: tcx::TcxHook, ifindex: u32) -> bool {
+        hook.has_foreign_before(ifindex, Stage::Rules)
+    }
+
     /// Where the tcx link of this name is pinned.
     pub fn link_path(&self, name: &str) -> PathBuf {
         pins::link_path(&self.folder, name)

@@ -20,8 +20,10 @@ const NUMBERS: u64 = 0xFFFF;
 pub(super) struct Arrival {
     pub(super) id: EndpointId,
     pub(super) chain: ChainId,
-    found: Found,
+    pub(super) found: Found,
     pub(super) site: Site,
+    /// Its program stands there, and is put there once more.
+    pub(super) is_displaced: bool,
 }
 
 /// An endpoint's entry in the program's table, as the kernel has it.
@@ -121,6 +123,7 @@ impl RuleDatapath {
             chain,
             found,
             site,
+            is_displaced: false,
         }))
     }
 
@@ -185,12 +188,13 @@ impl RuleDatapath {
         services.or_else(peers).or_else(chain)
     }
 
-    fn switch(&mut self, arrival: &mut Arrival) -> Result<()> {
+    pub(super) fn switch(&mut self, arrival: &mut Arrival) -> Result<()> {
         let Arrival {
             id,
             chain,
             found,
             site,
+            is_displaced,
         } = arrival;
         let is_host = site.side == SideName::Host;
         let services = match id.network {
@@ -210,7 +214,7 @@ impl RuleDatapath {
         let chain = chain.0.get();
         self.entries.insert(id.clone(), InForce { number, chain });
         let stale = self.sites.get(id).filter(|before| {
-            before.index != site.index || before.hook != site.hook || before.netns != site.netns
+            before.index != site.index || before.side != site.side || before.netns != site.netns
         });
         let lock = self.records.lock(&site.attachment)?;
         if let Some(stale) = stale {
@@ -219,7 +223,10 @@ impl RuleDatapath {
         if self.sites.get(id) != Some(site) {
             site.write(&self.paths)?;
         }
-        if found.attach(site, &self.rules)? {
+        if *is_displaced {
+            found.put(site, &self.rules)?;
+            self.changes += 1;
+        } else if found.attach(site, &self.rules)? {
             self.changes += 1;
         }
         drop(lock);
@@ -235,6 +242,7 @@ impl RuleDatapath {
             if plan.endpoints.get(id).is_some_and(is_ruled) {
                 continue;
             }
+            self.forget_contest(id);
             let removed = self.remove_endpoint(id);
             let subject = Subject::Endpoint(id.clone());
             self.problems.settle(subject, pod(plan, id), removed);

@@ -39,6 +39,8 @@ pub struct RuleDatapath {
     pub(super) detours: Detours,
     pub(super) services: Services,
     pub(super) problems: Problems,
+    /// How often each endpoint's program was found behind somebody else's.
+    pub(super) contests: BTreeMap<EndpointId, u32>,
     /// Writes to the kernel since the last change began.
     pub(super) changes: u64,
 }
@@ -64,6 +66,7 @@ impl RuleDatapath {
             detours: Detours::default(),
             services: Services::default(),
             problems: Problems::default(),
+            contests: BTreeMap::new(),
             changes: 0,
         })
     }
@@ -150,7 +153,7 @@ impl RuleDatapath {
         Ok(counts)
     }
 
-    fn outcome(&self, plan: &NodePlan) -> Outcome {
+    pub(super) fn outcome(&self, plan: &NodePlan) -> Outcome {
         let sites = self.sites.iter();
         let in_force = sites.filter(|(id, _)| self.is_in_force(id, plan));
         Outcome {
@@ -169,6 +172,7 @@ impl RuleDatapath {
                 .iter()
                 .map(|(rule, meter)| (rule.clone(), meter.status.clone()))
                 .collect(),
+            restored: Vec::new(),
             problems: self.problems.all().cloned().collect(),
             changes: self.changes,
         }

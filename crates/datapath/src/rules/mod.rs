@@ -18,6 +18,7 @@
 mod chains;
 mod endpoints;
 mod engine;
+mod inspect;
 mod meters;
 mod numbers;
 mod peers;
@@ -48,6 +49,9 @@ pub struct Outcome {
     pub endpoints: BTreeMap<EndpointId, EndpointStatus>,
     /// The meters that are in force.
     pub meters: BTreeMap<RuleId, MeterStatus>,
+    /// The programs that were put back, in the course of an inspection.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub restored: Vec<Restored>,
     /// What could not be made, or was made otherwise than asked for.
     pub problems: Vec<Problem>,
     /// What was written to the kernel to get there: 0 when all was right already.
@@ -64,6 +68,18 @@ pub struct EndpointStatus {
     pub hook: HookKind,
     /// The number by which the program knows it.
     pub number: u16,
+}
+
+/// A program that was put back where it belongs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Restored {
+    /// Whose rules it is for.
+    pub endpoint: EndpointId,
+    /// The interface that carries it.
+    pub interface: String,
+    /// True when it was not there any more; else somebody else's had come before it.
+    pub was_gone: bool,
 }
 
 /// How a rule's rate is in force.

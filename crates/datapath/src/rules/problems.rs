@@ -11,6 +11,7 @@ use crate::{Error, Result};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Subject {
     Endpoint(EndpointId),
+    Hook(EndpointId),
     Chain(ChainId),
     Peers(NetworkKey),
     Meter(RuleId),

@@ -42,6 +42,17 @@ pub(super) struct Site {
     pub(super) made_clsact: bool,
 }
 
+/// What became of a program at an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It is the first in line.
+    First,
+    /// Somebody else's comes before it.
+    Behind,
+    /// It is not there any more.
+    Gone,
+}
+
 /// An endpoint's interface, found.
 pub(super) struct Found {
     side: Side,
@@ -143,52 +154,98 @@ impl Found {
 
     /// Puts the program there, unless it stands there already; says whether it did.
     pub(super) fn attach(&mut self, site: &Site, rules: &Rules) -> Result<bool> {
-        let (tcx, hook) = self.hooks();
-        match site.hook {
-            HookKind::None => Ok(false),
-            HookKind::Clsact => {
-                let there = ours(&mut self.side.socket, &self.link, hook)?;
-                let program = rules.program_id()?;
-                if let Some(there) = &there
-                    && there
-                        .bpf()
-                        .is_some_and(|bpf| bpf.program_id == program && bpf.argument == site.number)
-                {
-                    return Ok(false);
-                }
-                let place = match there {
-                    Some(there) => there.place,
-                    None => self.free_place(hook)?,
-                };
-                ensure_clsact(&mut self.side.socket, &self.link)?;
-                let filter = Bpf {
-                    program: rules.program()?,
-                    name: NAME,
-                    argument: site.number,
-                };
-                self.side
-                    .socket
-                    .put_filter(&self.link, place, &filter)
-                    .doing("add filter")?;
-                Ok(true)
-            }
-            HookKind::Tcx => {
-                let path = link_path(rules, &site.attachment);
-                if let Some(held) = TcxLink::open(&path)? {
-                    if held.ifindex()? == Some(self.link.index)
-                        && Rules::endpoint_at(&held)? == Some(site.number)
-                    {
-                        return Ok(false);
-                    }
-                    held.detach()?;
-                }
-                let program = rules.program_tcx(site.number)?;
-                let index = self.link.index;
-                self.side
-                    .inside(|| TcxLink::attach(program.as_fd(), index, tcx, &path))??;
-                Ok(true)
-            }
+        if site.hook == HookKind::None || self.is_there(site, rules)? {
+            return Ok(false);
         }
+        self.put(site, rules)?;
+        Ok(true)
+    }
+
+    /// Whether the program stands there, and nobody before it, who would see packets twice that go
+    /// through a rule's queue, or could keep them from it.
+    pub(super) fn standing(&mut self, site: &Site, rules: &Rules) -> Result<Standing> {
+        if site.hook == HookKind::None {
+            return Ok(Standing::First);
+        }
+        if self.link.index != site.index || !self.is_there(site, rules)? {
+            return Ok(Standing::Gone);
+        }
+        let (tcx, hook) = self.hooks();
+        let index = self.link.index;
+        let is_behind = match site.hook {
+            HookKind::Tcx => self.side.inside(|| Rules::has_foreign_before(tcx, index))?,
+            _ => {
+                let own = ours(&mut self.side.socket, &self.link, hook)?;
+                let taken = self
+                    .side
+                    .socket
+                    .taken_preferences(&self.link, hook)
+                    .doing("list filters")?;
+                let is_first = |own: Installed| {
+                    let mut taken = taken.iter();
+                    taken.all(|other| *other >= own.place.preference)
+                };
+                !own.is_some_and(is_first) || self.side.inside(|| tcx.has_foreign(index))?
+            }
+        };
+        Ok(match is_behind {
+            true => Standing::Behind,
+            false => Standing::First,
+        })
+    }
+
+    fn is_there(&mut self, site: &Site, rules: &Rules) -> Result<bool> {
+        let (_, hook) = self.hooks();
+        if site.hook == HookKind::Clsact {
+            let program = rules.program_id()?;
+            let there = ours(&mut self.side.socket, &self.link, hook)?;
+            return Ok(there
+                .as_ref()
+                .and_then(Installed::bpf)
+                .is_some_and(|bpf| bpf.program_id == program && bpf.argument == site.number));
+        }
+        let held = TcxLink::open(&link_path(rules, &site.attachment))?;
+        Ok(match held {
+            Some(held) => {
+                held.ifindex()? == Some(self.link.index)
+                    && Rules::endpoint_at(&held)? == Some(site.number)
+                    && TcxLink::open(&fresh_path(rules, &site.attachment))?.is_none()
+            }
+            None => false,
+        })
+    }
+
+    /// Puts the program there before all others, and takes away what of it stood elsewhere on the
+    /// hook: there is no moment without it.
+    pub(super) fn put(&mut self, site: &Site, rules: &Rules) -> Result<()> {
+        let (tcx, hook) = self.hooks();
+        let path = link_path(rules, &site.attachment);
+        let fresh = fresh_path(rules, &site.attachment);
+        if site.hook == HookKind::Clsact {
+            let place = match ours(&mut self.side.socket, &self.link, hook)? {
+                Some(there) => there.place,
+                None => self.free_place(hook)?,
+            };
+            ensure_clsact(&mut self.side.socket, &self.link)?;
+            let filter = Bpf {
+                program: rules.program()?,
+                name: NAME,
+                argument: site.number,
+            };
+            self.side
+                .socket
+                .put_filter(&self.link, place, &filter)
+                .doing("add filter")?;
+            return release(&[fresh, path]);
+        }
+        release(std::slice::from_ref(&fresh))?;
+        let program = rules.program_tcx(site.number)?;
+        let index = self.link.index;
+        let link = self
+            .side
+            .inside(|| TcxLink::attach(program.as_fd(), index, tcx, &fresh))??;
+        link.rename(&path)?;
+        remove_filters(&mut self.side.socket, &self.link, hook)
     }
 
     fn free_place(&mut self, hook: Handle) -> Result<Place> {
@@ -211,9 +268,10 @@ impl Site {
     /// Takes the program away from the interface, where that still is; other filters, and a clsact
     /// that is not ours, stay.
     pub(super) fn detach(&self, rules: &Rules) -> Result<()> {
-        if let Some(held) = TcxLink::open(&link_path(rules, &self.attachment))? {
-            held.detach()?;
-        }
+        release(&[
+            fresh_path(rules, &self.attachment),
+            link_path(rules, &self.attachment),
+        ])?;
         let Some(mut side) = (match self.side {
             SideName::Host => Some(Side::host()?),
             SideName::Pod => Side::pod_if_there(&self.netns)?,
@@ -230,9 +288,7 @@ impl Site {
             SideName::Host => Handle::CLSACT_INGRESS,
             SideName::Pod => Handle::CLSACT_EGRESS,
         };
-        while let Some(there) = ours(&mut side.socket, &link, hook)? {
-            gone(side.socket.delete_filter(&link, "bpf", there.place)).doing("delete filter")?;
-        }
+        remove_filters(&mut side.socket, &link, hook)?;
         if self.made_clsact {
             remove_empty_clsact(&mut side.socket, &link)?;
         }
@@ -269,6 +325,29 @@ impl Site {
 /// Where the tcx link of an attachment's rules is pinned.
 fn link_path(rules: &Rules, attachment: &Attachment) -> PathBuf {
     rules.link_path(&format!("{}:rules", attachment.tag()))
+}
+
+/// Where a link is pinned that is about to take the place of the other.
+fn fresh_path(rules: &Rules, attachment: &Attachment) -> PathBuf {
+    rules.link_path(&format!("{}:rules:new", attachment.tag()))
+}
+
+/// Takes the programs away that are held by these pins.
+fn release(paths: &[PathBuf]) -> Result<()> {
+    for path in paths {
+        if let Some(held) = TcxLink::open(path)? {
+            held.detach()?;
+        }
+    }
+    Ok(())
+}
+
+/// Takes our filters away from this hook of a link.
+fn remove_filters(socket: &mut Socket, link: &Link, hook: Handle) -> Result<()> {
+    while let Some(there) = ours(socket, link, hook)? {
+        gone(socket.delete_filter(link, "bpf", there.place)).doing("delete filter")?;
+    }
+    Ok(())
 }
 
 /// Our filter on this hook of a link.

@@ -9,4 +9,5 @@ mod a_rule_marks_what_it_is_for;
 mod applied_twice_changes_nothing;
 mod changes_are_met_whole;
 mod hooks;
+mod programs_are_put_back;
 mod world;

@@ -1,0 +1,111 @@
+//! Looking after what stands at interfaces, which others may take away or come before.
+
+use netqos_core::plan::Endpoint;
+use netqos_core::{EndpointId, NodePlan, ObjectRef, Problem, Reason};
+
+use super::endpoints::Arrival;
+use super::engine::RuleDatapath;
+use super::problems::Subject;
+use super::site::{Found, Standing};
+use super::{Outcome, Restored};
+use crate::Result;
+
+/// How often in a row we come before somebody who came before us. Who insists may stay there.
+const CONTESTS: u32 = 3;
+
+impl RuleDatapath {
+    /// Looks at every endpoint's interface, and puts the program of rules back where somebody took
+    /// it away, or came before it. Another program before ours sees packets twice that go through a
+    /// rule's queue, and may keep packets from us; who comes before ours each time it is put back
+    /// is left there, and that is a problem ([`Reason::HookContested`]).
+    pub fn inspect(&mut self, plan: &NodePlan) -> Outcome {
+        self.changes = 0;
+        let mut restored = Vec::new();
+        for (id, endpoint) in &plan.endpoints {
+            // What failed before is tried again by whoever applied it.
+            if !self.is_in_force(id, plan) {
+                continue;
+            }
+            match self.inspect_endpoint(id, endpoint) {
+                Ok(put_back) => restored.extend(put_back),
+                Err(error) => {
+                    let pod = ObjectRef::Pod(endpoint.pod.name.clone());
+                    let subject = Subject::Endpoint(id.clone());
+                    self.problems.settle(subject, pod, Err(error));
+                }
+            }
+        }
+        Outcome {
+            restored,
+            ..self.outcome(plan)
+        }
+    }
+
+    fn inspect_endpoint(
+        &mut self,
+        id: &EndpointId,
+        endpoint: &Endpoint,
+    ) -> Result<Option<Restored>> {
+        let (Some(before), Some(chain)) = (self.sites.get(id).cloned(), endpoint.chain) else {
+            return Ok(None);
+        };
+        // A pod that is going has no namespace any more, of which its object does not know yet.
+        let interface = endpoint.attach.interface();
+        let Some((interface, (attachment, mut found))) =
+            interface.and_then(|interface| Some((interface, Found::find(interface).ok()?)))
+        else {
+            return Ok(None);
+        };
+        let standing = found.standing(&before, &self.rules)?;
+        if standing == Standing::First {
+            self.forget_contest(id);
+            return Ok(None);
+        }
+        let kept = (standing == Standing::Gone).then_some(&before);
+        let netns = &interface.netns;
+        let mut site = found.plan(id, attachment, netns, before.number, self.choice, kept)?;
+        site.made_clsact |= before.made_clsact && before.index == site.index;
+        if standing == Standing::Behind {
+            let times = self.contests.entry(id.clone()).or_default();
+            *times += 1;
+            // A filter of clsact runs behind all programs of tcx, wherever it is put.
+            if *times > CONTESTS || site.hook != crate::HookKind::Tcx {
+                self.problems.set(
+                    Subject::Hook(id.clone()),
+                    Some(Problem {
+                        object: ObjectRef::Pod(endpoint.pod.name.clone()),
+                        reason: Reason::HookContested,
+                        message: format!(
+                            "another program comes before netqos' at {}: it sees packets twice \
+                             that go through a rule's queue, and what it keeps to itself has no \
+                             rules",
+                            before.link
+                        ),
+                    }),
+                );
+                return Ok(None);
+            }
+        }
+        let mut arrival = Arrival {
+            id: id.clone(),
+            chain,
+            found,
+            site,
+            is_displaced: standing == Standing::Behind,
+        };
+        self.switch(&mut arrival)?;
+        let restored = Restored {
+            endpoint: id.clone(),
+            interface: arrival.site.link.clone(),
+            was_gone: standing == Standing::Gone,
+        };
+        self.sites.insert(arrival.id, arrival.site);
+        Ok(Some(restored))
+    }
+
+    /// Nobody comes before an endpoint's program.
+    pub(super) fn forget_contest(&mut self, id: &EndpointId) {
+        self.contests.remove(id);
+        self.problems.set(Subject::Hook(id.clone()), None);
+    }
+}

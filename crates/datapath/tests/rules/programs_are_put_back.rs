@@ -1,0 +1,121 @@
+//! Where others took them away, or came before them later.
+
+use netqos_api::HookChoice;
+use netqos_core::Reason;
+use netqos_datapath::HookKind;
+use netqos_datapath::rules::Outcome;
+use netqos_index::Change;
+use netqos_testkit::{ForeignHook, ForeignProgram, TcAttachType, Verdict};
+
+use crate::world::{World, limiting, marking, policy};
+
+/// A node where a rule with a rate marks what `a` sends.
+fn world(hook: HookChoice) -> Option<World> {
+    let mut world = World::new(hook)?;
+    world.pod("a", "player");
+    world.pod("b", "gateway");
+    let rule = netqos_core::Rule {
+        bandwidth: limiting(100).bandwidth,
+        ..marking(20)
+    };
+    world.apply(Change::Policy(policy("p", 1, "player", vec![rule])));
+    assert_eq!(world.marks("a", "b", false), [20]);
+    Some(world)
+}
+
+fn inspect(world: &mut World) -> Outcome {
+    world.rules.inspect(world.index.plan())
+}
+
+fn hook_of(outcome: &Outcome) -> HookKind {
+    outcome.endpoints.values().next().unwrap().hook
+}
+
+/// Each in a thread of its own, which a node takes over.
+fn with(hooks: &[HookChoice], test: fn(World)) {
+    for hook in hooks.iter().copied() {
+        let run = move || world(hook).map(test);
+        std::thread::spawn(run).join().unwrap();
+    }
+}
+
+#[test]
+fn when_somebody_takes_them_away() {
+    with(&[HookChoice::Auto, HookChoice::Clsact], |mut world| {
+        let link = world.pod_named("a").host_link().to_owned();
+        assert!(inspect(&mut world).restored.is_empty());
+        let delete = ["qdisc", "del", "dev", &link, "clsact"];
+        world.node.run("tc", &delete).unwrap();
+        assert_eq!(world.marks("a", "b", false), [0]);
+        let outcome = inspect(&mut world);
+        assert_eq!(outcome.problems, []);
+        assert_eq!(outcome.restored.len(), 1);
+        assert!(outcome.restored[0].was_gone && outcome.restored[0].interface == link);
+        assert_eq!(world.marks("a", "b", false), [20]);
+        assert_eq!(inspect(&mut world).changes, 0);
+    });
+}
+
+#[test]
+fn when_somebody_comes_before_them() {
+    with(&[HookChoice::Auto, HookChoice::Tcx], |mut world| {
+        let link = world.pod_named("a").host_link().to_owned();
+        let untouched = inspect(&mut world);
+        assert_eq!((untouched.changes, untouched.restored.len()), (0, 0));
+        // Who comes first and accepts leaves nothing for others.
+        let attach = || {
+            let first = ForeignHook::TcxFirst;
+            let ingress = TcAttachType::Ingress;
+            ForeignProgram::attach(&link, ingress, first, Verdict::Accept).unwrap()
+        };
+        let first = attach();
+        assert_eq!(world.marks("a", "b", false), [0]);
+        let outcome = inspect(&mut world);
+        assert_eq!(outcome.problems, []);
+        assert_eq!(hook_of(&outcome), HookKind::Tcx);
+        assert!(outcome.restored.len() == 1 && !outcome.restored[0].was_gone);
+        assert_eq!(world.marks("a", "b", false), [20]);
+        assert_eq!(inspect(&mut world).changes, 0);
+        // What the plan says is so, also to who comes new.
+        assert_eq!(world.rules.sync(world.index.plan()).changes, 0);
+
+        // Who insists stays there, and that is said.
+        let mut others = Vec::new();
+        let contested = loop {
+            others.push(attach());
+            let outcome = inspect(&mut world);
+            if outcome.restored.is_empty() {
+                break outcome;
+            }
+            assert!(others.len() < 10);
+        };
+        assert_eq!(contested.problems.len(), 1);
+        assert_eq!(contested.problems[0].reason, Reason::HookContested);
+        drop((first, others));
+        assert_eq!(inspect(&mut world).problems, []);
+        assert_eq!(world.marks("a", "b", false), [20]);
+
+        // Nothing stays of all this.
+        let paths = netqos_datapath::Paths::from_variables(|_| None);
+        netqos_datapath::rules::remove_all(&paths).unwrap();
+        assert_eq!(world.marks("a", "b", false), [0]);
+        let left = world.node.traffic_control(&link).unwrap();
+        assert!(!left.contains("clsact"), "{left}");
+    });
+}
+
+#[test]
+fn and_where_they_have_to_stay_behind_that_is_said() {
+    with(&[HookChoice::Clsact], |mut world| {
+        let link = world.pod_named("a").host_link().to_owned();
+        let ingress = TcAttachType::Ingress;
+        let foreign =
+            ForeignProgram::attach(&link, ingress, ForeignHook::TcxLast, Verdict::Next).unwrap();
+        let outcome = inspect(&mut world);
+        assert_eq!(outcome.restored, []);
+        assert_eq!(outcome.problems.len(), 1);
+        assert_eq!(outcome.problems[0].reason, Reason::HookContested);
+        drop(foreign);
+        assert_eq!(inspect(&mut world).problems, []);
+    });
+}
