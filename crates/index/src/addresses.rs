@@ -3,6 +3,7 @@
 //! While a pod is on its way out and another has its address already, both may say so: the address
 //! then belongs to the sets of both, whichever was heard of first, until one of them leaves.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use netqos_core::NetworkKey;
@@ -140,5 +141,44 @@ impl Entry {
             Claimants::One(one) => one,
             Claimants::Other(other) => other,
         }
+    }
+}
+
+/// Addresses as packets have them: `::ffff:10.0.0.1` is 10.0.0.1, as for Kubernetes and the kernel.
+pub(crate) fn canonical(addresses: &mut BTreeSet<IpAddr>) {
+    if addresses
+        .iter()
+        .any(|address| *address != address.to_canonical())
+    {
+        let written = std::mem::take(addresses).into_iter();
+        *addresses = written.map(|address| address.to_canonical()).collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_nobody_claims_is_forgotten() {
+        let mut addresses = Addresses::default();
+        let value = (NetworkKey::Default, IpAddr::from([10, 0, 0, 1]));
+        let key = addresses.key(value.clone());
+        assert_eq!(addresses.key(value), key);
+        let mut claimants = |change: fn(&mut Addresses, AddressKey)| {
+            change(&mut addresses, key);
+            let dirty = addresses.take_dirty();
+            let claimants = addresses.settling(key).unwrap().claimants().len();
+            (claimants, dirty.len())
+        };
+        assert_eq!(claimants(|all, key| all.claim(key, 1)), (1, 0));
+        assert_eq!(claimants(|all, key| all.claim(key, 2)), (2, 0));
+        assert_eq!(claimants(|all, key| all.claim(key, 3)), (3, 0));
+        assert_eq!(claimants(|all, key| all.leave(key, 1)), (2, 0));
+        assert_eq!(claimants(|all, key| all.leave(key, 3)), (1, 0));
+        assert_eq!(claimants(|all, key| all.leave(key, 2)), (0, 1));
+        addresses.forget(key);
+        assert!(addresses.by_value.is_empty());
+        assert_eq!(addresses.entries.iter().count(), 0);
     }
 }

@@ -159,3 +159,33 @@ impl Step {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use netqos_core::Digest;
+
+    use super::*;
+
+    #[test]
+    fn pods_that_step_alike_are_in_one_combination_and_empty_ones_are_forgotten() {
+        let [a, b] = ["a", "b"].map(|name| SetId(Digest::of(&name)));
+        let mut sorted = [a, b];
+        sorted.sort();
+        let mut combinations = Combinations::default();
+        let before = [&[][..], &[], &[a], &[a]].map(|sets| combinations.acquire(sets));
+
+        let mut step = Step::into(b);
+        let within = before.map(|from| combinations.take(&mut step, from));
+        assert_eq!((within[0], within[2]), (within[1], within[3]));
+        assert_eq!(combinations.sets(within[0]), [b]);
+        assert_eq!(combinations.sets(within[2]), sorted);
+        assert_eq!(combinations.by_sets.len(), 2, "nobody is in a alone");
+
+        let mut step = Step::out_of(b);
+        let after = within.map(|from| combinations.take(&mut step, from));
+        assert_eq!(after.map(|key| combinations.sets(key).len()), [0, 0, 1, 1]);
+        after.into_iter().for_each(|key| combinations.release(key));
+        assert!(combinations.by_sets.is_empty());
+        assert_eq!(combinations.entries.iter().count(), 0);
+    }
+}

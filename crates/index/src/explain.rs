@@ -122,7 +122,7 @@ impl Index {
             port,
         };
         let address = match &query.to {
-            To::Address(address) => *address,
+            To::Address(address) => address.to_canonical(),
             To::Pod(name) => {
                 let networks = self.networks_of(self.pod(name)?);
                 let addresses = networks.get(&query.network).into_iter().flatten();

@@ -7,6 +7,7 @@ use netqos_core::NetworkKey;
 use netqos_core::objects::{LocalInterface, NetworkName, Pod, PodAddresses};
 use netqos_core::plan::Attach;
 
+use crate::addresses::canonical;
 use crate::networks::Networks;
 
 /// What a pod's first interface is called by every runtime.
@@ -79,6 +80,9 @@ pub(crate) fn places(pod: &Pod, found: &[LocalInterface], networks: &Networks) -
             attach: None,
         }
     }));
+    for place in &mut places {
+        canonical(&mut place.addresses);
+    }
     places.sort_by(|a, b| (&a.network, a.ordinal).cmp(&(&b.network, b.ordinal)));
     places
 }

@@ -105,3 +105,100 @@ impl Pods {
 fn count(groups: &[&BTreeSet<PodKey>]) -> usize {
     groups.iter().map(|group| group.len()).sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use netqos_core::objects::Pod;
+    use netqos_core::{Labels, Limits, NetworkKey, ObjectName, PodId, Requirement};
+    use proptest::collection::{btree_map, btree_set, vec};
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    use super::*;
+    use crate::namespaces::NAME_LABEL;
+    use crate::sets;
+
+    fn word(of: &'static [&'static str]) -> impl Strategy<Value = Arc<str>> {
+        select(of).prop_map(Arc::from)
+    }
+
+    /// Values are names of namespaces, too: a namespace may be labelled with another one's.
+    fn labels() -> impl Strategy<Value = Labels> {
+        btree_map(
+            word(&["app", "tier", NAME_LABEL]),
+            word(&["a", "b", "x"]),
+            0..3,
+        )
+    }
+
+    fn label_selector() -> impl Strategy<Value = LabelSelector> {
+        let values = || btree_set(word(&["a", "b", "c", "x"]), 1..3);
+        let operator = prop_oneof![
+            4 => values().prop_map(Operator::In),
+            1 => values().prop_map(Operator::NotIn),
+            1 => Just(Operator::Exists),
+            1 => Just(Operator::DoesNotExist),
+        ];
+        let requirement = (word(&["app", "tier", NAME_LABEL]), operator);
+        let requirement = requirement.prop_map(|(key, operator)| Requirement { key, operator });
+        vec(requirement, 0..3).prop_map(LabelSelector::new)
+    }
+
+    fn set() -> impl Strategy<Value = PeerSet> {
+        let namespaces = prop_oneof![
+            1 => word(&["a", "b", "c"]).prop_map(Scope::Namespace),
+            3 => label_selector().prop_map(Scope::Matching),
+        ];
+        (namespaces, label_selector()).prop_map(|(namespaces, pods)| PeerSet {
+            network: NetworkKey::Default,
+            namespaces,
+            pods,
+        })
+    }
+
+    fn pod(namespace: &Arc<str>, number: usize, labels: Labels) -> Pod {
+        let number = number.to_string();
+        Pod {
+            id: PodId {
+                name: ObjectName::new(namespace, &number),
+                uid: number.as_str().into(),
+            },
+            labels,
+            node: None,
+            host_network: false,
+            finished: false,
+            limits: Limits::default(),
+            addresses: Vec::new(),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_pods_that_are_found_are_those_that_a_walk_through_all_finds(
+            known in vec((word(&["a", "b", "c"]), labels(), any::<bool>()), 0..6),
+            there in vec((word(&["a", "b", "c", "d"]), labels()), 0..30),
+            sets in vec(set(), 1..6),
+        ) {
+            let (mut namespaces, mut pods) = (Namespaces::default(), Pods::default());
+            for (name, labels, stays) in known {
+                namespaces.put(name.clone(), labels);
+                if !stays {
+                    namespaces.remove(&name);
+                }
+            }
+            for (number, (namespace, labels)) in there.into_iter().enumerate() {
+                pods.insert(pod(&namespace, number, labels));
+            }
+            for set in sets {
+                let mut found = pods.of(&set, &namespaces);
+                found.sort_unstable();
+                let walk = pods.iter().filter(|(_, entry)| {
+                    let namespace = namespaces.labels(&entry.pod.id.name.namespace);
+                    sets::has(&set, &entry.pod, &namespace)
+                });
+                let right: Vec<PodKey> = walk.map(|(key, _)| key).collect();
+                prop_assert_eq!(found, right);
+            }
+        }
+    }
+}

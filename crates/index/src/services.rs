@@ -6,6 +6,7 @@ use netqos_core::ObjectName;
 use netqos_core::objects::{EndpointSlice, Service};
 use netqos_core::plan::{Backend, ServicePort};
 
+use crate::addresses::canonical;
 use crate::hash::HashMap;
 
 /// Services and their endpoints.
@@ -20,7 +21,8 @@ pub(crate) struct Services {
 }
 
 impl Services {
-    pub(crate) fn put(&mut self, service: Service) {
+    pub(crate) fn put(&mut self, mut service: Service) {
+        canonical(&mut service.addresses);
         if self.services.get(&service.name) == Some(&service) {
             return;
         }
@@ -48,7 +50,8 @@ impl Services {
         }
     }
 
-    pub(crate) fn put_slice(&mut self, slice: EndpointSlice) {
+    pub(crate) fn put_slice(&mut self, mut slice: EndpointSlice) {
+        canonical(&mut slice.addresses);
         if self.slices.get(&slice.name) == Some(&slice) {
             return;
         }

@@ -1,12 +1,12 @@
 //! Addresses that move, and pods that come again.
 
 use netqos_core::objects::{NetworkName, Pod};
-use netqos_core::{NetworkKey, PodId};
-use netqos_index::{Change, Index};
+use netqos_core::{NetworkKey, PodId, Protocol};
+use netqos_index::{Change, Index, Query, To};
 
 use crate::objects::{
-    attached, default_mark, index, interface, ip, local, on, peers, pod, policy, rule, selector,
-    to_pods,
+    attached, default_mark, index, interface, ip, local, name, on, peers, pod, policy, rule,
+    selector, service, slice, to_pods,
 };
 
 /// Web pods are marked 1, db pods 2, for the sender `a/p`.
@@ -143,4 +143,41 @@ fn what_was_found_on_the_node_comes_before_what_the_status_says() {
     index.apply(attached("a/x", vec![bare]));
     index.take_delta();
     assert_eq!(known(&index), [ip("10.0.0.9")].into());
+}
+
+#[test]
+fn an_ipv4_address_that_is_written_as_ipv6_is_the_ipv4_address() {
+    let mut index = watched();
+    for change in [
+        Change::Pod(web("a/x", "::ffff:10.0.0.2")),
+        Change::Pod(db("a/y", "10.0.0.2")),
+        Change::Service(service(
+            "a/s",
+            &["::ffff:10.96.0.1"],
+            &[("", Protocol::Tcp, 80)],
+        )),
+        Change::EndpointSlice(slice(
+            "a/s-1",
+            "s",
+            &["::ffff:10.0.0.2"],
+            &[("", Protocol::Tcp, 8080)],
+        )),
+    ] {
+        index.apply(change);
+    }
+    index.take_delta();
+    assert_eq!(peers(&index, &NetworkKey::Default), [ip("10.0.0.2")].into());
+    assert_eq!(default_mark(&index, "a/p", "10.0.0.2"), Some(2));
+    let (virtual_port, backends) = index.plan().services.first_key_value().unwrap();
+    assert_eq!(virtual_port.to_string(), "10.96.0.1:80/TCP");
+    assert_eq!(backends.first().unwrap().address, ip("10.0.0.2"));
+    let explained = index.explain(&Query {
+        from: name("a/p"),
+        network: NetworkKey::Default,
+        to: To::Address(ip("::ffff:10.0.0.2")),
+        protocol: None,
+        port: None,
+    });
+    let winner = explained.outcome.and_then(|outcome| outcome.winner);
+    assert_eq!(winner.map(|rule| rule.index), Some(1));
 }
