@@ -1,0 +1,10 @@
+//! What is read from manifests, and what is not.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod agreement;
+#[path = "../bodies/mod.rs"]
+mod bodies;
+mod definition;
+mod documents;
+mod pods;
+mod policies;

@@ -1,0 +1,129 @@
+//! Pods: their addresses and limits, and when they are finished.
+
+use std::collections::BTreeSet;
+
+use netqos_core::objects::{NetworkName, Pod};
+use netqos_core::{ObjectName, ObjectRef, Problem, Reason};
+use netqos_k8s::{Object, objects_from_yaml};
+
+fn pod(text: &str) -> (Pod, Vec<Problem>) {
+    match objects_from_yaml(text).remove(0).unwrap() {
+        Object::Pod(pod, problems) => (*pod, problems),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_pods_addresses_are_those_of_each_network() {
+    let (pod, problems) = pod(r#"
+apiVersion: v1
+kind: Pod
+metadata:
+  name: p
+  uid: u
+  labels: {a: b}
+  annotations:
+    kubernetes.io/egress-bandwidth: 10M
+    k8s.v1.cni.cncf.io/network-status: |
+      [{"name": "cbr0", "interface": "eth0", "ips": ["10.0.0.5"], "default": true},
+       {"name": "default/storage", "interface": "net1", "ips": ["192.0.2.5", "2001:db8::5"]},
+       {"name": "ovn/flat", "interface": "net2"}]
+    k8s.ovn.org/pod-networks: |
+      {"default": {"ip_addresses": ["10.9.9.9/24"], "mac_address": "0a:58:0a:f4:00:05"},
+       "default/storage": {"ip_addresses": ["192.0.2.9/24"]},
+       "ovn/flat": {"ip_addresses": ["198.51.100.5/24"], "ip_address": "198.51.100.5/24"}}
+spec: {nodeName: n1}
+status: {phase: Running, podIP: 10.0.0.5, podIPs: [{ip: 10.0.0.5}, {ip: "fd00::5"}]}
+"#);
+    assert_eq!(problems, []);
+    assert_eq!(
+        (pod.node.as_deref(), pod.finished, &*pod.id.uid),
+        (Some("n1"), false, "u")
+    );
+    assert!(pod.limits.egress.is_some() && pod.limits.ingress.is_none());
+    let addresses = |texts: &[&str]| -> BTreeSet<std::net::IpAddr> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    };
+    let attachment = |namespace, name| NetworkName::Attachment(ObjectName::new(namespace, name));
+    let found: Vec<_> = pod
+        .addresses
+        .iter()
+        .map(|one| {
+            (
+                one.network.clone(),
+                one.interface.as_deref(),
+                one.addresses.clone(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        found,
+        [
+            (
+                NetworkName::Default,
+                Some("eth0"),
+                addresses(&["10.0.0.5", "fd00::5"])
+            ),
+            (
+                attachment("default", "storage"),
+                Some("net1"),
+                addresses(&["192.0.2.5", "2001:db8::5"])
+            ),
+            (
+                attachment("ovn", "flat"),
+                Some("net2"),
+                addresses(&["198.51.100.5"])
+            ),
+        ]
+    );
+}
+
+#[test]
+fn a_pod_with_bad_annotations_is_a_pod_with_problems() {
+    let (pod, problems) = pod(r#"
+apiVersion: v1
+kind: Pod
+metadata:
+  name: p
+  annotations: {kubernetes.io/egress-bandwidth: fast, k8s.v1.cni.cncf.io/network-status: "[{"}
+"#);
+    assert!(pod.limits.is_unlimited());
+    assert_eq!(&*pod.id.uid, "default/p");
+    let [bandwidth, networks] = &problems[..] else {
+        panic!("{problems:?}")
+    };
+    assert_eq!(bandwidth.reason, Reason::InvalidBandwidth);
+    assert_eq!(
+        bandwidth.object,
+        ObjectRef::Pod(ObjectName::new("default", "p"))
+    );
+    for word in ["kubernetes.io/egress-bandwidth", "fast"] {
+        assert!(bandwidth.message.contains(word), "{bandwidth}");
+    }
+    assert!(networks.message.contains("network-status"), "{networks}");
+}
+
+#[test]
+fn a_pod_is_finished_when_nothing_of_it_runs_any_more() {
+    let running = "containerStatuses: [{name: c, image: i, imageID: x, ready: true, restartCount: 0, state: {running: {}}}]";
+    let ended = running.replace("running", "terminated");
+    let ended = ended.replace("terminated: {}", "terminated: {exitCode: 0}");
+    for (deleting, status, finished) in [
+        (false, "phase: Succeeded".to_owned(), true),
+        (false, "phase: Failed".to_owned(), true),
+        (false, "phase: Pending".to_owned(), false),
+        (false, format!("phase: Running, {ended}"), false),
+        (true, format!("phase: Running, {running}"), false),
+        (true, format!("phase: Running, {ended}"), true),
+    ] {
+        let deletion = if deleting {
+            ", deletionTimestamp: '2026-01-01T00:00:00Z'"
+        } else {
+            ""
+        };
+        let text = format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: p{deletion}}}, status: {{{status}}}}}"
+        );
+        assert_eq!(pod(&text).0.finished, finished, "{text}");
+    }
+}
