@@ -1,8 +1,8 @@
 //! A rule's rate: reached, shared, and not passed, over short ways and long ones.
 //!
 //! Times are asserted with wide slack, and the best of three tries counts, so that a busy machine
-//! fails nothing that is right. The exact figures are those of `the_table`, which is run by hand
-//! (`cargo test … -- --ignored --nocapture the_table`) and by the bench.
+//! fails nothing that is right. The exact figures are those of `cargo xtask bench-rules --rates`,
+//! which measures by the same code.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod a_pods_own_limit_holds_too;

@@ -1,6 +1,6 @@
 //! What share of its rate TCP gets through a rule, over ways of different length.
 //!
-//! It stands on the world and the testkit only, so that a bench can include it.
+//! It stands on the world and the testkit only: the bench measures its table of rates by it.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use netqos_index::Change;
 use netqos_testkit::DelayLine;
 use netqos_traffic::TcpTest;
 
-use crate::world::{TCP_SHARE, World, limiting, policy};
+use super::world::{TCP_SHARE, World, limiting, policy};
 
 /// How long packets are under way, and which pod is so far away.
 pub const WAYS: [(Duration, &str); 3] = [
@@ -68,14 +68,8 @@ impl Ways {
         Some(Self::of(World::new(hook)?))
     }
 
-    /// The same with a pod that has no end on the node, so that the rule has to police.
-    pub fn policed(hook: HookChoice) -> Option<Self> {
-        let mut world = World::new(hook)?;
-        world.macvlan_pod("without", "player");
-        Some(Self::of(world))
-    }
-
-    fn of(mut world: World) -> Self {
+    /// The same on a node with what there is already.
+    pub fn of(mut world: World) -> Self {
         world.pod("sender", "player");
         let mut lines = Vec::new();
         for (round_trip, name) in WAYS {
@@ -113,9 +107,4 @@ impl Ways {
         let rate = report.goodput.rate.bits_per_second() as f64;
         rate / (case.megabits as f64 * 1e6 * TCP_SHARE)
     }
-}
-
-pub fn median(mut numbers: Vec<f64>) -> f64 {
-    numbers.sort_by(f64::total_cmp);
-    numbers[numbers.len() / 2]
 }

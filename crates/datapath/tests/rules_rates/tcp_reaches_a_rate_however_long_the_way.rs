@@ -1,9 +1,8 @@
 use std::time::Duration;
 
-use netqos_api::HookChoice;
 use netqos_traffic::UdpTest;
 
-use crate::measure::{CONTROLS, Case, WAYS, Ways, median};
+use crate::measure::{CONTROLS, Case, WAYS, Ways};
 use crate::world::mbit;
 use crate::{HOOKS, best, on_both_hooks};
 
@@ -52,44 +51,5 @@ fn over_a_way_that_takes_its_time_and_loses_nothing() {
         );
         assert_eq!(report.lost, 0);
         assert!(report.goodput.rate > mbit(270), "{report}");
-    }
-}
-
-/// The table of docs/rules.md.
-#[test]
-#[ignore = "takes minutes; the bench runs it"]
-fn the_table() {
-    print_table(Ways::new(HookChoice::Auto), &[1, 10, 20, 100, 1000]);
-}
-
-/// The same where there is no queue.
-#[test]
-#[ignore = "takes minutes; the bench runs it"]
-fn the_table_of_a_policer() {
-    print_table(Ways::policed(HookChoice::Auto), &[20, 100]);
-}
-
-/// Every cell is the median of `NETQOS_REPEATS` runs, in turn.
-fn print_table(ways: Option<Ways>, rates: &[u64]) {
-    let repeats: usize = std::env::var("NETQOS_REPEATS").map_or(3, |text| text.parse().unwrap());
-    let Some(mut ways) = ways else {
-        return;
-    };
-    let cases: Vec<Case> = Case::all(rates).collect();
-    let mut shares = vec![Vec::new(); cases.len()];
-    for _ in 0..repeats {
-        for (case, shares) in cases.iter().zip(&mut shares) {
-            // At 1 Mbit/s the queue alone is 16 frames, a fifth of a second.
-            let seconds = if case.megabits < 10 { 8.0 } else { 3.0 };
-            shares.push(ways.share(*case, seconds));
-        }
-    }
-    println!("| rate | round trip | | % of the rate, median of {repeats} | lowest | highest |");
-    println!("|---|---|---|---|---|---|");
-    for (case, mut shares) in cases.iter().zip(shares) {
-        shares.sort_by(f64::total_cmp);
-        let [lowest, highest] = [shares[0], shares[shares.len() - 1]].map(|share| 100.0 * share);
-        let median = 100.0 * median(shares);
-        println!("| {case} | {median:.1} | {lowest:.1} | {highest:.1} |");
     }
 }

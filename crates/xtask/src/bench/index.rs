@@ -1,7 +1,7 @@
 //! How fast the policy index is, and how much it holds.
 //!
 //! Clusters of made-up objects: namespaces of 50 pods, each with the labels that a Deployment's
-//! pods have, half of them one that is theirs alone; ten policies in each namespace, each for the
+//! pods have, half of them one that is theirs alone; five policies for each namespace, each for the
 //! pods of one application, with rules to addresses, to applications of the own namespace and to
 //! those of others. 110 pods are on the node that is measured.
 
@@ -16,6 +16,9 @@ use netqos_core::{
     PeerSelector, PodId, Policy, PortMatch, Priority, Protocol, Requirement, Rule,
 };
 use netqos_index::{Change, Index};
+use serde::{Deserialize, Serialize};
+
+use super::rules::Quantiles;
 
 const NODE: &str = "node-0";
 const PODS_PER_NAMESPACE: u32 = 50;
@@ -34,17 +37,69 @@ pub struct Arguments {
     /// Pods on the node.
     #[arg(long, default_value_t = 110)]
     local: u32,
+    /// Prints JSON instead of a table.
+    #[arg(long)]
+    json: bool,
 }
 
-/// Measures, and prints one row of a table for each figure.
+/// What was measured.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Figures {
+    pub pods: u32,
+    pub policies: u32,
+    /// Pods on the node.
+    pub local: u32,
+    /// Seconds until the first plan.
+    pub first: f64,
+    /// Bytes that the process has grown by.
+    pub memory: u64,
+    /// What is in the plan, in words.
+    pub plan: String,
+    pub events: Vec<Event>,
+}
+
+/// What events of one kind take with the delta of the plan, in microseconds.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Event {
+    pub what: String,
+    pub events: usize,
+    /// How many of them change the plan.
+    pub changed: usize,
+    pub took: Quantiles,
+}
+
+/// Measures, and prints the figures.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let figures = measured(arguments)?;
+    if arguments.json {
+        println!("{}", serde_json::to_string(&figures)?);
+        return Ok(());
+    }
+    println!(
+        "| what, with {} pods, {} policies, {} pods here | measured |\n|---|---|",
+        figures.pods, figures.policies, figures.local
+    );
+    println!("| first index | {:.2} s |", figures.first);
+    println!("| memory | {} MB |", figures.memory >> 20);
+    println!("| in the plan | {} |", figures.plan);
+    for event in &figures.events {
+        println!(
+            "| {} ({} events, {} change the plan) | {:.1} µs p50, {:.1} µs p99 |",
+            event.what, event.events, event.changed, event.took.p50, event.took.p99
+        );
+    }
+    Ok(())
+}
+
+fn measured(arguments: &Arguments) -> anyhow::Result<Figures> {
     let Arguments {
         pods,
         policies,
         local,
+        ..
     } = *arguments;
-    println!("| what, with {pods} pods, {policies} policies, {local} pods here | measured |");
-    println!("|---|---|");
     let before = resident()?;
     let namespaces = (pods / PODS_PER_NAMESPACE).max(1);
     let mut index = Index::for_node(NODE);
@@ -70,10 +125,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     black_box(index.take_delta());
     spent += start.elapsed();
     let plan = index.plan();
-    println!("| first index | {:.2} s |", spent.as_secs_f64());
-    println!("| memory | {} MB |", (resident()? - before) / 1024);
-    println!(
-        "| in the plan | {} endpoints, {} chains, {} sets, {} classes, {} peers |",
+    let memory = (resident()? - before) * 1024;
+    let in_the_plan = format!(
+        "{} endpoints, {} chains, {} sets, {} classes, {} peers",
         plan.endpoints.len(),
         plan.chains.len(),
         plan.sets.len(),
@@ -90,73 +144,66 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         .filter(there)
         .collect();
     let neighbours: Vec<u32> = here.iter().map(|number| number + 1).filter(there).collect();
-    measure(
-        &mut index,
-        "pod elsewhere: another address",
-        &elsewhere,
-        |number| {
-            let mut pod = pod(number, false);
-            move_away(&mut pod);
-            vec![Change::Pod(pod)]
-        },
-    );
-    measure(
-        &mut index,
-        "pod elsewhere: back again",
-        &elsewhere,
-        |number| vec![Change::Pod(pod(number, false))],
-    );
-    measure(
-        &mut index,
-        "peer of a pod here: gone",
-        &neighbours,
-        |number| vec![Change::PodGone(pod(number, false).id)],
-    );
-    measure(
-        &mut index,
-        "peer of a pod here: comes",
-        &neighbours,
-        |number| vec![Change::Pod(pod(number, false))],
-    );
-    measure(&mut index, "pod here: another label", &here, |number| {
+    let mut events = Vec::new();
+    let mut measure = |what: &str, numbers: &[u32], event: &dyn Fn(u32) -> Vec<Change>| {
+        events.push(time(&mut index, what, numbers, event));
+    };
+    measure("pod elsewhere: another address", &elsewhere, &|number| {
+        let mut pod = pod(number, false);
+        move_away(&mut pod);
+        vec![Change::Pod(pod)]
+    });
+    measure("pod elsewhere: back again", &elsewhere, &|number| {
+        vec![Change::Pod(pod(number, false))]
+    });
+    measure("peer of a pod here: gone", &neighbours, &|number| {
+        vec![Change::PodGone(pod(number, false).id)]
+    });
+    measure("peer of a pod here: comes", &neighbours, &|number| {
+        vec![Change::Pod(pod(number, false))]
+    });
+    measure("pod here: another label", &here, &|number| {
         let mut pod = pod(number, true);
         pod.labels.insert("revision".into(), "2".into());
         vec![Change::Pod(pod)]
     });
-    measure(&mut index, "pod here: gone", &here, |number| {
+    measure("pod here: gone", &here, &|number| {
         vec![Change::PodGone(pod(number, true).id)]
     });
-    measure(
-        &mut index,
-        "pod here: comes, its policies too",
-        &here,
-        |number| vec![Change::Pod(pod(number, true))],
-    );
+    measure("pod here: comes, its policies too", &here, &|number| {
+        vec![Change::Pod(pod(number, true))]
+    });
     // Each is beside one that is here already, and is for the same policies.
     let seconds: Vec<u32> = here.iter().map(|number| number + APPLICATIONS).collect();
     measure(
-        &mut index,
         "second pod of an application here: comes",
         &seconds,
-        |number| vec![Change::Pod(pod(number, true)), attachment(number)],
+        &|number| vec![Change::Pod(pod(number, true)), attachment(number)],
     );
     let of_node: Vec<u32> = (0..APPLICATIONS.min(policies)).collect();
-    measure(
-        &mut index,
-        "policy of pods here: another mark",
-        &of_node,
-        |number| {
-            let mut policy = policy(number, namespaces);
-            policy.rules[0].dscp = Dscp::try_new(63).ok();
-            vec![Change::Policy(policy)]
-        },
-    );
-    Ok(())
+    measure("policy of pods here: another mark", &of_node, &|number| {
+        let mut policy = policy(number, namespaces);
+        policy.rules[0].dscp = Dscp::try_new(63).ok();
+        vec![Change::Policy(policy)]
+    });
+    Ok(Figures {
+        pods,
+        policies,
+        local,
+        first: spent.as_secs_f64(),
+        memory,
+        plan: in_the_plan,
+        events,
+    })
 }
 
-/// Prints the time that such an event takes with its delta: half of them at most, all but one in a
-/// hundred at most.
-fn measure(index: &mut Index, what: &str, numbers: &[u32], event: impl Fn(u32) -> Vec<Change>) {
+/// What such an event takes with its delta.
+fn time(
+    index: &mut Index,
+    what: &str,
+    numbers: &[u32],
+    event: &dyn Fn(u32) -> Vec<Change>,
+) -> Event {
     let mut times = Vec::with_capacity(numbers.len());
     let mut changed = 0;
     for number in numbers {
@@ -166,18 +213,15 @@ fn measure(index: &mut Index, what: &str, numbers: &[u32], event: impl Fn(u32) -
             index.apply(change);
         }
         let delta = black_box(index.take_delta());
-        times.push(start.elapsed());
+        times.push(start.elapsed().as_secs_f64() * 1e6);
         changed += usize::from(!delta.is_empty());
     }
-    times.sort_unstable();
-    let at = |percent: usize| times.get((times.len() * percent / 100).min(times.len() - 1));
-    let micros = |time: Option<&Duration>| time.map_or(0.0, |time| time.as_secs_f64() * 1e6);
-    println!(
-        "| {what} ({} events, {changed} change the plan) | {:.1} µs p50, {:.1} µs p99 |",
-        numbers.len(),
-        micros(at(50)),
-        micros(at(99))
-    );
+    Event {
+        what: what.to_owned(),
+        events: numbers.len(),
+        changed,
+        took: Quantiles::of(times),
+    }
 }
 
 /// The node's pods are spread over the namespaces that have policies for them.

@@ -81,9 +81,7 @@ impl Arguments {
 /// Measures, and writes the table.
 pub fn run(arguments: &Arguments) -> Result<()> {
     if arguments.table_only {
-        let figures = fs::read(&arguments.json)
-            .with_context(|| format!("read {}", arguments.json.display()))?;
-        return report::write_table(&arguments.table, &serde_json::from_slice(&figures)?);
+        return report::write_table(&arguments.table, &report::read_json(&arguments.json)?);
     }
     for program in [&arguments.ours, &arguments.theirs, &arguments.measure] {
         ensure!(
@@ -94,10 +92,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     let node = Node::new()?.context("the benchmark makes network namespaces, which needs root")?;
     let measured = Measured {
-        kernel: fs::read_to_string("/proc/sys/kernel/osrelease")?
-            .trim()
-            .to_owned(),
-        cores: std::thread::available_parallelism()?.get(),
+        kernel: kernel()?,
+        cores: cores()?,
         calls_of_each: arguments.calls,
         repeats: arguments.repeats,
         calls: calls::measure(&node, arguments)?,
@@ -105,6 +101,16 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     };
     report::write_json(&arguments.json, &measured)?;
     report::write_table(&arguments.table, &measured)
+}
+
+/// The kernel's version.
+fn kernel() -> Result<String> {
+    let version = fs::read_to_string("/proc/sys/kernel/osrelease")?;
+    Ok(version.trim().to_owned())
+}
+
+fn cores() -> Result<usize> {
+    Ok(std::thread::available_parallelism()?.get())
 }
 
 /// Seconds that all cores together have been busy since the machine started.

@@ -32,6 +32,12 @@ pub fn write_json(file: &Path, measured: &impl serde::Serialize) -> Result<()> {
     write(file, &serde_json::to_string_pretty(measured)?)
 }
 
+/// Reads figures that were written before.
+pub fn read_json<T: serde::de::DeserializeOwned>(file: &Path) -> Result<T> {
+    let figures = fs::read(file).with_context(|| format!("read {}", file.display()))?;
+    serde_json::from_slice(&figures).with_context(|| format!("figures in {}", file.display()))
+}
+
 fn write(file: &Path, text: &str) -> Result<()> {
     if let Some(folder) = file.parent() {
         fs::create_dir_all(folder)?;
