@@ -25,24 +25,6 @@ impl Call {
     /// from its `exec`. `false`: it ended before, and nothing was cut short.
     pub fn killed_at(&self, nth: usize) -> Result<bool> {
         let mut made = 0;
-        self.killed_before(|_, _| {
-            made += 1;
-            made > nth
-        })
-    }
-
-    /// The same, where only those system calls count that may change something outside of the
-    /// process: whoever comes after it finds the same as before the next of them.
-    pub fn killed_at_change(&self, nth: usize) -> Result<bool> {
-        let mut made = 0;
-        self.killed_before(|number, arguments| {
-            made += usize::from(may_change(number, arguments));
-            made > nth
-        })
-    }
-
-    /// Runs it, and kills it when it is about to make the first system call of which this is true.
-    fn killed_before(&self, mut is_last: impl FnMut(i64, [u64; 6]) -> bool) -> Result<bool> {
         let mut command = self.command();
         command.stdout(Stdio::null()).stderr(Stdio::null());
         // SAFETY: between fork and exec there is one system call, and no allocation.
@@ -67,9 +49,11 @@ impl Call {
             }
             signal = 0;
             // Each system call stops twice, before and after.
-            if let Some((number, arguments)) = about_to_be_made(raw)?
-                && is_last(number, arguments)
-            {
+            if about_to_be_made(raw)?.is_none() {
+                continue;
+            }
+            made += 1;
+            if made > nth {
                 kill_process(pid, Signal::KILL)?;
                 while ended(pid)?.is_some() {}
                 return Ok(true);
@@ -77,39 +61,6 @@ impl Call {
         }
     }
 }
-
-/// True for a system call that does more than to look, and not only to the process itself.
-fn may_change(number: i64, [first, _, third, ..]: [u64; 6]) -> bool {
-    match number {
-        // Maps and programs that nobody has pinned go with the process.
-        libc::SYS_bpf => !LOOKS.contains(&first),
-        libc::SYS_openat => third & libc::O_CREAT as u64 != 0,
-        number => CHANGES.contains(&number),
-    }
-}
-
-/// Commands of `bpf` that look, or make what is the process's own: create a map; look up; next
-/// key; load; get an object; next program and map; program and map by number; ask for information,
-/// and what is on a hook; load and get types; look up many.
-const LOOKS: [u64; 14] = [0, 1, 4, 5, 7, 11, 12, 13, 14, 15, 16, 18, 19, 24];
-
-/// System calls that change links, files and mounts.
-const CHANGES: &[i64] = &[
-    libc::SYS_sendto,
-    libc::SYS_sendmsg,
-    libc::SYS_write,
-    libc::SYS_mkdirat,
-    libc::SYS_renameat,
-    libc::SYS_renameat2,
-    libc::SYS_unlinkat,
-    libc::SYS_mount,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_mkdir,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_rename,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_unlink,
-];
 
 /// Waits for a stop; `None` when the process has ended instead.
 fn ended(pid: Pid) -> Result<Option<WaitStatus>> {

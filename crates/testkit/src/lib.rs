@@ -23,6 +23,7 @@ mod plugin;
 mod pod;
 pub mod reference;
 mod state;
+mod steps;
 
 pub use aya::programs::TcAttachType;
 pub use delay::DelayLine;
@@ -33,3 +34,4 @@ pub use node::Node;
 pub use plugin::{Call, Outcome, Running};
 pub use pod::Pod;
 pub use state::State;
+pub use steps::{Step, Then, stop_here};

@@ -1,349 +1,326 @@
-//! A process that is killed while it puts rules in force: the next one ends where an undisturbed
-//! one ends, and until then packets meet the old rules or the new ones.
+//! A process that is killed while it puts rules in force, or whose kernel refuses something: who
+//! comes next ends where an undisturbed one ends, and until then packets meet the old rules or the
+//! new ones.
 //!
-//! The process is this program itself, started again with [`SCENARIO`] set, which is why it has
-//! a `main` of its own.
+//! The process is this program itself, started again with [`ROUTE`] set, which is why it has a
+//! `main` of its own. That happens to it at each [`STRIDE`]th step that may change something outside
+//! of it, at others with each hook; with `NETQOS_STRIDE=1` at every one.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+#[path = "../rules_packets/frame.rs"]
+#[allow(dead_code, reason = "others make more of them")]
+mod frame;
+mod plans;
+mod probes;
+mod scene;
+mod state;
 #[path = "../rules_packets/wire.rs"]
 #[allow(dead_code, reason = "others send with it, too")]
 mod wire;
 #[path = "../rules/world.rs"]
 mod world;
 
-use std::collections::BTreeSet;
-use std::fmt::Write;
-use std::net::{IpAddr, UdpSocket};
-use std::path::Path;
+use std::fmt;
+use std::time::Instant;
 
 use netqos_api::HookChoice;
-use netqos_bpf::Pins;
-use netqos_bpf::rules::Rules;
-use netqos_core::objects::{LocalInterface, NetworkName, Pod as PodObject, PodAddresses};
-use netqos_core::plan::{Attach, Interface};
-use netqos_core::{Labels, Limits, NodePlan, ObjectName, PodId, Rule};
-use netqos_datapath::Paths;
-use netqos_datapath::rules::{RuleDatapath, remove_all};
-use netqos_index::{Change, Index};
-use netqos_netlink::Socket;
-use netqos_testkit::{Call, Node, Pod};
+use netqos_testkit::{Call, Step, Then, stop_here};
 
-use crate::wire::Wire;
-use crate::world::{limiting, marking, policy, to_pod, udp_port};
+use crate::plans::{Facts, Rules};
+use crate::scene::{Scene, open, put_in_force, remove};
 
-/// Which rules the process puts in force: `none`, `old` or `new`.
-const SCENARIO: &str = "NETQOS_TEST_SCENARIO";
+/// What the process does: how, and from where to where.
+const ROUTE: &str = "NETQOS_TEST_ROUTE";
 const HOOK: &str = "NETQOS_TEST_HOOK";
-/// Name, kind and addresses of the pods.
 const PODS: &str = "NETQOS_TEST_PODS";
-/// More than any of them does.
-const ENOUGH: usize = 10_000;
+/// With all steps it takes a quarter of an hour.
+const STRIDE: usize = 13;
+/// Fewer steps than any way takes.
+const FEW: usize = 10;
+
+/// How a process goes from one plan to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// It has put the one in force, and applies the difference.
+    Apply,
+    /// It starts, and makes the kernel hold the other.
+    Start,
+    /// It removes everything.
+    Remove,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Route {
+    way: Way,
+    from: Rules,
+    to: Rules,
+}
+
+/// What happens to a process at a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Killed,
+    /// The step is refused.
+    Refused,
+}
+
+/// Each leads to where the next one begins.
+const LIVE: [Route; 4] = [
+    route(Way::Apply, Rules::None, Rules::Old),
+    route(Way::Apply, Rules::Old, Rules::New),
+    route(Way::Apply, Rules::New, Rules::Old),
+    route(Way::Apply, Rules::Old, Rules::None),
+];
+const STARTED: [Route; 5] = [
+    route(Way::Start, Rules::Removed, Rules::Old),
+    route(Way::Start, Rules::Old, Rules::New),
+    route(Way::Start, Rules::New, Rules::None),
+    route(Way::Start, Rules::None, Rules::New),
+    route(Way::Remove, Rules::New, Rules::Removed),
+];
+
+const fn route(way: Way, from: Rules, to: Rules) -> Route {
+    Route { way, from, to }
+}
 
 fn main() {
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
-    if !variable(SCENARIO).is_empty() {
-        let hook = match variable(HOOK).as_str() {
-            "tcx" => HookChoice::Tcx,
-            _ => HookChoice::Clsact,
-        };
-        put_in_force(hook, &variable(SCENARIO), &variable(PODS));
+    if !variable(ROUTE).is_empty() {
+        let pods = variable(PODS);
+        let pods: Vec<Facts> = pods.split(';').map(Facts::parse).collect();
+        Route::of(&variable(ROUTE)).follow(hook_of(&variable(HOOK)), &pods);
         return;
     }
     if std::env::args().any(|argument| argument == "--list") {
         return;
     }
-    for (hook, from, to, step) in [
-        ("clsact", "old", "new", 1),
-        ("tcx", "old", "new", 9),
-        ("clsact", "none", "new", 5),
-        ("clsact", "new", "none", 2),
-        ("tcx", "new", "none", 9),
-        ("clsact", "unloaded", "old", 13),
-    ] {
-        let test = move || killed_at_every(step, hook, from, to);
-        std::thread::spawn(test).join().unwrap();
-    }
-}
-
-/// What an agent does when it starts.
-fn put_in_force(hook: HookChoice, scenario: &str, pods: &str) {
-    let mut datapath = RuleDatapath::open(Paths::from_variables(|_| None), hook).unwrap();
-    let outcome = datapath.sync(&plan(scenario, pods));
-    assert_eq!(outcome.problems, []);
-    datapath.tidy().unwrap();
-}
-
-/// The rules of a scenario, for all these pods.
-fn plan(scenario: &str, pods: &str) -> NodePlan {
-    let mut index = Index::for_node("node1");
-    for pod in pods.split(';') {
-        for change in objects(pod) {
-            index.apply(change);
-        }
-    }
-    let metered = |dscp, megabits| Rule {
-        bandwidth: limiting(megabits).bandwidth,
-        ..marking(dscp)
-    };
-    let policies = match scenario {
-        "old" => vec![policy("p", 1, "player", vec![metered(10, 50)])],
-        // Another rate, more rules, a rule to a peer, and a pod that had none.
-        "new" => {
-            let to_port = Rule {
-                ports: vec![udp_port(1)],
-                ..metered(12, 10)
-            };
-            let to_b = Rule {
-                to: vec![to_pod("b")],
-                ..metered(20, 100)
-            };
-            vec![
-                policy("p", 1, "player", vec![to_b, to_port]),
-                policy("q", 1, "gateway", vec![marking(30)]),
-            ]
-        }
-        _ => vec![],
-    };
-    for policy in policies {
-        index.apply(Change::Policy(policy));
-    }
-    index.take_delta();
-    index.plan().clone()
-}
-
-fn objects(pod: &str) -> [Change; 2] {
-    let words: Vec<&str> = pod.split(',').collect();
-    let [name, kind, address, address6] = words[..] else {
-        panic!("{pod}");
-    };
-    let addresses: BTreeSet<IpAddr> = [address, address6]
-        .map(|address| address.parse().unwrap())
-        .into();
-    let labels: Labels = [("name", name), ("kind", kind)]
-        .map(|(key, value)| (key.into(), value.into()))
-        .into();
-    let id = PodId {
-        name: ObjectName::new("games", name),
-        uid: format!("uid-{name}").into(),
-    };
-    let interface = Interface {
-        container: name.to_owned(),
-        network: "net".to_owned(),
-        name: "eth0".to_owned(),
-        netns: Path::new("/run/netns").join(name),
-    };
-    [
-        Change::Pod(PodObject {
-            id: id.clone(),
-            labels,
-            node: Some("node1".into()),
-            host_network: false,
-            finished: false,
-            limits: Limits::default(),
-            addresses: vec![PodAddresses {
-                network: NetworkName::Default,
-                interface: None,
-                addresses: addresses.clone(),
-            }],
-        }),
-        Change::Attachments {
-            pod: id.name,
-            uid: Some(id.uid),
-            interfaces: vec![LocalInterface {
-                network: NetworkName::Default,
-                name: "eth0".into(),
-                addresses,
-                attach: Attach::HostVeth(interface),
-            }],
-        },
-    ]
-}
-
-/// All that rules leave on a node, in lines; what numbers the kernel chose is not in them.
-fn state(node: &Node, pods: &[Pod]) -> String {
-    let mut text = String::new();
-    let mut socket = Socket::open().unwrap();
-    let links = socket.links().unwrap();
-    let name_of = |index: u32| {
-        let link = links.iter().find(|link| link.index == index);
-        link.map(|link| link.name.clone())
-    };
-    for link in &links {
-        writeln!(text, "link {} {:?}", link.name, link.alias).unwrap();
-        let is_ours = link.alias.is_some() || pods.iter().any(|pod| pod.host_link() == link.name);
-        if is_ours {
-            let control = node.traffic_control(&link.name).unwrap();
-            // The id of a program, and the handle of a queue that the kernel made.
-            let mut words = control.split_whitespace().collect::<Vec<_>>();
-            while let Some(at) = words.iter().position(|word| *word == "id") {
-                words.drain(at..at + 2);
-            }
-            writeln!(text, "{}", words.join(" ")).unwrap();
-        }
-    }
-    for folder in ["/run/netqos/rules", "/sys/fs/bpf"] {
-        for file in node.files(folder) {
-            writeln!(text, "{file}").unwrap();
-        }
-    }
-    let bpffs = Path::new("/sys/fs/bpf");
-    let Some(mut rules) = Rules::open(bpffs).unwrap() else {
-        return text;
-    };
-    let mut tables = Vec::new();
-    for (number, endpoint) in rules.endpoints.all().unwrap() {
-        tables.push(format!("endpoint {number} {endpoint:?}"));
-    }
-    for (key, mut rule) in rules.rules_of.all().unwrap() {
-        let queue = name_of(std::mem::take(&mut rule.queue));
-        tables.push(format!("rule {key:?} {rule:?} {queue:?}"));
-    }
-    for entry in rules.chains.all().unwrap() {
-        tables.push(format!("chain {entry:?}"));
-    }
-    for entry in rules.classes.all().unwrap() {
-        tables.push(format!("class {entry:?}"));
-    }
-    for entry in rules.ports.all().unwrap() {
-        tables.push(format!("port {entry:?}"));
-    }
-    for entry in rules.blocks4.all().unwrap() {
-        tables.push(format!("block {entry:?}"));
-    }
-    for (limiter, _) in rules.crowds.all().unwrap() {
-        tables.push(format!("crowd {limiter}"));
-    }
-    for network in rules.networks.networks().unwrap() {
-        for peer in rules.networks.all(network).unwrap() {
-            tables.push(format!("peer {network} {peer:?}"));
-        }
-    }
-    for (id, limiter) in Pins::open(bpffs)
-        .unwrap()
-        .unwrap()
-        .limiters()
-        .all()
-        .unwrap()
-    {
-        tables.push(format!("limiter {id} {:?}", limiter.settings));
-    }
-    tables.sort();
-    text + &tables.join("\n")
-}
-
-/// Some packets from `a` to `b`, and the marks with which they arrive.
-struct Traffic {
-    sender: UdpSocket,
-    to: String,
-    wire: Wire,
-    sent: u32,
-}
-
-impl Traffic {
-    fn marks(&mut self, what: &str) -> BTreeSet<u8> {
-        let mut seen = BTreeSet::new();
-        for _ in 0..5 {
-            self.sent += 1;
-            let payload = format!("packet number {:6}", self.sent);
-            self.sender.send_to(payload.as_bytes(), &self.to).unwrap();
-            let frame = self.wire.receive(payload.as_bytes());
-            let frame = frame.unwrap_or_else(|| panic!("{what}: {payload} was dropped"));
-            seen.insert(frame[15] >> 2);
-        }
-        seen
-    }
-}
-
-/// Kills a process that changes what is in force at every `step`th moment.
-fn killed_at_every(step: usize, hook: &str, from: &str, to: &str) {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pods = ["a", "b", "c"].map(|name| node.pod(name).unwrap());
-    let facts = pods.iter().map(|pod| {
-        let kind = if pod.name() == "b" {
-            "gateway"
+    let stride = variable("NETQOS_STRIDE").parse().unwrap_or(STRIDE);
+    let mut tests = Vec::new();
+    for hook in ["clsact", "tcx"] {
+        tests.push((hook, &LIVE[..], Fate::Killed));
+        tests.push((hook, &STARTED[..], Fate::Killed));
+        if Call::CAN_FAIL {
+            tests.push((hook, &LIVE[..], Fate::Refused));
         } else {
-            "player"
-        };
-        format!("{},{kind},{},{}", pod.name(), pod.address(), pod.address6())
-    });
-    let facts = facts.collect::<Vec<_>>().join(";");
-    let choice = match hook {
+            eprintln!("skipped: steps cannot be refused on this architecture");
+        }
+    }
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let is_wanted = |name: &str| {
+        let mut filters = wanted
+            .iter()
+            .filter(|word| !word.starts_with("--"))
+            .peekable();
+        filters.peek().is_none() || filters.any(|filter| name.contains(filter.as_str()))
+    };
+    let tests: Vec<_> = tests
+        .into_iter()
+        .filter(|(hook, routes, fate)| is_wanted(&format!("{hook} {fate:?} {:?}", routes[0].way)))
+        .map(|(hook, routes, fate)| {
+            let first = if hook == "tcx" { stride / 2 } else { 0 };
+            std::thread::spawn(move || at_every_step(hook, routes, fate, (first, stride)))
+        })
+        .collect();
+    let failed: Vec<_> = tests.into_iter().map(|test| test.join().is_err()).collect();
+    assert!(!failed.contains(&true));
+}
+
+fn hook_of(name: &str) -> HookChoice {
+    match name {
         "tcx" => HookChoice::Tcx,
         _ => HookChoice::Clsact,
-    };
-    let call = |scenario: &str| {
-        Call::bare(std::env::current_exe().unwrap(), "")
-            .variable(SCENARIO, scenario)
-            .variable(HOOK, hook)
-            .variable(PODS, &facts)
-    };
-    let begin = || match from {
-        "unloaded" => {
-            remove_all(&Paths::from_variables(|_| None)).unwrap();
-            Pins::remove_all("/sys/fs/bpf".as_ref()).unwrap();
-        }
-        _ => put_in_force(choice, from, &facts),
-    };
-    let mut traffic = Traffic {
-        sender: pods[0]
-            .inside(|| UdpSocket::bind("0.0.0.0:0").unwrap())
-            .unwrap(),
-        to: format!("{}:9999", pods[1].address()),
-        wire: pods[1].inside(|| Wire::open("eth0")).unwrap(),
-        sent: 0,
-    };
-    let mark_of = |scenario: &str| match scenario {
-        "old" => 10,
-        "new" => 20,
-        _ => 0,
-    };
-    begin();
-    assert_eq!(traffic.marks("before"), [mark_of(from)].into());
-    let outcome = call(to).run().unwrap();
-    assert_eq!(outcome.code, Some(0), "{outcome:?}");
-    let whole = state(&node, &pods);
-    assert_eq!(traffic.marks("undisturbed"), [mark_of(to)].into());
-
-    let (mut moments, mut met) = (0, BTreeSet::new());
-    for nth in (0..ENOUGH).step_by(step) {
-        begin();
-        let was_killed = call(to).killed_at_change(nth).unwrap();
-        let what = format!("{hook}, {from} to {to}, killed at change {nth}");
-        let marks = traffic.marks(&what);
-        let right = [mark_of(from), mark_of(to)];
-        assert!(
-            marks.iter().all(|mark| right.contains(mark)),
-            "{what}: {marks:?}"
-        );
-        met.extend(marks);
-        put_in_force(choice, to, &facts);
-        let now = state(&node, &pods);
-        if now != whole {
-            let only_in = |one: &str, other: &str| -> Vec<String> {
-                let lines = one
-                    .lines()
-                    .filter(|line| !other.lines().any(|l| l == *line));
-                lines.map(str::to_owned).collect()
-            };
-            let (gone, new) = (only_in(&whole, &now), only_in(&now, &whole));
-            panic!("{what}: not as undisturbed\ngone: {gone:#?}\nnew: {new:#?}");
-        }
-        assert_eq!(traffic.marks(&what), [mark_of(to)].into(), "{what}");
-        if !was_killed {
-            break;
-        }
-        moments += 1;
     }
-    println!("{hook}, {from} to {to}: {moments} moments, marks met before the repair: {met:?}");
-    assert!(
-        moments * step > 20,
-        "{moments}: the process was not watched"
-    );
-    assert_eq!(
-        met,
-        [mark_of(from), mark_of(to)].into(),
-        "killed too early or too late"
-    );
+}
+
+/// Goes each of these ways, one after the other, disturbed at the first of these steps; and again,
+/// disturbed at the next, until none of them has so many.
+fn at_every_step(hook: &str, routes: &[Route], fate: Fate, (first, stride): (usize, usize)) {
+    let Some(mut scene) = Scene::new(hook_of(hook)) else {
+        return;
+    };
+    let began = Instant::now();
+    scene.reach(routes[0].from);
+    let mut journeys: Vec<_> = routes.iter().map(|route| Journey::of(*route)).collect();
+    let mut nth = first;
+    while journeys.iter().any(|journey| !journey.is_over) {
+        for journey in &mut journeys {
+            if journey.is_over {
+                scene.reach(journey.route.to);
+            } else {
+                journey.go(&mut scene, hook, fate, nth);
+            }
+        }
+        nth += stride;
+    }
+    let took = began.elapsed();
+    let moments: usize = journeys.iter().map(|journey| journey.moments).sum();
+    println!("{hook}, {fate:?}: {moments} moments in {took:.1?}");
+    for journey in journeys {
+        println!(
+            "{hook}, {fate:?}: {}: {} moments",
+            journey.route, journey.moments
+        );
+        assert!(
+            journey.moments * stride > FEW,
+            "the process was not followed"
+        );
+        assert!(
+            journey.met_old && journey.met_new,
+            "{}: it was always too early or too late",
+            journey.route
+        );
+    }
+    scene.reach(Rules::Removed);
+    scene.assert_is_whole(Rules::Removed, "at the end");
+}
+
+/// A way that is gone again and again.
+struct Journey {
+    route: Route,
+    moments: usize,
+    /// The process came to its end.
+    is_over: bool,
+    /// Packets met the rules of before, and those of afterwards, where they differ.
+    met_old: bool,
+    met_new: bool,
+}
+
+impl Journey {
+    fn of(route: Route) -> Self {
+        Self {
+            route,
+            moments: 0,
+            is_over: false,
+            met_old: false,
+            met_new: false,
+        }
+    }
+
+    /// Goes the way, disturbed at its `nth` step, and lets a fresh process go the rest.
+    fn go(&mut self, scene: &mut Scene, hook: &str, fate: Fate, nth: usize) {
+        let Route { way, from, to } = self.route;
+        let what = format!("{hook}, {}, {fate:?} at step {nth}", self.route);
+        let stayed = scene.stayed();
+        let pods: Vec<_> = scene.facts.iter().map(ToString::to_string).collect();
+        let (mut steps, mut disturbed_at, mut marks) = (0, None, None);
+        let outcome = Call::bare(std::env::current_exe().unwrap(), "")
+            .variable(ROUTE, &self.route.to_string())
+            .variable(HOOK, hook)
+            .variable(PODS, &pods.join(";"))
+            .step_by_step(|step| {
+                if step == Step::Stop {
+                    marks = Some(scene.marks());
+                }
+                // It has come to its end, and mends from then on what is to be mended.
+                if marks.is_some() || (fate == Fate::Refused && is_unimportant(step)) {
+                    return Then::Go;
+                }
+                steps += 1;
+                if steps != nth + 1 {
+                    return Then::Go;
+                }
+                disturbed_at = Some(step);
+                match fate {
+                    Fate::Killed => Then::Kill,
+                    Fate::Refused => Then::Fail(libc::ENOMEM),
+                }
+            })
+            .unwrap();
+        let what = format!("{what} ({disturbed_at:?})");
+        match disturbed_at {
+            Some(_) => self.moments += 1,
+            None => self.is_over = true,
+        }
+        let is_right = match (fate, disturbed_at) {
+            (Fate::Killed, Some(_)) => outcome.code.is_none(),
+            _ => outcome.code == Some(0),
+        };
+        assert!(is_right, "{what}: {}\n{}", outcome.stdout, outcome.stderr);
+        if fate == Fate::Refused && disturbed_at.is_some() {
+            assert_ne!(outcome.stdout, "", "{what}: nothing was reported");
+        }
+        let (old, new) = (scene.wanted(from), scene.wanted(to));
+        let others = [scene.between(from, to), scene.between(to, from)];
+        for (probe, mark) in marks.unwrap_or_else(|| scene.marks()) {
+            let right = [&old, &new, &others[0], &others[1]].map(|marks| marks[&probe]);
+            assert!(
+                right.contains(&mark),
+                "{what}: {probe:?} met {mark:?} and not one of {right:?}\n{}",
+                outcome.stdout
+            );
+            self.met_old |= mark != new[&probe];
+            self.met_new |= mark != old[&probe];
+        }
+        if way == Way::Remove {
+            // Who starts on what is left of it gets everything back.
+            scene.reach(from);
+            scene.assert_is_whole(from, &what);
+        }
+        let changes = scene.reach(to);
+        // It has mended by itself what was refused.
+        assert!(fate == Fate::Killed || changes == 0, "{what}: {changes}");
+        let is_there = |rules| matches!(rules, Rules::Old | Rules::New);
+        if way != Way::Remove && is_there(from) && is_there(to) {
+            let counted = scene.stayed() - stayed;
+            assert_eq!(counted, scene.counted_by_stays(), "{what}: counters");
+        }
+        scene.assert_is_whole(to, &what);
+        assert_eq!(scene.reach(to), 0, "{what}: changed a second time");
+    }
+}
+
+/// True for a file that is written: among them is one that switches something off on a queue
+/// which does no harm.
+fn is_unimportant(step: Step) -> bool {
+    let Step::Call { number, .. } = step else {
+        return false;
+    };
+    [libc::SYS_openat, libc::SYS_write].contains(&number)
+}
+
+impl Route {
+    /// What `Display` has written.
+    fn of(text: &str) -> Self {
+        let all = LIVE.iter().chain(&STARTED);
+        let mut named = all.filter(|route| route.to_string() == text);
+        *named.next().unwrap()
+    }
+
+    /// What the process does that is killed.
+    fn follow(self, hook: HookChoice, pods: &[Facts]) {
+        let (from, to) = (self.from.plan(pods), self.to.plan(pods));
+        match self.way {
+            Way::Apply => {
+                let mut datapath = open(hook);
+                let outcome = datapath.sync(&from);
+                assert_eq!((outcome.problems, outcome.changes), (vec![], 0));
+                stop_here().unwrap();
+                let outcome = datapath.apply(&to, &from.delta_to(&to));
+                for problem in &outcome.problems {
+                    println!("{problem}");
+                }
+                if let Err(error) = datapath.tidy() {
+                    println!("{error}");
+                }
+                stop_here().unwrap();
+                let outcome = datapath.sync(&to);
+                assert_eq!(outcome.problems, []);
+                datapath.tidy().unwrap();
+            }
+            Way::Start => {
+                stop_here().unwrap();
+                assert_eq!(put_in_force(hook, &to).problems, []);
+            }
+            Way::Remove => {
+                stop_here().unwrap();
+                remove();
+            }
+        }
+    }
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} from {} to {}", self.way, self.from, self.to)
+    }
 }
