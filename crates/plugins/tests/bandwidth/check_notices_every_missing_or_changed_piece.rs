@@ -1,14 +1,13 @@
 //! CHECK after somebody took away or changed one piece; and ADD, which mends it.
 
 use netqos_bpf::Settings;
-use netqos_netlink::filter::{Bpf, Place};
 use netqos_netlink::nft::{Chain, Forward, IngressHook, Rule, Transaction};
-use netqos_netlink::{Handle, Nft, Socket};
+use netqos_netlink::{Nft, Socket};
 use netqos_testkit::{Node, Pod};
 use serde_json::{Value, json};
 
 use crate::calls::{WAYS, add, call, check, config, del, inside, limited, on_node};
-use crate::kernel::{everything, limiters, on_host, pins};
+use crate::kernel::{everything, limiters, on_host, pins, put_in_our_place};
 
 /// Where something is done, and what.
 enum Sabotage {
@@ -217,21 +216,7 @@ const IFB: &[&str] = &["ifb"];
 
 /// Puts a filter of our name in the place of ours on the pod's host link.
 fn put_filter(argument: u16) {
-    let mut socket = Socket::open().unwrap();
-    let link = socket.link_by_name("veth-a").unwrap();
-    let place = Place {
-        hook: Handle::CLSACT_EGRESS,
-        preference: 81,
-        handle: 0x6e71,
-    };
-    let pins = pins().unwrap();
-    let filter = Bpf {
-        program: pins.programs().rank().unwrap(),
-        name: "netqos_rank",
-        argument,
-    };
-    socket.delete_filter(&link, "bpf", place).unwrap();
-    socket.put_filter(&link, place, &filter).unwrap();
+    put_in_our_place("veth-a", "netqos_rank", argument);
 }
 
 /// Puts another backstop in the place of that of the pod's host link, which leads to these links.

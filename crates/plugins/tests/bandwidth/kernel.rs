@@ -6,7 +6,7 @@ use std::path::Path;
 use netqos_bpf::{Pins, Settings, TcxHook};
 use netqos_core::{BitRate, ByteCount, Limit};
 use netqos_datapath::Shape;
-use netqos_netlink::filter::Installed as Filter;
+use netqos_netlink::filter::{Bpf, Installed as Filter, Place};
 use netqos_netlink::link::{Link, LinkChange};
 use netqos_netlink::nft::{Forward, Rule};
 use netqos_netlink::qdisc::InstalledTbf;
@@ -81,6 +81,26 @@ pub(crate) fn limiters() -> Vec<(u16, Settings)> {
 /// What is pinned on this node.
 pub(crate) fn pins() -> Option<Pins> {
     Pins::open(Path::new(BPFFS)).unwrap()
+}
+
+/// Puts our program in the place of our filter on a link of the calling thread's namespace, under
+/// this name and with this argument.
+pub(crate) fn put_in_our_place(link: &str, name: &str, argument: u16) {
+    let mut socket = Socket::open().unwrap();
+    let link = socket.link_by_name(link).unwrap();
+    let place = Place {
+        hook: Handle::CLSACT_EGRESS,
+        preference: 81,
+        handle: 0x6e71,
+    };
+    let pins = pins().unwrap();
+    let filter = Bpf {
+        program: pins.programs().rank().unwrap(),
+        name,
+        argument,
+    };
+    socket.delete_filter(&link, "bpf", place).unwrap();
+    socket.put_filter(&link, place, &filter).unwrap();
 }
 
 /// Changes the alias of a link of the calling thread's namespace.

@@ -3,13 +3,12 @@
 
 use std::net::UdpSocket;
 
-use netqos_netlink::filter::{Bpf, Place};
-use netqos_netlink::{Handle, Namespace, Socket};
+use netqos_netlink::Namespace;
 use netqos_testkit::{ForeignHook, ForeignProgram, Node, TcAttachType, Verdict};
 use serde_json::json;
 
 use crate::calls::{add, call, check, del, inside, limited, on_node};
-use crate::kernel::{in_pod, on_host, pins};
+use crate::kernel::{in_pod, on_host, put_in_our_place};
 
 /// What stands at 81, by `tc`, and the preference at which ours is then.
 const TAKEN: [(&str, u16); 4] = [
@@ -127,21 +126,7 @@ fn what_has_our_place_under_another_name_is_not_ours() {
     add(&pod, &config);
     {
         let _inside = Namespace::open(pod.netns()).unwrap().enter().unwrap();
-        let mut socket = Socket::open().unwrap();
-        let link = socket.link_by_name("eth0").unwrap();
-        let place = Place {
-            hook: Handle::CLSACT_EGRESS,
-            preference: 81,
-            handle: 0x6e71,
-        };
-        let pins = pins().unwrap();
-        let filter = Bpf {
-            program: pins.programs().rank().unwrap(),
-            name: "other",
-            argument: 7,
-        };
-        socket.delete_filter(&link, "bpf", place).unwrap();
-        socket.put_filter(&link, place, &filter).unwrap();
+        put_in_our_place("eth0", "other", 7);
     }
     let (_, said) = call("CHECK", &pod, &config).fail().unwrap();
     assert_eq!(said, "egress of eth0: the filter that ranks is missing");
