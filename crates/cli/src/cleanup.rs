@@ -9,24 +9,40 @@ use std::process::ExitCode;
 use netqos_agent::{agent_lock, places, socket_path};
 use netqos_datapath::{HostLinks, LimitDatapath, Paths, rules};
 
-use crate::output::{self, BAD_INPUT, FAILED};
+use crate::output::{self, BAD_INPUT, ENVIRONMENT, FAILED};
 
 /// Whether to ask.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Removes rules, limits of pods (those of the plugin, too), programs, links, pins and records. Pods live
-on, unlimited and unmarked. Stop the agent first.
+Removes rules, limits of pods (those of the plugin, too), programs, links, pins and records: all that an
+agent leaves in force when it stops. Pods live on, unlimited and unmarked. The configuration of the CNI
+network is left as it is: while it names the plugin, the next pod is limited again.
 
-Exit codes: 0 nothing of netqos is left, 1 something is (the message says what), 2 not confirmed.")]
+Needs root, and no agent may run. NETQOS_RUN_DIR and NETQOS_BPFFS move /run/netqos and /sys/fs/bpf.
+
+Examples:
+  netqos cleanup
+  netqos cleanup --yes
+
+Exit codes: 0 nothing of netqos is left, 1 something is, or an agent runs (the message says what), 2 not
+confirmed, 3 not root.")]
 pub struct Arguments {
-    /// Does not ask.
+    /// Do not ask first.
     #[arg(short, long)]
     yes: bool,
 }
 
+/// Somebody else than root asks for it.
+#[derive(Debug, thiserror::Error)]
+#[error("only root can remove what is in the kernel: run it as root, or with sudo")]
+struct NotRoot;
+
 /// Asks, and removes.
 pub fn run(arguments: &Arguments) -> ExitCode {
     let paths = Paths::from_variables(|name| std::env::var(name).ok());
+    if !rustix::process::geteuid().is_root() {
+        return output::failure(ENVIRONMENT, &NotRoot);
+    }
     if !arguments.yes && !confirmed() {
         eprintln!("netqos: nothing was removed; say --yes to remove it without being asked");
         return ExitCode::from(BAD_INPUT);

@@ -57,7 +57,11 @@ enum Command {
     /// Removes everything of netqos from this node.
     Cleanup(cleanup::Arguments),
     /// Prints a completion script for a shell.
-    #[command(after_help = "Example: netqos completion bash > /etc/bash_completion.d/netqos")]
+    #[command(after_help = "\
+Examples:
+  netqos completion bash > /etc/bash_completion.d/netqos
+  netqos completion zsh > \"${fpath[1]}/_netqos\"
+  netqos completion fish > ~/.config/fish/completions/netqos.fish")]
     Completion {
         /// Which shell.
         shell: Shell,

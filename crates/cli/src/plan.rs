@@ -28,7 +28,7 @@ pub struct Arguments {
     /// The node's name.
     #[arg(long, value_name = "NAME")]
     node: String,
-    /// Where runtimes remember their CNI results, to find the interfaces of pods by.
+    /// Where runtimes remember their CNI results (on a node: /var/lib/cni); without it pods are planned without interfaces.
     #[arg(long, value_name = "DIR")]
     cni_cache: Vec<PathBuf>,
     /// How to print it.

@@ -24,8 +24,10 @@ pub enum Command {
     )]
     Add(Arguments),
     /// Removes the pod from the network; the namespace too, when `add` made it.
+    #[command(after_help = "Example: netqos pod del -f pod.yaml")]
     Del(Arguments),
     /// Says whether everything is as `add` left it.
+    #[command(after_help = "Example: netqos pod check -f pod.yaml")]
     Check(Arguments),
 }
 

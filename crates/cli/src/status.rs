@@ -13,9 +13,16 @@ use crate::plan::rate;
 /// How to say it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Asks the agent that runs on this node. Counters go on from before the agent was started.
+Asks the agent that runs on this node through its socket, which only root may open. NETQOS_RUN_DIR moves
+/run/netqos, where it is. Counters are the kernel's, and go on when the agent is started anew.
 
-Example: netqos status -o json | jq '.pods[] | select(.failing != \"\")'
+The first table has an interface in each line: what annotations limit it to, packets that were dropped for
+that, and how many rules are for it. The second has a rule in each line, the first that matches wins: RATE
+is shared by all pods of the rule on the node, MODE shadow only counts.
+
+Examples:
+  netqos status
+  netqos status -o json | jq '.pods[] | select(.failing != \"\")'
 
 Exit codes: 0 all is in force, 1 something is not, 3 no agent answers (the message says what to do).")]
 pub struct Arguments {

@@ -108,6 +108,19 @@ fn an_explanation_names_the_rule_that_decides() {
 }
 
 #[test]
+fn cleaning_up_needs_root_and_says_so() {
+    use std::os::unix::process::CommandExt as _;
+    let mut command = netqos();
+    if rustix::process::geteuid().is_root() {
+        // Nobody.
+        command.uid(65534);
+    }
+    let output = command.args(["cleanup", "--yes"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert!(stderr(&output).contains("as root"), "{output:?}");
+}
+
+#[test]
 fn where_no_agent_runs_status_says_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let output = netqos()
