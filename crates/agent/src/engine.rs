@@ -23,14 +23,15 @@ use crate::Batch;
 use crate::event::{Asked, Event};
 use crate::status::Reconciled;
 
+mod backoff;
 mod limits;
 mod report;
 
+use backoff::{Backoff, Failing};
 use limits::{Known, PodLimits, attachment};
 
-/// How long a failure waits for another try: at first, and at most.
-const RETRY: Duration = Duration::from_millis(100);
-const RETRY_AT_MOST: Duration = Duration::from_secs(30);
+/// How long what could not be cleaned up waits for another try.
+const TIDY_AGAIN: Duration = Duration::from_secs(30);
 /// How long it has to be quiet before what is slow and not urgent is done.
 const IDLE: Duration = Duration::from_secs(1);
 /// How often the engine shows that it lives.
@@ -81,7 +82,7 @@ pub struct Engine {
     node_problems: BTreeMap<&'static str, Problem>,
     known_problems: BTreeSet<Problem>,
     synced: bool,
-    retry: Option<(Instant, Duration)>,
+    retry: Backoff,
     tidy_at: Option<Instant>,
     features: Option<Features>,
     reconciled: Reconciled,
@@ -132,7 +133,7 @@ impl Engine {
             node_problems: BTreeMap::new(),
             known_problems: BTreeSet::new(),
             synced: false,
-            retry: None,
+            retry: Backoff::default(),
             tidy_at: None,
             features: None,
             reconciled: Reconciled::default(),
@@ -174,7 +175,7 @@ impl Engine {
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             let now = Instant::now();
-            let due = self.retry.is_some_and(|(at, _)| at <= now);
+            let due = self.retry.due().is_some_and(|at| at <= now);
             if self.all_spoke() && (news || due || !self.synced) {
                 self.reconcile(due);
             }
@@ -189,8 +190,7 @@ impl Engine {
     }
 
     fn timeout(&self) -> Duration {
-        let retry = self.retry.map(|(at, _)| at);
-        let next = retry.into_iter().chain(self.tidy_at).min();
+        let next = self.retry.due().into_iter().chain(self.tidy_at).min();
         let left = next.map(|at| at.saturating_duration_since(Instant::now()));
         left.map_or(BEAT, |left| left.min(BEAT))
     }
@@ -260,16 +260,21 @@ impl Engine {
 
     fn reconcile_rules(&mut self, delta: &PlanDelta, again: bool) {
         let is_first = self.rules.is_none();
+        let needs_rules = self.needs_rules();
+        if !needs_rules {
+            // What cannot be had is not missed any more.
+            self.node_problems.remove("rules");
+        }
         // Also where there are none: the first one to come should not wait for programs that the
         // kernel has to verify.
-        if is_first && (!self.synced || self.needs_rules()) {
+        if is_first && (!self.synced || needs_rules) {
             let (paths, hook) = (self.options.paths.clone(), self.options.hook);
             match RuleDatapath::open(paths, hook) {
                 Ok(rules) => {
                     self.rules = Some(rules);
                     self.node_problems.remove("rules");
                 }
-                Err(why) if !self.needs_rules() => {
+                Err(why) if !needs_rules => {
                     tracing::info!(
                         "this kernel could put no rule in force, if there were one: {why}"
                     );
@@ -400,25 +405,20 @@ impl Engine {
 
     /// What failed is tried again, later each time.
     fn plan_retry(&mut self, again: bool) {
-        let of_rules = self.outcome.problems.iter().any(|problem| {
+        let may_pass = |problem: &&Problem| {
             matches!(
                 problem.reason,
                 Reason::UpdateFailed | Reason::KernelFeatureMissing | Reason::EndpointUnreachable
             )
-        });
-        let of_limits = self.limits.iter().any(|it| it.problems().next().is_some());
-        if !of_rules && !of_limits && self.node_problems.is_empty() {
-            self.retry = None;
-            return;
-        }
-        let wait = match self.retry {
-            Some((_, wait)) if again => (wait * 2).min(RETRY_AT_MOST),
-            // What is due stays due, however much else happens.
-            Some(_) => return,
-            None => RETRY,
         };
+        let of_rules = self.outcome.problems.iter().filter(may_pass);
+        let of_limits = self.limits.iter().flat_map(PodLimits::problems);
+        let failing = of_rules.chain(of_limits).chain(self.node_problems.values());
+        let failing: Failing = failing
+            .map(|problem| (problem.object.clone(), problem.reason))
+            .collect();
         self.reconciled.retries += u64::from(again);
-        self.retry = Some((Instant::now() + wait, wait));
+        self.retry.note(Instant::now(), failing, again);
     }
 
     /// What is slow and not urgent.
@@ -428,7 +428,7 @@ impl Engine {
             && let Err(why) = rules.tidy()
         {
             tracing::warn!("clean up what no rule uses any more: {why}");
-            self.tidy_at = Some(Instant::now() + RETRY_AT_MOST);
+            self.tidy_at = Some(Instant::now() + TIDY_AGAIN);
         }
         if self.features.is_none() {
             match Features::probe(&self.options.paths) {

@@ -14,4 +14,5 @@ mod a_changed_annotation_takes_effect_live;
 mod a_plugins_limit_is_taken_over;
 mod it_says_how_things_are;
 mod killed_and_started_again_it_takes_over;
+mod node_problems_pass;
 mod pods_are_found_wherever_they_come_from;

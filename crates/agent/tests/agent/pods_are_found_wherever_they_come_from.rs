@@ -49,3 +49,43 @@ fn also_in_a_macvlan() {
     flow.wait_for(46);
     assert_eq!(stage::pod_status("a").unwrap().failing, "");
 }
+
+/// A runtime knows a pod by the uid that the API server gave it, and a manifest in a folder has none.
+#[test]
+fn by_their_names_where_a_manifest_has_no_uid_and_by_their_uids_where_it_has() {
+    let Some(node) = stage::node() else { return };
+    let (a, b) = stage::pods(&node);
+    stage::remember_as(&a, "36cee2dc", json!({}));
+    stage::put("p.yaml", &stage::policy("p", "a", "[{dscp: 46}]"));
+    let with_uid = |uid: Option<&str>| {
+        let mut object: serde_json::Value =
+            serde_json::from_str(&stage::manifest(&a, json!({}))).unwrap();
+        object["metadata"]["uid"] = json!(uid);
+        stage::put("a.json", &object.to_string());
+    };
+    with_uid(None);
+    let _agent = Agent::start();
+    for (uid, mark) in [
+        (None, 46),
+        (Some("of another pod"), 0),
+        (Some("36cee2dc"), 46),
+    ] {
+        with_uid(uid);
+        let reasons = || {
+            let problems = stage::status().problems.into_iter();
+            problems.map(|it| it.reason).collect::<Vec<_>>()
+        };
+        let wrong: &[&str] = match mark {
+            0 => &["EndpointUnreachable"],
+            _ => &[],
+        };
+        assert!(
+            stage::eventually(|| reasons() == wrong),
+            "{uid:?}: {:?}",
+            reasons()
+        );
+        let flow = Flow::begin(&a, &b, Duration::from_millis(1));
+        flow.wait_for(mark);
+        drop(flow.end());
+    }
+}

@@ -53,6 +53,15 @@ impl Agent {
     }
 
     pub(crate) fn spawn(more: &[&str]) -> Self {
+        Self::spawn_in(more, &[])
+    }
+
+    /// With these variables in its environment.
+    pub(crate) fn spawn_where(variables: &[(&str, &str)]) -> Self {
+        Self::spawn_in(&[], variables)
+    }
+
+    fn spawn_in(more: &[&str], variables: &[(&str, &str)]) -> Self {
         let errors = match std::env::var_os("NETQOS_TEST_LOG") {
             Some(_) => Stdio::inherit(),
             None => Stdio::null(),
@@ -67,6 +76,7 @@ impl Agent {
                 "debug",
             ])
             .args(more)
+            .envs(variables.iter().copied())
             .stderr(errors)
             .spawn()
             .unwrap();
@@ -169,10 +179,15 @@ pub(crate) fn policy(name: &str, app: &str, rules: &str) -> String {
 
 /// What a runtime remembers of a pod that it has added, with what it gave to the plugins.
 pub(crate) fn remember(pod: &Pod, capabilities: serde_json::Value) {
+    remember_as(pod, "", capabilities);
+}
+
+/// The same of a pod that the runtime knows by this uid.
+pub(crate) fn remember_as(pod: &Pod, uid: &str, capabilities: serde_json::Value) {
     let text = json!({
         "kind": "cniCacheV1", "containerId": pod.name(), "config": "", "ifName": "eth0",
         "networkName": "net", "netns": pod.netns(),
-        "cniArgs": [["K8S_POD_NAMESPACE", "games"], ["K8S_POD_NAME", pod.name()]],
+        "cniArgs": [["K8S_POD_NAMESPACE", "games"], ["K8S_POD_NAME", pod.name()], ["K8S_POD_UID", uid]],
         "capabilityArgs": capabilities,
         "result": {"cniVersion": "1.1.0", "ips": [{"address": format!("{}/32", pod.address())}]},
     });
