@@ -21,6 +21,7 @@ mod wire;
 mod world;
 
 use std::fmt;
+use std::process::Command;
 use std::time::Instant;
 
 use netqos_api::HookChoice;
@@ -29,6 +30,8 @@ use netqos_testkit::{Call, Step, Then, stop_here};
 use crate::plans::{Facts, Rules};
 use crate::scene::{Scene, open, put_in_force, remove};
 
+/// Which of the tests a process is for.
+const TEST: &str = "NETQOS_TEST";
 /// What the process does: how, and from where to where.
 const ROUTE: &str = "NETQOS_TEST_ROUTE";
 const HOOK: &str = "NETQOS_TEST_HOOK";
@@ -107,22 +110,29 @@ fn main() {
     }
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     let is_wanted = |name: &str| {
-        let mut filters = wanted
+        let filters: Vec<_> = wanted
             .iter()
             .filter(|word| !word.starts_with("--"))
-            .peekable();
-        filters.peek().is_none() || filters.any(|filter| name.contains(filter.as_str()))
+            .collect();
+        filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str()))
     };
-    let tests: Vec<_> = tests
-        .into_iter()
-        .filter(|(hook, routes, fate)| is_wanted(&format!("{hook} {fate:?} {:?}", routes[0].way)))
-        .map(|(hook, routes, fate)| {
+    let mut running = Vec::new();
+    for (hook, routes, fate) in tests {
+        let name = format!("{hook}, {fate:?}, {:?}", routes[0].way);
+        if variable(TEST) == name {
             let first = if hook == "tcx" { stride / 2 } else { 0 };
-            std::thread::spawn(move || at_every_step(hook, routes, fate, (first, stride)))
-        })
-        .collect();
-    let failed: Vec<_> = tests.into_iter().map(|test| test.join().is_err()).collect();
-    assert!(!failed.contains(&true));
+            at_every_step(hook, routes, fate, (first, stride));
+        } else if variable(TEST).is_empty() && is_wanted(&name) {
+            // A process of its own, since what a process has locked is locked for its children
+            // until they are other programs.
+            let mut command = Command::new(std::env::current_exe().unwrap());
+            running.push(command.env(TEST, &name).spawn().unwrap());
+        }
+    }
+    let ended = running
+        .iter_mut()
+        .map(|test| test.wait().unwrap().success());
+    assert!(!ended.collect::<Vec<_>>().contains(&false));
 }
 
 fn hook_of(name: &str) -> HookChoice {
