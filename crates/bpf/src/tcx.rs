@@ -92,6 +92,15 @@ impl TcxHook {
         let mut before = all.iter().take_while(|id| !has_name(**id, &own));
         before.any(|id| !has_name(*id, NAME_PREFIX))
     }
+
+    /// True when the program of rules is on this hook, whichever build's it is. The interface is
+    /// one of the calling thread's network namespace; a kernel without such hooks has none.
+    #[cfg(feature = "rules")]
+    pub fn has_rules(self, ifindex: u32) -> bool {
+        let own = format!("{NAME_PREFIX}{}", Stage::Rules.word());
+        let all = self.programs(ifindex).unwrap_or_default();
+        all.iter().any(|id| has_name(*id, &own))
+    }
 }
 
 /// True when a program's name starts with this. One that is gone by now has none.

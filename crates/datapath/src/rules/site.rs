@@ -109,6 +109,13 @@ impl Found {
         if let Some(before) = before.filter(|before| before.index == self.link.index) {
             return Ok(before.hook);
         }
+        // Also where its record was lost: on both hooks it would meet each packet twice.
+        if ours(&mut self.side.socket, &self.link, clsact)?.is_some() {
+            return Ok(HookKind::Clsact);
+        }
+        if self.side.inside(|| tcx.has_rules(self.link.index))? {
+            return Ok(HookKind::Tcx);
+        }
         let is_bare = HookQdisc::read(&mut self.side.socket, &self.link)? == HookQdisc::Ingress;
         let has_foreign = self.side.inside(|| tcx.has_foreign(self.link.index))?;
         let taken = self

@@ -4,6 +4,7 @@
 //! fails nothing that is right. Exact figures are `make bench`'s.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod a_lost_record_does_not_double_a_hook;
 mod a_rate_is_reached_and_not_passed;
 mod a_rule_marks_what_it_is_for;
 mod applied_twice_changes_nothing;
