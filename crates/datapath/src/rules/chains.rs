@@ -39,6 +39,9 @@ impl RuleDatapath {
                 self.problems.settle(subject, problems::node(), written);
             }
         }
+        if delta.classes.is_empty() {
+            return;
+        }
         let others: Vec<ChainId> = self.chains.keys().copied().collect();
         for id in others.into_iter().filter(|id| !due.contains(id)) {
             let written = self.write_classes(delta, id);
@@ -90,8 +93,8 @@ impl RuleDatapath {
         Ok(())
     }
 
-    /// Removes rule lists, classes and meters that nothing refers to any more.
-    pub(super) fn remove_tables(&mut self, plan: &NodePlan, delta: &PlanDelta) -> Result<()> {
+    /// Removes rule lists and meters that nothing refers to any more.
+    pub(super) fn remove_chains(&mut self, plan: &NodePlan, delta: &PlanDelta) -> Result<()> {
         // Where the switch to another failed, the old one stays, with what it needs.
         let met = self.met_chains();
         let chains = self.chains.keys();
@@ -100,20 +103,6 @@ impl RuleDatapath {
         for id in &gone {
             self.remove_chain(*id)?;
         }
-        let classes = delta.classes.iter();
-        let classes: Vec<u64> = classes
-            .filter(|(_, sets)| sets.is_none())
-            .map(|(class, _)| class.0.get())
-            .collect();
-        let left = self.chains.iter_mut();
-        for (id, tables) in left.filter(|(id, _)| plan.chains.contains_key(id)) {
-            for class in &classes {
-                if tables.classes.remove(class) {
-                    let key = ClassKey::new(id.0.get(), *class);
-                    self.rules.classes.remove(&key)?;
-                }
-            }
-        }
         if !gone.is_empty() {
             self.merge_services(plan)?;
         }
@@ -121,6 +110,22 @@ impl RuleDatapath {
             return Ok(());
         }
         self.release_meters(plan)
+    }
+
+    /// Removes what classes were that no peer has any more, to rule lists of the plan. To those
+    /// that are left besides, peers may still be what they were.
+    pub(super) fn remove_classes(&mut self, plan: &NodePlan, delta: &PlanDelta) -> Result<()> {
+        for (class, _) in delta.classes.iter().filter(|(_, sets)| sets.is_none()) {
+            let class = class.0.get();
+            let left = self.chains.iter_mut();
+            for (id, tables) in left.filter(|(id, _)| plan.chains.contains_key(id)) {
+                if tables.classes.remove(&class) {
+                    let key = ClassKey::new(id.0.get(), class);
+                    self.rules.classes.remove(&key)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn remove_chain(&mut self, id: ChainId) -> Result<()> {

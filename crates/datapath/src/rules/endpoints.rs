@@ -233,8 +233,14 @@ impl RuleDatapath {
         Ok(())
     }
 
-    /// Takes away what endpoints have that no rule is for any more.
-    pub(super) fn remove_endpoints(&mut self, plan: &NodePlan, delta: &PlanDelta) {
+    /// Takes away what endpoints have that no rule is for any more. Says which rule lists they went
+    /// by.
+    pub(super) fn remove_endpoints(
+        &mut self,
+        plan: &NodePlan,
+        delta: &PlanDelta,
+    ) -> BTreeSet<ChainId> {
+        let mut left = BTreeSet::new();
         for id in delta.endpoints.keys() {
             let is_ruled = |endpoint: &Endpoint| {
                 endpoint.chain.is_some() && endpoint.attach.interface().is_some()
@@ -242,11 +248,13 @@ impl RuleDatapath {
             if plan.endpoints.get(id).is_some_and(is_ruled) {
                 continue;
             }
+            left.extend(self.in_force(id));
             self.forget_contest(id);
             let removed = self.remove_endpoint(id);
             let subject = Subject::Endpoint(id.clone());
             self.problems.settle(subject, pod(plan, id), removed);
         }
+        left
     }
 
     fn remove_endpoint(&mut self, id: &EndpointId) -> Result<()> {

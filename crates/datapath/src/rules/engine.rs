@@ -1,6 +1,7 @@
 //! Applying a plan.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use netqos_api::HookChoice;
 use netqos_bpf::Pins;
@@ -41,6 +42,10 @@ pub struct RuleDatapath {
     pub(super) problems: Problems,
     /// How often each endpoint's program was found behind somebody else's.
     pub(super) contests: BTreeMap<EndpointId, u32>,
+    /// Some endpoint goes by a rule list that the plan does not know any more.
+    pub(super) is_stuck: bool,
+    /// What was found to be in force, last.
+    told: Outcome,
     /// Writes to the kernel since the last change began.
     pub(super) changes: u64,
 }
@@ -67,6 +72,8 @@ impl RuleDatapath {
             services: Services::default(),
             problems: Problems::default(),
             contests: BTreeMap::new(),
+            is_stuck: false,
+            told: Outcome::default(),
             changes: 0,
         })
     }
@@ -84,38 +91,54 @@ impl RuleDatapath {
         self.problems.note(Subject::Leftovers, read);
         let mut everything = NodePlan::default().delta_to(plan);
         self.add_leftover_peers(plan, &mut everything);
+        // Nothing is known of what may be on its way out.
+        self.is_stuck = true;
         self.change(plan, &everything);
         let purged = self.purge(plan);
         self.problems.note(Subject::Leftovers, purged);
-        self.outcome(plan)
+        self.outcome()
     }
 
     /// Makes what changed; `plan` is the plan after the change.
     pub fn apply(&mut self, plan: &NodePlan, delta: &PlanDelta) -> Outcome {
-        let was_stranded = self.is_stranded();
+        let was_stranded = self.is_stuck && self.is_stranded();
         self.change(plan, delta);
         // What was kept for somebody, unread, goes when nobody needs it any more.
         if was_stranded && !self.is_stranded() {
             let purged = self.purge(plan);
             self.problems.note(Subject::Leftovers, purged);
         }
-        self.outcome(plan)
+        self.outcome()
     }
 
     /// Each thing before what refers to it, and away when nothing does any more.
     fn change(&mut self, plan: &NodePlan, delta: &PlanDelta) {
         self.changes = 0;
-        self.remove_endpoints(plan, delta);
-        let arrivals = self.find_arrivals(plan, delta);
-        let other_meters = self.make_meters(plan, delta, &arrivals);
-        self.write_chains(plan, delta, &other_meters);
-        self.write_peers(plan, delta);
-        let services = self.write_services(plan, delta);
-        self.problems.note(Subject::Services, services);
-        self.switch_all(plan, arrivals);
-        let ended = self.end_detours(plan);
-        self.problems.note(Subject::Leftovers, ended);
-        let removed = self.remove_tables(plan, delta);
+        // Peers and Services alone switch nobody: most changes are such.
+        let is_light = delta.chains.is_empty() && delta.endpoints.is_empty() && !self.is_stuck;
+        if is_light {
+            self.write_chains(plan, delta, &BTreeSet::new());
+            self.write_peers(plan, delta, &BTreeSet::new());
+            self.write_services(plan, delta);
+        } else {
+            let left = self.remove_endpoints(plan, delta);
+            let arrivals = self.find_arrivals(plan, delta);
+            let other_meters = self.make_meters(plan, delta, left, &arrivals);
+            self.write_chains(plan, delta, &other_meters);
+            let going = self.going_chains(plan);
+            self.write_peers(plan, delta, &going);
+            self.write_services(plan, delta);
+            self.switch_all(plan, arrivals);
+            self.is_stuck = !self.going_chains(plan).is_empty();
+            if !self.is_stuck {
+                let ended = self.end_detours();
+                self.problems.note(Subject::Leftovers, ended);
+            }
+            let removed = self.remove_chains(plan, delta);
+            self.problems.note(Subject::Leftovers, removed);
+            self.tell(plan);
+        }
+        let removed = self.remove_classes(plan, delta);
         self.problems.note(Subject::Leftovers, removed);
         self.note_conntrack();
     }
@@ -153,28 +176,35 @@ impl RuleDatapath {
         Ok(counts)
     }
 
-    pub(super) fn outcome(&self, plan: &NodePlan) -> Outcome {
+    /// Finds out what is in force, for the outcomes from now on.
+    pub(super) fn tell(&mut self, plan: &NodePlan) {
         let sites = self.sites.iter();
         let in_force = sites.filter(|(id, _)| self.is_in_force(id, plan));
+        let endpoints = in_force.map(|(id, site)| {
+            let status = EndpointStatus {
+                interface: site.link.clone(),
+                hook: site.hook,
+                number: site.number,
+            };
+            (id.clone(), status)
+        });
+        self.told = Outcome {
+            endpoints: Arc::new(endpoints.collect()),
+            meters: Arc::new(
+                self.meters
+                    .iter()
+                    .map(|(rule, meter)| (rule.clone(), meter.status.clone()))
+                    .collect(),
+            ),
+            ..Outcome::default()
+        };
+    }
+
+    pub(super) fn outcome(&self) -> Outcome {
         Outcome {
-            endpoints: in_force
-                .map(|(id, site)| {
-                    let status = EndpointStatus {
-                        interface: site.link.clone(),
-                        hook: site.hook,
-                        number: site.number,
-                    };
-                    (id.clone(), status)
-                })
-                .collect(),
-            meters: self
-                .meters
-                .iter()
-                .map(|(rule, meter)| (rule.clone(), meter.status.clone()))
-                .collect(),
-            restored: Vec::new(),
             problems: self.problems.all().cloned().collect(),
             changes: self.changes,
+            ..self.told.clone()
         }
     }
 }

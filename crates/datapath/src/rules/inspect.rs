@@ -35,9 +35,10 @@ impl RuleDatapath {
                 }
             }
         }
+        self.tell(plan);
         Outcome {
             restored,
-            ..self.outcome(plan)
+            ..self.outcome()
         }
     }
 

@@ -31,6 +31,7 @@ mod site;
 mod tables;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use netqos_core::plan::RuleId;
 use netqos_core::{EndpointId, Problem};
@@ -46,9 +47,9 @@ pub use purge::remove_all;
 pub struct Outcome {
     /// The endpoints whose rules are in force as the plan has them. What others had before stays in
     /// force.
-    pub endpoints: BTreeMap<EndpointId, EndpointStatus>,
+    pub endpoints: Arc<BTreeMap<EndpointId, EndpointStatus>>,
     /// The meters that are in force.
-    pub meters: BTreeMap<RuleId, MeterStatus>,
+    pub meters: Arc<BTreeMap<RuleId, MeterStatus>>,
     /// The programs that were put back, in the course of an inspection.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub restored: Vec<Restored>,

@@ -46,10 +46,6 @@ impl Detours {
     pub(super) fn uses(&self, class: u64) -> bool {
         self.classes.contains_key(&class)
     }
-
-    fn is_empty(&self) -> bool {
-        self.later.is_empty() && self.classes.is_empty()
-    }
 }
 
 impl RuleDatapath {
@@ -76,15 +72,19 @@ impl RuleDatapath {
     }
 
     /// Writes the classes of peers that change, as far as rule lists that go allow.
-    pub(super) fn write_peers(&mut self, plan: &NodePlan, delta: &PlanDelta) {
-        let going = self.going_chains(plan);
+    pub(super) fn write_peers(
+        &mut self,
+        plan: &NodePlan,
+        delta: &PlanDelta,
+        going: &BTreeSet<u64>,
+    ) {
         let mut by_network: BTreeMap<&NetworkKey, Changes> = BTreeMap::new();
         for ((network, address), class) in &delta.peers {
             let changes = by_network.entry(network).or_default();
             changes.push((*address, *class));
         }
         for (network, changes) in by_network {
-            let written = self.write_network(plan, network, changes, &going);
+            let written = self.write_network(plan, network, changes, going);
             let subject = Subject::Peers(network.clone());
             self.problems.note(subject, written);
         }
@@ -166,11 +166,8 @@ impl RuleDatapath {
         Ok(Some(class))
     }
 
-    /// Ends the detours, when nobody goes by rule lists any more that go.
-    pub(super) fn end_detours(&mut self, plan: &NodePlan) -> Result<()> {
-        if self.detours.is_empty() || !self.going_chains(plan).is_empty() {
-            return Ok(());
-        }
+    /// Ends the detours: nobody goes by rule lists any more that go.
+    pub(super) fn end_detours(&mut self) -> Result<()> {
         let mut by_network: BTreeMap<NetworkKey, Changes> = BTreeMap::new();
         for ((network, address), class) in std::mem::take(&mut self.detours.later) {
             by_network

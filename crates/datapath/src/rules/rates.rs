@@ -16,15 +16,16 @@ use crate::Result;
 const LEAST_MTU: u32 = 1500;
 
 impl RuleDatapath {
-    /// Makes the meters that this change touches. Says which rules have another limiter or queue
-    /// than before.
+    /// Makes the meters that this change touches, of rule lists that pods have left, too. Says
+    /// which rules have another limiter or queue than before.
     pub(super) fn make_meters(
         &mut self,
         plan: &NodePlan,
         delta: &PlanDelta,
+        left: BTreeSet<ChainId>,
         arrivals: &[Arrival],
     ) -> BTreeSet<RuleId> {
-        let touched = self.touched(plan, delta);
+        let touched = self.touched(plan, delta, left);
         if touched.is_empty() {
             return BTreeSet::new();
         }
@@ -44,12 +45,15 @@ impl RuleDatapath {
     }
 
     /// The rules with a rate in rule lists that come, and in those that pods come to or leave.
-    fn touched(&self, plan: &NodePlan, delta: &PlanDelta) -> BTreeSet<RuleId> {
-        let mut chains: BTreeSet<ChainId> = delta
-            .chains
-            .iter()
-            .filter_map(|(id, chain)| chain.as_ref().map(|_| *id))
-            .collect();
+    fn touched(
+        &self,
+        plan: &NodePlan,
+        delta: &PlanDelta,
+        left: BTreeSet<ChainId>,
+    ) -> BTreeSet<RuleId> {
+        let mut chains = left;
+        let coming = delta.chains.iter().filter(|(_, chain)| chain.is_some());
+        chains.extend(coming.map(|(id, _)| *id));
         for id in delta.endpoints.keys() {
             chains.extend(plan.endpoints.get(id).and_then(|endpoint| endpoint.chain));
             chains.extend(self.in_force(id));

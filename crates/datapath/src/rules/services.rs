@@ -96,16 +96,16 @@ impl Services {
 
 impl RuleDatapath {
     /// Writes the Services that this change touches.
-    pub(super) fn write_services(&mut self, plan: &NodePlan, delta: &PlanDelta) -> Result<()> {
+    pub(super) fn write_services(&mut self, plan: &NodePlan, delta: &PlanDelta) {
         let chains = delta.chains.keys();
         let new: Vec<&ChainTables> = chains
             .filter(|id| plan.chains.contains_key(id))
             .filter_map(|id| self.chains.get(id))
             .collect();
         for port in self.services.touched(delta, &new) {
-            self.write_service(plan, &port)?;
+            let written = self.write_service(plan, &port);
+            self.problems.note(Subject::Services, written);
         }
-        Ok(())
     }
 
     /// What differed to a rule list that is gone may be alike to those that are left.

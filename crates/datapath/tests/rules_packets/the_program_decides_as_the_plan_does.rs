@@ -276,7 +276,7 @@ fn on_random_policies_and_packets() {
             "{:?}",
             outcome.problems
         );
-        for (id, status) in &outcome.endpoints {
+        for (id, status) in outcome.endpoints.iter() {
             let from = &index.plan().endpoints[id].pod.name;
             for (packet, dressing) in &packets {
                 kernel.warm_up(status.number, &dressing.on(packet));
