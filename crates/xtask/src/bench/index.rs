@@ -67,6 +67,9 @@ pub struct Event {
     pub events: usize,
     /// How many of them change the plan.
     pub changed: usize,
+    /// How many addresses enter the plan, leave it or change in it by one of them.
+    #[serde(default)]
+    pub peers: f64,
     pub took: Quantiles,
 }
 
@@ -86,8 +89,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     println!("| in the plan | {} |", figures.plan);
     for event in &figures.events {
         println!(
-            "| {} ({} events, {} change the plan) | {:.1} µs p50, {:.1} µs p99 |",
-            event.what, event.events, event.changed, event.took.p50, event.took.p99
+            "| {} ({} events, {} change the plan, {:.0} peers each) | {:.1} µs p50, {:.1} µs p99 |",
+            event.what, event.events, event.changed, event.peers, event.took.p50, event.took.p99
         );
     }
     Ok(())
@@ -205,7 +208,7 @@ fn time(
     event: &dyn Fn(u32) -> Vec<Change>,
 ) -> Event {
     let mut times = Vec::with_capacity(numbers.len());
-    let mut changed = 0;
+    let (mut changed, mut peers) = (0, 0);
     for number in numbers {
         let changes = event(*number);
         let start = Instant::now();
@@ -215,11 +218,13 @@ fn time(
         let delta = black_box(index.take_delta());
         times.push(start.elapsed().as_secs_f64() * 1e6);
         changed += usize::from(!delta.is_empty());
+        peers += delta.peers.len();
     }
     Event {
         what: what.to_owned(),
         events: numbers.len(),
         changed,
+        peers: peers as f64 / numbers.len().max(1) as f64,
         took: Quantiles::of(times),
     }
 }
