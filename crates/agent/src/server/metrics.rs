@@ -3,13 +3,16 @@
 //! The counters are the kernel's, which outlive the agent: each answer is made from what is read
 //! then, and nothing is counted twice.
 
+#[cfg(test)]
+mod reference;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use netqos_datapath::{Features, Support};
+use netqos_datapath::Support;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -18,30 +21,45 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::{Desk, Unanswered};
+use crate::engine::Durations;
 use crate::status::{Counts, PodStatus, Status};
 
 const FORM: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 type Labels = Vec<(&'static str, String)>;
 
+/// Whether each feature of the kernel works.
+type Works = BTreeMap<String, bool>;
+
 pub(super) async fn metrics(State(desk): State<Desk>) -> std::result::Result<Response, Unanswered> {
     let asked = desk.ask().await?;
-    let mut registry = Registry::with_prefix("netqos");
-    build(&mut registry);
-    of_pods(&mut registry, &asked.status, desk.pod_labels);
-    of_agent(&mut registry, &asked.status, &asked.features);
-    registry.register_with_unit(
-        "reconcile_duration",
-        "How long it took to make the kernel as the objects say, once something had changed",
-        Unit::Seconds,
-        desk.durations.clone(),
-    );
+    let (durations, pod_labels) = (desk.durations.clone(), desk.pod_labels);
+    let features = asked.features.iter();
+    let features: Works = features
+        .map(|(feature, support)| (feature.to_string(), matches!(support, Support::Works)))
+        .collect();
+    let registry = registry(&asked.status, &features, durations, pod_labels);
     let mut text = String::new();
     if let Err(why) = encode(&mut text, &registry) {
         let text = format!("the metrics cannot be written: {why}\n");
         return Ok((StatusCode::INTERNAL_SERVER_ERROR, text).into_response());
     }
     Ok(([(header::CONTENT_TYPE, FORM)], text).into_response())
+}
+
+/// All metrics, as docs/metrics.md has them.
+fn registry(status: &Status, features: &Works, durations: Durations, pod_labels: bool) -> Registry {
+    let mut registry = Registry::with_prefix("netqos");
+    build(&mut registry);
+    of_pods(&mut registry, status, pod_labels);
+    of_agent(&mut registry, status, features);
+    registry.register_with_unit(
+        "reconcile_duration",
+        "How long it took to make the kernel as the objects say, once something had changed",
+        Unit::Seconds,
+        durations,
+    );
+    registry
 }
 
 fn build(registry: &mut Registry) {
@@ -79,7 +97,8 @@ fn of_pods(registry: &mut Registry, status: &Status, pod_labels: bool) {
     };
     family(
         "pod_packets",
-        "Packets that a rule, or with an empty rule the limit of the interface, was for",
+        "Packets that a rule decided about, or with an empty rule those that the limit of the \
+         interface let through",
         |counts| counts.packets,
     );
     family("pod_bytes", "Bytes of these packets at layer 2", |counts| {
@@ -107,7 +126,7 @@ fn of_pods(registry: &mut Registry, status: &Status, pod_labels: bool) {
     );
 }
 
-fn of_agent(registry: &mut Registry, status: &Status, features: &Features) {
+fn of_agent(registry: &mut Registry, status: &Status, features: &Works) {
     let gauges = |entries: Vec<(Labels, i64)>| {
         let family = Family::<Labels, Gauge>::default();
         for (labels, value) in entries {
@@ -138,7 +157,7 @@ fn of_agent(registry: &mut Registry, status: &Status, features: &Features) {
     let objects = objects.map(|(kind, many)| (vec![("kind", kind.clone())], *many as i64));
     registry.register(
         "objects",
-        "Objects that are known, by kind",
+        "Objects that are known",
         gauges(objects.collect()),
     );
     let failing = status.pods.iter().filter(|pod| !pod.failing.is_empty());
@@ -150,11 +169,10 @@ fn of_agent(registry: &mut Registry, status: &Status, features: &Features) {
     ];
     registry.register(
         "endpoints",
-        "Interfaces of pods that rules or limits are for",
+        "Interfaces of pods that rules or limits are for: in_force, or failing",
         gauges(endpoints),
     );
-    let features = features.iter().map(|(feature, support)| {
-        let works = matches!(support, Support::Works);
+    let features = features.iter().map(|(feature, works)| {
         let labels = vec![
             ("feature", feature.to_string()),
             ("works", works.to_string()),
