@@ -34,6 +34,8 @@ use limits::{Known, PodLimits, attachment};
 const TIDY_AGAIN: Duration = Duration::from_secs(30);
 /// How long it has to be quiet before what is slow and not urgent is done.
 const IDLE: Duration = Duration::from_secs(1);
+/// How often the interfaces are looked at, where others may have been at work.
+const INSPECT: Duration = Duration::from_secs(10);
 /// How often the engine shows that it lives.
 const BEAT: Duration = Duration::from_secs(2);
 
@@ -84,6 +86,7 @@ pub struct Engine {
     synced: bool,
     retry: Backoff,
     tidy_at: Option<Instant>,
+    inspect_at: Instant,
     features: Option<Features>,
     reconciled: Reconciled,
     durations: Durations,
@@ -135,6 +138,7 @@ impl Engine {
             synced: false,
             retry: Backoff::default(),
             tidy_at: None,
+            inspect_at: Instant::now() + INSPECT,
             features: None,
             reconciled: Reconciled::default(),
             durations: Durations::new(buckets),
@@ -186,13 +190,17 @@ impl Engine {
             if self.tidy_at.is_some_and(|at| at <= Instant::now()) {
                 self.tidy();
             }
+            if self.inspect_at <= Instant::now() {
+                self.inspect();
+            }
         }
     }
 
     fn timeout(&self) -> Duration {
-        let next = self.retry.due().into_iter().chain(self.tidy_at).min();
-        let left = next.map(|at| at.saturating_duration_since(Instant::now()));
-        left.map_or(BEAT, |left| left.min(BEAT))
+        let due = self.retry.due().into_iter().chain(self.tidy_at);
+        let next = due.fold(self.inspect_at, Instant::min);
+        let left = next.saturating_duration_since(Instant::now());
+        left.min(BEAT)
     }
 
     fn all_spoke(&self) -> bool {
@@ -419,6 +427,36 @@ impl Engine {
             .collect();
         self.reconciled.retries += u64::from(again);
         self.retry.note(Instant::now(), failing, again);
+    }
+
+    /// Puts back what others took away, or came before.
+    fn inspect(&mut self) {
+        self.inspect_at = Instant::now() + INSPECT;
+        let Some(rules) = self.rules.as_mut().filter(|_| self.synced) else {
+            return;
+        };
+        if self.index.plan().chains.is_empty() {
+            return;
+        }
+        self.outcome = rules.inspect(self.index.plan());
+        for restored in &self.outcome.restored {
+            let (interface, pod) = (&restored.interface, &restored.endpoint.pod);
+            match restored.was_gone {
+                true => {
+                    tracing::warn!(interface, %pod, "somebody took the program of rules away; put back");
+                }
+                false => {
+                    tracing::warn!(
+                        interface, %pod,
+                        "somebody's program came before the program of rules; put first again"
+                    );
+                }
+            }
+        }
+        self.reconciled.restored += self.outcome.restored.len() as u64;
+        self.reconciled.changes += self.outcome.changes;
+        self.tell_problems();
+        self.plan_retry(false);
     }
 
     /// What is slow and not urgent.

@@ -51,6 +51,8 @@ pub struct Reconciled {
     pub limits: u64,
     /// How often something failed and was tried again.
     pub retries: u64,
+    /// How often a program was put back that somebody took away, or came before.
+    pub restored: u64,
     /// How long the last time took.
     pub last_seconds: f64,
 }

@@ -200,6 +200,11 @@ fn of_agent(registry: &mut Registry, status: &Status, features: &Works) {
             "Times that something had failed and was tried again",
             status.reconciled.retries,
         ),
+        (
+            "hooks_restored",
+            "Programs of rules that were put back, since somebody took them away or came before",
+            status.reconciled.restored,
+        ),
     ] {
         let counter = Counter::<u64>::default();
         counter.inc_by(value);

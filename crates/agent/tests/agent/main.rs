@@ -16,3 +16,4 @@ mod it_says_how_things_are;
 mod killed_and_started_again_it_takes_over;
 mod node_problems_pass;
 mod pods_are_found_wherever_they_come_from;
+mod what_others_took_away_is_put_back;
