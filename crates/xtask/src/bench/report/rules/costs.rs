@@ -44,10 +44,17 @@ pub fn index(text: &mut String, figures: &Figures) -> Result<()> {
         mark(figures.first <= 5.0),
         mark(megabytes <= 600.0),
     )?;
-    text.push_str("\n| event, with the change of the plan | p50 | p99 |\n|---|---|---|\n");
+    text.push_str(
+        "\n| event, with the change of the plan | addresses that change in it | p50 | p99 |\n\
+         |---|---|---|---|\n",
+    );
     for event in &figures.events {
         let Quantiles { p50, p99 } = event.took;
-        writeln!(text, "| {} | {p50:.1} µs | {p99:.1} µs |", event.what)?;
+        writeln!(
+            text,
+            "| {} | {:.0} | {p50:.1} µs | {p99:.1} µs |",
+            event.what, event.peers
+        )?;
     }
     Ok(())
 }
