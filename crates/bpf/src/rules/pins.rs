@@ -302,13 +302,13 @@ fn load_all(folder: &Path, asks: bool) -> Result<()> {
         set_stage(stages.as_fd(), STAGE_KNOWN, known.as_fd())?;
     }
     set_stage(stages.as_fd(), STAGE_RULES, tcx.as_fd())?;
+    // This build's, too, is there already where somebody was interrupted behind the next line.
+    pins::remove_others(folder, "return", "")?;
     sys::pin(returns.as_fd(), &folder.join(pin_name("return")))?;
     // The last, since what is found pinned under this name is complete.
-    sys::pin(rules.as_fd(), &folder.join(pin_name("rules")))?;
-    for kind in ["rules", "return"] {
-        pins::remove_others(folder, kind, &pin_name(kind))?;
-    }
-    Ok(())
+    let own = pin_name("rules");
+    sys::pin(rules.as_fd(), &folder.join(&own))?;
+    pins::remove_others(folder, "rules", &own)
 }
 
 /// A pin's name with a digest of the object, so that another build's program is another file.
