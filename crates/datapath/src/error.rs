@@ -55,6 +55,10 @@ pub enum Error {
         /// Its handle.
         handle: String,
     },
+    /// All numbers by which the program of rules knows endpoints are taken.
+    #[cfg(feature = "rules")]
+    #[error("no free number for an endpoint of rules: {0} are in use on this node")]
+    NoEndpointNumber(u64),
     /// The device name that this attachment needs belongs to another one.
     #[error("adding link: file exists: {0} belongs to another attachment")]
     ForeignIfb(String),

@@ -117,6 +117,23 @@ impl Networks {
         }
     }
 
+    /// Takes many addresses out, all of which are there.
+    pub fn remove_all(&mut self, network: u32, addresses: &[IpAddr]) -> Result<()> {
+        let Some(inner) = self.inner(network)? else {
+            return Ok(());
+        };
+        let keys: Vec<Peer> = addresses.iter().copied().map(Peer::from).collect();
+        inner.peers.remove_all(&keys)?;
+        let fewer = u32::try_from(keys.len()).unwrap_or(u32::MAX);
+        inner.used = inner.used.saturating_sub(fewer);
+        Ok(())
+    }
+
+    /// True when no address of this network is known.
+    pub fn is_empty(&mut self, network: u32) -> Result<bool> {
+        Ok(self.inner(network)?.is_none_or(|inner| inner.used == 0))
+    }
+
     /// Takes a network out, with all its peers.
     pub fn forget(&mut self, network: u32) -> Result<()> {
         self.inner.remove(&network);

@@ -199,13 +199,17 @@ impl Rules {
     }
 
     /// Removes the pins of the rules' programs and tables, of every build. What is still attached
-    /// lives on until it is not.
-    pub fn unpin(self) -> Result<()> {
+    /// lives on until it is not. Whoever was interrupted in this may do it again.
+    pub fn unpin(bpffs: &Path) -> Result<()> {
+        let folder = Pins::folder_in(bpffs);
+        if !folder.exists() {
+            return Ok(());
+        }
         for kind in ["rules", "return"] {
-            pins::remove_others(&self.folder, kind, "")?;
+            pins::remove_others(&folder, kind, "")?;
         }
         for table in TABLES {
-            let path = self.folder.join(table);
+            let path = folder.join(table);
             match fs::remove_file(&path) {
                 Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
                     return Err(pins::io_at(&path, source));

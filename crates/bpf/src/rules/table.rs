@@ -93,6 +93,22 @@ impl<K: Plain, V: Plain> Table<K, V> {
         unsafe { sys::delete(self.map.as_fd(), key) }
     }
 
+    /// Removes many keys, whether they are there or not.
+    pub fn remove_all(&self, keys: &[K]) -> Result<()> {
+        for some in keys.chunks(BATCH) {
+            // SAFETY: the size was checked when the map was opened.
+            match unsafe { sys::delete_batch(self.map.as_fd(), some) } {
+                Err(error) if error.errno() == Some(libc::ENOENT) => {
+                    for key in some {
+                        self.remove(key)?;
+                    }
+                }
+                removed => removed?,
+            }
+        }
+        Ok(())
+    }
+
     /// All keys. What others change meanwhile may be among them or not.
     pub fn keys(&self) -> Result<Vec<K>> {
         // SAFETY: the size was checked when the map was opened.

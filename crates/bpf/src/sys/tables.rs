@@ -13,6 +13,7 @@ const BPF_MAP_CREATE: i64 = 0;
 const BPF_PROG_TEST_RUN: i64 = 10;
 const BPF_MAP_GET_FD_BY_ID: i64 = 14;
 const BPF_MAP_UPDATE_BATCH: i64 = 26;
+const BPF_MAP_DELETE_BATCH: i64 = 27;
 const BPF_MAP_TYPE_HASH: u32 = 1;
 /// Where `struct bpf_map_info` has the sizes, and the most elements.
 const MAP_INFO_KEY_SIZE: usize = 8;
@@ -93,6 +94,19 @@ pub(crate) unsafe fn update_batch<K, V>(
         .fd(36, map);
     // SAFETY: both point to as many live values of the map's sizes as the kernel is told of.
     unsafe { attributes.call(BPF_MAP_UPDATE_BATCH, "write to a map") }.map(drop)
+}
+
+/// Removes many keys, up to the first that is not there.
+///
+/// # Safety
+/// As for [`lookup`].
+pub(crate) unsafe fn delete_batch<K>(map: BorrowedFd<'_>, keys: &[K]) -> Result<()> {
+    let mut attributes = Attributes::new()
+        .pointer(16, keys.as_ptr())
+        .u32(32, keys.len() as u32)
+        .fd(36, map);
+    // SAFETY: the keys are as many live ones of the map's size as the kernel is told of.
+    unsafe { attributes.call(BPF_MAP_DELETE_BATCH, "remove from a map") }.map(drop)
 }
 
 /// Reads the values of a key of a map that has one for each of so many processors.

@@ -10,8 +10,8 @@ use super::chains::put;
 use super::engine::RuleDatapath;
 use super::problems::{self, Subject};
 use super::site::{Found, Site};
-use crate::Result;
 use crate::record::SideName;
+use crate::{Error, Result};
 
 /// Numbers of endpoints travel in a filter's class id, of which the programs see 16 bits; 0 is none.
 const NUMBERS: u64 = 0xFFFF;
@@ -150,7 +150,7 @@ impl RuleDatapath {
             self.entries.insert(id.clone(), entry);
             return Ok(number);
         }
-        Err(netqos_bpf::Error::Full(NUMBERS as usize).into())
+        Err(Error::NoEndpointNumber(NUMBERS))
     }
 
     /// Gives endpoints their rules, each by one write, and puts the program at its interface.

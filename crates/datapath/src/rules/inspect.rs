@@ -1,5 +1,6 @@
 //! Looking after what stands at interfaces, which others may take away or come before.
 
+use netqos_api::HookChoice;
 use netqos_core::plan::Endpoint;
 use netqos_core::{EndpointId, NodePlan, ObjectRef, Problem, Reason};
 
@@ -64,7 +65,11 @@ impl RuleDatapath {
         }
         let kept = (standing == Standing::Gone).then_some(&before);
         let netns = &interface.netns;
-        let mut site = found.plan(id, attachment, netns, before.number, self.choice, kept)?;
+        let choice = match self.choice {
+            HookChoice::Auto if standing == Standing::Behind && found.can_tcx()? => HookChoice::Tcx,
+            choice => choice,
+        };
+        let mut site = found.plan(id, attachment, netns, before.number, choice, kept)?;
         site.made_clsact |= before.made_clsact && before.index == site.index;
         if standing == Standing::Behind {
             let times = self.contests.entry(id.clone()).or_default();

@@ -17,7 +17,7 @@ use super::engine::RuleDatapath;
 use super::problems::Subject;
 use crate::Result;
 
-/// From so many on, peers are read and written together.
+/// From so many on, peers are written together.
 const MANY: usize = 64;
 
 /// Peers of one network, and what becomes of each; `None`: it goes.
@@ -196,8 +196,8 @@ impl RuleDatapath {
     /// Which of these addresses are in the kernel already, with which class.
     fn peers_there(&mut self, network: u32, of: &Changes) -> Result<HashMap<IpAddr, u64>> {
         let networks = &mut self.rules.networks;
-        if of.len() >= MANY {
-            return Ok(networks.all(network)?.into_iter().collect());
+        if networks.is_empty(network)? {
+            return Ok(HashMap::new());
         }
         let mut there = HashMap::with_capacity(of.len());
         for (address, _) in of {
@@ -216,15 +216,17 @@ impl RuleDatapath {
         due: Vec<(IpAddr, Option<u64>)>,
     ) -> Result<()> {
         let networks = &mut self.rules.networks;
-        let mut other = Vec::new();
+        let (mut other, mut gone) = (Vec::new(), Vec::new());
         for (address, class) in due {
             match (there.get(&address), class) {
                 (Some(before), Some(class)) if *before == class => {}
                 (_, Some(class)) => other.push((address, class)),
-                (Some(_), None) => self.changes += networks.remove(network, address)?,
+                (Some(_), None) => gone.push(address),
                 (None, None) => {}
             }
         }
+        networks.remove_all(network, &gone)?;
+        self.changes += gone.len() as u64;
         if other.len() < MANY {
             for (address, class) in other {
                 self.changes += networks.put(network, address, class)?;

@@ -1,6 +1,6 @@
 //! Removing what no plan says: what an earlier process left, and everything.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use netqos_bpf::Pins;
 use netqos_bpf::rules::{Plain, Rules, Table};
@@ -95,28 +95,52 @@ impl RuleDatapath {
                 errors.note(gone(self.host.socket.delete_link(&link)).doing("delete link"));
             }
         }
-        let rules: HashSet<u64> = self
-            .chains
-            .values()
-            .flat_map(|chain| chain.names().map(rule_number))
-            .collect();
-        let endpoints: HashSet<u32> = self.sites.values().map(|s| s.number.into()).collect();
-        let limiters: HashSet<u32> = self
-            .meters
-            .values()
-            .map(|meter| meter.numbers.limiter.into())
-            .collect();
-        errors.note(
-            self.rules
-                .counters
-                .retain(|key| rules.contains(&key.rule) && endpoints.contains(&key.endpoint()))
-                .map_err(Into::into),
-        );
+        let InUse {
+            rules,
+            meters,
+            unread,
+        } = InUse::of(self);
+        let kept = self.rules.counters.retain(|key| {
+            rules.contains(&(key.rule, key.endpoint())) || unread.contains(&key.endpoint())
+        });
+        errors.note(kept.map_err(Into::into));
         let shares = retain(&self.rules.shares, |key| {
-            limiters.contains(&key.meter) && endpoints.contains(&key.endpoint)
+            meters.contains(&(key.meter, key.endpoint)) || unread.contains(&key.endpoint)
         });
         errors.note(shares.map(drop));
         errors.finish()
+    }
+}
+
+/// What is in force for which endpoint.
+#[derive(Default)]
+struct InUse {
+    rules: HashSet<(u64, u32)>,
+    meters: HashSet<(u32, u32)>,
+    /// The endpoints that go by a rule list of which nothing is known.
+    unread: HashSet<u32>,
+}
+
+impl InUse {
+    fn of(datapath: &RuleDatapath) -> Self {
+        let chains = datapath.chains.iter();
+        let chains: HashMap<u64, _> = chains.map(|(id, it)| (id.0.get(), it)).collect();
+        let mut found = Self::default();
+        for entry in datapath.entries.values().filter(|entry| entry.chain != 0) {
+            let endpoint = u32::from(entry.number);
+            let Some(tables) = chains.get(&entry.chain) else {
+                found.unread.insert(endpoint);
+                continue;
+            };
+            for rule in tables.names() {
+                found.rules.insert((rule_number(rule), endpoint));
+                if let Some(meter) = datapath.meters.get(rule) {
+                    let limiter = meter.numbers.limiter.into();
+                    found.meters.insert((limiter, endpoint));
+                }
+            }
+        }
+        found
     }
 }
 
@@ -126,7 +150,8 @@ impl RuleDatapath {
 /// What could not be removed; the rest is.
 pub fn remove_all(paths: &Paths) -> Result<()> {
     let Some(rules) = Rules::open(paths.bpffs())? else {
-        return Ok(());
+        // Whoever removed it was interrupted when nothing went by it any more.
+        return Ok(Rules::unpin(paths.bpffs())?);
     };
     let mut errors = Errors::default();
     for site in Site::all(paths) {
@@ -145,7 +170,8 @@ pub fn remove_all(paths: &Paths) -> Result<()> {
             }
         }
     }
-    errors.note(rules.unpin().map_err(Into::into));
+    drop(rules);
+    errors.note(Rules::unpin(paths.bpffs()).map_err(Into::into));
     errors.finish()
 }
 

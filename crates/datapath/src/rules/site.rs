@@ -94,11 +94,17 @@ impl Found {
         }
     }
 
+    /// Whether this kernel has tcx hooks.
+    pub(super) fn can_tcx(&mut self) -> Result<bool> {
+        let (tcx, _) = self.hooks();
+        self.side.inside(|| tcx.programs(self.link.index).is_ok())
+    }
+
     /// Chooses a hook: what was there stays; else clsact, which is quick, or tcx where others would
     /// otherwise come before us.
     fn choose(&mut self, choice: HookChoice, before: Option<&Site>) -> Result<HookKind> {
         let (tcx, clsact) = self.hooks();
-        let can_tcx = self.side.inside(|| tcx.programs(self.link.index).is_ok())?;
+        let can_tcx = self.can_tcx()?;
         match choice {
             HookChoice::Tcx if can_tcx => return Ok(HookKind::Tcx),
             HookChoice::Tcx => return Err(netqos_bpf::Error::NoTcx.into()),

@@ -67,3 +67,36 @@ fn inside_of_the_namespace_where_there_is_no_end_on_the_host() {
         assert_eq!(world.marks("gateway", "paid", false), [0]);
     });
 }
+
+/// What was counted for a pod goes when the rule is not for it any more, though both live on.
+#[test]
+fn and_what_it_counted_goes_with_it() {
+    let Some(mut world) = World::new(HOOKS[0]) else {
+        return;
+    };
+    world.pod("a", "player");
+    world.pod("c", "player");
+    world.pod("b", "gateway");
+    world.apply(Change::Policy(policy(
+        "all",
+        1,
+        "player",
+        vec![marking(10)],
+    )));
+    world.apply(Change::Policy(policy("p", 2, "player", vec![marking(20)])));
+    assert_eq!(world.marks("a", "b", false), [20]);
+    assert_eq!(world.marks("c", "b", false), [20]);
+    let only_c = netqos_core::Policy {
+        pods: netqos_core::LabelSelector::new([netqos_core::Requirement::equals("name", "c")]),
+        ..policy("p", 2, "player", vec![marking(20)])
+    };
+    world.apply(Change::Policy(only_c));
+    assert_eq!(world.marks("a", "b", false), [10]);
+    world.rules.tidy().unwrap();
+    let counts = world.rules.counts().unwrap();
+    let found = counts.iter();
+    let found: Vec<(&str, &str)> = found
+        .map(|count| (&*count.endpoint.pod, &*count.rule.policy.name))
+        .collect();
+    assert_eq!(found, [("uid-a", "all"), ("uid-c", "p")]);
+}

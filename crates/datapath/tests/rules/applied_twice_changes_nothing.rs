@@ -47,6 +47,13 @@ fn twice(hook: HookChoice) {
     remove_all(&Paths::from_variables(|_| None)).unwrap();
     assert_eq!(links(), before);
     assert_eq!(world.node.traffic_control(&veth).unwrap(), untouched);
+    // Whoever was interrupted in it does it again.
+    let mut last = RuleDatapath::open(Paths::from_variables(|_| None), hook).unwrap();
+    last.sync(&netqos_core::NodePlan::default());
+    let pins = world.node.files("/sys/fs/bpf");
+    let is_first = |name: &&String| name.ends_with("/endpoints");
+    std::fs::remove_file(pins.iter().find(is_first).unwrap()).unwrap();
+    remove_all(&Paths::from_variables(|_| None)).unwrap();
     let left = world.node.files("/sys/fs/bpf");
     let ours = |name: &&String| name.contains("chains") || name.contains("rules");
     assert_eq!(left.iter().find(ours), None, "{left:?}");
