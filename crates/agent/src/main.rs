@@ -14,6 +14,10 @@ use netqos_api::{EgressWay, HookChoice};
 use netqos_datapath::Paths;
 use tokio::signal::unix::{SignalKind, signal};
 
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Keeps the pods of a node as NetworkQoS objects and bandwidth annotations say.
 ///
 /// What is in force stays in force when it ends; `netqos cleanup` removes it.

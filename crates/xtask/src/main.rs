@@ -6,6 +6,10 @@ mod crds;
 
 use clap::{Parser, Subcommand};
 
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// The project's own chores.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", version)]
