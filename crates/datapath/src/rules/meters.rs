@@ -63,10 +63,20 @@ pub(super) struct Wanted<'r> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
     pub(super) bandwidth: Bandwidth,
-    /// A queue cannot be had for all of its pods, so that it has to police.
-    pub(super) polices: bool,
+    pub(super) way: Way,
     /// The largest MTU of the pods that share it.
     pub(super) mtu: u32,
+}
+
+/// How a rate is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// By a pair of veths, in which packets wait.
+    Queue,
+    /// Without one: excess is dropped at once.
+    Police,
+    /// Not at all: what a queue would drop is counted.
+    Shadow,
 }
 
 /// The names of a rule's pair.
@@ -74,6 +84,16 @@ fn names(rule: u64) -> (String, String) {
     // Forty bits; the whole number is in the alias.
     let number = rule >> 24;
     (format!("nq{number:010x}a"), format!("nq{number:010x}b"))
+}
+
+/// True for a name that [`names`] gives to the first end of a pair.
+fn is_pairs_first(name: &str) -> bool {
+    let digits = name
+        .strip_prefix("nq")
+        .and_then(|name| name.strip_suffix('a'));
+    digits.is_some_and(|digits| {
+        digits.len() == 10 && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
+    })
 }
 
 /// Makes a meter what it shall be. What is right already is not touched; says how much was.
@@ -86,11 +106,20 @@ pub(super) fn apply(
     let number = rule_number(wanted.rule);
     let Settings {
         bandwidth: Bandwidth { rate, burst },
-        polices,
+        way,
         mtu,
     } = wanted.settings;
     let mut changes = 0;
-    let (shape, burst, queue) = if polices {
+    let queued = |gso_max_size| {
+        let limit = Limit {
+            rate,
+            burst: burst.map(|burst| burst.max(least_burst(rate, gso_max_size))),
+            latency: None,
+        };
+        // Through the pair come packets of the pods' size, not of the pair's own.
+        Shape::for_packets(&limit, mtu, gso_max_size)
+    };
+    let (shape, burst, queue) = if way == Way::Police {
         // The pair of before, if there was one, goes when nothing is in it any more: see `spares`.
         let wait = POLICE_WAIT.max(burst.map_or(Duration::ZERO, |burst| {
             Duration::from_nanos(rate.nanos_for(burst))
@@ -102,16 +131,13 @@ pub(super) fn apply(
         };
         let shape = Shape::for_packets(&limit, mtu, GSO_MAX_SIZE);
         (shape, rate.bytes_in_nanos(wait.as_nanos() as u64), None)
+    } else if way == Way::Shadow {
+        let shape = queued(GSO_MAX_SIZE);
+        (shape, shape.burst, None)
     } else {
         let (pair, made) = ensure_pair(socket, rules, number)?;
         changes += made;
-        let limit = Limit {
-            rate,
-            burst: burst.map(|burst| burst.max(least_burst(rate, pair.gso_max_size))),
-            latency: None,
-        };
-        // Through the pair come packets of the pods' size, not of the pair's own.
-        let shape = Shape::for_packets(&limit, mtu, pair.gso_max_size);
+        let shape = queued(pair.gso_max_size);
         let found = Found::read(socket, &pair)?;
         if found.tbf().is_none_or(|there| there != shape.tbf()) {
             changes += 1;
@@ -217,7 +243,13 @@ pub(super) fn spares(socket: &mut Socket, in_use: impl Fn(u64) -> bool) -> Resul
             .as_deref()
             .and_then(|alias| alias.strip_prefix(ALIAS))
             .and_then(|digits| u64::from_str_radix(digits, 16).ok());
-        if number.is_some_and(|number| !in_use(number)) {
+        let is_spare = match (number, &link.alias) {
+            (Some(number), _) => !in_use(number),
+            (None, Some(_)) => false,
+            // Whoever made it was killed before it could say whose it is.
+            (None, None) => is_pairs_first(&link.name),
+        };
+        if is_spare {
             found.push(link);
         }
     }

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use netqos_core::plan::{Attach, Chain, ChainId, RuleId};
-use netqos_core::{NodePlan, ObjectRef, PlanDelta, Problem, Reason};
+use netqos_core::{Mode, NodePlan, ObjectRef, PlanDelta, Problem, Reason};
 
 use super::endpoints::Arrival;
 use super::engine::RuleDatapath;
-use super::meters::{self, Settings, Wanted};
+use super::meters::{self, Settings, Wanted, Way};
 use super::problems::Subject;
 use super::tables::{ChainTables, rule_number};
 use crate::Result;
@@ -89,23 +89,28 @@ impl RuleDatapath {
             let arriving = arrivals.iter().find(|arrival| arrival.id == *id);
             let site = arriving.map(|arrival| &arrival.site);
             let mtu = site.or_else(|| self.sites.get(id)).map(|site| site.mtu);
-            let (polices, largest) = of_chains.entry(chain).or_default();
-            *polices |= matches!(endpoint.attach, Attach::PodNetns(_));
+            let (has_no_queue, largest) = of_chains.entry(chain).or_default();
+            *has_no_queue |= matches!(endpoint.attach, Attach::PodNetns(_));
             *largest = (*largest).max(mtu.unwrap_or_default());
         }
         let mut wanted: BTreeMap<&RuleId, Settings> = BTreeMap::new();
         for (id, chain) in &plan.chains {
-            let (polices, mtu) = of_chains.get(id).copied().unwrap_or_default();
+            let (has_no_queue, mtu) = of_chains.get(id).copied().unwrap_or_default();
             for rule in &chain.rules {
                 let Some(bandwidth) = rule.bandwidth.filter(|_| touched.contains(&rule.id)) else {
                     continue;
                 };
                 let settings = wanted.entry(&rule.id).or_insert(Settings {
                     bandwidth,
-                    polices,
+                    way: match rule.mode {
+                        Mode::Enforce => Way::Queue,
+                        Mode::Shadow => Way::Shadow,
+                    },
                     mtu: LEAST_MTU,
                 });
-                settings.polices |= polices;
+                if has_no_queue && settings.way == Way::Queue {
+                    settings.way = Way::Police;
+                }
                 settings.mtu = settings.mtu.max(mtu);
             }
         }
@@ -124,11 +129,11 @@ impl RuleDatapath {
         let mut made = meters::apply(socket, &self.pins, &self.rules, wanted);
         let mut without_queue = None;
         if let Err(error) = &made
-            && !wanted.settings.polices
+            && wanted.settings.way == Way::Queue
         {
             without_queue = Some(error.to_string());
             let mut policing = *wanted;
-            policing.settings.polices = true;
+            policing.settings.way = Way::Police;
             made = meters::apply(socket, &self.pins, &self.rules, &policing);
         }
         let about = |reason, message| Problem {
@@ -169,6 +174,35 @@ impl RuleDatapath {
             self.problems.set(Subject::Burst(rule.clone()), raised);
             self.changes += changes;
             self.meters.insert(rule, meter);
+        }
+    }
+
+    /// Makes the queues whole again that somebody has been at.
+    pub(super) fn inspect_meters(&mut self, plan: &NodePlan) {
+        let mut other = BTreeSet::new();
+        let queues = self.meters.iter();
+        let queues = queues.filter(|(_, meter)| meter.numbers.queue != 0);
+        let known: Vec<(RuleId, meters::Meter)> = queues
+            .map(|(rule, meter)| (rule.clone(), meter.clone()))
+            .collect();
+        for (rule, before) in known {
+            self.meters.remove(&rule);
+            self.make_meter(&Wanted {
+                rule: &rule,
+                settings: before.made_for,
+            });
+            match self.meters.get(&rule) {
+                None => {
+                    self.meters.insert(rule, before);
+                }
+                Some(meter) if meter.numbers != before.numbers => {
+                    other.insert(rule);
+                }
+                Some(_) => {}
+            }
+        }
+        if !other.is_empty() {
+            self.write_chains(plan, &PlanDelta::default(), &other);
         }
     }
 

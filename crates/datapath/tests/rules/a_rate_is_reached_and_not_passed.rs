@@ -39,6 +39,43 @@ fn by_tcp_and_by_udp() {
     });
 }
 
+/// What does not arrive was dropped by the rule, and is in its counters: by a queue, and by a
+/// policer.
+#[test]
+fn and_what_is_over_it_is_counted() {
+    for is_veth in [true, false] {
+        std::thread::spawn(move || {
+            let Some(mut world) = World::new(HOOKS[0]) else {
+                return;
+            };
+            if is_veth {
+                world.pod("free", "player");
+                world.pod("gateway", "gateway");
+            } else {
+                world.macvlan_pod("free", "player");
+                world.macvlan_pod("gateway", "gateway");
+            }
+            let limit = policy("p", 1, "player", vec![limiting(10)]);
+            let outcome = world.apply(Change::Policy(limit));
+            let queues = outcome.meters.values().all(|meter| meter.queue.is_some());
+            assert_eq!(queues, is_veth);
+            let report = world.udp("free", "gateway", mbit(40));
+            let counts = world.rules.counts().unwrap();
+            let [count] = counts.as_slice() else {
+                panic!("{counts:?}");
+            };
+            assert!(report.lost > report.sent / 2, "{report:?}");
+            let told = count.dropped_packets as f64 / report.lost as f64;
+            assert!((0.98..1.02).contains(&told), "{count:?}, {report:?}");
+            let each = count.dropped_bytes as f64 / count.dropped_packets as f64;
+            let sent = count.bytes as f64 / count.packets as f64;
+            assert!((0.98..1.02).contains(&(each / sent)), "{count:?}");
+        })
+        .join()
+        .unwrap();
+    }
+}
+
 #[test]
 fn a_pods_other_traffic_is_not_held_back_by_it() {
     let Some(mut world) = World::new(HOOKS[0]) else {

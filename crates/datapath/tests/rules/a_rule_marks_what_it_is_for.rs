@@ -1,8 +1,9 @@
 use netqos_core::{Mode, Rule};
 use netqos_index::Change;
+use netqos_netlink::Socket;
 
 use crate::hooks::{HOOKS, on_both_hooks};
-use crate::world::{World, marking, policy, to_pod};
+use crate::world::{World, limiting, marking, mbit, policy, to_pod};
 
 #[test]
 fn and_nothing_else_on_both_hooks_and_in_both_families() {
@@ -52,6 +53,52 @@ fn a_shadow_counts_what_it_would_mark_and_touches_nothing() {
     let marked: Vec<u64> = counts.iter().map(|count| count.marked).collect();
     assert_eq!(marked.len(), 2);
     assert!(marked[0] > 0 && marked[0] == marked[1], "{marked:?}");
+}
+
+/// A rate on trial, too: nothing waits, nothing is dropped, and there is nowhere to wait.
+#[test]
+fn a_shadow_counts_what_it_would_drop_and_makes_no_queue() {
+    let Some(mut world) = World::new(HOOKS[0]) else {
+        return;
+    };
+    world.pod("free", "player");
+    world.pod("gateway", "gateway");
+    let links = || Socket::open().unwrap().links().unwrap().len();
+    let before = links();
+    let trial = Rule {
+        dscp: marking(46).dscp,
+        mode: Mode::Shadow,
+        ..limiting(5)
+    };
+    let policy_of = |rule: &Rule| Change::Policy(policy("trial", 1, "player", vec![rule.clone()]));
+    let outcome = world.apply(policy_of(&trial));
+    assert_eq!(links(), before);
+    assert!(outcome.meters.values().all(|meter| meter.queue.is_none()));
+    let report = world.udp("free", "gateway", mbit(40));
+    assert_eq!((report.received, report.lost), (report.sent, 0));
+    let seen: Vec<u8> = report.dscp_seen.iter().map(|s| s.dscp.into()).collect();
+    assert_eq!(seen, [0]);
+    let counts = world.rules.counts().unwrap();
+    let [count] = counts.as_slice() else {
+        panic!("{counts:?}");
+    };
+    // Of eight parts seven are too many.
+    let dropped = count.dropped_packets as f64 / count.packets as f64;
+    assert!((0.80..0.92).contains(&dropped), "{count:?}");
+    assert_eq!(count.marked + count.dropped_packets, count.packets);
+
+    // In earnest there is a queue, and on trial again none.
+    let earnest = Rule {
+        mode: Mode::Enforce,
+        ..trial.clone()
+    };
+    world.apply(policy_of(&earnest));
+    assert_eq!(links(), before + 2);
+    assert_eq!(world.marks("free", "gateway", false), [46]);
+    world.apply(policy_of(&trial));
+    world.rules.tidy().unwrap();
+    assert_eq!(links(), before);
+    assert_eq!(world.marks("free", "gateway", false), [0]);
 }
 
 #[test]
