@@ -437,6 +437,12 @@ impl Service {
         service
     }
 
+    /// The backends that it was made of; none where they were too many.
+    pub fn kinds(&self) -> impl Iterator<Item = (IpAddr, u16)> {
+        let kinds = self.kinds.iter().take(self.count as usize);
+        kinds.map(|kind| (kind.address.into(), u16::from_be_bytes(kind.port)))
+    }
+
     /// True when its backends are of several kinds, so that it may matter which of them a
     /// connection goes to.
     pub fn is_mixed(&self) -> bool {

@@ -101,9 +101,13 @@ impl Networks {
         let more = u32::try_from(fresh).unwrap_or(u32::MAX);
         let inner = self.with_room(network, more)?;
         let own = |(address, class): &(IpAddr, u64)| (Peer::from(*address), *class);
-        inner.peers.put_all(peers.iter().map(own))?;
+        let written = inner.peers.put_all(peers.iter().map(own));
         inner.used += more;
-        Ok(())
+        if written.is_err() {
+            // How many there are is to be found out anew.
+            self.inner.remove(&network);
+        }
+        written
     }
 
     /// Takes an address out; says how many there were.

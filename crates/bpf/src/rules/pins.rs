@@ -144,6 +144,13 @@ impl Rules {
         Self::loaded(bpffs)?.ok_or_else(|| Error::Load("loaded, but not found pinned".to_owned()))
     }
 
+    /// Tries once more to load what asks conntrack, where it could not be: a module may have come.
+    pub fn listen_again(&mut self) {
+        if self.deaf.is_some() {
+            self.deaf = self.listen().err();
+        }
+    }
+
     /// Loads the program that asks conntrack, if it is not there; or says why it cannot be. A
     /// kernel that could not have it may have it later, when a module has come.
     fn listen(&self) -> std::result::Result<(), String> {

@@ -74,6 +74,9 @@ impl RuleDatapath {
             }
         }
         put(&rules.chains, &id.0.get(), &tables.entry, changes)?;
+        if let Some(before) = self.chains.get(&id) {
+            tables.classes.extend(&before.classes);
+        }
         self.chains.insert(id, tables);
         Ok(())
     }
@@ -104,7 +107,7 @@ impl RuleDatapath {
             self.remove_chain(*id)?;
         }
         if !gone.is_empty() {
-            self.merge_services(plan)?;
+            self.merge_services();
         }
         if gone.is_empty() && delta.chains.is_empty() {
             return Ok(());

@@ -47,6 +47,9 @@ impl RuleDatapath {
             })
             .collect();
         for (id, site) in &self.sites {
+            // Whoever was killed while removing it may have left the site alone.
+            let free = Entry::new(owner(id), 0, 0, 0, 0);
+            self.rules.endpoints.claim(&site.number.into(), &free)?;
             let entry = self.rules.endpoints.get(&site.number.into())?;
             let own = entry.filter(|entry| entry.owner == owner(id));
             let in_force = InForce {
@@ -159,7 +162,7 @@ impl RuleDatapath {
         for mut arrival in arrivals {
             let object = pod(plan, &arrival.id);
             let subject = Subject::Endpoint(arrival.id.clone());
-            if let Some(why) = self.lacks(&arrival) {
+            if let Some(why) = self.lacks(&arrival.id.network, arrival.chain) {
                 let problem = Problem {
                     object,
                     ..why.clone()
@@ -168,24 +171,19 @@ impl RuleDatapath {
                 continue;
             }
             let made = self.switch(&mut arrival);
-            let is_made = made.is_ok();
             self.problems.settle(subject, object, made);
-            if is_made {
-                self.sites.insert(arrival.id, arrival.site);
-            }
         }
     }
 
     /// Why its rules are not whole.
-    fn lacks(&self, arrival: &Arrival) -> Option<&Problem> {
-        let network = &arrival.id.network;
+    fn lacks(&self, network: &NetworkKey, chain: ChainId) -> Option<&Problem> {
         let services = match network {
             NetworkKey::Default => self.problems.get(&Subject::Services),
             _ => None,
         };
         let peers = || self.problems.get(&Subject::Peers(network.clone()));
-        let chain = || self.problems.get(&Subject::Chain(arrival.chain));
-        services.or_else(peers).or_else(chain)
+        let rules = || self.problems.get(&Subject::Chain(chain));
+        services.or_else(peers).or_else(rules)
     }
 
     pub(super) fn switch(&mut self, arrival: &mut Arrival) -> Result<()> {
@@ -222,6 +220,8 @@ impl RuleDatapath {
         }
         if self.sites.get(id) != Some(site) {
             site.write(&self.paths)?;
+            // From now on there may be something at the interface.
+            self.sites.insert(id.clone(), site.clone());
         }
         if *is_displaced {
             found.put(site, &self.rules)?;
@@ -282,11 +282,13 @@ impl RuleDatapath {
     /// True when an endpoint's rules are in force as the plan has them.
     pub(super) fn is_in_force(&self, id: &EndpointId, plan: &NodePlan) -> bool {
         let wanted = plan.endpoints.get(id).and_then(|endpoint| endpoint.chain);
+        let (Some(wanted), Some(own)) = (wanted, self.entries.get(id)) else {
+            return false;
+        };
         let subject = Subject::Endpoint(id.clone());
-        let own = self.entries.get(id).map(|entry| entry.chain);
-        own.is_some()
-            && own == wanted.map(|chain| chain.0.get())
+        own.chain == wanted.0.get()
             && self.problems.get(&subject).is_none()
+            && self.lacks(&id.network, wanted).is_none()
     }
 }
 

@@ -84,11 +84,15 @@ impl RuleDatapath {
         self.chains.clear();
         self.meters.clear();
         self.services.clear();
-        self.problems.clear();
+        self.problems
+            .clear(|endpoint| plan.endpoints.contains_key(endpoint));
         self.detours = Detours::default();
         self.networks = NetworkNumbers::default();
+        self.rules.listen_again();
         let read = self.read_endpoints(plan);
         self.problems.note(Subject::Leftovers, read);
+        // Before the peers that their rules go to.
+        self.remove_strangers();
         let mut everything = NodePlan::default().delta_to(plan);
         self.add_leftover_peers(plan, &mut everything);
         // Nothing is known of what may be on its way out.
@@ -118,16 +122,16 @@ impl RuleDatapath {
         let is_light = delta.chains.is_empty() && delta.endpoints.is_empty() && !self.is_stuck;
         if is_light {
             self.write_chains(plan, delta, &BTreeSet::new());
+            self.widen_services(plan, delta);
             self.write_peers(plan, delta, &BTreeSet::new());
-            self.write_services(plan, delta);
         } else {
             let left = self.remove_endpoints(plan, delta);
             let arrivals = self.find_arrivals(plan, delta);
             let other_meters = self.make_meters(plan, delta, left, &arrivals);
             self.write_chains(plan, delta, &other_meters);
+            self.widen_services(plan, delta);
             let going = self.going_chains(plan);
             self.write_peers(plan, delta, &going);
-            self.write_services(plan, delta);
             self.switch_all(plan, arrivals);
             self.is_stuck = !self.going_chains(plan).is_empty();
             if !self.is_stuck {
@@ -138,8 +142,13 @@ impl RuleDatapath {
             self.problems.note(Subject::Leftovers, removed);
             self.tell(plan);
         }
-        let removed = self.remove_classes(plan, delta);
-        self.problems.note(Subject::Leftovers, removed);
+        if !self.is_stuck {
+            self.narrow_services(plan);
+        }
+        if !self.problems.are_peers_behind() {
+            let removed = self.remove_classes(plan, delta);
+            self.problems.note(Subject::Leftovers, removed);
+        }
         self.note_conntrack();
     }
 

@@ -36,6 +36,7 @@ impl RuleDatapath {
                 }
             }
         }
+        self.inspect_meters(plan);
         self.tell(plan);
         Outcome {
             restored,
@@ -100,13 +101,11 @@ impl RuleDatapath {
             is_displaced: standing == Standing::Behind,
         };
         self.switch(&mut arrival)?;
-        let restored = Restored {
+        Ok(Some(Restored {
             endpoint: id.clone(),
-            interface: arrival.site.link.clone(),
+            interface: arrival.site.link,
             was_gone: standing == Standing::Gone,
-        };
-        self.sites.insert(arrival.id, arrival.site);
-        Ok(Some(restored))
+        }))
     }
 
     /// Nobody comes before an endpoint's program.

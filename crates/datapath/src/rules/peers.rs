@@ -169,11 +169,9 @@ impl RuleDatapath {
     /// Ends the detours: nobody goes by rule lists any more that go.
     pub(super) fn end_detours(&mut self) -> Result<()> {
         let mut by_network: BTreeMap<NetworkKey, Changes> = BTreeMap::new();
-        for ((network, address), class) in std::mem::take(&mut self.detours.later) {
-            by_network
-                .entry(network)
-                .or_default()
-                .push((address, class));
+        for ((network, address), class) in &self.detours.later {
+            let changes = by_network.entry(network.clone()).or_default();
+            changes.push((*address, *class));
         }
         for (network, changes) in by_network {
             let number = self.networks.of(&network);
@@ -182,6 +180,7 @@ impl RuleDatapath {
             let due = due.map(|(address, class)| (address, number_of(class)));
             self.put_peers(number, &there, due.collect())?;
         }
+        self.detours.later.clear();
         for class in std::mem::take(&mut self.detours.classes).into_keys() {
             for (id, tables) in &mut self.chains {
                 if tables.classes.remove(&class) {

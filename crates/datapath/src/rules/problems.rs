@@ -52,8 +52,16 @@ impl Problems {
         self.0.get(subject)
     }
 
-    pub(super) fn clear(&mut self) {
-        self.0.clear();
+    /// True when the peers of some network could not be written.
+    pub(super) fn are_peers_behind(&self) -> bool {
+        let mut subjects = self.0.keys();
+        subjects.any(|subject| matches!(subject, Subject::Peers(_)))
+    }
+
+    /// Forgets what is found out anew when everything is made anew: not who comes before us.
+    pub(super) fn clear(&mut self, is_known: impl Fn(&EndpointId) -> bool) {
+        self.0
+            .retain(|subject, _| matches!(subject, Subject::Hook(id) if is_known(id)));
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = &Problem> {

@@ -9,6 +9,7 @@ use netqos_netlink::link::gone;
 
 use super::engine::RuleDatapath;
 use super::meters;
+use super::problems::Subject;
 use super::site::Site;
 use super::tables::rule_number;
 use crate::endpoint::Side;
@@ -20,12 +21,7 @@ impl RuleDatapath {
     /// Removes from the kernel what is not of this plan, which is in force.
     pub(super) fn purge(&mut self, plan: &NodePlan) -> Result<()> {
         let mut errors = Errors::default();
-        let kept: HashSet<u16> = self.entries.values().map(|entry| entry.number).collect();
-        for site in Site::all(&self.paths) {
-            if !kept.contains(&site.number) {
-                errors.note(self.remove_site(&site));
-            }
-        }
+        let kept = self.remove_strangers();
         errors.note(self.purge_tables(plan, &kept));
         if !self.is_stranded() {
             errors.note(self.purge_meters());
@@ -33,12 +29,32 @@ impl RuleDatapath {
         errors.finish()
     }
 
+    /// Takes the programs away of endpoints that are not of the plan. Says which numbers are in use
+    /// besides: those of the plan's, and of who could not be removed.
+    pub(super) fn remove_strangers(&mut self) -> HashSet<u16> {
+        let own = self.entries.values().map(|entry| entry.number);
+        let mut kept: HashSet<u16> = own.collect();
+        for site in Site::all(&self.paths) {
+            if !kept.contains(&site.number) {
+                let removed = self.remove_site(&site);
+                if removed.is_err() {
+                    kept.insert(site.number);
+                }
+                self.problems.note(Subject::Leftovers, removed);
+            }
+        }
+        kept
+    }
+
     fn purge_tables(&mut self, plan: &NodePlan, kept: &HashSet<u16>) -> Result<()> {
         let mut chains: HashSet<u64> = self.chains.keys().map(|id| id.0.get()).collect();
         let going = self.going_chains(plan);
         chains.extend(&going);
         let classes: HashSet<u64> = plan.classes.keys().map(|id| id.0.get()).collect();
-        let is_used = |class: &u64| classes.contains(class) || self.detours.uses(*class);
+        // Where peers could not be written, they may have any class.
+        let has_old_peers = self.problems.are_peers_behind();
+        let is_used =
+            |class: &u64| has_old_peers || classes.contains(class) || self.detours.uses(*class);
         let rules = &self.rules;
         let mut removed = retain(&rules.endpoints, |number| {
             u16::try_from(*number).is_ok_and(|number| kept.contains(&number))
@@ -51,7 +67,8 @@ impl RuleDatapath {
         removed += retain(&rules.classes, |key| {
             going.contains(&key.chain) || chains.contains(&key.chain) && is_used(&key.class)
         })?;
-        removed += retain(&rules.services, |key| self.services.has(key))?;
+        let services = self.services.keys();
+        removed += retain(&rules.services, |key| services.contains(key))?;
         for number in self.rules.networks.networks()? {
             if !self.networks.has(number) {
                 self.rules.networks.forget(number)?;
@@ -83,12 +100,16 @@ impl RuleDatapath {
         let mut errors = Errors::default();
         // Sites are changed under the locks of attachments, which need not have a record.
         errors.note(Records::new(self.paths.attachments()).tidy());
-        let queues: HashSet<u64> = self
+        let mut queues: HashSet<u64> = self
             .meters
             .iter()
             .filter(|(_, meter)| meter.status.queue.is_some())
             .map(|(rule, _)| rule_number(rule))
             .collect();
+        // Also those that a rule list of before still sends to.
+        let rules = self.chains.values().flat_map(|tables| &tables.rules);
+        let sending = rules.filter(|(_, rule)| rule.queue != 0);
+        queues.extend(sending.map(|(_, rule)| rule.number));
         if !self.is_stranded() {
             let spares = meters::spares(&mut self.host.socket, |rule| queues.contains(&rule))?;
             for link in spares {
@@ -155,8 +176,9 @@ pub fn remove_all(paths: &Paths) -> Result<()> {
     };
     let mut errors = Errors::default();
     for site in Site::all(paths) {
-        errors.note(site.detach(&rules));
-        errors.note(site.forget(paths));
+        let detached = site.detach(&rules);
+        // Who could not be removed is found again.
+        errors.note(detached.and_then(|()| site.forget(paths)));
     }
     let mut host = Side::host()?;
     for link in meters::spares(&mut host.socket, |_| false)? {

@@ -7,7 +7,7 @@
 //! to; the packet with which it begins, of which conntrack does not know yet, is classified by the
 //! virtual address itself.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 
 use netqos_bpf::rules::{SERVICE_KINDS, Service, ServiceKey};
@@ -29,6 +29,8 @@ pub(super) struct Services {
     /// The backends of ports that have several, which may become alike, or different.
     several: BTreeMap<ServicePort, BTreeSet<Backend>>,
     by_backend: HashMap<IpAddr, BTreeSet<ServicePort>>,
+    /// Those that have the kinds of before as well as those of now, until all is as it shall be.
+    wide: BTreeSet<ServicePort>,
 }
 
 impl Services {
@@ -36,8 +38,10 @@ impl Services {
         *self = Self::default();
     }
 
-    pub(super) fn has(&self, key: &ServiceKey) -> bool {
-        self.entries.contains_key(key)
+    /// The program's names of all.
+    pub(super) fn keys(&self) -> HashSet<ServiceKey> {
+        let entries = self.entries.keys().copied();
+        entries.chain(self.wide.iter().map(key)).collect()
     }
 
     /// The ports that this change may make others: a class of peers, or a rule list, tells
@@ -95,25 +99,55 @@ impl Services {
 }
 
 impl RuleDatapath {
-    /// Writes the Services that this change touches.
-    pub(super) fn write_services(&mut self, plan: &NodePlan, delta: &PlanDelta) {
+    /// Writes the Services that this change touches, with the kinds of backends of before and those
+    /// of afterwards: which of them a packet goes to is asked while there are both.
+    pub(super) fn widen_services(&mut self, plan: &NodePlan, delta: &PlanDelta) {
         let chains = delta.chains.keys();
         let new: Vec<&ChainTables> = chains
             .filter(|id| plan.chains.contains_key(id))
             .filter_map(|id| self.chains.get(id))
             .collect();
         for port in self.services.touched(delta, &new) {
+            let widened = self.widen_service(plan, &port);
+            self.problems.note(Subject::Services, widened);
+            self.services.wide.insert(port);
+        }
+    }
+
+    fn widen_service(&mut self, plan: &NodePlan, port: &ServicePort) -> Result<()> {
+        let key = key(port);
+        let there = self.rules.services.get(&key)?;
+        let backends = plan.services.get(port);
+        let now = backends.and_then(|backends| entry(plan, &self.chains, port, backends));
+        let wide = match (there, now) {
+            // One that goes goes when all else is as it shall be.
+            (_, None) => return Ok(()),
+            (None, Some(now)) => now,
+            (Some(there), Some(now)) if there == now || now.kinds().next().is_none() => now,
+            (Some(there), Some(now)) => {
+                let is_left = |kind: &(IpAddr, u16)| {
+                    let (address, port) = *kind;
+                    let backend = Backend { address, port };
+                    backends.is_some_and(|backends| backends.contains(&backend))
+                };
+                let kinds: BTreeSet<_> = there.kinds().filter(is_left).chain(now.kinds()).collect();
+                Service::new(&kinds.into_iter().collect::<Vec<_>>())
+            }
+        };
+        put(&self.rules.services, &key, &wide, &mut self.changes)
+    }
+
+    /// Gives the Services that were widened the kinds that they have now.
+    pub(super) fn narrow_services(&mut self, plan: &NodePlan) {
+        for port in std::mem::take(&mut self.services.wide) {
             let written = self.write_service(plan, &port);
             self.problems.note(Subject::Services, written);
         }
     }
 
     /// What differed to a rule list that is gone may be alike to those that are left.
-    pub(super) fn merge_services(&mut self, plan: &NodePlan) -> Result<()> {
-        for port in self.services.mixed.clone() {
-            self.write_service(plan, &port)?;
-        }
-        Ok(())
+    pub(super) fn merge_services(&mut self) {
+        self.services.wide.extend(&self.services.mixed);
     }
 
     fn write_service(&mut self, plan: &NodePlan, port: &ServicePort) -> Result<()> {
@@ -122,7 +156,6 @@ impl RuleDatapath {
         let key = key(port);
         let entry = entry(plan, &self.chains, port, backends);
         match &entry {
-            Some(entry) if self.services.entries.get(&key) == Some(entry) => {}
             Some(entry) => put(&self.rules.services, &key, entry, &mut self.changes)?,
             None => self.changes += u64::from(self.rules.services.remove(&key)?),
         }

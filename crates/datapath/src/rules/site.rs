@@ -9,7 +9,7 @@ use netqos_bpf::{TcxHook, TcxLink};
 use netqos_core::plan::Interface;
 use netqos_core::{Attachment, EndpointId};
 use netqos_netlink::filter::{Bpf, Installed, Place};
-use netqos_netlink::link::{Link, gone};
+use netqos_netlink::link::{Link, gone, optional};
 use netqos_netlink::{Handle, Socket};
 use serde::{Deserialize, Serialize};
 
@@ -208,14 +208,19 @@ impl Found {
     }
 
     fn is_there(&mut self, site: &Site, rules: &Rules) -> Result<bool> {
+        // On both hooks it would meet each packet twice, and its own from a queue again and again.
         let (_, hook) = self.hooks();
+        let filter = ours(&mut self.side.socket, &self.link, hook)?;
         if site.hook == HookKind::Clsact {
             let program = rules.program_id()?;
-            let there = ours(&mut self.side.socket, &self.link, hook)?;
-            return Ok(there
+            let is_own = filter
                 .as_ref()
                 .and_then(Installed::bpf)
-                .is_some_and(|bpf| bpf.program_id == program && bpf.argument == site.number));
+                .is_some_and(|bpf| bpf.program_id == program && bpf.argument == site.number);
+            return Ok(is_own && !self.has_pin(site, rules)?);
+        }
+        if filter.is_some() {
+            return Ok(false);
         }
         let held = TcxLink::open(&link_path(rules, &site.attachment))?;
         Ok(match held {
@@ -226,6 +231,16 @@ impl Found {
             }
             None => false,
         })
+    }
+
+    fn has_pin(&self, site: &Site, rules: &Rules) -> Result<bool> {
+        let attachment = &site.attachment;
+        for path in [link_path(rules, attachment), fresh_path(rules, attachment)] {
+            if TcxLink::open(&path)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Puts the program there before all others, and takes away what of it stood elsewhere on the
@@ -291,7 +306,7 @@ impl Site {
         }) else {
             return Ok(());
         };
-        let Ok(link) = side.socket.link_by_index(self.index) else {
+        let Some(link) = optional(side.socket.link_by_index(self.index)).doing("find link")? else {
             return Ok(());
         };
         if link.name != self.link {

@@ -5,6 +5,8 @@ use netqos_core::Reason;
 use netqos_datapath::HookKind;
 use netqos_datapath::rules::Outcome;
 use netqos_index::Change;
+use netqos_netlink::filter::{Bpf, Place};
+use netqos_netlink::{Handle, Socket};
 use netqos_testkit::{ForeignHook, ForeignProgram, TcAttachType, Verdict};
 
 use crate::world::{World, limiting, marking, policy};
@@ -101,6 +103,72 @@ fn when_somebody_comes_before_them() {
         assert_eq!(world.marks("a", "b", false), [0]);
         let left = world.node.traffic_control(&link).unwrap();
         assert!(!left.contains("clsact"), "{left}");
+    });
+}
+
+/// Whoever is killed on the way from one hook to the other leaves the program on both, where packets
+/// from a rule's queue would go round and round.
+#[test]
+fn and_one_that_is_on_both_hooks_is_on_one_again() {
+    with(&[HookChoice::Tcx], |mut world| {
+        let link = world.pod_named("a").host_link().to_owned();
+        let number = inspect(&mut world)
+            .endpoints
+            .values()
+            .next()
+            .unwrap()
+            .number;
+        let add = ["qdisc", "add", "dev", &link, "clsact"];
+        world.node.run("tc", &add).unwrap();
+        let rules = netqos_bpf::rules::Rules::open("/sys/fs/bpf".as_ref());
+        let rules = rules.unwrap().unwrap();
+        let mut socket = Socket::open().unwrap();
+        let found = socket.link_by_name(&link).unwrap();
+        let filter = Bpf {
+            program: rules.program().unwrap(),
+            name: "netqos_rules",
+            argument: number,
+        };
+        let place = Place {
+            hook: Handle::CLSACT_INGRESS,
+            preference: 1,
+            handle: 0x6e72,
+        };
+        socket.put_filter(&found, place, &filter).unwrap();
+        let outcome = world.rules.sync(world.index.plan());
+        assert_eq!(outcome.problems, []);
+        assert!(outcome.changes > 0);
+        assert_eq!(world.marks("a", "b", false), [20]);
+        assert_eq!(world.rules.sync(world.index.plan()).changes, 0);
+        assert!(
+            !world
+                .node
+                .traffic_control(&link)
+                .unwrap()
+                .contains("netqos_rules")
+        );
+    });
+}
+
+/// A rule's queue is looked after as well.
+#[test]
+fn when_somebody_takes_the_queue_of_a_rule_away() {
+    with(&[HookChoice::Auto], |mut world| {
+        let outcome = inspect(&mut world);
+        let queue = outcome
+            .meters
+            .values()
+            .next()
+            .unwrap()
+            .queue
+            .clone()
+            .unwrap();
+        world.node.run("ip", &["link", "del", &queue]).unwrap();
+        let outcome = inspect(&mut world);
+        assert_eq!(outcome.problems, []);
+        assert!(outcome.changes > 0);
+        assert_eq!(world.marks("a", "b", false), [20]);
+        assert_eq!(inspect(&mut world).changes, 0);
     });
 }
 
