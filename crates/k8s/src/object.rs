@@ -27,8 +27,10 @@ pub enum Object {
     Pod(Box<Pod>, Vec<Problem>),
     /// A `NetworkQoS`.
     Policy(Policy),
-    /// A `NetworkAttachmentDefinition` or a `UserDefinedNetwork`.
+    /// A `NetworkAttachmentDefinition`.
     Network(NetworkDefinition),
+    /// A `UserDefinedNetwork`, as the definition that OVN-Kubernetes makes for it.
+    UserNetwork(NetworkDefinition),
     /// A `ClusterUserDefinedNetwork`.
     ClusterNetwork(ClusterNetwork),
     /// A `Service`.
@@ -169,7 +171,7 @@ pub fn object_from_value(value: &Value) -> Result<Object, Vec<FieldError>> {
         ("k8s.ovn.org", "UserDefinedNetwork") => {
             let object: Bare = read(value).map_err(one)?;
             convert::user_defined_network(&object.metadata)
-                .map(Object::Network)
+                .map(Object::UserNetwork)
                 .map_err(one)
         }
         ("k8s.ovn.org", "ClusterUserDefinedNetwork") => {

@@ -1,4 +1,8 @@
 //! Objects by what they are called, and the places that each is described at.
+//!
+//! For a `UserDefinedNetwork` OVN-Kubernetes makes a `NetworkAttachmentDefinition` of the same name,
+//! and whoever writes down what a cluster has writes down both. They are one network to the index:
+//! what the definition says counts, since it is what CNI plugins are given.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -6,6 +10,9 @@ use std::fmt;
 use netqos_core::{ObjectRef, PodId, Problem, Reason};
 use netqos_index::Change;
 use netqos_k8s::Object;
+
+const DEFINITION: &str = "NetworkAttachmentDefinition";
+const USER_NETWORK: &str = "UserDefinedNetwork";
 
 /// What an object is called.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,24 +47,34 @@ impl Objects {
             true => self.by_file.remove(file),
             false => self.by_file.insert(file.to_owned(), now.clone()),
         };
+        let touched = before.unwrap_or_default();
+        let subjects: BTreeSet<Key> = touched.union(&now).map(Key::subject).collect();
         let mut changes = Vec::new();
-        for key in before.unwrap_or_default().union(&now) {
-            let places = self.by_key.entry(key.clone()).or_default();
-            let first = places.first_key_value().map(|(_, object)| object.clone());
-            places.retain(|(of, _), _| of != file);
-            places.extend(fresh.remove(key).unwrap_or_default());
-            match (first, places.first_key_value()) {
+        for subject in subjects {
+            let before = self.counting(&subject).cloned();
+            for key in subject.keys() {
+                let places = self.by_key.entry(key.clone()).or_default();
+                places.retain(|(of, _), _| of != file);
+                places.extend(fresh.remove(&key).unwrap_or_default());
+                if places.is_empty() {
+                    self.by_key.remove(&key);
+                }
+            }
+            match (before, self.counting(&subject)) {
                 (Some(before), None) => changes.extend(gone(&before)),
-                (before, Some((_, after))) if before.as_ref() != Some(after) => {
+                (before, Some(after)) if before.as_ref() != Some(after) => {
                     changes.extend(there(after));
                 }
                 _ => {}
             }
-            if places.is_empty() {
-                self.by_key.remove(key);
-            }
         }
         changes
+    }
+
+    /// The object that says what the index shall know of a subject.
+    fn counting(&self, subject: &Key) -> Option<&Object> {
+        let mut places = subject.keys().filter_map(|key| self.by_key.get(&key));
+        places.find_map(|places| Some(places.first_key_value()?.1))
     }
 
     /// How many there are of each kind.
@@ -100,12 +117,37 @@ impl Objects {
     }
 }
 
+impl Key {
+    /// What the index knows the object as.
+    fn subject(&self) -> Self {
+        match self.kind {
+            USER_NETWORK => self.of(DEFINITION),
+            _ => self.clone(),
+        }
+    }
+
+    /// What objects that the index knows as this are called, the one that counts first.
+    fn keys(&self) -> impl Iterator<Item = Self> {
+        let user_network = (self.kind == DEFINITION).then(|| self.of(USER_NETWORK));
+        std::iter::once(self.clone()).chain(user_network)
+    }
+
+    /// The same name of another kind.
+    fn of(&self, kind: &'static str) -> Self {
+        Self {
+            kind,
+            name: self.name.clone(),
+        }
+    }
+}
+
 fn key(object: &Object) -> Option<Key> {
     let (kind, name) = match object {
         Object::Namespace(namespace) => ("Namespace", namespace.name.to_string()),
         Object::Pod(pod, _) => ("Pod", pod.id.name.to_string()),
         Object::Policy(policy) => ("NetworkQoS", policy.name.to_string()),
-        Object::Network(network) => ("NetworkAttachmentDefinition", network.name.to_string()),
+        Object::Network(network) => (DEFINITION, network.name.to_string()),
+        Object::UserNetwork(network) => (USER_NETWORK, network.name.to_string()),
         Object::ClusterNetwork(network) => ("ClusterUserDefinedNetwork", network.name.to_string()),
         Object::Service(service) => ("Service", service.name.to_string()),
         Object::EndpointSlice(slice) => ("EndpointSlice", slice.name.to_string()),
@@ -120,7 +162,9 @@ fn there(object: &Object) -> Option<Change> {
         Object::Namespace(namespace) => Change::Namespace(namespace),
         Object::Pod(pod, _) => Change::Pod(*pod),
         Object::Policy(policy) => Change::Policy(policy),
-        Object::Network(network) => Change::NetworkDefinition(network),
+        Object::Network(network) | Object::UserNetwork(network) => {
+            Change::NetworkDefinition(network)
+        }
         Object::ClusterNetwork(network) => Change::ClusterNetwork(network),
         Object::Service(service) => Change::Service(service),
         Object::EndpointSlice(slice) => Change::EndpointSlice(slice),
@@ -133,7 +177,9 @@ fn gone(object: &Object) -> Option<Change> {
         Object::Namespace(namespace) => Change::NamespaceGone(namespace.name.clone()),
         Object::Pod(pod, _) => Change::PodGone(PodId::clone(&pod.id)),
         Object::Policy(policy) => Change::PolicyGone(policy.name.clone()),
-        Object::Network(network) => Change::NetworkDefinitionGone(network.name.clone()),
+        Object::Network(network) | Object::UserNetwork(network) => {
+            Change::NetworkDefinitionGone(network.name.clone())
+        }
         Object::ClusterNetwork(network) => Change::ClusterNetworkGone(network.name.clone()),
         Object::Service(service) => Change::ServiceGone(service.name.clone()),
         Object::EndpointSlice(slice) => Change::EndpointSliceGone(slice.name.clone()),
@@ -145,5 +191,65 @@ impl fmt::Display for Key {
     /// `NetworkQoS games/free`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.kind, self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netqos_k8s::objects_from_yaml;
+
+    use super::*;
+
+    const NETWORK: &str = "apiVersion: k8s.ovn.org/v1\nkind: UserDefinedNetwork\n\
+         metadata: {name: blue, namespace: games}\n";
+    const DEFINITION_OF_IT: &str = "apiVersion: k8s.cni.cncf.io/v1\nkind: NetworkAttachmentDefinition\n\
+         metadata: {name: blue, namespace: games}\n\
+         spec: {config: '{\"name\": \"games.blue\"}'}\n";
+
+    /// What becomes of it when a file says this.
+    fn put(objects: &mut Objects, file: &str, documents: &[&str]) -> Vec<String> {
+        let text = documents.join("---\n");
+        let read = objects_from_yaml(&text).into_iter().map(Result::unwrap);
+        let changes = objects.put(file, read.collect());
+        changes
+            .iter()
+            .map(|change| match change {
+                Change::NetworkDefinition(network) => format!("is {}", network.cni_name),
+                Change::NetworkDefinitionGone(_) => "is gone".to_owned(),
+                other => format!("{other:?}"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_user_defined_network_and_its_definition_are_one_network() {
+        let mut all = Objects::default();
+        assert_eq!(put(&mut all, "a", &[NETWORK]), ["is games_blue"]);
+        assert_eq!(put(&mut all, "b", &[DEFINITION_OF_IT]), ["is games.blue"]);
+        assert_eq!(all.problems(str::to_owned), []);
+        assert_eq!(
+            all.counts(),
+            BTreeMap::from([(DEFINITION, 1), (USER_NETWORK, 1)])
+        );
+        // Whichever goes first.
+        assert_eq!(put(&mut all, "b", &[]), ["is games_blue"]);
+        let both = [NETWORK, DEFINITION_OF_IT];
+        assert_eq!(put(&mut all, "b", &both), ["is games.blue"]);
+        assert_eq!(put(&mut all, "a", &[]), [""; 0]);
+        assert_eq!(put(&mut all, "b", &[]), ["is gone"]);
+    }
+
+    #[test]
+    fn two_user_defined_networks_of_one_name_are_not() {
+        let mut all = Objects::default();
+        put(&mut all, "a", &[NETWORK, DEFINITION_OF_IT]);
+        put(&mut all, "b", &[NETWORK]);
+        let problems = all.problems(str::to_owned);
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        let message = &problems[0].message;
+        assert!(
+            message.starts_with("UserDefinedNetwork games/blue (object 1) is left out"),
+            "{message}"
+        );
     }
 }

@@ -55,7 +55,9 @@ items:
                 "{} {} {:?} {};",
                 one.name, one.service, one.addresses, one.ports[0].port
             ),
-            Object::Network(one) => write!(said, "{} {} {};", one.name, one.cni_name, one.key()),
+            Object::Network(one) | Object::UserNetwork(one) => {
+                write!(said, "{} {} {};", one.name, one.cni_name, one.key())
+            }
             Object::ClusterNetwork(one) => write!(said, "{};", one.name),
             Object::Other { api_version, kind } => write!(said, "{api_version} {kind};"),
             other => panic!("{other:?}"),
