@@ -121,6 +121,11 @@ pub struct RuleStatus {
     /// What may pass after a pause in bytes, as it was chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<u64>,
+    /// The interface on the node in which what is over the rate waits; none where nothing waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// True where what is over the rate is dropped at once, since no queue can be had.
+    pub polices: bool,
     /// True when it only counts.
     pub shadow: bool,
     /// What it did for this interface.
@@ -177,6 +182,8 @@ impl RuleStatus {
             dscp: rule.dscp.map(|dscp| dscp.get()),
             rate: bandwidth.map(|bandwidth| bandwidth.rate.bits_per_second()),
             burst: bandwidth.and_then(|bandwidth| Some(bandwidth.burst?.bytes())),
+            queue: None,
+            polices: false,
             shadow: rule.mode == Mode::Shadow,
             counts: Counts::default(),
         }

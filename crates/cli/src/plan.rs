@@ -9,7 +9,7 @@ use netqos_core::{BitRate, Direction, NodePlan, Reason};
 
 use crate::manifests;
 use crate::output::{self, DataFormat, FAILED};
-use crate::status::rule_cells;
+use crate::status::{RULE_HEADER, rule_cells};
 
 /// Of which folder, and for which node.
 #[derive(Debug, clap::Args)]
@@ -92,9 +92,7 @@ fn print(plan: &NodePlan) {
             pods.join(", ")
         );
         let mut table = Table::new();
-        table
-            .load_style(presets::NOTHING)
-            .set_header(["RULE", "PRIORITY", "TO", "PORTS", "DSCP", "RATE", "MODE"]);
+        table.load_style(presets::NOTHING).set_header(RULE_HEADER);
         for rule in &chain.rules {
             table.add_row(rule_cells(&RuleStatus::of(rule)));
         }

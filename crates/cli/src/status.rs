@@ -10,6 +10,9 @@ use netqos_datapath::Paths;
 use crate::output::{self, DataFormat, ENVIRONMENT, FAILED};
 use crate::plan::rate;
 
+/// What is above the [cells of a rule](rule_cells).
+pub const RULE_HEADER: [&str; 7] = ["RULE", "PRIORITY", "TO", "PORTS", "DSCP", "RATE", "MODE"];
+
 /// How to say it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -18,7 +21,8 @@ Asks the agent that runs on this node through its socket, which only root may op
 
 The first table has an interface in each line: what annotations limit it to, packets that were dropped for
 that, and how many rules are for it. The second has a rule in each line, the first that matches wins: RATE
-is shared by all pods of the rule on the node, MODE shadow only counts.
+is shared by all pods of the rule on the node; QUEUE is the interface on the node in which what is over it
+waits, or policer where it is dropped at once; MODE shadow only counts.
 
 Examples:
   netqos status
@@ -114,8 +118,8 @@ fn pods(status: &Status) -> Table {
 fn rules(status: &Status) -> Table {
     let mut table = Table::new();
     let mut header = vec!["POD"];
-    header.extend(["RULE", "PRIORITY", "TO", "PORTS", "DSCP", "RATE", "MODE"]);
-    header.extend(["PACKETS", "BYTES", "MARKED", "DROPPED"]);
+    header.extend(RULE_HEADER);
+    header.extend(["QUEUE", "PACKETS", "BYTES", "MARKED", "DROPPED"]);
     table.load_style(presets::NOTHING).set_header(header);
     for pod in &status.pods {
         for rule in &pod.rules {
@@ -123,6 +127,7 @@ fn rules(status: &Status) -> Table {
             cells.extend(rule_cells(rule));
             let counts = rule.counts;
             cells.extend([
+                queue(rule),
                 counts.packets.to_string(),
                 ByteCount::from_bytes(counts.bytes).to_string(),
                 counts.marked_packets.to_string(),
@@ -132,6 +137,15 @@ fn rules(status: &Status) -> Table {
         }
     }
     table
+}
+
+/// Where what is over the rate goes.
+fn queue(rule: &RuleStatus) -> String {
+    match (&rule.queue, rule.polices) {
+        (Some(interface), _) => interface.clone(),
+        (None, true) => "policer".to_owned(),
+        (None, false) => "-".to_owned(),
+    }
 }
 
 /// A rule in cells: its name, priority, destinations, ports, mark, rate, and mode.

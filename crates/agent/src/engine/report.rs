@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use netqos_bpf::Pins;
 use netqos_core::plan::{Attach, ChainRule, Endpoint, RuleId};
-use netqos_core::{Direction, EndpointId, NodePlan};
+use netqos_core::{Direction, EndpointId, Mode, NodePlan};
 use netqos_datapath::rules::RuleCount;
 
 use super::{Engine, attachment};
@@ -165,6 +165,11 @@ impl Engine {
         let mut status = RuleStatus::of(rule);
         if let Some(meter) = self.outcome.meters.get(&rule.id) {
             status.burst = Some(meter.burst.bytes());
+            // In shadow mode nothing waits, and nothing is dropped.
+            if rule.mode == Mode::Enforce {
+                status.queue.clone_from(&meter.queue);
+                status.polices = meter.queue.is_none();
+            }
         }
         status.counts = counts;
         status
