@@ -51,6 +51,33 @@ fn and_is_told_of_everywhere() {
     ] {
         assert!(metrics.contains(line), "{line} is not in {metrics}");
     }
+    for words in [
+        [
+            "WARN",
+            "NetworkQoS games/bad",
+            "Invalid",
+            "spec.egress[0].dscp",
+        ],
+        [
+            "WARN",
+            "NetworkQoS games/q",
+            "Invalid",
+            "spec.egress[0].bandwidth",
+        ],
+        [
+            "WARN",
+            "Pod games/a",
+            "InvalidBandwidth",
+            "egress-bandwidth",
+        ],
+        ["WARN", "file /run/objects/p.yaml", "Invalid", "document 3"],
+    ] {
+        assert!(
+            stage::has_logged(&words),
+            "{words:?} is not in {}",
+            stage::log()
+        );
+    }
     flow.wait_for(10);
     let seen = flow.end();
     assert!(seen.iter().all(|seen| seen.dscp == 10));

@@ -1,3 +1,4 @@
+use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -103,7 +104,7 @@ fn and_says_more_when_it_is_told_to_while_it_runs() {
     assert_eq!(put("netqos=loud").0, 400);
     // The address is for reading.
     let over_tcp = |request: &str| {
-        use std::io::{Read as _, Write as _};
+        use std::io::Read as _;
         let mut stream = std::net::TcpStream::connect("127.0.0.1:9999").unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
@@ -121,6 +122,40 @@ fn and_there_is_one_of_it() {
     let _agent = Agent::start();
     assert_eq!(Agent::spawn(&["--listen", "off"]).ends(), Some(1));
     assert_eq!(stage::ask("/livez"), "ok\n");
+}
+
+/// Somebody writes to a file when it starts: what that will say is waited for, and nothing is in
+/// force meanwhile.
+#[test]
+fn and_that_it_is_not_ready_before_the_folder_was_read() {
+    let Some(_node) = stage::node() else { return };
+    let path = Path::new(stage::MANIFESTS).join("p.yaml");
+    let mut file = std::fs::File::create(path).unwrap();
+    let writer = std::thread::spawn(move || {
+        for _ in 0..100 {
+            file.write_all(b"# not whole yet\n").unwrap();
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    });
+    let _agent = Agent::spawn(&[]);
+    let mut first = None;
+    assert!(stage::eventually(|| {
+        first = client::request(Path::new(RUN), "GET", "/readyz", "").ok();
+        first.is_some()
+    }));
+    let (code, text) = first.unwrap();
+    assert_eq!(code, 503, "{text}");
+    for line in [
+        "[-]manifests failed: not read yet\n",
+        "[-]sync failed: the plan was not put in force yet\n",
+        "readyz check failed\n",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+    assert_eq!(stage::ask("/livez"), "ok\n");
+    writer.join().unwrap();
+    assert!(stage::eventually(|| stage::status().is_ready()));
+    assert_eq!(stage::ask("/readyz"), "ok\n");
 }
 
 #[test]

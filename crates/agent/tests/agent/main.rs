@@ -6,14 +6,18 @@
 )]
 #![forbid(unsafe_code)]
 
+#[path = "../../../datapath/tests/rules_services/proxy.rs"]
+mod proxy;
 mod stage;
 
 mod a_bad_object_leaves_the_others_in_force;
 mod a_change_takes_effect_within_100_ms;
 mod a_changed_annotation_takes_effect_live;
+mod a_network_that_is_not_there_is_told_of;
 mod a_plugins_limit_is_taken_over;
 mod it_says_how_things_are;
 mod killed_and_started_again_it_takes_over;
 mod node_problems_pass;
 mod pods_are_found_wherever_they_come_from;
+mod services_are_read_from_the_folder;
 mod what_others_took_away_is_put_back;

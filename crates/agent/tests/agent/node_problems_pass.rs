@@ -2,6 +2,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use netqos_agent::client;
 use serde_json::json;
 
 use crate::stage::{self, Agent, Flow};
@@ -30,10 +31,17 @@ fn begin() -> Option<(
     stage::put("a.json", &stage::manifest(&a, json!({})));
     stage::put("p.yaml", &stage::policy("p", "a", "[{dscp: 46}]"));
     let agent = Agent::spawn_where(&[("NETQOS_BPFFS", BPFFS)]);
-    let answers = || netqos_agent::client::status(Path::new(stage::RUN)).is_ok();
+    let answers = || client::status(Path::new(stage::RUN)).is_ok();
     assert!(stage::eventually(answers), "it does not answer");
     assert!(stage::eventually(|| !node_problems().is_empty()));
     assert!(node_problems()[0].contains("no rule can be put in force"));
+    let (code, text) = client::request(Path::new(stage::RUN), "GET", "/readyz", "").unwrap();
+    assert_eq!(code, 503, "{text}");
+    let failed = "[-]rules failed: no rule can be put in force: ";
+    assert!(text.contains(failed), "{text}");
+    assert!(text.contains("[+]limits ok\n"), "{text}");
+    // It is not to be started anew for that.
+    assert_eq!(stage::ask("/livez"), "ok\n");
     Some((node, a, b, agent))
 }
 

@@ -2,9 +2,9 @@
 
 use std::fs;
 use std::io::Read as _;
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -20,6 +20,10 @@ use socket2::{Domain, Protocol, Socket, Type};
 pub(crate) const MANIFESTS: &str = "/run/objects";
 pub(crate) const RUN: &str = "/run/netqos";
 const CACHE: &str = "/var/lib/cni/results";
+/// What the agent that was started last has logged.
+const LOG: &str = "/run/agent.log";
+/// Where datagrams are received.
+pub(crate) const PORT: u16 = 5000;
 /// What takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -62,11 +66,9 @@ impl Agent {
     }
 
     fn spawn_in(more: &[&str], variables: &[(&str, &str)]) -> Self {
-        let errors = match std::env::var_os("NETQOS_TEST_LOG") {
-            Some(_) => Stdio::inherit(),
-            None => Stdio::null(),
-        };
-        let child = Command::new(env!("CARGO_BIN_EXE_netqos-agent"))
+        fs::write(LOG, "").unwrap();
+        let log = fs::File::options().append(true).open(LOG).unwrap();
+        let child = Command::new(executable())
             .args([
                 "--manifests",
                 MANIFESTS,
@@ -77,7 +79,7 @@ impl Agent {
             ])
             .args(more)
             .envs(variables.iter().copied())
-            .stderr(errors)
+            .stderr(log)
             .spawn()
             .unwrap();
         Self(child)
@@ -113,7 +115,38 @@ impl Drop for Agent {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+        if std::env::var_os("NETQOS_TEST_LOG").is_some() {
+            eprintln!("{}", log());
+        }
     }
+}
+
+/// The agent that these tests were built with: of this crate, or beside the tests of another, where
+/// it stands once the whole workspace was built.
+fn executable() -> PathBuf {
+    let beside = || {
+        let test = std::env::current_exe().unwrap();
+        test.ancestors().nth(2).unwrap().join("netqos-agent")
+    };
+    let path = option_env!("CARGO_BIN_EXE_netqos-agent").map_or_else(beside, PathBuf::from);
+    let shown = path.display();
+    assert!(
+        path.is_file(),
+        "{shown} is missing: cargo build -p netqos-agent"
+    );
+    path
+}
+
+/// What the agent that was started last has logged, from its start on.
+pub(crate) fn log() -> String {
+    fs::read_to_string(LOG).unwrap()
+}
+
+/// True when all of these words are in one line of it.
+pub(crate) fn has_logged(words: &[&str]) -> bool {
+    let log = log();
+    let mut lines = log.lines();
+    lines.any(|line| words.iter().all(|word| line.contains(word)))
 }
 
 /// What the agent says.
@@ -225,9 +258,14 @@ pub(crate) struct Seen {
 
 impl Flow {
     pub(crate) fn begin(from: &Pod, to: &Pod, every: Duration) -> Self {
+        let address = SocketAddr::new(to.address().parse().unwrap(), PORT);
+        Self::begin_by(from, address, to, every)
+    }
+
+    /// The same by way of an address that is not the pod's own.
+    pub(crate) fn begin_by(from: &Pod, address: SocketAddr, to: &Pod, every: Duration) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let (sender, seen) = channel();
-        let address = format!("{}:5000", to.address());
         // A raw socket shows the header, with the mark.
         let eyes = to
             .inside(|| {
@@ -236,7 +274,7 @@ impl Flow {
                     .unwrap();
                 raw.set_recv_buffer_size(1 << 20).unwrap();
                 // Nobody's port is answered with an ICMP message.
-                (raw, UdpSocket::bind("0.0.0.0:5000").unwrap())
+                (raw, UdpSocket::bind(("0.0.0.0", PORT)).unwrap())
             })
             .unwrap();
         let mouth = from
@@ -268,7 +306,7 @@ impl Flow {
                 if stopped_too.load(Ordering::SeqCst) {
                     break;
                 }
-                mouth.send_to(&number.to_be_bytes(), &address).unwrap();
+                mouth.send_to(&number.to_be_bytes(), address).unwrap();
                 thread::sleep(every);
             }
         });

@@ -1,0 +1,103 @@
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
+
+use netqos_testkit::{Node, Pod};
+use serde_json::json;
+
+use crate::proxy;
+use crate::stage::{self, Agent, Flow, MANIFESTS, PORT, Seen};
+
+const SERVICE_PORT: u16 = 80;
+const EVERY: Duration = Duration::from_millis(1);
+
+fn service() -> String {
+    let address = proxy::virtual_address(false);
+    format!(
+        "apiVersion: v1\nkind: Service\nmetadata: {{name: front, namespace: games}}\n\
+         spec:\n  clusterIP: {address}\n  clusterIPs: [{address}]\n  ports:\n  \
+         - {{name: echo, protocol: UDP, port: {SERVICE_PORT}, targetPort: {PORT}}}\n"
+    )
+}
+
+fn slice(backend: &Pod) -> String {
+    format!(
+        "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n\
+         metadata: {{name: front-x7, namespace: games, labels: {{kubernetes.io/service-name: front}}}}\n\
+         addressType: IPv4\nendpoints:\n- addresses: [{}]\n  conditions: {{ready: true}}\n\
+         ports:\n- {{name: echo, protocol: UDP, port: {PORT}}}\n",
+        backend.address()
+    )
+}
+
+/// Lets kube-proxy's rules lead to this pod.
+fn forward(node: &Node, backend: &Pod) {
+    let backend = SocketAddr::new(backend.address().parse().unwrap(), PORT);
+    proxy::forward(node, "udp", virtual_port(), &[backend]);
+}
+
+fn virtual_port() -> SocketAddr {
+    SocketAddr::new(proxy::virtual_address(false), SERVICE_PORT)
+}
+
+/// A connection to the Service, from its first datagram on.
+fn connection(from: &Pod, to: &Pod) -> Vec<Seen> {
+    let flow = Flow::begin_by(from, virtual_port(), to, EVERY);
+    sleep(EVERY * 20);
+    let seen = flow.end();
+    assert!(seen.len() > 3 && seen[0].number == 0, "{seen:?}");
+    seen
+}
+
+/// True when connections to the Service come to be marked so, each of them whole.
+fn is_marked(from: &Pod, to: &Pod, dscp: u8) -> bool {
+    stage::eventually(|| {
+        let seen = connection(from, to);
+        seen.iter().all(|seen| seen.dscp == dscp)
+    })
+}
+
+#[test]
+fn and_a_rule_for_pods_is_for_their_virtual_address_as_long_as_they_stand_behind_it() {
+    let Some(node) = stage::node() else { return };
+    if !proxy::is_there(&node) {
+        return;
+    }
+    let (a, b) = stage::pods(&node);
+    let c = node.pod("c").unwrap();
+    stage::remember(&c, json!({}));
+    for pod in [&a, &b, &c] {
+        let file = format!("{}.json", pod.name());
+        stage::put(&file, &stage::manifest(pod, json!({})));
+    }
+    let rules = "[{dscp: 20, classifier: {to: [{podSelector: {matchLabels: {app: b}}}]}}]";
+    stage::put("p.yaml", &stage::policy("p", "a", rules));
+    stage::put("service.yaml", &service());
+    stage::put("slice.yaml", &slice(&b));
+    forward(&node, &b);
+    let _agent = Agent::start();
+    // What is there when it is ready is in force: no second try.
+    assert!(connection(&a, &b).iter().all(|seen| seen.dscp == 20));
+
+    stage::put("slice.yaml", &slice(&c));
+    forward(&node, &c);
+    assert!(is_marked(&a, &c, 0), "the backend of before still counts");
+    stage::put("slice.yaml", &slice(&b));
+    forward(&node, &b);
+    assert!(is_marked(&a, &b, 20), "the backend does not count again");
+
+    // Nobody knows any more where the address leads, though it goes on leading there.
+    for (file, text) in [("slice.yaml", slice(&b)), ("service.yaml", service())] {
+        fs::remove_file(Path::new(MANIFESTS).join(file)).unwrap();
+        assert!(is_marked(&a, &b, 0), "without {file}");
+        stage::put(file, &text);
+        assert!(is_marked(&a, &b, 20), "with {file} again");
+    }
+    let status = stage::status();
+    assert_eq!(status.problems, []);
+    for kind in ["Service", "EndpointSlice"] {
+        assert_eq!(status.objects.get(kind), Some(&1), "{kind}");
+    }
+}
