@@ -1,7 +1,8 @@
 //! The commands around the agent: what it would do, why, and how to be rid of it.
 
+use std::fs::Permissions;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use netqos_api::{EgressWay, HookChoice};
 use netqos_core::plan::{Attach, Chain, ChainRule, Endpoint, Interface, NodePlan, Peers, RuleId};
@@ -34,11 +35,56 @@ spec:
   - {dscp: 11, classifier: {to: [{ipBlock: {cidr: 192.0.2.0/24}}], ports: [{protocol: TCP, port: 443}]}}
 ";
 
+/// A server, and a Service in front of it.
+const SERVER: &str = "\
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: server, namespace: games, labels: {app: server}}
+spec: {nodeName: node2}
+status: {podIP: 10.1.0.3}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: front, namespace: games}
+spec: {clusterIP: 10.96.0.1, clusterIPs: [10.96.0.1], ports: [{protocol: TCP, port: 443, targetPort: 8443}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: front-x7, namespace: games, labels: {kubernetes.io/service-name: front}}
+addressType: IPv4
+endpoints: [{addresses: [10.1.0.3]}]
+ports: [{protocol: TCP, port: 8443}]
+---
+apiVersion: k8s.ovn.org/v1alpha1
+kind: NetworkQoS
+metadata: {name: server, namespace: games}
+spec:
+  priority: 9
+  podSelector: {}
+  egress: [{dscp: 20, classifier: {to: [{podSelector: {matchLabels: {app: server}}}]}}]
+";
+
+/// The command as it is run by somebody who is not root.
+fn as_nobody() -> Command {
+    use std::os::unix::process::CommandExt as _;
+    let mut command = netqos();
+    if rustix::process::geteuid().is_root() {
+        command.uid(65534).gid(65534);
+    }
+    command
+}
+
+/// What a command says of these objects to somebody who is not root.
 fn on_folder(text: &str, command: &str, more: &[&str]) -> Output {
+    use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().unwrap();
+    let for_all = Permissions::from_mode(0o755);
+    std::fs::set_permissions(folder.path(), for_all).unwrap();
     std::fs::write(folder.path().join("objects.yaml"), text).unwrap();
-    let folder = folder.path().display().to_string();
-    run(&[&[command, "--manifests", &folder], more].concat())
+    let path = folder.path().display().to_string();
+    let arguments = [&[command, "--manifests", &path], more].concat();
+    as_nobody().args(arguments).output().unwrap()
 }
 
 fn json(output: &Output) -> Value {
@@ -107,15 +153,64 @@ fn an_explanation_names_the_rule_that_decides() {
     assert_eq!(ask("free", &[]).status.code(), Some(2));
 }
 
+/// Of an address of the pod, and of one that kube-proxy rewrites to it.
+#[test]
+fn an_explanation_knows_pods_and_services() {
+    let objects = format!("{OBJECTS}{SERVER}");
+    let ask = |to: &str, port: &str, more: &[&str]| {
+        let packet = [
+            "--from",
+            "games/free",
+            "--to",
+            to,
+            "--proto",
+            "tcp",
+            "--port",
+            port,
+        ];
+        let output = on_folder(&objects, "explain", &[&packet, more].concat());
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert_eq!(stderr(&output), "");
+        output
+    };
+    let to_pod = json(&ask("games/server", "8443", &["-o", "json"]));
+    let server = serde_json::json!({"policy": "games/server", "index": 0});
+    assert_eq!(to_pod["outcome"]["winner"], server);
+    assert_eq!(to_pod["outcome"]["dscp"], 20);
+    assert_eq!(to_pod["cases"][0]["packet"]["destination"], "10.1.0.3");
+    assert_eq!(
+        to_pod["cases"][0]["pods"],
+        serde_json::json!(["games/server"])
+    );
+    let yaml = ask("games/server", "8443", &["-o", "yaml"]);
+    let yaml: Value = serde_saphyr::from_str(&stdout(&yaml)).unwrap();
+    assert_eq!(yaml, to_pod);
+
+    let to_service = json(&ask("10.96.0.1", "443", &["-o", "json"]));
+    assert_eq!(to_service["outcome"]["dscp"], 20);
+    let [backend, virtual_address] = to_service["cases"].as_array().unwrap().as_slice() else {
+        panic!("{to_service}");
+    };
+    assert_eq!(backend["via"]["backend"], "games/front");
+    assert_eq!(backend["packet"]["destination"], "10.1.0.3");
+    assert_eq!(backend["packet"]["port"], 8443);
+    assert_eq!(virtual_address["via"]["virtualAddress"], "games/front");
+    assert_eq!(virtual_address["outcome"]["winner"], Value::Null);
+    let text = stdout(&ask("10.96.0.1", "443", &[]));
+    for words in [
+        "  => games/server[0] decides: DSCP 20\n",
+        "  to 10.1.0.3:8443, behind Service games/front, pod games/server: ",
+    ] {
+        assert!(text.contains(words), "{words:?} is not in {text}");
+    }
+    // Another port of the address is nobody's.
+    let other = json(&ask("10.96.0.1", "444", &["-o", "json"]));
+    assert_eq!(other["outcome"]["winner"], Value::Null);
+}
+
 #[test]
 fn cleaning_up_needs_root_and_says_so() {
-    use std::os::unix::process::CommandExt as _;
-    let mut command = netqos();
-    if rustix::process::geteuid().is_root() {
-        // Nobody.
-        command.uid(65534);
-    }
-    let output = command.args(["cleanup", "--yes"]).output().unwrap();
+    let output = as_nobody().args(["cleanup", "--yes"]).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     assert!(stderr(&output).contains("as root"), "{output:?}");
 }

@@ -8,6 +8,10 @@ mod lab;
 mod lab_live;
 mod lab_with_limits;
 mod pod;
+#[path = "../../../agent/tests/agent/stage.rs"]
+#[allow(dead_code, reason = "the agent's tests need more of it")]
+mod stage;
+mod status;
 mod traffic;
 mod validate;
 
