@@ -64,7 +64,7 @@ fn and_what_is_over_it_is_counted() {
             let [count] = counts.as_slice() else {
                 panic!("{counts:?}");
             };
-            assert!(report.lost > report.sent / 2, "{report:?}");
+            assert!(report.lost > report.sent / 4, "{report:?}");
             let told = count.dropped_packets as f64 / report.lost as f64;
             assert!((0.98..1.02).contains(&told), "{count:?}, {report:?}");
             let each = count.dropped_bytes as f64 / count.dropped_packets as f64;
