@@ -7,6 +7,8 @@ use netqos_core::{
     Destination, LabelSelector, Labels, Limits, ObjectName, Operator, PeerSelector, PodId, Policy,
     Requirement, Rule,
 };
+use netqos_datapath::Paths;
+use netqos_datapath::rules::RuleDatapath;
 use netqos_index::Change;
 
 use crate::hooks::on_both_hooks;
@@ -101,6 +103,48 @@ fn selectors(hook: netqos_api::HookChoice) {
         assert!(peers.iter().all(|(_, class)| known.contains(class)));
     }
     assert_eq!(world.rules.sync(world.index.plan()).changes, 0, "{hook:?}");
+}
+
+/// A pod that lost its rules while no agent ran loses them whole when one comes.
+#[test]
+fn also_by_who_comes_later() {
+    on_both_hooks(|hook| {
+        let Some(mut world) = World::new(hook) else {
+            return;
+        };
+        world.pod("a", "player");
+        world.pod("b", "gateway");
+        world.pod("c", "other");
+        for number in 0..PEERS {
+            world.index.apply(peer(number));
+        }
+        let to_b = Rule {
+            to: vec![to_pod("b")],
+            ..marking(30)
+        };
+        world.apply(Change::Policy(policy("q", 1, "other", vec![to_b])));
+        let everything = marking(10);
+        let to_gateways = selecting(0, 20).rules.remove(0);
+        let both = policy("p", 1, "player", vec![everything, to_gateways]);
+        let sender = world.under_way("a", "b");
+        let mut times = 0;
+        while !sender.is_finished() {
+            times += 1;
+            world.apply(Change::Policy(both.clone()));
+            std::thread::sleep(Duration::from_millis(5));
+            // The policy goes, and nobody is there to see it.
+            world.index.apply(Change::PolicyGone(both.name.clone()));
+            world.index.take_delta();
+            world.rules = RuleDatapath::open(Paths::from_variables(|_| None), hook).unwrap();
+            let outcome = world.rules.sync(world.index.plan());
+            assert_eq!(outcome.problems, []);
+        }
+        assert!(times >= 4, "only {times} times");
+        let report = sender.join().unwrap();
+        let seen: Vec<u8> = report.dscp_seen.iter().map(|s| s.dscp.into()).collect();
+        // With the half of its rules that names no peers it would be 10.
+        assert_eq!(seen, [0, 20], "{hook:?}: {:?}", report.dscp_seen);
+    });
 }
 
 /// Where the switch to new rules fails, the old ones stay whole, with the peers that they go to.
