@@ -11,5 +11,6 @@ mod sniffer;
 mod what_nobody_can_tell;
 mod where_they_agree;
 mod where_they_differ;
+mod while_rules_change;
 #[path = "../rules/world.rs"]
 mod world;

@@ -1,6 +1,6 @@
 //! A node with a client, backends, and a Service in front of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread::sleep;
@@ -164,6 +164,16 @@ impl Scene {
         };
         let backends = self.world.index.plan().services.get(&port);
         backends.map_or(0, |backends| backends.len())
+    }
+
+    /// The marks of datagrams that arrived at a backend, since this was last asked.
+    pub fn marks_at(&self, name: &str) -> BTreeSet<u8> {
+        let packets = self.backends[name].sniffer.drain().into_iter();
+        packets
+            .filter(|packet| packet.protocol == Protocol::Udp.number())
+            .filter(|packet| packet.target_port == TARGET_PORT)
+            .map(|packet| packet.dscp)
+            .collect()
     }
 
     /// A flow from the client to the Service.
