@@ -3,14 +3,15 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use netqos_core::Rule;
 use netqos_core::objects::{NetworkName, Pod as PodObject, PodAddresses};
-use netqos_core::{Labels, Limits, ObjectName, PodId};
+use netqos_core::{
+    Destination, LabelSelector, Labels, Limits, ObjectName, PeerSelector, PodId, Rule,
+};
 use netqos_index::Change;
 
 use crate::hooks::on_both_hooks;
 use crate::proxy::virtual_address;
-use crate::scene::{SERVICE_PORT, Scene, marking_kind, to_kind};
+use crate::scene::{SERVICE_PORT, Scene, marking_kind};
 use crate::world::marking;
 
 /// So many that their classes are not written in an instant.
@@ -53,8 +54,12 @@ fn each_connection_meets_those_of_its_own_backend() {
         }
         scene.service(&["web1", "db1"]);
         let apart = vec![marking_kind(20, "web")];
+        let every_pod = Destination::Pods(PeerSelector {
+            namespaces: None,
+            pods: Some(LabelSelector::new([])),
+        });
         let alike = vec![Rule {
-            to: vec![to_kind("web"), to_kind("db")],
+            to: vec![every_pod],
             ..marking(30)
         }];
         scene.rules(apart.clone());
