@@ -143,7 +143,8 @@ fn never() -> Rule {
 /// A cluster with some of whose pods the node has to do.
 fn changes() -> impl Strategy<Value = Vec<Change>> {
     let here = subsequence(vec!["a/p", "a/q", "b/p", "b/r", "c/q"], 1..4);
-    (vec(change(), 20..80), vec(long_policy(), 0..2), here).prop_map(|(mut changes, long, here)| {
+    let cluster = vec(change(rule()), 20..80);
+    (cluster, vec(long_policy(), 0..2), here).prop_map(|(mut changes, long, here)| {
         changes.extend(long);
         for pod in here {
             let eth0 = interface("eth0", NetworkName::Default, &["10.0.0.1"]);

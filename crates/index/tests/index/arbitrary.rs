@@ -11,9 +11,9 @@ use netqos_core::objects::{
 };
 use netqos_core::plan::{Attach, Packet};
 use netqos_core::{
-    BitRate, Destination, Dscp, IpBlock, LabelSelector, Labels, Limit, Limits, Mode, NetworkChoice,
-    NetworkRef, ObjectName, Operator, PeerSelector, PodId, Policy, PortMatch, Priority, Protocol,
-    Requirement, Rule,
+    Bandwidth, BitRate, ByteCount, Destination, Dscp, IpBlock, LabelSelector, Labels, Limit,
+    Limits, Mode, NetworkChoice, NetworkRef, ObjectName, Operator, PeerSelector, PodId, Policy,
+    PortMatch, Priority, Protocol, Requirement, Rule,
 };
 use netqos_index::Change;
 use netqos_testkit::reference::Cluster;
@@ -249,6 +249,7 @@ fn port_match() -> impl Strategy<Value = PortMatch> {
     })
 }
 
+/// A rule without a rate, for which no meter is needed.
 pub fn rule() -> impl Strategy<Value = Rule> {
     let mode = prop_oneof![4 => Just(Mode::Enforce), 1 => Just(Mode::Shadow)];
     let dscp = option::weighted(0.8, 0_i64..64);
@@ -267,7 +268,18 @@ pub fn rule() -> impl Strategy<Value = Rule> {
         })
 }
 
-fn policy() -> impl Strategy<Value = Policy> {
+/// A rule that may have a rate.
+pub fn rule_with_rate() -> impl Strategy<Value = Rule> {
+    let kilobits = || select(&[1_u64, 100, 20_000, 4_294_967_295][..]).prop_map(|it| it * 1000);
+    let bandwidth = (kilobits(), option::of(kilobits())).prop_map(|(rate, burst)| Bandwidth {
+        rate: BitRate::from_bits_per_second(rate),
+        burst: burst.map(ByteCount::from_bits),
+    });
+    let bandwidth = option::weighted(0.4, bandwidth);
+    (rule(), bandwidth).prop_map(|(rule, bandwidth)| Rule { bandwidth, ..rule })
+}
+
+fn policy(rule: impl Strategy<Value = Rule>) -> impl Strategy<Value = Policy> {
     let networks = prop_oneof![
         2 => Just(NetworkChoice::Default),
         1 => vec(reference(), 0..3).prop_map(NetworkChoice::AnyOf),
@@ -277,7 +289,7 @@ fn policy() -> impl Strategy<Value = Policy> {
         0_i64..3,
         networks,
         prop_oneof![2 => Just(LabelSelector::everything()), 3 => label_selector()],
-        vec(rule(), 0..4),
+        vec(rule, 0..4),
     )
         .prop_map(|(name, priority, networks, pods, rules)| Policy {
             name,
@@ -321,8 +333,8 @@ fn slice() -> impl Strategy<Value = EndpointSlice> {
     )
 }
 
-/// Something that becomes of a cluster.
-pub fn change() -> impl Strategy<Value = Change> {
+/// Something that becomes of a cluster whose policies are made of such rules.
+pub fn change(rule: impl Strategy<Value = Rule> + 'static) -> impl Strategy<Value = Change> {
     let namespace = (namespace_name(), labels())
         .prop_map(|(name, labels)| Change::Namespace(Namespace { name, labels }));
     let cluster = (word(&["big", "wide"]), labels())
@@ -342,7 +354,7 @@ pub fn change() -> impl Strategy<Value = Change> {
         1 => object_name(&["n", "m"]).prop_map(Change::NetworkDefinitionGone),
         1 => cluster,
         1 => word(&["big", "wide"]).prop_map(Change::ClusterNetworkGone),
-        8 => policy().prop_map(Change::Policy),
+        8 => policy(rule).prop_map(Change::Policy),
         1 => object_name(&["p", "q", "r"]).prop_map(Change::PolicyGone),
         2 => service().prop_map(Change::Service),
         1 => object_name(&["s", "t"]).prop_map(Change::ServiceGone),
@@ -367,9 +379,9 @@ pub fn packet() -> impl Strategy<Value = Packet> {
         })
 }
 
-/// How many cases a property is tried on: `PROPTEST_CASES`, or what a build can wait for.
+/// How many cases a property is tried on: `NETQOS_CASES`, or what a build can wait for.
 pub fn config() -> ProptestConfig {
-    let asked = std::env::var("PROPTEST_CASES").ok();
+    let asked = std::env::var("NETQOS_CASES").ok();
     ProptestConfig {
         cases: asked.and_then(|asked| asked.parse().ok()).unwrap_or(512),
         failure_persistence: None,

@@ -6,7 +6,7 @@ use netqos_testkit::reference::Cluster;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::arbitrary::{change, changes_to, config, note};
+use crate::arbitrary::{change, changes_to, config, note, rule_with_rate};
 use crate::objects::{NODE, default_mark, index, ip, local, namespace, peers, pod, policy, rule};
 use crate::objects::{selector, to_pods};
 use netqos_core::NetworkKey;
@@ -20,7 +20,7 @@ proptest! {
 
     #[test]
     fn deltas_make_the_plan_that_an_index_from_scratch_has(
-        steps in vec((change(), any::<bool>()), 1..60),
+        steps in vec((change(rule_with_rate()), any::<bool>()), 1..60),
     ) {
         let mut cluster = Cluster { node: NODE.into(), ..Cluster::default() };
         let mut index = Index::for_node(NODE);
@@ -45,7 +45,7 @@ proptest! {
     }
 
     #[test]
-    fn everything_that_goes_leaves_nothing(changes in vec(change(), 1..40)) {
+    fn everything_that_goes_leaves_nothing(changes in vec(change(rule_with_rate()), 1..40)) {
         let mut cluster = Cluster { node: NODE.into(), ..Cluster::default() };
         let mut index = Index::for_node(NODE);
         for change in changes {

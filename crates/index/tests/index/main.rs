@@ -4,11 +4,14 @@
 mod addresses;
 mod agreement;
 mod arbitrary;
+mod broken;
 mod endpoints;
 mod explanation;
 mod incremental;
+mod manifests;
 mod networks;
 mod objects;
 mod precedence;
 mod selectors;
 mod services;
+mod written;
