@@ -19,7 +19,9 @@ pub fn state(node: &Node, pods: &[Pod]) -> Vec<String> {
     for pod in pods {
         lines.extend(pod.inside(|| links(pod.name())).unwrap());
     }
-    for file in node.files(RECORDS) {
+    // A socket has no text.
+    let records = node.files(RECORDS).into_iter();
+    for file in records.filter(|file| Path::new(file).is_file()) {
         lines.push(format!("{file}: {}", fs::read_to_string(&file).unwrap()));
     }
     lines.extend(node.files(BPFFS));
