@@ -1,7 +1,6 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::thread::sleep;
 use std::time::Duration;
 
 use netqos_testkit::{Node, Pod};
@@ -45,9 +44,8 @@ fn virtual_port() -> SocketAddr {
 /// A connection to the Service, from its first datagram on.
 fn connection(from: &Pod, to: &Pod) -> Vec<Seen> {
     let flow = Flow::begin_by(from, virtual_port(), to, EVERY);
-    sleep(EVERY * 20);
-    let seen = flow.end();
-    assert!(seen.len() > 3 && seen[0].number == 0, "{seen:?}");
+    let seen = flow.end_after(10);
+    assert_eq!(seen[0].number, 0, "{seen:?}");
     seen
 }
 

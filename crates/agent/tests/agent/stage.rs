@@ -330,6 +330,14 @@ impl Flow {
         panic!("no datagram of DSCP {dscp} arrives");
     }
 
+    /// Waits until this many more have arrived, and ends it; those, and what arrived besides.
+    pub(crate) fn end_after(self, many: usize) -> Vec<Seen> {
+        let next = || self.seen.recv_timeout(PATIENCE).unwrap();
+        let mut seen: Vec<Seen> = std::iter::repeat_with(next).take(many).collect();
+        seen.extend(self.end());
+        seen
+    }
+
     /// Ends it; what arrived and was not waited for.
     pub(crate) fn end(self) -> Vec<Seen> {
         self.stop.store(true, Ordering::SeqCst);
