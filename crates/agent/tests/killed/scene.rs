@@ -134,6 +134,9 @@ impl Scene {
     pub fn assert_becomes(&self, says: Says, what: &str) {
         let agent = Agent::start();
         self.assert_is_whole(says, what);
+        let status = stage::status();
+        assert_eq!(status.problems, [], "{what}");
+        assert_eq!(status.reconciled.retries, 0, "{what}: something failed");
         agent.kill();
         let agent = Agent::start();
         let reconciled = stage::status().reconciled;
