@@ -126,7 +126,7 @@ fn prefixes_classes_and_ports_are_anded_and_the_first_rule_wins() {
     assert_eq!((second.1.packets, second.1.marked), (3, 3));
 
     // Without the peer its rule is not met any more.
-    rules.networks.remove(NETWORK, peer).unwrap();
+    rules.networks.remove_all(NETWORK, &[peer]).unwrap();
     let ran = rules
         .run(ENDPOINT, &datagram([10, 1, 2, 9], 53, 0), 1)
         .unwrap();

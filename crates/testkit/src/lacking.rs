@@ -7,7 +7,7 @@
 //! (`IFLA_INFO_KIND`, `TCA_KIND`, `TCA_ACT_KIND`).
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -40,7 +40,7 @@ pub fn run_without(command: &mut Command, kinds: &[&str]) -> Result<Outcome> {
 }
 
 /// Follows a child that was [prepared](prepare) to its end. What it prints has to fit a pipe.
-pub(crate) fn finish_without<K: AsRef<str>>(mut child: Child, kinds: &[K]) -> Result<Outcome> {
+pub(crate) fn finish_without<K: AsRef<str>>(child: Child, kinds: &[K]) -> Result<Outcome> {
     let pid = Pid::from_child(&child);
     let raw = pid.as_raw_nonzero().get();
     wait(pid).context("wait for the exec")?;
@@ -67,16 +67,7 @@ pub(crate) fn finish_without<K: AsRef<str>>(mut child: Child, kinds: &[K]) -> Re
             other => other.unwrap_or(0),
         };
     };
-    let text = |pipe: Option<&mut dyn Read>| -> Result<String> {
-        let mut bytes = Vec::new();
-        pipe.context("no pipe")?.read_to_end(&mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    };
-    Ok(Outcome {
-        code: status.code(),
-        stdout: text(child.stdout.as_mut().map(|pipe| pipe as &mut dyn Read))?,
-        stderr: text(child.stderr.as_mut().map(|pipe| pipe as &mut dyn Read))?,
-    })
+    Outcome::of(child, status)
 }
 
 /// Where the bytes are that the process, stopped before `sendto`, is about to send.

@@ -1,9 +1,9 @@
 //! Calling a CNI plugin as a runtime does.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -33,6 +33,22 @@ pub struct Outcome {
     pub stdout: String,
     /// Standard error.
     pub stderr: String,
+}
+
+impl Outcome {
+    /// What came of a process that has ended, whose output was piped.
+    pub(crate) fn of(mut child: Child, status: ExitStatus) -> Result<Self> {
+        let text = |pipe: Option<&mut dyn Read>| -> Result<String> {
+            let mut bytes = Vec::new();
+            pipe.context("no pipe")?.read_to_end(&mut bytes)?;
+            Ok(String::from_utf8_lossy(&bytes).into_owned())
+        };
+        Ok(Self {
+            code: status.code(),
+            stdout: text(child.stdout.as_mut().map(|pipe| pipe as &mut dyn Read))?,
+            stderr: text(child.stderr.as_mut().map(|pipe| pipe as &mut dyn Read))?,
+        })
+    }
 }
 
 impl Call {

@@ -2,10 +2,9 @@
 //! something outside of it, and the test says what becomes of that.
 
 use std::fs::File;
-use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
@@ -74,12 +73,12 @@ impl Call {
             trace(request, raw, signal as usize)?;
             let status = wait(pid)?;
             if !status.stopped() {
-                return outcome(child, ExitStatus::from_raw(status.as_raw()));
+                return Outcome::of(child, ExitStatus::from_raw(status.as_raw()));
             }
             signal = match status.stopping_signal() {
                 Some(libc::SIGSTOP) => {
                     if is_followed && then(Step::Stop) == Then::Kill {
-                        return outcome(child, killed(pid)?);
+                        return Outcome::of(child, killed(pid)?);
                     }
                     is_followed = true;
                     0
@@ -97,7 +96,7 @@ impl Call {
                                     set_number(raw, -1)?;
                                     refused = Refused::With(errno);
                                 }
-                                Then::Kill => return outcome(child, killed(pid)?),
+                                Then::Kill => return Outcome::of(child, killed(pid)?),
                             }
                         }
                         Some(_) => {}
@@ -129,19 +128,6 @@ fn killed(pid: Pid) -> Result<ExitStatus> {
             return Ok(ExitStatus::from_raw(status.as_raw()));
         }
     }
-}
-
-fn outcome(mut child: Child, status: ExitStatus) -> Result<Outcome> {
-    let text = |pipe: Option<&mut dyn Read>| -> Result<String> {
-        let mut bytes = Vec::new();
-        pipe.context("no pipe")?.read_to_end(&mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    };
-    Ok(Outcome {
-        code: status.code(),
-        stdout: text(child.stdout.as_mut().map(|pipe| pipe as &mut dyn Read))?,
-        stderr: text(child.stderr.as_mut().map(|pipe| pipe as &mut dyn Read))?,
-    })
 }
 
 /// True for a system call that does more than to look, and not only to the process itself.

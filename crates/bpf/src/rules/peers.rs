@@ -110,18 +110,7 @@ impl Networks {
         written
     }
 
-    /// Takes an address out; says how many there were.
-    pub fn remove(&mut self, network: u32, address: IpAddr) -> Result<u64> {
-        match self.inner(network)? {
-            Some(inner) if inner.peers.remove(&address.into())? => {
-                inner.used = inner.used.saturating_sub(1);
-                Ok(1)
-            }
-            _ => Ok(0),
-        }
-    }
-
-    /// Takes many addresses out, all of which are there.
+    /// Takes addresses out, all of which are there.
     pub fn remove_all(&mut self, network: u32, addresses: &[IpAddr]) -> Result<()> {
         let Some(inner) = self.inner(network)? else {
             return Ok(());

@@ -23,7 +23,7 @@ use crate::Result;
 /// What the program was told.
 #[derive(Debug, Default)]
 pub(super) struct Services {
-    entries: HashMap<ServiceKey, Service>,
+    entries: HashSet<ServiceKey>,
     /// The ports whose backends are of several kinds.
     mixed: BTreeSet<ServicePort>,
     /// The backends of ports that have several, which may become alike, or different.
@@ -40,7 +40,7 @@ impl Services {
 
     /// The program's names of all.
     pub(super) fn keys(&self) -> HashSet<ServiceKey> {
-        let entries = self.entries.keys().copied();
+        let entries = self.entries.iter().copied();
         entries.chain(self.wide.iter().map(key)).collect()
     }
 
@@ -74,7 +74,7 @@ impl Services {
         if entry.is_mixed() {
             self.mixed.insert(*port);
         }
-        self.entries.insert(key(port), entry);
+        self.entries.insert(key(port));
         if backends.len() > 1 {
             for backend in backends {
                 let ports = self.by_backend.entry(backend.address).or_default();

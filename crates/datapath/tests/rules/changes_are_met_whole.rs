@@ -1,12 +1,7 @@
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use netqos_core::objects::{NetworkName, Pod as PodObject, PodAddresses};
-use netqos_core::{
-    Destination, LabelSelector, Labels, Limits, ObjectName, Operator, PeerSelector, PodId, Policy,
-    Requirement, Rule,
-};
+use netqos_core::{Destination, LabelSelector, Operator, PeerSelector, Policy, Requirement, Rule};
 use netqos_datapath::Paths;
 use netqos_datapath::rules::RuleDatapath;
 use netqos_index::Change;
@@ -16,28 +11,6 @@ use crate::world::{World, marking, policy, to_pod};
 
 /// So many that their classes are not written in an instant.
 const PEERS: u32 = 5_000;
-
-/// A pod of another node.
-fn peer(number: u32) -> Change {
-    let labels: Labels = [("kind".into(), "gateway".into())].into();
-    let address = IpAddr::from(Ipv4Addr::from(0x0A80_0000 + number));
-    Change::Pod(PodObject {
-        id: PodId {
-            name: ObjectName::new("games", &format!("far-{number}")),
-            uid: format!("uid-far-{number}").into(),
-        },
-        labels,
-        node: Some("elsewhere".into()),
-        host_network: false,
-        finished: false,
-        limits: Limits::default(),
-        addresses: vec![PodAddresses {
-            network: NetworkName::Default,
-            interface: None,
-            addresses: [address].into(),
-        }],
-    })
-}
 
 /// Marks what goes to gateways, which are selected in another way each time.
 fn selecting(swap: usize, dscp: i64) -> Policy {
@@ -70,9 +43,7 @@ fn selectors(hook: netqos_api::HookChoice) {
     };
     world.pod("a", "player");
     world.pod("b", "gateway");
-    for number in 0..PEERS {
-        world.index.apply(peer(number));
-    }
+    world.far_pods(PEERS, "gateway");
     world.apply(Change::Policy(selecting(0, 10)));
     let sender = world.under_way("a", "b");
     let mut swaps = 0;
@@ -115,9 +86,7 @@ fn also_by_who_comes_later() {
         world.pod("a", "player");
         world.pod("b", "gateway");
         world.pod("c", "other");
-        for number in 0..PEERS {
-            world.index.apply(peer(number));
-        }
+        world.far_pods(PEERS, "gateway");
         let to_b = Rule {
             to: vec![to_pod("b")],
             ..marking(30)
@@ -159,9 +128,7 @@ fn stays(hook: netqos_api::HookChoice) {
     };
     world.pod("a", "player");
     world.pod("b", "gateway");
-    for number in 0..100 {
-        world.index.apply(peer(number));
-    }
+    world.far_pods(100, "gateway");
     world.apply(Change::Policy(selecting(0, 10)));
     assert_eq!(world.marks("a", "b", false), [10]);
 

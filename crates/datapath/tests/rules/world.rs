@@ -2,23 +2,23 @@
 #![allow(dead_code, reason = "not every test program needs all of it")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use netqos_api::HookChoice;
-use netqos_core::objects::{LocalInterface, NetworkName, Pod as PodObject, PodAddresses};
+use netqos_core::objects::{LocalInterface, NetworkName};
 use netqos_core::plan::{Attach, Interface};
 use netqos_core::{
-    Bandwidth, BitRate, Destination, Dscp, LabelSelector, Labels, Limits, Mode, NetworkChoice,
-    ObjectName, PeerSelector, PodId, Policy, PortMatch, Priority, Requirement, Rule,
+    Bandwidth, BitRate, Destination, Dscp, LabelSelector, Labels, Mode, NetworkChoice, ObjectName,
+    PeerSelector, Policy, PortMatch, Priority, Requirement, Rule,
 };
 use netqos_datapath::Paths;
 use netqos_datapath::rules::{Outcome, RuleDatapath};
 use netqos_index::{Change, Index};
 use netqos_netlink::Namespace;
-use netqos_testkit::{Node, Pod};
+use netqos_testkit::{Node, Pod, mk_pod};
 use netqos_traffic::{Flow, LatencyReport, LatencyTest, Server, TcpTest, UdpReport, UdpTest};
 
 const NODE: &str = "node1";
@@ -160,26 +160,21 @@ impl World {
         let labels: Labels = [("name", name.as_str()), ("kind", kind)]
             .map(|(key, value)| (key.into(), value.into()))
             .into();
-        let id = PodId {
-            name: ObjectName::new(NAMESPACE, &name),
-            uid: format!("uid-{name}").into(),
-        };
-        let object = PodObject {
-            id,
-            labels,
-            node: Some(NODE.into()),
-            host_network: false,
-            finished: false,
-            limits: Limits::default(),
-            addresses: vec![PodAddresses {
-                network: NetworkName::Default,
-                interface: None,
-                addresses,
-            }],
-        };
+        let object = mk_pod(ObjectName::new(NAMESPACE, &name), labels, NODE, addresses);
         self.index.apply(Change::Pod(object));
         self.index.apply(attached(&pod, is_veth, pod.netns()));
         self.add_server(pod);
+    }
+
+    /// So many pods of this kind on another node, from now on.
+    pub fn far_pods(&mut self, many: u32, kind: &str) {
+        for number in 0..many {
+            let name = ObjectName::new(NAMESPACE, &format!("far-{number}"));
+            let labels = [("kind".into(), kind.into())].into();
+            let address = Ipv4Addr::from(0x0A80_0000 + number).into();
+            let pod = mk_pod(name, labels, "elsewhere", [address]);
+            self.index.apply(Change::Pod(pod));
+        }
     }
 
     /// Where a pod with an end on the node is; told otherwise, it cannot be reached.

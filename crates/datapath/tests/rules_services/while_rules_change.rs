@@ -1,13 +1,9 @@
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use netqos_core::objects::{NetworkName, Pod as PodObject, PodAddresses};
-use netqos_core::{
-    Destination, LabelSelector, Labels, Limits, ObjectName, PeerSelector, PodId, Rule,
-};
-use netqos_index::Change;
+use netqos_core::{Destination, LabelSelector, PeerSelector, Rule};
 
 use crate::hooks::on_both_hooks;
 use crate::proxy::virtual_address;
@@ -16,28 +12,6 @@ use crate::world::marking;
 
 /// So many that their classes are not written in an instant.
 const PEERS: u32 = 3_000;
-
-/// A pod of another node.
-fn far(number: u32) -> Change {
-    let labels: Labels = [("kind".into(), "web".into())].into();
-    let address = IpAddr::from(Ipv4Addr::from(0x0A80_0000 + number));
-    Change::Pod(PodObject {
-        id: PodId {
-            name: ObjectName::new("games", &format!("far-{number}")),
-            uid: format!("uid-far-{number}").into(),
-        },
-        labels,
-        node: Some("elsewhere".into()),
-        host_network: false,
-        finished: false,
-        limits: Limits::default(),
-        addresses: vec![PodAddresses {
-            network: NetworkName::Default,
-            interface: None,
-            addresses: [address].into(),
-        }],
-    })
-}
 
 /// Backends that differ to the old rules and are alike to the new ones, or the other way round: no
 /// connection meets the rules for another's backend on the way.
@@ -49,9 +23,7 @@ fn each_connection_meets_those_of_its_own_backend() {
         };
         scene.backend("web1", "web");
         scene.backend("db1", "db");
-        for number in 0..PEERS {
-            scene.world.index.apply(far(number));
-        }
+        scene.world.far_pods(PEERS, "web");
         scene.service(&["web1", "db1"]);
         let apart = vec![marking_kind(20, "web")];
         let every_pod = Destination::Pods(PeerSelector {

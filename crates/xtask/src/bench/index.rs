@@ -9,13 +9,14 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use netqos_core::objects::{LocalInterface, Namespace, NetworkName, Pod, PodAddresses};
+use netqos_core::objects::{LocalInterface, Namespace, NetworkName, Pod};
 use netqos_core::plan::{Attach, Interface};
 use netqos_core::{
-    Destination, Dscp, IpBlock, LabelSelector, Labels, Limits, Mode, NetworkChoice, ObjectName,
-    PeerSelector, PodId, Policy, PortMatch, Priority, Protocol, Requirement, Rule,
+    Destination, Dscp, IpBlock, LabelSelector, Labels, Mode, NetworkChoice, ObjectName,
+    PeerSelector, Policy, PortMatch, Priority, Protocol, Requirement, Rule,
 };
 use netqos_index::{Change, Index};
+use netqos_testkit::mk_pod;
 use serde::{Deserialize, Serialize};
 
 use super::rules::Quantiles;
@@ -270,22 +271,12 @@ fn pod(number: u32, here: bool) -> Pod {
         labels.insert("pod-name".into(), name.as_str().into());
     }
     let [_, a, b, c] = number.to_be_bytes();
-    Pod {
-        id: PodId {
-            name: ObjectName::new(&namespace_name(number / PODS_PER_NAMESPACE), &name),
-            uid: format!("0a1b2c3d-0000-4000-8000-{number:012x}").into(),
-        },
-        labels,
-        node: Some(if here { NODE.into() } else { "node-1".into() }),
-        host_network: false,
-        finished: false,
-        limits: Limits::default(),
-        addresses: vec![PodAddresses {
-            network: NetworkName::Default,
-            interface: None,
-            addresses: [[10, a, b, c].into()].into(),
-        }],
-    }
+    let name = ObjectName::new(&namespace_name(number / PODS_PER_NAMESPACE), &name);
+    let node = if here { NODE } else { "node-1" };
+    let mut pod = mk_pod(name, labels, node, [[10, a, b, c].into()]);
+    // As long as real ones are.
+    pod.id.uid = format!("0a1b2c3d-0000-4000-8000-{number:012x}").into();
+    pod
 }
 
 fn move_away(pod: &mut Pod) {

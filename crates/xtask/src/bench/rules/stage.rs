@@ -7,16 +7,16 @@ use std::thread;
 use anyhow::{Context, Result, anyhow, ensure};
 use netqos_api::HookChoice;
 use netqos_bpf::rules::Rules;
-use netqos_core::objects::{LocalInterface, NetworkName, Pod as PodObject, PodAddresses};
+use netqos_core::objects::{LocalInterface, NetworkName, Pod as PodObject};
 use netqos_core::plan::{Attach, Interface};
 use netqos_core::{
-    Destination, Dscp, IpBlock, LabelSelector, Labels, Limits, Mode, NetworkChoice, ObjectName,
-    PeerSelector, PodId, Policy, PortMatch, Priority, Protocol, Requirement, Rule,
+    Destination, Dscp, IpBlock, LabelSelector, Labels, Mode, NetworkChoice, ObjectName,
+    PeerSelector, Policy, PortMatch, Priority, Protocol, Requirement, Rule,
 };
 use netqos_datapath::Paths;
 use netqos_datapath::rules::{Outcome, RuleDatapath};
 use netqos_index::{Change, Index};
-use netqos_testkit::{Node, Pod};
+use netqos_testkit::{Node, Pod, mk_pod};
 
 pub const NODE: &str = "node1";
 pub const NAMESPACE: &str = "bench";
@@ -94,22 +94,9 @@ pub fn tables() -> Result<Rules> {
 
 /// A pod's object.
 pub fn object(name: &str, kind: &str, node: Option<&str>, address: IpAddr) -> PodObject {
-    PodObject {
-        id: PodId {
-            name: ObjectName::new(NAMESPACE, name),
-            uid: format!("uid-{name}").into(),
-        },
-        labels: Labels::from([("kind".into(), kind.into())]),
-        node: Some(node.unwrap_or("elsewhere").into()),
-        host_network: false,
-        finished: false,
-        limits: Limits::default(),
-        addresses: vec![PodAddresses {
-            network: NetworkName::Default,
-            interface: None,
-            addresses: [address].into(),
-        }],
-    }
+    let labels = Labels::from([("kind".into(), kind.into())]);
+    let name = ObjectName::new(NAMESPACE, name);
+    mk_pod(name, labels, node.unwrap_or("elsewhere"), [address])
 }
 
 /// Its interface.
