@@ -1,6 +1,7 @@
 //! Names for content.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
@@ -9,6 +10,11 @@ use sha2::{Digest as _, Sha256};
 /// every process, on every node and in every build of this version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(u64);
+
+/// A text that is no digest.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not 16 hexadecimal digits in lower case")]
+pub struct NotADigest(pub String);
 
 impl Digest {
     /// The digest of something that serialises to JSON; maps in it must be sorted.
@@ -42,6 +48,20 @@ impl fmt::Display for Digest {
     }
 }
 
+impl FromStr for Digest {
+    type Err = NotADigest;
+
+    /// As it is displayed, and in no other way.
+    fn from_str(text: &str) -> Result<Self, NotADigest> {
+        let wrong = || NotADigest(text.to_owned());
+        let digits = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        if text.len() != 16 || !text.bytes().all(digits) {
+            return Err(wrong());
+        }
+        u64::from_str_radix(text, 16).map(Self).map_err(|_| wrong())
+    }
+}
+
 impl Serialize for Digest {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -72,5 +92,20 @@ mod tests {
         assert_eq!(one.to_string(), "0473ef2dc0d324ab");
         assert_ne!(one, Digest::of(&["b", "a"]));
         assert_eq!(Digest::from_bits(one.get()), one);
+    }
+
+    #[test]
+    fn it_is_read_as_it_is_written_and_in_no_other_way() {
+        for digest in [Digest::of(&["a", "b"]), Digest(0), Digest(u64::MAX)] {
+            assert_eq!(digest.to_string().parse(), Ok(digest));
+        }
+        for wrong in [
+            "",
+            "473ef2dc0d324ab",
+            "+473ef2dc0d324ab",
+            "0473EF2DC0D324AB",
+        ] {
+            assert_eq!(wrong.parse::<Digest>(), Err(NotADigest(wrong.to_owned())));
+        }
     }
 }

@@ -27,12 +27,12 @@ mod problem;
 mod tag;
 mod units;
 
-pub use digest::Digest;
+pub use digest::{Digest, NotADigest};
 pub use dscp::{Dscp, NotADscp};
 pub use identity::{Attachment, IdentityError};
 pub use labels::{LabelSelector, Labels, Operator, Requirement};
 pub use limit::{Direction, Limit, Limits};
-pub use object::{EndpointId, NetworkKey, ObjectName, PodId};
+pub use object::{EndpointId, NetworkKey, NotANetwork, ObjectName, PodId};
 pub use plan::{NodePlan, PlanDelta};
 pub use policy::{
     Bandwidth, Destination, IpBlock, Mode, NetworkChoice, NetworkRef, PeerSelector, Policy,

@@ -1,6 +1,7 @@
 //! The names of objects, pods, networks and endpoints.
 
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
@@ -45,6 +46,11 @@ pub enum NetworkKey {
     Cluster(Arc<str>),
 }
 
+/// A text that names no network.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no network: default, NAMESPACE/NAME, or */NAME of a cluster-wide one")]
+pub struct NotANetwork(pub String);
+
 /// One interface of one pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EndpointId {
@@ -79,6 +85,28 @@ impl fmt::Display for NetworkKey {
             Self::Default => f.write_str("default"),
             Self::Attachment(name) => name.fmt(f),
             Self::Cluster(name) => write!(f, "*/{name}"),
+        }
+    }
+}
+
+impl FromStr for NetworkKey {
+    type Err = NotANetwork;
+
+    /// As it is displayed.
+    fn from_str(text: &str) -> Result<Self, NotANetwork> {
+        if text == "default" {
+            return Ok(Self::Default);
+        }
+        match text.split_once('/') {
+            Some((namespace, name))
+                if !namespace.is_empty() && !name.is_empty() && !name.contains('/') =>
+            {
+                Ok(match namespace {
+                    "*" => Self::Cluster(name.into()),
+                    namespace => Self::Attachment(ObjectName::new(namespace, name)),
+                })
+            }
+            _ => Err(NotANetwork(text.to_owned())),
         }
     }
 }
@@ -118,4 +146,24 @@ fn namespace_and_name<S: Serializer>(name: &ObjectName, serializer: S) -> Result
     map.serialize_entry("namespace", &*name.namespace)?;
     map.serialize_entry("name", &*name.name)?;
     map.end()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_is_read_as_it_is_written() {
+        let networks = [
+            NetworkKey::Default,
+            NetworkKey::Attachment(ObjectName::new("default", "default")),
+            NetworkKey::Cluster("wide".into()),
+        ];
+        for network in networks {
+            assert_eq!(network.to_string().parse(), Ok(network));
+        }
+        for wrong in ["", "/", "a/", "/a", "a/b/c", "Default", "*"] {
+            assert!(wrong.parse::<NetworkKey>().is_err(), "{wrong}");
+        }
+    }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use crate::plan::SetId;
 use crate::{Labels, Limits, NetworkKey, ObjectName, PodId, Protocol};
 
 /// A `Namespace`.
@@ -114,6 +115,22 @@ pub struct EndpointSlice {
     /// Its ports: name, protocol, and the port on the endpoints.
     pub ports: Vec<ServicePortSpec>,
     /// The addresses of endpoints that serve (`conditions.serving`, absent means yes).
+    pub addresses: BTreeSet<IpAddr>,
+}
+
+/// A `NetworkQoSPeerSlice`: some of the addresses of a peer set, as the controller found them out.
+/// The set's addresses are those of all its slices together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerSlice {
+    /// Its namespace and name. It is in the namespace that [`PeerSet::home`] says, or does not count.
+    ///
+    /// [`PeerSet::home`]: crate::plan::PeerSet::home
+    pub name: ObjectName,
+    /// The peer set that it is of.
+    pub set: SetId,
+    /// The network of that set.
+    pub network: NetworkKey,
+    /// Addresses of the set.
     pub addresses: BTreeSet<IpAddr>,
 }
 

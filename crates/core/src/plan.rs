@@ -218,9 +218,19 @@ impl Chain {
 }
 
 impl PeerSet {
-    /// Its name.
+    /// Its name. A controller and the agents find each other's sets by it, whatever their versions:
+    /// the name of a set never changes.
     pub fn id(&self) -> SetId {
         SetId(Digest::of(self))
+    }
+
+    /// The namespace of the slices that its addresses are published in, where a controller does
+    /// that: a set of one namespace has them there, any other one in the controller's own.
+    pub fn home<'s>(&'s self, controller: &'s Arc<str>) -> &'s Arc<str> {
+        match &self.namespaces {
+            Scope::Namespace(name) => name,
+            Scope::Matching(_) => controller,
+        }
     }
 }
 
@@ -274,4 +284,54 @@ fn services<S: serde::Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     serializer.collect_map(services.iter().map(|(port, to)| (port.to_string(), to)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{LabelSelector, Operator, Requirement};
+
+    /// Of another version of the controller, an agent would look for slices that are not there.
+    #[test]
+    fn a_set_has_the_name_that_it_has_always_had() {
+        let requirement = |key: &str, operator| Requirement {
+            key: key.into(),
+            operator,
+        };
+        let shop = LabelSelector::new([
+            Requirement::equals("app", "web"),
+            requirement("tier", Operator::NotIn(["a".into(), "b".into()].into())),
+            requirement("old", Operator::DoesNotExist),
+        ]);
+        let sets = [
+            PeerSet {
+                network: NetworkKey::Default,
+                namespaces: Scope::Namespace("games".into()),
+                pods: LabelSelector::everything(),
+            },
+            PeerSet {
+                network: NetworkKey::Attachment(ObjectName::new("games", "fast")),
+                namespaces: Scope::Matching(LabelSelector::new([requirement(
+                    "team",
+                    Operator::Exists,
+                )])),
+                pods: shop,
+            },
+        ];
+        let names = sets.map(|set| (serde_json::to_string(&set).unwrap(), set.id().0.to_string()));
+        // The digests by sha256sum of the texts.
+        let expected = [
+            (
+                r#"{"network":"default","namespaces":{"namespace":"games"},"pods":{"requirements":[]}}"#,
+                "1cf9a3ae5e96c263",
+            ),
+            (
+                r#"{"network":"games/fast","namespaces":{"matching":{"requirements":[{"key":"team","operator":"Exists"}]}},"pods":{"requirements":[{"key":"app","operator":"In","values":["web"]},{"key":"old","operator":"DoesNotExist"},{"key":"tier","operator":"NotIn","values":["a","b"]}]}}"#,
+                "d8d0931935b9bbb4",
+            ),
+        ];
+        for ((text, name), (right, digest)) in names.iter().zip(expected) {
+            assert_eq!((&**text, &**name), (right, digest));
+        }
+    }
 }
