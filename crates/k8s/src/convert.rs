@@ -8,6 +8,7 @@ mod ip_block;
 mod metadata;
 mod mode;
 mod network;
+mod peer_slice;
 mod pod;
 mod policy;
 mod selector;
@@ -15,6 +16,7 @@ mod service;
 
 pub use mode::Modes;
 pub use network::{cluster_network, network_definition, user_defined_network};
+pub use peer_slice::peer_slice;
 pub use pod::pod;
 pub use policy::policy;
 pub use selector::label_selector;

@@ -9,6 +9,8 @@
 //!   netqos validate ──► validate ─────────────────────────────────┴─ and CEL, as a server would
 //!                                             ▲
 //!   NetworkQoS (Rust types, kube derive) ──► crd() ──► deploy/crds, by `cargo xtask crds`
+//!
+//!   core::PeerSlice ◄─► NetworkQoSPeerSlice: what the controller tells agents of peers
 //! ```
 //!
 //! [`NetworkQoS`] is one resource for two spellings: that of the enhancement proposal okep-4380
@@ -28,12 +30,13 @@ mod document;
 mod field;
 mod network_qos;
 mod object;
+mod peer_slice;
 mod schema;
 mod structural;
 #[cfg(feature = "validate")]
 mod validate;
 
-pub use crd::{crd, crd_yaml};
+pub use crd::{Definition, crd, definitions};
 pub use document::{Document, documents};
 pub use field::FieldError;
 pub use network_qos::{
@@ -42,6 +45,7 @@ pub use network_qos::{
     NetworkQosStatus, NetworkSelector, Port, PrimaryNetworkSelector,
 };
 pub use object::{DocumentError, Object, object_from_value, objects_from_yaml};
+pub use peer_slice::{NetworkQoSPeerSlice, PEER_SET_LABEL};
 pub use structural::check_structure;
 #[cfg(feature = "validate")]
 pub use validate::{validate, validate_update};

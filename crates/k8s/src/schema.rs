@@ -78,6 +78,24 @@ pub(crate) fn except(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// `addresses` of a peer slice. Atomic: whoever writes it writes all of it, and a server keeps no
+/// record of who wrote which address.
+pub(crate) fn addresses(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 256,
+        "x-kubernetes-list-type": "atomic",
+        "items": {
+            "type": "string",
+            "maxLength": 45,
+            "x-kubernetes-validations": [{
+                "rule": "isIP(self)",
+                "message": "not an address such as 10.0.0.1 or 2001:db8::1"
+            }]
+        }
+    })
+}
+
 /// `port.protocol`. A closed list: the pattern `^TCP|UDP|SCTP$` would let `TCPx` pass.
 pub(crate) fn protocol(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "maxLength": 4, "enum": ["TCP", "UDP", "SCTP"]})

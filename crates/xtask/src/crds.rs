@@ -18,15 +18,16 @@ pub struct Arguments {
 /// # Errors
 /// A file cannot be written, or is not fresh.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let path = root().join("deploy/crds/k8s.ovn.org_networkqoses.yaml");
-    let text = netqos_k8s::crd_yaml()?;
-    if !arguments.check {
-        fs::write(&path, text).with_context(|| path.display().to_string())?;
-        println!("{}", path.display());
-        return Ok(());
-    }
-    if fs::read_to_string(&path).unwrap_or_default() != text {
-        bail!("{} is not fresh: run cargo xtask crds", path.display());
+    let folder = root().join("deploy/crds");
+    for definition in netqos_k8s::definitions() {
+        let path = folder.join(definition.file());
+        let text = definition.yaml()?;
+        if !arguments.check {
+            fs::write(&path, text).with_context(|| path.display().to_string())?;
+            println!("{}", path.display());
+        } else if fs::read_to_string(&path).unwrap_or_default() != text {
+            bail!("{} is not fresh: run cargo xtask crds", path.display());
+        }
     }
     Ok(())
 }

@@ -122,7 +122,7 @@ fn port_spec(
     })
 }
 
-fn address(text: &str, path: String) -> Result<IpAddr, FieldError> {
+pub(super) fn address(text: &str, path: String) -> Result<IpAddr, FieldError> {
     text.parse()
         .map_err(|_| FieldError::new(path, format_args!("{text:?} is no address")))
 }

@@ -6,5 +6,6 @@ mod agreement;
 mod bodies;
 mod definition;
 mod documents;
+mod peer_slices;
 mod pods;
 mod policies;
