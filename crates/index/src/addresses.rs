@@ -1,7 +1,8 @@
-//! The addresses of pods: which pods say that one is theirs, and which class it has in the plan.
+//! The addresses of peers: who claims one, and which class it has in the plan.
 //!
-//! While a pod is on its way out and another has its address already, both may say so: the address
-//! then belongs to the sets of both, whichever was heard of first, until one of them leaves.
+//! While a pod is on its way out and another has its address already, both may say that it is
+//! theirs: the address then belongs to the sets of both, whichever was heard of first, until one of
+//! them leaves.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -10,17 +11,22 @@ use netqos_core::NetworkKey;
 use netqos_core::plan::ClassId;
 
 use crate::hash::HashMap;
-use crate::pods::PodKey;
 use crate::slab::Slab;
+
+/// An address on a network.
+pub(crate) type Address = (NetworkKey, IpAddr);
 
 /// An address as long as it is claimed, or in the plan.
 pub(crate) type AddressKey = u32;
 
-/// The addresses of all pods.
+/// Who claims addresses: a pod, or a slice of a set.
+pub(crate) type ClaimantKey = u32;
+
+/// The addresses of all pods, or of all slices that count.
 #[derive(Debug, Default)]
 pub(crate) struct Addresses {
     entries: Slab<Entry>,
-    by_value: HashMap<(NetworkKey, IpAddr), AddressKey>,
+    by_value: HashMap<Address, AddressKey>,
     /// Those whose class may have become another, each once.
     dirty: Vec<AddressKey>,
 }
@@ -28,8 +34,8 @@ pub(crate) struct Addresses {
 /// An address on a network.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    pub(crate) value: (NetworkKey, IpAddr),
-    /// As in the plan.
+    pub(crate) value: Address,
+    /// As it was settled last.
     pub(crate) class: Option<ClassId>,
     claimants: Claimants,
     dirty: bool,
@@ -38,13 +44,13 @@ pub(crate) struct Entry {
 /// Almost always one.
 #[derive(Debug)]
 enum Claimants {
-    One([PodKey; 1]),
-    Other(Vec<PodKey>),
+    One([ClaimantKey; 1]),
+    Other(Vec<ClaimantKey>),
 }
 
 impl Addresses {
-    /// The key of an address that pods may claim.
-    pub(crate) fn key(&mut self, value: (NetworkKey, IpAddr)) -> AddressKey {
+    /// The key of an address that may be claimed.
+    pub(crate) fn key(&mut self, value: Address) -> AddressKey {
         let entries = &mut self.entries;
         *self.by_value.entry(value).or_insert_with_key(|value| {
             entries.insert(Entry {
@@ -56,23 +62,27 @@ impl Addresses {
         })
     }
 
-    /// A pod says that an address is its own; it says so of each once.
-    pub(crate) fn claim(&mut self, address: AddressKey, pod: PodKey) {
+    /// The key of an address that is claimed, or in the plan.
+    pub(crate) fn find(&self, value: &Address) -> Option<AddressKey> {
+        self.by_value.get(value).copied()
+    }
+
+    /// Somebody claims an address; each claims one once.
+    pub(crate) fn claim(&mut self, address: AddressKey, by: ClaimantKey) {
         if let Some(entry) = self.entries.get_mut(address) {
             entry.claimants = match &mut entry.claimants {
-                Claimants::One([one]) => Claimants::Other(vec![*one, pod]),
-                Claimants::Other(none) if none.is_empty() => Claimants::One([pod]),
+                Claimants::One([one]) => Claimants::Other(vec![*one, by]),
+                Claimants::Other(none) if none.is_empty() => Claimants::One([by]),
                 Claimants::Other(several) => {
-                    several.push(pod);
+                    several.push(by);
                     return;
                 }
             };
         }
     }
 
-    /// It says so no more. One that nobody claims is among
-    /// [`Addresses::take_dirty`].
-    pub(crate) fn leave(&mut self, address: AddressKey, pod: PodKey) {
+    /// Somebody claims it no more. One that nobody claims is among [`Addresses::take_dirty`].
+    pub(crate) fn leave(&mut self, address: AddressKey, by: ClaimantKey) {
         let Some(entry) = self.entries.get_mut(address) else {
             return;
         };
@@ -82,7 +92,7 @@ impl Addresses {
                 self.touch(address);
             }
             Claimants::Other(several) => {
-                several.retain(|other| *other != pod);
+                several.retain(|other| *other != by);
                 if let [one] = several[..] {
                     entry.claimants = Claimants::One([one]);
                 }
@@ -135,8 +145,8 @@ impl Addresses {
 }
 
 impl Entry {
-    /// The pods that say that it is theirs.
-    pub(crate) fn claimants(&self) -> &[PodKey] {
+    /// Who claims it.
+    pub(crate) fn claimants(&self) -> &[ClaimantKey] {
         match &self.claimants {
             Claimants::One(one) => one,
             Claimants::Other(other) => other,

@@ -1,9 +1,10 @@
-//! What is fed to an index.
+//! What is fed to an index, of a node or of peers.
 
 use std::sync::Arc;
 
 use netqos_core::objects::{
-    ClusterNetwork, EndpointSlice, LocalInterface, Namespace, NetworkDefinition, Pod, Service,
+    ClusterNetwork, EndpointSlice, LocalInterface, Namespace, NetworkDefinition, PeerSlice, Pod,
+    Service,
 };
 use netqos_core::{ObjectName, PodId, Policy};
 
@@ -41,6 +42,10 @@ pub enum Change {
     EndpointSlice(EndpointSlice),
     /// It is gone.
     EndpointSliceGone(ObjectName),
+    /// A slice of a peer set is there.
+    PeerSlice(PeerSlice),
+    /// It is gone.
+    PeerSliceGone(ObjectName),
     /// The interfaces that a pod has on this node: all of them, in place of what was said before.
     Attachments {
         /// Which pod.

@@ -11,6 +11,7 @@ use crate::hash::HashMap;
 #[derive(Debug, Default)]
 pub(crate) struct Classes {
     live: HashMap<ClassId, Live>,
+    by_sets: HashMap<Arc<[SetId]>, ClassId>,
     touched: BTreeSet<ClassId>,
 }
 
@@ -40,10 +41,22 @@ impl Class {
 }
 
 impl Classes {
+    /// The combination of these sets, which are sorted; none of none.
+    pub(crate) fn of(&self, sets: &[SetId]) -> Option<Class> {
+        match self.by_sets.get_key_value(sets) {
+            Some((sets, id)) => Some(Class {
+                id: *id,
+                sets: sets.clone(),
+            }),
+            None => Class::of(sets),
+        }
+    }
+
     /// One more address belongs to these sets.
     pub(crate) fn acquire(&mut self, class: &Class) {
         let live = self.live.entry(class.id).or_insert_with(|| {
             self.touched.insert(class.id);
+            self.by_sets.insert(class.sets.clone(), class.id);
             Live {
                 sets: class.sets.clone(),
                 addresses: 0,
@@ -52,14 +65,14 @@ impl Classes {
         live.addresses += 1;
     }
 
-    /// One address less does.
-    pub(crate) fn release(&mut self, id: ClassId) {
-        if let Some(live) = self.live.get_mut(&id) {
-            live.addresses -= 1;
-            if live.addresses == 0 {
-                self.touched.insert(id);
-            }
+    /// One address less belongs to a combination, of these sets.
+    pub(crate) fn release(&mut self, id: ClassId) -> Option<Arc<[SetId]>> {
+        let live = self.live.get_mut(&id)?;
+        live.addresses -= 1;
+        if live.addresses == 0 {
+            self.touched.insert(id);
         }
+        Some(live.sets.clone())
     }
 
     /// The combinations that came, and those that went, which are forgotten.
@@ -68,8 +81,10 @@ impl Classes {
         let changes = touched.into_iter().map(|id| {
             let live = self.live.get(&id).filter(|live| live.addresses > 0);
             let sets = live.map(|live| live.sets.iter().copied().collect());
-            if sets.is_none() {
-                self.live.remove(&id);
+            if sets.is_none()
+                && let Some(gone) = self.live.remove(&id)
+            {
+                self.by_sets.remove(&gone.sets);
             }
             (id, sets)
         });

@@ -1,4 +1,4 @@
-//! The combinations of peer sets that pods belong to.
+//! The combinations of peer sets that pods, or slices of sets, belong to.
 //!
 //! Pods of the same labels belong to the same sets: what a set that comes or goes makes of their
 //! combination is found out once for all of them, and so are the classes of their addresses.

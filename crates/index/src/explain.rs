@@ -5,13 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use netqos_core::objects::Pod;
 use netqos_core::plan::{Backend, Chain, Packet, RuleId, ServicePort};
 use netqos_core::{
-    Bandwidth, Destination, Dscp, LabelSelector, Limit, Mode, NetworkKey, ObjectName, PeerSelector,
-    Policy, Priority, Protocol, Rule,
+    Bandwidth, Destination, Dscp, LabelSelector, Limit, NetworkKey, ObjectName, Policy, Priority,
+    Protocol, Rule,
 };
 use serde::Serialize;
 
@@ -20,8 +19,11 @@ use crate::local::is_on_networks;
 use crate::places::places;
 use crate::policies::precedence;
 
+mod destined;
 mod display;
 mod report;
+
+use destined::Destined;
 
 pub use report::{
     Case, Considered, Explanation, LostBecause, Mismatch, Outcome, Query, Refusal, Standing, To,
@@ -71,8 +73,13 @@ impl Index {
         };
         let policies = self.applicable(sender);
         let cases = packets.into_iter().map(|(via, packet)| {
-            let pods = self.pods_at(&query.network, packet.destination);
-            case(via, packet, &pods, &query.network, &policies, self)
+            let to = Destined {
+                pods: self.pods_at(&query.network, packet.destination),
+                network: &query.network,
+                packet,
+                index: self,
+            };
+            to.case(via, &policies)
         });
         explanation.cases = cases.collect();
         explanation.outcome = common(&explanation.cases);
@@ -98,14 +105,17 @@ impl Index {
     }
 
     fn pod(&self, name: &ObjectName) -> Result<&Pod, Refusal> {
-        let mut pods = self.pods.iter().map(|(_, entry)| &entry.pod);
+        let mut pods = self.cluster.pods.iter().map(|(_, entry)| &entry.pod);
         pods.find(|pod| pod.id.name == *name)
-            .ok_or_else(|| Refusal::NoSuchPod(name.clone()))
+            .ok_or_else(|| match self.slices {
+                None => Refusal::NoSuchPod(name.clone()),
+                Some(_) => Refusal::NotOfThisNode(name.clone()),
+            })
     }
 
     fn networks_of(&self, pod: &Pod) -> BTreeMap<NetworkKey, BTreeSet<IpAddr>> {
         let mut networks: BTreeMap<_, BTreeSet<IpAddr>> = BTreeMap::new();
-        for place in places(pod, self.local.interfaces(pod), &self.networks) {
+        for place in places(pod, self.local.interfaces(pod), &self.cluster.networks) {
             networks
                 .entry(place.network)
                 .or_default()
@@ -166,11 +176,12 @@ impl Index {
     fn applicable(&self, sender: &Pod) -> Vec<Applicable<'_>> {
         let namespace = &sender.id.name.namespace;
         let mut policies: Vec<_> = self
+            .cluster
             .policies
             .in_namespace(namespace)
             .map(|entry| Applicable {
                 policy: &entry.policy,
-                networks: self.references.networks(&entry.policy.networks),
+                networks: self.cluster.references.networks(&entry.policy.networks),
                 selects: entry.policy.pods.matches(&sender.labels),
             })
             .collect();
@@ -180,7 +191,7 @@ impl Index {
 
     /// The pods that have this address on this network.
     fn pods_at(&self, network: &NetworkKey, address: IpAddr) -> Vec<&Pod> {
-        let pods = self.pods.iter().map(|(_, entry)| &entry.pod);
+        let pods = self.cluster.pods.iter().map(|(_, entry)| &entry.pod);
         pods.filter(|pod| is_on_networks(pod))
             .filter(|pod| {
                 let networks = self.networks_of(pod);
@@ -189,143 +200,6 @@ impl Index {
                     .is_some_and(|addresses| addresses.contains(&address))
             })
             .collect()
-    }
-
-    fn chooses(&self, own: &Arc<str>, peers: &PeerSelector, pod: &Pod) -> bool {
-        let namespace = &pod.id.name.namespace;
-        let there = match &peers.namespaces {
-            Some(selector) => selector.matches(&self.namespaces.labels(namespace)),
-            None => namespace == own,
-        };
-        there
-            && peers
-                .pods
-                .as_ref()
-                .is_none_or(|pods| pods.matches(&pod.labels))
-    }
-}
-
-fn case(
-    via: Via,
-    packet: Packet,
-    pods: &[&Pod],
-    network: &NetworkKey,
-    policies: &[Applicable<'_>],
-    index: &Index,
-) -> Case {
-    let mut considered = Vec::new();
-    let mut rules: Vec<Ruled<'_>> = Vec::new();
-    for Applicable {
-        policy,
-        networks,
-        selects,
-    } in policies
-    {
-        let mismatch = if !selects {
-            Mismatch::Pod(policy.pods.clone())
-        } else if !networks.contains(network) {
-            Mismatch::Network(networks.clone())
-        } else {
-            let own = rules.len();
-            let numbered = (0..).zip(&policy.rules);
-            rules.extend(numbered.map(|(index, rule)| Ruled {
-                policy,
-                index,
-                rule,
-            }));
-            // A later rule goes before an earlier one.
-            rules[own..].reverse();
-            continue;
-        };
-        considered.push(Considered::whole(policy, mismatch));
-    }
-    let mut winner: Option<&Ruled<'_>> = None;
-    let mut shadow: Option<&Ruled<'_>> = None;
-    let mut judged = Vec::with_capacity(rules.len());
-    for (place, ruled) in rules.iter().enumerate() {
-        let standing = if place >= Chain::MAX_RULES {
-            Standing::LeftOut
-        } else if let Some(mismatch) = mismatch(ruled, packet, pods, index) {
-            Standing::NoMatch(mismatch)
-        } else {
-            match (winner.or(shadow), ruled.rule.mode) {
-                (_, Mode::Enforce) if winner.is_none() => {
-                    winner = Some(ruled);
-                    Standing::Wins
-                }
-                (None, _) => {
-                    shadow = Some(ruled);
-                    Standing::WouldWin
-                }
-                (Some(to), _) => Standing::Lost {
-                    to: to.id(),
-                    because: because(ruled, to),
-                },
-            }
-        };
-        judged.push(Considered::rule(
-            ruled.policy,
-            ruled.index,
-            ruled.rule,
-            standing,
-        ));
-    }
-    judged.append(&mut considered);
-    let names = pods.iter().map(|pod| pod.id.name.clone());
-    Case {
-        via,
-        packet,
-        pods: names.collect(),
-        outcome: Outcome {
-            winner: winner.map(Ruled::id),
-            shadow: shadow.map(Ruled::id),
-            dscp: winner.and_then(|winner| winner.rule.dscp),
-            bandwidth: winner.and_then(|winner| winner.rule.bandwidth),
-        },
-        rules: judged,
-    }
-}
-
-/// Why a rule does not match, if it does not.
-fn mismatch(ruled: &Ruled<'_>, packet: Packet, pods: &[&Pod], index: &Index) -> Option<Mismatch> {
-    let Rule { to, ports, .. } = ruled.rule;
-    let own = &ruled.policy.name.namespace;
-    let meant = |destination: &Destination| match destination {
-        Destination::Anywhere => true,
-        Destination::Block(block) => block.contains(packet.destination),
-        Destination::Pods(peers) => pods.iter().any(|pod| index.chooses(own, peers, pod)),
-    };
-    if !to.is_empty() && !to.iter().any(meant) {
-        return Some(Mismatch::Destination(to.clone()));
-    }
-    if ports.is_empty() {
-        return None;
-    }
-    let Some(protocol) = packet.protocol else {
-        return Some(Mismatch::Protocol(ports.clone()));
-    };
-    if ports
-        .iter()
-        .any(|ports| ports.matches(protocol, packet.port))
-    {
-        return None;
-    }
-    let same_protocol = ports
-        .iter()
-        .any(|ports| ports.protocol.is_none_or(|wanted| wanted == protocol));
-    Some(match same_protocol {
-        true => Mismatch::Port(ports.clone()),
-        false => Mismatch::Protocol(ports.clone()),
-    })
-}
-
-fn because(loser: &Ruled<'_>, winner: &Ruled<'_>) -> LostBecause {
-    if loser.policy.name == winner.policy.name {
-        LostBecause::EarlierInObject
-    } else if loser.policy.priority < winner.policy.priority {
-        LostBecause::LowerPriority
-    } else {
-        LostBecause::LaterByName
     }
 }
 

@@ -1,25 +1,19 @@
 //! The index: what is known, and what of it has changed since it was asked last.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use netqos_core::{EndpointId, NodePlan, ObjectName, PlanDelta, PodId};
 
 use crate::Change;
-use crate::addresses::Addresses;
 use crate::chains::Chains;
-use crate::classes::Classes;
-use crate::combinations::Combinations;
-use crate::intern::Interner;
+use crate::cluster::Cluster;
 use crate::local::{Attached, Local};
-use crate::namespaces::Namespaces;
-use crate::networks::Networks;
-use crate::pods::{PodKey, Pods};
-use crate::policies::Policies;
-use crate::references::References;
+use crate::members::Members;
+use crate::pods::PodKey;
 use crate::services::Services;
-use crate::sets::Sets;
+use crate::slices::Slices;
 
-mod belonging;
 mod effects;
 mod settle;
 
@@ -27,23 +21,32 @@ mod settle;
 #[derive(Debug)]
 pub struct Index {
     pub(crate) local: Local,
-    pub(crate) namespaces: Namespaces,
-    pub(crate) networks: Networks,
-    pub(crate) references: References,
-    pub(crate) policies: Policies,
-    pub(crate) pods: Pods,
+    pub(crate) cluster: Cluster,
     pub(crate) services: Services,
-    strings: Interner,
-    addresses: Addresses,
-    sets: Sets,
-    combinations: Combinations,
+    /// `None`: who is a peer is found out from the pods.
+    pub(crate) slices: Option<Slices>,
+    members: Members,
     chains: Chains,
-    classes: Classes,
     /// Virtual addresses matter, because a chain is in force.
     serving: bool,
     /// Pods whose endpoints may have become others.
     dirty_pods: BTreeSet<PodKey>,
     plan: NodePlan,
+}
+
+/// What an index learns the addresses of peers from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum PeerSource {
+    /// From pods and namespaces, all of the cluster: each [`Change::PeerSlice`] is passed over.
+    #[default]
+    Pods,
+    /// From the slices in which a controller publishes them, and never from pods, of which it needs
+    /// none but the node's own. [`NodePlan::sets`] says of which sets it wants slices; those of
+    /// others are kept, at the cost of their size.
+    Slices {
+        /// The controller's namespace, where the slices of sets of several namespaces are.
+        controller: Arc<str>,
+    },
 }
 
 /// An interface that a policy is in force on.
@@ -56,22 +59,24 @@ pub struct Selected {
 }
 
 impl Index {
-    /// An index for the node of this name that knows of nothing.
+    /// An index for the node of this name that knows of nothing, and is to be fed with all pods.
     pub fn for_node(name: &str) -> Self {
+        Self::with_peers(name, PeerSource::Pods)
+    }
+
+    /// An index for the node of this name that knows of nothing, and learns the addresses of peers
+    /// from there.
+    pub fn with_peers(node: &str, peers: PeerSource) -> Self {
         Self {
-            local: Local::new(name),
-            namespaces: Namespaces::default(),
-            networks: Networks::default(),
-            references: References::default(),
-            policies: Policies::default(),
-            pods: Pods::default(),
+            local: Local::new(node),
+            cluster: Cluster::default(),
             services: Services::default(),
-            strings: Interner::default(),
-            addresses: Addresses::default(),
-            sets: Sets::default(),
-            combinations: Combinations::default(),
+            slices: match peers {
+                PeerSource::Pods => None,
+                PeerSource::Slices { controller } => Some(Slices::new(controller)),
+            },
+            members: Members::default(),
             chains: Chains::default(),
-            classes: Classes::default(),
             serving: false,
             dirty_pods: BTreeSet::new(),
             plan: NodePlan::default(),
@@ -81,65 +86,35 @@ impl Index {
     /// Takes note of a change.
     pub fn apply(&mut self, change: Change) {
         match change {
-            Change::Namespace(namespace) => {
-                let (mut name, mut labels) = (namespace.name, namespace.labels);
-                self.strings.string(&mut name);
-                self.strings.labels(&mut labels);
-                if self.namespaces.put(name.clone(), labels) {
-                    self.namespace_changed(&name);
-                }
-            }
-            Change::NamespaceGone(name) => {
-                if self.namespaces.remove(&name) {
-                    self.namespace_changed(&name);
-                }
-            }
-            Change::Pod(pod) => self.put_pod(pod),
-            Change::PodGone(id) => {
-                let key = self.pods.find(&id.name);
-                let same = |key: &PodKey| self.pods.get(*key).is_some_and(|it| it.pod.id == id);
-                if let Some(key) = key.filter(same) {
-                    self.remove_pod(key);
-                }
-            }
-            Change::NetworkDefinition(definition) => {
-                let after = definition.clone();
-                let before = self.networks.define(definition);
-                self.definition_changed(before.as_ref(), Some(&after));
-            }
-            Change::NetworkDefinitionGone(name) => {
-                let before = self.networks.undefine(&name);
-                self.definition_changed(before.as_ref(), None);
-            }
-            Change::ClusterNetwork(network) => {
-                self.cluster_changed(&network.name, Some(&network));
-                self.networks.put_cluster(network);
-            }
-            Change::ClusterNetworkGone(name) => {
-                self.cluster_changed(&name, None);
-                self.networks.remove_cluster(&name);
-            }
-            Change::Policy(policy) => self.put_policy(policy),
-            Change::PolicyGone(name) => {
-                if let Some(key) = self.policies.find(&name) {
-                    self.remove_policy(key);
-                }
-            }
             Change::Service(service) => self.services.put(service),
             Change::ServiceGone(name) => self.services.remove(&name),
             Change::EndpointSlice(slice) => self.services.put_slice(slice),
             Change::EndpointSliceGone(name) => self.services.remove_slice(&name),
+            Change::PeerSlice(slice) => {
+                if let Some(slices) = &mut self.slices {
+                    slices.put(slice, &mut self.members);
+                }
+            }
+            Change::PeerSliceGone(name) => {
+                if let Some(slices) = &mut self.slices {
+                    slices.remove(&name, &mut self.members);
+                }
+            }
             Change::Attachments {
                 pod,
                 uid,
                 interfaces,
             } => {
-                let key = self.pods.find(&pod);
+                let key = self.cluster.pods.find(&pod);
                 if self.local.attach(pod, Attached { uid, interfaces })
                     && let Some(key) = key
                 {
                     self.reconsider(key);
                 }
+            }
+            other => {
+                let effects = self.cluster.apply(other);
+                self.follow(effects);
             }
         }
     }
@@ -151,9 +126,8 @@ impl Index {
         self.settle_chains(&mut delta);
         self.settle_addresses(&mut delta);
         self.settle_services(&mut delta);
-        self.pods.settle();
-        self.addresses.settle();
-        self.combinations.settle();
+        self.cluster.settle();
+        self.slices.iter_mut().for_each(Slices::settle);
         self.plan.apply(&delta);
         delta
     }
@@ -166,13 +140,13 @@ impl Index {
     /// The interfaces of this node's pods that a policy is in force on, sorted, as of the last
     /// [`Index::take_delta`].
     pub fn selected(&self, policy: &ObjectName) -> Vec<Selected> {
-        let Some(key) = self.policies.find(policy) else {
+        let Some(key) = self.cluster.policies.find(policy) else {
             return Vec::new();
         };
         let mut selected = Vec::new();
         for pod in self.local.in_namespace(&policy.namespace) {
-            let (Some(entry), Some(in_force)) = (self.pods.get(pod), self.local.in_force(pod))
-            else {
+            let entry = self.cluster.pods.get(pod);
+            let (Some(entry), Some(in_force)) = (entry, self.local.in_force(pod)) else {
                 continue;
             };
             for (endpoint, chain) in &in_force.endpoints {

@@ -24,6 +24,17 @@
 //! walked. Peer sets live as long as a chain on the node refers to them, and equal selectors are
 //! one set.
 //!
+//! On a cluster no node can be told of all pods. There a controller finds out who is a peer, once for
+//! all nodes, and publishes it in slices; an index of [`PeerSource::Slices`] needs the node's own pods
+//! and the slices of the sets that it asks for, and plans the same:
+//!
+//! ```text
+//!  controller                                                        agent, on each node
+//!  all objects ──► PeerIndex ─ changed sets ─► Slicer ─ PeerSlice ──► Index ──► plan
+//!                                                         ▲             │
+//!                                                         └── asks for ─┘ the sets of its chains
+//! ```
+//!
 //! [`Index::explain`] answers for one packet from the objects themselves, slowly and in words.
 //!
 //! ```
@@ -43,14 +54,17 @@ mod anchors;
 mod chains;
 mod change;
 mod classes;
+mod cluster;
 mod combinations;
 mod explain;
 mod hash;
 mod index;
 mod intern;
 mod local;
+mod members;
 mod namespaces;
 mod networks;
+mod peer_index;
 mod places;
 mod pods;
 mod policies;
@@ -60,10 +74,14 @@ mod search;
 mod services;
 mod sets;
 mod slab;
+mod slicer;
+mod slices;
 
 pub use change::Change;
 pub use explain::{
     Case, Considered, Explanation, LostBecause, Mismatch, Outcome, Query, Refusal, Standing, To,
     Via,
 };
-pub use index::{Index, Selected};
+pub use index::{Index, PeerSource, Selected};
+pub use peer_index::{PeerChange, PeerIndex};
+pub use slicer::{SliceWrite, Slicer};

@@ -125,6 +125,22 @@ impl Policies {
         selecting.into_iter().map(|(key, _)| key).collect()
     }
 
+    /// The peer sets that rules of a policy name, on all networks that it is in force on.
+    pub(crate) fn sets(&self, key: PolicyKey) -> BTreeMap<SetId, Arc<PeerSet>> {
+        let mut sets = BTreeMap::new();
+        if let Some(Entry {
+            policy, networks, ..
+        }) = self.get(key)
+        {
+            for network in networks {
+                for rule in &policy.rules {
+                    destinations(policy, network, &rule.to, &mut sets);
+                }
+            }
+        }
+        sets
+    }
+
     /// The rules of a policy on a network.
     pub(crate) fn rules(&mut self, key: PolicyKey, network: &NetworkKey) -> Option<&Rules> {
         let Entry { policy, rules, .. } = self.entries.get_mut(&key)?;
@@ -142,7 +158,11 @@ pub(crate) fn precedence(a: &Policy, b: &Policy) -> std::cmp::Ordering {
 
 /// The pods that a selector of a policy chooses, as a set on a network. Two ways of writing the
 /// same are one set.
-fn peer_set(policy: &Policy, network: &NetworkKey, peers: &netqos_core::PeerSelector) -> PeerSet {
+pub(crate) fn peer_set(
+    policy: &Policy,
+    network: &NetworkKey,
+    peers: &netqos_core::PeerSelector,
+) -> PeerSet {
     PeerSet {
         network: network.clone(),
         namespaces: match &peers.namespaces {

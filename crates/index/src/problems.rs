@@ -28,8 +28,8 @@ impl Index {
     }
 
     fn missing_networks(&self) -> impl Iterator<Item = Problem> {
-        self.policies.with_references().flat_map(|policy| {
-            let missing = self.references.missing(&policy.networks);
+        self.cluster.policies.with_references().flat_map(|policy| {
+            let missing = self.cluster.references.missing(&policy.networks);
             missing.map(|reference| Problem {
                 object: ObjectRef::Policy(policy.name.clone()),
                 reason: Reason::NetworkNotFound,
@@ -51,7 +51,7 @@ impl Index {
         let mut conflicts: BTreeMap<&ObjectName, (&Policy, Conflict<'_>)> = BTreeMap::new();
         let mut pods: Vec<(&ObjectName, &ChainKey)> = Vec::new();
         for (key, in_force) in self.local.all_in_force() {
-            let Some(entry) = self.pods.get(key) else {
+            let Some(entry) = self.cluster.pods.get(key) else {
                 continue;
             };
             let keys = in_force.endpoints.values().flatten();
@@ -61,7 +61,7 @@ impl Index {
         for (pod, key) in pods {
             let policies = key.policies.iter();
             let policies: Vec<&Policy> = policies
-                .filter_map(|key| Some(&self.policies.get(*key)?.policy))
+                .filter_map(|key| Some(&self.cluster.policies.get(*key)?.policy))
                 .filter(|policy| !policy.rules.is_empty())
                 .collect();
             // They are in order of precedence, and so of priority.

@@ -1,4 +1,5 @@
-//! The peer sets that chains in force name, found by the pods that belong to them.
+//! The peer sets that are asked for, by chains in force or by policies, found by the pods that belong
+//! to them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use netqos_core::{LabelSelector, Labels, NetworkKey, Operator};
 use crate::anchors::Anchors;
 use crate::hash::HashMap;
 
-/// The sets in force.
+/// The sets that are asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Sets {
     live: HashMap<SetId, Live>,
@@ -26,15 +27,15 @@ pub(crate) struct Sets {
 #[derive(Debug)]
 struct Live {
     set: Arc<PeerSet>,
-    chains: usize,
+    users: usize,
 }
 
 impl Sets {
-    /// One more chain names this set. True when it is the first: the pods that belong to it are
+    /// One more asks for this set. True when it is the first: the pods that belong to it are
     /// to be looked for.
     pub(crate) fn acquire(&mut self, id: SetId, set: &Arc<PeerSet>) -> bool {
         if let Some(live) = self.live.get_mut(&id) {
-            live.chains += 1;
+            live.users += 1;
             self.touched.insert(id);
             return false;
         }
@@ -53,24 +54,24 @@ impl Sets {
         }
         let live = Live {
             set: set.clone(),
-            chains: 1,
+            users: 1,
         };
         self.live.insert(id, live);
         self.touched.insert(id);
         true
     }
 
-    /// One chain less names this set. It stays until [`Sets::drop_idle`].
+    /// One less asks for this set. It stays until [`Sets::drop_idle`].
     pub(crate) fn release(&mut self, id: SetId) {
         if let Some(live) = self.live.get_mut(&id) {
-            live.chains -= 1;
+            live.users -= 1;
             self.touched.insert(id);
         }
     }
 
-    /// Forgets the sets that no chain names any more, and says which.
+    /// Forgets the sets that nobody asks for any more, and says which.
     pub(crate) fn drop_idle(&mut self) -> Vec<(SetId, Arc<PeerSet>)> {
-        let idle = |id: &&SetId| self.live.get(*id).is_some_and(|live| live.chains == 0);
+        let idle = |id: &&SetId| self.live.get(*id).is_some_and(|live| live.users == 0);
         let idle: Vec<SetId> = self.touched.iter().filter(idle).copied().collect();
         idle.into_iter()
             .filter_map(|id| Some((id, self.forget(id)?)))
@@ -80,6 +81,11 @@ impl Sets {
     /// The sets that may have come or gone.
     pub(crate) fn take_touched(&mut self) -> BTreeSet<SetId> {
         std::mem::take(&mut self.touched)
+    }
+
+    /// How many are asked for.
+    pub(crate) fn len(&self) -> usize {
+        self.live.len()
     }
 
     pub(crate) fn get(&self, id: SetId) -> Option<&Arc<PeerSet>> {

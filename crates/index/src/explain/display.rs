@@ -50,6 +50,11 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoSuchPod(pod) => write!(f, "there is no pod {pod}"),
+            Self::NotOfThisNode(pod) => write!(
+                f,
+                "{pod} is no pod of this node, which knows only addresses of others: ask for one \
+                 of its addresses"
+            ),
             Self::HostNetwork(pod) => write!(
                 f,
                 "{pod} uses the node's own network (hostNetwork): no NetworkQoS is for it"
@@ -83,9 +88,14 @@ impl fmt::Display for Case {
                 ", the address of Service {service}, until a backend is chosen"
             )?,
         }
-        match self.pods.is_empty() {
-            true => f.write_str(", no pod on this network")?,
-            false => write!(f, ", pod {}", list(&self.pods))?,
+        if !self.pods.is_empty() {
+            write!(f, ", pod {}", list(&self.pods))?;
+        }
+        match &self.slices {
+            None if self.pods.is_empty() => f.write_str(", no pod on this network")?,
+            None => {}
+            Some(slices) if slices.is_empty() => f.write_str(", in no peer slice")?,
+            Some(slices) => write!(f, ", in peer slice {}", list(slices))?,
         }
         writeln!(f, ": {}", self.outcome)?;
         if self.rules.is_empty() {

@@ -54,6 +54,8 @@ pub struct Explanation {
 pub enum Refusal {
     /// There is no such pod.
     NoSuchPod(ObjectName),
+    /// This node has no such pod, and knows only addresses of others.
+    NotOfThisNode(ObjectName),
     /// The sender is in the node's network: no policy is for it.
     HostNetwork(ObjectName),
     /// The sender has ended.
@@ -77,8 +79,13 @@ pub struct Case {
     pub via: Via,
     /// The packet as it is judged.
     pub packet: Packet,
-    /// The pods that have the address.
+    /// The pods that have the address; of pods of other nodes only where they are known.
     pub pods: Vec<ObjectName>,
+    /// Where who is a peer is not found out here, but read in slices
+    /// ([`PeerSource::Slices`](crate::PeerSource::Slices)): those that have the address, of the
+    /// sets that any rule in the sender's namespace names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slices: Option<BTreeSet<ObjectName>>,
     /// What happens.
     pub outcome: Outcome,
     /// The rules that are for the pod on this network in order of precedence, and then the

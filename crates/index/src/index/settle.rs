@@ -3,12 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use netqos_core::plan::{PeerSet, SetId};
+use netqos_core::plan::PeerSet;
 use netqos_core::{EndpointId, PlanDelta};
 
 use super::Index;
 use crate::chains::ChainKey;
-use crate::classes::Class;
 use crate::combinations::Step;
 use crate::local::{self, InForce};
 use crate::places::places;
@@ -19,25 +18,26 @@ impl Index {
         let mut new = Vec::new();
         for key in std::mem::take(&mut self.dirty_pods) {
             let mut in_force = InForce::default();
-            let entry = self.pods.get(key);
+            let entry = self.cluster.pods.get(key);
             if let Some(entry) = entry.filter(|entry| self.local.has(&entry.pod)) {
                 let pod = &entry.pod;
                 let namespace = &pod.id.name.namespace;
-                let policies = self.policies.selecting(namespace, &pod.labels);
-                for place in places(pod, self.local.interfaces(pod), &self.networks) {
+                let policies = self.cluster.policies.selecting(namespace, &pod.labels);
+                for place in places(pod, self.local.interfaces(pod), &self.cluster.networks) {
                     let on_it = |key: &&PolicyKey| {
-                        let entry = self.policies.get(**key);
+                        let entry = self.cluster.policies.get(**key);
                         entry.is_some_and(|entry| entry.networks.contains(&place.network))
                     };
                     let policies: Vec<_> = policies.iter().filter(on_it).copied().collect();
                     let chain = (!policies.is_empty()).then(|| {
                         let network = place.network.clone();
                         let key = ChainKey { network, policies };
-                        self.chains.acquire(key, &mut self.policies, |id, set| {
-                            if self.sets.acquire(id, set) {
-                                new.push(id);
-                            }
-                        })
+                        self.chains
+                            .acquire(key, &mut self.cluster.policies, |id, set| {
+                                if self.members.sets.acquire(id, set) {
+                                    new.push(id);
+                                }
+                            })
                     });
                     let problems = &mut in_force.problems;
                     let endpoint = local::endpoint(pod, place, chain.as_ref(), problems);
@@ -67,8 +67,15 @@ impl Index {
             .endpoints
             .retain(|id, endpoint| plan.get(id) != endpoint.as_ref());
         for id in new {
-            if let Some(set) = self.sets.get(id).cloned() {
-                self.take_step(&set, Step::into(id));
+            let Some(set) = self.members.sets.get(id).cloned() else {
+                continue;
+            };
+            match &mut self.slices {
+                Some(slices) => slices.begin(id, &set, &mut self.members),
+                None => {
+                    let step = Step::into(id);
+                    self.members.take_step(&set, step, &mut self.cluster);
+                }
             }
         }
     }
@@ -77,13 +84,19 @@ impl Index {
         let changes = self.chains.take_changes();
         delta.chains.extend(changes.chains);
         for set in changes.released {
-            self.sets.release(set);
+            self.members.sets.release(set);
         }
-        for (id, set) in self.sets.drop_idle() {
-            self.take_step(&set, Step::out_of(id));
+        for (id, set) in self.members.sets.drop_idle() {
+            match &mut self.slices {
+                Some(slices) => slices.end(id, &mut self.members),
+                None => {
+                    let step = Step::out_of(id);
+                    self.members.take_step(&set, step, &mut self.cluster);
+                }
+            }
         }
-        for id in self.sets.take_touched() {
-            let set = self.sets.get(id);
+        for id in self.members.sets.take_touched() {
+            let set = self.members.sets.get(id);
             if self.plan.sets.contains_key(&id) != set.is_some() {
                 delta.sets.insert(id, set.map(|set| PeerSet::clone(set)));
             }
@@ -91,45 +104,17 @@ impl Index {
     }
 
     pub(super) fn settle_addresses(&mut self, delta: &mut PlanDelta) {
+        let (pods, slices) = (&self.cluster.pods, &self.slices);
+        let combination = |key| match slices {
+            Some(slices) => slices.combination(key),
+            None => pods.get(key).and_then(|pod| pod.sets),
+        };
         let mut changed = Vec::new();
-        for address in self.addresses.take_dirty() {
-            let Some(entry) = self.addresses.settling(address) else {
-                continue;
-            };
-            let network = &entry.value.0;
-            let of_several;
-            let class = match entry.claimants() {
-                [] => None,
-                [pod] => {
-                    let combination = self.pods.get(*pod).and_then(|pod| pod.sets);
-                    self.combinations.class(combination, network, &self.sets)
-                }
-                several => {
-                    let of_pods = several.iter().filter_map(|pod| self.pods.get(*pod));
-                    let all = of_pods.flat_map(|pod| self.combinations.sets(pod.sets));
-                    let all = all.copied().filter(|id| self.sets.is_on(*id, network));
-                    let all: BTreeSet<SetId> = all.collect();
-                    of_several = Class::of(all.into_iter().collect::<Vec<_>>());
-                    of_several.as_ref()
-                }
-            };
-            let now = class.map(|class| class.id);
-            if now != entry.class {
-                if let Some(class) = class {
-                    self.classes.acquire(class);
-                }
-                if let Some(before) = entry.class {
-                    self.classes.release(before);
-                }
-                entry.class = now;
-                changed.push((entry.value.clone(), now));
-            }
-            if entry.claimants().is_empty() {
-                self.addresses.forget(address);
-            }
-        }
+        self.members.settle(combination, |address, _, class| {
+            changed.push((address.clone(), class.map(|class| class.id)));
+        });
         delta.peers = changed.into_iter().collect();
-        for (id, sets) in self.classes.take_changes() {
+        for (id, sets) in self.members.classes.take_changes() {
             if self.plan.classes.contains_key(&id) != sets.is_some() {
                 delta.classes.insert(id, sets);
             }

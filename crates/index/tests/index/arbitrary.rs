@@ -406,6 +406,8 @@ pub fn note(cluster: &mut Cluster, change: Change) {
         Change::ServiceGone(name) => drop(cluster.services.remove(&name)),
         Change::EndpointSlice(it) => drop(cluster.slices.insert(it.name.clone(), it)),
         Change::EndpointSliceGone(name) => drop(cluster.slices.remove(&name)),
+        // Who is a peer is told by the pods.
+        Change::PeerSlice(_) | Change::PeerSliceGone(_) => {}
         Change::Attachments {
             pod,
             uid,

@@ -14,4 +14,6 @@ mod objects;
 mod precedence;
 mod selectors;
 mod services;
+mod sliced;
+mod slicing;
 mod written;

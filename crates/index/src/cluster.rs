@@ -1,0 +1,225 @@
+//! The objects of a cluster that decide who is a peer, and what a change of one concerns.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use netqos_core::Policy;
+use netqos_core::objects::{ClusterNetwork, NetworkDefinition, NetworkName, Pod};
+
+use crate::Change;
+use crate::intern::Interner;
+use crate::namespaces::Namespaces;
+use crate::networks::Networks;
+use crate::pods::{self, PodKey, Pods};
+use crate::policies::{Policies, PolicyKey};
+use crate::references::References;
+
+/// Namespaces, networks, pods and policies.
+#[derive(Debug, Default)]
+pub(crate) struct Cluster {
+    pub(crate) namespaces: Namespaces,
+    pub(crate) networks: Networks,
+    pub(crate) references: References,
+    pub(crate) policies: Policies,
+    pub(crate) pods: Pods,
+    strings: Interner,
+}
+
+/// What a change concerns.
+#[derive(Debug, Default)]
+pub(crate) struct Effects {
+    /// A pod that is not there any more.
+    pub(crate) pod_left: Option<(PodKey, pods::Entry)>,
+    /// Pods that may be part of something else now.
+    pub(crate) pods: BTreeSet<PodKey>,
+    /// A namespace that has other labels.
+    pub(crate) namespace: Option<Arc<str>>,
+    /// Names of networks that may mean another one.
+    pub(crate) names: BTreeSet<NetworkName>,
+    /// A policy that is not there any more.
+    pub(crate) policy_left: Option<(PolicyKey, Policy)>,
+    /// Policies that are there now, or are in force on other networks.
+    pub(crate) policies: BTreeSet<PolicyKey>,
+}
+
+impl Cluster {
+    /// Takes note of a change of an object of these kinds; others are not its business.
+    pub(crate) fn apply(&mut self, change: Change) -> Effects {
+        match change {
+            Change::Namespace(namespace) => {
+                let (mut name, mut labels) = (namespace.name, namespace.labels);
+                self.strings.string(&mut name);
+                self.strings.labels(&mut labels);
+                match self.namespaces.put(name.clone(), labels) {
+                    true => self.namespace_changed(name),
+                    false => Effects::default(),
+                }
+            }
+            Change::NamespaceGone(name) => match self.namespaces.remove(&name) {
+                true => self.namespace_changed(name),
+                false => Effects::default(),
+            },
+            Change::Pod(pod) => self.put_pod(pod),
+            Change::PodGone(id) => {
+                let key = self.pods.find(&id.name);
+                let same = |key: &PodKey| self.pods.get(*key).is_some_and(|it| it.pod.id == id);
+                Effects {
+                    pod_left: key.filter(same).and_then(|key| self.remove_pod(key)),
+                    ..Effects::default()
+                }
+            }
+            Change::NetworkDefinition(definition) => {
+                let after = definition.clone();
+                let before = self.networks.define(definition);
+                self.definition_changed(before.as_ref(), Some(&after))
+            }
+            Change::NetworkDefinitionGone(name) => {
+                let before = self.networks.undefine(&name);
+                self.definition_changed(before.as_ref(), None)
+            }
+            Change::ClusterNetwork(network) => {
+                let effects = self.cluster_network_changed(&network.name, Some(&network));
+                self.networks.put_cluster(network);
+                effects
+            }
+            Change::ClusterNetworkGone(name) => {
+                let effects = self.cluster_network_changed(&name, None);
+                self.networks.remove_cluster(&name);
+                effects
+            }
+            Change::Policy(policy) => self.put_policy(policy),
+            Change::PolicyGone(name) => {
+                let key = self.policies.find(&name);
+                Effects {
+                    policy_left: key.and_then(|key| self.remove_policy(key)),
+                    ..Effects::default()
+                }
+            }
+            _ => Effects::default(),
+        }
+    }
+
+    /// Keys of pods that left may be given to others from now on.
+    pub(crate) fn settle(&mut self) {
+        self.pods.settle();
+    }
+
+    fn put_pod(&mut self, mut pod: Pod) -> Effects {
+        self.strings.string(&mut pod.id.name.namespace);
+        self.strings.labels(&mut pod.labels);
+        if let Some(node) = &mut pod.node {
+            self.strings.string(node);
+        }
+        let known = self.pods.find(&pod.id.name);
+        let mut effects = Effects::default();
+        let key = match known.and_then(|key| Some((key, &self.pods.get(key)?.pod))) {
+            Some((_, known)) if *known == pod => return effects,
+            Some((key, known)) if known.id == pod.id => {
+                self.pods.replace(key, pod);
+                key
+            }
+            Some((key, _)) => {
+                effects.pod_left = self.remove_pod(key);
+                self.pods.insert(pod)
+            }
+            None => self.pods.insert(pod),
+        };
+        effects.pods.insert(key);
+        effects
+    }
+
+    fn remove_pod(&mut self, key: PodKey) -> Option<(PodKey, pods::Entry)> {
+        Some((key, self.pods.remove(key)?))
+    }
+
+    fn namespace_changed(&mut self, name: Arc<str>) -> Effects {
+        let (networks, namespaces) = (&self.networks, &self.namespaces);
+        let changed = self
+            .references
+            .namespace_changed(&name, networks, namespaces);
+        Effects {
+            policies: self.networks_changed(changed),
+            namespace: Some(name),
+            ..Effects::default()
+        }
+    }
+
+    fn definition_changed(
+        &mut self,
+        before: Option<&NetworkDefinition>,
+        after: Option<&NetworkDefinition>,
+    ) -> Effects {
+        let mut effects = Effects::default();
+        if before == after {
+            return effects;
+        }
+        let namespaces = &self.namespaces;
+        let changed = self
+            .references
+            .definition_changed(before, after, namespaces);
+        effects.policies = self.networks_changed(changed);
+        for definition in before.into_iter().chain(after) {
+            let names = &mut effects.names;
+            names.insert(NetworkName::Attachment(definition.name.clone()));
+            names.insert(NetworkName::Cni(definition.cni_name.clone()));
+        }
+        for name in &effects.names {
+            effects.pods.extend(self.pods.on_network(name));
+        }
+        effects
+    }
+
+    fn cluster_network_changed(
+        &mut self,
+        name: &Arc<str>,
+        after: Option<&ClusterNetwork>,
+    ) -> Effects {
+        let changed = self.references.cluster_changed(name, after);
+        Effects {
+            policies: self.networks_changed(changed),
+            ..Effects::default()
+        }
+    }
+
+    /// The references of these policies mean other networks. Says which of them are in force on
+    /// others now.
+    fn networks_changed(&mut self, mut policies: BTreeSet<PolicyKey>) -> BTreeSet<PolicyKey> {
+        policies.retain(|key| {
+            let Some(entry) = self.policies.get(*key) else {
+                return false;
+            };
+            let networks = self.references.networks(&entry.policy.networks);
+            let changed = networks != entry.networks;
+            if changed {
+                self.policies.set_networks(*key, networks);
+            }
+            changed
+        });
+        policies
+    }
+
+    fn put_policy(&mut self, policy: Policy) -> Effects {
+        let mut effects = Effects::default();
+        if let Some(key) = self.policies.find(&policy.name) {
+            let known = self.policies.get(key);
+            if known.is_some_and(|known| known.policy == policy) {
+                return effects;
+            }
+            effects.policy_left = self.remove_policy(key);
+        }
+        let choice = policy.networks.clone();
+        let key = self.policies.insert(policy);
+        self.references
+            .insert(key, &choice, &self.networks, &self.namespaces);
+        let networks = self.references.networks(&choice);
+        self.policies.set_networks(key, networks);
+        effects.policies.insert(key);
+        effects
+    }
+
+    fn remove_policy(&mut self, key: PolicyKey) -> Option<(PolicyKey, Policy)> {
+        let policy = self.policies.remove(key)?;
+        self.references.remove(key, &policy.networks);
+        Some((key, policy))
+    }
+}
