@@ -26,6 +26,8 @@ enum Chore {
     BenchRules(bench::rules::Arguments),
     /// Measures how fast the policy index is, and prints a table.
     BenchIndex(bench::index::Arguments),
+    /// Measures how fast the controller finds out who is a peer, and prints a table.
+    BenchPeers(bench::peers::Arguments),
     /// Writes deploy/crds from the types of crates/k8s.
     Crds(crds::Arguments),
 }
@@ -35,6 +37,7 @@ fn main() -> anyhow::Result<()> {
         Chore::Bench(arguments) => bench::run(&arguments),
         Chore::BenchRules(arguments) => bench::rules::run(&arguments),
         Chore::BenchIndex(arguments) => bench::index::run(&arguments),
+        Chore::BenchPeers(arguments) => bench::peers::run(&arguments),
         Chore::Crds(arguments) => crds::run(&arguments),
     }
 }

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::rules::Quantiles;
 
 const NODE: &str = "node-0";
-const PODS_PER_NAMESPACE: u32 = 50;
+pub(super) const PODS_PER_NAMESPACE: u32 = 50;
 const APPLICATIONS: u32 = 10;
 const EVENTS: u32 = 2_000;
 
@@ -244,7 +244,7 @@ fn application(number: u32) -> String {
     format!("app-{}", number % APPLICATIONS)
 }
 
-fn namespace(number: u32) -> Namespace {
+pub(super) fn namespace(number: u32) -> Namespace {
     let tier = if number.is_multiple_of(100) {
         "shared"
     } else {
@@ -256,7 +256,7 @@ fn namespace(number: u32) -> Namespace {
     }
 }
 
-fn pod(number: u32, here: bool) -> Pod {
+pub(super) fn pod(number: u32, here: bool) -> Pod {
     let name = format!("{}-7d4b9c6f5-{number:05x}", application(number));
     let mut labels = Labels::from([
         ("app.kubernetes.io/name".into(), application(number).into()),
@@ -279,7 +279,7 @@ fn pod(number: u32, here: bool) -> Pod {
     pod
 }
 
-fn move_away(pod: &mut Pod) {
+pub(super) fn move_away(pod: &mut Pod) {
     for addresses in &mut pod.addresses {
         let moved = addresses.addresses.iter().map(|address| match address {
             std::net::IpAddr::V4(v4) => {
@@ -314,7 +314,7 @@ fn attachment(number: u32) -> Change {
 
 /// Six rules: everywhere, three blocks, two applications of the own namespace, one of another, the
 /// shared ones by label, and one port.
-fn policy(number: u32, namespaces: u32) -> Policy {
+pub(super) fn policy(number: u32, namespaces: u32) -> Policy {
     let namespace = number % namespaces;
     let one = |key: &str, value: &str| LabelSelector::new([Requirement::equals(key, value)]);
     let app = |offset: u32| one("app.kubernetes.io/name", &application(number + offset));
@@ -359,7 +359,7 @@ fn policy(number: u32, namespaces: u32) -> Policy {
 }
 
 /// What this process has in memory, in kB.
-fn resident() -> anyhow::Result<u64> {
+pub(super) fn resident() -> anyhow::Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let mut lines = status.lines();
     lines

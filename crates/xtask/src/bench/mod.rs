@@ -5,6 +5,7 @@
 
 mod calls;
 pub mod index;
+pub mod peers;
 mod report;
 pub mod rules;
 mod traffic;
