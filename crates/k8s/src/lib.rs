@@ -30,7 +30,10 @@ mod document;
 mod field;
 mod network_qos;
 mod object;
+mod openapi;
 mod peer_slice;
+#[cfg(feature = "validate")]
+mod resource_schema;
 mod schema;
 mod structural;
 #[cfg(feature = "validate")]
@@ -46,6 +49,8 @@ pub use network_qos::{
 };
 pub use object::{DocumentError, Object, object_from_value, objects_from_yaml};
 pub use peer_slice::{NetworkQoSPeerSlice, PEER_SET_LABEL};
+#[cfg(feature = "validate")]
+pub use resource_schema::ResourceSchema;
 pub use structural::check_structure;
 #[cfg(feature = "validate")]
 pub use validate::{validate, validate_update};

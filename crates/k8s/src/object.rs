@@ -15,7 +15,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::field::item;
-use crate::structural::{check_pruned, prune_nulls};
+use crate::openapi::prune_nulls;
+use crate::structural::check_pruned;
 use crate::{FieldError, NetworkQoS, convert, crd, documents};
 
 /// One object.

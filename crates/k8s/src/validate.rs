@@ -3,15 +3,16 @@
 
 use std::sync::LazyLock;
 
-use kube::core::cel::{CompiledSchema, ErrorKind, Validator, compile_schema};
 use serde_json::Value;
 
 use crate::convert::Modes;
 use crate::field::entry;
-use crate::structural::{check_pruned, prune_nulls};
+use crate::resource_schema::ResourceSchema;
+use crate::structural::check_pruned;
 use crate::{FieldError, MODE_ANNOTATION, crd};
 
-static RULES: LazyLock<CompiledSchema> = LazyLock::new(|| compile_schema(crd::schema()));
+static SCHEMA: LazyLock<ResourceSchema> =
+    LazyLock::new(|| ResourceSchema::new(crd::schema().clone()));
 
 /// What is wrong with a new object; nothing when a server with strict field validation would take
 /// it. Beyond that, the annotation `netqos.io/mode` is checked, which no schema reaches.
@@ -25,23 +26,12 @@ pub fn validate_update(object: &Value, old: &Value) -> Vec<FieldError> {
 }
 
 fn check(object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let mut object = object.clone();
-    prune_nulls(&mut object, crd::schema());
-    let old = old.map(|old| {
-        let mut old = old.clone();
-        prune_nulls(&mut old, crd::schema());
-        old
-    });
+    let object = SCHEMA.without_nulls(object);
+    let old = old.map(|old| SCHEMA.without_nulls(old));
     let mut errors = check_pruned(&object);
-    let structured = errors.is_empty();
     // A server runs no rule on an object of another shape. Here those that can be evaluated are, so
     // that all that is wrong is said at once.
-    if let Err(broken) = Validator::new().validate_compiled(&RULES, &object, old.as_ref()) {
-        let told = broken
-            .into_iter()
-            .filter(|error| structured || error.kind == ErrorKind::ValidationFailure);
-        errors.extend(told.map(|error| FieldError::new(error.field_path, error.message)));
-    }
+    errors.extend(SCHEMA.check_rules(&object, old.as_ref()));
     errors.extend(mode(&object));
     errors
 }
