@@ -102,3 +102,45 @@ fn kinds_are_called_and_scoped_as_documents_say() {
     let right = right.map(|(name, scope, status)| (name.to_owned(), scope.to_owned(), status));
     assert_eq!(said, right);
 }
+
+/// What an API server reckons with for one rule, at most (apiextensions-apiserver,
+/// `StaticEstimatedCostLimit`); what may cost more is refused with the whole definition.
+const MOST_A_RULE_MAY_COST: u64 = 10_000_000;
+
+/// The dearest rule is the one of `except`, which walks a list in a list in a list. Reckoned as the
+/// API server does (apiserver, `pkg/cel/library/cost.go`, whose sums must never grow): a text is as
+/// long as its schema allows, four bytes for each character; to walk a byte costs a tenth; isCIDR
+/// and cidr, called without a receiver, cost one.
+#[test]
+fn no_rule_costs_more_than_an_api_server_allows() {
+    fn walking(bytes: u64) -> u64 {
+        bytes.div_ceil(10)
+    }
+    let crd = serde_json::to_value(crd().unwrap()).unwrap();
+    let spec = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    let egress = &spec["properties"]["egress"];
+    let to = &egress["items"]["properties"]["classifier"]["properties"]["to"];
+    let block = &to["items"]["properties"]["ipBlock"];
+    let except = &block["properties"]["except"];
+    let rule = block["x-kubernetes-validations"][0]["rule"].as_str();
+    assert_eq!(
+        rule,
+        Some(
+            "!has(self.except) || !isCIDR(self.cidr) || \
+             self.except.all(e, !isCIDR(e) || cidr(self.cidr).containsCIDR(e))"
+        ),
+        "another rule has another cost"
+    );
+    let many = |list: &serde_json::Value| list["maxItems"].as_u64().unwrap();
+    let text = 4 * except["items"]["maxLength"].as_u64().unwrap();
+    // Two addresses of 16 bytes, one of them masked before, and the text that is parsed.
+    let contains = walking(16 + 16) + walking(16) + 1 + walking(text);
+    // The fields and the variable that are read, isCIDR and cidr, not and or, and the step of all().
+    let around = 10;
+    let cost = many(egress) * many(to) * many(except) * (contains + around);
+    assert!(
+        cost <= MOST_A_RULE_MAY_COST,
+        "{cost} of {MOST_A_RULE_MAY_COST}"
+    );
+    println!("the dearest rule: {cost} of {MOST_A_RULE_MAY_COST}");
+}
