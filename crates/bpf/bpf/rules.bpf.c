@@ -23,6 +23,32 @@ const volatile __u8 NETQOS_ASKS_CONNTRACK = 1;
 
 static const struct bitmap none = {};
 
+/*
+ * The program may stand at an interface twice: for a moment, when it is moved to the other hook or
+ * before somebody else's program, and for longer where whoever moves it is killed then. The first
+ * one notes in the packet's scratch space that it is done with it, and the other hands it on: else a
+ * packet that comes back from its rule's queue would be sent there again, and again.
+ *
+ * What IP leaves there cannot be the note: lengths and offsets of IPv4 options, of which no byte is
+ * as large as one of these.
+ */
+#define NOTE 1
+#define NOTE_DONE(number) (0xd09e0000u | (number))
+
+static __always_inline bool is_done(struct __sk_buff *skb, __u32 number)
+{
+	/* As number 0, which no hook has, it is measured on one packet again and again. */
+	return number && skb->cb[NOTE] == NOTE_DONE(number);
+}
+
+static __always_inline int done(struct __sk_buff *skb, __u32 number, int action)
+{
+	/* What is on its way to a queue comes back. */
+	if (action == TC_ACT_UNSPEC)
+		skb->cb[NOTE] = NOTE_DONE(number);
+	return action;
+}
+
 /* The rules for the packet's destination by prefix, those for all destinations among them. */
 static __always_inline const struct bitmap *by_prefix(const struct chain *chain, __u64 id,
 						      const struct packet *packet)
@@ -278,7 +304,7 @@ static __always_inline void ask_conntrack(struct __sk_buff *skb, __u32 number,
 static __always_inline int apply(struct __sk_buff *skb, __u32 number)
 {
 	struct endpoint *found = bpf_map_lookup_elem(&endpoints, &number);
-	if (!found)
+	if (!found || is_done(skb, number))
 		return TC_ACT_UNSPEC;
 	if (found->flags & ENDPOINT_QUEUES && skb->mark == (MARK_MAGIC | number)) {
 		/* The second pass: it has been through its rule's queue. */
@@ -316,7 +342,8 @@ static __always_inline int apply(struct __sk_buff *skb, __u32 number)
 SEC("classifier")
 int netqos_rules(struct __sk_buff *skb)
 {
-	return apply(skb, skb->tc_classid);
+	__u32 number = skb->tc_classid;
+	return done(skb, number, apply(skb, number));
 }
 
 /* On a tcx hook: see netqos_rank_tcx. */
@@ -325,7 +352,7 @@ int netqos_rules_tcx(struct __sk_buff *skb)
 {
 	__u32 number = skb->cb[0];
 	skb->cb[0] = 0;
-	return apply(skb, number);
+	return done(skb, number, apply(skb, number));
 }
 
 /* Behind the program that asks conntrack. A connection that it does not know yet counts as one to
@@ -350,7 +377,8 @@ int netqos_rules_known(struct __sk_buff *skb)
 			__builtin_memcpy(packet.destination + 12, asked->lookup.address, 4);
 		packet.port = asked->lookup.port;
 	}
-	return judge(skb, &endpoint, number, &packet, classify(&endpoint, &packet));
+	int action = judge(skb, &endpoint, number, &packet, classify(&endpoint, &packet));
+	return done(skb, number, action);
 }
 
 /* Behind a rule's queue: back to the interface that the packet came from. */

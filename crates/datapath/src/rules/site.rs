@@ -208,7 +208,7 @@ impl Found {
     }
 
     fn is_there(&mut self, site: &Site, rules: &Rules) -> Result<bool> {
-        // On both hooks it would meet each packet twice, and its own from a queue again and again.
+        // On both hooks each packet would come to it twice.
         let (_, hook) = self.hooks();
         let filter = ours(&mut self.side.socket, &self.link, hook)?;
         if site.hook == HookKind::Clsact {
@@ -266,7 +266,7 @@ impl Found {
                 .doing("add filter")?;
             return release(&[fresh, path]);
         }
-        release(std::slice::from_ref(&fresh))?;
+        self.make_room(site, rules)?;
         let program = rules.program_tcx(site.number)?;
         let index = self.link.index;
         let link = self
@@ -274,6 +274,21 @@ impl Found {
             .inside(|| TcxLink::attach(program.as_fd(), index, tcx, &fresh))??;
         link.rename(&path)?;
         remove_filters(&mut self.side.socket, &self.link, hook)
+    }
+
+    /// Makes room for a new link. One that a killed process has left there may be the only one that
+    /// carries the program: it takes the other's place, until the new one stands before it.
+    fn make_room(&self, site: &Site, rules: &Rules) -> Result<()> {
+        let Some(left) = TcxLink::open(&fresh_path(rules, &site.attachment))? else {
+            return Ok(());
+        };
+        let is_here = left.ifindex()? == Some(self.link.index)
+            && Rules::endpoint_at(&left)? == Some(site.number);
+        match is_here {
+            true => left.rename(&link_path(rules, &site.attachment)).map(drop)?,
+            false => left.detach()?,
+        }
+        Ok(())
     }
 
     fn free_place(&mut self, hook: Handle) -> Result<Place> {

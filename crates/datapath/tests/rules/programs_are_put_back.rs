@@ -9,7 +9,7 @@ use netqos_netlink::filter::{Bpf, Place};
 use netqos_netlink::{Handle, Socket};
 use netqos_testkit::{ForeignHook, ForeignProgram, TcAttachType, Verdict};
 
-use crate::world::{World, limiting, marking, policy};
+use crate::world::{World, limiting, marking, mbit, policy};
 
 /// A node where a rule with a rate marks what `a` sends.
 fn world(hook: HookChoice) -> Option<World> {
@@ -106,8 +106,8 @@ fn when_somebody_comes_before_them() {
     });
 }
 
-/// Whoever is killed on the way from one hook to the other leaves the program on both, where packets
-/// from a rule's queue would go round and round.
+/// Whoever is killed on the way from one hook to the other leaves the program on both. Each packet
+/// is dealt with once all the same: those from a rule's queue do not go there again.
 #[test]
 fn and_one_that_is_on_both_hooks_is_on_one_again() {
     with(&[HookChoice::Tcx], |mut world| {
@@ -135,6 +135,15 @@ fn and_one_that_is_on_both_hooks_is_on_one_again() {
             handle: 0x6e72,
         };
         socket.put_filter(&found, place, &filter).unwrap();
+        let before = world.rules.counts().unwrap()[0].packets;
+        let report = world.udp("a", "b", mbit(1));
+        assert_eq!((report.lost, report.dscp_seen[0].dscp.into()), (0, 20_u8));
+        let counted = world.rules.counts().unwrap()[0].packets - before;
+        // And what the two ends say to each other about it.
+        assert!(
+            (report.sent..report.sent + 50).contains(&counted),
+            "{counted}: {report}"
+        );
         let outcome = world.rules.sync(world.index.plan());
         assert_eq!(outcome.problems, []);
         assert!(outcome.changes > 0);

@@ -10,6 +10,7 @@
 #[path = "../rules_packets/frame.rs"]
 #[allow(dead_code, reason = "others make more of them")]
 mod frame;
+mod inspections;
 mod plans;
 mod probes;
 mod scene;
@@ -27,6 +28,7 @@ use std::time::Instant;
 use netqos_api::HookChoice;
 use netqos_testkit::{Call, Step, Then, stop_here};
 
+use crate::inspections::INSPECTIONS;
 use crate::plans::{Facts, Rules};
 use crate::scene::{Scene, open, put_in_force, remove};
 
@@ -87,6 +89,9 @@ const fn route(way: Way, from: Rules, to: Rules) -> Route {
 }
 
 fn main() {
+    if inspections::take_part() {
+        return;
+    }
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
     if !variable(ROUTE).is_empty() {
         let pods = variable(PODS);
@@ -98,16 +103,6 @@ fn main() {
         return;
     }
     let stride = variable("NETQOS_STRIDE").parse().unwrap_or(STRIDE);
-    let mut tests = Vec::new();
-    for hook in ["clsact", "tcx"] {
-        tests.push((hook, &LIVE[..], Fate::Killed));
-        tests.push((hook, &STARTED[..], Fate::Killed));
-        if Call::CAN_FAIL {
-            tests.push((hook, &LIVE[..], Fate::Refused));
-        } else {
-            eprintln!("skipped: steps cannot be refused on this architecture");
-        }
-    }
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     let is_wanted = |name: &str| {
         let filters: Vec<_> = wanted
@@ -117,11 +112,9 @@ fn main() {
         filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str()))
     };
     let mut running = Vec::new();
-    for (hook, routes, fate) in tests {
-        let name = format!("{hook}, {fate:?}, {:?}", routes[0].way);
+    for (name, test) in tests(stride) {
         if variable(TEST) == name {
-            let first = if hook == "tcx" { stride / 2 } else { 0 };
-            at_every_step(hook, routes, fate, (first, stride));
+            test();
         } else if variable(TEST).is_empty() && is_wanted(&name) {
             // A process of its own, since what a process has locked is locked for its children
             // until they are other programs.
@@ -135,9 +128,36 @@ fn main() {
     assert!(!ended.collect::<Vec<_>>().contains(&false));
 }
 
+/// All tests, by their names.
+fn tests(stride: usize) -> Vec<(String, Box<dyn Fn()>)> {
+    let mut tests: Vec<(String, Box<dyn Fn()>)> = Vec::new();
+    for hook in ["clsact", "tcx"] {
+        let first = if hook == "tcx" { stride / 2 } else { 0 };
+        for (routes, fate) in [
+            (&LIVE[..], Fate::Killed),
+            (&STARTED[..], Fate::Killed),
+            (&LIVE[..], Fate::Refused),
+        ] {
+            if fate == Fate::Refused && !Call::CAN_FAIL {
+                eprintln!("skipped: steps cannot be refused on this architecture");
+                continue;
+            }
+            let name = format!("{hook}, {fate:?}, {:?}", routes[0].way);
+            let test = move || at_every_step(hook, routes, fate, (first, stride));
+            tests.push((name, Box::new(test)));
+        }
+    }
+    for inspection in INSPECTIONS {
+        let test = move || inspection.killed_at_every_step(stride);
+        tests.push((inspection.to_string(), Box::new(test)));
+    }
+    tests
+}
+
 fn hook_of(name: &str) -> HookChoice {
     match name {
         "tcx" => HookChoice::Tcx,
+        "auto" => HookChoice::Auto,
         _ => HookChoice::Clsact,
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use netqos_api::HookChoice;
 use netqos_bpf::Pins;
@@ -131,6 +132,21 @@ impl Scene {
         let mut marks = met(&self.numbers, &self.probes);
         marks.extend(self.traffic.marks());
         marks
+    }
+
+    /// What those meet that are sent.
+    pub fn sent(&mut self) -> Marks {
+        self.traffic.marks()
+    }
+
+    /// Waits until no packet meets a rule any more: the kernel takes programs away some time after
+    /// it was told to.
+    pub fn wait_until_nothing_is_marked(&mut self) {
+        let mut times = 0..1000;
+        while self.sent().values().any(|mark| *mark != Some(0)) {
+            assert!(times.next().is_some(), "the programs do not go");
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 
     /// What they are to meet.
