@@ -14,6 +14,7 @@ mod new_rules_are_switched_in_whole;
 #[allow(dead_code, reason = "the index's tests need more of it")]
 mod objects;
 mod packets_of_every_kind;
+mod sctp_goes_by_its_ports;
 mod the_program_decides_as_the_plan_does;
 mod wire;
 #[path = "../rules/world.rs"]
