@@ -8,13 +8,17 @@
 
 #[path = "../../../datapath/tests/rules_services/proxy.rs"]
 mod proxy;
+mod second_network;
+mod service;
 mod stage;
 
 mod a_bad_object_leaves_the_others_in_force;
 mod a_change_takes_effect_within_100_ms;
 mod a_changed_annotation_takes_effect_live;
 mod a_network_that_is_not_there_is_told_of;
+mod a_network_without_addresses_is_enforced_by_interface;
 mod a_plugins_limit_is_taken_over;
+mod a_second_network_has_rules_of_its_own;
 mod it_says_how_things_are;
 mod killed_and_started_again_it_takes_over;
 mod node_problems_pass;

@@ -1,49 +1,19 @@
 use std::fs;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use netqos_testkit::{Node, Pod};
+use netqos_testkit::Pod;
 use serde_json::json;
 
 use crate::proxy;
-use crate::stage::{self, Agent, Flow, MANIFESTS, PORT, Seen};
+use crate::service;
+use crate::stage::{self, Agent, Flow, MANIFESTS, Seen};
 
-const SERVICE_PORT: u16 = 80;
 const EVERY: Duration = Duration::from_millis(1);
-
-fn service() -> String {
-    let address = proxy::virtual_address(false);
-    format!(
-        "apiVersion: v1\nkind: Service\nmetadata: {{name: front, namespace: games}}\n\
-         spec:\n  clusterIP: {address}\n  clusterIPs: [{address}]\n  ports:\n  \
-         - {{name: echo, protocol: UDP, port: {SERVICE_PORT}, targetPort: {PORT}}}\n"
-    )
-}
-
-fn slice(backend: &Pod) -> String {
-    format!(
-        "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n\
-         metadata: {{name: front-x7, namespace: games, labels: {{kubernetes.io/service-name: front}}}}\n\
-         addressType: IPv4\nendpoints:\n- addresses: [{}]\n  conditions: {{ready: true}}\n\
-         ports:\n- {{name: echo, protocol: UDP, port: {PORT}}}\n",
-        backend.address()
-    )
-}
-
-/// Lets kube-proxy's rules lead to this pod.
-fn forward(node: &Node, backend: &Pod) {
-    let backend = SocketAddr::new(backend.address().parse().unwrap(), PORT);
-    proxy::forward(node, "udp", virtual_port(), &[backend]);
-}
-
-fn virtual_port() -> SocketAddr {
-    SocketAddr::new(proxy::virtual_address(false), SERVICE_PORT)
-}
 
 /// A connection to the Service, from its first datagram on.
 fn connection(from: &Pod, to: &Pod) -> Vec<Seen> {
-    let flow = Flow::begin_by(from, virtual_port(), to, EVERY);
+    let flow = Flow::begin_by(from, service::virtual_port(), to, EVERY);
     let seen = flow.end_after(10);
     assert_eq!(seen[0].number, 0, "{seen:?}");
     seen
@@ -72,22 +42,25 @@ fn and_a_rule_for_pods_is_for_their_virtual_address_as_long_as_they_stand_behind
     }
     let rules = "[{dscp: 20, classifier: {to: [{podSelector: {matchLabels: {app: b}}}]}}]";
     stage::put("p.yaml", &stage::policy("p", "a", rules));
-    stage::put("service.yaml", &service());
-    stage::put("slice.yaml", &slice(&b));
-    forward(&node, &b);
+    stage::put("service.yaml", &service::object());
+    stage::put("slice.yaml", &service::slice(&b));
+    service::forward(&node, &b);
     let _agent = Agent::start();
     // What is there when it is ready is in force: no second try.
     assert!(connection(&a, &b).iter().all(|seen| seen.dscp == 20));
 
-    stage::put("slice.yaml", &slice(&c));
-    forward(&node, &c);
+    stage::put("slice.yaml", &service::slice(&c));
+    service::forward(&node, &c);
     assert!(is_marked(&a, &c, 0), "the backend of before still counts");
-    stage::put("slice.yaml", &slice(&b));
-    forward(&node, &b);
+    stage::put("slice.yaml", &service::slice(&b));
+    service::forward(&node, &b);
     assert!(is_marked(&a, &b, 20), "the backend does not count again");
 
     // Nobody knows any more where the address leads, though it goes on leading there.
-    for (file, text) in [("slice.yaml", slice(&b)), ("service.yaml", service())] {
+    for (file, text) in [
+        ("slice.yaml", service::slice(&b)),
+        ("service.yaml", service::object()),
+    ] {
         fs::remove_file(Path::new(MANIFESTS).join(file)).unwrap();
         assert!(is_marked(&a, &b, 0), "without {file}");
         stage::put(file, &text);

@@ -19,7 +19,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 /// The folders of a node of the tests' own.
 pub(crate) const MANIFESTS: &str = "/run/objects";
 pub(crate) const RUN: &str = "/run/netqos";
-const CACHE: &str = "/var/lib/cni/results";
+pub(crate) const CACHE: &str = "/var/lib/cni/results";
 /// What the agent that was started last has logged.
 const LOG: &str = "/run/agent.log";
 /// Where datagrams are received.
