@@ -11,7 +11,7 @@ use crate::hook::{self, HookQdisc};
 use crate::limits::Request;
 use crate::queue::Found;
 use crate::record::{LinkRecord, QueueRecord, Record, SideName};
-use crate::{Error, LimitDatapath, Result, legacy};
+use crate::{Error, LimitDatapath, Result, legacy, rules};
 
 /// A queue, and what was found where it belongs.
 pub(crate) struct Planned {
@@ -46,9 +46,15 @@ impl LimitDatapath {
                 SideName::Pod => &mut *pod,
             };
             let at_link = HookQdisc::read(&mut side.socket, link)?;
-            // Written down before it is made, on every record of the link: whichever goes last
-            // removes it.
-            let made_clsact = at_link == HookQdisc::Absent;
+            // Written down before it is made, on every record of the link, those of rules too:
+            // whichever goes last removes it.
+            let made_clsact = match at_link {
+                HookQdisc::Absent => true,
+                HookQdisc::Ingress => false,
+                HookQdisc::Clsact => {
+                    rules::made_clsact(&self.paths, request.attachment, side_name, link.index)
+                }
+            };
             let (carrier, name) = if through_ifb {
                 ifb_for(side, link, request.attachment)?
             } else {

@@ -100,6 +100,18 @@ pub(crate) struct Lock {
     _file: File,
 }
 
+impl Record {
+    /// True when the clsact of this link is ours, as far as limits know.
+    pub(crate) fn made_clsact(&self, side: SideName, index: u32) -> bool {
+        let on_side = self.queues.iter().filter(|queue| queue.side == side);
+        let mut with_clsact = on_side.flat_map(|queue| {
+            let link = (queue.hook == HookKind::Clsact).then_some(&queue.link);
+            [link, queue.detour_from.as_ref()]
+        });
+        with_clsact.any(|link| link.is_some_and(|link| link.index == index && link.made_clsact))
+    }
+}
+
 impl Records {
     /// The records in this folder, which need not exist yet.
     pub fn new(folder: PathBuf) -> Self {

@@ -11,7 +11,7 @@ use super::engine::RuleDatapath;
 use super::problems::{self, Subject};
 use super::site::{Found, Site};
 use crate::record::SideName;
-use crate::{Error, Result};
+use crate::{Error, HookKind, Result};
 
 /// Numbers of endpoints travel in a filter's class id, of which the programs see 16 bits; 0 is none.
 const NUMBERS: u64 = 0xFFFF;
@@ -120,7 +120,12 @@ impl RuleDatapath {
         let number = self.number(id)?;
         let before = self.sites.get(id);
         let netns = &interface.netns;
-        let site = found.plan(id, attachment, netns, number, self.choice, before)?;
+        let mut site = found.plan(id, attachment, netns, number, self.choice, before)?;
+        // Whoever goes last removes what the first one made.
+        if site.hook == HookKind::Clsact && !site.made_clsact {
+            let limits = self.records.read(&site.attachment)?;
+            site.made_clsact = limits.is_some_and(|it| it.made_clsact(site.side, site.index));
+        }
         Ok(Some(Arrival {
             id: id.clone(),
             chain,

@@ -353,6 +353,27 @@ impl Site {
         Self::documents(paths).remove(&self.number.to_string())
     }
 
+    /// True when the clsact of this link is ours, as far as rules know.
+    pub(super) fn any_made_clsact(
+        paths: &Paths,
+        attachment: &Attachment,
+        side: SideName,
+        index: u32,
+    ) -> bool {
+        let documents = Self::documents(paths);
+        // What cannot be read says nothing; its writer tidies up.
+        let mut names = documents.names().unwrap_or_default().into_iter();
+        names.any(|name| {
+            let site: Option<Self> = documents.read(&name).ok().flatten();
+            site.is_some_and(|site| {
+                site.made_clsact
+                    && site.hook == HookKind::Clsact
+                    && site.attachment == *attachment
+                    && (site.side, site.index) == (side, index)
+            })
+        })
+    }
+
     /// All that are written down; what a killed writer left goes. One that cannot be read is set
     /// aside under its name plus `.corrupt`.
     pub(super) fn all(paths: &Paths) -> Vec<Self> {
