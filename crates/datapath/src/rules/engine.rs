@@ -100,6 +100,8 @@ impl RuleDatapath {
         self.change(plan, &everything);
         let purged = self.purge(plan);
         self.problems.note(Subject::Leftovers, purged);
+        let removed = self.remove_strays();
+        self.problems.note(Subject::Leftovers, removed);
         self.outcome()
     }
 

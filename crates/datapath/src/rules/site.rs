@@ -23,6 +23,10 @@ use crate::{Documents, HookKind, Paths, Result};
 /// before us would see a packet twice that goes through a rule's queue.
 const HANDLE: u32 = 0x6e72;
 const NAME: &str = "netqos_rules";
+/// What follows the tag of an attachment in the names of its pins: that of the tcx link of its
+/// rules, and that of one which is about to take its place.
+pub(super) const RULES: &str = ":rules";
+pub(super) const RULES_NEW: &str = ":rules:new";
 
 /// What stands at an endpoint's interface. Written down before it is made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -273,7 +277,7 @@ impl Found {
             .side
             .inside(|| TcxLink::attach(program.as_fd(), index, tcx, &fresh))??;
         link.rename(&path)?;
-        remove_filters(&mut self.side.socket, &self.link, hook)
+        remove_filters(&mut self.side.socket, &self.link, hook).map(drop)
     }
 
     /// Makes room for a new link. One that a killed process has left there may be the only one that
@@ -388,16 +392,16 @@ impl Site {
 
 /// Where the tcx link of an attachment's rules is pinned.
 fn link_path(rules: &Rules, attachment: &Attachment) -> PathBuf {
-    rules.link_path(&format!("{}:rules", attachment.tag()))
+    rules.link_path(&format!("{}{RULES}", attachment.tag()))
 }
 
 /// Where a link is pinned that is about to take the place of the other.
 fn fresh_path(rules: &Rules, attachment: &Attachment) -> PathBuf {
-    rules.link_path(&format!("{}:rules:new", attachment.tag()))
+    rules.link_path(&format!("{}{RULES_NEW}", attachment.tag()))
 }
 
 /// Takes the programs away that are held by these pins.
-fn release(paths: &[PathBuf]) -> Result<()> {
+pub(super) fn release(paths: &[PathBuf]) -> Result<()> {
     for path in paths {
         if let Some(held) = TcxLink::open(path)? {
             held.detach()?;
@@ -406,12 +410,14 @@ fn release(paths: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// Takes our filters away from this hook of a link.
-fn remove_filters(socket: &mut Socket, link: &Link, hook: Handle) -> Result<()> {
+/// Takes our filters away from this hook of a link. Says how many there were.
+pub(super) fn remove_filters(socket: &mut Socket, link: &Link, hook: Handle) -> Result<u64> {
+    let mut removed = 0;
     while let Some(there) = ours(socket, link, hook)? {
         gone(socket.delete_filter(link, "bpf", there.place)).doing("delete filter")?;
+        removed += 1;
     }
-    Ok(())
+    Ok(removed)
 }
 
 /// Our filter on this hook of a link.

@@ -22,10 +22,7 @@ fn whichever_it_was() {
         world.pod("b", "gateway");
         let rules = vec![marking(20), limiting(10)];
         world.apply(Change::Policy(policy("p", 1, "player", rules)));
-        let records = fs::read_dir("/run/netqos/rules").unwrap();
-        for record in records {
-            fs::write(record.unwrap().path(), "{").unwrap();
-        }
+        lose_records();
         let mut next =
             RuleDatapath::open(Paths::from_variables(|_| None), HookChoice::Auto).unwrap();
         let outcome = next.sync(world.index.plan());
@@ -41,4 +38,50 @@ fn whichever_it_was() {
         };
         assert_eq!((by_tcx, by_clsact), right, "{hook:?}: {traffic_control}");
     });
+}
+
+/// Its number may be another pod's by and by.
+#[test]
+fn nor_does_a_program_stay_that_nobody_wrote_down() {
+    apart(HOOKS, |hook| {
+        let Some(mut world) = World::new(hook) else {
+            return;
+        };
+        world.pod("a", "player");
+        let other = world.node.pod("other").unwrap();
+        let untouched = |link: &str, world: &World| {
+            let index = Socket::open().unwrap().link_by_name(link).unwrap().index;
+            let programs = TcxHook::Ingress.programs(index).unwrap().len();
+            (programs, world.node.traffic_control(link).unwrap())
+        };
+        let foreign = other.host_link().to_owned();
+        let tc = |words: String| {
+            let words: Vec<&str> = words.split(' ').collect();
+            world.node.run("tc", &words).unwrap();
+        };
+        tc(format!("qdisc add dev {foreign} clsact"));
+        let all = "u32 match u32 0 0 classid 1:1";
+        tc(format!("filter add dev {foreign} ingress pref 7 {all}"));
+        let foreign_before = untouched(&foreign, &world);
+
+        world.apply(Change::Policy(policy("p", 1, "player", vec![marking(20)])));
+        lose_records();
+        let mut next = RuleDatapath::open(Paths::from_variables(|_| None), hook).unwrap();
+        let outcome = next.sync(&netqos_core::NodePlan::default());
+        assert_eq!(outcome.problems, [], "{hook:?}");
+        let veth = world.pod_named("a").host_link();
+        let (programs, traffic_control) = untouched(veth, &world);
+        assert_eq!(programs, 0, "{hook:?}");
+        assert!(!traffic_control.contains("0x6e72"), "{traffic_control}");
+        let pins = world.node.files("/sys/fs/bpf");
+        assert!(!pins.iter().any(|pin| pin.contains(":rules")), "{pins:?}");
+        assert_eq!(untouched(&foreign, &world), foreign_before);
+        assert_eq!(next.sync(&netqos_core::NodePlan::default()).changes, 0);
+    });
+}
+
+fn lose_records() {
+    for record in fs::read_dir("/run/netqos/rules").unwrap() {
+        fs::write(record.unwrap().path(), "{").unwrap();
+    }
 }
