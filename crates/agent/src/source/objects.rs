@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 use netqos_core::{ObjectRef, PodId, Problem, Reason};
 use netqos_index::Change;
@@ -30,6 +31,8 @@ pub(super) struct Objects {
     /// The first place is the one that counts.
     by_key: BTreeMap<Key, BTreeMap<Place, Object>>,
     by_file: BTreeMap<String, BTreeSet<Key>>,
+    /// Pods by their uids. Of several with one the first counts: they could not be told apart.
+    by_uid: BTreeMap<Arc<str>, BTreeSet<Key>>,
 }
 
 impl Objects {
@@ -47,34 +50,77 @@ impl Objects {
             true => self.by_file.remove(file),
             false => self.by_file.insert(file.to_owned(), now.clone()),
         };
-        let touched = before.unwrap_or_default();
-        let subjects: BTreeSet<Key> = touched.union(&now).map(Key::subject).collect();
-        let mut changes = Vec::new();
-        for subject in subjects {
-            let before = self.counting(&subject).cloned();
-            for key in subject.keys() {
-                let places = self.by_key.entry(key.clone()).or_default();
-                places.retain(|(of, _), _| of != file);
-                places.extend(fresh.remove(&key).unwrap_or_default());
-                if places.is_empty() {
-                    self.by_key.remove(&key);
-                }
-            }
+        let mut touched = before.unwrap_or_default();
+        touched.extend(now);
+        let mut subjects: BTreeSet<Key> = touched.iter().map(Key::subject).collect();
+        // Whoever shares a uid may count from now on, or may not any more.
+        let uids: Vec<Arc<str>> = touched
+            .iter()
+            .filter_map(|key| self.first(key))
+            .chain(fresh.values().filter_map(|places| first_of(places)))
+            .filter_map(uid)
+            .collect();
+        let sharing = uids.iter().filter_map(|uid| self.by_uid.get(uid));
+        subjects.extend(sharing.flatten().cloned());
+        let before: Vec<(Key, Option<Object>)> = subjects
+            .into_iter()
+            .map(|subject| (subject.clone(), self.counting(&subject).cloned()))
+            .collect();
+        for key in touched {
+            let found = fresh.remove(&key).unwrap_or_default();
+            self.replace(file, key, found);
+        }
+        // Who goes makes place for who comes.
+        let (mut changes, mut coming) = (Vec::new(), Vec::new());
+        for (subject, before) in before {
             match (before, self.counting(&subject)) {
                 (Some(before), None) => changes.extend(gone(&before)),
                 (before, Some(after)) if before.as_ref() != Some(after) => {
-                    changes.extend(there(after));
+                    coming.extend(there(after));
                 }
                 _ => {}
             }
         }
+        changes.extend(coming);
         changes
+    }
+
+    /// A file describes an object so, in place of what it said of it.
+    fn replace(&mut self, file: &str, key: Key, found: BTreeMap<Place, Object>) {
+        if let Some(uid) = self.first(&key).and_then(uid)
+            && let Some(sharing) = self.by_uid.get_mut(&uid)
+        {
+            sharing.remove(&key);
+            if sharing.is_empty() {
+                self.by_uid.remove(&uid);
+            }
+        }
+        let places = self.by_key.entry(key.clone()).or_default();
+        places.retain(|(of, _), _| of != file);
+        places.extend(found);
+        if places.is_empty() {
+            self.by_key.remove(&key);
+        }
+        if let Some(uid) = self.first(&key).and_then(uid) {
+            self.by_uid.entry(uid).or_default().insert(key);
+        }
+    }
+
+    /// What is said of an object at the place that counts.
+    fn first(&self, key: &Key) -> Option<&Object> {
+        first_of(self.by_key.get(key)?)
     }
 
     /// The object that says what the index shall know of a subject.
     fn counting(&self, subject: &Key) -> Option<&Object> {
-        let mut places = subject.keys().filter_map(|key| self.by_key.get(&key));
-        places.find_map(|places| Some(places.first_key_value()?.1))
+        let object = subject.keys().find_map(|key| self.first(&key))?;
+        self.namesake(subject, object).is_none().then_some(object)
+    }
+
+    /// The pod that is known by the uid of this one, and counts in its place.
+    fn namesake(&self, key: &Key, object: &Object) -> Option<&Key> {
+        let sharing = self.by_uid.get(&uid(object)?)?;
+        sharing.first().filter(|first| *first != key)
     }
 
     /// How many there are of each kind.
@@ -94,8 +140,18 @@ impl Objects {
             let (Some((first, _)), Some(object)) = (files.next(), places.values().next()) else {
                 continue;
             };
-            if let Object::Pod(_, found) = object {
+            if let Object::Pod(pod, found) = object {
                 problems.extend(found.iter().cloned());
+                let namesake = self.namesake(key, object).map(|first| Problem {
+                    object: ObjectRef::Pod(pod.id.name.clone()),
+                    reason: Reason::Invalid,
+                    message: format!(
+                        "it is left out: metadata.uid {:?} is that of {first} already; give each \
+                         pod a uid of its own, or none",
+                        pod.id.uid
+                    ),
+                });
+                problems.extend(namesake);
             }
             for (file, index) in files {
                 let file_path = path(file);
@@ -155,6 +211,19 @@ fn key(object: &Object) -> Option<Key> {
         Object::Other { .. } => return None,
     };
     Some(Key { kind, name })
+}
+
+/// The object at the first of its places.
+fn first_of(places: &BTreeMap<Place, Object>) -> Option<&Object> {
+    places.first_key_value().map(|(_, object)| object)
+}
+
+/// By which a pod is known, whatever its name.
+fn uid(object: &Object) -> Option<Arc<str>> {
+    match object {
+        Object::Pod(pod, _) => Some(pod.id.uid.clone()),
+        _ => None,
+    }
 }
 
 fn there(object: &Object) -> Option<Change> {
@@ -251,5 +320,50 @@ mod tests {
             message.starts_with("UserDefinedNetwork games/blue (object 1) is left out"),
             "{message}"
         );
+    }
+
+    fn pod(name: &str, uid: &str) -> String {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, namespace: games, uid: {uid:?}}}\n"
+        )
+    }
+
+    #[test]
+    fn of_two_pods_with_one_uid_the_first_counts_and_the_other_is_told_of() {
+        let mut all = Objects::default();
+        let mut put = |file: &str, pods: &[String]| -> (Vec<String>, Vec<String>) {
+            let text = pods.join("---\n");
+            let read = objects_from_yaml(&text).into_iter().map(Result::unwrap);
+            let changes = all.put(file, read.collect());
+            let name = |change: &Change| match change {
+                Change::Pod(pod) => format!("{} is there", pod.id.name),
+                Change::PodGone(pod) => format!("{} is gone", pod.name),
+                other => format!("{other:?}"),
+            };
+            let problems = all.problems(str::to_owned);
+            let about = |problem: &Problem| {
+                assert!(problem.message.contains("metadata.uid \"1\""), "{problem}");
+                problem.object.to_string()
+            };
+            (
+                changes.iter().map(name).collect(),
+                problems.iter().map(about).collect(),
+            )
+        };
+        let there = |name: &str| vec![format!("games/{name} is there")];
+        let told = |name: &str| vec![format!("Pod games/{name}")];
+        assert_eq!(put("a", &[pod("b", "1")]), (there("b"), vec![]));
+        assert_eq!(put("b", &[pod("c", "1")]), (vec![], told("c")));
+        // The first by name, whichever was there before: never two at a time.
+        let both = vec!["games/b is gone".to_owned(), "games/a is there".to_owned()];
+        assert_eq!(
+            put("c", &[pod("a", "1")]),
+            (both, [told("b"), told("c")].concat())
+        );
+        assert_eq!(put("a", &[pod("b", "2")]), (there("b"), told("c")));
+        let both = vec!["games/a is gone".to_owned(), "games/c is there".to_owned()];
+        assert_eq!(put("c", &[]), (both, vec![]));
+        // Without a uid a pod is known by its name, which is no uid of another's.
+        assert_eq!(put("b", &[pod("c", "")]).1, [""; 0]);
     }
 }
