@@ -1,0 +1,114 @@
+//! The kinds of objects that matter to netqos.
+
+use std::fmt;
+
+/// A kind, as the API server serves it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// `v1`.
+    Namespace,
+    /// `v1`.
+    Node,
+    /// `v1`.
+    Pod,
+    /// `v1`.
+    Service,
+    /// `discovery.k8s.io/v1`.
+    EndpointSlice,
+    /// `k8s.ovn.org/v1alpha1`.
+    NetworkQoS,
+    /// `k8s.cni.cncf.io/v1`, of the Network Plumbing Working Group.
+    NetworkAttachmentDefinition,
+    /// `k8s.ovn.org/v1`, of OVN-Kubernetes.
+    UserDefinedNetwork,
+    /// `k8s.ovn.org/v1`, of OVN-Kubernetes.
+    ClusterUserDefinedNetwork,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Namespace,
+        Self::Node,
+        Self::Pod,
+        Self::Service,
+        Self::EndpointSlice,
+        Self::NetworkQoS,
+        Self::NetworkAttachmentDefinition,
+        Self::UserDefinedNetwork,
+        Self::ClusterUserDefinedNetwork,
+    ];
+
+    /// Its name, in CamelCase.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Namespace => "Namespace",
+            Self::Node => "Node",
+            Self::Pod => "Pod",
+            Self::Service => "Service",
+            Self::EndpointSlice => "EndpointSlice",
+            Self::NetworkQoS => "NetworkQoS",
+            Self::NetworkAttachmentDefinition => "NetworkAttachmentDefinition",
+            Self::UserDefinedNetwork => "UserDefinedNetwork",
+            Self::ClusterUserDefinedNetwork => "ClusterUserDefinedNetwork",
+        }
+    }
+
+    /// The API group; empty for Kubernetes' own core.
+    pub const fn group(self) -> &'static str {
+        match self {
+            Self::Namespace | Self::Node | Self::Pod | Self::Service => "",
+            Self::EndpointSlice => "discovery.k8s.io",
+            Self::NetworkAttachmentDefinition => "k8s.cni.cncf.io",
+            Self::NetworkQoS | Self::UserDefinedNetwork | Self::ClusterUserDefinedNetwork => {
+                "k8s.ovn.org"
+            }
+        }
+    }
+
+    /// The version in which it is read.
+    pub const fn version(self) -> &'static str {
+        match self {
+            Self::NetworkQoS => "v1alpha1",
+            _ => "v1",
+        }
+    }
+
+    /// Its name in paths and in RBAC rules.
+    pub const fn plural(self) -> &'static str {
+        match self {
+            Self::Namespace => "namespaces",
+            Self::Node => "nodes",
+            Self::Pod => "pods",
+            Self::Service => "services",
+            Self::EndpointSlice => "endpointslices",
+            Self::NetworkQoS => "networkqoses",
+            // As its definition has it, with hyphens.
+            Self::NetworkAttachmentDefinition => "network-attachment-definitions",
+            Self::UserDefinedNetwork => "userdefinednetworks",
+            Self::ClusterUserDefinedNetwork => "clusteruserdefinednetworks",
+        }
+    }
+
+    /// `group/version`, or the version alone for the core.
+    pub fn api_version(self) -> String {
+        match self.group() {
+            "" => self.version().to_owned(),
+            group => format!("{group}/{}", self.version()),
+        }
+    }
+
+    /// True when every API server has it; the others come with a definition.
+    pub const fn is_builtin(self) -> bool {
+        matches!(
+            self,
+            Self::Namespace | Self::Node | Self::Pod | Self::Service | Self::EndpointSlice
+        )
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,25 @@
+//! What a Kubernetes API server says, for as long as it says it.
+//!
+//! ```text
+//!   kubeconfig, or the pod's own ──connect──► Client
+//!                                               │
+//!   Selection { kind, namespace, labels, … } ───┴─watch──► Told: All, There, Gone … Silent
+//! ```
+//!
+//! A watch begins with everything that there is ([`Told::All`]) and goes on with what becomes of it.
+//! When the server's memory does not reach back far enough (410 Gone), everything is said again;
+//! when it does not answer, that is said too ([`Told::Silent`]), it is asked again, later each time,
+//! and what was told before still counts. An object is handed on as it came: one that nobody can
+//! make sense of stops no watch.
+#![forbid(unsafe_code)]
+
+mod connect;
+mod kind;
+mod raw;
+mod watch;
+
+pub use connect::{Connect, ConnectError};
+pub use kind::Kind;
+pub use kube::Client;
+pub use raw::Raw;
+pub use watch::{Selection, Told, watch};

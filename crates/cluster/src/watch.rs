@@ -1,0 +1,145 @@
+//! A watch of some objects.
+
+use std::collections::BTreeMap;
+use std::future::ready;
+
+use futures_util::{Stream, StreamExt as _};
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Client};
+use netqos_core::ObjectName;
+use serde_json::Value;
+
+use crate::{Kind, Raw};
+
+/// Which objects.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Selection {
+    /// Of which kind.
+    pub kind: Kind,
+    /// In which namespace; `None`: in all of them.
+    pub namespace: Option<String>,
+    /// A label selector in Kubernetes' syntax.
+    pub labels: Option<String>,
+    /// A field selector, of fields by which the server can select.
+    pub fields: Option<String>,
+}
+
+/// What is told of them.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Told<T> {
+    /// All that there are, in place of what was told before.
+    All(BTreeMap<ObjectName, T>),
+    /// One is there, new or changed.
+    There(ObjectName, T),
+    /// One is gone.
+    Gone(ObjectName),
+    /// The server does not know the kind: there are none, until it does.
+    Unknown,
+    /// The server does not answer, or not so. What was told before still counts.
+    Silent(String),
+}
+
+impl Selection {
+    /// All objects of a kind.
+    pub const fn all(kind: Kind) -> Self {
+        Self {
+            kind,
+            namespace: None,
+            labels: None,
+            fields: None,
+        }
+    }
+
+    /// Those of which a field has this value.
+    #[must_use]
+    pub fn with_field(mut self, field: &str, value: &str) -> Self {
+        self.fields = Some(format!("{field}={value}"));
+        self
+    }
+}
+
+/// Watches these objects, each made into what `read` makes of it as soon as it comes: of a large
+/// cluster only a page is held as it came. It never ends.
+pub fn watch<T, F>(
+    client: Client,
+    selection: &Selection,
+    mut read: F,
+) -> impl Stream<Item = Told<T>> + use<T, F>
+where
+    F: FnMut(&ObjectName, Value) -> T,
+{
+    let kind = selection.kind;
+    let api: Api<Raw> = match &selection.namespace {
+        Some(namespace) => Api::namespaced_with(client, namespace, &kind),
+        None => Api::all_with(client, &kind),
+    };
+    // From the server's cache, as everybody reads who watches: thousands of agents that ask at once
+    // must not reach its database.
+    let config = watcher::Config {
+        label_selector: selection.labels.clone(),
+        field_selector: selection.fields.clone(),
+        ..watcher::Config::default().any_semantic()
+    };
+    let mut listed = BTreeMap::new();
+    let mut one = move |raw: Raw| {
+        let name = raw.name();
+        let read = read(&name, raw.into_value(kind));
+        (name, read)
+    };
+    let events = watcher::watcher(api, config).default_backoff();
+    events.filter_map(move |event| {
+        ready(match event {
+            Ok(Event::Init) => {
+                listed.clear();
+                None
+            }
+            Ok(Event::InitApply(raw)) => {
+                listed.extend([one(raw)]);
+                None
+            }
+            Ok(Event::InitDone) => Some(Told::All(std::mem::take(&mut listed))),
+            Ok(Event::Apply(raw)) => {
+                let (name, read) = one(raw);
+                Some(Told::There(name, read))
+            }
+            Ok(Event::Delete(raw)) => Some(Told::Gone(raw.name())),
+            Err(why) => failed(kind, &why),
+        })
+    })
+}
+
+/// `None`: it goes on by itself, with everything said again.
+fn failed<T>(kind: Kind, why: &watcher::Error) -> Option<Told<T>> {
+    let status = match why {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => status,
+        other => return Some(Told::Silent(with_causes(other))),
+    };
+    match status.code {
+        404 if !kind.is_builtin() => Some(Told::Unknown),
+        410 => None,
+        403 => Some(Told::Silent(format!(
+            "it may not list and watch {}: give its ClusterRole the verbs list and watch for them \
+             ({})",
+            kind.plural(),
+            status.message
+        ))),
+        code => Some(Told::Silent(format!("{code}: {}", status.message))),
+    }
+}
+
+/// An error with what it came from, each said once.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
+}
