@@ -75,6 +75,8 @@ pub struct Engine {
     outcome: Outcome,
     /// What each source said is wrong, and how many objects it has.
     sources: BTreeMap<&'static str, (Vec<Problem>, BTreeMap<&'static str, u64>)>,
+    /// What sources wait for that have not spoken.
+    waiting: BTreeMap<&'static str, String>,
     /// The pods that there is an object of, by their uids.
     pods: HashMap<ObjectName, Arc<str>>,
     interfaces: HashMap<ObjectName, Vec<LocalInterface>>,
@@ -130,6 +132,7 @@ impl Engine {
             rules: None,
             outcome: Outcome::default(),
             sources: BTreeMap::new(),
+            waiting: BTreeMap::new(),
             pods: HashMap::new(),
             interfaces: HashMap::new(),
             touched: BTreeSet::new(),
@@ -169,6 +172,9 @@ impl Engine {
                             Event::Batch(batch) => {
                                 news = true;
                                 self.hear(batch);
+                            }
+                            Event::Waiting { source, why } => {
+                                self.waiting.insert(source, why);
                             }
                             Event::Ask(answer) => asked.push(answer),
                             Event::Stop => return,

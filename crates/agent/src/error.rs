@@ -20,6 +20,13 @@ pub enum Error {
     /// What stands there is no folder.
     #[error("{path} is no folder: name the folder that the manifests are in", path = .0.display())]
     NotAFolder(PathBuf),
+    /// There is no way to an API server.
+    #[cfg(feature = "daemon")]
+    #[error(transparent)]
+    Connect(#[from] netqos_cluster::ConnectError),
+    /// A thread or its runtime cannot be started.
+    #[error("start a thread: {0}")]
+    Thread(#[source] io::Error),
     /// Another agent runs on the same run folder.
     #[error("an agent is running already (it holds {path}); stop it first", path = .0.display())]
     Running(PathBuf),

@@ -24,6 +24,13 @@ pub struct Batch {
 pub enum Event {
     /// A source has something to say.
     Batch(Batch),
+    /// A source has nothing to say yet.
+    Waiting {
+        /// Which.
+        source: &'static str,
+        /// What it waits for, for people.
+        why: String,
+    },
     /// Somebody wants to know how things are.
     Ask(std::sync::mpsc::SyncSender<Asked>),
     /// It shall end, and leave everything in force.

@@ -1,15 +1,15 @@
 //! Keeps a node as the objects say.
 //!
 //! ```text
-//!   folder of manifests ─► source ──┐ Batch: changes, problems           ┌─► rules (eBPF)
-//!                                   ├──────────────► engine: index ──────┤
+//!   folder of manifests, ─► source ─┐ Batch: changes, problems           ┌─► rules (eBPF)
+//!   or API server                   ├──────────────► engine: index ──────┤
 //!   CNI result cache ────► locator ─┘                  │  ▲   plan, delta └─► limits (tc)
 //!                                                      ▼  │ asked
 //!   /metrics /readyz /debug/state  ◄── server ◄────── Status
 //! ```
 //!
-//! A source is a thread that sends [`Batch`]es of changes; a cluster will be another one, and the
-//! rest stays as it is. The engine is one thread too: it alone changes the kernel. What is to be
+//! A source is a thread that sends [`Batch`]es of changes; whether they come from a folder or from a
+//! cluster makes no difference to the rest. The engine is one thread too: it alone changes the kernel. What is to be
 //! seen of it is asked of it ([`Status`]), and served by a runtime that the data plane never waits
 //! for.
 //!
@@ -50,4 +50,7 @@ pub use status::{
     Check, Counts, LimitStatus, PodStatus, ProblemStatus, Reconciled, RuleStatus, Status,
 };
 #[cfg(feature = "daemon")]
-pub use {locate::spawn as watch_attachments, source::spawn as watch_manifests};
+pub use {
+    locate::spawn as watch_attachments,
+    source::{ClusterOptions, spawn as watch_manifests, spawn_cluster as watch_cluster},
+};

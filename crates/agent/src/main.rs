@@ -9,8 +9,9 @@ use std::thread::{self, JoinHandle};
 
 use anyhow::Context as _;
 use clap::Parser;
-use netqos_agent::{Engine, Event, Listen, LogFormat, Logs, Options, agent_lock};
+use netqos_agent::{ClusterOptions, Engine, Event, Listen, LogFormat, Logs, Options, agent_lock};
 use netqos_api::{EgressWay, HookChoice};
+use netqos_cluster::Connect;
 use netqos_datapath::Paths;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -20,18 +21,33 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Keeps the pods of a node as NetworkQoS objects and bandwidth annotations say.
 ///
-/// What is in force stays in force when it ends; `netqos cleanup` removes it.
+/// Objects come from a folder (--manifests), or else from the API server of the cluster. What is in
+/// force stays in force when it ends; `netqos cleanup` removes it.
 #[derive(Debug, Parser)]
 #[command(name = "netqos-agent", version)]
 #[command(after_help = "\
-Example: netqos-agent --manifests /etc/netqos/objects --node node1
+Examples:
+  netqos-agent --manifests /etc/netqos/objects --node node1
+  netqos-agent --node node1                       in a pod of the cluster
+  netqos-agent --node node1 --kubeconfig FILE     from outside
 
 NETQOS_RUN_DIR and NETQOS_BPFFS move /run/netqos and /sys/fs/bpf.
 Exit codes: 0 told to stop, 1 it cannot run (the message says why), 2 wrong usage.")]
 struct Arguments {
     /// The folder of objects: all *.yaml, *.yml and *.json in it, not in folders below.
-    #[arg(long, value_name = "DIR")]
-    manifests: PathBuf,
+    /// Without it, they are those of the cluster.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["kubeconfig", "context"])]
+    manifests: Option<PathBuf>,
+    /// How to reach the API server. Without it: $KUBECONFIG, ~/.kube/config, or the service account
+    /// of the pod that this runs in.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Which context of the kubeconfig; without it, its current one.
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+    /// What must outlive a reboot: what the cluster said last, for when its API server is away.
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/netqos")]
+    state_dir: PathBuf,
     /// The name of this node, as in the `nodeName` of its pods.
     #[arg(long, value_name = "NAME", env = "NODE_NAME")]
     node: String,
@@ -126,9 +142,15 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
             Egress::Pod => EgressWay::Pod,
             Egress::Ifb => EgressWay::Ifb,
         },
-        sources: vec!["manifests", "attachments"],
+        sources: match &arguments.manifests {
+            Some(_) => vec!["manifests", "attachments"],
+            None => vec!["cluster", "attachments"],
+        },
     });
-    netqos_agent::watch_manifests(arguments.manifests.clone(), sender.clone())?;
+    match &arguments.manifests {
+        Some(folder) => netqos_agent::watch_manifests(folder.clone(), sender.clone())?,
+        None => netqos_agent::watch_cluster(arguments.cluster(), sender.clone())?,
+    }
     netqos_agent::watch_attachments(arguments.cni_cache.clone(), sender.clone())?;
     let seen = engine.seen();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -142,7 +164,10 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
         .context("start the engine")?;
     tracing::info!(
         node = arguments.node,
-        manifests = %arguments.manifests.display(),
+        manifests = arguments
+            .manifests
+            .as_ref()
+            .map(|it| it.display().to_string()),
         listen = arguments.listen,
         version = env!("CARGO_PKG_VERSION"),
         "started"
@@ -157,6 +182,19 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
     stop(&sender, engine);
     tracing::info!("stopped; what is in force stays in force");
     ended
+}
+
+impl Arguments {
+    fn cluster(&self) -> ClusterOptions {
+        ClusterOptions {
+            node: self.node.clone(),
+            connect: Connect {
+                kubeconfig: self.kubeconfig.clone(),
+                context: self.context.clone(),
+            },
+            state: self.state_dir.clone(),
+        }
+    }
 }
 
 /// Ends when somebody says so, or the engine has ended by itself.

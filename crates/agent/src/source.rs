@@ -1,10 +1,11 @@
-//! Where objects come from. A folder of manifests is one source; a cluster will be another.
+//! Where objects come from: a folder of manifests, or a cluster.
 //!
-//! What is in force depends on what the folder holds and on nothing else: not on the order in which
-//! files came, and not on what they said before. So a document that cannot be read is left out also
-//! where an earlier one of the same object was good, and the same object in two files is that of
-//! the first by name.
+//! What is in force depends on what the source holds now and on nothing else: not on the order in
+//! which objects came, and not on what they said before. So one that cannot be read is left out also
+//! where it was good before, and the same object in two files is that of the first by name.
 
+#[cfg(feature = "daemon")]
+mod cluster;
 mod folder;
 mod objects;
 #[cfg(feature = "daemon")]
@@ -12,4 +13,7 @@ mod run;
 
 pub use folder::Folder;
 #[cfg(feature = "daemon")]
-pub use run::spawn;
+pub use {
+    cluster::{ClusterOptions, spawn as spawn_cluster},
+    run::spawn,
+};

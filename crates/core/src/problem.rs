@@ -57,6 +57,8 @@ pub enum Reason {
     HookContested,
     /// The kernel lacks what enforcement needs.
     KernelFeatureMissing,
+    /// The API server does not answer, or refuses to tell something; what was known stays in force.
+    ApiUnavailable,
     /// Something else failed in the kernel; it is tried again.
     UpdateFailed,
 }

@@ -66,7 +66,8 @@ impl Engine {
             .iter()
             .map(|source| {
                 let spoke = self.sources.contains_key(source);
-                check(source, spoke, "not read yet")
+                let why = self.waiting.get(source);
+                check(source, spoke, why.map_or("not read yet", String::as_str))
             })
             .collect();
         checks.push(check(

@@ -1,0 +1,98 @@
+//! What was seen last, on disk: a list of objects for each kind, as `kubectl get -o json` prints
+//! one. `netqos plan --manifests` reads it, too.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use netqos_cluster::Kind;
+use netqos_core::{Digest, ObjectName};
+use netqos_datapath::Documents;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::seen::{Read, Seen};
+
+/// Where they are, below the folder of what outlives a reboot.
+const FOLDER: &str = "objects";
+
+/// The lists.
+#[derive(Debug)]
+pub(super) struct Saved {
+    documents: Documents,
+    /// What each list was when it was written last, by its digest.
+    written: BTreeMap<Kind, Digest>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct List<'l> {
+    api_version: &'static str,
+    kind: &'static str,
+    metadata: Stamp,
+    items: &'l [&'l RawValue],
+}
+
+#[derive(Deserialize)]
+struct Written {
+    metadata: Stamp,
+    items: Vec<Value>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Stamp {
+    /// Seconds since 1970.
+    written_at: u64,
+}
+
+impl Saved {
+    /// Those below this folder, which need not exist yet.
+    pub(super) fn new(state: &Path) -> Self {
+        Self {
+            documents: Documents::new(state.join(FOLDER)),
+            written: BTreeMap::new(),
+        }
+    }
+
+    /// The list of a kind, and when it was written; `None` where there is none that can be read.
+    pub(super) fn read(&self, kind: Kind) -> Option<(u64, BTreeMap<ObjectName, Read>)> {
+        let written: Written = self.documents.read(kind.plural()).ok().flatten()?;
+        let objects = written.items.into_iter().filter_map(|value| {
+            let metadata = value.get("metadata")?;
+            let text = |name: &str| metadata.get(name).and_then(Value::as_str);
+            let name = ObjectName::new(text("namespace").unwrap_or_default(), text("name")?);
+            let read = Read::of(kind, &name, value);
+            Some((name, read))
+        });
+        Some((written.metadata.written_at, objects.collect()))
+    }
+
+    /// Writes down the lists that are others than before.
+    ///
+    /// # Errors
+    /// One could not be written: what was written before stands there.
+    pub(super) fn write(&mut self, seen: &Seen) -> netqos_datapath::Result<()> {
+        // What a killed writer left.
+        let _ = self.documents.remove_unfinished();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let written_at = now.map_or(0, |now| now.as_secs());
+        for kind in Kind::ALL {
+            let items = seen.texts(kind);
+            let digest = Digest::of(&items);
+            if self.written.get(&kind) == Some(&digest) {
+                continue;
+            }
+            let list = List {
+                api_version: "v1",
+                kind: "List",
+                metadata: Stamp { written_at },
+                items: &items,
+            };
+            self.documents.write(kind.plural(), &list)?;
+            self.written.insert(kind, digest);
+        }
+        Ok(())
+    }
+}

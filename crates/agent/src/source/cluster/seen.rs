@@ -1,0 +1,279 @@
+//! All that was told of a cluster.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use netqos_cluster::{Kind, Selection, Told};
+use netqos_core::{ObjectName, ObjectRef, Problem, Reason};
+use netqos_index::Change;
+use netqos_k8s::{Object, object_from_value};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::trim::trim;
+use super::{ClusterOptions, SOURCE};
+use crate::Batch;
+use crate::source::objects::Objects;
+
+#[cfg(test)]
+mod tests;
+
+/// An object as it was told: what it says, and its text, to be kept.
+#[derive(Clone, Debug)]
+pub(super) struct Read {
+    object: Result<Object, Problem>,
+    text: Option<Box<RawValue>>,
+}
+
+/// What is known.
+#[derive(Debug)]
+pub(super) struct Seen {
+    node: String,
+    objects: Objects,
+    watched: BTreeMap<Selection, Watched>,
+}
+
+/// What is known by one watch.
+#[derive(Debug, Default)]
+struct Watched {
+    /// True once the server has told all.
+    spoke: bool,
+    /// Why it does not tell what becomes of them.
+    silent: Option<String>,
+    /// When, in seconds since 1970, what is known by it was written down, where it is not from the
+    /// server.
+    remembered: Option<u64>,
+    objects: BTreeMap<ObjectName, Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    text: Option<Box<RawValue>>,
+    problem: Option<Problem>,
+}
+
+impl Read {
+    /// Reads what stands in an object.
+    pub(super) fn of(kind: Kind, name: &ObjectName, mut value: Value) -> Self {
+        trim(kind, &mut value);
+        let object = object_from_value(&value).map_err(|errors| {
+            let errors = errors.iter().map(ToString::to_string);
+            Problem {
+                object: about(kind, name),
+                reason: Reason::Invalid,
+                message: format!(
+                    "left out: {kind} {name}: {}",
+                    errors.collect::<Vec<_>>().join("; ")
+                ),
+            }
+        });
+        Self {
+            object,
+            text: serde_json::value::to_raw_value(&value).ok(),
+        }
+    }
+}
+
+/// What a problem with an object is about, in words that a condition or an event can be hung on.
+fn about(kind: Kind, name: &ObjectName) -> ObjectRef {
+    match kind {
+        Kind::NetworkQoS => ObjectRef::Policy(name.clone()),
+        Kind::Pod => ObjectRef::Pod(name.clone()),
+        Kind::Node => ObjectRef::Node(name.name.to_string()),
+        _ => ObjectRef::File(key(kind, name)),
+    }
+}
+
+/// Where an object stands: `pods/games/a`.
+fn key(kind: Kind, name: &ObjectName) -> String {
+    match &*name.namespace {
+        "" => format!("{}/{}", kind.plural(), name.name),
+        namespace => format!("{}/{namespace}/{}", kind.plural(), name.name),
+    }
+}
+
+impl Seen {
+    /// Nothing yet.
+    pub(super) fn new(options: &ClusterOptions) -> Self {
+        let selections = options.selections().into_iter();
+        Self {
+            node: options.node.clone(),
+            objects: Objects::default(),
+            watched: selections.map(|it| (it, Watched::default())).collect(),
+        }
+    }
+
+    /// Takes note of what a watch tells.
+    pub(super) fn hear(&mut self, selection: &Selection, told: Told<Read>) -> Vec<Change> {
+        let kind = selection.kind;
+        let mut changes = Vec::new();
+        let Some(watched) = self.watched.get_mut(selection) else {
+            return changes;
+        };
+        let mut put = |watched: &mut Watched, name: ObjectName, read: Option<Read>| {
+            let file = key(kind, &name);
+            let Some(Read { object, text }) = read else {
+                watched.objects.remove(&name);
+                return changes.extend(self.objects.put(&file, Vec::new()));
+            };
+            let (object, problem) = match object {
+                Ok(object) => (vec![object], None),
+                Err(problem) => (vec![], Some(problem)),
+            };
+            watched.objects.insert(name, Known { text, problem });
+            changes.extend(self.objects.put(&file, object));
+        };
+        match told {
+            Told::Silent(why) => {
+                watched.silent = Some(why);
+                return changes;
+            }
+            Told::All(all) => {
+                let gone = watched
+                    .objects
+                    .keys()
+                    .filter(|name| !all.contains_key(*name));
+                let gone: Vec<ObjectName> = gone.cloned().collect();
+                gone.into_iter().for_each(|name| put(watched, name, None));
+                let all = all.into_iter();
+                all.for_each(|(name, read)| put(watched, name, Some(read)));
+                watched.spoke = true;
+            }
+            Told::Unknown => {
+                let gone: Vec<ObjectName> = watched.objects.keys().cloned().collect();
+                gone.into_iter().for_each(|name| put(watched, name, None));
+                watched.spoke = true;
+            }
+            Told::There(name, read) => put(watched, name, Some(read)),
+            Told::Gone(name) => put(watched, name, None),
+        }
+        watched.silent = None;
+        watched.remembered = None;
+        changes
+    }
+
+    /// Takes what was written down by an earlier process for what was not told yet. True when
+    /// nothing is missing then.
+    pub(super) fn remember(
+        &mut self,
+        mut saved: impl FnMut(Kind) -> Option<(u64, BTreeMap<ObjectName, Read>)>,
+    ) -> (bool, Vec<Change>) {
+        let waiting = self.watched.iter().filter(|(_, watched)| !watched.spoke);
+        let waiting: BTreeSet<Selection> = waiting.map(|(it, _)| it.clone()).collect();
+        let found: Option<Vec<_>> = waiting
+            .into_iter()
+            .map(|selection| Some((saved(selection.kind)?, selection)))
+            .collect();
+        let Some(found) = found else {
+            return (false, Vec::new());
+        };
+        let mut changes = Vec::new();
+        for ((at, objects), selection) in found {
+            let silent = self
+                .watched
+                .get(&selection)
+                .and_then(|it| it.silent.clone());
+            changes.extend(self.hear(&selection, Told::All(objects)));
+            if let Some(watched) = self.watched.get_mut(&selection) {
+                watched.spoke = false;
+                watched.silent = silent;
+                watched.remembered = Some(at);
+            }
+        }
+        (true, changes)
+    }
+
+    /// True when everything was told at least once, and the node is one of the cluster: under a name
+    /// that is none, it would have no pods, and all that is in force would go.
+    pub(super) fn is_whole(&self) -> bool {
+        self.watched.values().all(|watched| watched.spoke) && self.knows_node()
+    }
+
+    /// True when there is an object of this node.
+    pub(super) fn knows_node(&self) -> bool {
+        let mut watched = self.watched.iter();
+        watched.any(|(it, watched)| it.kind == Kind::Node && !watched.objects.is_empty())
+    }
+
+    /// What is still waited for, and why it does not come.
+    pub(super) fn waiting(&self) -> String {
+        let mut kinds = Vec::new();
+        let mut why = BTreeSet::new();
+        for (selection, watched) in self.watched.iter().filter(|(_, it)| !it.spoke) {
+            kinds.push(selection.kind.plural());
+            why.extend(&watched.silent);
+        }
+        if kinds.is_empty() {
+            return format!(
+                "the cluster has no Node {}: --node has to be the nodeName of its pods",
+                self.node
+            );
+        }
+        let why: Vec<&str> = why.into_iter().map(String::as_str).collect();
+        match why.is_empty() {
+            true => format!("{} were not listed yet", kinds.join(", ")),
+            false => format!("{} cannot be listed: {}", kinds.join(", "), why.join("; ")),
+        }
+    }
+
+    /// The texts of all objects of a kind, to be written down.
+    pub(super) fn texts(&self, kind: Kind) -> Vec<&RawValue> {
+        let watched = self.watched.iter().filter(|(it, _)| it.kind == kind);
+        let known = watched.flat_map(|(_, watched)| watched.objects.values());
+        known.filter_map(|known| known.text.as_deref()).collect()
+    }
+
+    /// These changes, and how things are now.
+    pub(super) fn batch(&self, changes: Vec<Change>) -> Batch {
+        let mut problems = self.objects.problems(str::to_owned);
+        let known = self.watched.values().flat_map(|it| it.objects.values());
+        problems.extend(known.filter_map(|known| known.problem.clone()));
+        problems.extend(self.silence());
+        problems.sort();
+        Batch {
+            source: SOURCE,
+            changes,
+            problems,
+            objects: self.objects.counts(),
+        }
+    }
+
+    /// That the server does not answer: one problem, whatever was asked.
+    fn silence(&self) -> Option<Problem> {
+        let mut kinds = Vec::new();
+        let mut why = BTreeSet::new();
+        let mut oldest: Option<u64> = None;
+        for (selection, watched) in &self.watched {
+            if let Some(silent) = &watched.silent {
+                kinds.push(selection.kind.plural());
+                why.insert(silent.as_str());
+            }
+            oldest = oldest.into_iter().chain(watched.remembered).min();
+        }
+        if kinds.is_empty() && oldest.is_none() {
+            return None;
+        }
+        let why = why.into_iter().collect::<Vec<_>>().join("; ");
+        let stays = match oldest {
+            None => "what was known before stays in force".to_owned(),
+            Some(at) => format!(
+                "what an agent before this one knew is in force (written down {})",
+                stamp(at)
+            ),
+        };
+        Some(Problem {
+            object: ObjectRef::Node(self.node.clone()),
+            reason: Reason::ApiUnavailable,
+            message: format!(
+                "the API server does not tell of {}: {why}; {stays}, and it is asked again",
+                kinds.join(", ")
+            ),
+        })
+    }
+}
+
+/// When it was: not how long ago, since a problem's text must not change by itself.
+fn stamp(at: u64) -> String {
+    let at = std::time::UNIX_EPOCH + std::time::Duration::from_secs(at);
+    let at = k8s_openapi::jiff::Timestamp::try_from(at);
+    at.map_or_else(|_| "at an unknown time".to_owned(), |at| at.to_string())
+}
