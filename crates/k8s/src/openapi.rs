@@ -125,7 +125,7 @@ fn object(
             .filter(|schema| schema.is_object())
         {
             check(value, schema, known, &entry(path, name), errors);
-        } else if !anything && !(embedded && OF_EVERY_OBJECT.contains(&&**name)) {
+        } else if !(anything || embedded && OF_EVERY_OBJECT.contains(&&**name)) {
             errors.push(FieldError::new(child(path, name), "unknown field"));
         }
     }
