@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::field::item;
-use crate::openapi::prune_nulls;
+use crate::openapi::normalize;
 use crate::structural::check_pruned;
 use crate::{FieldError, NetworkQoS, convert, crd, documents};
 
@@ -183,7 +183,7 @@ pub fn object_from_value(value: &Value) -> Result<Object, Vec<FieldError>> {
         }
         ("k8s.ovn.org", "NetworkQoS") => {
             let mut value = value.clone();
-            prune_nulls(&mut value, crd::schema());
+            normalize(&mut value, crd::schema());
             let errors = check_pruned(&value);
             if !errors.is_empty() {
                 return Err(errors);

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use crate::FieldError;
 use crate::field::{child, entry, item};
 
-pub(crate) use prune::prune_nulls;
+pub(crate) use prune::normalize;
 #[cfg(feature = "validate")]
 pub(crate) use prune::prune_unknown;
 

@@ -4,7 +4,7 @@ use kube::core::cel::{CompiledSchema, ErrorKind, Validator, apply_defaults, comp
 use serde_json::Value;
 
 use crate::FieldError;
-use crate::openapi::{check_object, prune_nulls, prune_unknown};
+use crate::openapi::{check_object, normalize, prune_unknown};
 
 /// The schema of one version of a resource, its CEL rules read once.
 pub struct ResourceSchema {
@@ -28,7 +28,7 @@ impl ResourceSchema {
     /// without unknown fields, whose paths are the answer, and with defaults.
     pub fn tidy(&self, object: &mut Value) -> Vec<String> {
         let unknown = prune_unknown(object, &self.schema);
-        prune_nulls(object, &self.schema);
+        normalize(object, &self.schema);
         *object = apply_defaults(&self.schema, object);
         unknown
     }
@@ -54,10 +54,10 @@ impl ResourceSchema {
             .collect()
     }
 
-    /// Without the nulls that a server drops.
-    pub(crate) fn without_nulls(&self, object: &Value) -> Value {
+    /// As a server would look at it: without nulls that it drops, and with integers as such.
+    pub(crate) fn normalized(&self, object: &Value) -> Value {
         let mut object = object.clone();
-        prune_nulls(&mut object, &self.schema);
+        normalize(&mut object, &self.schema);
         object
     }
 }

@@ -5,7 +5,7 @@ mod metadata;
 
 use serde_json::Value;
 
-use crate::openapi::{self, prune_nulls};
+use crate::openapi::{self, normalize};
 use crate::{FieldError, crd};
 
 /// The group and version of [`NetworkQoS`](crate::NetworkQoS).
@@ -16,7 +16,7 @@ const API_VERSION: &str = "k8s.ovn.org/v1alpha1";
 /// `null` where a field is optional counts as absent, as to an API server.
 pub fn check_structure(object: &Value) -> Vec<FieldError> {
     let mut object = object.clone();
-    prune_nulls(&mut object, crd::schema());
+    normalize(&mut object, crd::schema());
     check_pruned(&object)
 }
 

@@ -26,8 +26,8 @@ pub fn validate_update(object: &Value, old: &Value) -> Vec<FieldError> {
 }
 
 fn check(object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let object = SCHEMA.without_nulls(object);
-    let old = old.map(|old| SCHEMA.without_nulls(old));
+    let object = SCHEMA.normalized(object);
+    let old = old.map(|old| SCHEMA.normalized(old));
     let mut errors = check_pruned(&object);
     // A server runs no rule on an object of another shape. Here those that can be evaluated are, so
     // that all that is wrong is said at once.

@@ -1,30 +1,35 @@
-//! What an API server takes out of an object before it looks at it.
+//! What an API server makes of an object before it looks at it.
 
 use serde_json::Value;
 
+use super::whole;
 #[cfg(feature = "validate")]
 use super::{OF_EVERY_OBJECT, flag};
 #[cfg(feature = "validate")]
 use crate::field::{child, item};
 
 /// Takes away every `null` that stands where the schema has an optional field that is not
-/// `nullable`.
-pub(crate) fn prune_nulls(value: &mut Value, schema: &Value) {
+/// `nullable`, and writes an integer as one: a server takes `1.0` for 1.
+pub(crate) fn normalize(value: &mut Value, schema: &Value) {
     match value {
         Value::Object(fields) => {
             fields.retain(|name, value| {
                 let Some(schema) = field_schema(schema, name) else {
                     return true;
                 };
-                prune_nulls(value, schema);
+                normalize(value, schema);
                 !value.is_null() || schema.get("nullable") == Some(&Value::Bool(true))
             });
         }
         Value::Array(items) => {
             if let Some(schema) = schema.get("items") {
-                items
-                    .iter_mut()
-                    .for_each(|value| prune_nulls(value, schema));
+                items.iter_mut().for_each(|value| normalize(value, schema));
+            }
+        }
+        Value::Number(number) if number.is_f64() => {
+            let is_integer = schema.get("type").is_some_and(|it| it == "integer");
+            if let Some(whole) = whole(number).filter(|_| is_integer) {
+                *value = whole.into();
             }
         }
         _ => {}

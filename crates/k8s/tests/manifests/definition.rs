@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use netqos_k8s::definitions;
+use netqos_k8s::{crd, definitions};
 
 #[test]
 fn the_definitions_in_the_repository_are_those_of_the_types() {
