@@ -30,7 +30,8 @@ static const struct bitmap none = {};
  * packet that comes back from its rule's queue would be sent there again, and again.
  *
  * What IP leaves there cannot be the note: lengths and offsets of IPv4 options, of which no byte is
- * as large as one of these.
+ * as large as one of these, or IPv6's offset of the next header, which is 0 in what a host sends
+ * itself. Programs behind this one find the word as it is left; nothing says what is in it.
  */
 #define NOTE 1
 #define NOTE_DONE(number) (0xd09e0000u | (number))

@@ -119,14 +119,14 @@ fn remove(paths: &Paths) -> Vec<String> {
         };
         note(paths.bpffs(), unpinned.map_err(io::Error::other));
         let run = paths.run();
-        for folder in [paths.attachments(), places::limits_folder(run)] {
+        let limits = places::limits_folder(run);
+        for folder in [paths.attachments(), limits, paths.rules()] {
             note(&folder, fs::remove_dir_all(&folder));
         }
         for file in [socket_path(run), places::lock_path(run)] {
             note(&file, fs::remove_file(&file));
         }
         // Whatever else is in there is somebody else's.
-        let _ = fs::remove_dir(run.join("rules"));
         let _ = fs::remove_dir(run);
     }
     failures

@@ -44,6 +44,11 @@ impl Paths {
         self.run.join("attachments")
     }
 
+    /// The folder of the records of what stands at interfaces for rules.
+    pub fn rules(&self) -> PathBuf {
+        self.run.join("rules")
+    }
+
     /// The file that says that the kernel refused the programs.
     pub(crate) fn refusal(&self) -> PathBuf {
         self.run.join("programs-refused.json")

@@ -17,7 +17,7 @@ use super::problems::{Problems, Subject};
 use super::services::Services;
 use super::site::Site;
 use super::tables::{ChainTables, rule_number};
-use super::{EndpointStatus, Outcome, RuleCount};
+use super::{EndpointStatus, Outcome, RuleCount, strays};
 use crate::endpoint::Side;
 use crate::record::Records;
 use crate::{Paths, Result};
@@ -100,7 +100,8 @@ impl RuleDatapath {
         self.change(plan, &everything);
         let purged = self.purge(plan);
         self.problems.note(Subject::Leftovers, purged);
-        let removed = self.remove_strays();
+        let (strays, removed) = strays::remove(&mut self.host, &self.rules, &self.paths);
+        self.changes += strays;
         self.problems.note(Subject::Leftovers, removed);
         self.outcome()
     }

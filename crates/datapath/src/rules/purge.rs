@@ -8,10 +8,10 @@ use netqos_core::NodePlan;
 use netqos_netlink::link::gone;
 
 use super::engine::RuleDatapath;
-use super::meters;
 use super::problems::Subject;
 use super::site::Site;
 use super::tables::rule_number;
+use super::{meters, strays};
 use crate::endpoint::Side;
 use crate::error::{Doing, Errors};
 use crate::record::Records;
@@ -181,6 +181,10 @@ pub fn remove_all(paths: &Paths) -> Result<()> {
         errors.note(detached.and_then(|()| site.forget(paths)));
     }
     let mut host = Side::host()?;
+    let (_, removed) = strays::remove(&mut host, &rules, paths);
+    errors.note(removed);
+    // What stays in the namespaces of pods must not send packets to queues that go now.
+    errors.note(retain(&rules.endpoints, |_| false));
     for link in meters::spares(&mut host.socket, |_| false)? {
         errors.note(gone(host.socket.delete_link(&link)).doing("delete link"));
     }

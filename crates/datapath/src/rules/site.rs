@@ -344,7 +344,7 @@ impl Site {
 
     /// Where they are written down, by their numbers.
     fn documents(paths: &Paths) -> Documents {
-        Documents::new(paths.run().join("rules"))
+        Documents::new(paths.rules())
     }
 
     /// Writes it down, whole or not at all.
@@ -365,13 +365,12 @@ impl Site {
         index: u32,
     ) -> bool {
         let documents = Self::documents(paths);
-        // What cannot be read says nothing; its writer tidies up.
+        // What this build cannot read is for the one that wrote it.
         let mut names = documents.names().unwrap_or_default().into_iter();
         names.any(|name| {
-            let site: Option<Self> = documents.read(&name).ok().flatten();
+            let site: Option<Self> = documents.peek(&name);
             site.is_some_and(|site| {
                 site.made_clsact
-                    && site.hook == HookKind::Clsact
                     && site.attachment == *attachment
                     && (site.side, site.index) == (side, index)
             })

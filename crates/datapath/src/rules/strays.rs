@@ -2,45 +2,57 @@
 
 use std::collections::HashSet;
 
+use netqos_bpf::Pins;
+use netqos_bpf::rules::Rules;
 use netqos_netlink::Handle;
 
-use super::engine::RuleDatapath;
 use super::site::{self, RULES, RULES_NEW, Site};
-use crate::Result;
+use crate::endpoint::Side;
 use crate::error::{Doing, Errors};
 use crate::record::SideName;
+use crate::{Paths, Result};
 
-impl RuleDatapath {
-    /// Takes programs away from the node's interfaces, and pins, that are of no endpoint. In the
-    /// namespace of a pod they stay until it goes, and let every packet pass.
-    ///
-    /// # Errors
-    /// What could not be removed; the rest is.
-    pub(super) fn remove_strays(&mut self) -> Result<()> {
-        // Also of those that are not of the plan and could not be removed.
-        let sites = Site::all(&self.paths);
-        let on_host = sites.iter().filter(|site| site.side == SideName::Host);
-        let known: HashSet<u32> = on_host.map(|site| site.index).collect();
-        let mut errors = Errors::default();
-        for link in self.host.socket.links().doing("list links")? {
-            if known.contains(&link.index) {
-                continue;
-            }
-            let socket = &mut self.host.socket;
-            let removed = site::remove_filters(socket, &link, Handle::CLSACT_INGRESS);
-            self.changes += errors.note(removed).unwrap_or_default();
+/// Takes programs away from the node's interfaces, and pins, that are of none of the endpoints that
+/// are written down. Says how many there were.
+///
+/// In the namespace of a pod such a program stays until the pod goes. It lets every packet pass,
+/// unless its number becomes another endpoint's, of which there are 65,535. An empty clsact stays:
+/// nobody knows whose it was.
+///
+/// # Errors
+/// What could not be removed; the rest is.
+pub(super) fn remove(host: &mut Side, rules: &Rules, paths: &Paths) -> (u64, Result<()>) {
+    // Also of those that are not of the plan and could not be removed.
+    let sites = Site::all(paths);
+    let mut errors = Errors::default();
+    let mut removed = 0;
+    let on_host = sites.iter().filter(|site| site.side == SideName::Host);
+    let known: HashSet<u32> = on_host.map(|site| site.index).collect();
+    let links = errors.note(host.socket.links().doing("list links"));
+    for link in links.into_iter().flatten() {
+        if !known.contains(&link.index) {
+            let hook = Handle::CLSACT_INGRESS;
+            let filters = errors.note(site::remove_filters(&mut host.socket, &link, hook));
+            removed += filters.unwrap_or_default();
         }
-        let tags = sites.iter().map(|site| site.attachment.tag().to_string());
-        let tags: HashSet<String> = tags.collect();
-        for name in self.pins.link_names()? {
-            let tag = name
-                .strip_suffix(RULES)
-                .or_else(|| name.strip_suffix(RULES_NEW));
-            if tag.is_some_and(|tag| !tags.contains(tag)) {
-                errors.note(site::release(&[self.rules.link_path(&name)]));
-                self.changes += 1;
-            }
+    }
+    let tags = sites.iter().map(|site| site.attachment.tag().to_string());
+    let tags: HashSet<String> = tags.collect();
+    for name in errors.note(pinned(paths)).into_iter().flatten() {
+        let tag = name
+            .strip_suffix(RULES)
+            .or_else(|| name.strip_suffix(RULES_NEW));
+        if tag.is_some_and(|tag| !tags.contains(tag)) {
+            let released = site::release(&[rules.link_path(&name)]);
+            removed += u64::from(errors.note(released).is_some());
         }
-        errors.finish()
+    }
+    (removed, errors.finish())
+}
+
+fn pinned(paths: &Paths) -> Result<Vec<String>> {
+    match Pins::open(paths.bpffs())? {
+        Some(pins) => Ok(pins.link_names()?),
+        None => Ok(Vec::new()),
     }
 }

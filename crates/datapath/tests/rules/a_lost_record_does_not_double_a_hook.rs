@@ -3,7 +3,7 @@ use std::fs;
 use netqos_api::HookChoice;
 use netqos_bpf::TcxHook;
 use netqos_datapath::Paths;
-use netqos_datapath::rules::RuleDatapath;
+use netqos_datapath::rules::{RuleDatapath, remove_all};
 use netqos_index::Change;
 use netqos_netlink::Socket;
 
@@ -43,7 +43,10 @@ fn whichever_it_was() {
 /// Its number may be another pod's by and by.
 #[test]
 fn nor_does_a_program_stay_that_nobody_wrote_down() {
-    apart(HOOKS, |hook| {
+    let cases = HOOKS
+        .into_iter()
+        .flat_map(|hook| [(hook, false), (hook, true)]);
+    apart(cases, |(hook, everything)| {
         let Some(mut world) = World::new(hook) else {
             return;
         };
@@ -64,11 +67,18 @@ fn nor_does_a_program_stay_that_nobody_wrote_down() {
         tc(format!("filter add dev {foreign} ingress pref 7 {all}"));
         let foreign_before = untouched(&foreign, &world);
 
-        world.apply(Change::Policy(policy("p", 1, "player", vec![marking(20)])));
+        let rules = vec![marking(20), limiting(10)];
+        world.apply(Change::Policy(policy("p", 1, "player", rules)));
         lose_records();
-        let mut next = RuleDatapath::open(Paths::from_variables(|_| None), hook).unwrap();
-        let outcome = next.sync(&netqos_core::NodePlan::default());
-        assert_eq!(outcome.problems, [], "{hook:?}");
+        let paths = Paths::from_variables(|_| None);
+        if everything {
+            remove_all(&paths).unwrap();
+        } else {
+            let mut next = RuleDatapath::open(paths, hook).unwrap();
+            let nothing = netqos_core::NodePlan::default();
+            assert_eq!(next.sync(&nothing).problems, [], "{hook:?}");
+            assert_eq!(next.sync(&nothing).changes, 0);
+        }
         let veth = world.pod_named("a").host_link();
         let (programs, traffic_control) = untouched(veth, &world);
         assert_eq!(programs, 0, "{hook:?}");
@@ -76,7 +86,6 @@ fn nor_does_a_program_stay_that_nobody_wrote_down() {
         let pins = world.node.files("/sys/fs/bpf");
         assert!(!pins.iter().any(|pin| pin.contains(":rules")), "{pins:?}");
         assert_eq!(untouched(&foreign, &world), foreign_before);
-        assert_eq!(next.sync(&netqos_core::NodePlan::default()).changes, 0);
     });
 }
 

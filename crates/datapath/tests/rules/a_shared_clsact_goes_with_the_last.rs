@@ -2,6 +2,7 @@ use netqos_api::{EgressWay, HookChoice};
 use netqos_core::{Attachment, Limit, Limits};
 use netqos_datapath::{HostLinks, LimitDatapath, Paths, Request};
 use netqos_index::Change;
+use netqos_testkit::{ForeignHook, ForeignProgram, TcAttachType, Verdict};
 
 use crate::hooks::apart;
 use crate::world::{World, marking, mbit, policy};
@@ -72,6 +73,29 @@ fn whoever_comes_first_and_whoever_goes_first() {
             format!("{shares:?}: {coming:?} came, {going:?} went"),
         );
     });
+}
+
+/// Also where the rules' program has left it meanwhile, since somebody else came before it.
+#[test]
+fn also_when_the_program_has_moved_to_tcx() {
+    let Some(mut world) = World::new(HookChoice::Auto) else {
+        return;
+    };
+    world.pod("a", "player");
+    let link = world.pod_named("a").host_link().to_owned();
+    let pristine = world.node.traffic_control(&link).unwrap();
+    let rules = policy("p", 1, "player", vec![marking(20)]);
+    world.apply(Change::Policy(rules.clone()));
+    let (first, ingress) = (ForeignHook::TcxFirst, TcAttachType::Ingress);
+    let foreign = ForeignProgram::attach(&link, ingress, first, Verdict::Next).unwrap();
+    let moved = world.rules.inspect(world.index.plan());
+    assert_eq!(moved.restored.len(), 1);
+    hold(&world, Shares::IngressOfVeth);
+    world.apply(Change::PolicyGone(rules.name));
+    let_go(&world);
+    drop(foreign);
+    let left = world.node.traffic_control(&link).unwrap();
+    assert_eq!(left, pristine);
 }
 
 fn attachment() -> Attachment {
