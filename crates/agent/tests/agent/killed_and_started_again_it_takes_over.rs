@@ -134,12 +134,13 @@ fn assert_rate_was_held(flood: &UdpReport, dropped: u64) {
     // The other flow takes a hundredth of it.
     let goodput = &flood.goodput;
     let all = share(goodput.received.bytes(), goodput.elapsed);
-    assert!((0.95..1.02).contains(&all), "{all} of the rate: {flood}");
+    assert!((0.9..1.02).contains(&all), "{all} of the rate: {flood}");
     for second in goodput.samples.chunks_exact(10) {
         let bytes = second.iter().map(|sample| sample.received.bytes()).sum();
         let share = share(bytes, second.iter().map(|sample| sample.elapsed).sum());
         assert!(
-            (0.85..1.05).contains(&share),
+            // Seven agents start meanwhile, which may keep the sender waiting.
+            (0.7..1.05).contains(&share),
             "{share} in a second: {flood}"
         );
     }
