@@ -29,8 +29,14 @@ impl ResourceSchema {
     pub fn tidy(&self, object: &mut Value) -> Vec<String> {
         let unknown = prune_unknown(object, &self.schema);
         normalize(object, &self.schema);
-        *object = apply_defaults(&self.schema, object);
-        unknown
+        // A default may have fields that have defaults.
+        loop {
+            let filled = apply_defaults(&self.schema, object);
+            if filled == *object {
+                return unknown;
+            }
+            *object = filled;
+        }
     }
 
     /// What is wrong with the form of an object without nulls; unknown fields are, too.
