@@ -1,0 +1,126 @@
+//! Whichever cluster there is: a real API server, or this crate's.
+
+mod real;
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, ObjectMeta, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+
+use crate::ApiServer;
+
+pub use real::RealCluster;
+
+/// How long a definition may take to be served.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A cluster for tests.
+///
+/// A real one is an API server and etcd, without controllers, scheduler or nodes. What holds there
+/// holds in [`ApiServer`]; faults and the record are the latter's alone.
+pub enum Cluster {
+    /// This crate's.
+    Fixture(ApiServer),
+    /// kube-apiserver with etcd, or a cluster that was there before.
+    Real(RealCluster),
+}
+
+impl Cluster {
+    /// A real one where the environment names one (see [`RealCluster::start`]), else this crate's.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub async fn start() -> anyhow::Result<Self> {
+        match RealCluster::named() {
+            true => Ok(Self::Real(RealCluster::start().await?)),
+            false => Self::fixture(),
+        }
+    }
+
+    /// This crate's.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn fixture() -> anyhow::Result<Self> {
+        Ok(Self::Fixture(ApiServer::start()?))
+    }
+
+    /// The server with its faults and its record; none when it is a real one.
+    pub fn as_fixture(&self) -> Option<&ApiServer> {
+        match self {
+            Self::Fixture(server) => Some(server),
+            Self::Real(_) => None,
+        }
+    }
+
+    /// A kubeconfig, for a client of this name.
+    pub fn kubeconfig(&self, client: &str) -> String {
+        match self {
+            Self::Fixture(server) => server.kubeconfig(client),
+            Self::Real(real) => real.kubeconfig().to_owned(),
+        }
+    }
+
+    /// A client of this name. It does not repeat by itself what is refused.
+    ///
+    /// # Errors
+    /// A kubeconfig that was there before cannot be read.
+    pub async fn client(&self, client: &str) -> anyhow::Result<kube::Client> {
+        let kubeconfig = Kubeconfig::from_yaml(&self.kubeconfig(client))?;
+        let options = KubeConfigOptions::default();
+        let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await?;
+        config.default_retry = false;
+        Ok(kube::Client::try_from(config)?)
+    }
+
+    /// A new namespace, whose name begins so.
+    ///
+    /// # Errors
+    /// The server refuses it.
+    pub async fn namespace(&self, prefix: &str) -> anyhow::Result<String> {
+        let namespaces: Api<Namespace> = Api::all(self.client("testkit").await?);
+        let namespace = Namespace {
+            metadata: ObjectMeta {
+                generate_name: Some(format!("{prefix}-")),
+                ..ObjectMeta::default()
+            },
+            ..Namespace::default()
+        };
+        let namespace = namespaces
+            .create(&PostParams::default(), &namespace)
+            .await?;
+        namespace.metadata.name.context("a namespace without name")
+    }
+
+    /// Has a definition served, in place of the one of its name.
+    ///
+    /// # Errors
+    /// The server refuses it, or does not serve it in half a minute.
+    pub async fn define(&self, definition: &CustomResourceDefinition) -> anyhow::Result<()> {
+        let definitions: Api<CustomResourceDefinition> = Api::all(self.client("testkit").await?);
+        let name = definition.metadata.name.as_deref().unwrap_or_default();
+        let parameters = PostParams::default();
+        match definitions.get_opt(name).await? {
+            None => drop(definitions.create(&parameters, definition).await?),
+            Some(old) => {
+                let mut new = definition.clone();
+                new.metadata.resource_version = old.metadata.resource_version;
+                definitions.replace(name, &parameters, &new).await?;
+            }
+        }
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let conditions = definitions.get(name).await?.status;
+            let conditions = conditions.and_then(|status| status.conditions);
+            let mut conditions = conditions.into_iter().flatten();
+            if conditions.any(|one| one.type_ == "Established" && one.status == "True") {
+                return Ok(());
+            }
+            anyhow::ensure!(Instant::now() < end, "{name} is not served");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}

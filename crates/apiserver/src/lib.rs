@@ -1,0 +1,61 @@
+//! A Kubernetes API server for tests: in memory, on loopback, with faults on demand and a record of
+//! every request.
+//!
+//! ```text
+//!   request ──► Call (verb, resource, name) ──► Faults ──► answer
+//!                                                            │
+//!       get, list ◄── View ◄── Store ◄── commit ◄── Draft ◄──┤  create, update, patch, apply
+//!                                │                           │
+//!           watch ◄── Change ────┘                 Record ◄──┘
+//! ```
+//!
+//! It does what netqos, kube-rs and kubectl need of one, as a real one does it: one suite
+//! (`tests/conformance`) runs against both, and [`Cluster`] gives any other test whichever is
+//! there. What real clusters have controllers for, it leaves, but for one thing: a namespace that is
+//! deleted is emptied and goes.
+//!
+//! Left out: authorisation (every request is allowed, and recorded), protobuf, tables, API
+//! aggregation, scale, logs and exec, garbage collection by owner references, validation of
+//! Kubernetes' own objects beyond their types and what netqos can meet, conversion webhooks, strategic
+//! merge's `$setElementOrder` and `$retainKeys`.
+//!
+//! It is a crate of its own, and not a module of the testkit, since the two have nothing in common:
+//! whoever tests a controller needs neither BPF nor namespaces, and whoever tests a plugin needs no
+//! HTTP client. Nothing that is shipped depends on it.
+#![forbid(unsafe_code)]
+
+mod call;
+mod cluster;
+mod crds;
+mod defaults;
+mod delete;
+mod discovery;
+mod draft;
+mod events;
+mod faults;
+mod fields;
+mod list;
+mod names;
+mod patch;
+mod pods;
+mod query;
+mod random;
+mod record;
+mod registry;
+mod resource;
+mod selectors;
+mod server;
+mod shared;
+mod state;
+mod status;
+mod store;
+mod time;
+mod transport;
+mod typed;
+mod view;
+mod write;
+
+pub use cluster::{Cluster, RealCluster};
+pub use faults::Fault;
+pub use record::Request;
+pub use server::{ApiServer, NotServed, Options};
