@@ -1,0 +1,80 @@
+//! By which variables a real server is found; tried with this crate's in its place.
+
+use std::process::{Command, Output};
+
+use netqos_apiserver::ApiServer;
+
+/// Runs the suite for real servers in a process with nothing but these variables.
+fn suite(variables: &[(&str, &str)]) -> (bool, String) {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = Command::new(std::env::current_exe().unwrap())
+        .args([
+            "a_real_api_server_behaves_the_same",
+            "--exact",
+            "--nocapture",
+        ])
+        .env_clear()
+        .env("KUBEBUILDER_ASSETS", "/nowhere")
+        .envs(variables.iter().copied())
+        .output()
+        .unwrap();
+    let text = [stdout, stderr].concat();
+    (status.success(), String::from_utf8(text).unwrap())
+}
+
+#[test]
+fn where_no_real_server_is_named_the_suite_is_skipped_aloud() {
+    let (passed, text) = suite(&[]);
+    assert!(passed, "{text}");
+    assert!(text.contains("skipped: no real API server"), "{text}");
+}
+
+#[test]
+fn where_one_is_required_and_none_is_named_the_suite_fails() {
+    let (passed, text) = suite(&[("NETQOS_REQUIRE_REAL", "1")]);
+    assert!(!passed, "{text}");
+    assert!(text.contains("KUBEBUILDER_ASSETS"), "{text}");
+}
+
+#[test]
+fn a_server_that_does_not_start_says_why() {
+    let (passed, text) = suite(&[
+        ("TEST_ASSET_ETCD", "/bin/true"),
+        ("TEST_ASSET_KUBE_APISERVER", "/bin/false"),
+    ]);
+    assert!(!passed, "{text}");
+    assert!(text.contains("kube-apiserver ended with"), "{text}");
+}
+
+#[test]
+fn a_cluster_that_is_there_is_used_and_left_as_it_was() {
+    let server = ApiServer::start().unwrap();
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = folder.path().join("config");
+    std::fs::write(&path, server.kubeconfig("suite")).unwrap();
+    let (passed, text) = suite(&[
+        ("USE_EXISTING_CLUSTER", "true"),
+        ("KUBECONFIG", path.to_str().unwrap()),
+    ]);
+    assert!(passed, "{text}");
+    assert!(
+        text.contains("behaviours tried on a real API server"),
+        "{text}"
+    );
+    let requests = server.requests();
+    assert!(requests.iter().any(|request| request.client == "suite"));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let client = server.client("test").await.unwrap();
+        let namespaces: kube::Api<k8s_openapi::api::core::v1::Namespace> =
+            kube::Api::all(client.clone());
+        let left = namespaces.list(&Default::default()).await.unwrap().items;
+        assert_eq!(left.len(), 4, "{left:?}");
+    });
+}
