@@ -278,7 +278,7 @@ pub(crate) fn optional<T>(result: Result<T>) -> Result<Option<T>> {
 }
 
 /// Tells what the kernel thinks of the programs from what it thinks of the caller or the moment.
-fn refused(error: &(dyn std::error::Error + 'static)) -> Error {
+pub(crate) fn refused(error: &(dyn std::error::Error + 'static)) -> Error {
     let passing = errnos(error).find(|errno| {
         matches!(
             *errno,

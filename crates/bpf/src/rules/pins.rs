@@ -298,7 +298,7 @@ fn load_all(folder: &Path, asks: bool) -> Result<()> {
         .verifier_log_level(pins::LOG_LEVEL)
         .override_global(ASKS, &u8::from(asks), true)
         .load(OBJECT)
-        .map_err(|error| Error::Load(pins::chain(&error)))?;
+        .map_err(|error| pins::refused(&error))?;
     let tcx = pins::load_program(&mut object, RULES_TCX)?;
     let returns = pins::load_program(&mut object, RETURN)?;
     let rules = pins::load_program(&mut object, RULES)?;

@@ -10,6 +10,7 @@ use super::chains::put;
 use super::engine::RuleDatapath;
 use super::problems::{self, Subject};
 use super::site::{Found, Site};
+use crate::error::Errors;
 use crate::record::SideName;
 use crate::{Error, HookKind, Result};
 
@@ -46,19 +47,26 @@ impl RuleDatapath {
                 Some((id.clone(), site))
             })
             .collect();
+        let mut errors = Errors::default();
         for (id, site) in &self.sites {
+            let key = site.number.into();
             // Whoever was killed while removing it may have left the site alone.
             let free = Entry::new(owner(id), 0, 0, 0, 0);
-            self.rules.endpoints.claim(&site.number.into(), &free)?;
-            let entry = self.rules.endpoints.get(&site.number.into())?;
-            let own = entry.filter(|entry| entry.owner == owner(id));
+            let claimed = self.rules.endpoints.claim(&key, &free);
+            errors.note(claimed.map_err(Error::from));
+            // One that cannot be read is no stranger all the same.
+            let entry = self.rules.endpoints.get(&key).map_err(Error::from);
+            let own = errors
+                .note(entry)
+                .flatten()
+                .filter(|entry| entry.owner == owner(id));
             let in_force = InForce {
                 number: site.number,
                 chain: own.map_or(0, |entry| entry.chain),
             };
             self.entries.insert(id.clone(), in_force);
         }
-        Ok(())
+        errors.finish()
     }
 
     /// The rule list that an endpoint goes by, as the kernel has it.

@@ -168,7 +168,8 @@ impl InUse {
 /// Removes everything of rules from this node. Limits of attachments stay.
 ///
 /// # Errors
-/// What could not be removed; the rest is.
+/// What could not be removed. It goes on working, and what it needs stays for it, until this is
+/// called again.
 pub fn remove_all(paths: &Paths) -> Result<()> {
     let Some(rules) = Rules::open(paths.bpffs())? else {
         // Whoever removed it was interrupted when nothing went by it any more.
@@ -180,6 +181,9 @@ pub fn remove_all(paths: &Paths) -> Result<()> {
         // Who could not be removed is found again.
         errors.note(detached.and_then(|()| site.forget(paths)));
     }
+    // Its packets would go to queues that are not there.
+    errors.finish()?;
+    let mut errors = Errors::default();
     let mut host = Side::host()?;
     let (_, removed) = strays::remove(&mut host, &rules, paths);
     errors.note(removed);
@@ -196,9 +200,10 @@ pub fn remove_all(paths: &Paths) -> Result<()> {
             }
         }
     }
+    // Without the tables, what is left would not be found again.
+    errors.finish()?;
     drop(rules);
-    errors.note(Rules::unpin(paths.bpffs()).map_err(Into::into));
-    errors.finish()
+    Ok(Rules::unpin(paths.bpffs())?)
 }
 
 /// Keeps the elements of which this is true; says how many went.

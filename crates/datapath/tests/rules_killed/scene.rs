@@ -10,8 +10,8 @@ use netqos_bpf::Pins;
 use netqos_bpf::rules::Rules as Tables;
 use netqos_core::plan::RuleId;
 use netqos_core::{Digest, NodePlan, ObjectName};
-use netqos_datapath::Paths;
 use netqos_datapath::rules::{Outcome, RuleDatapath, remove_all};
+use netqos_datapath::{Paths, Result};
 use netqos_testkit::{Node, Pod};
 
 use crate::plans::{Facts, Rules};
@@ -46,11 +46,19 @@ pub fn put_in_force(hook: HookChoice, plan: &NodePlan) -> Outcome {
 }
 
 pub fn open(hook: HookChoice) -> RuleDatapath {
-    RuleDatapath::open(Paths::from_variables(|_| None), hook).unwrap()
+    try_to_open(hook).unwrap()
+}
+
+pub fn try_to_open(hook: HookChoice) -> Result<RuleDatapath> {
+    RuleDatapath::open(Paths::from_variables(|_| None), hook)
 }
 
 pub fn remove() {
-    remove_all(&Paths::from_variables(|_| None)).unwrap();
+    try_to_remove().unwrap();
+}
+
+pub fn try_to_remove() -> Result<()> {
+    remove_all(&Paths::from_variables(|_| None))
 }
 
 impl Scene {
@@ -185,7 +193,13 @@ impl Scene {
     }
 
     pub fn state(&self) -> Vec<String> {
-        state(&self.node, &self.pods)
+        let mut lines = state(&self.node, &self.pods);
+        let bpffs = Path::new("/sys/fs/bpf");
+        if Tables::open(bpffs).unwrap().is_some() {
+            let tables = Tables::ensure(bpffs).unwrap();
+            lines.push(format!("conntrack is asked: {}", tables.deaf().is_none()));
+        }
+        lines
     }
 
     /// Asserts that the node is as one that these rules were put in force on undisturbed.
