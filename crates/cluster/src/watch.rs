@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::future::ready;
 
-use futures_util::{Stream, StreamExt as _};
+use futures_util::stream::{self, Stream, StreamExt as _};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
 use netqos_core::ObjectName;
 use serde_json::Value;
+use tokio::sync::mpsc;
 
 use crate::{Kind, Raw};
 
@@ -38,6 +39,9 @@ pub enum Told<T> {
     Unknown,
     /// The server does not answer, or not so. What was told before still counts.
     Silent(String),
+    /// The server answers. After silence that means that nothing was missed, or that it is on its
+    /// way.
+    Answers,
 }
 
 impl Selection {
@@ -70,6 +74,7 @@ where
     F: FnMut(&ObjectName, Value) -> T,
 {
     let kind = selection.kind;
+    let (client, answers) = hearing(client);
     let api: Api<Raw> = match &selection.namespace {
         Some(namespace) => Api::namespaced_with(client, namespace, &kind),
         None => Api::all_with(client, &kind),
@@ -88,7 +93,7 @@ where
         (name, read)
     };
     let events = watcher::watcher(api, config).default_backoff();
-    events.filter_map(move |event| {
+    let told = events.filter_map(move |event| {
         ready(match event {
             Ok(Event::Init) => {
                 listed.clear();
@@ -106,7 +111,28 @@ where
             Ok(Event::Delete(raw)) => Some(Told::Gone(raw.name())),
             Err(why) => failed(kind, &why),
         })
-    })
+    });
+    stream::select(answers.map(|()| Told::Answers), told)
+}
+
+/// A client by which one hears of every answer that is none of failure. A watch that goes on after
+/// a failure says nothing by itself until something changes, which may be never.
+fn hearing(client: Client) -> (Client, impl Stream<Item = ()>) {
+    let (answered, mut answers) = mpsc::unbounded_channel();
+    let namespace = client.default_namespace().to_owned();
+    let send = tower::service_fn(move |request| {
+        let (client, answered) = (client.clone(), answered.clone());
+        async move {
+            let response = client.send(request).await?;
+            if response.status().is_success() {
+                // Nobody may listen any more.
+                let _ = answered.send(());
+            }
+            Ok::<_, kube::Error>(response)
+        }
+    });
+    let heard = stream::poll_fn(move |context| answers.poll_recv(context));
+    (Client::new(send, namespace), heard)
 }
 
 /// `None`: it goes on by itself, with everything said again.

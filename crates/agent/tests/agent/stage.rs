@@ -46,14 +46,18 @@ impl Agent {
 
     pub(crate) fn start_with(more: &[&str]) -> Self {
         let agent = Self::spawn(more);
+        agent.wait_until_ready();
+        agent
+    }
+
+    pub(crate) fn wait_until_ready(&self) {
         let ready = || {
             matches!(
                 client::request(Path::new(RUN), "GET", "/readyz", ""),
                 Ok((200, _))
             )
         };
-        assert!(eventually(ready), "it does not become ready");
-        agent
+        assert!(eventually(ready), "it does not become ready: {}", log());
     }
 
     pub(crate) fn spawn(more: &[&str]) -> Self {
@@ -66,23 +70,27 @@ impl Agent {
     }
 
     fn spawn_in(more: &[&str], variables: &[(&str, &str)]) -> Self {
+        let objects = ["--node", "node1", "--manifests", MANIFESTS];
+        Self::spawn_on(&objects, more, variables)
+    }
+
+    /// As the node, and on the objects, that these arguments say.
+    pub(crate) fn spawn_on(objects: &[&str], more: &[&str], variables: &[(&str, &str)]) -> Self {
         fs::write(LOG, "").unwrap();
         let log = fs::File::options().append(true).open(LOG).unwrap();
         let child = Command::new(executable())
-            .args([
-                "--manifests",
-                MANIFESTS,
-                "--node",
-                "node1",
-                "--log-level",
-                "debug",
-            ])
+            .args(["--log-level", "debug"])
+            .args(objects)
             .args(more)
             .envs(variables.iter().copied())
             .stderr(log)
             .spawn()
             .unwrap();
         Self(child)
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
     }
 
     /// Ends it without a word.
@@ -93,7 +101,7 @@ impl Agent {
 
     /// Tells it to end, and its exit code.
     pub(crate) fn terminate(mut self) -> Option<i32> {
-        let pid = rustix::process::Pid::from_child(&self.0);
+        let pid = rustix::process::Pid::from_raw(self.pid().cast_signed()).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         self.0.wait().unwrap().code()
     }
@@ -121,14 +129,17 @@ impl Drop for Agent {
     }
 }
 
-/// The agent that these tests were built with: of this crate, or beside the tests of another, where
+/// The agent that `NETQOS_TEST_AGENT` names, or that these tests were built with: of this crate, or beside the tests of another, where
 /// it stands once the whole workspace was built.
 fn executable() -> PathBuf {
     let beside = || {
         let test = std::env::current_exe().unwrap();
         test.ancestors().nth(2).unwrap().join("netqos-agent")
     };
-    let path = option_env!("CARGO_BIN_EXE_netqos-agent").map_or_else(beside, PathBuf::from);
+    let named = std::env::var_os("NETQOS_TEST_AGENT").map(PathBuf::from);
+    let path = named
+        .or_else(|| option_env!("CARGO_BIN_EXE_netqos-agent").map(PathBuf::from))
+        .unwrap_or_else(beside);
     let shown = path.display();
     assert!(
         path.is_file(),
@@ -319,11 +330,20 @@ impl Flow {
 
     /// Waits for a datagram of this mark.
     pub(crate) fn wait_for(&self, dscp: u8) -> Seen {
+        self.wait(dscp, |_| ())
+    }
+
+    /// The same; all that arrive until then have the other mark.
+    pub(crate) fn wait_for_after(&self, before: u8, dscp: u8) -> Seen {
+        self.wait(dscp, |seen| assert_eq!(seen.dscp, before, "{seen:?}"))
+    }
+
+    fn wait(&self, dscp: u8, other: impl Fn(Seen)) -> Seen {
         let began = Instant::now();
         while began.elapsed() < PATIENCE {
             match self.seen.recv_timeout(PATIENCE) {
                 Ok(seen) if seen.dscp == dscp => return seen,
-                Ok(_) => {}
+                Ok(seen) => other(seen),
                 Err(_) => break,
             }
         }

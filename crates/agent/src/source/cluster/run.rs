@@ -48,9 +48,10 @@ async fn run(options: &ClusterOptions, client: Client, events: &Sender<Event>) {
         told.map(move |told| (selection.clone(), told)).boxed()
     });
     let mut watches = stream::select_all(watches);
+    let saved = Saved::new(&options.state);
     let mut source = Source {
-        seen: Seen::new(options),
-        saved: Saved::new(&options.state),
+        seen: Seen::new(options, saved.kinds()),
+        saved,
         said: None,
         changes: Vec::new(),
     };

@@ -1,7 +1,7 @@
 //! What was seen last, on disk: a list of objects for each kind, as `kubectl get -o json` prints
 //! one. `netqos plan --manifests` reads it, too.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -54,6 +54,12 @@ impl Saved {
             documents: Documents::new(state.join(FOLDER)),
             written: BTreeMap::new(),
         }
+    }
+
+    /// The kinds of which there is anything.
+    pub(super) fn kinds(&self) -> BTreeSet<Kind> {
+        let is_some = |kind: &Kind| self.read(*kind).is_some_and(|(_, all)| !all.is_empty());
+        Kind::ALL.into_iter().filter(is_some).collect()
     }
 
     /// The list of a kind, and when it was written; `None` where there is none that can be read.

@@ -1,6 +1,7 @@
 //! All that was told of a cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use netqos_cluster::{Kind, Selection, Told};
 use netqos_core::{ObjectName, ObjectRef, Problem, Reason};
@@ -24,10 +25,17 @@ pub(super) struct Read {
     text: Option<Box<RawValue>>,
 }
 
+/// How long a server has to say that it does not know a kind, of which there were objects, before
+/// it is believed: one that has just started may not know its definitions yet.
+const DISBELIEF: Duration = Duration::from_secs(60);
+
 /// What is known.
 #[derive(Debug)]
 pub(super) struct Seen {
     node: String,
+    /// Kinds that there were objects of when an agent before this one wrote them down.
+    expected: BTreeSet<Kind>,
+    disbelief: Duration,
     objects: Objects,
     watched: BTreeMap<Selection, Watched>,
 }
@@ -42,6 +50,8 @@ struct Watched {
     /// When, in seconds since 1970, what is known by it was written down, where it is not from the
     /// server.
     remembered: Option<u64>,
+    /// Since when the server says that it does not know the kind.
+    unknown: Option<Instant>,
     objects: BTreeMap<ObjectName, Known>,
 }
 
@@ -92,11 +102,13 @@ fn key(kind: Kind, name: &ObjectName) -> String {
 }
 
 impl Seen {
-    /// Nothing yet.
-    pub(super) fn new(options: &ClusterOptions) -> Self {
+    /// Nothing yet, though of these kinds there should be something.
+    pub(super) fn new(options: &ClusterOptions, expected: BTreeSet<Kind>) -> Self {
         let selections = options.selections().into_iter();
         Self {
             node: options.node.clone(),
+            expected,
+            disbelief: DISBELIEF,
             objects: Objects::default(),
             watched: selections.map(|it| (it, Watched::default())).collect(),
         }
@@ -127,7 +139,12 @@ impl Seen {
                 watched.silent = Some(why);
                 return changes;
             }
+            Told::Answers => {
+                watched.silent = None;
+                return changes;
+            }
             Told::All(all) => {
+                watched.unknown = None;
                 let gone = watched
                     .objects
                     .keys()
@@ -139,6 +156,13 @@ impl Seen {
                 watched.spoke = true;
             }
             Told::Unknown => {
+                let since = *watched.unknown.get_or_insert_with(Instant::now);
+                let were_some = !watched.objects.is_empty() || self.expected.contains(&kind);
+                if were_some && since.elapsed() < self.disbelief {
+                    let why = "404: it does not know this kind, of which there were objects";
+                    watched.silent = Some(why.to_owned());
+                    return changes;
+                }
                 let gone: Vec<ObjectName> = watched.objects.keys().cloned().collect();
                 gone.into_iter().for_each(|name| put(watched, name, None));
                 watched.spoke = true;
@@ -148,6 +172,9 @@ impl Seen {
         }
         watched.silent = None;
         watched.remembered = None;
+        if watched.spoke {
+            self.expected.remove(&kind);
+        }
         changes
     }
 
@@ -273,7 +300,7 @@ impl Seen {
 
 /// When it was: not how long ago, since a problem's text must not change by itself.
 fn stamp(at: u64) -> String {
-    let at = std::time::UNIX_EPOCH + std::time::Duration::from_secs(at);
+    let at = std::time::UNIX_EPOCH + Duration::from_secs(at);
     let at = k8s_openapi::jiff::Timestamp::try_from(at);
     at.map_or_else(|_| "at an unknown time".to_owned(), |at| at.to_string())
 }

@@ -41,7 +41,7 @@ struct Cluster(Seen);
 
 impl Cluster {
     fn new() -> Self {
-        let mut cluster = Self(Seen::new(&options()));
+        let mut cluster = Self(Seen::new(&options(), BTreeSet::new()));
         for selection in options().selections() {
             let node = read(Kind::Node, "node1", &json!({}));
             let there = (selection.kind == Kind::Node).then_some(node);
@@ -89,10 +89,6 @@ fn what_is_told_again_changes_nothing_and_what_is_not_told_any_more_is_gone() {
     );
     assert_eq!(cluster.policies(Told::Gone(name.clone())), ["games/d gone"]);
     assert_eq!(cluster.policies(Told::Gone(name)), [""; 0]);
-    assert_eq!(
-        cluster.policies(Told::Unknown),
-        ["games/b gone", "games/c gone"]
-    );
     assert_eq!(cluster.problems(), [""; 0]);
 }
 
@@ -140,7 +136,7 @@ fn silence_changes_nothing_and_is_one_problem() {
 
 #[test]
 fn before_everything_was_told_nothing_counts() {
-    let mut seen = Seen::new(&options());
+    let mut seen = Seen::new(&options(), BTreeSet::new());
     let mut selections = options().selections();
     selections.sort_by_key(|it| it.kind == Kind::Node);
     let (node, others) = selections.split_last().unwrap();
@@ -171,7 +167,7 @@ fn before_everything_was_told_nothing_counts() {
 fn what_was_written_down_counts_until_the_server_tells() {
     let folder = tempfile::tempdir().unwrap();
     let mut saved = super::super::saved::Saved::new(folder.path());
-    let mut seen = Seen::new(&options());
+    let mut seen = Seen::new(&options(), BTreeSet::new());
     let (found, changes) = seen.remember(|kind| saved.read(kind));
     assert!(!found && changes.is_empty(), "nothing was written down");
 
@@ -194,4 +190,26 @@ fn what_was_written_down_counts_until_the_server_tells() {
     let told = Told::All([policy("games/b", 3)].into());
     let mut cluster = Cluster(seen);
     assert_eq!(cluster.policies(told), ["games/a gone", "games/b"]);
+}
+
+#[test]
+fn a_kind_of_which_there_were_objects_is_not_believed_to_be_unknown_at_once() {
+    let mut cluster = Cluster::new();
+    cluster.policies(Told::All([policy("games/a", 1)].into()));
+    assert_eq!(cluster.policies(Told::Unknown), [""; 0]);
+    let problems = cluster.problems();
+    assert!(problems[0].contains("networkqoses: 404"), "{problems:?}");
+    // It goes on to say so.
+    cluster.0.disbelief = Duration::ZERO;
+    assert_eq!(cluster.policies(Told::Unknown), ["games/a gone"]);
+    assert_eq!(cluster.problems(), [""; 0]);
+
+    // Nor by who has just started, and has it from disk that there were some.
+    let mut seen = Seen::new(&options(), [Kind::NetworkQoS].into());
+    let policies = Selection::all(Kind::NetworkQoS);
+    seen.hear(&policies, Told::Unknown);
+    assert!(!seen.watched[&policies].spoke);
+    seen.hear(&policies, Told::All(BTreeMap::new()));
+    seen.hear(&policies, Told::Unknown);
+    assert!(seen.watched[&policies].spoke && seen.watched[&policies].silent.is_none());
 }

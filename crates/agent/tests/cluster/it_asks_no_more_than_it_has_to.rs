@@ -1,0 +1,64 @@
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::stage::{self, Flow};
+use crate::world::{AGENT, World};
+
+/// What docs/agent.md says that its ClusterRole needs.
+const READ: [&str; 9] = [
+    "clusteruserdefinednetworks.k8s.ovn.org",
+    "endpointslices.discovery.k8s.io",
+    "namespaces",
+    "network-attachment-definitions.k8s.cni.cncf.io",
+    "networkqoses.k8s.ovn.org",
+    "nodes",
+    "pods",
+    "services",
+    "userdefinednetworks.k8s.ovn.org",
+];
+
+/// It lists and watches, reads nothing for a pod that comes, and writes nothing.
+#[test]
+fn of_the_api_server() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    if world.fixture().is_none() {
+        return;
+    }
+    world.create_policy("p", 10);
+    world.start_agent();
+    let flow = Flow::begin(&world.a, &world.b, Duration::from_millis(1));
+    flow.wait_for(10);
+    let asked = |world: &World| {
+        let server = world.fixture().unwrap();
+        let requests = server.requests().into_iter();
+        requests
+            .filter(|request| request.client == AGENT)
+            .collect::<Vec<_>>()
+    };
+    let before = asked(&world).len();
+    let late = world.node.pod("late").unwrap();
+    world.create_pod(&late, json!({"kubernetes.io/ingress-bandwidth": "5M"}));
+    assert!(stage::eventually(|| stage::pod_status("late").is_some()));
+    world.mark("p", 20);
+    flow.wait_for(20);
+    drop(flow.end());
+    // Kinds that do not exist are asked for again, by and by.
+    let requests = asked(&world);
+    let more = requests[before..].iter().filter(|it| it.status != 404);
+    let more: Vec<_> = more.map(|it| (it.verb, it.path.clone())).collect();
+    assert_eq!(more, []);
+    let verbs: BTreeSet<&str> = requests.iter().map(|it| it.verb).collect();
+    assert_eq!(verbs, BTreeSet::from(["list", "watch"]));
+    let read = requests.iter().map(|it| it.qualified_resource());
+    let read: BTreeSet<String> = read.collect();
+    assert_eq!(read, READ.map(str::to_owned).into());
+    let nodes = requests.iter().filter(|it| it.resource == "nodes");
+    for request in nodes {
+        let only = Some("metadata.name=node1".to_owned());
+        assert_eq!(request.field_selector, only);
+    }
+}

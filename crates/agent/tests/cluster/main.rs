@@ -1,0 +1,24 @@
+//! The agent on a cluster: a process, an API server, pods with interfaces, and what is seen on the
+//! wire.
+//!
+//! The server is `netqos-apiserver`, or a real one where the environment names one; what only the
+//! former can do (faults, a record of requests) is passed over with the latter.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a panic is how a test fails"
+)]
+#![forbid(unsafe_code)]
+
+#[path = "../agent/stage.rs"]
+#[allow(dead_code, reason = "others need more of it")]
+mod stage;
+mod world;
+
+mod an_object_that_cannot_be_read_stops_no_other;
+mod it_asks_no_more_than_it_has_to;
+mod it_stays_small;
+mod under_a_name_that_is_no_nodes_nothing_changes;
+mod what_the_cluster_says_is_in_force;
+mod whatever_the_server_does_nothing_is_lost;
+mod without_the_server_what_was_known_stays;

@@ -1,0 +1,134 @@
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use netqos_datapath::Paths;
+use netqos_datapath::rules::remove_all;
+
+use crate::stage::{self, Flow};
+use crate::world::{World, readiness};
+
+fn is_away(world: &World) -> bool {
+    let problems = world.problems();
+    problems
+        .iter()
+        .any(|(reason, _)| reason == "ApiUnavailable")
+}
+
+/// Away while the agent runs, and back again.
+#[test]
+fn and_what_it_missed_is_made_up_for() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    if world.fixture().is_none() {
+        return;
+    }
+    world.create_policy("p", 10);
+    world.start_agent();
+    let flow = Flow::begin(&world.a, &world.b, Duration::from_millis(1));
+    flow.wait_for(10);
+    world.fixture().unwrap().go_away().unwrap();
+    assert!(stage::eventually(|| is_away(&world)));
+    let ready = stage::ask("/readyz");
+    assert!(!ready.is_empty(), "it goes on with what it knows");
+    world.fixture().unwrap().come_back().unwrap();
+    world.mark("p", 20);
+    flow.wait_for(20);
+    assert!(stage::eventually(|| !is_away(&world)));
+    drop(flow.end());
+}
+
+/// Away when the agent starts: it waits, says for what, and touches nothing.
+#[test]
+fn also_where_an_agent_starts_that_knows_nothing() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    if world.fixture().is_none() {
+        return;
+    }
+    world.create_policy("p", 10);
+    world.start_agent();
+    let flow = Flow::begin(&world.a, &world.b, Duration::from_millis(1));
+    flow.wait_for(10);
+    world.stop_agent();
+    let _ = fs::remove_dir_all("/var/lib/netqos");
+    world.fixture().unwrap().go_away().unwrap();
+    world.spawn_agent();
+    let waits = "cannot be listed";
+    assert!(
+        stage::eventually(|| readiness().contains(waits)),
+        "{}",
+        readiness()
+    );
+    // Longer than it waits before it goes by what it remembers.
+    let seen = flow.end_after(4_000);
+    assert!(seen.iter().all(|seen| seen.dscp == 10));
+    stage::assert_no_loss(&seen);
+
+    let flow = Flow::begin(&world.a, &world.b, Duration::from_millis(1));
+    world.fixture().unwrap().come_back().unwrap();
+    world.mark("p", 20);
+    flow.wait_for(20);
+    drop(flow.end());
+}
+
+/// The node was started anew, and the server is not there yet: what was seen last is in force, and
+/// what has become of it since is made up for.
+#[test]
+fn also_after_a_reboot() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    if world.fixture().is_none() {
+        return;
+    }
+    world.create_policy("p", 10);
+    world.start_agent();
+    let written = || {
+        let text = fs::read_to_string("/var/lib/netqos/objects/networkqoses.json");
+        text.is_ok_and(|text| text.contains("\"dscp\":10"))
+    };
+    assert!(stage::eventually(written));
+    world.stop_agent();
+    // What a reboot leaves of programs, maps and records.
+    remove_all(&Paths::from_variables(|_| None)).unwrap();
+    fs::remove_dir_all("/run/netqos").unwrap();
+    world.mark("p", 20);
+    world.fixture().unwrap().go_away().unwrap();
+    let flow = Flow::begin(&world.a, &world.b, Duration::from_millis(1));
+    flow.wait_for(0);
+
+    world.spawn_agent();
+    flow.wait_for(10);
+    let problems = world.problems();
+    let told = problems.iter().any(|(reason, message)| {
+        reason == "ApiUnavailable" && message.contains("an agent before this one knew")
+    });
+    assert!(told, "{problems:?}");
+    world.fixture().unwrap().come_back().unwrap();
+    flow.wait_for(20);
+    drop(flow.end());
+    assert!(stage::eventually(|| !is_away(&world)));
+}
+
+/// What cannot be written down is no reason to stop.
+#[test]
+fn a_full_disk_stops_nothing() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    // In the place of the folder stands what cannot be one.
+    fs::write("/var/lib/netqos", "").unwrap();
+    world.create_policy("p", 10);
+    world.start_agent();
+    let flow = Flow::begin(&world.a, &world.b, Duration::from_millis(1));
+    flow.wait_for(10);
+    let told = || stage::has_logged(&["cannot be written down", "/var/lib/netqos"]);
+    assert!(stage::eventually(told));
+    world.mark("p", 20);
+    flow.wait_for(20);
+    drop(flow.end());
+    assert!(Path::new("/var/lib/netqos").is_file());
+}

@@ -1,0 +1,224 @@
+//! A node of a cluster, with two pods.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use kube::Client;
+use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use netqos_agent::client;
+use netqos_apiserver::{ApiServer, Cluster};
+use netqos_testkit::{Node, Pod};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use crate::stage::{self, Agent, RUN};
+
+const KUBECONFIG: &str = "/run/kubeconfig";
+/// What the agent is recorded as.
+pub(crate) const AGENT: &str = "agent";
+
+/// A cluster with the node `node1`, and on it the pods `a` and `b`.
+pub(crate) struct World {
+    // Ended before what it talks to.
+    agent: Option<Agent>,
+    pub(crate) a: Pod,
+    pub(crate) b: Pod,
+    /// The namespace of all objects.
+    pub(crate) namespace: String,
+    pub(crate) cluster: Cluster,
+    runtime: Runtime,
+    pub(crate) node: Node,
+}
+
+impl World {
+    /// `None`: skipped.
+    pub(crate) fn new() -> Option<Self> {
+        let node = stage::node()?;
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.enable_all().build().unwrap();
+        let cluster = runtime.block_on(Cluster::start()).unwrap();
+        let definition = netqos_k8s::crd().unwrap();
+        runtime.block_on(cluster.define(&definition)).unwrap();
+        // That of the pods that the stage remembers.
+        let namespace = "games".to_owned();
+        fs::write(KUBECONFIG, cluster.kubeconfig(AGENT)).unwrap();
+        let (a, b) = (node.pod("a").unwrap(), node.pod("b").unwrap());
+        let world = Self {
+            agent: None,
+            a,
+            b,
+            namespace,
+            cluster,
+            runtime,
+            node,
+        };
+        world.create(
+            "v1",
+            "Namespace",
+            "",
+            json!({"metadata": {"name": "games"}}),
+        );
+        world.create("v1", "Node", "", json!({"metadata": {"name": "node1"}}));
+        for pod in [&world.a, &world.b] {
+            world.create_pod(pod, json!({}));
+        }
+        Some(world)
+    }
+
+    /// The server's faults and its record; `None`, said aloud, where it is a real one.
+    pub(crate) fn fixture(&self) -> Option<&ApiServer> {
+        let fixture = self.cluster.as_fixture();
+        if fixture.is_none() {
+            eprintln!("skipped: a real API server has no faults on demand, and no record");
+        }
+        fixture
+    }
+
+    /// Starts the agent, and waits until it is ready.
+    pub(crate) fn start_agent(&mut self) {
+        self.spawn_agent();
+        self.agent.as_ref().unwrap().wait_until_ready();
+    }
+
+    /// Starts the agent, and waits until it answers.
+    pub(crate) fn spawn_agent(&mut self) {
+        self.spawn_agent_of("node1");
+    }
+
+    /// As the node of this name.
+    pub(crate) fn spawn_agent_of(&mut self, node: &str) {
+        self.stop_agent();
+        let objects = ["--node", node, "--kubeconfig", KUBECONFIG];
+        self.agent = Some(Agent::spawn_on(&objects, &[], &[]));
+        let answers = || client::request(Path::new(RUN), "GET", "/livez", "").is_ok();
+        assert!(stage::eventually(answers), "{}", stage::log());
+    }
+
+    /// Kills it; what it put in force stays.
+    pub(crate) fn stop_agent(&mut self) {
+        if let Some(agent) = self.agent.take() {
+            agent.kill();
+        }
+    }
+
+    /// What the agent has in memory, in bytes.
+    pub(crate) fn agent_memory(&self) -> u64 {
+        let status = fs::read_to_string(self.of_agent("status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kilobytes = line.unwrap().trim().strip_suffix(" kB").unwrap();
+        kilobytes.parse::<u64>().unwrap() * 1024
+    }
+
+    /// For how long it has worked.
+    pub(crate) fn agent_processor_time(&self) -> Duration {
+        let tasks = fs::read_dir(self.of_agent("task")).unwrap();
+        let nanoseconds = tasks.map(|task| {
+            // Of its threads: on the processor, waiting for it, and how often.
+            let text = fs::read_to_string(task.unwrap().path().join("schedstat")).unwrap();
+            let first = text.split(' ').next().unwrap();
+            first.parse::<u64>().unwrap()
+        });
+        Duration::from_nanos(nanoseconds.sum())
+    }
+
+    fn of_agent(&self, file: &str) -> PathBuf {
+        let pid = self.agent.as_ref().unwrap().pid();
+        Path::new("/proc").join(pid.to_string()).join(file)
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        self.runtime.block_on(self.cluster.client("test")).unwrap()
+    }
+
+    fn api(&self, api_version: &str, kind: &str, namespace: &str) -> Api<DynamicObject> {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let kind_of = GroupVersionKind::gvk(group, version, kind);
+        let resource = match kind {
+            "NetworkQoS" => ApiResource::from_gvk_with_plural(&kind_of, "networkqoses"),
+            _ => ApiResource::from_gvk(&kind_of),
+        };
+        match namespace {
+            "" => Api::all_with(self.client(), &resource),
+            namespace => Api::namespaced_with(self.client(), namespace, &resource),
+        }
+    }
+
+    pub(crate) fn create(&self, api_version: &str, kind: &str, namespace: &str, object: Value) {
+        let mut object = object;
+        object["apiVersion"] = api_version.into();
+        object["kind"] = kind.into();
+        let object: DynamicObject = serde_json::from_value(object).unwrap();
+        let api = self.api(api_version, kind, namespace);
+        let parameters = PostParams::default();
+        let created = api.create(&parameters, &object);
+        self.runtime.block_on(created).unwrap();
+    }
+
+    pub(crate) fn patch(&self, api_version: &str, kind: &str, name: &str, patch: &Value) {
+        let api = self.api(api_version, kind, &self.namespace);
+        let parameters = PatchParams::default();
+        let patch = Patch::Merge(patch);
+        let patched = api.patch(name, &parameters, &patch);
+        self.runtime.block_on(patched).unwrap();
+    }
+
+    pub(crate) fn delete(&self, api_version: &str, kind: &str, name: &str) {
+        let api = self.api(api_version, kind, &self.namespace);
+        let parameters = DeleteParams::default().grace_period(0);
+        let deleted = api.delete(name, &parameters);
+        drop(self.runtime.block_on(deleted).unwrap());
+    }
+
+    /// A pod of the node, which the runtime has added by this uid.
+    pub(crate) fn create_pod(&self, pod: &Pod, annotations: Value) {
+        let mut object: Value = serde_json::from_str(&stage::manifest(pod, annotations)).unwrap();
+        let status = object.as_object_mut().unwrap().remove("status").unwrap();
+        object["spec"]["containers"] = json!([{"name": "c", "image": "none"}]);
+        self.create("v1", "Pod", &self.namespace, object);
+        let pods = self.api("v1", "Pod", &self.namespace);
+        let parameters = PatchParams::default();
+        let status = json!({"status": status});
+        let patch = Patch::Merge(&status);
+        let written = pods.patch_status(pod.name(), &parameters, &patch);
+        let written = self.runtime.block_on(written).unwrap();
+        stage::remember_as(pod, &written.metadata.uid.unwrap(), json!({}));
+    }
+
+    /// A policy for the pods of app `a` that marks all they send.
+    pub(crate) fn create_policy(&self, name: &str, dscp: u8) {
+        let object = json!({
+            "metadata": {"name": name, "namespace": self.namespace},
+            "spec": {
+                "priority": 1,
+                "podSelector": {"matchLabels": {"app": "a"}},
+                "egress": [{"dscp": dscp}]
+            }
+        });
+        self.create(
+            "k8s.ovn.org/v1alpha1",
+            "NetworkQoS",
+            &self.namespace,
+            object,
+        );
+    }
+
+    /// Another mark.
+    pub(crate) fn mark(&self, name: &str, dscp: u8) {
+        let patch = json!({"spec": {"egress": [{"dscp": dscp}]}});
+        self.patch("k8s.ovn.org/v1alpha1", "NetworkQoS", name, &patch);
+    }
+
+    /// What is wrong, by its reason.
+    pub(crate) fn problems(&self) -> Vec<(String, String)> {
+        let problems = stage::status().problems.into_iter();
+        problems.map(|it| (it.reason, it.message)).collect()
+    }
+}
+
+/// What `/readyz` says of the cluster's objects.
+pub(crate) fn readiness() -> String {
+    let answer = client::request(Path::new(RUN), "GET", "/readyz?verbose", "");
+    answer.map_or_else(|why| why.to_string(), |(_, text)| text)
+}
