@@ -80,11 +80,15 @@ impl RuleDatapath {
     }
 
     fn purge_meters(&mut self) -> Result<()> {
-        let kept: HashSet<u64> = self.meters.keys().map(rule_number).collect();
+        let meters = self.meters.iter();
+        let kept: HashMap<u64, u16> = meters
+            .map(|(rule, meter)| (rule_number(rule), meter.numbers.limiter))
+            .collect();
         for (limiter, value) in self.pins.limiters().all()? {
             let settings = value.settings;
-            // Those of attachments have the hash of a network.
-            if settings.network == 0 && !kept.contains(&settings.owner) {
+            // Those of attachments have the hash of a network. A rule has one, in the first place
+            // that was free: where another was free before, it may have got a second one.
+            if settings.network == 0 && kept.get(&settings.owner) != Some(&limiter) {
                 meters::release(&self.pins, &self.rules, settings.owner, limiter)?;
                 self.changes += 1;
             }

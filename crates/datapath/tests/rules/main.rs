@@ -6,6 +6,7 @@
 
 mod a_lost_record_does_not_double_a_hook;
 mod a_rate_is_reached_and_not_passed;
+mod a_rule_has_one_limiter;
 mod a_rule_marks_what_it_is_for;
 mod a_shared_clsact_goes_with_the_last;
 mod applied_twice_changes_nothing;
