@@ -16,6 +16,7 @@
 
 mod backstop;
 mod check;
+mod clsact;
 mod collect;
 mod detour;
 mod endpoint;

@@ -11,7 +11,7 @@ use crate::hook::{self, HookQdisc};
 use crate::limits::Request;
 use crate::queue::Found;
 use crate::record::{LinkRecord, QueueRecord, Record, SideName};
-use crate::{Error, LimitDatapath, Result, legacy, rules};
+use crate::{Error, LimitDatapath, Result, clsact, legacy};
 
 /// A queue, and what was found where it belongs.
 pub(crate) struct Planned {
@@ -52,7 +52,7 @@ impl LimitDatapath {
                 HookQdisc::Absent => true,
                 HookQdisc::Ingress => false,
                 HookQdisc::Clsact => {
-                    rules::made_clsact(&self.paths, request.attachment, side_name, link.index)
+                    clsact::is_made_by_rules(&self.paths, request.attachment, side_name, link.index)
                 }
             };
             let (carrier, name) = if through_ifb {

@@ -102,6 +102,7 @@ pub(crate) struct Lock {
 
 impl Record {
     /// True when the clsact of this link is ours, as far as limits know.
+    #[cfg(feature = "rules")]
     pub(crate) fn made_clsact(&self, side: SideName, index: u32) -> bool {
         let on_side = self.queues.iter().filter(|queue| queue.side == side);
         let mut with_clsact = on_side.flat_map(|queue| {

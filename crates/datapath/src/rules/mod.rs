@@ -35,11 +35,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use netqos_core::plan::RuleId;
-use netqos_core::{Attachment, EndpointId, Problem};
+use netqos_core::{EndpointId, Problem};
 use serde::Serialize;
 
-use crate::record::SideName;
-use crate::{HookKind, Paths};
+use crate::HookKind;
 
 pub use engine::RuleDatapath;
 pub use purge::remove_all;
@@ -118,14 +117,4 @@ pub struct RuleCount {
     pub dropped_packets: u64,
     /// Their bytes at layer 2.
     pub dropped_bytes: u64,
-}
-
-/// True when the clsact of this link of an attachment's is ours, as far as rules know.
-pub(crate) fn made_clsact(
-    paths: &Paths,
-    attachment: &Attachment,
-    side: SideName,
-    index: u32,
-) -> bool {
-    site::Site::any_made_clsact(paths, attachment, side, index)
 }

@@ -28,7 +28,8 @@ const NAME: &str = "netqos_rules";
 pub(super) const RULES: &str = ":rules";
 pub(super) const RULES_NEW: &str = ":rules:new";
 
-/// What stands at an endpoint's interface. Written down before it is made.
+/// What stands at an endpoint's interface. Written down before it is made. Limits read of it
+/// whether its clsact is ours (`clsact.rs`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Site {
     /// The endpoint, as it is printed.
@@ -355,26 +356,6 @@ impl Site {
     /// Forgets it.
     pub(super) fn forget(&self, paths: &Paths) -> Result<()> {
         Self::documents(paths).remove(&self.number.to_string())
-    }
-
-    /// True when the clsact of this link is ours, as far as rules know.
-    pub(super) fn any_made_clsact(
-        paths: &Paths,
-        attachment: &Attachment,
-        side: SideName,
-        index: u32,
-    ) -> bool {
-        let documents = Self::documents(paths);
-        // What this build cannot read is for the one that wrote it.
-        let mut names = documents.names().unwrap_or_default().into_iter();
-        names.any(|name| {
-            let site: Option<Self> = documents.peek(&name);
-            site.is_some_and(|site| {
-                site.made_clsact
-                    && site.attachment == *attachment
-                    && (site.side, site.index) == (side, index)
-            })
-        })
     }
 
     /// All that are written down; what a killed writer left goes. One that cannot be read is set
