@@ -24,6 +24,7 @@ pub mod objects;
 pub mod plan;
 mod policy;
 mod problem;
+pub mod quota;
 mod tag;
 mod units;
 
@@ -39,5 +40,6 @@ pub use policy::{
     PolicyError, PortMatch, Priority, Protocol, Rule,
 };
 pub use problem::{ObjectRef, Problem, Reason};
+pub use quota::Quota;
 pub use tag::Tag;
 pub use units::{BitRate, ByteCount};

@@ -47,6 +47,8 @@ pub enum Reason {
     NetworkNotFound,
     /// Two policies of equal priority are for the same pods; their names decide.
     Conflict,
+    /// A policy asks for more than a quota allows; it is left out.
+    QuotaExceeded,
     /// A pod has more rules than can be enforced; those of least precedence are left out.
     TooManyRules,
     /// A burst with which the rate cannot be reached was raised.

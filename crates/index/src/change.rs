@@ -6,7 +6,7 @@ use netqos_core::objects::{
     ClusterNetwork, EndpointSlice, LocalInterface, Namespace, NetworkDefinition, PeerSlice, Pod,
     Service,
 };
-use netqos_core::{ObjectName, PodId, Policy};
+use netqos_core::{ObjectName, PodId, Policy, Quota};
 
 /// An object that is there, new or changed, or is gone.
 ///
@@ -34,6 +34,10 @@ pub enum Change {
     Policy(Policy),
     /// It is gone.
     PolicyGone(ObjectName),
+    /// A quota is there.
+    Quota(Quota),
+    /// The quota of this name is gone.
+    QuotaGone(Arc<str>),
     /// A service is there.
     Service(Service),
     /// It is gone.

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use netqos_core::Policy;
 use netqos_core::objects::{ClusterNetwork, NetworkDefinition, NetworkName, Pod};
+use netqos_core::{ObjectName, Policy, Quota};
 
 use crate::Change;
 use crate::intern::Interner;
@@ -12,6 +12,7 @@ use crate::namespaces::Namespaces;
 use crate::networks::Networks;
 use crate::pods::{self, PodKey, Pods};
 use crate::policies::{Policies, PolicyKey};
+use crate::quotas::Quotas;
 use crate::references::References;
 
 /// Namespaces, networks, pods and policies.
@@ -22,6 +23,7 @@ pub(crate) struct Cluster {
     pub(crate) references: References,
     pub(crate) policies: Policies,
     pub(crate) pods: Pods,
+    quotas: Quotas,
     strings: Interner,
 }
 
@@ -95,6 +97,15 @@ impl Cluster {
                     ..Effects::default()
                 }
             }
+            Change::Quota(quota) => {
+                let after = quota.clone();
+                let before = self.quotas.put(quota);
+                self.quota_changed(before.as_ref(), Some(&after))
+            }
+            Change::QuotaGone(name) => {
+                let before = self.quotas.remove(&name);
+                self.quota_changed(before.as_ref(), None)
+            }
             _ => Effects::default(),
         }
     }
@@ -137,8 +148,10 @@ impl Cluster {
         let changed = self
             .references
             .namespace_changed(&name, networks, namespaces);
+        let mut policies = self.networks_changed(changed);
+        policies.extend(self.assess([name.clone()]));
         Effects {
-            policies: self.networks_changed(changed),
+            policies,
             namespace: Some(name),
             ..Effects::default()
         }
@@ -198,6 +211,44 @@ impl Cluster {
         policies
     }
 
+    fn quota_changed(&mut self, before: Option<&Quota>, after: Option<&Quota>) -> Effects {
+        let mut effects = Effects::default();
+        if before == after {
+            return effects;
+        }
+        let concerned = self.policies.namespaces().filter(|name| {
+            let labels = self.namespaces.labels(name);
+            let mut quotas = before.into_iter().chain(after);
+            quotas.any(|quota| quota.is_for(&labels))
+        });
+        let concerned: Vec<Arc<str>> = concerned.cloned().collect();
+        effects.policies = self.assess(concerned);
+        effects
+    }
+
+    /// Finds out anew which policies of these namespaces keep to their quotas. Says which came into
+    /// force by that, or out of it.
+    fn assess(&mut self, namespaces: impl IntoIterator<Item = Arc<str>>) -> BTreeSet<PolicyKey> {
+        let mut changed = BTreeSet::new();
+        for namespace in namespaces {
+            let policies = self.policies.in_namespace(&namespace);
+            let names: Vec<ObjectName> = policies.map(|it| it.policy.name.clone()).collect();
+            let keys = names.iter().filter_map(|name| self.policies.find(name));
+            let keys: Vec<PolicyKey> = keys.collect();
+            changed.extend(keys.into_iter().filter(|key| self.assess_one(*key)));
+        }
+        changed
+    }
+
+    fn assess_one(&mut self, key: PolicyKey) -> bool {
+        let Some(entry) = self.policies.get(key) else {
+            return false;
+        };
+        let labels = self.namespaces.labels(&entry.policy.name.namespace);
+        let excesses = self.quotas.excesses(&entry.policy, &labels);
+        self.policies.set_excesses(key, excesses)
+    }
+
     fn put_policy(&mut self, policy: Policy) -> Effects {
         let mut effects = Effects::default();
         if let Some(key) = self.policies.find(&policy.name) {
@@ -213,6 +264,7 @@ impl Cluster {
             .insert(key, &choice, &self.networks, &self.namespaces);
         let networks = self.references.networks(&choice);
         self.policies.set_networks(key, networks);
+        self.assess_one(key);
         effects.policies.insert(key);
         effects
     }

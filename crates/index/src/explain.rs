@@ -8,6 +8,7 @@ use std::net::IpAddr;
 
 use netqos_core::objects::Pod;
 use netqos_core::plan::{Backend, Chain, Packet, RuleId, ServicePort};
+use netqos_core::quota::Excess;
 use netqos_core::{
     Bandwidth, Destination, Dscp, LabelSelector, Limit, NetworkKey, ObjectName, Policy, Priority,
     Protocol, Rule,
@@ -35,6 +36,7 @@ struct Applicable<'i> {
     policy: &'i Policy,
     networks: BTreeSet<NetworkKey>,
     selects: bool,
+    excesses: &'i [Excess],
 }
 
 /// A rule that is for the pod, by precedence.
@@ -183,6 +185,7 @@ impl Index {
                 policy: &entry.policy,
                 networks: self.cluster.references.networks(&entry.policy.networks),
                 selects: entry.policy.pods.matches(&sender.labels),
+                excesses: &entry.excesses,
             })
             .collect();
         policies.sort_by(|a, b| precedence(a.policy, b.policy));

@@ -69,6 +69,7 @@ mod places;
 mod pods;
 mod policies;
 mod problems;
+mod quotas;
 mod references;
 mod search;
 mod services;

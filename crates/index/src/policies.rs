@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use netqos_core::plan::{ChainRule, PeerSet, Peers, RuleId, Scope, SetId};
+use netqos_core::quota::Excess;
 use netqos_core::{Destination, Labels, NetworkChoice, NetworkKey, ObjectName, Policy};
 
 use crate::anchors::Anchors;
@@ -22,6 +23,8 @@ pub(crate) struct Policies {
     by_namespace: HashMap<Arc<str>, Anchors<PolicyKey>>,
     /// Those that refer to networks by name or label.
     with_references: BTreeSet<ObjectName>,
+    /// Those that ask for more than they may.
+    beyond_quotas: BTreeSet<ObjectName>,
 }
 
 /// A policy, and the networks that it is in force on.
@@ -29,6 +32,8 @@ pub(crate) struct Policies {
 pub(crate) struct Entry {
     pub(crate) policy: Policy,
     pub(crate) networks: BTreeSet<NetworkKey>,
+    /// What it asks for and may not: then nothing of it is in force.
+    pub(crate) excesses: Vec<Excess>,
     rules: BTreeMap<NetworkKey, Rules>,
 }
 
@@ -55,6 +60,7 @@ impl Policies {
         let entry = Entry {
             policy,
             networks: BTreeSet::new(),
+            excesses: Vec::new(),
             rules: BTreeMap::new(),
         };
         self.entries.insert(key, entry);
@@ -65,6 +71,7 @@ impl Policies {
         let policy = self.entries.remove(&key)?.policy;
         self.by_name.remove(&policy.name);
         self.with_references.remove(&policy.name);
+        self.beyond_quotas.remove(&policy.name);
         let namespace = &policy.name.namespace;
         if let Some(anchors) = self.by_namespace.get_mut(namespace) {
             anchors.remove(&policy.pods, key);
@@ -88,6 +95,32 @@ impl Policies {
             entry.rules.retain(|network, _| networks.contains(network));
             entry.networks = networks;
         }
+    }
+
+    /// What a policy asks for and may not. True when it comes into force by that, or out of it.
+    pub(crate) fn set_excesses(&mut self, key: PolicyKey, excesses: Vec<Excess>) -> bool {
+        let Some(entry) = self.entries.get_mut(&key) else {
+            return false;
+        };
+        let name = &entry.policy.name;
+        match excesses.is_empty() {
+            true => self.beyond_quotas.remove(name),
+            false => self.beyond_quotas.insert(name.clone()),
+        };
+        let was_in_force = entry.is_in_force();
+        entry.excesses = excesses;
+        entry.is_in_force() != was_in_force
+    }
+
+    /// The policies that ask for more than they may, by name.
+    pub(crate) fn beyond_quotas(&self) -> impl Iterator<Item = &Entry> {
+        let keys = self.beyond_quotas.iter().filter_map(|name| self.find(name));
+        keys.filter_map(|key| self.get(key))
+    }
+
+    /// The namespaces with policies.
+    pub(crate) fn namespaces(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.by_namespace.keys()
     }
 
     /// The policies that refer to networks by name or label.
@@ -118,8 +151,9 @@ impl Policies {
         };
         let mut selecting: Vec<_> = anchors
             .candidates(labels)
-            .filter_map(|key| Some((key, &self.entries.get(&key)?.policy)))
-            .filter(|(_, policy)| policy.pods.matches(labels))
+            .filter_map(|key| Some((key, self.entries.get(&key)?)))
+            .filter(|(_, entry)| entry.is_in_force() && entry.policy.pods.matches(labels))
+            .map(|(key, entry)| (key, &entry.policy))
             .collect();
         selecting.sort_by(|(_, a), (_, b)| precedence(a, b));
         selecting.into_iter().map(|(key, _)| key).collect()
@@ -128,9 +162,10 @@ impl Policies {
     /// The peer sets that rules of a policy name, on all networks that it is in force on.
     pub(crate) fn sets(&self, key: PolicyKey) -> BTreeMap<SetId, Arc<PeerSet>> {
         let mut sets = BTreeMap::new();
+        let entry = self.get(key).filter(|entry| entry.is_in_force());
         if let Some(Entry {
             policy, networks, ..
-        }) = self.get(key)
+        }) = entry
         {
             for network in networks {
                 for rule in &policy.rules {
@@ -146,6 +181,13 @@ impl Policies {
         let Entry { policy, rules, .. } = self.entries.get_mut(&key)?;
         let rules = rules.entry(network.clone());
         Some(rules.or_insert_with(|| Rules::of(policy, network)))
+    }
+}
+
+impl Entry {
+    /// True when no quota keeps it out.
+    pub(crate) fn is_in_force(&self) -> bool {
+        self.excesses.is_empty()
     }
 }
 

@@ -22,6 +22,7 @@ impl Index {
             .flat_map(|(_, in_force)| in_force.problems.iter().cloned())
             .collect();
         problems.extend(self.missing_networks());
+        problems.extend(self.beyond_quotas());
         problems.extend(self.conflicts());
         problems.sort();
         problems
@@ -44,6 +45,17 @@ impl Index {
                     _ => "a network that it refers to is not there".into(),
                 },
             })
+        })
+    }
+
+    fn beyond_quotas(&self) -> impl Iterator<Item = Problem> {
+        self.cluster.policies.beyond_quotas().map(|entry| {
+            let told: Vec<String> = entry.excesses.iter().map(ToString::to_string).collect();
+            Problem {
+                object: ObjectRef::Policy(entry.policy.name.clone()),
+                reason: Reason::QuotaExceeded,
+                message: format!("nothing of it is in force: {}", told.join("; ")),
+            }
         })
     }
 

@@ -27,12 +27,15 @@ impl Destined<'_> {
             policy,
             networks,
             selects,
+            excesses,
         } in policies
         {
             let mismatch = if !selects {
                 Mismatch::Pod(policy.pods.clone())
             } else if !networks.contains(self.network) {
                 Mismatch::Network(networks.clone())
+            } else if !excesses.is_empty() {
+                Mismatch::Quota(excesses.to_vec())
             } else {
                 let own = rules.len();
                 let numbered = (0..).zip(&policy.rules);

@@ -167,6 +167,7 @@ impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pod(selector) => write!(f, "is for pods {selector}, which the sender is not"),
+            Self::Quota(excesses) => write!(f, "is not in force: {}", list(excesses)),
             Self::Network(on) if on.is_empty() => {
                 f.write_str("is in force on no network: what it refers to does not exist")
             }

@@ -180,6 +180,8 @@ pub enum LostBecause {
 pub enum Mismatch {
     /// The object is not for the sender, but for pods like this.
     Pod(LabelSelector),
+    /// The object asks for more than it may: nothing of it is in force.
+    Quota(Vec<Excess>),
     /// The object is not in force on the network, but on these.
     Network(BTreeSet<NetworkKey>),
     /// The destination is none of these.

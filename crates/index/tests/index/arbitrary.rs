@@ -13,7 +13,7 @@ use netqos_core::plan::{Attach, Packet};
 use netqos_core::{
     Bandwidth, BitRate, ByteCount, Destination, Dscp, IpBlock, LabelSelector, Labels, Limit,
     Limits, Mode, NetworkChoice, NetworkRef, ObjectName, Operator, PeerSelector, PodId, Policy,
-    PortMatch, Priority, Protocol, Requirement, Rule,
+    PortMatch, Priority, Protocol, Quota, Requirement, Rule,
 };
 use netqos_index::Change;
 use netqos_testkit::reference::Cluster;
@@ -406,6 +406,8 @@ pub fn note(cluster: &mut Cluster, change: Change) {
         Change::ServiceGone(name) => drop(cluster.services.remove(&name)),
         Change::EndpointSlice(it) => drop(cluster.slices.insert(it.name.clone(), it)),
         Change::EndpointSliceGone(name) => drop(cluster.slices.remove(&name)),
+        // The reference knows of no quotas: their test leaves out by itself what is beyond them.
+        Change::Quota(_) | Change::QuotaGone(_) => {}
         // Who is a peer is told by the pods.
         Change::PeerSlice(_) | Change::PeerSliceGone(_) => {}
         Change::Attachments {
@@ -451,4 +453,33 @@ pub fn changes_to(cluster: &Cluster, policies_first: bool) -> Vec<Change> {
         changes.extend(policies);
     }
     changes
+}
+
+/// A bound for what such policies ask for.
+pub fn quota() -> impl Strategy<Value = Quota> {
+    let rate = (1_u64..3).prop_map(|it| BitRate::from_bits_per_second(it * 10_000_000));
+    let marks = btree_set(0_i64..64, 20..64);
+    (
+        word(&["one", "two"]),
+        label_selector(),
+        (0_i64..2, 1_i64..4),
+        option::weighted(0.3, rate),
+        option::weighted(0.3, marks),
+        option::weighted(0.3, 0..4_u16),
+    )
+        .prop_map(
+            |(name, namespaces, (least, most), max_rate, marks, max_rules)| Quota {
+                name,
+                namespaces,
+                min_priority: Priority::try_new(least).unwrap(),
+                max_priority: Priority::try_new(most).unwrap(),
+                max_rate,
+                dscp: marks.map(|it| {
+                    it.into_iter()
+                        .filter_map(|it| Dscp::try_new(it).ok())
+                        .collect()
+                }),
+                max_rules,
+            },
+        )
 }

@@ -12,6 +12,8 @@ mod manifests;
 mod networks;
 mod objects;
 mod precedence;
+mod quotas;
+mod resolving;
 mod selectors;
 mod services;
 mod sliced;
