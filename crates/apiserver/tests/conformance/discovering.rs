@@ -1,6 +1,7 @@
 //! What a server says about itself.
 
 use kube::discovery::{Discovery, Scope, verbs};
+use serde_json::json;
 
 use crate::setting::*;
 
@@ -30,11 +31,14 @@ pub async fn a_client_finds_every_resource(setting: &Setting<'_>) {
 }
 
 pub async fn a_path_behind_which_nothing_is_is_not_found(setting: &Setting<'_>) {
+    let api = setting.config_maps();
+    create(&api, &mk_config_map("a", json!({}), json!({}))).await;
+    let no_status = format!("{}/a/status", api.resource_url());
     for path in [
+        &no_status,
         "/apis/nobody.example.com",
         "/apis/nobody.example.com/v1/widgets",
         "/apis/apps/v1/widgets",
-        "/api/v1/namespaces/default/configmaps/a/status",
     ] {
         let request = http::Request::get(path).body(Vec::new()).unwrap();
         let status = refusal(setting.client.request_text(request).await);

@@ -60,10 +60,14 @@ pub async fn a_watch_from_nowhere_begins_with_what_is_there(setting: &Setting<'_
     create(&api, &mk_config_map("one", json!({"ours": ""}), json!({}))).await;
     create(&api, &mk_config_map("two", json!({"ours": ""}), json!({}))).await;
     label(&api, "one", json!({"a": "b"})).await;
+    // What is gone is not there.
+    create(&api, &mk_config_map("gone", json!({"ours": ""}), json!({}))).await;
+    api.delete("gone", &DeleteParams::default()).await.unwrap();
+    create(&api, &mk_config_map("three", json!({"ours": ""}), json!({}))).await;
     for from in ["0", ""] {
-        let mut found = events(&api, &ours, from, 2).await;
+        let mut found = events(&api, &ours, from, 3).await;
         found.sort();
-        assert_eq!(found, ["ADDED one", "ADDED two"]);
+        assert_eq!(found, ["ADDED one", "ADDED three", "ADDED two"]);
     }
 }
 
