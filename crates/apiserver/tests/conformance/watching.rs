@@ -190,4 +190,12 @@ pub async fn a_watch_of_metadata_tells_no_more(setting: &Setting<'_>) {
         panic!("{event:?}");
     };
     assert_eq!(told.metadata, object.metadata);
+    let path = format!("{}?watch=1&timeoutSeconds=1&resourceVersion={from}", api.resource_url());
+    let media = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+    let request = http::Request::get(path)
+        .header("accept", media)
+        .body(Vec::new())
+        .unwrap();
+    let text = setting.client.request_text(request).await.unwrap();
+    assert!(text.contains("\"one\"") && !text.contains("xxxx"), "{text}");
 }
