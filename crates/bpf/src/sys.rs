@@ -12,10 +12,14 @@ use std::path::Path;
 use crate::{Error, Result};
 
 #[cfg(feature = "rules")]
+mod programs;
+#[cfg(feature = "rules")]
 mod tables;
 #[cfg(feature = "rules")]
 mod types;
 
+#[cfg(feature = "rules")]
+pub use programs::wait_for_programs;
 #[cfg(feature = "rules")]
 pub(crate) use tables::*;
 #[cfg(feature = "rules")]

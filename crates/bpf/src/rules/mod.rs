@@ -29,3 +29,5 @@ pub use peers::Networks;
 pub use pins::Rules;
 pub use run::{Ran, Verdict};
 pub use table::{Plain, Table};
+
+pub use crate::sys::wait_for_programs;

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
-use netqos_bpf::rules::{Bitmap, ClassKey};
+use netqos_bpf::rules::{Bitmap, ClassKey, wait_for_programs};
 use netqos_core::plan::{ClassId, SetId};
 use netqos_core::{Digest, NetworkKey, NodePlan, PlanDelta};
 
@@ -168,6 +168,11 @@ impl RuleDatapath {
 
     /// Ends the detours: nobody goes by rule lists any more that go.
     pub(super) fn end_detours(&mut self) -> Result<()> {
+        if !self.detours.later.is_empty() {
+            // A packet that was under way at the switch may have its old rule list in hand, and
+            // still ask who its destination is.
+            wait_for_programs();
+        }
         let mut by_network: BTreeMap<NetworkKey, Changes> = BTreeMap::new();
         for ((network, address), class) in &self.detours.later {
             let changes = by_network.entry(network.clone()).or_default();
