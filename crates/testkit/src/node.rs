@@ -5,7 +5,9 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, unmount,
+};
 use rustix::process::geteuid;
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
@@ -37,6 +39,7 @@ impl Node {
         )
         .context("make mounts private")?;
         for folder in ["/run", "/var/lib"] {
+            give_back(folder)?;
             mount("tmpfs", folder, "tmpfs", MountFlags::empty(), c"mode=755")
                 .with_context(|| format!("mount a tmpfs at {folder}"))?;
         }
@@ -99,4 +102,17 @@ impl Node {
         found.sort();
         found
     }
+}
+
+/// Lets go of what others have mounted below a folder: a copy of their mount would keep their
+/// network namespaces, and look like something that a test has left.
+fn give_back(folder: &str) -> Result<()> {
+    let mounts = fs::read_to_string("/proc/thread-self/mounts").context("read the mounts")?;
+    let below = format!("{folder}/");
+    let places = mounts.lines().filter_map(|line| line.split(' ').nth(1));
+    for place in places.filter(|place| place.starts_with(&below)) {
+        // What stood on another mount is gone with it.
+        let _ = unmount(place, UnmountFlags::DETACH);
+    }
+    Ok(())
 }
