@@ -18,6 +18,28 @@ pub struct Batch {
     pub objects: BTreeMap<&'static str, u64>,
 }
 
+/// What a source said last of how things are.
+#[cfg(feature = "daemon")]
+#[derive(Debug, Default)]
+pub(crate) struct Said(Option<(Vec<Problem>, BTreeMap<&'static str, u64>)>);
+
+#[cfg(feature = "daemon")]
+impl Said {
+    /// True when a batch says something new, as the first one always does: then it is said from now
+    /// on.
+    pub(crate) fn is_news(&mut self, batch: &Batch) -> bool {
+        let now = Some((batch.problems.clone(), batch.objects.clone()));
+        let is_news = !batch.changes.is_empty() || self.0 != now;
+        self.0 = now;
+        is_news
+    }
+
+    /// True when something was said.
+    pub(crate) fn anything(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
 /// What the engine hears.
 #[cfg(feature = "daemon")]
 #[derive(Debug)]

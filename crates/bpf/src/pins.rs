@@ -290,7 +290,7 @@ pub(crate) fn refused(error: &(dyn std::error::Error + 'static)) -> Error {
             command: "load the programs",
             source: io::Error::from_raw_os_error(errno),
         },
-        None => Error::Load(chain(error)),
+        None => Error::Load(netqos_core::with_causes(error)),
     }
 }
 
@@ -299,17 +299,6 @@ fn errnos<'e>(error: &'e (dyn std::error::Error + 'static)) -> impl Iterator<Ite
     std::iter::successors(Some(error), |error| error.source())
         .filter_map(|cause| cause.downcast_ref::<io::Error>())
         .filter_map(io::Error::raw_os_error)
-}
-
-/// An error with its causes, in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text = format!("{text}: {inner}");
-        cause = inner.source();
-    }
-    text
 }
 
 pub(crate) fn io_at(path: &Path, source: io::Error) -> Error {

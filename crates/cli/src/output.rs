@@ -68,16 +68,6 @@ pub fn json(data: &impl Serialize) -> ExitCode {
 
 /// Says what went wrong, with its causes, and ends with this code.
 pub fn failure(code: u8, error: &dyn Error) -> ExitCode {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let inner_text = inner.to_string();
-        // Many errors say their cause in their own text.
-        if !text.contains(&inner_text) {
-            text = format!("{text}: {inner_text}");
-        }
-        cause = inner.source();
-    }
-    eprintln!("netqos: {text}");
+    eprintln!("netqos: {}", netqos_core::with_causes(error));
     ExitCode::from(code)
 }

@@ -7,7 +7,7 @@ use futures_util::stream::{self, Stream, StreamExt as _};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
-use netqos_core::ObjectName;
+use netqos_core::{ObjectName, with_causes};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
@@ -154,18 +154,4 @@ fn failed<T>(kind: Kind, why: &watcher::Error) -> Option<Told<T>> {
         ))),
         code => Some(Told::Silent(format!("{code}: {}", status.message))),
     }
-}
-
-/// An error with what it came from, each said once.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
 }

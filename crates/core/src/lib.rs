@@ -39,7 +39,7 @@ pub use policy::{
     Bandwidth, Destination, IpBlock, Mode, NetworkChoice, NetworkRef, PeerSelector, Policy,
     PolicyError, PortMatch, Priority, Protocol, Rule,
 };
-pub use problem::{ObjectRef, Problem, Reason};
+pub use problem::{ObjectRef, Problem, Reason, with_causes};
 pub use quota::Quota;
 pub use tag::Tag;
 pub use units::{BitRate, ByteCount};

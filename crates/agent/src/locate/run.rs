@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::Locator;
-use crate::event::Event;
+use crate::event::{Event, Said};
 use crate::watch::{self, Watch};
 use crate::{Error, Result};
 
@@ -28,7 +28,7 @@ pub fn spawn(caches: Vec<PathBuf>, events: Sender<Event>) -> Result<()> {
             let _ = events.send(Event::Stop);
         }
     };
-    thread.spawn(run).map_err(Error::Watch)?;
+    thread.spawn(run).map_err(Error::Thread)?;
     Ok(())
 }
 
@@ -39,14 +39,10 @@ fn run(
     events: &Sender<Event>,
 ) -> Result<()> {
     let mut batch = locator.look();
-    let mut said = None;
+    let mut said = Said::default();
     loop {
-        let summary = (batch.problems.clone(), batch.objects.clone());
-        if !batch.changes.is_empty() || said.as_ref() != Some(&summary) {
-            said = Some(summary);
-            if events.send(Event::Batch(batch)).is_err() {
-                return Ok(());
-            }
+        if said.is_news(&batch) && events.send(Event::Batch(batch)).is_err() {
+            return Ok(());
         }
         let heard = watch::wait(&mut watches, RESCAN)?;
         if heard.is_empty() || heard.values().any(|heard| heard.everything) {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::Folder;
 use super::folder::{SETTLED, Which};
-use crate::event::Event;
+use crate::event::{Event, Said};
 use crate::watch::{self, Heard, Watch};
 use crate::{Error, Result};
 
@@ -30,7 +30,7 @@ pub fn spawn(folder: std::path::PathBuf, events: Sender<Event>) -> Result<()> {
             let _ = events.send(Event::Stop);
         }
     };
-    thread.spawn(run).map_err(Error::Watch)?;
+    thread.spawn(run).map_err(Error::Thread)?;
     Ok(())
 }
 
@@ -40,7 +40,7 @@ fn run(mut folder: Folder, watch: Watch, events: &Sender<Event>) -> Result<()> {
         files: BTreeSet::new(),
         everything: true,
     };
-    let mut said = None;
+    let mut said = Said::default();
     let mut changes = Vec::new();
     let began = Instant::now();
     loop {
@@ -56,14 +56,10 @@ fn run(mut folder: Folder, watch: Watch, events: &Sender<Event>) -> Result<()> {
             changes.extend(folder.read_file(name));
         }
         // The first says all, but does not wait for long.
-        if said.is_some() || !put_off || began.elapsed() > PATIENCE {
+        if said.anything() || !put_off || began.elapsed() > PATIENCE {
             let batch = folder.batch(std::mem::take(&mut changes));
-            let summary = (batch.problems.clone(), batch.objects.clone());
-            if !batch.changes.is_empty() || said.as_ref() != Some(&summary) {
-                said = Some(summary);
-                if events.send(Event::Batch(batch)).is_err() {
-                    return Ok(());
-                }
+            if said.is_news(&batch) && events.send(Event::Batch(batch)).is_err() {
+                return Ok(());
             }
         }
         let timeout = if put_off { SETTLED } else { RESCAN };

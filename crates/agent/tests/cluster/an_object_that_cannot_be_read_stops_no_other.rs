@@ -1,8 +1,6 @@
-use std::time::Duration;
-
 use serde_json::json;
 
-use crate::stage::{self, Flow};
+use crate::stage;
 use crate::world::World;
 
 /// One that got past an older schema, and one that is not of this shape at all.
@@ -29,10 +27,7 @@ fn neither_when_listed_nor_when_watched() {
     };
     bad("listed", json!("none"));
     bad("old", json!({"priority": 200, "egress": [{"dscp": 1}]}));
-    world.create_policy("p", 10);
-    world.start_agent();
-    let flow = Flow::begin(&world.a, &world.b, Duration::from_millis(1));
-    flow.wait_for(10);
+    let flow = world.marked(10);
     let messages = left_out(&world);
     assert_eq!(messages.len(), 2, "{messages:?}");
     assert!(messages[1].contains("spec.priority"), "{messages:?}");

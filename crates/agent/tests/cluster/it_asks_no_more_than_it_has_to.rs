@@ -1,9 +1,8 @@
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use serde_json::json;
 
-use crate::stage::{self, Flow};
+use crate::stage;
 use crate::world::{AGENT, World};
 
 /// What docs/agent.md says that its ClusterRole needs.
@@ -22,16 +21,10 @@ const READ: [&str; 9] = [
 /// It lists and watches, reads nothing for a pod that comes, and writes nothing.
 #[test]
 fn of_the_api_server() {
-    let Some(mut world) = World::new() else {
+    let Some(mut world) = World::with_fixture() else {
         return;
     };
-    if world.fixture().is_none() {
-        return;
-    }
-    world.create_policy("p", 10);
-    world.start_agent();
-    let flow = Flow::begin(&world.a, &world.b, Duration::from_millis(1));
-    flow.wait_for(10);
+    let flow = world.marked(10);
     let asked = |world: &World| {
         let server = world.fixture().unwrap();
         let requests = server.requests().into_iter();

@@ -10,10 +10,7 @@ fn from_its_start_and_with_each_change() {
     let Some(mut world) = World::new() else {
         return;
     };
-    world.create_policy("p", 10);
-    world.start_agent();
-    let flow = Flow::begin(&world.a, &world.b, Duration::from_millis(1));
-    flow.wait_for(10);
+    let flow = world.marked(10);
     world.mark("p", 20);
     flow.wait_for(20);
     world.create_policy("a-later-one", 30);

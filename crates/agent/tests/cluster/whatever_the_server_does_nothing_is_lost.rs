@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use netqos_apiserver::{ApiServer, Fault};
 
-use crate::stage::{self, Flow};
+use crate::stage;
 use crate::world::{AGENT, World};
 
 /// Something that goes wrong, until [`ApiServer::heal`].
@@ -35,16 +35,10 @@ const TROUBLES: [Trouble; 6] = [
 /// made meanwhile arrives, by and by.
 #[test]
 fn and_what_is_in_force_stays() {
-    let Some(mut world) = World::new() else {
+    let Some(mut world) = World::with_fixture() else {
         return;
     };
-    if world.fixture().is_none() {
-        return;
-    }
-    world.create_policy("p", 1);
-    world.start_agent();
-    let flow = Flow::begin(&world.a, &world.b, Duration::from_millis(1));
-    flow.wait_for(1);
+    let flow = world.marked(1);
     for (dscp, (trouble, begin)) in (2_u8..).zip(TROUBLES) {
         println!("{trouble}");
         begin(world.fixture().unwrap());

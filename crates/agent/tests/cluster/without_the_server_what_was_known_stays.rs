@@ -1,11 +1,10 @@
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
 use netqos_datapath::Paths;
 use netqos_datapath::rules::remove_all;
 
-use crate::stage::{self, Flow};
+use crate::stage;
 use crate::world::{World, readiness};
 
 fn is_away(world: &World) -> bool {
@@ -18,16 +17,10 @@ fn is_away(world: &World) -> bool {
 /// Away while the agent runs, and back again.
 #[test]
 fn and_what_it_missed_is_made_up_for() {
-    let Some(mut world) = World::new() else {
+    let Some(mut world) = World::with_fixture() else {
         return;
     };
-    if world.fixture().is_none() {
-        return;
-    }
-    world.create_policy("p", 10);
-    world.start_agent();
-    let flow = Flow::begin(&world.a, &world.b, Duration::from_millis(1));
-    flow.wait_for(10);
+    let flow = world.marked(10);
     world.fixture().unwrap().go_away().unwrap();
     assert!(stage::eventually(|| is_away(&world)));
     let ready = stage::ask("/readyz");
@@ -42,16 +35,10 @@ fn and_what_it_missed_is_made_up_for() {
 /// Away when the agent starts: it waits, says for what, and touches nothing.
 #[test]
 fn also_where_an_agent_starts_that_knows_nothing() {
-    let Some(mut world) = World::new() else {
+    let Some(mut world) = World::with_fixture() else {
         return;
     };
-    if world.fixture().is_none() {
-        return;
-    }
-    world.create_policy("p", 10);
-    world.start_agent();
-    let flow = Flow::begin(&world.a, &world.b, Duration::from_millis(1));
-    flow.wait_for(10);
+    let flow = world.marked(10);
     world.stop_agent();
     let _ = fs::remove_dir_all("/var/lib/netqos");
     world.fixture().unwrap().go_away().unwrap();
@@ -67,7 +54,7 @@ fn also_where_an_agent_starts_that_knows_nothing() {
     assert!(seen.iter().all(|seen| seen.dscp == 10));
     stage::assert_no_loss(&seen);
 
-    let flow = Flow::begin(&world.a, &world.b, Duration::from_millis(1));
+    let flow = world.flow();
     world.fixture().unwrap().come_back().unwrap();
     world.mark("p", 20);
     flow.wait_for(20);
@@ -78,12 +65,9 @@ fn also_where_an_agent_starts_that_knows_nothing() {
 /// what has become of it since is made up for.
 #[test]
 fn also_after_a_reboot() {
-    let Some(mut world) = World::new() else {
+    let Some(mut world) = World::with_fixture() else {
         return;
     };
-    if world.fixture().is_none() {
-        return;
-    }
     world.create_policy("p", 10);
     world.start_agent();
     let written = || {
@@ -97,7 +81,7 @@ fn also_after_a_reboot() {
     fs::remove_dir_all("/run/netqos").unwrap();
     world.mark("p", 20);
     world.fixture().unwrap().go_away().unwrap();
-    let flow = Flow::begin(&world.a, &world.b, Duration::from_millis(1));
+    let flow = world.flow();
     flow.wait_for(0);
 
     world.spawn_agent();
@@ -121,10 +105,7 @@ fn a_full_disk_stops_nothing() {
     };
     // In the place of the folder stands what cannot be one.
     fs::write("/var/lib/netqos", "").unwrap();
-    world.create_policy("p", 10);
-    world.start_agent();
-    let flow = Flow::begin(&world.a, &world.b, Duration::from_millis(1));
-    flow.wait_for(10);
+    let flow = world.marked(10);
     let told = || stage::has_logged(&["cannot be written down", "/var/lib/netqos"]);
     assert!(stage::eventually(told));
     world.mark("p", 20);

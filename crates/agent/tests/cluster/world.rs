@@ -13,7 +13,7 @@ use netqos_testkit::{Node, Pod};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use crate::stage::{self, Agent, RUN};
+use crate::stage::{self, Agent, Flow, RUN};
 
 const KUBECONFIG: &str = "/run/kubeconfig";
 /// What the agent is recorded as.
@@ -65,6 +65,28 @@ impl World {
             world.create_pod(pod, json!({}));
         }
         Some(world)
+    }
+
+    /// The same where the server has faults on demand, and a record.
+    pub(crate) fn with_fixture() -> Option<Self> {
+        let world = Self::new()?;
+        world.fixture()?;
+        Some(world)
+    }
+
+    /// Starts the agent on a policy `p` that marks what `a` sends, and sends to `b`, from the first
+    /// marked datagram on.
+    pub(crate) fn marked(&mut self, dscp: u8) -> Flow {
+        self.create_policy("p", dscp);
+        self.start_agent();
+        let flow = self.flow();
+        flow.wait_for(dscp);
+        flow
+    }
+
+    /// Datagrams from `a` to `b`, one in a millisecond.
+    pub(crate) fn flow(&self) -> Flow {
+        Flow::begin(&self.a, &self.b, Duration::from_millis(1))
     }
 
     /// The server's faults and its record; `None`, said aloud, where it is a real one.

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use super::saved::Saved;
 use super::seen::{Read, Seen};
 use super::{ClusterOptions, SOURCE};
-use crate::event::Event;
+use crate::event::{Event, Said};
 use crate::{Error, Result};
 
 /// How long the server may take to tell everything before what was seen last counts.
@@ -52,7 +52,7 @@ async fn run(options: &ClusterOptions, client: Client, events: &Sender<Event>) {
     let mut source = Source {
         seen: Seen::new(options, saved.kinds()),
         saved,
-        said: None,
+        said: Said::default(),
         changes: Vec::new(),
     };
     let mut patience = Some(Instant::now() + PATIENCE);
@@ -97,11 +97,7 @@ async fn run(options: &ClusterOptions, client: Client, events: &Sender<Event>) {
 struct Source {
     seen: Seen,
     saved: Saved,
-    /// The summary that was sent last.
-    said: Option<(
-        Vec<netqos_core::Problem>,
-        std::collections::BTreeMap<&'static str, u64>,
-    )>,
+    said: Said,
     changes: Vec<Change>,
 }
 
@@ -123,13 +119,11 @@ impl Source {
 
     /// Sends what there is to say, once everything is known.
     fn tell(&mut self, events: &Sender<Event>, is_known: bool) -> std::result::Result<(), ()> {
-        let event = if is_known || self.said.is_some() {
+        let event = if is_known || self.said.anything() {
             let batch = self.seen.batch(std::mem::take(&mut self.changes));
-            let summary = (batch.problems.clone(), batch.objects.clone());
-            if batch.changes.is_empty() && self.said.as_ref() == Some(&summary) {
+            if !self.said.is_news(&batch) {
                 return Ok(());
             }
-            self.said = Some(summary);
             Event::Batch(batch)
         } else {
             Event::Waiting {

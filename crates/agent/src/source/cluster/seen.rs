@@ -117,65 +117,80 @@ impl Seen {
     /// Takes note of what a watch tells.
     pub(super) fn hear(&mut self, selection: &Selection, told: Told<Read>) -> Vec<Change> {
         let kind = selection.kind;
-        let mut changes = Vec::new();
+        let is_expected = self.expected.contains(&kind);
         let Some(watched) = self.watched.get_mut(selection) else {
-            return changes;
+            return Vec::new();
         };
-        let mut put = |watched: &mut Watched, name: ObjectName, read: Option<Read>| {
-            let file = key(kind, &name);
-            let Some(Read { object, text }) = read else {
-                watched.objects.remove(&name);
-                return changes.extend(self.objects.put(&file, Vec::new()));
-            };
-            let (object, problem) = match object {
-                Ok(object) => (vec![object], None),
-                Err(problem) => (vec![], Some(problem)),
-            };
-            watched.objects.insert(name, Known { text, problem });
-            changes.extend(self.objects.put(&file, object));
-        };
-        match told {
+        let changes = match told {
             Told::Silent(why) => {
                 watched.silent = Some(why);
-                return changes;
+                return Vec::new();
             }
             Told::Answers => {
                 watched.silent = None;
-                return changes;
-            }
-            Told::All(all) => {
-                watched.unknown = None;
-                let gone = watched
-                    .objects
-                    .keys()
-                    .filter(|name| !all.contains_key(*name));
-                let gone: Vec<ObjectName> = gone.cloned().collect();
-                gone.into_iter().for_each(|name| put(watched, name, None));
-                let all = all.into_iter();
-                all.for_each(|(name, read)| put(watched, name, Some(read)));
-                watched.spoke = true;
+                return Vec::new();
             }
             Told::Unknown => {
                 let since = *watched.unknown.get_or_insert_with(Instant::now);
-                let were_some = !watched.objects.is_empty() || self.expected.contains(&kind);
+                let were_some = !watched.objects.is_empty() || is_expected;
                 if were_some && since.elapsed() < self.disbelief {
                     let why = "404: it does not know this kind, of which there were objects";
                     watched.silent = Some(why.to_owned());
-                    return changes;
+                    return Vec::new();
                 }
-                let gone: Vec<ObjectName> = watched.objects.keys().cloned().collect();
-                gone.into_iter().for_each(|name| put(watched, name, None));
                 watched.spoke = true;
+                self.replace(selection, BTreeMap::new())
             }
-            Told::There(name, read) => put(watched, name, Some(read)),
-            Told::Gone(name) => put(watched, name, None),
-        }
-        watched.silent = None;
-        watched.remembered = None;
-        if watched.spoke {
-            self.expected.remove(&kind);
+            Told::All(all) => {
+                watched.unknown = None;
+                watched.spoke = true;
+                self.replace(selection, all)
+            }
+            Told::There(name, read) => self.put(selection, name, Some(read)),
+            Told::Gone(name) => self.put(selection, name, None),
+        };
+        if let Some(watched) = self.watched.get_mut(selection) {
+            watched.silent = None;
+            watched.remembered = None;
+            if watched.spoke {
+                self.expected.remove(&kind);
+            }
         }
         changes
+    }
+
+    /// These are all objects of a watch from now on.
+    fn replace(&mut self, selection: &Selection, all: BTreeMap<ObjectName, Read>) -> Vec<Change> {
+        let known = self.watched.get(selection);
+        let known = known.into_iter().flat_map(|it| it.objects.keys());
+        let gone = known.filter(|name| !all.contains_key(*name)).cloned();
+        let gone: Vec<ObjectName> = gone.collect();
+        let mut changes = Vec::new();
+        for name in gone {
+            changes.extend(self.put(selection, name, None));
+        }
+        for (name, read) in all {
+            changes.extend(self.put(selection, name, Some(read)));
+        }
+        changes
+    }
+
+    /// An object of a watch is so, or is gone.
+    fn put(&mut self, selection: &Selection, name: ObjectName, read: Option<Read>) -> Vec<Change> {
+        let Some(watched) = self.watched.get_mut(selection) else {
+            return Vec::new();
+        };
+        let file = key(selection.kind, &name);
+        let Some(Read { object, text }) = read else {
+            watched.objects.remove(&name);
+            return self.objects.put(&file, Vec::new());
+        };
+        let (objects, problem) = match object {
+            Ok(object) => (vec![object], None),
+            Err(problem) => (vec![], Some(problem)),
+        };
+        watched.objects.insert(name, Known { text, problem });
+        self.objects.put(&file, objects)
     }
 
     /// Takes what was written down by an earlier process for what was not told yet. True when
@@ -185,24 +200,16 @@ impl Seen {
         mut saved: impl FnMut(Kind) -> Option<(u64, BTreeMap<ObjectName, Read>)>,
     ) -> (bool, Vec<Change>) {
         let waiting = self.watched.iter().filter(|(_, watched)| !watched.spoke);
-        let waiting: BTreeSet<Selection> = waiting.map(|(it, _)| it.clone()).collect();
         let found: Option<Vec<_>> = waiting
-            .into_iter()
-            .map(|selection| Some((saved(selection.kind)?, selection)))
+            .map(|(selection, _)| Some((saved(selection.kind)?, selection.clone())))
             .collect();
         let Some(found) = found else {
             return (false, Vec::new());
         };
         let mut changes = Vec::new();
         for ((at, objects), selection) in found {
-            let silent = self
-                .watched
-                .get(&selection)
-                .and_then(|it| it.silent.clone());
-            changes.extend(self.hear(&selection, Told::All(objects)));
+            changes.extend(self.replace(&selection, objects));
             if let Some(watched) = self.watched.get_mut(&selection) {
-                watched.spoke = false;
-                watched.silent = silent;
                 watched.remembered = Some(at);
             }
         }
