@@ -7,16 +7,14 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use ipnet::IpNet;
-use netqos_core::objects::{
-    EndpointSlice, LocalInterface, NetworkName, Pod as PodObject, PodAddresses, Service,
-    ServicePortSpec,
-};
+use netqos_core::objects::{EndpointSlice, LocalInterface, NetworkName, Service, ServicePortSpec};
 use netqos_core::plan::{Attach, Interface};
 use netqos_core::{
-    Destination, IpBlock, LabelSelector, Labels, Limits, NodePlan, ObjectName, Operator,
-    PeerSelector, PodId, Policy, Protocol, Requirement, Rule,
+    Destination, IpBlock, LabelSelector, Labels, NodePlan, ObjectName, Operator, PeerSelector,
+    PodId, Policy, Protocol, Requirement, Rule,
 };
 use netqos_index::{Change, Index};
+use netqos_testkit::mk_pod;
 
 use crate::world::{limiting, marking, policy, udp_port};
 
@@ -266,19 +264,7 @@ impl Facts {
             netns: netns.to_owned(),
         };
         [
-            Change::Pod(PodObject {
-                id: self.id(),
-                labels,
-                node: Some("node1".into()),
-                host_network: false,
-                finished: false,
-                limits: Limits::default(),
-                addresses: vec![PodAddresses {
-                    network: NetworkName::Default,
-                    interface: None,
-                    addresses: addresses.clone(),
-                }],
-            }),
+            Change::Pod(mk_pod(self.id().name, labels, "node1", addresses.clone())),
             Change::Attachments {
                 pod: self.id().name,
                 uid: Some(self.id().uid),
