@@ -23,11 +23,15 @@ pub enum Kind {
     UserDefinedNetwork,
     /// `k8s.ovn.org/v1`, of OVN-Kubernetes.
     ClusterUserDefinedNetwork,
+    /// `netqos.io/v1alpha1`: who is a peer, as the controller says.
+    NetworkQoSPeerSlice,
+    /// `netqos.io/v1alpha1`: what is in force on a node, as its agent says.
+    NetworkQoSNodeReport,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Namespace,
         Self::Node,
         Self::Pod,
@@ -37,6 +41,8 @@ impl Kind {
         Self::NetworkAttachmentDefinition,
         Self::UserDefinedNetwork,
         Self::ClusterUserDefinedNetwork,
+        Self::NetworkQoSPeerSlice,
+        Self::NetworkQoSNodeReport,
     ];
 
     /// Its name, in CamelCase.
@@ -51,6 +57,8 @@ impl Kind {
             Self::NetworkAttachmentDefinition => "NetworkAttachmentDefinition",
             Self::UserDefinedNetwork => "UserDefinedNetwork",
             Self::ClusterUserDefinedNetwork => "ClusterUserDefinedNetwork",
+            Self::NetworkQoSPeerSlice => "NetworkQoSPeerSlice",
+            Self::NetworkQoSNodeReport => "NetworkQoSNodeReport",
         }
     }
 
@@ -63,13 +71,14 @@ impl Kind {
             Self::NetworkQoS | Self::UserDefinedNetwork | Self::ClusterUserDefinedNetwork => {
                 "k8s.ovn.org"
             }
+            Self::NetworkQoSPeerSlice | Self::NetworkQoSNodeReport => "netqos.io",
         }
     }
 
     /// The version in which it is read.
     pub const fn version(self) -> &'static str {
         match self {
-            Self::NetworkQoS => "v1alpha1",
+            Self::NetworkQoS | Self::NetworkQoSPeerSlice | Self::NetworkQoSNodeReport => "v1alpha1",
             _ => "v1",
         }
     }
@@ -87,6 +96,8 @@ impl Kind {
             Self::NetworkAttachmentDefinition => "network-attachment-definitions",
             Self::UserDefinedNetwork => "userdefinednetworks",
             Self::ClusterUserDefinedNetwork => "clusteruserdefinednetworks",
+            Self::NetworkQoSPeerSlice => "networkqospeerslices",
+            Self::NetworkQoSNodeReport => "networkqosnodereports",
         }
     }
 

@@ -25,6 +25,7 @@ pub mod plan;
 mod policy;
 mod problem;
 pub mod quota;
+mod report;
 mod tag;
 mod units;
 
@@ -41,5 +42,6 @@ pub use policy::{
 };
 pub use problem::{ObjectRef, Problem, Reason, with_causes};
 pub use quota::Quota;
+pub use report::{NodeReport, ReportedProblem};
 pub use tag::Tag;
 pub use units::{BitRate, ByteCount};

@@ -8,6 +8,7 @@ mod ip_block;
 mod metadata;
 mod mode;
 mod network;
+mod node_report;
 mod peer_slice;
 mod pod;
 mod policy;
@@ -16,6 +17,7 @@ mod service;
 
 pub use mode::Modes;
 pub use network::{cluster_network, network_definition, user_defined_network};
+pub use node_report::node_report;
 pub use peer_slice::peer_slice;
 pub use pod::pod;
 pub use policy::policy;

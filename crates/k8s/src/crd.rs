@@ -4,13 +4,13 @@ use std::sync::LazyLock;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::schema::{OptionalEnum, OptionalIntOrString, StructuralSchemaRewriter};
-use kube::{CustomResourceExt as _, Resource as _};
+use kube::{CustomResourceExt as _, Resource};
+use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use schemars::transform::AddNullable;
 use serde_json::{Value, json};
 
-use crate::peer_slice::{GROUP, PLURAL, VERSION};
-use crate::{NetworkQoS, NetworkQoSPeerSlice};
+use crate::{NetworkQoS, NetworkQoSNodeReport, NetworkQoSPeerSlice};
 
 /// The definition of a resource.
 #[derive(Clone, Debug)]
@@ -25,11 +25,15 @@ pub struct Definition {
 /// What differs from what derive makes: no field is `nullable`. An API server drops `null` where a
 /// field is not, so `to: null` is as good as no `to`; where it is, `null` would stay, and `has()`
 /// in a rule would be true for it.
-pub fn definitions() -> [Definition; 2] {
+pub fn definitions() -> [Definition; 3] {
     [
         Definition {
             source: "network_qos.rs",
             crd: &NETWORK_QOS,
+        },
+        Definition {
+            source: "node_report.rs",
+            crd: &NODE_REPORT,
         },
         Definition {
             source: "peer_slice.rs",
@@ -86,8 +90,37 @@ static NETWORK_QOS: LazyLock<Value> = LazyLock::new(|| {
     crd
 });
 
-/// Derive makes definitions only of resources that have a `spec`.
 static PEER_SLICE: LazyLock<Value> = LazyLock::new(|| {
+    let network = json!({
+        "name": "Network",
+        "type": "string",
+        "jsonPath": ".network",
+        "description": "The network that the addresses are on",
+    });
+    plain::<NetworkQoSPeerSlice>("Namespaced", "nqosps", &[network])
+});
+
+static NODE_REPORT: LazyLock<Value> = LazyLock::new(|| {
+    let agent = json!({
+        "name": "Agent",
+        "type": "string",
+        "jsonPath": ".agentVersion",
+        "description": "The version of the agent",
+    });
+    let problem = json!({
+        "name": "Problem",
+        "type": "string",
+        "jsonPath": ".problems[0].reason",
+        "description": "The first of what is not as it should be",
+    });
+    plain::<NetworkQoSNodeReport>("Cluster", "nqosnr", &[agent, problem])
+});
+
+/// The definition of a resource without a `spec`, of which derive makes none.
+fn plain<K>(scope: &str, short_name: &str, columns: &[Value]) -> Value
+where
+    K: Resource<DynamicType = ()> + JsonSchema,
+{
     let settings = SchemaSettings::openapi3().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
@@ -98,49 +131,42 @@ static PEER_SLICE: LazyLock<Value> = LazyLock::new(|| {
         .with_transform(OptionalEnum)
         .with_transform(OptionalIntOrString)
         .into_generator();
-    let schema = generator.into_root_schema_for::<NetworkQoSPeerSlice>();
-    let mut schema = schema.to_value();
+    let mut schema = generator.into_root_schema_for::<K>().to_value();
     if let Some(fields) = schema.as_object_mut() {
         fields.remove("title");
     }
-    let kind = NetworkQoSPeerSlice::kind(&());
+    let age = json!({
+        "name": "Age",
+        "type": "date",
+        "jsonPath": ".metadata.creationTimestamp",
+    });
+    let columns: Vec<&Value> = columns.iter().chain([&age]).collect();
+    let (group, plural, kind) = (K::group(&()), K::plural(&()), K::kind(&()));
     let mut crd = json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("{PLURAL}.{GROUP}")},
+        "metadata": {"name": format!("{plural}.{group}")},
         "spec": {
-            "group": GROUP,
+            "group": group,
             "names": {
                 "kind": kind,
-                "plural": PLURAL,
+                "plural": plural,
                 "singular": kind.to_lowercase(),
-                "shortNames": ["nqosps"],
+                "shortNames": [short_name],
             },
-            "scope": "Namespaced",
+            "scope": scope,
             "versions": [{
-                "name": VERSION,
+                "name": K::version(&()),
                 "served": true,
                 "storage": true,
                 "schema": {"openAPIV3Schema": schema},
-                "additionalPrinterColumns": [
-                    {
-                        "name": "Network",
-                        "type": "string",
-                        "jsonPath": ".network",
-                        "description": "The network that the addresses are on",
-                    },
-                    {
-                        "name": "Age",
-                        "type": "date",
-                        "jsonPath": ".metadata.creationTimestamp",
-                    },
-                ],
+                "additionalPrinterColumns": columns,
             }],
         },
     });
     tidy(&mut crd);
     crd
-});
+}
 
 /// Takes `nullable` away, writes whole numbers without a fraction, and descriptions in one line.
 fn tidy(value: &mut Value) {

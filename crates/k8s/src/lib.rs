@@ -11,6 +11,7 @@
 //!   NetworkQoS (Rust types, kube derive) ──► crd() ──► deploy/crds, by `cargo xtask crds`
 //!
 //!   core::PeerSlice ◄─► NetworkQoSPeerSlice: what the controller tells agents of peers
+//!   core::NodeReport ◄─► NetworkQoSNodeReport: what agents tell the controller of their nodes
 //! ```
 //!
 //! [`NetworkQoS`] is one resource for two spellings: that of the enhancement proposal okep-4380
@@ -29,8 +30,10 @@ mod crd;
 mod document;
 mod field;
 mod network_qos;
+mod node_report;
 mod object;
 mod openapi;
+mod own;
 mod peer_slice;
 #[cfg(feature = "validate")]
 mod resource_schema;
@@ -47,6 +50,7 @@ pub use network_qos::{
     MODE_ANNOTATION, NamespacedNetworkSelector, NetworkAttachmentRef, NetworkQoS, NetworkQosSpec,
     NetworkQosStatus, NetworkSelector, Port, PrimaryNetworkSelector,
 };
+pub use node_report::{NetworkQoSNodeReport, NodeProblem, PolicyInForce};
 pub use object::{DocumentError, Object, object_from_value, objects_from_yaml};
 pub use peer_slice::{NetworkQoSPeerSlice, PEER_SET_LABEL};
 #[cfg(feature = "validate")]

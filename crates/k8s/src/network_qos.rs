@@ -10,6 +10,8 @@
 //!
 //! Numbers are wider here than the schema allows, so that one out of range is told with its path.
 //! An optional field that is `null` is absent, as to an API server.
+// Two columns of one type are no mistake.
+#![allow(clippy::duplicated_attributes)]
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
 use kube::{CustomResource, KubeSchema};
@@ -39,6 +41,24 @@ pub const MODE_ANNOTATION: &str = "netqos.io/mode";
         type_ = "integer",
         json_path = ".spec.priority",
         description = "Objects of higher priority win"
+    ),
+    printcolumn(
+        name = "Pods",
+        type_ = "integer",
+        json_path = ".status.selectedPods",
+        description = "How many pods it selects"
+    ),
+    printcolumn(
+        name = "Nodes",
+        type_ = "string",
+        json_path = ".status.nodes",
+        description = "On how many nodes it is in force, of those that its pods are on"
+    ),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].status",
+        description = "Whether it is in force on all pods that it selects"
     ),
     printcolumn(name = "Status", type_ = "string", json_path = ".status.status"),
     printcolumn(
@@ -332,6 +352,16 @@ pub struct NetworkQosStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub status: Option<String>,
+
+    /// How many pods it selects. While nothing else changes, it is brought up to date once a minute.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 9_007_199_254_740_991_i64))]
+    pub selected_pods: Option<i64>,
+
+    /// On how many nodes it is in force, of those that its pods are on: 2/3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub nodes: Option<String>,
 
     /// In detail.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -12,15 +12,12 @@ use kube::{KubeSchema, Resource};
 use netqos_core::objects::PeerSlice;
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::own::{GROUP, VERSION};
 use crate::schema;
 
-/// The group of netqos' own resources.
-pub(crate) const GROUP: &str = "netqos.io";
-/// Their version.
-pub(crate) const VERSION: &str = "v1alpha1";
 const API_VERSION: &str = "netqos.io/v1alpha1";
 const KIND: &str = "NetworkQoSPeerSlice";
-pub(crate) const PLURAL: &str = "networkqospeerslices";
+const PLURAL: &str = "networkqospeerslices";
 
 /// The label of a slice that says which peer set it is of: 16 hexadecimal digits, the digest of the
 /// set's namespaces, pod selector and network. An agent watches by it.

@@ -40,8 +40,10 @@ impl ClusterOptions {
     /// What is watched: without a controller, which would say whom selectors mean, that is every
     /// object that a plan may depend on.
     fn selections(&self) -> Vec<Selection> {
+        let told_by_netqos = [Kind::NetworkQoSPeerSlice, Kind::NetworkQoSNodeReport];
         let kinds = Kind::ALL.into_iter();
         kinds
+            .filter(|kind| !told_by_netqos.contains(kind))
             .map(|kind| match kind {
                 Kind::Node => Selection::all(kind).with_field("metadata.name", &self.node),
                 _ => Selection::all(kind),

@@ -97,6 +97,7 @@ fn kinds_are_called_and_scoped_as_documents_say() {
     });
     let right = [
         ("networkqoses.k8s.ovn.org", "Namespaced", true),
+        ("networkqosnodereports.netqos.io", "Cluster", false),
         ("networkqospeerslices.netqos.io", "Namespaced", false),
     ];
     let right = right.map(|(name, scope, status)| (name.to_owned(), scope.to_owned(), status));

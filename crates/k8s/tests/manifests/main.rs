@@ -6,6 +6,7 @@ mod agreement;
 mod bodies;
 mod definition;
 mod documents;
+mod node_reports;
 mod peer_slices;
 mod pods;
 mod policies;

@@ -1,0 +1,40 @@
+//! What the agent of a node says of it to the controller.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::ObjectName;
+
+/// A `NetworkQoSNodeReport`.
+///
+/// A policy that it names is in force, as of the generation that it names, on every pod of the node
+/// that the policy selects, but for the problems. That holds for pods to come, too: a pod that
+/// starts changes no report.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeReport {
+    /// The node's name, which is the report's.
+    pub node: Arc<str>,
+    /// The version of the agent: `0.1.0`.
+    pub agent: String,
+    /// The policies of the namespaces that the node's pods are in, by name, and the
+    /// `metadata.generation` of each that the agent has put in force.
+    pub policies: BTreeMap<ObjectName, i64>,
+    /// What is not as it should be.
+    pub problems: Vec<ReportedProblem>,
+    /// How many problems more there are, which were too many to be named.
+    pub more_problems: u64,
+}
+
+/// A [`Problem`](crate::Problem) of a node.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ReportedProblem {
+    /// `NetworkQoS`, `Pod` or `Node`.
+    pub kind: String,
+    /// Its namespace, empty for a node, and name.
+    pub object: ObjectName,
+    /// Which kind of problem: the name of a [`Reason`](crate::Reason), or of one that only an agent
+    /// of another version knows.
+    pub reason: String,
+    /// What, where and what to do.
+    pub message: String,
+}
