@@ -23,8 +23,6 @@ mod engine;
 mod error;
 mod event;
 mod locate;
-#[cfg(feature = "daemon")]
-mod logs;
 pub mod places;
 #[cfg(feature = "daemon")]
 mod server;
@@ -40,15 +38,14 @@ pub use event::Batch;
 #[cfg(feature = "daemon")]
 pub use event::{Asked, Event};
 pub use locate::Locator;
+pub use netqos_daemon::Check;
 #[cfg(feature = "daemon")]
-pub use logs::{LogFormat, Logs};
+pub use netqos_daemon::{LogFormat, Logs};
 pub use places::{Lock, agent_lock, socket_path};
 #[cfg(feature = "daemon")]
 pub use server::{Bound, Listen, Seen, serve};
 pub use source::Folder;
-pub use status::{
-    Check, Counts, LimitStatus, PodStatus, ProblemStatus, Reconciled, RuleStatus, Status,
-};
+pub use status::{Counts, LimitStatus, PodStatus, ProblemStatus, Reconciled, RuleStatus, Status};
 #[cfg(feature = "daemon")]
 pub use {
     locate::spawn as watch_attachments,

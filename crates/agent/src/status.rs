@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use netqos_core::Mode;
 use netqos_core::plan::{ChainRule, Peers};
+use netqos_daemon::Check;
 use serde::{Deserialize, Serialize};
 
 /// All of it. Rates are bits per second, counts of bytes are of layer 2.
@@ -24,19 +25,6 @@ pub struct Status {
     pub pods: Vec<PodStatus>,
     /// What is not as it should be.
     pub problems: Vec<ProblemStatus>,
-}
-
-/// Something that has to be well before the agent is ready.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Check {
-    /// What.
-    pub name: String,
-    /// Whether it is.
-    pub ok: bool,
-    /// What is not, where it is not.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub message: String,
 }
 
 /// What the engine did since it started.

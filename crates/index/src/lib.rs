@@ -77,6 +77,7 @@ mod sets;
 mod slab;
 mod slicer;
 mod slices;
+mod subjects;
 
 pub use change::Change;
 pub use explain::{
@@ -86,3 +87,4 @@ pub use explain::{
 pub use index::{Index, PeerSource, Selected};
 pub use peer_index::{PeerChange, PeerIndex};
 pub use slicer::{SliceWrite, Slicer};
+pub use subjects::Subjects;

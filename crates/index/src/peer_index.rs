@@ -12,6 +12,7 @@ use crate::combinations::Step;
 use crate::hash::HashMap;
 use crate::members::Members;
 use crate::policies::PolicyKey;
+use crate::subjects::moved_by;
 
 /// Every peer set that any policy of the cluster names, each resolved once, however many name it.
 ///
@@ -32,6 +33,8 @@ pub struct PeerIndex {
     asked: HashMap<PolicyKey, Vec<SetId>>,
     /// Policies that came, went, or are in force on other networks.
     dirty: BTreeSet<PolicyKey>,
+    /// Namespaces whose policies may have other subjects.
+    moved: BTreeSet<Arc<str>>,
 }
 
 /// What became of the addresses of a peer set.
@@ -50,6 +53,7 @@ pub struct PeerChange {
 impl PeerIndex {
     /// Takes note of a change. Objects that do not decide who is a peer are passed over.
     pub fn apply(&mut self, change: Change) {
+        self.moved.extend(moved_by(&change, &self.cluster));
         let effects = self.cluster.apply(change);
         let pods = self.members.concerned(&effects, &self.cluster);
         if let Some((key, entry)) = effects.pod_left {
@@ -108,6 +112,14 @@ impl PeerIndex {
     /// How many sets policies name, as of the last [`PeerIndex::take_changes`].
     pub fn sets(&self) -> usize {
         self.members.sets.len()
+    }
+
+    pub(crate) fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    pub(crate) fn moved(&mut self) -> &mut BTreeSet<Arc<str>> {
+        &mut self.moved
     }
 
     /// Asks for the sets that policies name now. Gives back those that none names any more.

@@ -8,7 +8,8 @@ use netqos_core::{Direction, EndpointId, Mode, NodePlan};
 use netqos_datapath::rules::RuleCount;
 
 use super::{Engine, attachment};
-use crate::status::{Check, Counts, LimitStatus, PodStatus, ProblemStatus, RuleStatus, Status};
+use crate::status::{Counts, LimitStatus, PodStatus, ProblemStatus, RuleStatus, Status};
+use netqos_daemon::Check;
 
 type RuleCounts = HashMap<(EndpointId, RuleId), Counts>;
 

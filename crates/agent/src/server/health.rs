@@ -32,24 +32,11 @@ pub(super) async fn readyz(
     Ok(answer("readyz", &checks, is_verbose(&query)))
 }
 
-/// In the form of the Kubernetes API server's: `ok`, or a line for each check.
 fn answer(what: &str, checks: &[Check], verbose: bool) -> Response {
-    let ok = checks.iter().all(|check| check.ok);
+    let (ok, body) = netqos_daemon::report(what, checks, verbose);
     let code = match ok {
         true => StatusCode::OK,
         false => StatusCode::SERVICE_UNAVAILABLE,
     };
-    if ok && !verbose {
-        return text(code, "ok\n".to_owned());
-    }
-    let mut body = String::new();
-    for check in checks {
-        body.push_str(&match check.ok {
-            true => format!("[+]{} ok\n", check.name),
-            false => format!("[-]{} failed: {}\n", check.name, check.message),
-        });
-    }
-    let verdict = if ok { "passed" } else { "failed" };
-    body.push_str(&format!("{what} check {verdict}\n"));
     text(code, body)
 }

@@ -1,0 +1,257 @@
+//! Who of several replicas leads: the holder of a Lease (coordination.k8s.io/v1).
+//!
+//! As client-go does it: the holder renews the Lease; one that has not been renewed for its duration is
+//! taken over. That is measured by the clock of who watches it, from when it saw the Lease change:
+//! what the clocks of others say, and one that jumps, does not matter. A leader that cannot renew
+//! stops before anybody may take over.
+
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Api, PostParams};
+use kube::{Client, Error};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
+
+/// How quickly replicas follow each other.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// How long a Lease counts that is not renewed.
+    pub lease: Duration,
+    /// How long a leader leads that cannot renew. Less than `lease`.
+    pub renew: Duration,
+    /// How often the Lease is renewed, or looked at.
+    pub retry: Duration,
+}
+
+impl Default for Pace {
+    /// A leader that is killed is replaced within twelve seconds.
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(10),
+            renew: Duration::from_secs(7),
+            retry: Duration::from_secs(2),
+        }
+    }
+}
+
+/// A candidate.
+pub struct Election {
+    leases: Api<Lease>,
+    name: String,
+    identity: String,
+    pace: Pace,
+    leads: watch::Sender<bool>,
+    /// The Lease as it was seen last, and since when it has been so.
+    seen: Option<(Lease, Instant)>,
+    /// When it was renewed last, by us.
+    renewed: Option<Instant>,
+}
+
+impl Election {
+    /// A candidate of this identity for the Lease of a name, and whether it leads.
+    pub fn new(
+        client: Client,
+        namespace: &str,
+        name: &str,
+        identity: &str,
+        pace: Pace,
+    ) -> (Self, watch::Receiver<bool>) {
+        let (leads, receiver) = watch::channel(false);
+        let election = Self {
+            leases: Api::namespaced(client, namespace),
+            name: name.to_owned(),
+            identity: identity.to_owned(),
+            pace,
+            leads,
+            seen: None,
+            renewed: None,
+        };
+        (election, receiver)
+    }
+
+    /// Stands for election until told to stop; then gives the Lease back, so that another replica
+    /// need not wait for its end.
+    pub async fn run(mut self, stop: impl Future<Output = ()>) {
+        tokio::pin!(stop);
+        loop {
+            tokio::select! {
+                () = &mut stop => break,
+                () = self.attempt() => {}
+            }
+            tokio::select! {
+                () = &mut stop => break,
+                () = sleep(self.pace.retry) => {}
+            }
+        }
+        if *self.leads.borrow() {
+            self.leads.send_replace(false);
+            self.give_back().await;
+        }
+    }
+
+    /// Renews the Lease, or takes it where it is to be had.
+    async fn attempt(&mut self) {
+        let tried = timeout(self.pace.retry, self.try_hold()).await;
+        let failed = match tried {
+            Ok(Ok(())) => None,
+            Ok(Err(why)) => Some(why.to_string()),
+            Err(_) => Some("the API server does not answer".to_owned()),
+        };
+        let leads = *self.leads.borrow();
+        let Some(why) = failed else {
+            return;
+        };
+        tracing::warn!(leads, "the lease {} cannot be held: {why}", self.name);
+        let overdue = self
+            .renewed
+            .is_none_or(|at| at.elapsed() >= self.pace.renew);
+        if leads && overdue {
+            self.lose("it could not be renewed in time");
+        }
+    }
+
+    async fn try_hold(&mut self) -> Result<(), Error> {
+        if *self.leads.borrow()
+            && let Some((lease, _)) = &self.seen
+        {
+            // What is known of it is what we wrote: no need to read it.
+            let renewed = self.held(Some(lease));
+            return match self.replace(&renewed).await {
+                Ok(lease) => {
+                    self.hold(lease);
+                    Ok(())
+                }
+                Err(Error::Api(status)) if [404, 409].contains(&status.code) => self.look().await,
+                Err(why) => Err(why),
+            };
+        }
+        self.look().await
+    }
+
+    /// Reads the Lease, and takes it where nobody holds it.
+    async fn look(&mut self) -> Result<(), Error> {
+        let found = self.leases.get_opt(&self.name).await?;
+        let Some(lease) = found else {
+            self.seen = None;
+            let parameters = PostParams::default();
+            return match self.leases.create(&parameters, &self.held(None)).await {
+                Ok(lease) => {
+                    self.hold(lease);
+                    Ok(())
+                }
+                // Somebody was quicker.
+                Err(Error::Api(status)) if status.code == 409 => Ok(()),
+                Err(why) => Err(why),
+            };
+        };
+        let same = |(seen, _): &&(Lease, Instant)| seen.spec == lease.spec;
+        let since = self.seen.as_ref().filter(same).map(|(_, since)| *since);
+        let since = since.unwrap_or_else(Instant::now);
+        let holder = holder(&lease);
+        let is_free = match holder {
+            "" => true,
+            holder => holder == self.identity || since.elapsed() >= self.duration(&lease),
+        };
+        if holder != self.identity && *self.leads.borrow() {
+            self.lose(&format!("{holder:?} holds it"));
+        }
+        let taken = self.held(Some(&lease));
+        self.seen = Some((lease, since));
+        if !is_free {
+            return Ok(());
+        }
+        match self.replace(&taken).await {
+            Ok(lease) => {
+                self.hold(lease);
+                Ok(())
+            }
+            // Somebody was quicker.
+            Err(Error::Api(status)) if status.code == 409 => Ok(()),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// How long a Lease counts, as its holder says.
+    fn duration(&self, lease: &Lease) -> Duration {
+        let said = lease.spec.as_ref();
+        let seconds = said.and_then(|spec| spec.lease_duration_seconds);
+        let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        seconds.map_or(self.pace.lease, Duration::from_secs)
+    }
+
+    /// The Lease as we hold it, in place of what it was.
+    fn held(&self, before: Option<&Lease>) -> Lease {
+        let now = MicroTime(Timestamp::now());
+        let before_spec = before.and_then(|lease| lease.spec.as_ref());
+        let was_ours = before.is_some_and(|lease| holder(lease) == self.identity);
+        let transitions = before_spec.and_then(|spec| spec.lease_transitions);
+        let transitions = transitions.unwrap_or_default();
+        let spec = LeaseSpec {
+            holder_identity: Some(self.identity.clone()),
+            lease_duration_seconds: i32::try_from(self.pace.lease.as_secs().max(1)).ok(),
+            acquire_time: match was_ours {
+                true => before_spec.and_then(|spec| spec.acquire_time.clone()),
+                false => Some(now.clone()),
+            },
+            renew_time: Some(now),
+            lease_transitions: Some(match before.is_none() || was_ours {
+                true => transitions,
+                false => transitions.saturating_add(1),
+            }),
+            ..before_spec.cloned().unwrap_or_default()
+        };
+        let named = || ObjectMeta {
+            name: Some(self.name.clone()),
+            ..ObjectMeta::default()
+        };
+        Lease {
+            metadata: before.map_or_else(named, |lease| lease.metadata.clone()),
+            spec: Some(spec),
+        }
+    }
+
+    async fn replace(&self, lease: &Lease) -> Result<Lease, Error> {
+        let parameters = PostParams::default();
+        self.leases.replace(&self.name, &parameters, lease).await
+    }
+
+    fn hold(&mut self, lease: Lease) {
+        let now = Instant::now();
+        self.renewed = Some(now);
+        self.seen = Some((lease, now));
+        if !self.leads.send_replace(true) {
+            tracing::info!("leads: it holds the lease {}", self.name);
+        }
+    }
+
+    fn lose(&mut self, why: &str) {
+        self.renewed = None;
+        self.leads.send_replace(false);
+        tracing::warn!("leads no longer: {why}");
+    }
+
+    async fn give_back(&self) {
+        let Some((lease, _)) = &self.seen else {
+            return;
+        };
+        let mut free = self.held(Some(lease));
+        if let Some(spec) = &mut free.spec {
+            spec.holder_identity = Some(String::new());
+            spec.lease_duration_seconds = Some(1);
+        }
+        match timeout(self.pace.retry, self.replace(&free)).await {
+            Ok(Ok(_)) => tracing::info!("gave the lease {} back", self.name),
+            _ => tracing::warn!("the lease {} could not be given back; it ends", self.name),
+        }
+    }
+}
+
+/// Who holds it; nobody: empty.
+fn holder(lease: &Lease) -> &str {
+    let spec = lease.spec.as_ref();
+    let holder = spec.and_then(|spec| spec.holder_identity.as_deref());
+    holder.unwrap_or_default()
+}

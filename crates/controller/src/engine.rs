@@ -1,0 +1,269 @@
+//! One task that knows everything and writes when it leads.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::stream::{self, StreamExt as _};
+use kube::api::{Api, DeleteParams};
+use kube::{Client, Error};
+use netqos_cluster::{Kind, Selection, Told, watch};
+use netqos_core::{ObjectName, ReportedProblem};
+use netqos_index::{Change, PeerIndex};
+use netqos_k8s::NetworkQoSNodeReport;
+use tokio::sync::watch::{Receiver, Sender};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
+
+use crate::events::{Events, Told as Event};
+use crate::feed::{Feed, KINDS, News, Read};
+use crate::metrics::{Metrics, Outcome};
+use crate::server::Health;
+use crate::slices::SliceWriter;
+use crate::statuses::{EVERY, Statuses};
+
+/// How much that comes together is taken in one go.
+const MOST: usize = 1_000;
+/// How long a node may be gone before what it said goes, too.
+const ABSENT: Duration = Duration::from_secs(30);
+/// How long a write may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a controller is told.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Its namespace, in which slices of sets of several namespaces are.
+    pub namespace: String,
+    /// Its own name among the replicas.
+    pub identity: String,
+    /// Whether each node has a condition of its own in the status of a policy.
+    pub zone_conditions: bool,
+}
+
+/// Watches, and writes as long as it leads. It never ends.
+pub async fn run(
+    client: Client,
+    options: Options,
+    mut leads: Receiver<bool>,
+    metrics: Metrics,
+    health: Sender<Health>,
+) {
+    let events = Events::begin(client.clone(), &options.identity, metrics.clone());
+    let watches = KINDS.map(|kind| {
+        let read = move |_: &ObjectName, value| Read::of(kind, value);
+        let told = watch(client.clone(), &Selection::all(kind), read);
+        told.map(move |told| (kind, told)).boxed()
+    });
+    let mut watches = stream::select_all(watches);
+    let statuses = Statuses::new(
+        client.clone(),
+        options.zone_conditions,
+        metrics.clone(),
+        events.clone(),
+    );
+    let mut engine = Engine {
+        slices: SliceWriter::new(client.clone(), &options.namespace, metrics.clone()),
+        statuses,
+        client,
+        index: PeerIndex::default(),
+        feed: Feed::default(),
+        nodes: BTreeSet::new(),
+        strays: None,
+        is_whole: false,
+        leads: false,
+        metrics,
+        events,
+    };
+    let mut looks = interval(EVERY);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let far = Instant::now() + Duration::from_secs(3_600);
+        let due = engine.slices.due().filter(|_| engine.may_write());
+        tokio::select! {
+            Some((kind, told)) = watches.next() => {
+                let began = Instant::now();
+                engine.hear(kind, told);
+                for _ in 0..MOST {
+                    let Some(Some((kind, told))) = watches.next().now_or_never() else {
+                        break;
+                    };
+                    engine.hear(kind, told);
+                }
+                engine.settle();
+                engine.metrics.worked(began.elapsed().as_secs_f64());
+            }
+            changed = leads.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                engine.leads = *leads.borrow_and_update();
+                engine.metrics.leads(engine.leads);
+                engine.begin_to_write();
+            }
+            () = sleep_until(due.unwrap_or(far)), if due.is_some() => engine.write_slices().await,
+            _ = looks.tick() => engine.look().await,
+        }
+        health.send_replace(engine.health());
+    }
+}
+
+struct Engine {
+    client: Client,
+    index: PeerIndex,
+    feed: Feed,
+    slices: SliceWriter,
+    statuses: Statuses,
+    nodes: BTreeSet<Arc<str>>,
+    /// Since when there have been reports of nodes that are not there.
+    strays: Option<Instant>,
+    is_whole: bool,
+    leads: bool,
+    metrics: Metrics,
+    events: Events,
+}
+
+impl Engine {
+    fn may_write(&self) -> bool {
+        self.leads && self.is_whole
+    }
+
+    fn hear(&mut self, kind: Kind, told: Told<Read>) {
+        for news in self.feed.hear(kind, told) {
+            match news {
+                News::Change(change) => {
+                    let all = matches!(
+                        *change,
+                        Change::Quota(_)
+                            | Change::QuotaGone(_)
+                            | Change::Namespace(_)
+                            | Change::NamespaceGone(_)
+                            | Change::NetworkDefinition(_)
+                            | Change::NetworkDefinitionGone(_)
+                            | Change::ClusterNetwork(_)
+                            | Change::ClusterNetworkGone(_)
+                    );
+                    self.index.apply(*change);
+                    if all && self.is_whole {
+                        self.statuses.touch_all();
+                    }
+                    self.slices.wake();
+                }
+                News::Slice(slice, version) => self.slices.found(slice, version),
+                News::SliceGone(name) => self.slices.gone(&name),
+                News::Policy(name, facts) => self.statuses.policy(name, facts),
+                News::Report(node, report) => {
+                    for problem in self.statuses.report(node.clone(), report) {
+                        self.tell(&node, problem);
+                    }
+                }
+                News::Node(name, true) => drop(self.nodes.insert(name)),
+                News::Node(name, false) => drop(self.nodes.remove(&name)),
+            }
+        }
+    }
+
+    /// After what came together was heard.
+    fn settle(&mut self) {
+        for namespace in self.index.take_moved() {
+            let names = self.index.policies_in(&namespace).cloned();
+            let names: Vec<ObjectName> = names.collect();
+            names.into_iter().for_each(|name| self.statuses.touch(name));
+        }
+        if !self.is_whole && self.feed.is_whole() {
+            self.is_whole = true;
+            tracing::info!("everything is known");
+            self.begin_to_write();
+        }
+    }
+
+    /// Whatever is not as it should be is looked for.
+    fn begin_to_write(&mut self) {
+        if self.may_write() {
+            self.slices.wake();
+            self.statuses.touch_all();
+        }
+    }
+
+    async fn write_slices(&mut self) {
+        let began = Instant::now();
+        let changes = self.index.take_changes();
+        self.metrics.sets(self.index.sets());
+        self.slices.change(changes);
+        self.metrics.worked(began.elapsed().as_secs_f64());
+        self.slices.round().await;
+    }
+
+    /// What is done twice a second.
+    async fn look(&mut self) {
+        for (kind, many) in self.feed.counts() {
+            self.metrics.knows(kind.name(), many);
+        }
+        if !self.may_write() {
+            return;
+        }
+        self.statuses.round(&self.index).await;
+        self.remove_strays().await;
+    }
+
+    /// Takes away what nodes have said that are not there any more.
+    async fn remove_strays(&mut self) {
+        let reporting = self.statuses.reporting();
+        let strays = reporting.filter(|node| !self.nodes.contains(*node));
+        let strays: Vec<Arc<str>> = strays.cloned().collect();
+        // A cluster without any node is one that nobody has told us of.
+        if strays.is_empty() || self.nodes.is_empty() {
+            self.strays = None;
+            return;
+        }
+        let since = *self.strays.get_or_insert_with(Instant::now);
+        if since.elapsed() < ABSENT {
+            return;
+        }
+        self.strays = None;
+        let api: Api<NetworkQoSNodeReport> = Api::all(self.client.clone());
+        for node in strays {
+            let parameters = DeleteParams::default();
+            let deleted = timeout(PATIENCE, api.delete(&node, &parameters)).await;
+            let outcome = match deleted {
+                Ok(Ok(_)) => {
+                    tracing::info!("{node} is gone, and so is its report");
+                    Outcome::Done
+                }
+                Ok(Err(Error::Api(status))) if status.code == 404 => Outcome::Done,
+                _ => Outcome::Failed,
+            };
+            self.metrics.wrote("networkqosnodereports", outcome);
+        }
+    }
+
+    /// An event about a pod, or a node.
+    fn tell(&self, node: &str, problem: ReportedProblem) {
+        let (kind, uid) = match problem.kind.as_str() {
+            "Pod" => {
+                let uid = self.feed.pod_uid(&problem.object);
+                (Kind::Pod, uid.map(|uid| uid.to_string()))
+            }
+            "Node" => (Kind::Node, Some(problem.object.name.to_string())),
+            // What becomes of a policy is told when its status is written.
+            _ => return,
+        };
+        if self.may_write() {
+            self.events.tell(Event {
+                kind,
+                object: problem.object,
+                uid: uid.unwrap_or_default(),
+                good: false,
+                reason: problem.reason,
+                note: format!("{} (on {node})", problem.message),
+            });
+        }
+    }
+
+    fn health(&self) -> Health {
+        Health {
+            at: Instant::now(),
+            waiting: (!self.is_whole).then(|| self.feed.waiting()),
+            leads: self.leads,
+        }
+    }
+}

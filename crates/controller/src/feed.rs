@@ -1,0 +1,326 @@
+//! What the API server tells, as changes of the index and facts about policies.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use netqos_cluster::{Kind, Told};
+use netqos_core::objects::{NetworkDefinition, PeerSlice};
+use netqos_core::{NodeReport, ObjectName, PodId};
+use netqos_index::Change;
+use netqos_k8s::{
+    FieldError, NetworkQoSNodeReport, NetworkQoSPeerSlice, NetworkQosStatus, Object, convert,
+    object_from_value,
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::time::Instant;
+
+/// How long a kind that had objects may be unknown to the server before they are taken for gone.
+const DISBELIEF: Duration = Duration::from_secs(60);
+
+/// What is watched.
+pub(crate) const KINDS: [Kind; 9] = [
+    Kind::Namespace,
+    Kind::Node,
+    Kind::Pod,
+    Kind::NetworkQoS,
+    Kind::NetworkAttachmentDefinition,
+    Kind::UserDefinedNetwork,
+    Kind::ClusterUserDefinedNetwork,
+    Kind::NetworkQoSPeerSlice,
+    Kind::NetworkQoSNodeReport,
+];
+
+/// An object as it is read when it comes; nothing else of it is kept.
+#[derive(Debug)]
+pub(crate) struct Read {
+    version: u64,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    Object(Box<Object>),
+    Policy(Box<PolicyRead>),
+    Slice(PeerSlice),
+    Report(NodeReport),
+    Unreadable(String),
+}
+
+#[derive(Debug)]
+struct PolicyRead {
+    policy: Result<netqos_core::Policy, String>,
+    facts: PolicyFacts,
+}
+
+/// What is known of a `NetworkQoS` beside what it asks for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PolicyFacts {
+    pub(crate) uid: String,
+    pub(crate) generation: i64,
+    /// What is wrong with it.
+    pub(crate) invalid: Option<String>,
+    pub(crate) status: Option<NetworkQosStatus>,
+    /// The version of the object that this is known from.
+    pub(crate) version: u64,
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// Something for the index.
+    Change(Box<Change>),
+    /// A slice is there.
+    Slice(PeerSlice, u64),
+    /// A slice is gone.
+    SliceGone(ObjectName),
+    /// A policy is there, or has become another one; `None`: it is gone.
+    Policy(ObjectName, Option<PolicyFacts>),
+    /// A node has said something, or says nothing any more.
+    Report(Arc<str>, Option<NodeReport>),
+    /// A node is there, or is not.
+    Node(Arc<str>, bool),
+}
+
+impl Read {
+    /// What an object is.
+    pub(crate) fn of(kind: Kind, value: Value) -> Self {
+        let version = text(&value, "resourceVersion");
+        let version = version.and_then(|it| it.parse().ok()).unwrap_or_default();
+        let what = match kind {
+            Kind::NetworkQoSPeerSlice => typed(value, |it: &NetworkQoSPeerSlice| {
+                convert::peer_slice(it).map(What::Slice)
+            }),
+            Kind::NetworkQoSNodeReport => typed(value, |it: &NetworkQoSNodeReport| {
+                convert::node_report(it).map(What::Report)
+            }),
+            Kind::NetworkQoS => What::Policy(Box::new(policy(value, version))),
+            _ => match object_from_value(&value) {
+                Ok(object) => What::Object(Box::new(object)),
+                Err(errors) => What::Unreadable(told(&errors)),
+            },
+        };
+        Self { version, what }
+    }
+}
+
+fn typed<T: DeserializeOwned>(
+    value: Value,
+    read: impl FnOnce(&T) -> Result<What, FieldError>,
+) -> What {
+    let object = serde_json::from_value(value).map_err(|why| why.to_string());
+    let read = object.and_then(|object| read(&object).map_err(|why| why.to_string()));
+    read.unwrap_or_else(What::Unreadable)
+}
+
+fn policy(mut value: Value, version: u64) -> PolicyRead {
+    let status = value.get_mut("status").map(Value::take);
+    let status = status.and_then(|status| serde_json::from_value(status).ok());
+    let generation = value.pointer("/metadata/generation");
+    let generation = generation.and_then(Value::as_i64).unwrap_or_default();
+    let policy = match object_from_value(&value) {
+        Ok(Object::Policy(policy)) => Ok(policy),
+        Ok(_) => Err("it is no NetworkQoS".to_owned()),
+        Err(errors) => Err(told(&errors)),
+    };
+    PolicyRead {
+        facts: PolicyFacts {
+            uid: text(&value, "uid").unwrap_or_default().to_owned(),
+            generation,
+            invalid: policy.as_ref().err().cloned(),
+            status,
+            version,
+        },
+        policy,
+    }
+}
+
+fn text<'v>(value: &'v Value, field: &str) -> Option<&'v str> {
+    value.get("metadata")?.get(field)?.as_str()
+}
+
+fn told(errors: &[FieldError]) -> String {
+    let told: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    told.join("; ")
+}
+
+/// What was told of each kind.
+#[derive(Debug, Default)]
+pub(crate) struct Feed {
+    /// Kinds of which all was told once.
+    spoke: BTreeSet<Kind>,
+    /// Since when a kind has been unknown to the server.
+    unknown: BTreeMap<Kind, Instant>,
+    silent: BTreeMap<Kind, String>,
+    names: BTreeMap<Kind, HashMap<ObjectName, Arc<str>>>,
+    /// For one network there may be a definition and the object that OVN-Kubernetes made it from.
+    networks: [BTreeMap<ObjectName, NetworkDefinition>; 2],
+}
+
+impl Feed {
+    /// Takes note of what a watch tells.
+    pub(crate) fn hear(&mut self, kind: Kind, told: Told<Read>) -> Vec<News> {
+        let mut news = Vec::new();
+        match told {
+            Told::Silent(why) => {
+                if self.silent.insert(kind, why.clone()).is_none() {
+                    tracing::warn!("the API server does not tell of {}: {why}", kind.plural());
+                }
+                return news;
+            }
+            Told::Answers => {}
+            Told::Unknown => {
+                let since = *self.unknown.entry(kind).or_insert_with(Instant::now);
+                let some = self.names.get(&kind).is_some_and(|names| !names.is_empty());
+                let matters = matches!(kind, Kind::NetworkQoS | Kind::NetworkQoSPeerSlice);
+                if (some || matters) && since.elapsed() < DISBELIEF {
+                    return news;
+                }
+                self.replace(kind, BTreeMap::new(), &mut news);
+            }
+            Told::All(all) => {
+                self.unknown.remove(&kind);
+                self.replace(kind, all, &mut news);
+            }
+            Told::There(name, read) => self.there(kind, name, read, &mut news),
+            Told::Gone(name) => self.gone(kind, &name, &mut news),
+        }
+        if self.silent.remove(&kind).is_some() {
+            tracing::info!("the API server tells of {} again", kind.plural());
+        }
+        news
+    }
+
+    /// True when all of every kind was told once.
+    pub(crate) fn is_whole(&self) -> bool {
+        KINDS.iter().all(|kind| self.spoke.contains(kind))
+    }
+
+    /// What is waited for.
+    pub(crate) fn waiting(&self) -> String {
+        let kinds = KINDS.iter().filter(|kind| !self.spoke.contains(kind));
+        let kinds: Vec<String> = kinds
+            .map(|kind| match self.silent.get(kind) {
+                Some(why) => format!("{} ({why})", kind.plural()),
+                None => kind.plural().to_owned(),
+            })
+            .collect();
+        kinds.join(", ")
+    }
+
+    /// How many objects of each kind are known.
+    pub(crate) fn counts(&self) -> impl Iterator<Item = (Kind, usize)> {
+        let counts = self.names.iter();
+        counts.map(|(kind, names)| (*kind, names.len()))
+    }
+
+    /// The uid of a pod.
+    pub(crate) fn pod_uid(&self, name: &ObjectName) -> Option<&Arc<str>> {
+        self.names.get(&Kind::Pod)?.get(name)
+    }
+
+    fn replace(&mut self, kind: Kind, all: BTreeMap<ObjectName, Read>, news: &mut Vec<News>) {
+        let known = self.names.get(&kind);
+        let gone = known.into_iter().flat_map(HashMap::keys);
+        let gone: Vec<ObjectName> = gone.filter(|it| !all.contains_key(*it)).cloned().collect();
+        for name in gone {
+            self.gone(kind, &name, news);
+        }
+        for (name, read) in all {
+            self.there(kind, name, read, news);
+        }
+        self.spoke.insert(kind);
+    }
+
+    fn there(&mut self, kind: Kind, name: ObjectName, read: Read, news: &mut Vec<News>) {
+        let mut uid: Arc<str> = "".into();
+        let change = match read.what {
+            What::Slice(slice) => {
+                news.push(News::Slice(slice, read.version));
+                None
+            }
+            What::Report(report) => {
+                news.push(News::Report(report.node.clone(), Some(report)));
+                None
+            }
+            What::Policy(policy) => {
+                let PolicyRead { policy, facts } = *policy;
+                let change = match policy {
+                    Ok(policy) => Change::Policy(policy),
+                    Err(_) => Change::PolicyGone(name.clone()),
+                };
+                news.push(News::Change(Box::new(change)));
+                news.push(News::Policy(name.clone(), Some(facts)));
+                None
+            }
+            What::Object(object) => match *object {
+                Object::Node(node) => {
+                    news.push(News::Node(node, true));
+                    None
+                }
+                Object::Namespace(namespace) => Some(Change::Namespace(namespace)),
+                Object::Pod(pod, _) => {
+                    uid = pod.id.uid.clone();
+                    Some(Change::Pod(*pod))
+                }
+                Object::Network(network) | Object::UserNetwork(network) => {
+                    self.networks[place(kind)].insert(name.clone(), network);
+                    self.network(&name)
+                }
+                Object::ClusterNetwork(network) => Some(Change::ClusterNetwork(network)),
+                _ => None,
+            },
+            What::Unreadable(why) => {
+                // What it was before does not count any more.
+                tracing::warn!("{kind} {name} is left out: {why}");
+                return self.gone(kind, &name, news);
+            }
+        };
+        self.names.entry(kind).or_default().insert(name, uid);
+        news.extend(change.map(|change| News::Change(Box::new(change))));
+    }
+
+    fn gone(&mut self, kind: Kind, name: &ObjectName, news: &mut Vec<News>) {
+        let Some(uid) = self.names.get_mut(&kind).and_then(|it| it.remove(name)) else {
+            return;
+        };
+        let name = name.clone();
+        let change = match kind {
+            Kind::Namespace => Change::NamespaceGone(name.name),
+            Kind::Pod => Change::PodGone(PodId { name, uid }),
+            Kind::NetworkAttachmentDefinition | Kind::UserDefinedNetwork => {
+                self.networks[place(kind)].remove(&name);
+                match self.network(&name) {
+                    Some(change) => change,
+                    None => Change::NetworkDefinitionGone(name),
+                }
+            }
+            Kind::ClusterUserDefinedNetwork => Change::ClusterNetworkGone(name.name),
+            Kind::NetworkQoS => {
+                news.push(News::Policy(name.clone(), None));
+                Change::PolicyGone(name)
+            }
+            Kind::NetworkQoSPeerSlice => return news.push(News::SliceGone(name)),
+            Kind::NetworkQoSNodeReport => return news.push(News::Report(name.name, None)),
+            Kind::Node => return news.push(News::Node(name.name, false)),
+            _ => return,
+        };
+        news.push(News::Change(Box::new(change)));
+    }
+
+    /// What a network is, if it is: what the definition says counts, since it is what plugins are
+    /// given.
+    fn network(&self, name: &ObjectName) -> Option<Change> {
+        let mut said = self.networks.iter().filter_map(|it| it.get(name));
+        said.next().cloned().map(Change::NetworkDefinition)
+    }
+}
+
+/// Where definitions of a kind are.
+fn place(kind: Kind) -> usize {
+    match kind {
+        Kind::UserDefinedNetwork => 1,
+        _ => 0,
+    }
+}

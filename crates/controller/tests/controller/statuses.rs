@@ -1,0 +1,179 @@
+//! What is said of policies.
+
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+/// What the test's node says is wrong.
+fn problem(world: &World, kind: &str, name: &str, reason: &str) -> Value {
+    json!([{
+        "kind": kind, "namespace": world.namespace, "name": name,
+        "reason": reason, "message": "load sch_tbf"
+    }])
+}
+
+#[test]
+fn a_policy_is_ready_when_the_nodes_of_its_pods_have_said_so() {
+    let world = World::new();
+    world.create("v1", "Node", "", json!({"metadata": {"name": "node2"}}));
+    world.create_pod("a", "web", "node1", "10.0.0.1");
+    world.create_pod("b", "web", "node2", "10.0.0.2");
+    world.create_policy("p", "web", "db");
+    let _replica = world.replica("one");
+    let said = world.wait_for("p", "Ready", "False", "Pending");
+    assert!(said.starts_with("in force on 0 of 2 nodes; node1 has said nothing yet"));
+    world.report("node1", &[("p", 1)], &json!([]));
+    world.report("node2", &[("p", 1)], &json!([]));
+    world.wait_for("p", "Ready", "True", "Ready");
+    let status = || world.get(world.policies(), "p").unwrap()["status"].clone();
+    assert_eq!(status()["status"], "NetworkQoS Destinations applied");
+    assert_eq!(status()["nodes"], "2/2");
+    assert_eq!(status()["selectedPods"], 2);
+    assert_eq!(status()["conditions"][0]["observedGeneration"], 1);
+
+    // Another generation: what was said is of the one before.
+    world.merge(world.policies(), "p", &json!({"spec": {"priority": 11}}));
+    world.wait_for("p", "Ready", "False", "Pending");
+    world.report("node1", &[("p", 2)], &json!([]));
+    let failed = problem(&world, "Pod", "b", "KernelFeatureMissing");
+    world.report("node2", &[("p", 2)], &failed);
+    let said = world.wait_for("p", "Ready", "False", "KernelFeatureMissing");
+    assert!(
+        said.starts_with("in force on 1 of 2 nodes; node2: Pod"),
+        "{said}"
+    );
+    world.report("node2", &[("p", 2)], &json!([]));
+    world.wait_for("p", "Ready", "True", "Ready");
+}
+
+#[test]
+fn an_object_that_breaks_a_rule_is_told_which() {
+    let Some(world) = World::with_fixture() else {
+        return;
+    };
+    let object = json!({
+        "metadata": {"name": "old", "namespace": world.namespace},
+        "spec": {"priority": 200, "egress": [{"dscp": 1}]}
+    });
+    let (api_version, ..) = world.policies();
+    world
+        .fixture()
+        .put_raw(api_version, "networkqoses", object)
+        .unwrap();
+    let _replica = world.replica("one");
+    let said = world.wait_for("old", "Accepted", "False", "Invalid");
+    assert!(said.contains("spec.priority"), "{said}");
+    world.wait_for("old", "Ready", "False", "Invalid");
+}
+
+#[test]
+fn conditions_of_others_stay_and_those_of_nodes_are_there_where_they_are_asked_for() {
+    let world = World::new();
+    world.create_pod("a", "web", "node1", "10.0.0.1");
+    world.create_policy("p", "web", "db");
+    world.report("node1", &[("p", 1)], &json!([]));
+    world.apply_condition("p", "somebody", "Seen");
+    let _replica = world.replica_with("one", &["--zone-conditions"]);
+    world.wait_for("p", "Ready", "True", "Ready");
+    assert!(world.condition("p", "Seen").is_some());
+    let (status, reason, _) = world.condition("p", "Ready-In-Zone-node1").unwrap();
+    assert_eq!((&*status, &*reason), ("True", "Success"));
+}
+
+/// Also of who comes after it.
+#[test]
+fn a_status_is_written_when_it_differs_and_not_else() {
+    let Some(world) = World::with_fixture() else {
+        return;
+    };
+    world.create_pod("a", "web", "node1", "10.0.0.1");
+    world.create_policy("p", "web", "db");
+    world.report("node1", &[("p", 1)], &json!([]));
+    let one = world.replica("one");
+    world.wait_for("p", "Ready", "True", "Ready");
+    let version =
+        || world.get(world.policies(), "p").unwrap()["metadata"]["resourceVersion"].clone();
+    let before = version();
+    // More pods, on this node and on another one that says so in time.
+    world.create_pod("b", "web", "node1", "10.0.0.2");
+    world.create_pod("c", "web", "node2", "10.0.0.3");
+    thread::sleep(Duration::from_secs(2));
+    world.report("node2", &[("p", 1)], &json!([]));
+    thread::sleep(Duration::from_secs(2));
+    assert_eq!(version(), before);
+    one.kill();
+    let _two = world.replica("two");
+    world.wait_for_leader("two");
+    // It counts anew: that is one write.
+    world.eventually("two has not counted", || {
+        world.get(world.policies(), "p").unwrap()["status"]["nodes"] == "2/2"
+    });
+    thread::sleep(Duration::from_secs(2));
+    let written = world.requests("two").into_iter();
+    let written = written.filter(|(verb, resource)| verb == "patch" && resource == "networkqoses");
+    assert_eq!(written.count(), 1);
+}
+
+#[test]
+fn events_say_when_something_becomes_so() {
+    let world = World::new();
+    world.create_pod("a", "web", "node1", "10.0.0.1");
+    world.create_policy("p", "web", "db");
+    world.report("node1", &[("p", 1)], &json!([]));
+    let _replica = world.replica("one");
+    world.wait_for("p", "Ready", "True", "Ready");
+    let bad = problem(&world, "Pod", "a", "InvalidBandwidth");
+    world.report("node1", &[("p", 1)], &bad);
+    let told = |kind: &str, reason: &str| {
+        let events = world.list(("events.k8s.io/v1", "Event", &world.namespace));
+        events
+            .into_iter()
+            .find(|event| event.data["regarding"]["kind"] == kind && event.data["reason"] == reason)
+    };
+    world.eventually("no event of the pod", || {
+        told("Pod", "InvalidBandwidth").is_some()
+    });
+    world.eventually("no event of the policy", || {
+        told("NetworkQoS", "QoSProgrammed").is_some()
+    });
+    let event = told("Pod", "InvalidBandwidth").unwrap();
+    let pod = world.get(("v1", "Pod", &world.namespace), "a").unwrap();
+    assert_eq!(event.data["regarding"]["uid"], pod["metadata"]["uid"]);
+    assert_eq!(event.data["note"], "load sch_tbf (on node1)");
+    let failed = problem(&world, "NetworkQoS", "p", "UpdateFailed");
+    world.report("node1", &[("p", 1)], &failed);
+    world.eventually("no event of the failure", || {
+        told("NetworkQoS", "QoSUpdateFailed").is_some()
+    });
+    // It said so before, and says so still: nothing is told again.
+    let invalid = || {
+        let events = world.list(("events.k8s.io/v1", "Event", &world.namespace));
+        let about = events
+            .iter()
+            .filter(|it| it.data["reason"] == "InvalidBandwidth");
+        about.count()
+    };
+    assert_eq!(invalid(), 1);
+}
+
+#[test]
+fn what_a_node_said_goes_with_it() {
+    let world = World::new();
+    world.create("v1", "Node", "", json!({"metadata": {"name": "gone"}}));
+    world.report("gone", &[], &json!([]));
+    world.report("node1", &[], &json!([]));
+    let _replica = world.replica("one");
+    world.delete(("v1", "Node", ""), "gone");
+    let of = ("netqos.io/v1alpha1", "NetworkQoSNodeReport", "");
+    let begin = std::time::Instant::now();
+    while world.get(of, "gone").is_some() {
+        assert!(begin.elapsed() < Duration::from_secs(60));
+        thread::sleep(Duration::from_millis(200));
+    }
+    // A node that restarts is not there for a moment.
+    assert!(begin.elapsed() > Duration::from_secs(20));
+    assert!(world.get(of, "node1").is_some());
+}

@@ -1,0 +1,121 @@
+//! Whatever the server does, and whenever the controller dies.
+
+use std::thread;
+use std::time::Duration;
+
+use netqos_apiserver::Fault;
+
+use crate::world::World;
+
+/// A trouble, and how it begins.
+type Trouble = (&'static str, fn(&World));
+
+const TROUBLES: [Trouble; 8] = [
+    ("500 to every third request", |world| {
+        world
+            .fixture()
+            .inject(Fault::status(500).of("one").every(3));
+    }),
+    ("429 with Retry-After", |world| {
+        let fault = Fault::status(429).of("one").retry_after(1).times(5);
+        world.fixture().inject(fault);
+    }),
+    ("slow answers", |world| {
+        let fault = Fault::delay(Duration::from_millis(300));
+        world.fixture().inject(fault.of("one"));
+    }),
+    ("connections that are closed", |world| {
+        world.fixture().inject(Fault::close().of("one").every(2));
+        world.fixture().break_watches();
+    }),
+    ("410 Gone", |world| {
+        world.fixture().expire_versions();
+        world.fixture().break_watches();
+    }),
+    ("watches that end", |world| world.fixture().end_watches()),
+    ("writes of slices that are refused", |world| {
+        for verb in ["create", "update", "delete"] {
+            let fault = Fault::status(403)
+                .on(verb, "networkqospeerslices")
+                .of("one");
+            world.fixture().inject(fault.times(2));
+        }
+    }),
+    ("away for a while", |world| {
+        world.fixture().go_away().unwrap();
+        thread::sleep(Duration::from_secs(2));
+        world.fixture().come_back().unwrap();
+    }),
+];
+
+#[test]
+fn what_is_published_is_right_in_the_end() {
+    let Some(world) = World::with_fixture() else {
+        return;
+    };
+    world.create_policy("p", "web", "db");
+    world.create_policy("q", "web", "web");
+    world.create_pod("b0", "db", "node1", "10.0.0.1");
+    world.create_pod("w0", "web", "node1", "10.1.0.1");
+    let _replica = world.replica("one");
+    world.wait_for_peers(&[&["10.0.0.1"], &["10.1.0.1"]]);
+    for (number, (trouble, begin)) in (1_u8..).zip(TROUBLES) {
+        println!("{trouble}");
+        begin(&world);
+        // One that moves from one set to the other, one that comes and one that goes.
+        world.delete_pod(&format!("b{}", number - 1));
+        world.delete_pod(&format!("w{}", number - 1));
+        let (here, there) = (
+            format!("10.0.0.{}", number + 1),
+            format!("10.1.0.{}", number + 1),
+        );
+        world.create_pod(&format!("b{number}"), "db", "node1", &here);
+        world.create_pod(&format!("w{number}"), "web", "node1", &there);
+        world.wait_for_peers(&[&[&here], &[&there]]);
+        world.fixture().heal();
+    }
+}
+
+/// Whatever was written then, the next one makes of it what it should be.
+#[test]
+fn killed_in_the_middle_of_writing_slices_the_next_one_finishes() {
+    let Some(world) = World::with_fixture() else {
+        return;
+    };
+    // Forty sets, written one after the other.
+    for number in 0..40 {
+        let app = format!("app{number}");
+        world.create_pod(&app, &app, "node1", &format!("10.0.0.{number}"));
+        world.create_policy(&app, "web", &app);
+    }
+    let fault = Fault::delay(Duration::from_millis(20));
+    world
+        .fixture()
+        .inject(fault.on("create", "networkqospeerslices"));
+    let mut before = 0;
+    let mut rounds = 0;
+    while before < 40 && rounds < 6 {
+        let name = format!("r{rounds}");
+        let replica = world.replica(&name);
+        let more = before + 7;
+        world.eventually("nothing more is written", || {
+            world.slices().len() >= more.min(40)
+        });
+        replica.kill();
+        // The Lease of the dead one need not be waited for each time.
+        world.delete(
+            ("coordination.k8s.io/v1", "Lease", crate::world::HOME),
+            "netqos-controller",
+        );
+        before = world.slices().len();
+        rounds += 1;
+    }
+    assert!(rounds > 2, "it was not killed in the middle: {rounds}");
+    world.fixture().heal();
+    let _replica = world.replica("last");
+    let right: Vec<String> = (0..40).map(|it| format!("10.0.0.{it}")).collect();
+    let sets: Vec<[&str; 1]> = right.iter().map(|it| [it.as_str()]).collect();
+    let sets: Vec<&[&str]> = sets.iter().map(|it| &it[..]).collect();
+    world.wait_for_peers(&sets);
+    assert_eq!(world.slices().len(), 40);
+}

@@ -1,0 +1,133 @@
+//! What is found, as the object says it.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use netqos_k8s::NetworkQosStatus;
+
+use crate::{Finding, Verdict};
+
+/// How a status differs from another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Difference {
+    /// In nothing.
+    None,
+    /// In how many pods or nodes there are, and in nothing that somebody waits for.
+    Counts,
+    /// In what holds, or why it does not.
+    Matter,
+}
+
+/// The status of an object of which this was found. Conditions that hold as they did `before` keep
+/// the time since when they do. With `zones`, each node has a condition of its own.
+pub fn status(
+    verdict: &Verdict,
+    before: Option<&NetworkQosStatus>,
+    now: &Time,
+    zones: bool,
+) -> NetworkQosStatus {
+    let known = before.and_then(|before| before.conditions.as_deref());
+    let known = known.unwrap_or_default();
+    let condition = |type_: &str, finding: &Finding| {
+        let status = if finding.holds { "True" } else { "False" };
+        let same = known
+            .iter()
+            .find(|known| known.type_ == type_ && known.status == status);
+        Condition {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+            reason: finding.reason.clone(),
+            message: finding.message.clone(),
+            observed_generation: Some(verdict.generation),
+            last_transition_time: same.map_or(now, |same| &same.last_transition_time).clone(),
+        }
+    };
+    let mut conditions = vec![
+        condition("Accepted", &verdict.accepted),
+        condition("Programmed", &verdict.programmed),
+        condition("Ready", &verdict.ready()),
+    ];
+    let remarks = verdict.remarks.iter();
+    conditions.extend(remarks.map(|(type_, remark)| condition(type_, remark)));
+    if zones {
+        let said = verdict.zones.iter();
+        let said = said.filter_map(|zone| Some((&zone.node, zone.in_force.as_ref()?)));
+        conditions.extend(said.map(|(node, finding)| {
+            let finding = match finding.holds {
+                // The words of OVN-Kubernetes.
+                true => Finding {
+                    reason: "Success".to_owned(),
+                    message: "NetworkQoS was applied successfully".to_owned(),
+                    ..finding.clone()
+                },
+                false => finding.clone(),
+            };
+            condition(&format!("Ready-In-Zone-{node}"), &finding)
+        }));
+    }
+    NetworkQosStatus {
+        status: Some(verdict.text()),
+        selected_pods: i64::try_from(verdict.pods).ok(),
+        nodes: Some(verdict.nodes()),
+        conditions: Some(conditions),
+    }
+}
+
+/// How a status that is to be differs from the one that is there, as far as it is ours: conditions of
+/// types that neither names with our reasons are somebody else's.
+pub fn difference(is: Option<&NetworkQosStatus>, shall: &NetworkQosStatus) -> Difference {
+    let Some(is) = is else {
+        return Difference::Matter;
+    };
+    if !ours(is, shall).eq(ours(shall, shall)) {
+        return Difference::Matter;
+    }
+    let same = counts(is) == counts(shall);
+    match same {
+        true => Difference::None,
+        false => Difference::Counts,
+    }
+}
+
+/// What of a condition matters to who waits for it.
+type Said<'s> = (&'s str, &'s str, &'s str, Option<i64>, Option<&'s str>);
+
+/// Our conditions, in the order of their types.
+fn ours<'s>(
+    of: &'s NetworkQosStatus,
+    shall: &'s NetworkQosStatus,
+) -> impl Iterator<Item = Said<'s>> {
+    let to_be = shall.conditions.as_deref().unwrap_or_default();
+    let is_ours = |type_: &str| {
+        ["Accepted", "Programmed", "Ready", "Conflict", "BurstRaised"].contains(&type_)
+            || to_be.iter().any(|known| known.type_ == type_)
+    };
+    let conditions = of.conditions.as_deref().unwrap_or_default();
+    let mut said: Vec<Said<'s>> = conditions
+        .iter()
+        .filter(|it| is_ours(&it.type_))
+        .map(|it| {
+            let holds = it.status == "True";
+            // That it is in force is told with counts.
+            let message = (!holds).then_some(it.message.as_str());
+            (
+                it.type_.as_str(),
+                it.status.as_str(),
+                it.reason.as_str(),
+                it.observed_generation,
+                message,
+            )
+        })
+        .collect();
+    said.sort_unstable();
+    said.into_iter()
+}
+
+fn counts(status: &NetworkQosStatus) -> (Option<i64>, Option<&str>, Option<&str>) {
+    (
+        status.selected_pods,
+        status.nodes.as_deref(),
+        status.status.as_deref(),
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+use k8s_openapi::jiff::Timestamp;
+
+use super::*;
+use crate::verdict::tests::Known;
+
+fn at(second: i64) -> Time {
+    Time(Timestamp::from_second(second).unwrap())
+}
+
+fn find<'s>(status: &'s NetworkQosStatus, type_: &str) -> &'s Condition {
+    let mut conditions = status.conditions.as_ref().unwrap().iter();
+    conditions.find(|it| it.type_ == type_).unwrap()
+}
+
+#[test]
+fn a_condition_says_since_when_it_holds_and_of_which_generation() {
+    let pending = Known::new().said("node1", 3, &[]);
+    let first = status(&pending.verdict(), None, &at(10), false);
+    assert_eq!(find(&first, "Ready").last_transition_time, at(10));
+    assert_eq!(find(&first, "Ready").observed_generation, Some(3));
+    assert_eq!(first.nodes.as_deref(), Some("1/2"));
+
+    let done = pending.said("node2", 3, &[]);
+    let second = status(&done.verdict(), Some(&first), &at(20), false);
+    assert_eq!(find(&second, "Ready").last_transition_time, at(20));
+    assert_eq!(find(&second, "Accepted").last_transition_time, at(10));
+    assert_eq!(find(&second, "Ready").status, "True");
+}
+
+#[test]
+fn what_only_counts_is_told_apart_from_what_somebody_waits_for() {
+    let mut known = Known::new().said("node1", 3, &[]).said("node2", 3, &[]);
+    let shall = status(&known.verdict(), None, &at(10), false);
+    assert_eq!(difference(None, &shall), Difference::Matter);
+    let mut is = status(&known.verdict(), None, &at(99), false);
+    assert_eq!(difference(Some(&is), &shall), Difference::None);
+    // Somebody else's.
+    let mut other = find(&is, "Ready").clone();
+    other.type_ = "Seen".to_owned();
+    is.conditions.as_mut().unwrap().insert(0, other);
+    assert_eq!(difference(Some(&is), &shall), Difference::None);
+
+    known.subjects.pods = 6;
+    let more = status(&known.verdict(), None, &at(10), false);
+    assert_eq!(difference(Some(&is), &more), Difference::Counts);
+    known.subjects.nodes = ["node1".into()].into();
+    let fewer = status(&known.verdict(), None, &at(10), false);
+    assert_eq!(difference(Some(&is), &fewer), Difference::Counts);
+
+    let known = known.said("node1", 2, &[]);
+    let pending = status(&known.verdict(), None, &at(10), false);
+    assert_eq!(difference(Some(&is), &pending), Difference::Matter);
+    // One that is not ours any more goes.
+    let conflict = [["NetworkQoS", "web", "Conflict"]];
+    let known = known.said("node1", 3, &conflict);
+    let conflict = status(&known.verdict(), None, &at(10), false);
+    assert_eq!(difference(Some(&conflict), &fewer), Difference::Matter);
+}
+
+#[test]
+fn nodes_have_conditions_of_their_own_where_somebody_asks_for_them() {
+    let failed = [["Pod", "mine", "EndpointUnreachable"]];
+    let known = Known::new().said("node1", 3, &[]).said("node2", 3, &failed);
+    let without = status(&known.verdict(), None, &at(10), false);
+    assert_eq!(without.conditions.unwrap().len(), 3);
+    let with = status(&known.verdict(), None, &at(10), true);
+    let (one, other) = (
+        find(&with, "Ready-In-Zone-node1"),
+        find(&with, "Ready-In-Zone-node2"),
+    );
+    assert_eq!((&*one.status, &*one.reason), ("True", "Success"));
+    assert_eq!(
+        (&*other.status, &*other.reason),
+        ("False", "EndpointUnreachable")
+    );
+}

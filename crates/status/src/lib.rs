@@ -1,0 +1,25 @@
+//! The truth about a `NetworkQoS`: whether it is accepted, and on how many of the nodes that its pods
+//! are on it is in force.
+//!
+//! ```text
+//!   the object: generation, what is wrong with it ──┐
+//!   PeerIndex: subjects (pods, nodes, quotas) ──────┼─► Verdict ──► NetworkQosStatus, when it differs
+//!   reports of nodes: generations, problems ────────┘      └──────► what is new, for an event
+//! ```
+//!
+//! A policy is in force on a node when the node's report names this generation of it or a later one,
+//! and no problem that keeps it, or a pod that it selects, from that. What a node has not said is not
+//! taken for granted, and neither is it taken for a failure: then the policy is pending there.
+//!
+//! The text in `status.status` and the conditions `Ready-In-Zone-NODE` are those that OVN-Kubernetes
+//! writes, for whoever reads them; the latter only where somebody asks for them, since a condition for
+//! each node is a write of the whole object for each node.
+//!
+//! No I/O, no clocks.
+#![forbid(unsafe_code)]
+
+mod conditions;
+mod verdict;
+
+pub use conditions::{Difference, difference, status};
+pub use verdict::{Facts, Finding, Verdict, Zone};

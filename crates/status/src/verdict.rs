@@ -1,0 +1,304 @@
+//! What is found of one policy.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use netqos_core::{NetworkRef, NodeReport, ObjectName, Reason, ReportedProblem};
+use netqos_index::Subjects;
+
+/// What is known of a policy.
+pub struct Facts<'f> {
+    /// Its name.
+    pub name: &'f ObjectName,
+    /// Its `metadata.generation`.
+    pub generation: i64,
+    /// What is wrong with it, in words that name the fields: then nothing of it is in force.
+    pub invalid: Option<&'f str>,
+    /// Whose traffic it is for.
+    pub subjects: &'f Subjects,
+    /// What each node has said last.
+    pub reports: &'f BTreeMap<Arc<str>, NodeReport>,
+    /// True when it selects a pod.
+    pub selects: &'f dyn Fn(&ObjectName) -> bool,
+}
+
+/// A statement about a policy, which holds or does not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Whether it holds.
+    pub holds: bool,
+    /// Why, in CamelCase; stable.
+    pub reason: String,
+    /// Why, for people.
+    pub message: String,
+}
+
+/// A node that pods of a policy are on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Zone {
+    /// Its name.
+    pub node: Arc<str>,
+    /// What is there; `None`: it has not said anything of this generation yet.
+    pub in_force: Option<Finding>,
+}
+
+/// All that is found of a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// The generation of which it is found.
+    pub generation: i64,
+    /// Whether the object is one that can be put in force.
+    pub accepted: Finding,
+    /// Whether it is in force on all nodes that it is for.
+    pub programmed: Finding,
+    /// Conditions beside those: a conflict with another policy, a burst that was raised. By type.
+    pub remarks: BTreeMap<String, Finding>,
+    /// What is found on each node.
+    pub zones: Vec<Zone>,
+    /// How many pods it selects.
+    pub pods: usize,
+}
+
+/// Problems of a policy or of its pods that take nothing from it.
+const REMARKS: [Reason; 2] = [Reason::Conflict, Reason::BurstRaised];
+/// Problems of a pod that are about its own limits.
+const OF_LIMITS: [Reason; 1] = [Reason::InvalidBandwidth];
+
+impl Verdict {
+    /// What follows from the facts.
+    pub fn of(facts: &Facts<'_>) -> Self {
+        let accepted = accepted(facts);
+        let zones: Vec<Zone> = match accepted.holds {
+            true => facts.subjects.nodes.iter().map(|node| zone(facts, node)),
+            false => return Self::refused(facts, accepted),
+        }
+        .collect();
+        Self {
+            generation: facts.generation,
+            accepted,
+            programmed: programmed(facts, &zones),
+            remarks: remarks(facts),
+            zones,
+            pods: facts.subjects.pods,
+        }
+    }
+
+    fn refused(facts: &Facts<'_>, accepted: Finding) -> Self {
+        Self {
+            generation: facts.generation,
+            programmed: no(
+                "NotAccepted",
+                format!("nothing of it is in force: {}", accepted.message),
+            ),
+            accepted,
+            remarks: BTreeMap::new(),
+            zones: Vec::new(),
+            pods: facts.subjects.pods,
+        }
+    }
+
+    /// Whether it is accepted and in force: the first of the two that does not hold, or that it does.
+    pub fn ready(&self) -> Finding {
+        if !self.accepted.holds {
+            return self.accepted.clone();
+        }
+        if !self.programmed.holds {
+            return self.programmed.clone();
+        }
+        yes("Ready", self.programmed.message.clone())
+    }
+
+    /// On how many of its nodes it is in force: `2/3`.
+    pub fn nodes(&self) -> String {
+        format!("{}/{}", in_force(&self.zones), self.zones.len())
+    }
+
+    /// In a few words, as OVN-Kubernetes says it where it is in force or has failed.
+    pub fn text(&self) -> String {
+        let ready = self.ready();
+        let mut text = match (ready.holds, ready.reason.as_str()) {
+            (true, _) => "NetworkQoS Destinations applied".to_owned(),
+            (false, "Pending") => {
+                format!("NetworkQoS Destinations being applied: {}", ready.message)
+            }
+            (false, _) => format!(
+                "NetworkQoS Destinations not correctly applied: {}",
+                ready.message
+            ),
+        };
+        // As much as the schema has room for.
+        if text.chars().count() > 1_024 {
+            text = text.chars().take(1_023).chain(['…']).collect();
+        }
+        text
+    }
+}
+
+fn yes(reason: &str, message: String) -> Finding {
+    Finding {
+        holds: true,
+        reason: reason.to_owned(),
+        message,
+    }
+}
+
+fn no(reason: &str, message: String) -> Finding {
+    Finding {
+        holds: false,
+        ..yes(reason, message)
+    }
+}
+
+fn accepted(facts: &Facts<'_>) -> Finding {
+    if let Some(why) = facts.invalid {
+        return no("Invalid", why.to_owned());
+    }
+    let excesses = &facts.subjects.excesses;
+    if !excesses.is_empty() {
+        let told: Vec<String> = excesses.iter().map(ToString::to_string).collect();
+        return no("QuotaExceeded", told.join("; "));
+    }
+    yes("Accepted", String::new())
+}
+
+fn zone(facts: &Facts<'_>, node: &Arc<str>) -> Zone {
+    let report = facts.reports.get(node).filter(|report| {
+        let generation = report.policies.get(facts.name);
+        generation.is_some_and(|generation| *generation >= facts.generation)
+    });
+    let in_force = report.map(|report| {
+        let mut problems = report.problems.iter();
+        match problems.find(|problem| keeps_out(facts, problem)) {
+            Some(problem) => no(&problem.reason, told(facts, problem)),
+            None => yes("Programmed", String::new()),
+        }
+    });
+    Zone {
+        node: node.clone(),
+        in_force,
+    }
+}
+
+/// True when a problem of a node keeps the policy, or one of its pods, from what it asks for.
+fn keeps_out(facts: &Facts<'_>, problem: &ReportedProblem) -> bool {
+    let is_one = |reasons: &[Reason]| reasons.iter().any(|it| it.to_string() == problem.reason);
+    if is_one(&REMARKS) || is_one(&OF_LIMITS) {
+        return false;
+    }
+    match problem.kind.as_str() {
+        "NetworkQoS" => problem.object == *facts.name,
+        "Pod" => {
+            problem.object.namespace == facts.name.namespace && (facts.selects)(&problem.object)
+        }
+        _ => false,
+    }
+}
+
+/// The words of a problem, with what it is about where that is not the policy.
+fn told(facts: &Facts<'_>, problem: &ReportedProblem) -> String {
+    match problem.object == *facts.name && problem.kind == "NetworkQoS" {
+        true => problem.message.clone(),
+        false => format!("{} {}: {}", problem.kind, problem.object, problem.message),
+    }
+}
+
+fn in_force(zones: &[Zone]) -> usize {
+    let holds = |zone: &&Zone| zone.in_force.as_ref().is_some_and(|finding| finding.holds);
+    zones.iter().filter(holds).count()
+}
+
+fn programmed(facts: &Facts<'_>, zones: &[Zone]) -> Finding {
+    let Facts {
+        subjects,
+        generation,
+        reports,
+        ..
+    } = facts;
+    if !subjects.missing.is_empty() {
+        let missing: Vec<String> = subjects.missing.iter().map(network).collect();
+        return no(
+            "NetworkNotFound",
+            format!(
+                "there is no {}; it is not in force there",
+                missing.join(", ")
+            ),
+        );
+    }
+    if zones.is_empty() {
+        return yes("NoPods", "it selects no pod that is on a node".to_owned());
+    }
+    let counted = format!(
+        "in force on {} of {}",
+        in_force(zones),
+        many(zones.len(), "node")
+    );
+    let failed: Vec<(&Zone, &Finding)> = zones
+        .iter()
+        .filter_map(|zone| Some((zone, zone.in_force.as_ref()?)))
+        .filter(|(_, finding)| !finding.holds)
+        .collect();
+    if let [(zone, finding), others @ ..] = &failed[..] {
+        let more = and_others(others.len());
+        return no(
+            &finding.reason,
+            format!("{counted}; {}: {}{more}", zone.node, finding.message),
+        );
+    }
+    let waiting: Vec<&Zone> = zones.iter().filter(|it| it.in_force.is_none()).collect();
+    if let [first, others @ ..] = &waiting[..] {
+        let node = &first.node;
+        let more = and_others(others.len());
+        let why = match reports.contains_key(node) {
+            true => format!("{node} has not put generation {generation} in force yet{more}"),
+            false => format!("{node} has said nothing yet{more}: does netqos-agent run there?"),
+        };
+        return no("Pending", format!("{counted}; {why}"));
+    }
+    yes("Programmed", counted)
+}
+
+fn and_others(many: usize) -> String {
+    match many {
+        0 => String::new(),
+        _ => format!(", and {many} more"),
+    }
+}
+
+fn many(number: usize, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
+}
+
+fn network(reference: &NetworkRef) -> String {
+    match reference {
+        NetworkRef::Attachment(name) => format!("network definition {name}"),
+        NetworkRef::Cluster(name) => format!("cluster-wide network {name}"),
+        _ => "network of those it selects".to_owned(),
+    }
+}
+
+/// What nodes remark of the policy, each kind once: the first node by name that does.
+fn remarks(facts: &Facts<'_>) -> BTreeMap<String, Finding> {
+    let mut remarks = BTreeMap::new();
+    for node in &facts.subjects.nodes {
+        let problems = facts.reports.get(node).map(|report| &report.problems);
+        for problem in problems.into_iter().flatten() {
+            let remark = REMARKS.iter().find(|it| it.to_string() == problem.reason);
+            if let Some(remark) = remark
+                && problem.kind == "NetworkQoS"
+                && problem.object == *facts.name
+            {
+                let reason = match remark {
+                    Reason::Conflict => "EqualPriority",
+                    _ => "BurstTooSmall",
+                };
+                let finding = || yes(reason, format!("{node}: {}", problem.message));
+                remarks.entry(remark.to_string()).or_insert_with(finding);
+            }
+        }
+    }
+    remarks
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,186 @@
+use super::*;
+use netqos_core::quota::Excess;
+
+/// What is known of `games/web`, generation 3, with pods on two nodes.
+pub(crate) struct Known {
+    pub(crate) subjects: Subjects,
+    pub(crate) reports: BTreeMap<Arc<str>, NodeReport>,
+    pub(crate) invalid: Option<&'static str>,
+}
+
+impl Known {
+    pub(crate) fn new() -> Self {
+        Self {
+            subjects: Subjects {
+                pods: 5,
+                nodes: ["node1".into(), "node2".into()].into(),
+                ..Subjects::default()
+            },
+            reports: BTreeMap::new(),
+            invalid: None,
+        }
+    }
+
+    /// A node says that it has put this generation in force, and what is not as it should be.
+    pub(crate) fn said(mut self, node: &str, generation: i64, problems: &[[&str; 3]]) -> Self {
+        let problem = |[kind, name, reason]: &[&str; 3]| ReportedProblem {
+            kind: (*kind).to_owned(),
+            object: ObjectName::new("games", name),
+            reason: (*reason).to_owned(),
+            message: "do this".to_owned(),
+        };
+        let report = NodeReport {
+            node: node.into(),
+            policies: [(ObjectName::new("games", "web"), generation)].into(),
+            problems: problems.iter().map(problem).collect(),
+            ..NodeReport::default()
+        };
+        self.reports.insert(node.into(), report);
+        self
+    }
+
+    pub(crate) fn verdict(&self) -> Verdict {
+        let name = ObjectName::new("games", "web");
+        Verdict::of(&Facts {
+            name: &name,
+            generation: 3,
+            invalid: self.invalid,
+            subjects: &self.subjects,
+            reports: &self.reports,
+            selects: &|pod| *pod.name == *"mine",
+        })
+    }
+}
+
+/// Whether it is ready, why, and in what words.
+fn ready(known: &Known) -> (bool, String, String) {
+    let ready = known.verdict().ready();
+    (ready.holds, ready.reason, ready.message)
+}
+
+fn is(holds: bool, reason: &str, message: &str) -> (bool, String, String) {
+    (holds, reason.to_owned(), message.to_owned())
+}
+
+#[test]
+fn it_is_ready_when_all_nodes_of_its_pods_have_put_this_generation_in_force() {
+    let known = Known::new();
+    assert_eq!(
+        ready(&known),
+        is(
+            false,
+            "Pending",
+            "in force on 0 of 2 nodes; node1 has said nothing yet, and 1 more: does netqos-agent \
+             run there?"
+        )
+    );
+    let known = known.said("node1", 3, &[]).said("node2", 2, &[]);
+    assert_eq!(
+        ready(&known),
+        is(
+            false,
+            "Pending",
+            "in force on 1 of 2 nodes; node2 has not put generation 3 in force yet"
+        )
+    );
+    assert_eq!(known.verdict().nodes(), "1/2");
+    let known = known.said("node2", 3, &[]).said("node9", 1, &[]);
+    assert_eq!(ready(&known), is(true, "Ready", "in force on 2 of 2 nodes"));
+    assert_eq!(known.verdict().text(), "NetworkQoS Destinations applied");
+    // A later one that this has not heard of yet.
+    let known = known.said("node2", 4, &[]);
+    assert!(known.verdict().ready().holds);
+}
+
+#[test]
+fn a_problem_of_it_or_of_its_pods_keeps_it_from_being_ready_and_no_others() {
+    let with = |problem: [&str; 3]| {
+        let known = Known::new().said("node1", 3, &[]);
+        ready(&known.said("node2", 3, &[problem]))
+    };
+    let fails = |reason: &str, about: &str| {
+        let message = format!("in force on 1 of 2 nodes; node2: {about}do this");
+        (false, reason.to_owned(), message)
+    };
+    assert_eq!(
+        with(["NetworkQoS", "web", "UpdateFailed"]),
+        fails("UpdateFailed", "")
+    );
+    assert_eq!(
+        with(["Pod", "mine", "KernelFeatureMissing"]),
+        fails("KernelFeatureMissing", "Pod games/mine: ")
+    );
+    // A reason that only a newer agent knows.
+    assert_eq!(
+        with(["Pod", "mine", "New"]),
+        fails("New", "Pod games/mine: ")
+    );
+    for other in [
+        ["NetworkQoS", "other", "UpdateFailed"],
+        ["Pod", "other", "KernelFeatureMissing"],
+        ["Pod", "mine", "InvalidBandwidth"],
+        ["NetworkQoS", "web", "Conflict"],
+        ["NetworkQoS", "web", "BurstRaised"],
+        ["Node", "web", "ApiUnavailable"],
+    ] {
+        assert_eq!(with(other), is(true, "Ready", "in force on 2 of 2 nodes"));
+    }
+}
+
+#[test]
+fn what_takes_nothing_from_it_is_remarked() {
+    let problems = [
+        ["NetworkQoS", "web", "Conflict"],
+        ["NetworkQoS", "other", "BurstRaised"],
+    ];
+    let known = Known::new().said("node1", 3, &problems);
+    let remarks = known.verdict().remarks;
+    let remarks: Vec<_> = remarks.iter().map(|(it, f)| (&**it, &*f.message)).collect();
+    assert_eq!(remarks, [("Conflict", "node1: do this")]);
+}
+
+#[test]
+fn without_pods_there_is_nothing_to_wait_for() {
+    let mut known = Known::new();
+    known.subjects = Subjects::default();
+    let verdict = known.verdict();
+    assert_eq!(verdict.programmed.reason, "NoPods");
+    assert!(verdict.ready().holds);
+}
+
+#[test]
+fn what_cannot_be_accepted_says_which_field() {
+    let mut known = Known::new().said("node1", 3, &[]).said("node2", 3, &[]);
+    known.invalid = Some("spec.priority: 200 is more than 100");
+    let verdict = known.verdict();
+    assert_eq!(
+        ready(&known),
+        is(false, "Invalid", "spec.priority: 200 is more than 100")
+    );
+    assert_eq!(verdict.programmed.reason, "NotAccepted");
+    assert_eq!(
+        verdict.text(),
+        "NetworkQoS Destinations not correctly applied: spec.priority: 200 is more than 100"
+    );
+
+    known.invalid = None;
+    known.subjects.excesses = vec![Excess {
+        field: "spec.priority".to_owned(),
+        quota: "tenants".into(),
+        message: "90 is not between 0 and 50".to_owned(),
+    }];
+    let (holds, reason, message) = ready(&known);
+    assert_eq!((holds, &*reason), (false, "QuotaExceeded"));
+    assert!(message.starts_with("spec.priority: 90"), "{message}");
+
+    known.subjects.excesses.clear();
+    known.subjects.missing = vec![NetworkRef::Attachment(ObjectName::new("games", "blue"))];
+    assert_eq!(
+        ready(&known),
+        is(
+            false,
+            "NetworkNotFound",
+            "there is no network definition games/blue; it is not in force there"
+        )
+    );
+}
