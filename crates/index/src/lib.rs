@@ -35,6 +35,9 @@
 //!                                                         └── asks for ─┘ the sets of its chains
 //! ```
 //!
+//! Which sets an agent has to know before a policy means what it says, [`PolicySets`] knows; that a set
+//! is published as a whole is said by the slice of the name [`head_name`].
+//!
 //! [`Index::explain`] answers for one packet from the objects themselves, slowly and in words.
 //!
 //! ```
@@ -68,6 +71,7 @@ mod peer_index;
 mod places;
 mod pods;
 mod policies;
+mod policy_sets;
 mod problems;
 mod quotas;
 mod references;
@@ -86,5 +90,6 @@ pub use explain::{
 };
 pub use index::{Index, PeerSource, Selected};
 pub use peer_index::{PeerChange, PeerIndex};
-pub use slicer::{SliceWrite, Slicer};
+pub use policy_sets::PolicySets;
+pub use slicer::{SliceWrite, Slicer, head_name};
 pub use subjects::Subjects;

@@ -1,5 +1,6 @@
 //! The peers of a whole cluster: which addresses belong to which of the sets that policies name.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -37,18 +38,24 @@ pub struct PeerIndex {
     moved: BTreeSet<Arc<str>>,
 }
 
-/// What became of the addresses of a peer set.
+/// What became of a peer set: it is named by a policy now, or by none any more, or it has other
+/// addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerChange {
     /// The set's name.
     pub id: SetId,
     /// The set.
     pub set: Arc<PeerSet>,
+    /// True while any policy names it, also when nobody belongs to it.
+    pub named: bool,
     /// Addresses that are not in it any more.
     pub gone: Vec<IpAddr>,
     /// Addresses that are in it now. None of them is gone, too.
     pub new: Vec<IpAddr>,
 }
+
+/// Sets with their names.
+type Named = Vec<(SetId, Arc<PeerSet>)>;
 
 impl PeerIndex {
     /// Takes note of a change. Objects that do not decide who is a peer are passed over.
@@ -69,9 +76,10 @@ impl PeerIndex {
 
     /// What has become of the sets since the last time, by their names. All changes in between are
     /// taken together: an address that left a set and came back is not in it. A set that nobody
-    /// names any more loses all its addresses.
+    /// names any more loses all its addresses; one that is named for the first time is in it even
+    /// when it has none, since agents wait until they hear of it.
     pub fn take_changes(&mut self) -> Vec<PeerChange> {
-        let mut sets = self.settle_sets();
+        let (came, went) = self.settle_sets();
         let Self {
             cluster, members, ..
         } = self;
@@ -87,26 +95,30 @@ impl PeerIndex {
         members.classes.take_changes();
         cluster.settle();
         changed.sort_unstable();
-        let mut changes: Vec<PeerChange> = Vec::new();
-        for of_set in changed.chunk_by(|(a, ..), (b, ..)| a == b) {
-            let [(id, ..), ..] = *of_set else {
-                continue;
+        let change = |id: SetId, set: Arc<PeerSet>| PeerChange {
+            id,
+            set,
+            named: members.sets.get(id).is_some(),
+            gone: Vec::new(),
+            new: Vec::new(),
+        };
+        let touched = came.into_iter().chain(went);
+        let mut changes: BTreeMap<SetId, PeerChange> =
+            touched.map(|(id, set)| (id, change(id, set))).collect();
+        for (id, address, is_new) in changed {
+            let of_set = match changes.entry(id) {
+                Entry::Occupied(entry) => entry.into_mut(),
+                Entry::Vacant(entry) => match members.sets.get(id) {
+                    Some(set) => entry.insert(change(id, set.clone())),
+                    None => continue,
+                },
             };
-            let Some(set) = members.sets.get(id).cloned().or_else(|| sets.remove(&id)) else {
-                continue;
-            };
-            let those = |new: bool| {
-                let those = of_set.iter().filter(move |(.., is_new)| *is_new == new);
-                those.map(|(_, address, _)| *address).collect()
-            };
-            changes.push(PeerChange {
-                id,
-                set,
-                gone: those(false),
-                new: those(true),
-            });
+            match is_new {
+                true => of_set.new.push(address),
+                false => of_set.gone.push(address),
+            }
         }
-        changes
+        changes.into_values().collect()
     }
 
     /// How many sets policies name, as of the last [`PeerIndex::take_changes`].
@@ -122,8 +134,9 @@ impl PeerIndex {
         &mut self.moved
     }
 
-    /// Asks for the sets that policies name now. Gives back those that none names any more.
-    fn settle_sets(&mut self) -> BTreeMap<SetId, Arc<PeerSet>> {
+    /// Asks for the sets that policies name now. Gives back those that none named before, and those
+    /// that none names any more.
+    fn settle_sets(&mut self) -> (Named, Named) {
         let (mut new, mut released) = (Vec::new(), Vec::new());
         for key in std::mem::take(&mut self.dirty) {
             let sets = self.cluster.policies.sets(key);
@@ -142,9 +155,9 @@ impl PeerIndex {
         for id in released {
             self.members.sets.release(id);
         }
-        for (id, set) in new {
-            let step = Step::into(id);
-            self.members.take_step(&set, step, &mut self.cluster);
+        for (id, set) in &new {
+            let step = Step::into(*id);
+            self.members.take_step(set, step, &mut self.cluster);
         }
         let idle = self.members.sets.drop_idle();
         for (id, set) in &idle {
@@ -152,6 +165,6 @@ impl PeerIndex {
             self.members.take_step(set, step, &mut self.cluster);
         }
         self.members.sets.take_touched();
-        idle.into_iter().collect()
+        (new, idle)
     }
 }

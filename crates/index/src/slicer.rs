@@ -23,6 +23,7 @@ mod order;
 mod size;
 
 use layout::Layout;
+pub use names::head_name;
 
 /// Which slices there are to be, and what is to be written so that there are.
 ///
@@ -30,6 +31,11 @@ use layout::Layout;
 /// leaves its slice, one that comes goes into a slice that is to be written anyway, else into the
 /// one with the most room. A slice without addresses is deleted; two of one set that are well below
 /// half full become one, at most two of a set at a time.
+///
+/// The slice of number 0 is the **head** of its set. It is there as long as any policy names the set,
+/// without addresses if need be, and of a set that is published for the first time it is written
+/// last: whoever sees it knows the whole set, and whoever does not knows that the set is not
+/// published yet, rather than empty ([`head_name`]).
 ///
 /// Slices that are there already, as after a restart, are told to it by [`Slicer::found`]; what is
 /// right of them is not touched.
@@ -55,6 +61,7 @@ pub enum SliceWrite {
 #[derive(Debug)]
 struct Pending {
     set: Arc<PeerSet>,
+    named: bool,
     gone: BTreeSet<IpAddr>,
     new: BTreeSet<IpAddr>,
 }
@@ -73,12 +80,21 @@ impl Slicer {
 
     /// Takes note of what became of sets.
     pub fn change(&mut self, changes: Vec<PeerChange>) {
-        for PeerChange { id, set, gone, new } in changes {
+        for change in changes {
+            let PeerChange {
+                id,
+                set,
+                named,
+                gone,
+                new,
+            } = change;
             let pending = self.pending.entry(id).or_insert_with(|| Pending {
                 set,
+                named,
                 gone: BTreeSet::new(),
                 new: BTreeSet::new(),
             });
+            pending.named = named;
             for address in gone {
                 if !pending.new.remove(&address) {
                     pending.gone.insert(address);
@@ -129,8 +145,15 @@ impl Slicer {
                 strays.push(name);
             }
         }
-        for (id, Pending { set, gone, new }) in pending {
+        for (id, pending) in pending {
+            let Pending {
+                set,
+                named,
+                gone,
+                new,
+            } = pending;
             let room = size::room(&set, &self.controller);
+            self.layout.set_named(id, &set, named);
             self.layout.place(id, &set, new, room);
             if !gone.is_empty() {
                 self.layout.merge(id, room);

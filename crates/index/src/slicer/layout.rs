@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use netqos_core::plan::{PeerSet, SetId};
 
-use super::size;
+use super::{names, size};
 use crate::hash::HashMap;
 use crate::slab::Slab;
 
@@ -28,6 +28,8 @@ pub(super) struct Layout {
 #[derive(Debug)]
 struct Sliced {
     set: Arc<PeerSet>,
+    /// True while it has a head, with addresses or without.
+    named: bool,
     /// By their numbers.
     slices: Vec<SliceKey>,
 }
@@ -81,6 +83,7 @@ impl Layout {
         });
         let sliced = self.sets.entry(id).or_insert_with(|| Sliced {
             set: set.clone(),
+            named: false,
             slices: Vec::new(),
         });
         let slices = &self.slices;
@@ -89,6 +92,25 @@ impl Layout {
         sliced.slices.insert(place, key);
         self.dirty.insert(key, None);
         key
+    }
+
+    /// A set is named by policies, and has a head from now on, or is named by none.
+    pub(super) fn set_named(&mut self, id: SetId, set: &Arc<PeerSet>, named: bool) {
+        let head = self.find(id, names::HEAD).map(|(key, _)| key);
+        match (head, named) {
+            (None, true) => drop(self.insert(id, set, names::HEAD)),
+            (Some(head), false) => self.touch(head),
+            _ => {}
+        }
+        if let Some(sliced) = self.sets.get_mut(&id) {
+            sliced.named = named;
+        }
+    }
+
+    /// True when a slice is there because its set is named, whatever is in it.
+    pub(super) fn is_head(&self, slice: &Slice) -> bool {
+        let of = self.sets.get(&slice.set);
+        slice.number == names::HEAD && of.is_some_and(|sliced| sliced.named)
     }
 
     /// True when there is room for an address in a slice.
@@ -175,16 +197,17 @@ impl Layout {
         }
     }
 
-    /// The slices that changed, and what the server has in them. Those without addresses are
+    /// The slices that changed, and what the server has in them. Those that are of no use are
     /// forgotten by [`Layout::settle`].
     pub(super) fn take_dirty(&mut self) -> BTreeMap<SliceKey, Option<BTreeSet<IpAddr>>> {
         std::mem::take(&mut self.dirty)
     }
 
-    /// Forgets these slices, where they are empty.
+    /// Forgets these slices, where they are empty and no heads.
     pub(super) fn settle(&mut self, changed: impl IntoIterator<Item = SliceKey>) {
         for key in changed {
-            let empty = self.get(key).filter(|slice| slice.addresses.is_empty());
+            let of_no_use = |slice: &&Slice| slice.addresses.is_empty() && !self.is_head(slice);
+            let empty = self.get(key).filter(of_no_use);
             let Some(id) = empty.map(|slice| slice.set) else {
                 continue;
             };

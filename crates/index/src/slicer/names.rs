@@ -5,8 +5,17 @@ use netqos_core::plan::SetId;
 /// What stands before the set's name.
 const PREFIX: &str = "peers-";
 
+/// The number of the slice that is there as long as its set is named.
+pub(super) const HEAD: u32 = 0;
+
 pub(super) fn of(set: SetId, number: u32) -> String {
     format!("{PREFIX}{}-{number}", set.0)
+}
+
+/// The name of the slice that says, by being there, that this set is published as a whole, empty or
+/// not.
+pub fn head_name(set: SetId) -> String {
+    of(set, HEAD)
 }
 
 /// The set and the number that a name is made of.

@@ -19,6 +19,8 @@ enum Turn {
     TakesOut,
     /// It may put such addresses in, or addresses that another slice of its set has now.
     PutsIn,
+    /// It says that its set is published, which was not before.
+    Head,
     /// It loses addresses to another slice of its set.
     HandsOver,
 }
@@ -28,6 +30,10 @@ struct Differing {
     key: SliceKey,
     id: SetId,
     set: Arc<PeerSet>,
+    /// It is to be there, whether it has addresses or not.
+    is_head: bool,
+    /// It is not there.
+    is_new: bool,
     there: BTreeSet<IpAddr>,
     lost: Vec<IpAddr>,
     new: Vec<IpAddr>,
@@ -42,9 +48,11 @@ pub(super) fn writes(layout: &mut Layout, controller: &Arc<str>) -> Vec<SliceWri
         let Some(slice) = layout.get(key) else {
             continue;
         };
+        let is_head = layout.is_head(slice);
+        let is_new = there.is_none();
         let same = match &there {
-            Some(there) => *there == slice.addresses && !there.is_empty(),
-            None => slice.addresses.is_empty(),
+            Some(there) => *there == slice.addresses && (is_head || !there.is_empty()),
+            None => slice.addresses.is_empty() && !is_head,
         };
         let Some(set) = layout.set(slice.set).filter(|_| !same) else {
             continue;
@@ -54,6 +62,8 @@ pub(super) fn writes(layout: &mut Layout, controller: &Arc<str>) -> Vec<SliceWri
             key,
             id: slice.set,
             set: set.clone(),
+            is_head,
+            is_new,
             lost: there.difference(&slice.addresses).copied().collect(),
             new: slice.addresses.difference(&there).copied().collect(),
             there,
@@ -70,6 +80,7 @@ pub(super) fn writes(layout: &mut Layout, controller: &Arc<str>) -> Vec<SliceWri
         let hands_over = differing.hands_over(layout);
         let turn = match (hands_over, puts_in, takes_out) {
             (true, ..) => Turn::HandsOver,
+            _ if differing.is_head && differing.is_new => Turn::Head,
             (_, false, true) => Turn::TakesOut,
             _ => Turn::PutsIn,
         };
@@ -120,7 +131,7 @@ impl Differing {
             namespace: self.set.home(controller).clone(),
             name: names::of(self.id, number).into(),
         };
-        if addresses.is_empty() {
+        if addresses.is_empty() && !self.is_head {
             return SliceWrite::Delete(name);
         }
         SliceWrite::Put(PeerSlice {

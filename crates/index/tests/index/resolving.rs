@@ -87,3 +87,19 @@ fn only_what_changed_is_told_and_what_came_back_is_not() {
     let there_and_back = [web("c/web", "10.0.0.7"), web("c/web", "10.0.0.6")];
     assert_eq!(taken(&mut peers, there_and_back), (vec![], vec![]));
 }
+
+/// Agents wait for it.
+#[test]
+fn a_set_is_told_of_when_it_is_first_named_and_when_it_is_not_any_more() {
+    let mut peers = PeerIndex::default();
+    let mut named = |change| {
+        peers.apply(change);
+        let changes = peers.take_changes();
+        changes.iter().map(|it| it.named).collect::<Vec<_>>()
+    };
+    assert_eq!(named(to_web("a/one", 1)), [true]);
+    assert_eq!(named(to_web("a/two", 1)), [false; 0]);
+    assert_eq!(named(web("a/web", "10.0.0.5")), [true]);
+    assert_eq!(named(Change::PolicyGone(name("a/one"))), [false; 0]);
+    assert_eq!(named(Change::PolicyGone(name("a/two"))), [false]);
+}

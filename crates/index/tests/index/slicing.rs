@@ -8,7 +8,7 @@ use std::sync::Arc;
 use netqos_core::objects::PeerSlice;
 use netqos_core::plan::{PeerSet, Scope, SetId};
 use netqos_core::{LabelSelector, NetworkKey, ObjectName};
-use netqos_index::{PeerChange, SliceWrite, Slicer};
+use netqos_index::{PeerChange, SliceWrite, Slicer, head_name};
 use netqos_k8s::NetworkQoSPeerSlice;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -85,10 +85,16 @@ fn changes(before: &Members, after: &Members) -> Vec<PeerChange> {
     let nobody = BTreeSet::new();
     let changes = sets().map(|set| {
         let id = set.id();
-        let [before, after] = [before, after].map(|it| it.get(&id).unwrap_or(&nobody));
-        let gone = before.difference(after).copied().collect();
-        let new = after.difference(before).copied().collect();
-        PeerChange { id, set, gone, new }
+        let [was, is] = [before, after].map(|it| it.get(&id).unwrap_or(&nobody));
+        let gone = was.difference(is).copied().collect();
+        let new = is.difference(was).copied().collect();
+        PeerChange {
+            id,
+            set,
+            named: after.contains_key(&id),
+            gone,
+            new,
+        }
     });
     changes.into()
 }
@@ -129,11 +135,13 @@ fn check(server: &Server, right: &Members) -> Result<(), TestCaseError> {
     for set in sets() {
         let id = set.id();
         let slices: Vec<&PeerSlice> = server.values().filter(|it| it.set == id).collect();
+        let heads = slices.iter().filter(|it| *it.name.name == head_name(id));
+        prop_assert_eq!(heads.count() == 1, right.contains_key(&id));
         let mut once = BTreeSet::new();
         for slice in &slices {
             let size = sent(slice);
             prop_assert!(size <= MOST, "{} takes {size} bytes", slice.name);
-            prop_assert!(!slice.addresses.is_empty());
+            prop_assert!(!slice.addresses.is_empty() || *slice.name.name == head_name(id));
             prop_assert_eq!(&slice.network, &set.network);
             prop_assert_eq!(&slice.name.namespace, set.home(&controller));
             for address in &slice.addresses {
@@ -397,8 +405,8 @@ fn what_comes_and_goes_at_once_is_in_the_same_slice() {
     assert_eq!(taken(&mut slicer, &before, &right).len(), 1);
 
     // What came and went in between is not written at all.
-    slicer.change(changes(&Members::new(), &right));
     slicer.change(changes(&right, &Members::new()));
+    slicer.change(changes(&Members::new(), &right));
     let nothing = slicer.take_writes();
     assert_eq!(nothing, vec![]);
 }
@@ -432,4 +440,45 @@ fn slices_of_sets_that_nobody_asks_for_go() {
         SliceWrite::Put(slice) => panic!("{slice:?}"),
     });
     assert_eq!(deleted.collect::<BTreeSet<_>>(), names);
+}
+
+/// Whoever sees the head of a set may take the set for known.
+#[test]
+fn the_head_of_a_set_comes_last_and_stays_while_the_set_is_named() {
+    let [set, ..] = sets();
+    let id = set.id();
+    let is_head = |name: &ObjectName| *name.name == head_name(id);
+    let mut slicer = Slicer::new(CONTROLLER);
+    let mut named = |named: bool, gone: Vec<IpAddr>, new: Vec<IpAddr>| {
+        let set = set.clone();
+        slicer.change(vec![PeerChange {
+            id,
+            set,
+            named,
+            gone,
+            new,
+        }]);
+        let writes = slicer.take_writes().into_iter();
+        let writes = writes.map(|write| match write {
+            SliceWrite::Put(slice) => (is_head(&slice.name), Some(slice.addresses.len())),
+            SliceWrite::Delete(name) => (is_head(&name), None),
+        });
+        writes.collect::<Vec<_>>()
+    };
+    let all: Vec<IpAddr> = (0..300).map(address).collect();
+    let first = named(true, vec![], all.clone());
+    assert!(first.len() > 2, "{first:?}");
+    let (last, others) = first.split_last().unwrap();
+    assert!(
+        last.0 && others.iter().all(|(is_head, _)| !is_head),
+        "{first:?}"
+    );
+    // Nobody belongs to it any more, and it is known that nobody does.
+    let emptied = named(true, all, vec![]);
+    assert!(emptied.contains(&(true, Some(0))), "{emptied:?}");
+    assert_eq!(named(true, vec![], vec![]), []);
+    assert_eq!(named(false, vec![], vec![]), [(true, None)]);
+    assert_eq!(named(false, vec![], vec![]), []);
+    // Also of one that never had anybody.
+    assert_eq!(named(true, vec![], vec![]), [(true, Some(0))]);
 }
