@@ -35,7 +35,7 @@ pub use names::head_name;
 /// The slice of number 0 is the **head** of its set. It is there as long as any policy names the set,
 /// without addresses if need be, and of a set that is published for the first time it is written
 /// last: whoever sees it knows the whole set, and whoever does not knows that the set is not
-/// published yet, rather than empty ([`head_name`]).
+/// published yet, rather than empty ([`head_name`]). Of a set that goes it is deleted first.
 ///
 /// Slices that are there already, as after a restart, are told to it by [`Slicer::found`]; what is
 /// right of them is not touched.
@@ -186,6 +186,10 @@ impl Slicer {
             Some(pending) => Some(pending.set.clone()),
             None => self.layout.set(id).cloned(),
         };
+        let is_named = match &waiting {
+            Some(pending) => pending.named,
+            None => self.layout.is_named(id),
+        };
         let named = names::parse(&name.name).filter(|(named, _)| *named == id);
         let (Some((_, number)), Some(set)) = (named, set) else {
             return Err(name);
@@ -212,7 +216,9 @@ impl Slicer {
                 }
             }
         }
-        self.layout.is_there(key, Some(there));
+        // A head is right without addresses, and is to be written none the less.
+        let is_wrong_head = network != set.network && number == names::HEAD && is_named;
+        self.layout.is_there(key, (!is_wrong_head).then_some(there));
         Ok(())
     }
 }

@@ -107,10 +107,13 @@ impl Layout {
         }
     }
 
+    pub(super) fn is_named(&self, id: SetId) -> bool {
+        self.sets.get(&id).is_some_and(|sliced| sliced.named)
+    }
+
     /// True when a slice is there because its set is named, whatever is in it.
     pub(super) fn is_head(&self, slice: &Slice) -> bool {
-        let of = self.sets.get(&slice.set);
-        slice.number == names::HEAD && of.is_some_and(|sliced| sliced.named)
+        slice.number == names::HEAD && self.is_named(slice.set)
     }
 
     /// True when there is room for an address in a slice.

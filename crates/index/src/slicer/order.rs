@@ -15,6 +15,8 @@ use crate::hash::HashSet;
 /// When a slice is written.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Turn {
+    /// It says that its set is not published any more, before anything is taken out of it.
+    HeadGoes,
     /// It takes addresses out that other sets get.
     TakesOut,
     /// It may put such addresses in, or addresses that another slice of its set has now.
@@ -81,10 +83,11 @@ pub(super) fn writes(layout: &mut Layout, controller: &Arc<str>) -> Vec<SliceWri
         let turn = match (hands_over, puts_in, takes_out) {
             (true, ..) => Turn::HandsOver,
             _ if differing.is_head && differing.is_new => Turn::Head,
+            _ if differing.head_goes(layout) => Turn::HeadGoes,
             (_, false, true) => Turn::TakesOut,
             _ => Turn::PutsIn,
         };
-        if takes_out && turn != Turn::TakesOut {
+        if takes_out && turn > Turn::TakesOut {
             let mut left = differing.there.clone();
             left.retain(|address| !is_out(address));
             turns.push((Turn::TakesOut, differing.write(left, layout, controller)));
@@ -118,6 +121,12 @@ impl Differing {
     /// True when an address that it loses stays in its set.
     fn hands_over(&self, layout: &Layout) -> bool {
         self.lost.iter().any(|it| layout.has(self.id, *it))
+    }
+
+    /// True when its set loses its head with it.
+    fn head_goes(&self, layout: &Layout) -> bool {
+        let slice = layout.get(self.key);
+        slice.is_some_and(|it| it.number == names::HEAD && it.addresses.is_empty()) && !self.is_head
     }
 
     fn write(

@@ -62,6 +62,7 @@ fn change_of(object: &Object) -> Option<Change> {
         Object::ClusterNetwork(it) => Change::ClusterNetwork(it),
         Object::Service(it) => Change::Service(it),
         Object::EndpointSlice(it) => Change::EndpointSlice(it),
+        Object::PeerSlice(it) => Change::PeerSlice(it),
         Object::Node(_) | Object::Other { .. } => return None,
     })
 }

@@ -473,6 +473,13 @@ fn the_head_of_a_set_comes_last_and_stays_while_the_set_is_named() {
         last.0 && others.iter().all(|(is_head, _)| !is_head),
         "{first:?}"
     );
+    // Of a set that goes it goes first.
+    let gone = named(false, all.clone(), vec![]);
+    assert!(
+        gone.len() == first.len() && gone[0] == (true, None),
+        "{gone:?}"
+    );
+    assert_eq!(named(true, vec![], all.clone()).len(), first.len());
     // Nobody belongs to it any more, and it is known that nobody does.
     let emptied = named(true, all, vec![]);
     assert!(emptied.contains(&(true, Some(0))), "{emptied:?}");
