@@ -17,7 +17,7 @@ use netqos_core::{
 };
 use netqos_datapath::rules::{Outcome, RuleDatapath};
 use netqos_datapath::{Features, Paths};
-use netqos_index::{Change, Index};
+use netqos_index::{Change, Index, PeerSource};
 
 use crate::Batch;
 use crate::event::{Asked, Event};
@@ -52,6 +52,8 @@ pub struct Options {
     pub hook: HookChoice,
     /// Where a limit of the agent's own making queues what a pod sends.
     pub egress: EgressWay,
+    /// What the addresses of peers are learned from.
+    pub peers: PeerSource,
     /// The sources that have to speak before anything is changed.
     pub sources: Vec<&'static str>,
 }
@@ -126,7 +128,7 @@ impl Engine {
             5.0,
         ];
         Self {
-            index: Index::for_node(&options.node),
+            index: Index::with_peers(&options.node, options.peers.clone()),
             options,
             limits: None,
             rules: None,

@@ -13,6 +13,7 @@ use netqos_agent::{ClusterOptions, Engine, Event, Listen, LogFormat, Logs, Optio
 use netqos_api::{EgressWay, HookChoice};
 use netqos_cluster::Connect;
 use netqos_datapath::Paths;
+use netqos_index::PeerSource;
 use tokio::signal::unix::{SignalKind, signal};
 
 #[cfg(target_env = "musl")]
@@ -45,6 +46,12 @@ struct Arguments {
     /// Which context of the kubeconfig; without it, its current one.
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
+    /// How it learns who the peers of rules are.
+    #[arg(long, value_enum, env = "NETQOS_PEERS", default_value_t)]
+    peers: Peers,
+    /// The namespace of the controller, where it publishes peers of several namespaces.
+    #[arg(long, value_name = "NAME", default_value = "netqos-system")]
+    controller_namespace: String,
     /// What must outlive a reboot: what the cluster said last, for when its API server is away.
     #[arg(long, value_name = "DIR", default_value = "/var/lib/netqos")]
     state_dir: PathBuf,
@@ -72,6 +79,15 @@ struct Arguments {
     /// How much is logged: error, warn, info, debug, trace, or parts with levels.
     #[arg(long, value_name = "LEVEL", env = "NETQOS_LOG", default_value = "info")]
     log_level: String,
+}
+
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+enum Peers {
+    /// From all pods of the cluster, which it watches.
+    #[default]
+    Pods,
+    /// From the NetworkQoSPeerSlices of a controller: of pods it watches those of its node alone.
+    Slices,
 }
 
 #[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
@@ -142,6 +158,7 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
             Egress::Pod => EgressWay::Pod,
             Egress::Ifb => EgressWay::Ifb,
         },
+        peers: arguments.peer_source(),
         sources: match &arguments.manifests {
             Some(_) => vec!["manifests", "attachments"],
             None => vec!["cluster", "attachments"],
@@ -193,6 +210,17 @@ impl Arguments {
                 context: self.context.clone(),
             },
             state: self.state_dir.clone(),
+            peers: self.peer_source(),
+        }
+    }
+
+    /// A folder says itself who is a peer.
+    fn peer_source(&self) -> PeerSource {
+        match (&self.manifests, self.peers) {
+            (None, Peers::Slices) => PeerSource::Slices {
+                controller: self.controller_namespace.as_str().into(),
+            },
+            _ => PeerSource::Pods,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A watch of some objects.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::future::ready;
 
 use futures_util::stream::{self, Stream, StreamExt as _};
@@ -53,6 +54,25 @@ impl Selection {
             labels: None,
             fields: None,
         }
+    }
+
+    /// Those in one namespace.
+    #[must_use]
+    pub fn in_namespace(mut self, namespace: &str) -> Self {
+        self.namespace = Some(namespace.to_owned());
+        self
+    }
+
+    /// Those of which a label has any of these values.
+    #[must_use]
+    pub fn with_label_in<V: fmt::Display>(
+        mut self,
+        label: &str,
+        values: impl IntoIterator<Item = V>,
+    ) -> Self {
+        let values: Vec<String> = values.into_iter().map(|it| it.to_string()).collect();
+        self.labels = Some(format!("{label} in ({})", values.join(",")));
+        self
     }
 
     /// Those of which a field has this value.

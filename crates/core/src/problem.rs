@@ -61,6 +61,9 @@ pub enum Reason {
     KernelFeatureMissing,
     /// The API server does not answer, or refuses to tell something; what was known stays in force.
     ApiUnavailable,
+    /// Who the peers of a policy's rules are is not published yet; until it is, the policy is in force
+    /// as it was before, or not at all.
+    PeersUnknown,
     /// Something else failed in the kernel; it is tried again.
     UpdateFailed,
 }

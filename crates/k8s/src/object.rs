@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::discovery::v1 as discovery;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use netqos_core::objects::{
-    ClusterNetwork, EndpointSlice, Namespace, NetworkDefinition, Pod, Service,
+    ClusterNetwork, EndpointSlice, Namespace, NetworkDefinition, PeerSlice, Pod, Service,
 };
 use netqos_core::{ObjectName, ObjectRef, Policy, Problem};
 use serde::Deserialize;
@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::field::item;
 use crate::openapi::normalize;
 use crate::structural::check_pruned;
-use crate::{FieldError, NetworkQoS, convert, crd, documents};
+use crate::{FieldError, NetworkQoS, NetworkQoSPeerSlice, convert, crd, documents};
 
 /// One object.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +38,8 @@ pub enum Object {
     Service(Service),
     /// An `EndpointSlice` of a Service.
     EndpointSlice(EndpointSlice),
+    /// A `NetworkQoSPeerSlice`.
+    PeerSlice(PeerSlice),
     /// A `Node`, by its name.
     Node(Arc<str>),
     /// Something else.
@@ -190,6 +192,12 @@ pub fn object_from_value(value: &Value) -> Result<Object, Vec<FieldError>> {
             }
             let object: NetworkQoS = read(&value).map_err(one)?;
             convert::policy(&object).map(Object::Policy).map_err(one)
+        }
+        ("netqos.io", "NetworkQoSPeerSlice") => {
+            let object: NetworkQoSPeerSlice = read(value).map_err(one)?;
+            convert::peer_slice(&object)
+                .map(Object::PeerSlice)
+                .map_err(one)
         }
         _ => Ok(Object::Other { api_version, kind }),
     }

@@ -6,19 +6,33 @@
 //!                             /var/lib/netqos/objects: what was seen last
 //! ```
 //!
+//! Where a controller publishes who is a peer, a node's agent asks for what concerns its own pods:
+//!
+//! ```text
+//!   pods of the node ─► their namespaces ─► policies ─► the sets that they name ─► slices
+//!        Seen ──► Gate: what waits for peers ──► Batch      │
+//!          ▲                                    Interest ◄──┘
+//!          └────────── watches ◄────────────────────┘
+//! ```
+//!
 //! Nothing is said before all kinds were heard of: a plan from half of the objects would lift what
 //! is in force. Where the server does not answer when the agent starts, what was seen last counts,
 //! which outlives a reboot; that is a problem of the node until the server is back. Where it falls
 //! silent later, what was told stays.
 
+mod gate;
+mod interest;
 mod run;
 mod saved;
 mod seen;
+mod source;
 mod trim;
+mod watches;
 
 use std::path::PathBuf;
 
 use netqos_cluster::{Connect, Kind, Selection};
+use netqos_index::PeerSource;
 
 pub use run::spawn;
 
@@ -34,19 +48,26 @@ pub struct ClusterOptions {
     pub connect: Connect,
     /// The folder of what must outlive a reboot, `/var/lib/netqos` on a node.
     pub state: PathBuf,
+    /// What the addresses of peers are learned from.
+    pub peers: PeerSource,
 }
 
 impl ClusterOptions {
-    /// What is watched: without a controller, which would say whom selectors mean, that is every
-    /// object that a plan may depend on.
+    /// What is watched from the start. Without a controller, which would say whom selectors mean,
+    /// that is every object that a plan may depend on; with one, other things follow from it.
     fn selections(&self) -> Vec<Selection> {
-        let told_by_netqos = [Kind::NetworkQoSPeerSlice, Kind::NetworkQoSNodeReport];
+        let sliced = matches!(self.peers, PeerSource::Slices { .. });
         let kinds = Kind::ALL.into_iter();
         kinds
-            .filter(|kind| !told_by_netqos.contains(kind))
-            .map(|kind| match kind {
-                Kind::Node => Selection::all(kind).with_field("metadata.name", &self.node),
-                _ => Selection::all(kind),
+            .filter_map(|kind| {
+                let all = Selection::all(kind);
+                Some(match kind {
+                    Kind::Node => all.with_field("metadata.name", &self.node),
+                    Kind::Pod if sliced => all.with_field("spec.nodeName", &self.node),
+                    Kind::NetworkQoS if sliced => return None,
+                    Kind::NetworkQoSPeerSlice | Kind::NetworkQoSNodeReport => return None,
+                    _ => all,
+                })
             })
             .collect()
     }

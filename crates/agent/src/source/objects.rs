@@ -208,6 +208,7 @@ fn key(object: &Object) -> Option<Key> {
         Object::ClusterNetwork(network) => ("ClusterUserDefinedNetwork", network.name.to_string()),
         Object::Service(service) => ("Service", service.name.to_string()),
         Object::EndpointSlice(slice) => ("EndpointSlice", slice.name.to_string()),
+        Object::PeerSlice(slice) => ("NetworkQoSPeerSlice", slice.name.to_string()),
         Object::Node(name) => ("Node", name.to_string()),
         Object::Other { .. } => return None,
     };
@@ -238,6 +239,7 @@ fn there(object: &Object) -> Option<Change> {
         Object::ClusterNetwork(network) => Change::ClusterNetwork(network),
         Object::Service(service) => Change::Service(service),
         Object::EndpointSlice(slice) => Change::EndpointSlice(slice),
+        Object::PeerSlice(slice) => Change::PeerSlice(slice),
         Object::Node(_) | Object::Other { .. } => return None,
     })
 }
@@ -253,6 +255,7 @@ fn gone(object: &Object) -> Option<Change> {
         Object::ClusterNetwork(network) => Change::ClusterNetworkGone(network.name.clone()),
         Object::Service(service) => Change::ServiceGone(service.name.clone()),
         Object::EndpointSlice(slice) => Change::EndpointSliceGone(slice.name.clone()),
+        Object::PeerSlice(slice) => Change::PeerSliceGone(slice.name.clone()),
         Object::Node(_) | Object::Other { .. } => return None,
     })
 }

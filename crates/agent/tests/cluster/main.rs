@@ -15,8 +15,12 @@
 mod stage;
 mod world;
 
+mod controller;
+
+mod a_rule_waits_for_its_peers;
 mod an_object_that_cannot_be_read_stops_no_other;
 mod it_asks_no_more_than_it_has_to;
+mod it_hears_of_its_own_pods_and_peers_only;
 mod it_stays_small;
 mod under_a_name_that_is_no_nodes_nothing_changes;
 mod what_the_cluster_says_is_in_force;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kube::Client;
-use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use netqos_agent::client;
 use netqos_apiserver::{ApiServer, Cluster};
@@ -19,10 +19,15 @@ const KUBECONFIG: &str = "/run/kubeconfig";
 /// What the agent is recorded as.
 pub(crate) const AGENT: &str = "agent";
 
+/// The kind of peer slices.
+pub(crate) const SLICE: &str = "NetworkQoSPeerSlice";
+
 /// A cluster with the node `node1`, and on it the pods `a` and `b`.
 pub(crate) struct World {
     // Ended before what it talks to.
     agent: Option<Agent>,
+    /// With what the agent is started besides.
+    pub(crate) flags: Vec<&'static str>,
     pub(crate) a: Pod,
     pub(crate) b: Pod,
     /// The namespace of all objects.
@@ -39,14 +44,17 @@ impl World {
         let runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = { runtime }.enable_all().build().unwrap();
         let cluster = runtime.block_on(Cluster::start()).unwrap();
-        let definition = netqos_k8s::crd().unwrap();
-        runtime.block_on(cluster.define(&definition)).unwrap();
+        for definition in netqos_k8s::definitions() {
+            let definition = definition.crd().unwrap();
+            runtime.block_on(cluster.define(&definition)).unwrap();
+        }
         // That of the pods that the stage remembers.
         let namespace = "games".to_owned();
         fs::write(KUBECONFIG, cluster.kubeconfig(AGENT)).unwrap();
         let (a, b) = (node.pod("a").unwrap(), node.pod("b").unwrap());
         let world = Self {
             agent: None,
+            flags: Vec::new(),
             a,
             b,
             namespace,
@@ -113,7 +121,7 @@ impl World {
     pub(crate) fn spawn_agent_of(&mut self, node: &str) {
         self.stop_agent();
         let objects = ["--node", node, "--kubeconfig", KUBECONFIG];
-        self.agent = Some(Agent::spawn_on(&objects, &[], &[]));
+        self.agent = Some(Agent::spawn_on(&objects, &self.flags, &[]));
         let answers = || client::request(Path::new(RUN), "GET", "/livez", "").is_ok();
         assert!(stage::eventually(answers), "{}", stage::log());
     }
@@ -159,6 +167,7 @@ impl World {
         let kind_of = GroupVersionKind::gvk(group, version, kind);
         let resource = match kind {
             "NetworkQoS" => ApiResource::from_gvk_with_plural(&kind_of, "networkqoses"),
+            SLICE => ApiResource::from_gvk_with_plural(&kind_of, "networkqospeerslices"),
             _ => ApiResource::from_gvk(&kind_of),
         };
         match namespace {
@@ -186,11 +195,53 @@ impl World {
         self.runtime.block_on(patched).unwrap();
     }
 
+    pub(crate) fn patch_status(&self, pod: &str, status: &Value) {
+        let pods = self.api("v1", "Pod", &self.namespace);
+        let parameters = PatchParams::default();
+        let patch = Patch::Merge(status);
+        let written = pods.patch_status(pod, &parameters, &patch);
+        self.runtime.block_on(written).unwrap();
+    }
+
     pub(crate) fn delete(&self, api_version: &str, kind: &str, name: &str) {
         let api = self.api(api_version, kind, &self.namespace);
         let parameters = DeleteParams::default().grace_period(0);
         let deleted = api.delete(name, &parameters);
         drop(self.runtime.block_on(deleted).unwrap());
+    }
+
+    /// All objects of a kind.
+    pub(crate) fn list(&self, api_version: &str, kind: &str) -> Vec<Value> {
+        let api = self.api(api_version, kind, "");
+        let list = self.runtime.block_on(api.list(&ListParams::default()));
+        let objects = list.unwrap().items.into_iter().map(|object| {
+            let mut object = serde_json::to_value(object).unwrap();
+            object["apiVersion"] = api_version.into();
+            object["kind"] = kind.into();
+            object
+        });
+        objects.collect()
+    }
+
+    /// Puts an object there as it is, whatever is there of its name.
+    pub(crate) fn apply(&self, api_version: &str, kind: &str, object: &Value) {
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+        let api = self.api(api_version, kind, namespace);
+        let parameters = PatchParams::apply("test").force();
+        let name = object["metadata"]["name"].as_str().unwrap();
+        let patch = Patch::Apply(object);
+        let applied = api.patch(name, &parameters, &patch);
+        self.runtime.block_on(applied).unwrap();
+    }
+
+    pub(crate) fn delete_in(&self, namespace: &str, api_version: &str, kind: &str, name: &str) {
+        let api = self.api(api_version, kind, namespace);
+        let parameters = DeleteParams::default().grace_period(0);
+        drop(
+            self.runtime
+                .block_on(api.delete(name, &parameters))
+                .unwrap(),
+        );
     }
 
     /// A pod of the node, which the runtime has added by this uid.

@@ -41,6 +41,7 @@ pub fn run(way: Way) {
         caches: caches.clone(),
         hook: Default::default(),
         egress: Default::default(),
+        peers: netqos_index::PeerSource::Pods,
         sources: vec!["manifests", "attachments"],
     });
     netqos_agent::watch_manifests(Path::new(MANIFESTS).to_owned(), sender.clone()).unwrap();

@@ -5,13 +5,10 @@ use std::thread;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use futures_util::stream::{self, StreamExt as _};
-use netqos_cluster::{Client, Selection, Told, watch};
-use netqos_index::Change;
 use tokio::time::{Instant, sleep_until};
 
-use super::saved::Saved;
-use super::seen::{Read, Seen};
+use super::source::Source;
+use super::watches::Watches;
 use super::{ClusterOptions, SOURCE};
 use crate::event::{Event, Said};
 use crate::{Error, Result};
@@ -35,102 +32,64 @@ pub fn spawn(options: ClusterOptions, events: Sender<Event>) -> Result<()> {
         .map_err(Error::Thread)?;
     let client = runtime.block_on(options.connect.client())?;
     let thread = thread::Builder::new().name("cluster".into());
-    let run = move || runtime.block_on(run(&options, client, &events));
+    let run = move || runtime.block_on(run(&options, Watches::new(client), &events));
     thread.spawn(run).map_err(Error::Thread)?;
     Ok(())
 }
 
-async fn run(options: &ClusterOptions, client: Client, events: &Sender<Event>) {
-    let watches = options.selections().into_iter().map(|selection| {
-        let kind = selection.kind;
-        let read = move |name: &_, value| Read::of(kind, name, value);
-        let told = watch(client.clone(), &selection, read);
-        told.map(move |told| (selection.clone(), told)).boxed()
-    });
-    let mut watches = stream::select_all(watches);
-    let saved = Saved::new(&options.state);
-    let mut source = Source {
-        seen: Seen::new(options, saved.kinds()),
-        saved,
-        said: Said::default(),
-        changes: Vec::new(),
-    };
+async fn run(options: &ClusterOptions, watches: Watches, events: &Sender<Event>) {
+    let mut source = Source::new(options, watches);
+    let mut said = Said::default();
     let mut patience = Some(Instant::now() + PATIENCE);
     let mut save_at: Option<Instant> = None;
     loop {
         let far = Instant::now() + Duration::from_secs(3600);
+        let due = source.due().map(Instant::from_std);
         tokio::select! {
-            Some((selection, told)) = watches.next() => {
+            Some((selection, told)) = source.watches.next() => {
                 source.hear(&selection, told);
                 for _ in 0..MOST {
-                    let Some(Some((selection, told))) = watches.next().now_or_never() else {
+                    let Some(Some((selection, told))) = source.watches.next().now_or_never() else {
                         break;
                     };
                     source.hear(&selection, told);
                 }
-                if source.seen.is_whole() {
-                    patience = None;
-                    save_at = save_at.or(Some(Instant::now() + SAVE_AFTER));
-                }
+                source.advance();
             }
             () = sleep_until(patience.unwrap_or(far)), if patience.is_some() => {
-                // Where nothing was written down, there is nothing but the server.
-                let known = source.remember() && source.seen.knows_node();
-                patience = (!known).then(|| Instant::now() + PATIENCE);
+                patience = Some(Instant::now() + PATIENCE);
+                source.remember();
             }
+            () = sleep_until(due.unwrap_or(far)), if due.is_some() => source.advance(),
             () = sleep_until(save_at.unwrap_or(far)), if save_at.is_some() => {
                 save_at = None;
-                if let Err(why) = source.saved.write(&source.seen) {
+                if let Err(why) = source.save() {
                     tracing::warn!("what the cluster says cannot be written down for after a reboot: {why}");
                     save_at = Some(Instant::now() + 12 * SAVE_AFTER);
                 }
                 continue;
             }
         }
-        if source.tell(events, patience.is_none()).is_err() {
-            return;
+        if source.is_known() {
+            patience = None;
         }
-    }
-}
-
-/// What was said, and what is to be said.
-struct Source {
-    seen: Seen,
-    saved: Saved,
-    said: Said,
-    changes: Vec<Change>,
-}
-
-impl Source {
-    fn hear(&mut self, selection: &Selection, told: Told<Read>) {
-        if let Told::Silent(why) = &told {
-            tracing::debug!(kind = %selection.kind, "the API server is silent: {why}");
-        }
-        let changes = self.seen.hear(selection, told);
-        self.changes.extend(changes);
-    }
-
-    /// Falls back on what was seen last; false where there is nothing.
-    fn remember(&mut self) -> bool {
-        let (found, changes) = self.seen.remember(|kind| self.saved.read(kind));
-        self.changes.extend(changes);
-        found
-    }
-
-    /// Sends what there is to say, once everything is known.
-    fn tell(&mut self, events: &Sender<Event>, is_known: bool) -> std::result::Result<(), ()> {
-        let event = if is_known || self.said.anything() {
-            let batch = self.seen.batch(std::mem::take(&mut self.changes));
-            if !self.said.is_news(&batch) {
-                return Ok(());
+        let event = if patience.is_none() || said.anything() {
+            let batch = source.batch();
+            if source.is_to_be_saved() {
+                save_at = save_at.or(Some(Instant::now() + SAVE_AFTER));
+            }
+            if !said.is_news(&batch) {
+                continue;
             }
             Event::Batch(batch)
         } else {
             Event::Waiting {
                 source: SOURCE,
-                why: self.seen.waiting(),
+                why: source.waiting(),
             }
         };
-        events.send(event).map_err(drop)
+        if events.send(event).is_err() {
+            return;
+        }
     }
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::seen::{Read, Seen};
+use super::seen::Read;
 
 /// Where they are, below the folder of what outlives a reboot.
 const FOLDER: &str = "objects";
@@ -75,17 +75,20 @@ impl Saved {
         Some((written.metadata.written_at, objects.collect()))
     }
 
-    /// Writes down the lists that are others than before.
+    /// Writes down the lists that are others than before. `texts` are the objects of a kind.
     ///
     /// # Errors
     /// One could not be written: what was written before stands there.
-    pub(super) fn write(&mut self, seen: &Seen) -> netqos_datapath::Result<()> {
+    pub(super) fn write<'t>(
+        &mut self,
+        mut texts: impl FnMut(Kind) -> Vec<&'t RawValue>,
+    ) -> netqos_datapath::Result<()> {
         // What a killed writer left.
         let _ = self.documents.remove_unfinished();
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let written_at = now.map_or(0, |now| now.as_secs());
         for kind in Kind::ALL {
-            let items = seen.texts(kind);
+            let items = texts(kind);
             let digest = Digest::of(&items);
             if self.written.get(&kind) == Some(&digest) {
                 continue;

@@ -1,10 +1,11 @@
 //! All that was told of a cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use netqos_cluster::{Kind, Selection, Told};
-use netqos_core::{ObjectName, ObjectRef, Problem, Reason};
+use netqos_core::{ObjectName, ObjectRef, Policy, Problem, Reason};
 use netqos_index::Change;
 use netqos_k8s::{Object, object_from_value};
 use serde_json::Value;
@@ -22,7 +23,7 @@ mod tests;
 #[derive(Clone, Debug)]
 pub(super) struct Read {
     object: Result<Object, Problem>,
-    text: Option<Box<RawValue>>,
+    text: Option<Arc<RawValue>>,
 }
 
 /// How long a server has to say that it does not know a kind, of which there were objects, before
@@ -55,9 +56,15 @@ struct Watched {
     objects: BTreeMap<ObjectName, Known>,
 }
 
+impl Watched {
+    fn is_known(&self) -> bool {
+        self.spoke || self.remembered.is_some()
+    }
+}
+
 #[derive(Debug)]
 struct Known {
-    text: Option<Box<RawValue>>,
+    text: Option<Arc<RawValue>>,
     problem: Option<Problem>,
 }
 
@@ -78,8 +85,34 @@ impl Read {
         });
         Self {
             object,
-            text: serde_json::value::to_raw_value(&value).ok(),
+            text: serde_json::value::to_raw_value(&value).ok().map(Arc::from),
         }
+    }
+
+    /// The policy that it is, and its text.
+    pub(super) fn into_policy(self) -> Option<(Policy, Option<Arc<RawValue>>)> {
+        match self.object {
+            Ok(Object::Policy(policy)) => Some((policy, self.text)),
+            _ => None,
+        }
+    }
+
+    /// True when it is one of those that a watch of the agent's is of.
+    fn is_of(&self, selection: &Selection, name: &ObjectName) -> bool {
+        let namespace = selection.namespace.as_deref();
+        let fields = selection.fields.as_deref();
+        let labels = selection.labels.as_deref();
+        let selected = match &self.object {
+            Ok(Object::Pod(pod, _)) => fields.is_none_or(|fields| {
+                let node = pod.node.as_deref().unwrap_or_default();
+                fields == format!("spec.nodeName={node}")
+            }),
+            Ok(Object::PeerSlice(slice)) => {
+                labels.is_none_or(|labels| labels.contains(&slice.set.0.to_string()))
+            }
+            _ => true,
+        };
+        selected && namespace.is_none_or(|namespace| namespace == &*name.namespace)
     }
 }
 
@@ -114,10 +147,36 @@ impl Seen {
         }
     }
 
+    /// Something else is watched from now on.
+    pub(super) fn begin(&mut self, selection: Selection) {
+        self.watched.entry(selection).or_default();
+    }
+
+    /// Something is not watched any more. What only this watch told of is gone.
+    pub(super) fn end(&mut self, selection: &Selection) -> Vec<Change> {
+        let ended = self.watched.remove(selection).unwrap_or_default();
+        let mut changes = Vec::new();
+        for name in ended.objects.keys() {
+            let same = |(it, _): &(&Selection, &Watched)| it.kind == selection.kind;
+            let mut others = self.watched.iter().filter(same);
+            if !others.any(|(_, other)| other.objects.contains_key(name)) {
+                changes.extend(self.objects.put(&key(selection.kind, name), Vec::new()));
+            }
+        }
+        changes
+    }
+
+    /// True when a watch has told all, or an earlier process wrote down what it told.
+    pub(super) fn has_spoken(&self, selection: &Selection) -> bool {
+        self.watched.get(selection).is_some_and(Watched::is_known)
+    }
+
     /// Takes note of what a watch tells.
     pub(super) fn hear(&mut self, selection: &Selection, told: Told<Read>) -> Vec<Change> {
         let kind = selection.kind;
-        let is_expected = self.expected.contains(&kind);
+        let of_kind = self.watched.iter().filter(|(it, _)| it.kind == kind);
+        let were_some = self.expected.contains(&kind)
+            || of_kind.into_iter().any(|(_, it)| !it.objects.is_empty());
         let Some(watched) = self.watched.get_mut(selection) else {
             return Vec::new();
         };
@@ -130,9 +189,15 @@ impl Seen {
                 watched.silent = None;
                 return Vec::new();
             }
+            // Without the definition there is no controller either: that would be no reason to take
+            // all sets for empty.
+            Told::Unknown if kind == Kind::NetworkQoSPeerSlice => {
+                let why = "404: it does not know this kind, which comes with netqos-controller";
+                watched.silent = Some(why.to_owned());
+                return Vec::new();
+            }
             Told::Unknown => {
                 let since = *watched.unknown.get_or_insert_with(Instant::now);
-                let were_some = !watched.objects.is_empty() || is_expected;
                 if were_some && since.elapsed() < self.disbelief {
                     let why = "404: it does not know this kind, of which there were objects";
                     watched.silent = Some(why.to_owned());
@@ -199,7 +264,7 @@ impl Seen {
         &mut self,
         mut saved: impl FnMut(Kind) -> Option<(u64, BTreeMap<ObjectName, Read>)>,
     ) -> (bool, Vec<Change>) {
-        let waiting = self.watched.iter().filter(|(_, watched)| !watched.spoke);
+        let waiting = self.watched.iter().filter(|(_, it)| !it.is_known());
         let found: Option<Vec<_>> = waiting
             .map(|(selection, _)| Some((saved(selection.kind)?, selection.clone())))
             .collect();
@@ -207,7 +272,8 @@ impl Seen {
             return (false, Vec::new());
         };
         let mut changes = Vec::new();
-        for ((at, objects), selection) in found {
+        for ((at, mut objects), selection) in found {
+            objects.retain(|name, read| read.is_of(&selection, name));
             changes.extend(self.replace(&selection, objects));
             if let Some(watched) = self.watched.get_mut(&selection) {
                 watched.remembered = Some(at);
@@ -216,10 +282,17 @@ impl Seen {
         (true, changes)
     }
 
-    /// True when everything was told at least once, and the node is one of the cluster: under a name
+    /// True when everything was told at least once, or written down by an earlier process, and the node is one of the cluster: under a name
     /// that is none, it would have no pods, and all that is in force would go.
-    pub(super) fn is_whole(&self) -> bool {
-        self.watched.values().all(|watched| watched.spoke) && self.knows_node()
+    pub(super) fn is_known(&self) -> bool {
+        self.watched.values().all(Watched::is_known) && self.knows_node()
+    }
+
+    /// True when all is told but slices, of which there may be a watch that waits.
+    pub(super) fn is_told(&self) -> bool {
+        let others = self.watched.iter();
+        let mut others = others.filter(|(it, _)| it.kind != Kind::NetworkQoSPeerSlice);
+        others.all(|(_, watched)| watched.spoke) && self.knows_node()
     }
 
     /// True when there is an object of this node.
@@ -236,11 +309,15 @@ impl Seen {
             kinds.push(selection.kind.plural());
             why.extend(&watched.silent);
         }
-        if kinds.is_empty() {
+        kinds.dedup();
+        if kinds.is_empty() && !self.knows_node() {
             return format!(
                 "the cluster has no Node {}: --node has to be the nodeName of its pods",
                 self.node
             );
+        }
+        if kinds.is_empty() {
+            return String::new();
         }
         let why: Vec<&str> = why.into_iter().map(String::as_str).collect();
         match why.is_empty() {
@@ -254,6 +331,13 @@ impl Seen {
         let watched = self.watched.iter().filter(|(it, _)| it.kind == kind);
         let known = watched.flat_map(|(_, watched)| watched.objects.values());
         known.filter_map(|known| known.text.as_deref()).collect()
+    }
+
+    /// The text of an object.
+    pub(super) fn text(&self, kind: Kind, name: &ObjectName) -> Option<Arc<RawValue>> {
+        let watched = self.watched.iter().filter(|(it, _)| it.kind == kind);
+        let known = watched.filter_map(|(_, watched)| watched.objects.get(name));
+        known.last()?.text.clone()
     }
 
     /// These changes, and how things are now.
@@ -283,6 +367,7 @@ impl Seen {
             }
             oldest = oldest.into_iter().chain(watched.remembered).min();
         }
+        kinds.dedup();
         if kinds.is_empty() && oldest.is_none() {
             return None;
         }

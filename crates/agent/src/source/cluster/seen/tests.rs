@@ -8,6 +8,7 @@ fn options() -> ClusterOptions {
         node: "node1".to_owned(),
         connect: Connect::default(),
         state: "/nowhere".into(),
+        peers: netqos_index::PeerSource::Pods,
     }
 }
 
@@ -49,7 +50,7 @@ impl Cluster {
                 .0
                 .hear(&selection, Told::All(there.into_iter().collect()));
         }
-        assert!(cluster.0.is_whole());
+        assert!(cluster.0.is_known());
         cluster
     }
 
@@ -141,7 +142,7 @@ fn before_everything_was_told_nothing_counts() {
     selections.sort_by_key(|it| it.kind == Kind::Node);
     let (node, others) = selections.split_last().unwrap();
     for selection in others {
-        assert!(!seen.is_whole());
+        assert!(!seen.is_known());
         assert!(seen.waiting().contains(selection.kind.plural()));
         seen.hear(selection, Told::All(BTreeMap::new()));
     }
@@ -150,7 +151,7 @@ fn before_everything_was_told_nothing_counts() {
     assert_eq!(seen.waiting(), "nodes cannot be listed: no route");
     // Under a name that is none, it would have no pods.
     seen.hear(node, Told::All(BTreeMap::new()));
-    assert!(!seen.is_whole());
+    assert!(!seen.is_known());
     assert!(
         seen.waiting().contains("no Node node1"),
         "{}",
@@ -160,7 +161,7 @@ fn before_everything_was_told_nothing_counts() {
         node,
         Told::All([read(Kind::Node, "node1", &json!({}))].into()),
     );
-    assert!(seen.is_whole());
+    assert!(seen.is_known());
 }
 
 #[test]
@@ -174,10 +175,10 @@ fn what_was_written_down_counts_until_the_server_tells() {
     let mut cluster = Cluster::new();
     let both = [policy("games/a", 1), policy("games/b", 2)];
     cluster.policies(Told::All(both.into()));
-    saved.write(&cluster.0).unwrap();
+    saved.write(|kind| cluster.0.texts(kind)).unwrap();
 
     let (found, changes) = seen.remember(|kind| saved.read(kind));
-    assert!(found && seen.knows_node() && !seen.is_whole());
+    assert!(found && seen.knows_node() && !seen.is_known());
     assert_eq!(changes.len(), 2, "{changes:?}");
     let problems = seen.batch(Vec::new()).problems;
     assert_eq!(problems.len(), 1, "{problems:?}");

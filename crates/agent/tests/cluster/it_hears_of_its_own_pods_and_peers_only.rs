@@ -1,0 +1,185 @@
+use std::collections::BTreeMap;
+
+use netqos_apiserver::Request;
+use serde_json::json;
+
+use crate::controller::{Controller, apps};
+use crate::stage;
+use crate::world::{AGENT, World};
+
+/// How many pods elsewhere change.
+const CHANGES: usize = 60;
+/// Deployments elsewhere, each with a policy that goes to it. The node needs one.
+const APPS: usize = 20;
+
+fn asked(world: &World) -> Vec<Request> {
+    let requests = world.fixture().unwrap().requests().into_iter();
+    requests.filter(|it| it.client == AGENT).collect()
+}
+
+/// Bytes that watches sent, by resource.
+fn sent(world: &World) -> BTreeMap<String, u64> {
+    let mut sent = BTreeMap::new();
+    for request in asked(world).iter().filter(|it| it.verb == "watch") {
+        *sent.entry(request.resource.clone()).or_default() += request.sent;
+    }
+    sent
+}
+
+/// A pod elsewhere, of a size that pods are of.
+fn far(world: &World, number: usize) {
+    let name = format!("far{number}");
+    let environment: Vec<_> = (0..30)
+        .map(|it| json!({"name": format!("SETTING_{it}"), "value": "of the length that values are of"}))
+        .collect();
+    let container = json!({
+        "name": "c", "image": "registry.example.com/shop/service:1.2.3", "env": environment,
+        "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}},
+        "livenessProbe": {"httpGet": {"path": "/healthz", "port": 8080}}
+    });
+    let pod = json!({
+        "metadata": {
+            "name": name, "namespace": "games",
+            "labels": {"app": format!("far{}", number % APPS), "pod-template-hash": "7d9c8b7f6"}
+        },
+        "spec": {"nodeName": "node2", "containers": [container]},
+    });
+    world.create("v1", "Pod", "games", pod);
+    let address = format!("10.77.0.{number}");
+    let condition = |name: &str| {
+        json!({
+            "type": name, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"
+        })
+    };
+    let conditions = ["PodScheduled", "Initialized", "ContainersReady", "Ready"].map(condition);
+    let status = json!({"status": {
+        "phase": "Running", "podIP": address, "podIPs": [{"ip": address}],
+        "conditions": conditions
+    }});
+    world.patch_status(&name, &status);
+}
+
+/// What watches tell an agent while pods elsewhere come, by how it learns of peers.
+fn told(flags: &[&'static str]) -> Option<BTreeMap<String, u64>> {
+    let (mut world, mut controller) = World::sliced()?;
+    world.fixture()?;
+    world.flags = flags.to_vec();
+    world.mark_to("p", 1, 10, &apps(&["b", "far0"]));
+    for app in 1..APPS {
+        let object = json!({
+            "metadata": {"name": format!("p{app}"), "namespace": "games"},
+            "spec": {
+                "priority": 1,
+                "podSelector": {"matchLabels": {"app": "elsewhere"}},
+                "egress": [{"dscp": 1, "classifier": {"to": [apps(&[&format!("far{app}")])]}}]
+            }
+        });
+        world.create("k8s.ovn.org/v1alpha1", "NetworkQoS", "games", object);
+    }
+    controller.publish(&world);
+    world.start_agent();
+    let before = sent(&world);
+    for number in 0..CHANGES {
+        far(&world, number);
+        controller.publish(&world);
+    }
+    // What is told last is heard.
+    let flow = world.flow();
+    world.mark_to("p", 1, 20, &apps(&["b", "far0"]));
+    flow.wait_for(20);
+    drop(flow.end());
+    let mut told = sent(&world);
+    for (resource, sent) in &mut told {
+        *sent -= before.get(resource).copied().unwrap_or_default();
+    }
+    // That last change.
+    told.remove("networkqoses");
+    Some(told)
+}
+
+/// Events of the watches of the fixture as they are on the wire.
+#[test]
+fn at_a_twentieth_of_the_bytes_at_most() {
+    let Some(all) = told(&["--peers", "pods"]) else {
+        return;
+    };
+    let own = told(&["--peers", "slices"]).unwrap();
+    let per_change = |told: &BTreeMap<String, u64>| told.values().sum::<u64>() / CHANGES as u64;
+    println!(
+        "bytes per pod that comes elsewhere: {} by pods ({all:?})",
+        per_change(&all)
+    );
+    println!("{} by slices ({own:?})", per_change(&own));
+    assert_eq!(own["pods"], 0);
+    assert!(own["networkqospeerslices"] > 0, "{own:?}");
+    assert!(per_change(&own) * 20 <= per_change(&all));
+}
+
+/// Its pods, the policies of their namespaces, and the slices that they need; a pod that needs
+/// nothing new asks for nothing.
+#[test]
+fn and_asks_for_no_more() {
+    let Some((mut world, mut controller)) = World::sliced() else {
+        return;
+    };
+    if world.fixture().is_none() {
+        return;
+    }
+    world.create(
+        "v1",
+        "Namespace",
+        "",
+        json!({"metadata": {"name": "other"}}),
+    );
+    world.mark_to("p", 1, 10, &apps(&["b"]));
+    controller.publish(&world);
+    world.start_agent();
+    let flow = world.flow();
+    flow.wait_for(10);
+    let requests = asked(&world);
+    let of = |resource: &str| {
+        let of_it = requests.iter().filter(|it| it.resource == resource);
+        of_it.cloned().collect::<Vec<_>>()
+    };
+    let only = Some("spec.nodeName=node1");
+    assert!(
+        of("pods")
+            .iter()
+            .all(|it| it.field_selector.as_deref() == only)
+    );
+    let policies = of("networkqoses");
+    let slices = of("networkqospeerslices");
+    for request in policies.iter().chain(&slices) {
+        assert_eq!(request.namespace.as_deref(), Some("games"), "{request:?}");
+    }
+    let label = |it: &Request| it.label_selector.clone().unwrap_or_default();
+    let all = slices.iter().map(label);
+    assert!({ all }.all(|it| it.starts_with("netqos.io/peer-set in (") && it.len() < 50));
+    assert_eq!(slices.len(), 2, "a list and a watch: {slices:?}");
+
+    // One that the policies of before are for, or none.
+    let before = requests.len();
+    for name in ["late", "later"] {
+        let pod = world.node.pod(name).unwrap();
+        world.create_pod(&pod, json!({"kubernetes.io/ingress-bandwidth": "5M"}));
+        assert!(stage::eventually(|| stage::pod_status(name).is_some()));
+        world.delete("v1", "Pod", name);
+    }
+    let more = |world: &World, before: usize| {
+        let requests = asked(world).split_off(before).into_iter();
+        // Kinds that do not exist are asked for again, by and by.
+        let requests = requests.filter(|it| it.status != 404);
+        let requests = requests.map(|it| (it.verb, it.resource, it.namespace.is_some()));
+        requests.collect::<Vec<_>>()
+    };
+    assert_eq!(more(&world, before), []);
+    // A set that is new: one list, and one watch.
+    world.mark_to("p", 1, 20, &apps(&["b", "c"]));
+    controller.publish(&world);
+    flow.wait_for_after(10, 20);
+    let slices = |verb| (verb, "networkqospeerslices".to_owned(), true);
+    let new = more(&world, before);
+    assert_eq!(new, [slices("list"), slices("watch")]);
+    drop(flow.end());
+    drop::<Controller>(controller);
+}
