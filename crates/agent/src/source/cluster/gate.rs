@@ -26,6 +26,9 @@ use netqos_core::{Labels, ObjectName, ObjectRef, Policy, Problem, Reason};
 use netqos_index::{Change, PolicySets, head_name};
 use serde_json::value::RawValue;
 
+#[cfg(test)]
+mod tests;
+
 /// For how long a pod that is gone counts: another one with the same labels often takes its place.
 const LINGER: Duration = Duration::from_secs(60);
 /// How long a policy may wait before that is a problem.

@@ -87,7 +87,9 @@ impl Saved {
         let _ = self.documents.remove_unfinished();
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let written_at = now.map_or(0, |now| now.as_secs());
-        for kind in Kind::ALL {
+        // Reports are told to others.
+        let kinds = Kind::ALL.into_iter();
+        for kind in kinds.filter(|kind| *kind != Kind::NetworkQoSNodeReport) {
             let items = texts(kind);
             let digest = Digest::of(&items);
             if self.written.get(&kind) == Some(&digest) {
