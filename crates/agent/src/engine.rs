@@ -26,9 +26,11 @@ use crate::status::Reconciled;
 mod backoff;
 mod limits;
 mod report;
+mod whereabouts;
 
 use backoff::{Backoff, Failing};
 use limits::{Known, PodLimits, attachment};
+use whereabouts::Whereabouts;
 
 /// How long what could not be cleaned up waits for another try.
 const TIDY_AGAIN: Duration = Duration::from_secs(30);
@@ -81,7 +83,7 @@ pub struct Engine {
     waiting: BTreeMap<&'static str, String>,
     /// The pods that there is an object of, by their uids.
     pods: HashMap<ObjectName, Arc<str>>,
-    interfaces: HashMap<ObjectName, Vec<LocalInterface>>,
+    whereabouts: Whereabouts,
     /// Pods whose limits may have become others.
     touched: BTreeSet<ObjectName>,
     /// What is wrong with the node itself.
@@ -136,7 +138,7 @@ impl Engine {
             sources: BTreeMap::new(),
             waiting: BTreeMap::new(),
             pods: HashMap::new(),
-            interfaces: HashMap::new(),
+            whereabouts: Whereabouts::default(),
             touched: BTreeSet::new(),
             node_problems: BTreeMap::new(),
             known_problems: BTreeSet::new(),
@@ -174,6 +176,10 @@ impl Engine {
                             Event::Batch(batch) => {
                                 news = true;
                                 self.hear(batch);
+                            }
+                            Event::InCgroups(found) => {
+                                news = true;
+                                self.find(found);
                             }
                             Event::Waiting { source, why } => {
                                 self.waiting.insert(source, why);
@@ -219,32 +225,52 @@ impl Engine {
     /// Takes note of what a source says.
     fn hear(&mut self, batch: Batch) {
         for change in batch.changes {
-            match &change {
+            let pod = match &change {
                 Change::Pod(pod) => {
-                    self.touched.insert(pod.id.name.clone());
                     self.pods.insert(pod.id.name.clone(), pod.id.uid.clone());
+                    pod.id.name.clone()
                 }
                 Change::PodGone(id) => {
-                    self.touched.insert(id.name.clone());
                     if self.pods.get(&id.name) == Some(&id.uid) {
                         self.pods.remove(&id.name);
                     }
+                    id.name.clone()
                 }
+                Change::Attachments { pod, .. } => pod.clone(),
+                _ => {
+                    self.index.apply(change);
+                    continue;
+                }
+            };
+            match change {
                 Change::Attachments {
-                    pod, interfaces, ..
-                } => {
-                    self.touched.insert(pod.clone());
-                    match interfaces.is_empty() {
-                        true => self.interfaces.remove(pod),
-                        false => self.interfaces.insert(pod.clone(), interfaces.clone()),
-                    };
-                }
-                _ => {}
+                    uid, interfaces, ..
+                } => self.whereabouts.remember(&pod, uid, interfaces),
+                change => self.index.apply(change),
             }
-            self.index.apply(change);
+            self.locate(&pod);
+            self.touched.insert(pod);
         }
         self.sources
             .insert(batch.source, (batch.problems, batch.objects));
+    }
+
+    /// Takes note of what was found by cgroups.
+    fn find(&mut self, found: BTreeMap<Arc<str>, LocalInterface>) {
+        let other: BTreeSet<Arc<str>> = self.whereabouts.find(found).into_iter().collect();
+        let theirs = self.pods.iter().filter(|(_, uid)| other.contains(*uid));
+        let theirs: Vec<ObjectName> = theirs.map(|(pod, _)| pod.clone()).collect();
+        for pod in theirs {
+            self.locate(&pod);
+        }
+    }
+
+    /// Says where a pod is, where that is known to be another place than before.
+    fn locate(&mut self, pod: &ObjectName) {
+        if let Some(change) = self.whereabouts.settle(pod, self.pods.get(pod)) {
+            self.touched.insert(pod.clone());
+            self.index.apply(change);
+        }
     }
 
     /// Makes the kernel as the index says: what changed of it, or, again, all.
@@ -347,7 +373,7 @@ impl Engine {
             return;
         };
         if !self.synced {
-            let located = self.interfaces.values().flatten();
+            let located = self.whereabouts.all();
             let located = located
                 .filter_map(|one| one.attach.interface())
                 .filter_map(attachment);
@@ -374,7 +400,7 @@ impl Engine {
                 pod,
                 has_object: uid.is_some(),
                 endpoints: endpoints.unwrap_or_default(),
-                interfaces: self.interfaces.get(pod).map_or(&[], Vec::as_slice),
+                interfaces: self.whereabouts.of(pod),
             });
         }
         self.reconciled.limits = limits.changes;

@@ -46,6 +46,8 @@ impl Said {
 pub enum Event {
     /// A source has something to say.
     Batch(Batch),
+    /// All pods whose cgroups lead to an interface, by their uids.
+    InCgroups(BTreeMap<std::sync::Arc<str>, netqos_core::objects::LocalInterface>),
     /// A source has nothing to say yet.
     Waiting {
         /// Which.

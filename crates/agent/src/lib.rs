@@ -3,8 +3,8 @@
 //! ```text
 //!   folder of manifests, ─► source ─┐ Batch: changes, problems           ┌─► rules (eBPF)
 //!   or API server                   ├──────────────► engine: index ──────┤
-//!   CNI result cache ────► locator ─┘                  │  ▲   plan, delta └─► limits (tc)
-//!                                                      ▼  │ asked
+//!   CNI result cache ────► locator ─┤                  │  ▲   plan, delta └─► limits (tc)
+//!   cgroups of pods ─────► cgroups ─┘                  ▼  │ asked
 //!   /metrics /readyz /debug/state  ◄── server ◄────── Status
 //! ```
 //!
@@ -17,6 +17,8 @@
 //! [`client`], which asks a running agent.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "daemon")]
+mod cgroups;
 pub mod client;
 #[cfg(feature = "daemon")]
 mod engine;
@@ -48,6 +50,7 @@ pub use source::Folder;
 pub use status::{Counts, LimitStatus, PodStatus, ProblemStatus, Reconciled, RuleStatus, Status};
 #[cfg(feature = "daemon")]
 pub use {
+    cgroups::{CgroupOptions, spawn as watch_cgroups},
     locate::spawn as watch_attachments,
     source::{ClusterOptions, spawn as watch_manifests, spawn_cluster as watch_cluster},
 };

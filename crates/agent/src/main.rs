@@ -9,7 +9,9 @@ use std::thread::{self, JoinHandle};
 
 use anyhow::Context as _;
 use clap::Parser;
-use netqos_agent::{ClusterOptions, Engine, Event, Listen, LogFormat, Logs, Options, agent_lock};
+use netqos_agent::{
+    CgroupOptions, ClusterOptions, Engine, Event, Listen, LogFormat, Logs, Options, agent_lock,
+};
 use netqos_api::{EgressWay, HookChoice};
 use netqos_cluster::Connect;
 use netqos_datapath::Paths;
@@ -64,6 +66,18 @@ struct Arguments {
     /// Where runtimes remember their CNI results; may be given more than once.
     #[arg(long, value_name = "DIR", default_value = "/var/lib/cni")]
     cni_cache: Vec<PathBuf>,
+    /// The cgroups of pods, by which those are found that no cache knows: where they are mounted, or
+    /// off.
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "NETQOS_CGROUP_ROOT",
+        default_value = "/sys/fs/cgroup"
+    )]
+    cgroup_root: String,
+    /// Where the processes of the host are to be seen.
+    #[arg(long, value_name = "DIR", env = "NETQOS_PROC", default_value = "/proc")]
+    proc: PathBuf,
     /// How programs are attached.
     #[arg(long, value_enum, env = "NETQOS_HOOK", default_value_t)]
     hook: Hook,
@@ -145,6 +159,12 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
         pod_labels: !arguments.no_pod_labels,
     };
     let (sender, events) = mpsc::channel();
+    let cgroups = arguments.cgroups(&paths);
+    let mut sources = match &arguments.manifests {
+        Some(_) => vec!["manifests", "attachments"],
+        None => vec!["cluster", "attachments"],
+    };
+    sources.extend(cgroups.as_ref().map(|_| "cgroups"));
     let engine = Engine::new(Options {
         node: arguments.node.clone(),
         paths,
@@ -159,16 +179,16 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
             Egress::Ifb => EgressWay::Ifb,
         },
         peers: arguments.peer_source(),
-        sources: match &arguments.manifests {
-            Some(_) => vec!["manifests", "attachments"],
-            None => vec!["cluster", "attachments"],
-        },
+        sources,
     });
     match &arguments.manifests {
         Some(folder) => netqos_agent::watch_manifests(folder.clone(), sender.clone())?,
         None => netqos_agent::watch_cluster(arguments.cluster(), sender.clone())?,
     }
     netqos_agent::watch_attachments(arguments.cni_cache.clone(), sender.clone())?;
+    if let Some(cgroups) = cgroups {
+        netqos_agent::watch_cgroups(cgroups, sender.clone())?;
+    }
     let seen = engine.seen();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -222,6 +242,15 @@ impl Arguments {
             },
             _ => PeerSource::Pods,
         }
+    }
+
+    /// `None`: nothing is looked for by cgroups.
+    fn cgroups(&self, paths: &Paths) -> Option<CgroupOptions> {
+        (self.cgroup_root != "off").then(|| CgroupOptions {
+            root: self.cgroup_root.clone().into(),
+            proc: self.proc.clone(),
+            paths: paths.clone(),
+        })
     }
 }
 

@@ -31,6 +31,11 @@ pub enum Error {
         /// The kernel's answer.
         source: netqos_netlink::Error,
     },
+    /// The pod has no interface that is known to be its first.
+    #[error(
+        "the pod has no interface eth0, and of others that are up there is not exactly one: {0:?}"
+    )]
+    NoFirstInterface(Vec<String>),
     /// The loopback interface, which leads nowhere and is nobody's to limit.
     #[error("container interface {0} is the loopback interface, which has no limit")]
     Loopback(String),

@@ -47,7 +47,7 @@ pub use features::{Feature, Features, Mode, Support};
 pub use files::Documents;
 pub use hook::HookKind;
 pub use limits::{Applied, LimitDatapath, Request, Shaped};
-pub use locate::{Reach, locate};
+pub use locate::{Reach, locate, locate_first};
 pub use owner::Owner;
 pub use paths::Paths;
 pub use record::{Record, Records, SideName};

@@ -2,8 +2,12 @@
 
 use std::path::Path;
 
-use crate::Result;
 use crate::endpoint::{Endpoint, HostLinks, Side};
+use crate::error::Doing;
+use crate::{Error, Result};
+
+/// What a pod's first interface is called by every runtime.
+const FIRST: &str = "eth0";
 
 /// How an interface can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,4 +33,26 @@ pub fn locate(netns: &Path, interface: &str) -> Result<Option<Reach>> {
         Some(_) => Reach::HostVeth,
         None => Reach::PodNetns,
     }))
+}
+
+/// The same for the pod's first interface, with its name: the one that runtimes call `eth0`, or else
+/// the only one that is up.
+///
+/// # Errors
+/// [`Error::NoFirstInterface`], or it cannot be reached.
+pub fn locate_first(netns: &Path) -> Result<Option<(String, Reach)>> {
+    let Some(mut pod) = Side::pod_if_there(netns)? else {
+        return Ok(None);
+    };
+    // Tunnels that the kernel puts into every namespace are down.
+    let mut links = pod.socket.links().doing("list links")?;
+    links.retain(|link| !link.is_loopback && (link.is_up || link.name == FIRST));
+    let names = links.into_iter().map(|link| link.name);
+    let mut names: Vec<String> = names.collect();
+    let name = match names.iter().position(|name| name == FIRST) {
+        Some(first) => names.swap_remove(first),
+        None if names.len() == 1 => names.swap_remove(0),
+        None => return Err(Error::NoFirstInterface(names)),
+    };
+    Ok(locate(netns, &name)?.map(|reach| (name, reach)))
 }

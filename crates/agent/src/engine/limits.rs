@@ -132,18 +132,6 @@ impl PodLimits {
             .filter_map(|one| Some((attachment(one)?, one.netns.clone())))
             .collect();
         let mut held = self.held.remove(pod).unwrap_or_default();
-        for (attachment, wanted) in &wanted {
-            if held.get(attachment) == Some(wanted) {
-                continue;
-            }
-            held.remove(attachment);
-            match self.hold(attachment, wanted) {
-                Ok(()) => {
-                    held.insert(attachment.clone(), wanted.clone());
-                }
-                Err(why) => self.failed_to("hold it to its limits", pod, attachment, &why),
-            }
-        }
         // What is not wanted: of interfaces that are there, and of those that have gone.
         let mut unwanted: BTreeMap<Attachment, Option<PathBuf>> = BTreeMap::new();
         unwanted.extend(held.keys().map(|attachment| (attachment.clone(), None)));
@@ -169,6 +157,19 @@ impl PodLimits {
                     held.remove(&attachment);
                 }
                 Err(why) => self.failed_to("lift its limits", pod, &attachment, &why),
+            }
+        }
+        // After that: an interface may be known by another name now.
+        for (attachment, wanted) in &wanted {
+            if held.get(attachment) == Some(wanted) {
+                continue;
+            }
+            held.remove(attachment);
+            match self.hold(attachment, wanted) {
+                Ok(()) => {
+                    held.insert(attachment.clone(), wanted.clone());
+                }
+                Err(why) => self.failed_to("hold it to its limits", pod, attachment, &why),
             }
         }
         if !held.is_empty() {

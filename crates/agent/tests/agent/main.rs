@@ -6,6 +6,7 @@
 )]
 #![forbid(unsafe_code)]
 
+mod cgroup;
 #[path = "../../../datapath/tests/rules_services/proxy.rs"]
 mod proxy;
 mod second_network;
@@ -18,6 +19,7 @@ mod a_changed_annotation_takes_effect_live;
 mod a_network_that_is_not_there_is_told_of;
 mod a_network_without_addresses_is_enforced_by_interface;
 mod a_plugins_limit_is_taken_over;
+mod a_pod_is_found_by_its_cgroup;
 mod a_second_network_has_rules_of_its_own;
 mod it_says_how_things_are;
 mod killed_and_started_again_it_takes_over;

@@ -224,8 +224,14 @@ impl RuleDatapath {
         put(&self.rules.endpoints, &key, &entry, &mut self.changes)?;
         let chain = chain.0.get();
         self.entries.insert(id.clone(), InForce { number, chain });
+        // An end on the host stays the same one whichever way the pod's namespace was found.
+        let is_elsewhere =
+            |before: &Site| before.side == SideName::Pod && before.netns != site.netns;
         let stale = self.sites.get(id).filter(|before| {
-            before.index != site.index || before.side != site.side || before.netns != site.netns
+            before.index != site.index
+                || before.side != site.side
+                || before.attachment != site.attachment
+                || is_elsewhere(before)
         });
         let lock = self.records.lock(&site.attachment)?;
         if let Some(stale) = stale {
