@@ -2,7 +2,9 @@
 //!
 //! Containerd, CRI-O and `netqos pod` leave one file for each attachment in `<cache>/results`, in
 //! libcni's form; the pod's name stands in its `CNI_ARGS`. Of several sandboxes of a pod of one name
-//! the youngest counts: the others are on their way out.
+//! the youngest counts: the others are on their way out. That is the one whose file came last while
+//! this looked on, since files may be dated by a clock that was put back; of those that were there
+//! before, the one that is dated last.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -35,17 +37,22 @@ const SOURCE: &str = "attachments";
 pub struct Locator {
     caches: Vec<PathBuf>,
     files: BTreeMap<PathBuf, Cached>,
+    /// How many have come.
+    came: u64,
     told: BTreeMap<ObjectName, Found>,
 }
 
 /// A file that was read.
 #[derive(Debug)]
 struct Cached {
-    modified: SystemTime,
+    age: Age,
     /// `None`: it is not of a pod.
     of: Option<Sandboxed>,
     problem: Option<Problem>,
 }
+
+/// How old a file is: the larger, the younger. After whom it came, as far as was seen, and its date.
+type Age = (u64, SystemTime);
 
 /// An interface of a sandbox of a pod.
 #[derive(Debug)]
@@ -69,6 +76,7 @@ impl Locator {
         Self {
             caches,
             files: BTreeMap::new(),
+            came: 0,
             told: BTreeMap::new(),
         }
     }
@@ -83,23 +91,32 @@ impl Locator {
             there.extend(entries.flatten().map(|entry| entry.path()));
         }
         self.files.retain(|path, _| there.contains(path));
+        // Those that are found at once have no order but that of their dates.
+        self.came += 1;
         for path in there {
-            self.look_at(&path);
+            self.read(&path);
         }
         self.batch()
     }
 
     /// Looks again at one file.
     pub(crate) fn look_at(&mut self, path: &Path) {
+        self.came += 1;
+        self.read(path);
+    }
+
+    fn read(&mut self, path: &Path) {
         let Ok(modified) = fs::metadata(path).and_then(|metadata| metadata.modified()) else {
             self.files.remove(path);
             return;
         };
+        let came = self.files.get(path).map_or(self.came, |known| known.age.0);
+        let age = (came, modified);
         // An interface may have become another while the file stayed as it is.
         match read(path) {
             Ok(of) => {
                 let cached = Cached {
-                    modified,
+                    age,
                     of,
                     problem: None,
                 };
@@ -113,7 +130,7 @@ impl Locator {
                     message: format!("{why}; the pod that it is of is not found by it"),
                 };
                 let cached = Cached {
-                    modified,
+                    age,
                     of: None,
                     problem: Some(problem),
                 };
@@ -158,13 +175,13 @@ impl Locator {
     }
 
     fn found(&self) -> BTreeMap<ObjectName, Found> {
-        let mut youngest: BTreeMap<&ObjectName, (SystemTime, &str)> = BTreeMap::new();
+        let mut youngest: BTreeMap<&ObjectName, (Age, &str)> = BTreeMap::new();
         let files = || {
             let files = self.files.values();
-            files.filter_map(|file| Some((file.modified, file.of.as_ref()?)))
+            files.filter_map(|file| Some((file.age, file.of.as_ref()?)))
         };
-        for (modified, of) in files() {
-            let sandbox = (modified, of.container.as_str());
+        for (age, of) in files() {
+            let sandbox = (age, of.container.as_str());
             let best = youngest.entry(&of.pod).or_insert(sandbox);
             *best = sandbox.max(*best);
         }
@@ -354,6 +371,21 @@ mod tests {
         assert_eq!(uids(&locator.look()), [(Some("b"), 1)]);
         fs::remove_dir_all(cache.path().join("results")).unwrap();
         assert_eq!(uids(&locator.look()), [(None, 0)]);
+    }
+
+    #[test]
+    fn the_youngest_is_the_one_that_came_last_whatever_the_clock_says() {
+        let (cache, mut locator) = locator(&[("a", "/proc/self/ns/net")]);
+        assert_eq!(uids(&locator.look()), [(Some("a"), 1)]);
+        // It was put back meanwhile.
+        write(cache.path(), "b", "/proc/self/ns/net");
+        let file = cache.path().join("results/net-b-eth0");
+        let file = fs::File::options().append(true).open(file).unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        assert_eq!(uids(&locator.look()), [(Some("b"), 1)]);
+        // The older one's is written again.
+        write(cache.path(), "a", "/proc/self/ns/net");
+        assert_eq!(uids(&locator.look()), []);
     }
 
     #[test]

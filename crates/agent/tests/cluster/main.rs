@@ -17,6 +17,8 @@ mod world;
 
 mod controller;
 
+mod a_clock_that_jumps_changes_nothing;
+mod a_pod_that_goes_before_it_is_enforced_leaves_nothing;
 mod a_rule_waits_for_its_peers;
 mod an_object_that_cannot_be_read_stops_no_other;
 mod it_asks_no_more_than_it_has_to;

@@ -85,8 +85,14 @@ impl World {
     /// Starts the agent on a policy `p` that marks what `a` sends, and sends to `b`, from the first
     /// marked datagram on.
     pub(crate) fn marked(&mut self, dscp: u8) -> Flow {
+        self.marked_where(dscp, &[])
+    }
+
+    /// The same with these variables in the agent's environment.
+    pub(crate) fn marked_where(&mut self, dscp: u8, variables: &[(&str, &str)]) -> Flow {
         self.create_policy("p", dscp);
-        self.start_agent();
+        self.spawn_agent_with("node1", variables);
+        self.agent.as_ref().unwrap().wait_until_ready();
         let flow = self.flow();
         flow.wait_for(dscp);
         flow
@@ -119,9 +125,13 @@ impl World {
 
     /// As the node of this name.
     pub(crate) fn spawn_agent_of(&mut self, node: &str) {
+        self.spawn_agent_with(node, &[]);
+    }
+
+    fn spawn_agent_with(&mut self, node: &str, variables: &[(&str, &str)]) {
         self.stop_agent();
         let objects = ["--node", node, "--kubeconfig", KUBECONFIG];
-        self.agent = Some(Agent::spawn_on(&objects, &self.flags, &[]));
+        self.agent = Some(Agent::spawn_on(&objects, &self.flags, variables));
         let answers = || client::request(Path::new(RUN), "GET", "/livez", "").is_ok();
         assert!(stage::eventually(answers), "{}", stage::log());
     }

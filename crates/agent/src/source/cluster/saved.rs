@@ -79,6 +79,7 @@ impl Saved {
     ///
     /// # Errors
     /// One could not be written: what was written before stands there.
+    #[allow(clippy::disallowed_methods, reason = "a date for people")]
     pub(super) fn write<'t>(
         &mut self,
         mut texts: impl FnMut(Kind) -> Vec<&'t RawValue>,
