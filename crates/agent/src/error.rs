@@ -28,8 +28,18 @@ pub enum Error {
     #[error("start a thread: {0}")]
     Thread(#[source] io::Error),
     /// Another agent runs on the same run folder.
-    #[error("an agent is running already (it holds {path}); stop it first", path = .0.display())]
-    Running(PathBuf),
+    #[error(
+        "an agent is running already on this node: {who} holds {lock}; stop that one first, or leave \
+         it at that: a node has one",
+        who = .holder.map_or("a process that is not to be seen from here".to_owned(), |it| format!("process {it}")),
+        lock = .lock.display()
+    )]
+    Running {
+        /// The file that it holds.
+        lock: PathBuf,
+        /// Its number, as far as it is in this PID namespace.
+        holder: Option<u32>,
+    },
     /// A file that the agent needs cannot be made.
     #[error("{path}: {source}", path = path.display())]
     File {

@@ -2,10 +2,10 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, flock, major, minor};
 
 use crate::{Error, Result};
 
@@ -51,8 +51,26 @@ pub fn agent_lock(run: &Path) -> Result<Lock> {
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Lock { _file: file }),
         Err(errno) if io::Error::from(errno).kind() == io::ErrorKind::WouldBlock => {
-            Err(Error::Running(path))
+            let holder = holder(&file);
+            Err(Error::Running { lock: path, holder })
         }
         Err(errno) => Err(failed(errno.into())),
     }
+}
+
+/// The process that holds the lock of this file, by what the kernel says of all locks.
+fn holder(file: &File) -> Option<u32> {
+    let metadata = file.metadata().ok()?;
+    let device = metadata.dev();
+    let (major, minor, inode) = (major(device), minor(device), metadata.ino());
+    let name = format!("{major:02x}:{minor:02x}:{inode}");
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    locks.lines().find_map(|line| {
+        // `1: FLOCK  ADVISORY  WRITE 42 00:1a:7 0 EOF`; who waits for it has an arrow before.
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            [_, "FLOCK", _, _, process, of, ..] if of == name => process.parse().ok(),
+            _ => None,
+        }
+    })
 }

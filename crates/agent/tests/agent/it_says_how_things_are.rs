@@ -25,7 +25,7 @@ fn to_probes_and_prometheus_and_people() {
     assert_eq!(stage::ask("/readyz"), "ok\n");
     assert_eq!(
         stage::ask("/readyz?verbose"),
-        "[+]manifests ok\n[+]attachments ok\n[+]sync ok\n[+]rules ok\n[+]limits ok\n\
+        "[+]manifests ok\n[+]attachments ok\n[+]cgroups ok\n[+]sync ok\n[+]rules ok\n[+]limits ok\n\
          readyz check passed\n"
     );
     let pod = stage::pod_status("a").unwrap();
@@ -116,12 +116,37 @@ fn and_says_more_when_it_is_told_to_while_it_runs() {
     assert!(refused.starts_with("HTTP/1.0 404"), "{refused}");
 }
 
+/// The second one says who is there already, and changes nothing.
 #[test]
-fn and_there_is_one_of_it() {
-    let Some(_node) = stage::node() else { return };
-    let _agent = Agent::start();
-    assert_eq!(Agent::spawn(&["--listen", "off"]).ends(), Some(1));
+fn to_whoever_starts_a_second_one() {
+    let Some(node) = stage::node() else { return };
+    let (a, b) = stage::pods(&node);
+    stage::put("a.json", &stage::manifest(&a, json!({})));
+    stage::put("p.yaml", &stage::policy("p", "a", "[{dscp: 46}]"));
+    let agent = Agent::start();
+    let flow = Flow::begin(&a, &b, Duration::from_millis(1));
+    flow.wait_for(46);
+    std::thread::sleep(Duration::from_millis(1500));
+    let before = node.state(&[&a]).unwrap();
+    // One that would lift all of it.
+    std::fs::create_dir("/run/empty").unwrap();
+    let second = Agent::spawn_on(&["--node", "node1", "--manifests", "/run/empty"], &[], &[]);
+    assert_eq!(second.ends(), Some(1));
+    let holder = format!("process {} holds /run/netqos/agent.lock", agent.pid());
+    assert!(
+        stage::has_logged(&[&holder, "stop that one first"]),
+        "{}",
+        stage::log()
+    );
     assert_eq!(stage::ask("/livez"), "ok\n");
+    node.state(&[&a])
+        .unwrap()
+        .assert_is(&before, "there was a second one");
+    let seen = flow.end_after(100);
+    assert!(seen.iter().all(|seen| seen.dscp == 46));
+    // With the first one the lock is gone.
+    assert_eq!(agent.terminate(), Some(0));
+    drop(Agent::start());
 }
 
 /// Somebody writes to a file when it starts: what that will say is waited for, and nothing is in
