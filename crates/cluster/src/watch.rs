@@ -112,13 +112,13 @@ where
         let read = read(&name, raw.into_value(kind));
         (name, read)
     };
-    let events = watcher::watcher(api, config).default_backoff();
-    let told = events.filter_map(move |event| {
+    let events = watcher::watcher(api, config);
+    // That it begins to ask is no answer: counted as one, nothing would ever be waited for longer
+    // than the first time.
+    let answered = events.filter(|event| ready(!matches!(event, Ok(Event::Init))));
+    let told = answered.default_backoff().filter_map(move |event| {
         ready(match event {
-            Ok(Event::Init) => {
-                listed.clear();
-                None
-            }
+            Ok(Event::Init) => None,
             Ok(Event::InitApply(raw)) => {
                 listed.extend([one(raw)]);
                 None
@@ -129,7 +129,11 @@ where
                 Some(Told::There(name, read))
             }
             Ok(Event::Delete(raw)) => Some(Told::Gone(raw.name())),
-            Err(why) => failed(kind, &why),
+            Err(why) => {
+                // What there was of a list is none.
+                listed.clear();
+                failed(kind, &why)
+            }
         })
     });
     stream::select(answers.map(|()| Told::Answers), told)

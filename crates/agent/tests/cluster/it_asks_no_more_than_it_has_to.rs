@@ -1,4 +1,6 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::thread::sleep;
+use std::time::Duration;
 
 use serde_json::json;
 
@@ -54,4 +56,28 @@ fn of_the_api_server() {
         let only = Some("metadata.name=node1".to_owned());
         assert_eq!(request.field_selector, only);
     }
+}
+
+/// Thousands of agents on clusters without OVN-Kubernetes ask for its kinds.
+#[test]
+fn and_more_and_more_seldom_for_what_is_not_there() {
+    let Some(mut world) = World::with_fixture() else {
+        return;
+    };
+    world.start_agent();
+    sleep(Duration::from_secs(9));
+    let requests = world.fixture().unwrap().requests();
+    let mut asked: BTreeMap<String, usize> = BTreeMap::new();
+    let unknown = requests
+        .iter()
+        .filter(|it| it.client == AGENT && it.status == 404);
+    for request in unknown {
+        *asked.entry(request.qualified_resource()).or_default() += 1;
+    }
+    assert_eq!(asked.len(), 3, "{asked:?}");
+    // After 0.8 s, and after twice as long each time.
+    assert!(
+        asked.values().all(|times| (2..=6).contains(times)),
+        "{asked:?}"
+    );
 }
