@@ -17,6 +17,7 @@ use netqos_cluster::Connect;
 use netqos_datapath::Paths;
 use netqos_index::PeerSource;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
 
 #[cfg(target_env = "musl")]
 #[global_allocator]
@@ -195,9 +196,15 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
         .build()
         .context("start the runtime of the server")?;
     let bound = runtime.block_on(listen.bind())?;
+    let (runs, ended) = oneshot::channel();
+    let work = move || {
+        // Let go of however the engine ends.
+        let _runs: oneshot::Sender<()> = runs;
+        engine.run(&events);
+    };
     let engine = thread::Builder::new()
         .name("engine".into())
-        .spawn(move || engine.run(&events))
+        .spawn(work)
         .context("start the engine")?;
     tracing::info!(
         node = arguments.node,
@@ -213,7 +220,7 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
     let ended = runtime.block_on(async {
         tokio::select! {
             ended = answering => ended.context("serve"),
-            told = told_to_stop(&engine) => told,
+            told = told_to_stop(ended) => told,
         }
     });
     stop(&sender, engine);
@@ -255,16 +262,13 @@ impl Arguments {
 }
 
 /// Ends when somebody says so, or the engine has ended by itself.
-async fn told_to_stop(engine: &JoinHandle<()>) -> anyhow::Result<()> {
+async fn told_to_stop(engine: oneshot::Receiver<()>) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("hear of SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("hear of SIGINT")?;
-    let mut look = tokio::time::interval(std::time::Duration::from_millis(500));
-    loop {
-        tokio::select! {
-            _ = terminate.recv() => return Ok(()),
-            _ = interrupt.recv() => return Ok(()),
-            _ = look.tick() => anyhow::ensure!(!engine.is_finished(), "the engine has ended"),
-        }
+    tokio::select! {
+        _ = terminate.recv() => Ok(()),
+        _ = interrupt.recv() => Ok(()),
+        _ = engine => anyhow::bail!("the engine has ended"),
     }
 }
 

@@ -10,8 +10,10 @@ use crate::event::{Event, Said};
 use crate::watch::{self, Watch};
 use crate::{Error, Result};
 
-/// How often all is looked at although nothing was heard.
+/// How often all is looked over although nothing was heard.
 const RESCAN: Duration = Duration::from_secs(15);
+/// At every so many of those all is read, and every interface found again.
+const THOROUGH: u32 = 8;
 
 /// Sends where pods are, from now on, until nobody listens.
 ///
@@ -40,12 +42,19 @@ fn run(
 ) -> Result<()> {
     let mut batch = locator.look();
     let mut said = Said::default();
+    let mut rescans = 0_u32;
     loop {
         if said.is_news(&batch) && events.send(Event::Batch(batch)).is_err() {
             return Ok(());
         }
         let heard = watch::wait(&mut watches, RESCAN)?;
-        if heard.is_empty() || heard.values().any(|heard| heard.everything) {
+        if heard.is_empty() {
+            rescans += 1;
+            batch = match rescans % THOROUGH {
+                0 => locator.look(),
+                _ => locator.look_over(),
+            };
+        } else if heard.values().any(|heard| heard.everything) {
             batch = locator.look();
         } else {
             for (index, heard) in heard {

@@ -10,6 +10,7 @@ use super::problems::Subject;
 use super::site::{Found, Standing};
 use super::{Outcome, Restored};
 use crate::Result;
+use crate::endpoint::Side;
 
 /// How often in a row we come before somebody who came before us. Who insists may stay there.
 const CONTESTS: u32 = 3;
@@ -22,10 +23,20 @@ impl RuleDatapath {
     pub fn inspect(&mut self, plan: &NodePlan) -> Outcome {
         self.changes = 0;
         let mut restored = Vec::new();
+        let mut host = Side::host().ok();
         for (id, endpoint) in &plan.endpoints {
             // What failed before is tried again by whoever applied it.
             if !self.is_in_force(id, plan) {
                 continue;
+            }
+            // Nobody has been there, nearly always; that shows without the pod's namespace.
+            if let Some(side) = host.take() {
+                let (is_first, side) = self.is_first_at(id, endpoint, side);
+                host = Some(side);
+                if is_first {
+                    self.forget_contest(id);
+                    continue;
+                }
             }
             match self.inspect_endpoint(id, endpoint) {
                 Ok(put_back) => restored.extend(put_back),
@@ -41,6 +52,21 @@ impl RuleDatapath {
         Outcome {
             restored,
             ..self.outcome()
+        }
+    }
+
+    /// True when the program stands first at the end on the host that it was put at. Gives the
+    /// host's side back.
+    fn is_first_at(&self, id: &EndpointId, endpoint: &Endpoint, side: Side) -> (bool, Side) {
+        let Some(site) = self.sites.get(id).filter(|_| endpoint.chain.is_some()) else {
+            return (false, side);
+        };
+        match Found::at_host(side, site) {
+            Ok(mut found) => {
+                let standing = found.standing(site, &self.rules);
+                (matches!(standing, Ok(Standing::First)), found.into_side())
+            }
+            Err(side) => (false, side),
         }
     }
 

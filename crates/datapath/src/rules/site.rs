@@ -91,6 +91,27 @@ impl Found {
         Ok((attachment, found))
     }
 
+    /// The end on the host that this site is at, as long as it is there: the pod's interface is its
+    /// other end then. Otherwise gives the host's side back.
+    pub(super) fn at_host(mut side: Side, site: &Site) -> std::result::Result<Self, Side> {
+        if site.side != SideName::Host {
+            return Err(side);
+        }
+        match side.socket.link_by_index(site.index) {
+            Ok(link) if link.name == site.link && link.kind == "veth" => Ok(Self {
+                side,
+                name: SideName::Host,
+                link,
+            }),
+            _ => Err(side),
+        }
+    }
+
+    /// The side on which it was found.
+    pub(super) fn into_side(self) -> Side {
+        self.side
+    }
+
     /// Which way traffic from the pod passes the interface.
     fn hooks(&self) -> (TcxHook, Handle) {
         match self.name {
