@@ -17,6 +17,8 @@ pub enum Kind {
     EndpointSlice,
     /// `k8s.ovn.org/v1alpha1`.
     NetworkQoS,
+    /// `netqos.io/v1alpha1`.
+    NetworkQoSQuota,
     /// `k8s.cni.cncf.io/v1`, of the Network Plumbing Working Group.
     NetworkAttachmentDefinition,
     /// `k8s.ovn.org/v1`, of OVN-Kubernetes.
@@ -27,13 +29,14 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Namespace,
         Self::Node,
         Self::Pod,
         Self::Service,
         Self::EndpointSlice,
         Self::NetworkQoS,
+        Self::NetworkQoSQuota,
         Self::NetworkAttachmentDefinition,
         Self::UserDefinedNetwork,
         Self::ClusterUserDefinedNetwork,
@@ -48,6 +51,7 @@ impl Kind {
             Self::Service => "Service",
             Self::EndpointSlice => "EndpointSlice",
             Self::NetworkQoS => "NetworkQoS",
+            Self::NetworkQoSQuota => "NetworkQoSQuota",
             Self::NetworkAttachmentDefinition => "NetworkAttachmentDefinition",
             Self::UserDefinedNetwork => "UserDefinedNetwork",
             Self::ClusterUserDefinedNetwork => "ClusterUserDefinedNetwork",
@@ -59,6 +63,7 @@ impl Kind {
         match self {
             Self::Namespace | Self::Node | Self::Pod | Self::Service => "",
             Self::EndpointSlice => "discovery.k8s.io",
+            Self::NetworkQoSQuota => "netqos.io",
             Self::NetworkAttachmentDefinition => "k8s.cni.cncf.io",
             Self::NetworkQoS | Self::UserDefinedNetwork | Self::ClusterUserDefinedNetwork => {
                 "k8s.ovn.org"
@@ -69,7 +74,7 @@ impl Kind {
     /// The version in which it is read.
     pub const fn version(self) -> &'static str {
         match self {
-            Self::NetworkQoS => "v1alpha1",
+            Self::NetworkQoS | Self::NetworkQoSQuota => "v1alpha1",
             _ => "v1",
         }
     }
@@ -83,6 +88,7 @@ impl Kind {
             Self::Service => "services",
             Self::EndpointSlice => "endpointslices",
             Self::NetworkQoS => "networkqoses",
+            Self::NetworkQoSQuota => "networkqosquotas",
             // As its definition has it, with hyphens.
             Self::NetworkAttachmentDefinition => "network-attachment-definitions",
             Self::UserDefinedNetwork => "userdefinednetworks",

@@ -11,6 +11,7 @@ mod network;
 mod peer_slice;
 mod pod;
 mod policy;
+mod quota;
 mod selector;
 mod service;
 
@@ -19,6 +20,7 @@ pub use network::{cluster_network, network_definition, user_defined_network};
 pub use peer_slice::peer_slice;
 pub use pod::pod;
 pub use policy::policy;
+pub use quota::quota;
 pub use selector::label_selector;
 pub use service::{endpoint_slice, service};
 

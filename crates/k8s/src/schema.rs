@@ -78,6 +78,16 @@ pub(crate) fn except(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// `dscp` of a quota.
+pub(crate) fn dscp_values(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 64,
+        "x-kubernetes-list-type": "set",
+        "items": {"type": "integer", "format": "int64", "minimum": 0, "maximum": 63}
+    })
+}
+
 /// `addresses` of a peer slice. Atomic: whoever writes it writes all of it, and a server keeps no
 /// record of who wrote which address.
 pub(crate) fn addresses(_: &mut SchemaGenerator) -> Schema {

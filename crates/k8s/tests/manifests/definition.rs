@@ -98,6 +98,7 @@ fn kinds_are_called_and_scoped_as_documents_say() {
     let right = [
         ("networkqoses.k8s.ovn.org", "Namespaced", true),
         ("networkqospeerslices.netqos.io", "Namespaced", false),
+        ("networkqosquotas.netqos.io", "Cluster", false),
     ];
     let right = right.map(|(name, scope, status)| (name.to_owned(), scope.to_owned(), status));
     assert_eq!(said, right);
@@ -106,6 +107,53 @@ fn kinds_are_called_and_scoped_as_documents_say() {
 /// What an API server reckons with for one rule, at most (apiextensions-apiserver,
 /// `StaticEstimatedCostLimit`); what may cost more is refused with the whole definition.
 const MOST_A_RULE_MAY_COST: u64 = 10_000_000;
+
+/// Of the other definitions no rule walks a list by itself, so it costs at most what its operators
+/// do: each as much as to walk the longest text that it may look at, once for each item of the lists
+/// that the rule stands in.
+#[test]
+fn no_rule_of_the_smaller_definitions_comes_near_that() {
+    fn look(schema: &serde_json::Value, times: u64, dearest: &mut (u64, String)) {
+        let number = |name: &str| schema[name].as_u64().unwrap_or(1);
+        let rules = schema["x-kubernetes-validations"].as_array();
+        for rule in rules.into_iter().flatten() {
+            let rule = rule["rule"].as_str().unwrap();
+            let walks = [".all(", ".exists(", ".map(", ".filter("];
+            assert!(walks.iter().all(|word| !rule.contains(word)), "{rule}");
+            let text = 1 + (4 * number("maxLength")).div_ceil(10);
+            let cost = times * rule.len() as u64 * text;
+            if cost > dearest.0 {
+                *dearest = (cost, rule.to_owned());
+            }
+        }
+        let fields = schema["properties"].as_object();
+        for field in fields.into_iter().flat_map(|fields| fields.values()) {
+            look(field, times, dearest);
+        }
+        for (inner, most) in [
+            ("items", "maxItems"),
+            ("additionalProperties", "maxProperties"),
+        ] {
+            if schema[inner].is_object() {
+                look(&schema[inner], times * number(most), dearest);
+            }
+        }
+    }
+    let mut dearest = (0, String::new());
+    for definition in &definitions()[1..] {
+        let crd = serde_json::to_value(definition.crd().unwrap()).unwrap();
+        look(
+            &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"],
+            1,
+            &mut dearest,
+        );
+    }
+    let (cost, rule) = dearest;
+    assert!(
+        cost > 0 && cost <= MOST_A_RULE_MAY_COST / 10,
+        "{cost}: {rule}"
+    );
+}
 
 /// The dearest rule is the one of `except`, which walks a list in a list in a list. Reckoned as the
 /// API server does (apiserver, `pkg/cel/library/cost.go`, whose sums must never grow): a text is as

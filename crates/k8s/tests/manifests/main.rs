@@ -9,3 +9,4 @@ mod documents;
 mod peer_slices;
 mod pods;
 mod policies;
+mod quotas;
