@@ -19,6 +19,8 @@ pub enum Kind {
     NetworkQoS,
     /// `netqos.io/v1alpha1`.
     NetworkQoSQuota,
+    /// `netqos.io/v1alpha1`.
+    BandwidthProfile,
     /// `k8s.cni.cncf.io/v1`, of the Network Plumbing Working Group.
     NetworkAttachmentDefinition,
     /// `k8s.ovn.org/v1`, of OVN-Kubernetes.
@@ -29,7 +31,7 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Namespace,
         Self::Node,
         Self::Pod,
@@ -37,6 +39,7 @@ impl Kind {
         Self::EndpointSlice,
         Self::NetworkQoS,
         Self::NetworkQoSQuota,
+        Self::BandwidthProfile,
         Self::NetworkAttachmentDefinition,
         Self::UserDefinedNetwork,
         Self::ClusterUserDefinedNetwork,
@@ -52,6 +55,7 @@ impl Kind {
             Self::EndpointSlice => "EndpointSlice",
             Self::NetworkQoS => "NetworkQoS",
             Self::NetworkQoSQuota => "NetworkQoSQuota",
+            Self::BandwidthProfile => "BandwidthProfile",
             Self::NetworkAttachmentDefinition => "NetworkAttachmentDefinition",
             Self::UserDefinedNetwork => "UserDefinedNetwork",
             Self::ClusterUserDefinedNetwork => "ClusterUserDefinedNetwork",
@@ -63,7 +67,7 @@ impl Kind {
         match self {
             Self::Namespace | Self::Node | Self::Pod | Self::Service => "",
             Self::EndpointSlice => "discovery.k8s.io",
-            Self::NetworkQoSQuota => "netqos.io",
+            Self::NetworkQoSQuota | Self::BandwidthProfile => "netqos.io",
             Self::NetworkAttachmentDefinition => "k8s.cni.cncf.io",
             Self::NetworkQoS | Self::UserDefinedNetwork | Self::ClusterUserDefinedNetwork => {
                 "k8s.ovn.org"
@@ -74,7 +78,7 @@ impl Kind {
     /// The version in which it is read.
     pub const fn version(self) -> &'static str {
         match self {
-            Self::NetworkQoS | Self::NetworkQoSQuota => "v1alpha1",
+            Self::NetworkQoS | Self::NetworkQoSQuota | Self::BandwidthProfile => "v1alpha1",
             _ => "v1",
         }
     }
@@ -89,6 +93,7 @@ impl Kind {
             Self::EndpointSlice => "endpointslices",
             Self::NetworkQoS => "networkqoses",
             Self::NetworkQoSQuota => "networkqosquotas",
+            Self::BandwidthProfile => "bandwidthprofiles",
             // As its definition has it, with hyphens.
             Self::NetworkAttachmentDefinition => "network-attachment-definitions",
             Self::UserDefinedNetwork => "userdefinednetworks",

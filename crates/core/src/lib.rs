@@ -24,6 +24,7 @@ pub mod objects;
 pub mod plan;
 mod policy;
 mod problem;
+mod profile;
 pub mod quota;
 mod tag;
 mod units;
@@ -40,6 +41,7 @@ pub use policy::{
     PolicyError, PortMatch, Priority, Protocol, Rule,
 };
 pub use problem::{ObjectRef, Problem, Reason, with_causes};
+pub use profile::Profile;
 pub use quota::Quota;
 pub use tag::Tag;
 pub use units::{BitRate, ByteCount};

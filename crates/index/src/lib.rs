@@ -35,6 +35,9 @@
 //!                                                         └── asks for ─┘ the sets of its chains
 //! ```
 //!
+//! A pod's limits are what its annotations say, and where they say nothing of a direction, what the
+//! profiles of its namespace do.
+//!
 //! [`Index::explain`] answers for one packet from the objects themselves, slowly and in words.
 //!
 //! ```
@@ -69,6 +72,7 @@ mod places;
 mod pods;
 mod policies;
 mod problems;
+mod profiles;
 mod quotas;
 mod references;
 mod search;

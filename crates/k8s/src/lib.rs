@@ -32,6 +32,7 @@ mod network_qos;
 mod object;
 mod openapi;
 mod peer_slice;
+mod profile;
 mod quota;
 #[cfg(feature = "validate")]
 mod resource_schema;
@@ -50,6 +51,7 @@ pub use network_qos::{
 };
 pub use object::{DocumentError, Object, object_from_value, objects_from_yaml};
 pub use peer_slice::{NetworkQoSPeerSlice, PEER_SET_LABEL};
+pub use profile::{BandwidthProfile, BandwidthProfileSpec, DirectionLimit, WrittenQuantity};
 pub use quota::{NetworkQoSQuota, NetworkQosQuotaSpec, PriorityBounds};
 #[cfg(feature = "validate")]
 pub use resource_schema::ResourceSchema;

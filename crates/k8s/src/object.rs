@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use netqos_core::objects::{
     ClusterNetwork, EndpointSlice, Namespace, NetworkDefinition, Pod, Service,
 };
-use netqos_core::{ObjectName, ObjectRef, Policy, Problem, Quota};
+use netqos_core::{ObjectName, ObjectRef, Policy, Problem, Profile, Quota};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -17,7 +17,10 @@ use serde_json::Value;
 use crate::field::item;
 use crate::openapi::normalize;
 use crate::structural::check_pruned;
-use crate::{Definition as Resource, FieldError, NetworkQoS, NetworkQoSQuota, convert, documents};
+use crate::{
+    BandwidthProfile, Definition as Resource, FieldError, NetworkQoS, NetworkQoSQuota, convert,
+    documents,
+};
 
 /// One object.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +33,8 @@ pub enum Object {
     Policy(Policy),
     /// A `NetworkQoSQuota`.
     Quota(Quota),
+    /// A `BandwidthProfile`.
+    Profile(Profile),
     /// A `NetworkAttachmentDefinition`.
     Network(NetworkDefinition),
     /// A `UserDefinedNetwork`, as the definition that OVN-Kubernetes makes for it.
@@ -190,6 +195,10 @@ pub fn object_from_value(value: &Value) -> Result<Object, Vec<FieldError>> {
         ("netqos.io", "NetworkQoSQuota") => {
             let object: NetworkQoSQuota = read_checked(value)?;
             convert::quota(&object).map(Object::Quota).map_err(one)
+        }
+        ("netqos.io", "BandwidthProfile") => {
+            let object: BandwidthProfile = read_checked(value)?;
+            convert::profile(&object).map(Object::Profile).map_err(one)
         }
         _ => Ok(Object::Other { api_version, kind }),
     }

@@ -6,7 +6,8 @@ use crate::stage;
 use crate::world::{AGENT, World};
 
 /// What docs/agent.md says that its ClusterRole needs.
-const READ: [&str; 10] = [
+const READ: [&str; 11] = [
+    "bandwidthprofiles.netqos.io",
     "clusteruserdefinednetworks.k8s.ovn.org",
     "endpointslices.discovery.k8s.io",
     "namespaces",

@@ -9,4 +9,5 @@ mod documents;
 mod peer_slices;
 mod pods;
 mod policies;
+mod profiles;
 mod quotas;
