@@ -21,6 +21,8 @@ pub enum Kind {
     NetworkQoSQuota,
     /// `netqos.io/v1alpha1`.
     BandwidthProfile,
+    /// `netqos.io/v1alpha1`; no plan depends on one.
+    NetworkQoSDefault,
     /// `k8s.cni.cncf.io/v1`, of the Network Plumbing Working Group.
     NetworkAttachmentDefinition,
     /// `k8s.ovn.org/v1`, of OVN-Kubernetes.
@@ -30,7 +32,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
+    /// All that a node's plan may depend on.
     pub const ALL: [Self; 11] = [
         Self::Namespace,
         Self::Node,
@@ -56,6 +58,7 @@ impl Kind {
             Self::NetworkQoS => "NetworkQoS",
             Self::NetworkQoSQuota => "NetworkQoSQuota",
             Self::BandwidthProfile => "BandwidthProfile",
+            Self::NetworkQoSDefault => "NetworkQoSDefault",
             Self::NetworkAttachmentDefinition => "NetworkAttachmentDefinition",
             Self::UserDefinedNetwork => "UserDefinedNetwork",
             Self::ClusterUserDefinedNetwork => "ClusterUserDefinedNetwork",
@@ -67,7 +70,7 @@ impl Kind {
         match self {
             Self::Namespace | Self::Node | Self::Pod | Self::Service => "",
             Self::EndpointSlice => "discovery.k8s.io",
-            Self::NetworkQoSQuota | Self::BandwidthProfile => "netqos.io",
+            Self::NetworkQoSQuota | Self::BandwidthProfile | Self::NetworkQoSDefault => "netqos.io",
             Self::NetworkAttachmentDefinition => "k8s.cni.cncf.io",
             Self::NetworkQoS | Self::UserDefinedNetwork | Self::ClusterUserDefinedNetwork => {
                 "k8s.ovn.org"
@@ -78,7 +81,10 @@ impl Kind {
     /// The version in which it is read.
     pub const fn version(self) -> &'static str {
         match self {
-            Self::NetworkQoS | Self::NetworkQoSQuota | Self::BandwidthProfile => "v1alpha1",
+            Self::NetworkQoS
+            | Self::NetworkQoSQuota
+            | Self::BandwidthProfile
+            | Self::NetworkQoSDefault => "v1alpha1",
             _ => "v1",
         }
     }
@@ -94,6 +100,7 @@ impl Kind {
             Self::NetworkQoS => "networkqoses",
             Self::NetworkQoSQuota => "networkqosquotas",
             Self::BandwidthProfile => "bandwidthprofiles",
+            Self::NetworkQoSDefault => "networkqosdefaults",
             // As its definition has it, with hyphens.
             Self::NetworkAttachmentDefinition => "network-attachment-definitions",
             Self::UserDefinedNetwork => "userdefinednetworks",

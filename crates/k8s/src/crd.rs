@@ -10,7 +10,9 @@ use schemars::transform::AddNullable;
 use serde_json::{Value, json};
 
 use crate::peer_slice::{GROUP, PLURAL, VERSION};
-use crate::{BandwidthProfile, NetworkQoS, NetworkQoSPeerSlice, NetworkQoSQuota};
+use crate::{
+    BandwidthProfile, NetworkQoS, NetworkQoSDefault, NetworkQoSPeerSlice, NetworkQoSQuota,
+};
 
 /// The definition of a resource.
 #[derive(Clone, Debug)]
@@ -25,7 +27,7 @@ pub struct Definition {
 /// What differs from what derive makes: no field is `nullable`. An API server drops `null` where a
 /// field is not, so `to: null` is as good as no `to`; where it is, `null` would stay, and `has()`
 /// in a rule would be true for it.
-pub fn definitions() -> [Definition; 4] {
+pub fn definitions() -> [Definition; 5] {
     [
         Definition {
             source: "network_qos.rs",
@@ -42,6 +44,10 @@ pub fn definitions() -> [Definition; 4] {
         Definition {
             source: "profile.rs",
             crd: &PROFILE,
+        },
+        Definition {
+            source: "default_policy.rs",
+            crd: &DEFAULT,
         },
     ]
 }
@@ -123,6 +129,8 @@ static NETWORK_QOS: LazyLock<Value> = LazyLock::new(|| derived(&NetworkQoS::crd(
 static QUOTA: LazyLock<Value> = LazyLock::new(|| derived(&NetworkQoSQuota::crd()));
 
 static PROFILE: LazyLock<Value> = LazyLock::new(|| derived(&BandwidthProfile::crd()));
+
+static DEFAULT: LazyLock<Value> = LazyLock::new(|| derived(&NetworkQoSDefault::crd()));
 
 fn derived(crd: &CustomResourceDefinition) -> Value {
     // A definition is made of maps with text for keys, lists and scalars: it is JSON.

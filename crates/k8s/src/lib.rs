@@ -26,6 +26,7 @@
 
 pub mod convert;
 mod crd;
+mod default_policy;
 mod document;
 mod field;
 mod network_qos;
@@ -42,6 +43,9 @@ mod structural;
 mod validate;
 
 pub use crd::{Definition, crd, definitions};
+pub use default_policy::{
+    DEFAULT_LABEL, NetworkQoSDefault, NetworkQosDefaultSpec, NetworkQosTemplate, TemplateMetadata,
+};
 pub use document::{Document, documents};
 pub use field::FieldError;
 pub use network_qos::{

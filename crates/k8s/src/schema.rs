@@ -88,6 +88,15 @@ pub(crate) fn dscp_values(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// Labels, or annotations.
+pub(crate) fn texts(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": 100,
+        "additionalProperties": {"type": "string", "maxLength": 4096}
+    })
+}
+
 /// A quantity that is not negative, as a text or as a number. Its range is not in the schema: what an
 /// API server reckons for a rule on a value of two types is not bounded by its length.
 pub(crate) fn quantity(_: &mut SchemaGenerator) -> Schema {

@@ -107,6 +107,7 @@ fn kinds_are_called_and_scoped_as_documents_say() {
         ("networkqospeerslices.netqos.io", "Namespaced", false),
         ("networkqosquotas.netqos.io", "Cluster", false),
         ("bandwidthprofiles.netqos.io", "Namespaced", false),
+        ("networkqosdefaults.netqos.io", "Cluster", false),
     ];
     let right = right.map(|(name, scope, status)| (name.to_owned(), scope.to_owned(), status));
     assert_eq!(said, right);
@@ -148,7 +149,22 @@ fn no_rule_of_the_smaller_definitions_comes_near_that() {
         }
     }
     let mut dearest = (0, String::new());
-    for definition in &definitions()[1..] {
+    let [whole, slice, quota, profile, default] = definitions();
+    // A default has no more of the dear rules, and no more often, than the object that it is for.
+    let schema = |definition: &netqos_k8s::Definition| {
+        let crd = serde_json::to_value(definition.crd().unwrap()).unwrap();
+        crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"].clone()
+    };
+    let template = schema(&default)["properties"]["template"]["properties"]["spec"].clone();
+    let rules = |spec: &serde_json::Value| {
+        let mut properties = spec["properties"].clone();
+        for field in properties.as_object_mut().unwrap().values_mut() {
+            field.as_object_mut().unwrap().remove("description");
+        }
+        (properties, spec["x-kubernetes-validations"].clone())
+    };
+    assert_eq!(rules(&template), rules(&schema(&whole)));
+    for definition in [slice, quota, profile] {
         let crd = serde_json::to_value(definition.crd().unwrap()).unwrap();
         look(
             &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"],

@@ -52,7 +52,7 @@ fn an_empty_quota_bounds_nothing_and_a_full_one_all_that_it_says() {
 /// Schema and CEL of the definition, and the conversion, draw the same line.
 #[test]
 fn each_limit_is_the_schemas_and_the_conversions() {
-    let [_, _, definition, _] = definitions();
+    let [_, _, definition, ..] = definitions();
     let crd = serde_json::to_value(definition.crd().unwrap()).unwrap();
     let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
     let fields = &schema["properties"]["spec"]["properties"];
