@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use netqos_core::{BitRate, Direction, Limit, Limits};
 
 pub use error::AnnotationError;
-pub use extras::{DirectionExtras, ShapingExtras};
+pub use extras::{DirectionExtras, MAX_BURST, MAX_LATENCY, MIN_BURST, MIN_LATENCY, ShapingExtras};
 
 use crate::Quantity;
 
@@ -38,9 +38,9 @@ pub const INGRESS_LATENCY: &str = "netqos.io/ingress-latency";
 pub const EGRESS_LATENCY: &str = "netqos.io/egress-latency";
 
 /// The least that a bandwidth annotation may say, in bits per second.
-const MIN_BANDWIDTH: i64 = 1_000;
+pub const MIN_BANDWIDTH: i64 = 1_000;
 /// The most that a bandwidth annotation may say, in bits per second.
-const MAX_BANDWIDTH: i64 = 1_000_000_000_000_000;
+pub const MAX_BANDWIDTH: i64 = 1_000_000_000_000_000;
 
 /// The limits that a pod's annotations ask for.
 ///
@@ -62,6 +62,31 @@ pub fn pod_limits(annotations: &BTreeMap<String, String>) -> Result<Limits, Anno
         Some(error) => Err(error),
         None => Ok(extras.apply_to(limits)),
     }
+}
+
+/// Every mistake in the annotations that [`pod_limits`] reads, in its order; none where it reads
+/// them.
+pub fn pod_limit_errors(annotations: &BTreeMap<String, String>) -> Vec<AnnotationError> {
+    let mut errors = Vec::new();
+    let mut limits = Limits::default();
+    // A bandwidth that cannot be read is one mistake: what goes with it is not another.
+    let said = Limit::of(BitRate::from_bits_per_second(0));
+    for (direction, limit) in [
+        (Direction::Ingress, &mut limits.ingress),
+        (Direction::Egress, &mut limits.egress),
+    ] {
+        match bandwidth(annotations, direction) {
+            Ok(rate) => *limit = rate.map(Limit::of),
+            Err(error) => {
+                errors.push(error);
+                *limit = Some(said);
+            }
+        }
+    }
+    let (extras, unread) = ShapingExtras::read(annotations);
+    errors.extend(unread);
+    errors.extend(extras.without_limit(limits));
+    errors
 }
 
 /// The annotation that holds a direction's rate.

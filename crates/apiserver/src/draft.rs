@@ -88,12 +88,17 @@ impl Draft {
         self.old.is_some() && self.new == self.old_value
     }
 
-    /// Brings the object into the form in which it is kept, and checks it.
+    /// What is there; null when the object is new.
+    pub(crate) fn old_value(&self) -> &Value {
+        &self.old_value
+    }
+
+    /// Brings the object into the form in which it is kept, as far as nobody else has a say.
     ///
     /// # Errors
-    /// 400 for another type than the field's, or unknown fields when they are refused; 422 for all
-    /// else.
-    pub(crate) fn complete(&mut self) -> Result<(), Refusal> {
+    /// 400 for another type than the field's, or unknown fields when they are refused; 422 for
+    /// what may not change.
+    pub(crate) fn prepare(&mut self) -> Result<(), Refusal> {
         self.tidy()?;
         match self.old {
             None => self.begin(),
@@ -106,6 +111,29 @@ impl Draft {
         {
             crds::note_status(&mut self.new);
         }
+        Ok(())
+    }
+
+    /// Takes what a webhook made of the object. What it adds that nobody knows is dropped unsaid.
+    ///
+    /// # Errors
+    /// 400 for another type than the field's.
+    pub(crate) fn put_changed(&mut self, object: Value) -> Result<(), Refusal> {
+        let dropped = std::mem::take(&mut self.dropped);
+        let unknown_fields = std::mem::replace(&mut self.unknown_fields, UnknownFields::Ignore);
+        self.new = object;
+        let tidied = self.tidy();
+        (self.dropped, self.unknown_fields) = (dropped, unknown_fields);
+        tidied?;
+        defaults::set(&mut self.new, &self.resource);
+        Ok(())
+    }
+
+    /// Checks the object as a whole, and notes who wrote it.
+    ///
+    /// # Errors
+    /// 422 for what is wrong with it.
+    pub(crate) fn finish(&mut self) -> Result<(), Refusal> {
         self.check()?;
         if !self.applied {
             let mut new = std::mem::take(&mut self.new);

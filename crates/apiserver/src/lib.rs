@@ -17,7 +17,9 @@
 //! Left out: authorisation (every request is allowed, and recorded), protobuf, tables, API
 //! aggregation, scale, logs and exec, garbage collection by owner references, validation of
 //! Kubernetes' own objects beyond their types and what netqos can meet, conversion webhooks, strategic
-//! merge's `$setElementOrder` and `$retainKeys`.
+//! merge's `$setElementOrder` and `$retainKeys`; of admission webhooks, `matchConditions` (they are
+//! asked more often than by a real server), `reinvocationPolicy`, and what concerns bindings and
+//! evictions.
 //!
 //! It is a crate of its own, and not a module of the testkit, since the two have nothing in common:
 //! whoever tests a controller needs neither BPF nor namespaces, and whoever tests a plugin needs no
@@ -53,6 +55,7 @@ mod time;
 mod transport;
 mod typed;
 mod view;
+mod webhooks;
 mod write;
 
 pub use cluster::{Cluster, RealCluster};

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::{fmt, fs, io};
 
 use comfy_table::{Table, presets};
-use netqos_k8s::{FieldError, Object, documents, object_from_value};
+use netqos_k8s::{Definition, FieldError, Object, documents, object_from_value};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -16,8 +16,8 @@ use crate::output::{self, BAD_INPUT, FAILED};
 /// Which manifests, and how to say it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-NetworkQoS objects are checked by the schema and the CEL rules that an API server gets; the bandwidth
-annotations of Pods, and the configurations in NetworkAttachmentDefinitions, by what reads them.
+NetworkQoS, NetworkQoSQuota and BandwidthProfile objects are checked by the schema and the CEL rules that
+an API server gets; the bandwidth annotations of Pods, and the configurations in NetworkAttachmentDefinitions, by what reads them.
 Other kinds are passed over, with a note.
 
 Examples:
@@ -221,10 +221,7 @@ enum Checked {
 }
 
 fn check(value: &Value) -> Checked {
-    let kind = value.get("kind").and_then(Value::as_str);
-    let group = value.get("apiVersion").and_then(Value::as_str);
-    let ours = group.is_some_and(|version| version.starts_with("k8s.ovn.org/"));
-    if ours && kind == Some("NetworkQoS") {
+    if Definition::of(value).is_some() {
         return wrong_if_any(netqos_k8s::validate(value));
     }
     match object_from_value(value) {

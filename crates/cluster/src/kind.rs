@@ -17,6 +17,12 @@ pub enum Kind {
     EndpointSlice,
     /// `k8s.ovn.org/v1alpha1`.
     NetworkQoS,
+    /// `netqos.io/v1alpha1`.
+    NetworkQoSQuota,
+    /// `netqos.io/v1alpha1`.
+    BandwidthProfile,
+    /// `netqos.io/v1alpha1`; no plan depends on one.
+    NetworkQoSDefault,
     /// `k8s.cni.cncf.io/v1`, of the Network Plumbing Working Group.
     NetworkAttachmentDefinition,
     /// `k8s.ovn.org/v1`, of OVN-Kubernetes.
@@ -31,18 +37,21 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 14] = [
         Self::Namespace,
         Self::Node,
         Self::Pod,
         Self::Service,
         Self::EndpointSlice,
         Self::NetworkQoS,
+        Self::NetworkQoSQuota,
+        Self::BandwidthProfile,
         Self::NetworkAttachmentDefinition,
         Self::UserDefinedNetwork,
         Self::ClusterUserDefinedNetwork,
         Self::NetworkQoSPeerSlice,
         Self::NetworkQoSNodeReport,
+        Self::NetworkQoSDefault,
     ];
 
     /// Its name, in CamelCase.
@@ -54,6 +63,9 @@ impl Kind {
             Self::Service => "Service",
             Self::EndpointSlice => "EndpointSlice",
             Self::NetworkQoS => "NetworkQoS",
+            Self::NetworkQoSQuota => "NetworkQoSQuota",
+            Self::BandwidthProfile => "BandwidthProfile",
+            Self::NetworkQoSDefault => "NetworkQoSDefault",
             Self::NetworkAttachmentDefinition => "NetworkAttachmentDefinition",
             Self::UserDefinedNetwork => "UserDefinedNetwork",
             Self::ClusterUserDefinedNetwork => "ClusterUserDefinedNetwork",
@@ -67,18 +79,27 @@ impl Kind {
         match self {
             Self::Namespace | Self::Node | Self::Pod | Self::Service => "",
             Self::EndpointSlice => "discovery.k8s.io",
+            Self::NetworkQoSQuota
+            | Self::BandwidthProfile
+            | Self::NetworkQoSDefault
+            | Self::NetworkQoSPeerSlice
+            | Self::NetworkQoSNodeReport => "netqos.io",
             Self::NetworkAttachmentDefinition => "k8s.cni.cncf.io",
             Self::NetworkQoS | Self::UserDefinedNetwork | Self::ClusterUserDefinedNetwork => {
                 "k8s.ovn.org"
             }
-            Self::NetworkQoSPeerSlice | Self::NetworkQoSNodeReport => "netqos.io",
         }
     }
 
     /// The version in which it is read.
     pub const fn version(self) -> &'static str {
         match self {
-            Self::NetworkQoS | Self::NetworkQoSPeerSlice | Self::NetworkQoSNodeReport => "v1alpha1",
+            Self::NetworkQoS
+            | Self::NetworkQoSPeerSlice
+            | Self::NetworkQoSNodeReport
+            | Self::NetworkQoSQuota
+            | Self::BandwidthProfile
+            | Self::NetworkQoSDefault => "v1alpha1",
             _ => "v1",
         }
     }
@@ -92,6 +113,9 @@ impl Kind {
             Self::Service => "services",
             Self::EndpointSlice => "endpointslices",
             Self::NetworkQoS => "networkqoses",
+            Self::NetworkQoSQuota => "networkqosquotas",
+            Self::BandwidthProfile => "bandwidthprofiles",
+            Self::NetworkQoSDefault => "networkqosdefaults",
             // As its definition has it, with hyphens.
             Self::NetworkAttachmentDefinition => "network-attachment-definitions",
             Self::UserDefinedNetwork => "userdefinednetworks",

@@ -20,11 +20,12 @@ use tokio::time::Instant;
 const DISBELIEF: Duration = Duration::from_secs(60);
 
 /// What is watched.
-pub(crate) const KINDS: [Kind; 9] = [
+pub(crate) const KINDS: [Kind; 10] = [
     Kind::Namespace,
     Kind::Node,
     Kind::Pod,
     Kind::NetworkQoS,
+    Kind::NetworkQoSQuota,
     Kind::NetworkAttachmentDefinition,
     Kind::UserDefinedNetwork,
     Kind::ClusterUserDefinedNetwork,
@@ -269,6 +270,7 @@ impl Feed {
                     self.network(&name)
                 }
                 Object::ClusterNetwork(network) => Some(Change::ClusterNetwork(network)),
+                Object::Quota(quota) => Some(Change::Quota(quota)),
                 _ => None,
             },
             What::Unreadable(why) => {
@@ -297,6 +299,7 @@ impl Feed {
                 }
             }
             Kind::ClusterUserDefinedNetwork => Change::ClusterNetworkGone(name.name),
+            Kind::NetworkQoSQuota => Change::QuotaGone(name.name),
             Kind::NetworkQoS => {
                 news.push(News::Policy(name.clone(), None));
                 Change::PolicyGone(name)

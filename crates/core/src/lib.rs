@@ -24,6 +24,7 @@ pub mod objects;
 pub mod plan;
 mod policy;
 mod problem;
+mod profile;
 pub mod quota;
 mod report;
 mod tag;
@@ -41,6 +42,7 @@ pub use policy::{
     PolicyError, PortMatch, Priority, Protocol, Rule,
 };
 pub use problem::{ObjectRef, Problem, Reason, with_causes};
+pub use profile::Profile;
 pub use quota::Quota;
 pub use report::{NodeReport, ReportedProblem};
 pub use tag::Tag;

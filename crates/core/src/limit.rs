@@ -68,6 +68,15 @@ impl Limits {
         self.ingress.is_none() && self.egress.is_none()
     }
 
+    /// These, and of the others what these say nothing of: each direction as a whole.
+    #[must_use]
+    pub fn or(self, others: Self) -> Self {
+        Self {
+            ingress: self.ingress.or(others.ingress),
+            egress: self.egress.or(others.egress),
+        }
+    }
+
     /// The limit of one direction.
     pub const fn of(&self, direction: Direction) -> Option<Limit> {
         match direction {

@@ -32,7 +32,8 @@ pub struct Pod {
     /// It has ended (`Succeeded`, `Failed`), or is on its way out with nothing left running: its
     /// addresses may be another pod's already.
     pub finished: bool,
-    /// What its annotations hold its default network's interface to. An annotation that cannot be
+    /// What its annotations hold its default network's interface to, whatever the profiles of its
+    /// namespace say of that direction. An annotation that cannot be
     /// read is no limit, and a problem that the reader reports.
     pub limits: Limits,
     /// Its addresses, as far as its status and annotations say.

@@ -6,7 +6,7 @@ use netqos_core::objects::{
     ClusterNetwork, EndpointSlice, LocalInterface, Namespace, NetworkDefinition, PeerSlice, Pod,
     Service,
 };
-use netqos_core::{ObjectName, PodId, Policy, Quota};
+use netqos_core::{ObjectName, PodId, Policy, Profile, Quota};
 
 /// An object that is there, new or changed, or is gone.
 ///
@@ -38,6 +38,10 @@ pub enum Change {
     Quota(Quota),
     /// The quota of this name is gone.
     QuotaGone(Arc<str>),
+    /// A bandwidth profile is there.
+    Profile(Profile),
+    /// It is gone.
+    ProfileGone(ObjectName),
     /// A service is there.
     Service(Service),
     /// It is gone.

@@ -11,6 +11,7 @@ use crate::cluster::Cluster;
 use crate::local::{Attached, Local};
 use crate::members::Members;
 use crate::pods::PodKey;
+use crate::profiles::Profiles;
 use crate::services::Services;
 use crate::slices::Slices;
 
@@ -23,6 +24,7 @@ pub struct Index {
     pub(crate) local: Local,
     pub(crate) cluster: Cluster,
     pub(crate) services: Services,
+    profiles: Profiles,
     /// `None`: who is a peer is found out from the pods.
     pub(crate) slices: Option<Slices>,
     members: Members,
@@ -71,6 +73,7 @@ impl Index {
             local: Local::new(node),
             cluster: Cluster::default(),
             services: Services::default(),
+            profiles: Profiles::default(),
             slices: match peers {
                 PeerSource::Pods => None,
                 PeerSource::Slices { controller } => Some(Slices::new(controller)),
@@ -99,6 +102,15 @@ impl Index {
                 if let Some(slices) = &mut self.slices {
                     slices.remove(&name, &mut self.members);
                 }
+            }
+            Change::Profile(profile) => {
+                let after = profile.clone();
+                let before = self.profiles.put(profile);
+                self.profile_changed(before.as_ref(), Some(&after));
+            }
+            Change::ProfileGone(name) => {
+                let before = self.profiles.remove(&name);
+                self.profile_changed(before.as_ref(), None);
             }
             Change::Attachments {
                 pod,

@@ -38,6 +38,9 @@
 //! Which sets an agent has to know before a policy means what it says, [`PolicySets`] knows; that a set
 //! is published as a whole is said by the slice of the name [`head_name`].
 //!
+//! A pod's limits are what its annotations say, and where they say nothing of a direction, what the
+//! profiles of its namespace do.
+//!
 //! [`Index::explain`] answers for one packet from the objects themselves, slowly and in words.
 //!
 //! ```
@@ -73,6 +76,7 @@ mod pods;
 mod policies;
 mod policy_sets;
 mod problems;
+mod profiles;
 mod quotas;
 mod references;
 mod search;

@@ -137,16 +137,17 @@ impl Local {
     }
 }
 
-/// The endpoint at a place of a pod, if anything is in force there, and what is wrong with it.
+/// The endpoint at a place of a pod that is held to these limits, if anything is in force there, and what is wrong with it.
 pub(crate) fn endpoint(
     pod: &Pod,
+    limits: Limits,
     place: Place,
     chain: Option<&Taken>,
     problems: &mut Vec<Problem>,
 ) -> Option<(EndpointId, Endpoint)> {
-    // The annotations of a pod speak of its first interface.
+    // The annotations of a pod, and profiles, speak of its first interface.
     let limits = match (&place.network, place.ordinal) {
-        (NetworkKey::Default, 0) => pod.limits,
+        (NetworkKey::Default, 0) => limits,
         _ => Limits::default(),
     };
     let rules = chain.and_then(|chain| chain.id);

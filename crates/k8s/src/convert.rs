@@ -12,6 +12,8 @@ mod node_report;
 mod peer_slice;
 mod pod;
 mod policy;
+mod profile;
+mod quota;
 mod selector;
 mod service;
 
@@ -21,6 +23,8 @@ pub use node_report::node_report;
 pub use peer_slice::peer_slice;
 pub use pod::pod;
 pub use policy::policy;
+pub use profile::profile;
+pub use quota::quota;
 pub use selector::label_selector;
 pub use service::{endpoint_slice, service};
 

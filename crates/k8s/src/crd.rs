@@ -10,7 +10,10 @@ use schemars::generate::SchemaSettings;
 use schemars::transform::AddNullable;
 use serde_json::{Value, json};
 
-use crate::{NetworkQoS, NetworkQoSNodeReport, NetworkQoSPeerSlice};
+use crate::{
+    BandwidthProfile, NetworkQoS, NetworkQoSDefault, NetworkQoSNodeReport, NetworkQoSPeerSlice,
+    NetworkQoSQuota,
+};
 
 /// The definition of a resource.
 #[derive(Clone, Debug)]
@@ -25,7 +28,7 @@ pub struct Definition {
 /// What differs from what derive makes: no field is `nullable`. An API server drops `null` where a
 /// field is not, so `to: null` is as good as no `to`; where it is, `null` would stay, and `has()`
 /// in a rule would be true for it.
-pub fn definitions() -> [Definition; 3] {
+pub fn definitions() -> [Definition; 6] {
     [
         Definition {
             source: "network_qos.rs",
@@ -39,6 +42,18 @@ pub fn definitions() -> [Definition; 3] {
             source: "peer_slice.rs",
             crd: &PEER_SLICE,
         },
+        Definition {
+            source: "quota.rs",
+            crd: &QUOTA,
+        },
+        Definition {
+            source: "profile.rs",
+            crd: &PROFILE,
+        },
+        Definition {
+            source: "default_policy.rs",
+            crd: &DEFAULT,
+        },
     ]
 }
 
@@ -50,12 +65,43 @@ pub fn crd() -> Result<CustomResourceDefinition, serde_json::Error> {
     serde_json::from_value(NETWORK_QOS.clone())
 }
 
-/// The schema of the only version of [`NetworkQoS`].
-pub(crate) fn schema() -> &'static Value {
-    &NETWORK_QOS["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-}
-
 impl Definition {
+    /// The definition that an object says to be of: by its group and kind, in whatever version.
+    pub fn of(object: &Value) -> Option<Self> {
+        let text = |name: &str| object.get(name).and_then(Value::as_str);
+        let (group, _) = text("apiVersion")?.split_once('/')?;
+        let kind = text("kind")?;
+        let mut all = definitions().into_iter();
+        all.find(|it| it.crd["spec"]["group"] == group && it.kind() == kind)
+    }
+
+    /// The definition of [`NetworkQoS`].
+    pub(crate) fn network_qos() -> Self {
+        let [first, ..] = definitions();
+        first
+    }
+
+    /// Its kind.
+    pub(crate) fn kind(&self) -> &'static str {
+        self.crd["spec"]["names"]["kind"].as_str().unwrap_or("")
+    }
+
+    /// The group and version of its objects; each definition has one version.
+    pub(crate) fn api_version(&self) -> String {
+        let spec = &self.crd["spec"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        format!(
+            "{}/{}",
+            text(&spec["group"]),
+            text(&spec["versions"][0]["name"])
+        )
+    }
+
+    /// The schema of its version.
+    pub(crate) fn schema(&self) -> &'static Value {
+        &self.crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    }
+
     /// The name of its file in `deploy/crds`: `GROUP_PLURAL.yaml`.
     pub fn file(&self) -> String {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -83,12 +129,20 @@ impl Definition {
     }
 }
 
-static NETWORK_QOS: LazyLock<Value> = LazyLock::new(|| {
+static NETWORK_QOS: LazyLock<Value> = LazyLock::new(|| derived(&NetworkQoS::crd()));
+
+static QUOTA: LazyLock<Value> = LazyLock::new(|| derived(&NetworkQoSQuota::crd()));
+
+static PROFILE: LazyLock<Value> = LazyLock::new(|| derived(&BandwidthProfile::crd()));
+
+static DEFAULT: LazyLock<Value> = LazyLock::new(|| derived(&NetworkQoSDefault::crd()));
+
+fn derived(crd: &CustomResourceDefinition) -> Value {
     // A definition is made of maps with text for keys, lists and scalars: it is JSON.
-    let mut crd = serde_json::to_value(NetworkQoS::crd()).unwrap_or_default();
+    let mut crd = serde_json::to_value(crd).unwrap_or_default();
     tidy(&mut crd);
     crd
-});
+}
 
 static PEER_SLICE: LazyLock<Value> = LazyLock::new(|| {
     let network = json!({

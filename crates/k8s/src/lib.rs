@@ -27,6 +27,7 @@
 
 pub mod convert;
 mod crd;
+mod default_policy;
 mod document;
 mod field;
 mod network_qos;
@@ -35,6 +36,8 @@ mod object;
 mod openapi;
 mod own;
 mod peer_slice;
+mod profile;
+mod quota;
 #[cfg(feature = "validate")]
 mod resource_schema;
 mod schema;
@@ -43,6 +46,9 @@ mod structural;
 mod validate;
 
 pub use crd::{Definition, crd, definitions};
+pub use default_policy::{
+    DEFAULT_LABEL, NetworkQoSDefault, NetworkQosDefaultSpec, NetworkQosTemplate, TemplateMetadata,
+};
 pub use document::{Document, documents};
 pub use field::FieldError;
 pub use network_qos::{
@@ -53,6 +59,8 @@ pub use network_qos::{
 pub use node_report::{NetworkQoSNodeReport, NodeProblem, PolicyInForce};
 pub use object::{DocumentError, Object, object_from_value, objects_from_yaml};
 pub use peer_slice::{NetworkQoSPeerSlice, PEER_SET_LABEL};
+pub use profile::{BandwidthProfile, BandwidthProfileSpec, DirectionLimit, WrittenQuantity};
+pub use quota::{NetworkQoSQuota, NetworkQosQuotaSpec, PriorityBounds};
 #[cfg(feature = "validate")]
 pub use resource_schema::ResourceSchema;
 pub use structural::check_structure;

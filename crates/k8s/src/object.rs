@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use netqos_core::objects::{
     ClusterNetwork, EndpointSlice, Namespace, NetworkDefinition, PeerSlice, Pod, Service,
 };
-use netqos_core::{ObjectName, ObjectRef, Policy, Problem};
+use netqos_core::{ObjectName, ObjectRef, Policy, Problem, Profile, Quota};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -17,7 +17,10 @@ use serde_json::Value;
 use crate::field::item;
 use crate::openapi::normalize;
 use crate::structural::check_pruned;
-use crate::{FieldError, NetworkQoS, NetworkQoSPeerSlice, convert, crd, documents};
+use crate::{
+    BandwidthProfile, Definition as Resource, FieldError, NetworkQoS, NetworkQoSPeerSlice,
+    NetworkQoSQuota, convert, documents,
+};
 
 /// One object.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +31,10 @@ pub enum Object {
     Pod(Box<Pod>, Vec<Problem>),
     /// A `NetworkQoS`.
     Policy(Policy),
+    /// A `NetworkQoSQuota`.
+    Quota(Quota),
+    /// A `BandwidthProfile`.
+    Profile(Profile),
     /// A `NetworkAttachmentDefinition`.
     Network(NetworkDefinition),
     /// A `UserDefinedNetwork`, as the definition that OVN-Kubernetes makes for it.
@@ -125,7 +132,7 @@ pub fn objects_from_yaml(text: &str) -> Vec<Result<Object, DocumentError>> {
 /// One object.
 ///
 /// # Errors
-/// All that is wrong with it. A `NetworkQoS` is checked as a server would, but for what CEL says in
+/// All that is wrong with it. One of our resources is checked as a server would, but for what CEL says in
 /// other words than the conversion.
 pub fn object_from_value(value: &Value) -> Result<Object, Vec<FieldError>> {
     let one = |error: FieldError| vec![error];
@@ -184,13 +191,7 @@ pub fn object_from_value(value: &Value) -> Result<Object, Vec<FieldError>> {
                 .map_err(one)
         }
         ("k8s.ovn.org", "NetworkQoS") => {
-            let mut value = value.clone();
-            normalize(&mut value, crd::schema());
-            let errors = check_pruned(&value);
-            if !errors.is_empty() {
-                return Err(errors);
-            }
-            let object: NetworkQoS = read(&value).map_err(one)?;
+            let object: NetworkQoS = read_checked(value)?;
             convert::policy(&object).map(Object::Policy).map_err(one)
         }
         ("netqos.io", "NetworkQoSPeerSlice") => {
@@ -198,6 +199,14 @@ pub fn object_from_value(value: &Value) -> Result<Object, Vec<FieldError>> {
             convert::peer_slice(&object)
                 .map(Object::PeerSlice)
                 .map_err(one)
+        }
+        ("netqos.io", "NetworkQoSQuota") => {
+            let object: NetworkQoSQuota = read_checked(value)?;
+            convert::quota(&object).map(Object::Quota).map_err(one)
+        }
+        ("netqos.io", "BandwidthProfile") => {
+            let object: BandwidthProfile = read_checked(value)?;
+            convert::profile(&object).map(Object::Profile).map_err(one)
         }
         _ => Ok(Object::Other { api_version, kind }),
     }
@@ -207,6 +216,19 @@ pub fn object_from_value(value: &Value) -> Result<Object, Vec<FieldError>> {
 fn items(value: &Value) -> Option<&Vec<Value>> {
     let list = text_at(value, "kind").is_some_and(|kind| kind.ends_with("List"));
     value.get("items").filter(|_| list)?.as_array()
+}
+
+/// Reads an object of one of our resources as its type, when its schema takes it.
+fn read_checked<T: DeserializeOwned>(value: &Value) -> Result<T, Vec<FieldError>> {
+    let mut value = value.clone();
+    if let Some(definition) = Resource::of(&value) {
+        normalize(&mut value, definition.schema());
+        let errors = check_pruned(&value, &definition);
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+    }
+    read(&value).map_err(|error| vec![error])
 }
 
 /// Reads a whole object as a type.

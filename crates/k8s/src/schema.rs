@@ -78,6 +78,44 @@ pub(crate) fn except(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// `dscp` of a quota.
+pub(crate) fn dscp_values(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 64,
+        "x-kubernetes-list-type": "set",
+        "items": {"type": "integer", "format": "int64", "minimum": 0, "maximum": 63}
+    })
+}
+
+/// Labels, or annotations.
+pub(crate) fn texts(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": 100,
+        "additionalProperties": {"type": "string", "maxLength": 4096}
+    })
+}
+
+/// A quantity that is not negative, as a text or as a number. Its range is not in the schema: what an
+/// API server reckons for a rule on a value of two types is not bounded by its length.
+pub(crate) fn quantity(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "x-kubernetes-int-or-string": true,
+        "maxLength": 32,
+        "pattern": "^\\+?([0-9]+(\\.[0-9]*)?|\\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]+)?$"
+    })
+}
+
+/// A duration as Go writes it.
+pub(crate) fn duration(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "string",
+        "maxLength": 32,
+        "pattern": "^\\+?(([0-9]+(\\.[0-9]*)?|\\.[0-9]+)(ns|us|µs|ms|s|m|h))+$"
+    })
+}
+
 /// `addresses` of a peer slice. Atomic: whoever writes it writes all of it, and a server keeps no
 /// record of who wrote which address.
 pub(crate) fn addresses(_: &mut SchemaGenerator) -> Schema {

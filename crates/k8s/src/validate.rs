@@ -1,5 +1,5 @@
-//! What an API server says to a `NetworkQoS`, without an API server: its schema, then its CEL rules,
-//! both taken from the definition that a server gets.
+//! What an API server says to an object of one of our resources, without an API server: its schema,
+//! then its CEL rules, both taken from the definition that a server gets.
 
 use std::sync::LazyLock;
 
@@ -9,13 +9,18 @@ use crate::convert::Modes;
 use crate::field::entry;
 use crate::resource_schema::ResourceSchema;
 use crate::structural::check_pruned;
-use crate::{FieldError, MODE_ANNOTATION, crd};
+use crate::{Definition, FieldError, MODE_ANNOTATION, definitions, object_from_value};
 
-static SCHEMA: LazyLock<ResourceSchema> =
-    LazyLock::new(|| ResourceSchema::new(crd::schema().clone()));
+static SCHEMAS: LazyLock<Vec<(Definition, ResourceSchema)>> = LazyLock::new(|| {
+    let all = definitions().into_iter();
+    all.map(|it| (it.clone(), ResourceSchema::new(it.schema().clone())))
+        .collect()
+});
 
-/// What is wrong with a new object; nothing when a server with strict field validation would take
-/// it. Beyond that, the annotation `netqos.io/mode` is checked, which no schema reaches.
+/// What is wrong with a new object of one of our resources, or of what should be a `NetworkQoS`;
+/// nothing when a server with strict field validation would take it. Beyond that is checked what no
+/// schema reaches: the annotation `netqos.io/mode`, and quantities and durations that are out of
+/// range.
 pub fn validate(object: &Value) -> Vec<FieldError> {
     check(object, None)
 }
@@ -26,13 +31,21 @@ pub fn validate_update(object: &Value, old: &Value) -> Vec<FieldError> {
 }
 
 fn check(object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let object = SCHEMA.normalized(object);
-    let old = old.map(|old| SCHEMA.normalized(old));
-    let mut errors = check_pruned(&object);
+    let definition = Definition::of(object).unwrap_or_else(Definition::network_qos);
+    let mut schemas = SCHEMAS.iter();
+    let Some((_, schema)) = schemas.find(|(it, _)| it.file() == definition.file()) else {
+        return Vec::new();
+    };
+    let object = schema.normalized(object);
+    let old = old.map(|old| schema.normalized(old));
+    let mut errors = check_pruned(&object, &definition);
     // A server runs no rule on an object of another shape. Here those that can be evaluated are, so
     // that all that is wrong is said at once.
-    errors.extend(SCHEMA.check_rules(&object, old.as_ref()));
+    errors.extend(schema.check_rules(&object, old.as_ref()));
     errors.extend(mode(&object));
+    if errors.is_empty() {
+        errors.extend(object_from_value(&object).err().into_iter().flatten());
+    }
     errors
 }
 

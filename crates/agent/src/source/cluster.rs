@@ -65,7 +65,9 @@ impl ClusterOptions {
                     Kind::Node => all.with_field("metadata.name", &self.node),
                     Kind::Pod if sliced => all.with_field("spec.nodeName", &self.node),
                     Kind::NetworkQoS if sliced => return None,
-                    Kind::NetworkQoSPeerSlice | Kind::NetworkQoSNodeReport => return None,
+                    Kind::NetworkQoSPeerSlice
+                    | Kind::NetworkQoSNodeReport
+                    | Kind::NetworkQoSDefault => return None,
                     _ => all,
                 })
             })

@@ -203,6 +203,8 @@ fn key(object: &Object) -> Option<Key> {
         Object::Namespace(namespace) => ("Namespace", namespace.name.to_string()),
         Object::Pod(pod, _) => ("Pod", pod.id.name.to_string()),
         Object::Policy(policy) => ("NetworkQoS", policy.name.to_string()),
+        Object::Quota(quota) => ("NetworkQoSQuota", quota.name.to_string()),
+        Object::Profile(profile) => ("BandwidthProfile", profile.name.to_string()),
         Object::Network(network) => (DEFINITION, network.name.to_string()),
         Object::UserNetwork(network) => (USER_NETWORK, network.name.to_string()),
         Object::ClusterNetwork(network) => ("ClusterUserDefinedNetwork", network.name.to_string()),
@@ -233,6 +235,8 @@ fn there(object: &Object) -> Option<Change> {
         Object::Namespace(namespace) => Change::Namespace(namespace),
         Object::Pod(pod, _) => Change::Pod(*pod),
         Object::Policy(policy) => Change::Policy(policy),
+        Object::Quota(quota) => Change::Quota(quota),
+        Object::Profile(profile) => Change::Profile(profile),
         Object::Network(network) | Object::UserNetwork(network) => {
             Change::NetworkDefinition(network)
         }
@@ -249,6 +253,8 @@ fn gone(object: &Object) -> Option<Change> {
         Object::Namespace(namespace) => Change::NamespaceGone(namespace.name.clone()),
         Object::Pod(pod, _) => Change::PodGone(PodId::clone(&pod.id)),
         Object::Policy(policy) => Change::PolicyGone(policy.name.clone()),
+        Object::Quota(quota) => Change::QuotaGone(quota.name.clone()),
+        Object::Profile(profile) => Change::ProfileGone(profile.name.clone()),
         Object::Network(network) | Object::UserNetwork(network) => {
             Change::NetworkDefinitionGone(network.name.clone())
         }

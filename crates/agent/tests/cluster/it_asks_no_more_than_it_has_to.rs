@@ -8,12 +8,14 @@ use crate::stage;
 use crate::world::{AGENT, World};
 
 /// What docs/agent.md says that its ClusterRole needs.
-const READ: [&str; 9] = [
+const READ: [&str; 11] = [
+    "bandwidthprofiles.netqos.io",
     "clusteruserdefinednetworks.k8s.ovn.org",
     "endpointslices.discovery.k8s.io",
     "namespaces",
     "network-attachment-definitions.k8s.cni.cncf.io",
     "networkqoses.k8s.ovn.org",
+    "networkqosquotas.netqos.io",
     "nodes",
     "pods",
     "services",

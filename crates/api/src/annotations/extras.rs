@@ -13,14 +13,14 @@ use crate::duration::parse_duration;
 use crate::{Quantity, QuantityError};
 
 /// The least burst, in bits: one byte.
-const MIN_BURST: i64 = 8;
+pub const MIN_BURST: i64 = 8;
 /// The most burst, in bits: the same bound as a rate's.
-const MAX_BURST: i64 = 1_000_000_000_000_000;
+pub const MAX_BURST: i64 = 1_000_000_000_000_000;
 
-/// Under this, a queue cannot even hold what arrives in one go at common rates.
-pub(super) const MIN_LATENCY: Duration = Duration::from_millis(1);
-/// Above this, senders take what waits for lost and send it again.
-pub(super) const MAX_LATENCY: Duration = Duration::from_secs(10);
+/// The least latency. Under this, a queue cannot even hold what arrives in one go at common rates.
+pub const MIN_LATENCY: Duration = Duration::from_millis(1);
+/// The most latency. Above this, senders take what waits for lost and send it again.
+pub const MAX_LATENCY: Duration = Duration::from_secs(10);
 
 /// What one direction's annotations say beyond the rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -184,3 +184,29 @@ fn one_bad_extra_does_not_spoil_the_others() {
     assert_eq!(unused.len(), 1, "{unused:?}");
     assert!(unused[0].to_string().contains(EGRESS_BURST), "{unused:?}");
 }
+
+#[test]
+fn every_mistake_is_told_and_none_where_the_limits_can_be_read() {
+    let told = |pairs: &[(&str, &str)]| {
+        let annotations = annotations(pairs);
+        let errors = pod_limit_errors(&annotations);
+        assert_eq!(errors.first().cloned(), pod_limits(&annotations).err());
+        errors.len()
+    };
+    assert_eq!(told(&[]), 0);
+    assert_eq!(told(&[(EGRESS_BANDWIDTH, "10M"), (EGRESS_BURST, "1M")]), 0);
+    assert_eq!(
+        told(&[(EGRESS_BANDWIDTH, "ten"), (INGRESS_BANDWIDTH, "1")]),
+        2
+    );
+    assert_eq!(told(&[(EGRESS_BANDWIDTH, "ten"), (EGRESS_BURST, "1M")]), 1);
+    assert_eq!(told(&[(EGRESS_BURST, "1M"), (INGRESS_LATENCY, "1h")]), 2);
+    assert_eq!(
+        told(&[
+            (INGRESS_BANDWIDTH, "1"),
+            (INGRESS_BURST, "x"),
+            (EGRESS_LATENCY, "5ms")
+        ]),
+        3
+    );
+}

@@ -26,6 +26,7 @@ use crate::state::{Committed, key};
 use crate::status::{Refusal, success};
 use crate::store::Stored;
 use crate::view::View;
+use crate::webhooks::{self, Question};
 use crate::write::{Content, draft};
 
 /// An answer that is no refusal.
@@ -100,7 +101,8 @@ fn respond(reply: Result<Reply, Refusal>, entry: &Entry) -> Response<Body> {
     }
     for warning in reply.warnings {
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
-        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+        // By bytes: beyond ASCII it is UTF-8.
+        if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()) {
             headers.append("warning", value);
         }
     }
@@ -183,13 +185,16 @@ async fn dispatch(
         }
         (&Method::DELETE, Some(name)) => {
             let options = Options::new(&parse_if_any(call, body)?, call);
-            let deleted =
-                shared.change(|state| delete(state, &resource, &named(target), &options))?;
-            Ok(reply_deleted(&resource, name, &deleted))
+            let key = named(target);
+            let warnings = ask_of_deletion(shared, call, &resource, &key, &options).await?;
+            let deleted = shared.change(|state| delete(state, &resource, &key, &options))?;
+            let mut reply = reply_deleted(&resource, name, &deleted);
+            reply.warnings = warnings;
+            Ok(reply)
         }
         (&Method::DELETE, None) => {
             let options = Options::new(&parse_if_any(call, body)?, call);
-            delete_all(shared, call, target, &resource, &options)
+            delete_all(shared, call, target, &resource, &options).await
         }
         _ => Err(Refusal::new(
             405,
@@ -215,7 +220,14 @@ async fn write(
     let view = View::of(call)?;
     for _ in 0..ATTEMPTS {
         let mut draft = draft(&shared.read(), call, target, resource, content)?;
-        draft.complete()?;
+        draft.prepare()?;
+        let mut warnings = warnings(&draft);
+        if let Some(changed) = webhooks::mutate(shared, &asked(call, &draft), &mut warnings).await?
+        {
+            draft.put_changed(changed)?;
+        }
+        draft.finish()?;
+        webhooks::validate(shared, &asked(call, &draft), &mut warnings).await?;
         let code = if draft.old.is_some() { 200 } else { 201 };
         let mut reply = if call.query.get("dryRun").is_some() {
             Reply::json(code, &draft.new)
@@ -230,13 +242,57 @@ async fn write(
                 Committed::Overtaken => continue,
             }
         };
-        reply.warnings = warnings(&draft);
+        reply.warnings = warnings;
         return Ok(reply);
     }
     Err(Refusal::stale(
         resource,
         target.name.as_deref().unwrap_or(""),
     ))
+}
+
+/// What webhooks are asked of a write.
+fn asked(call: &Call, draft: &Draft) -> Question {
+    Question {
+        resource: draft.resource.clone(),
+        key: draft.key.clone(),
+        subresource: draft.subresource.clone(),
+        operation: match draft.old {
+            None => "CREATE",
+            Some(_) => "UPDATE",
+        },
+        object: draft.new.clone(),
+        old: draft.old_value().clone(),
+        client: call.client.clone(),
+        dry_run: call.query.get("dryRun").is_some(),
+    }
+}
+
+/// Asks webhooks whether an object may be deleted. One that is not there is refused by whoever
+/// deletes it.
+async fn ask_of_deletion(
+    shared: &Shared,
+    call: &Call,
+    resource: &Arc<Resource>,
+    key: &crate::store::Key,
+    options: &Options,
+) -> Result<Vec<String>, Refusal> {
+    let stored = shared.read().store.get(&resource.storage, key).cloned();
+    let mut warnings = Vec::new();
+    if let Some(stored) = stored {
+        let question = Question {
+            resource: resource.clone(),
+            key: key.clone(),
+            subresource: None,
+            operation: "DELETE",
+            object: Value::Null,
+            old: stored.value(resource),
+            client: call.client.clone(),
+            dry_run: options.dry_run,
+        };
+        webhooks::validate(shared, &question, &mut warnings).await?;
+    }
+    Ok(warnings)
 }
 
 fn warnings(draft: &Draft) -> Vec<String> {
@@ -264,7 +320,7 @@ fn reply_deleted(resource: &Resource, name: &str, deleted: &Deleted) -> Reply {
     }
 }
 
-fn delete_all(
+async fn delete_all(
     shared: &Shared,
     call: &Call,
     target: &Target,
@@ -273,8 +329,11 @@ fn delete_all(
 ) -> Result<Reply, Refusal> {
     let view = View::of(call)?;
     let selector = selector(call, resource)?;
+    let objects = select(&shared.read(), resource, target, &selector);
+    for object in &objects {
+        ask_of_deletion(shared, call, resource, &object.key, options).await?;
+    }
     let (revision, objects) = shared.change(|state| {
-        let objects = select(state, resource, target, &selector);
         for object in &objects {
             // Who is gone meanwhile, or does not fit the preconditions, is left out.
             delete(state, resource, &object.key, options).ok();

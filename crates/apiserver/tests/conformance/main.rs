@@ -4,6 +4,7 @@
 
 mod environment;
 mod setting;
+mod webhook;
 
 use setting::{on_a_real_server, on_the_fixture};
 
@@ -32,6 +33,12 @@ macro_rules! behaviours {
 }
 
 behaviours! {
+    admitting {
+        a_webhook_that_refuses_is_the_answer,
+        what_a_webhook_changes_is_kept,
+        what_a_webhook_warns_of_is_passed_on,
+        who_does_not_answer_is_passed_over_where_he_says_so,
+    }
     applying {
         two_managers_of_one_list_merge_by_key,
         a_field_of_another_manager_is_a_conflict_unless_forced,

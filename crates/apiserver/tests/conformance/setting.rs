@@ -8,6 +8,9 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::stream::{Stream, StreamExt as _};
 use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{
@@ -103,6 +106,11 @@ impl<'c> Setting<'c> {
             let definitions: Api<CustomResourceDefinition> = Api::all(self.client.clone());
             definitions.delete(&name, &parameters).await.ok();
         }
+        // Of the few behaviours that have them, under this name.
+        let webhooks: Api<ValidatingWebhookConfiguration> = Api::all(self.client.clone());
+        webhooks.delete(&self.namespace, &parameters).await.ok();
+        let webhooks: Api<MutatingWebhookConfiguration> = Api::all(self.client.clone());
+        webhooks.delete(&self.namespace, &parameters).await.ok();
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         namespaces.delete(&self.namespace, &parameters).await.ok();
     }

@@ -1,5 +1,7 @@
 //! Changes of the cluster's objects: which of the node's pods they concern.
 
+use netqos_core::Profile;
+
 use super::Index;
 use crate::cluster::Effects;
 use crate::pods::PodKey;
@@ -37,6 +39,24 @@ impl Index {
         }
         for key in pods {
             self.reconsider(key);
+        }
+    }
+
+    /// A profile became another one, or came, or went: the node's pods that it is or was for may be
+    /// held to something else.
+    pub(super) fn profile_changed(&mut self, before: Option<&Profile>, after: Option<&Profile>) {
+        let Some(name) = after.or(before).map(|profile| &profile.name) else {
+            return;
+        };
+        if before == after {
+            return;
+        }
+        for pod in self.local.in_namespace(&name.namespace) {
+            let labels = self.cluster.pods.get(pod).map(|entry| &entry.pod.labels);
+            let mut profiles = before.into_iter().chain(after);
+            if labels.is_some_and(|labels| profiles.any(|profile| profile.is_for(labels))) {
+                self.dirty_pods.insert(pod);
+            }
         }
     }
 

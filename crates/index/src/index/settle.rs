@@ -23,6 +23,7 @@ impl Index {
                 let pod = &entry.pod;
                 let namespace = &pod.id.name.namespace;
                 let policies = self.cluster.policies.selecting(namespace, &pod.labels);
+                let limits = pod.limits.or(self.profiles.limits(namespace, &pod.labels));
                 for place in places(pod, self.local.interfaces(pod), &self.cluster.networks) {
                     let on_it = |key: &&PolicyKey| {
                         let entry = self.cluster.policies.get(**key);
@@ -40,7 +41,7 @@ impl Index {
                             })
                     });
                     let problems = &mut in_force.problems;
-                    let endpoint = local::endpoint(pod, place, chain.as_ref(), problems);
+                    let endpoint = local::endpoint(pod, limits, place, chain.as_ref(), problems);
                     let key = chain.map(|chain| chain.key);
                     match endpoint {
                         Some((id, endpoint)) => {

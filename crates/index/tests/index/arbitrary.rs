@@ -408,6 +408,8 @@ pub fn note(cluster: &mut Cluster, change: Change) {
         Change::EndpointSliceGone(name) => drop(cluster.slices.remove(&name)),
         // The reference knows of no quotas: their test leaves out by itself what is beyond them.
         Change::Quota(_) | Change::QuotaGone(_) => {}
+        // What holds a whole pod has nothing to do with what its packets meet.
+        Change::Profile(_) | Change::ProfileGone(_) => {}
         // Who is a peer is told by the pods.
         Change::PeerSlice(_) | Change::PeerSliceGone(_) => {}
         Change::Attachments {

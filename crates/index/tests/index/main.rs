@@ -12,6 +12,7 @@ mod manifests;
 mod networks;
 mod objects;
 mod precedence;
+mod profiles;
 mod quotas;
 mod resolving;
 mod selectors;

@@ -58,6 +58,8 @@ fn change_of(object: &Object) -> Option<Change> {
         Object::Namespace(it) => Change::Namespace(it),
         Object::Pod(it, _) => Change::Pod(*it),
         Object::Policy(it) => Change::Policy(it),
+        Object::Quota(it) => Change::Quota(it),
+        Object::Profile(it) => Change::Profile(it),
         Object::Network(it) | Object::UserNetwork(it) => Change::NetworkDefinition(it),
         Object::ClusterNetwork(it) => Change::ClusterNetwork(it),
         Object::Service(it) => Change::Service(it),

@@ -19,7 +19,7 @@ const MATCHES: usize = 100;
 /// The most networks by name.
 const REFS: usize = 20;
 /// The most kilobits of a rate or a burst.
-const KILOBITS: i64 = 4_294_967_295;
+pub(super) const KILOBITS: i64 = 4_294_967_295;
 /// Bits in a kilobit.
 const KILO: u64 = 1_000;
 

@@ -50,12 +50,19 @@ fn every_list_and_every_text_has_a_limit() {
             "x-kubernetes-list-map-keys",
             "x-kubernetes-map-type",
             "x-kubernetes-validations",
+            "x-kubernetes-int-or-string",
         ];
         let schema = schema.as_object().unwrap();
         for word in schema.keys() {
             assert!(known.contains(&&**word), "{path}: {word}");
         }
-        let limit = match schema["type"].as_str().unwrap() {
+        // What is a number or a text has no type of its own.
+        let either = schema.contains_key("x-kubernetes-int-or-string");
+        assert!(either != schema.contains_key("type"), "{path}");
+        let limit = match schema
+            .get("type")
+            .map_or("string", |it| it.as_str().unwrap())
+        {
             "string" => Some("maxLength"),
             "array" => Some("maxItems"),
             "object" if schema.contains_key("additionalProperties") => Some("maxProperties"),
@@ -99,6 +106,9 @@ fn kinds_are_called_and_scoped_as_documents_say() {
         ("networkqoses.k8s.ovn.org", "Namespaced", true),
         ("networkqosnodereports.netqos.io", "Cluster", false),
         ("networkqospeerslices.netqos.io", "Namespaced", false),
+        ("networkqosquotas.netqos.io", "Cluster", false),
+        ("bandwidthprofiles.netqos.io", "Namespaced", false),
+        ("networkqosdefaults.netqos.io", "Cluster", false),
     ];
     let right = right.map(|(name, scope, status)| (name.to_owned(), scope.to_owned(), status));
     assert_eq!(said, right);
@@ -107,6 +117,68 @@ fn kinds_are_called_and_scoped_as_documents_say() {
 /// What an API server reckons with for one rule, at most (apiextensions-apiserver,
 /// `StaticEstimatedCostLimit`); what may cost more is refused with the whole definition.
 const MOST_A_RULE_MAY_COST: u64 = 10_000_000;
+
+/// Of the other definitions no rule walks a list by itself, so it costs at most what its operators
+/// do: each as much as to walk the longest text that it may look at, once for each item of the lists
+/// that the rule stands in.
+#[test]
+fn no_rule_of_the_smaller_definitions_comes_near_that() {
+    fn look(schema: &serde_json::Value, times: u64, dearest: &mut (u64, String)) {
+        let number = |name: &str| schema[name].as_u64().unwrap_or(1);
+        let rules = schema["x-kubernetes-validations"].as_array();
+        for rule in rules.into_iter().flatten() {
+            let rule = rule["rule"].as_str().unwrap();
+            let walks = [".all(", ".exists(", ".map(", ".filter("];
+            assert!(walks.iter().all(|word| !rule.contains(word)), "{rule}");
+            let text = 1 + (4 * number("maxLength")).div_ceil(10);
+            let cost = times * rule.len() as u64 * text;
+            if cost > dearest.0 {
+                *dearest = (cost, rule.to_owned());
+            }
+        }
+        let fields = schema["properties"].as_object();
+        for field in fields.into_iter().flat_map(|fields| fields.values()) {
+            look(field, times, dearest);
+        }
+        for (inner, most) in [
+            ("items", "maxItems"),
+            ("additionalProperties", "maxProperties"),
+        ] {
+            if schema[inner].is_object() {
+                look(&schema[inner], times * number(most), dearest);
+            }
+        }
+    }
+    let mut dearest = (0, String::new());
+    let [whole, slice, quota, profile, default] = definitions();
+    // A default has no more of the dear rules, and no more often, than the object that it is for.
+    let schema = |definition: &netqos_k8s::Definition| {
+        let crd = serde_json::to_value(definition.crd().unwrap()).unwrap();
+        crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"].clone()
+    };
+    let template = schema(&default)["properties"]["template"]["properties"]["spec"].clone();
+    let rules = |spec: &serde_json::Value| {
+        let mut properties = spec["properties"].clone();
+        for field in properties.as_object_mut().unwrap().values_mut() {
+            field.as_object_mut().unwrap().remove("description");
+        }
+        (properties, spec["x-kubernetes-validations"].clone())
+    };
+    assert_eq!(rules(&template), rules(&schema(&whole)));
+    for definition in [slice, quota, profile] {
+        let crd = serde_json::to_value(definition.crd().unwrap()).unwrap();
+        look(
+            &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"],
+            1,
+            &mut dearest,
+        );
+    }
+    let (cost, rule) = dearest;
+    assert!(
+        cost > 0 && cost <= MOST_A_RULE_MAY_COST / 10,
+        "{cost}: {rule}"
+    );
+}
 
 /// The dearest rule is the one of `except`, which walks a list in a list in a list. Reckoned as the
 /// API server does (apiserver, `pkg/cel/library/cost.go`, whose sums must never grow): a text is as

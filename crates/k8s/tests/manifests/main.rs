@@ -10,3 +10,5 @@ mod node_reports;
 mod peer_slices;
 mod pods;
 mod policies;
+mod profiles;
+mod quotas;

@@ -53,7 +53,7 @@ fn object() -> Value {
 
 /// What an API server says of an object by the rules of the schema.
 fn server_says(object: &Value) -> Vec<String> {
-    let [.., definition] = definitions();
+    let [_, definition, ..] = definitions();
     let crd = serde_json::to_value(definition.crd().unwrap()).unwrap();
     let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
     let told = Validator::new().validate_compiled(&compile_schema(schema), object, None);

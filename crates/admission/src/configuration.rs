@@ -1,0 +1,157 @@
+//! What an API server is told: what it is to ask, and where.
+
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::Options;
+
+/// The path of the validating webhooks.
+pub const VALIDATE: &str = "/validate";
+/// The path of the mutating one.
+pub const MUTATE: &str = "/mutate";
+
+/// How long an API server waits for an answer, in seconds. It takes a millisecond; what is lost in
+/// waiting longer is the time of whoever writes.
+const PATIENCE: i32 = 3;
+
+/// How an API server gets there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// By the Service that the options name.
+    Service,
+    /// By a URL such as `https://127.0.0.1:9443`, for an API server outside of the cluster.
+    Url(String),
+}
+
+/// The configuration of the validating webhooks, without `caBundle`, which the webhook itself fills
+/// in.
+///
+/// # Errors
+/// None that a test would not have found: it is not of its type.
+pub fn validating(
+    options: &Options,
+    reach: &Reach,
+) -> Result<ValidatingWebhookConfiguration, serde_json::Error> {
+    let annotated = "has(META) && has(META.annotations) && META.annotations.exists(key, \
+                     key.endsWith('gress-bandwidth') || key.startsWith('netqos.io/'))";
+    let annotated = |path: &str| annotated.replace("META", path);
+    let pods = webhook(
+        options,
+        reach,
+        VALIDATE,
+        "pods.netqos.io",
+        json!([rule("", "v1", &["pods"])]),
+    );
+    let workloads = webhook(
+        options,
+        reach,
+        VALIDATE,
+        "workloads.netqos.io",
+        json!([
+            rule(
+                "apps",
+                "v1",
+                &["daemonsets", "deployments", "replicasets", "statefulsets"]
+            ),
+            rule("batch", "v1", &["jobs"]),
+        ]),
+    );
+    let ours = webhook(
+        options,
+        reach,
+        VALIDATE,
+        "objects.netqos.io",
+        json!([
+            rule("k8s.ovn.org", "v1alpha1", &["networkqoses"]),
+            rule(
+                "netqos.io",
+                "v1alpha1",
+                &[
+                    "bandwidthprofiles",
+                    "networkqosdefaults",
+                    "networkqosquotas"
+                ]
+            ),
+        ]),
+    );
+    // A pod that asks for nothing is made without a question.
+    let pods = on(pods, "asks-for-bandwidth", &annotated("object.metadata"));
+    let workloads = on(
+        workloads,
+        "asks-for-bandwidth",
+        &annotated("object.spec.template.metadata"),
+    );
+    typed(
+        "ValidatingWebhookConfiguration",
+        options,
+        json!([pods, workloads, ours]),
+    )
+}
+
+/// The configuration of the mutating webhook, likewise.
+///
+/// # Errors
+/// As [`validating`].
+pub fn mutating(
+    options: &Options,
+    reach: &Reach,
+) -> Result<MutatingWebhookConfiguration, serde_json::Error> {
+    let rules = json!([rule("k8s.ovn.org", "v1alpha1", &["networkqoses"])]);
+    let defaults = webhook(options, reach, MUTATE, "defaults.netqos.io", rules);
+    let defaults = on(defaults, "has-no-priority", "!has(object.spec.priority)");
+    typed("MutatingWebhookConfiguration", options, json!([defaults]))
+}
+
+fn rule(group: &str, version: &str, resources: &[&str]) -> Value {
+    json!({
+        "apiGroups": [group],
+        "apiVersions": [version],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": resources,
+        "scope": "*",
+    })
+}
+
+fn webhook(options: &Options, reach: &Reach, path: &str, name: &str, rules: Value) -> Value {
+    let client = match reach {
+        Reach::Url(url) => json!({"url": format!("{url}{path}")}),
+        Reach::Service => json!({"service": {
+            "namespace": options.namespace, "name": options.service, "path": path, "port": 443,
+        }}),
+    };
+    json!({
+        "name": name,
+        "clientConfig": client,
+        "rules": rules,
+        "failurePolicy": "Ignore",
+        "matchPolicy": "Equivalent",
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "timeoutSeconds": PATIENCE,
+    })
+}
+
+/// The same, asked only where this is true.
+fn on(mut webhook: Value, name: &str, expression: &str) -> Value {
+    webhook["matchConditions"] = json!([{"name": name, "expression": expression}]);
+    webhook
+}
+
+fn typed<T: DeserializeOwned>(
+    kind: &str,
+    options: &Options,
+    webhooks: Value,
+) -> Result<T, serde_json::Error> {
+    serde_json::from_value(json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": {
+            "name": options.configurations,
+            "labels": {"app.kubernetes.io/part-of": "netqos"},
+        },
+        "webhooks": webhooks,
+    }))
+}

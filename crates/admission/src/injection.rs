@@ -1,0 +1,137 @@
+//! A `NetworkQoS` for each namespace that a `NetworkQoSDefault` selects: made, kept as its template
+//! says, and taken away.
+//!
+//! It is the leader's alone to do. What is there is compared with what should be, so that it does not
+//! matter what was missed meanwhile, or who died in the middle.
+
+mod seen;
+mod steps;
+
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::stream::{self, StreamExt as _};
+use kube::Client;
+use kube::api::{Api, DeleteParams, PostParams, Preconditions};
+use netqos_cluster::{Kind, Selection, watch};
+use netqos_core::with_causes;
+use netqos_k8s::{DEFAULT_LABEL, NetworkQoS};
+use tokio::time::{Instant, sleep_until};
+
+use crate::register::MANAGER;
+use seen::{Read, Seen};
+use steps::{Step, steps};
+
+/// How much that comes together is looked at together: a list of namespaces is one change.
+const TOGETHER: Duration = Duration::from_millis(50);
+/// After how long what failed is tried again, at first.
+const FIRST: Duration = Duration::from_secs(1);
+/// After how long at most.
+const LAST: Duration = Duration::from_secs(60);
+
+/// Makes them until it is to stop. What goes wrong is logged, and tried again.
+pub async fn inject(client: Client, stop: impl Future<Output = ()>) {
+    tokio::select! {
+        () = stop => {}
+        () = work(client) => {}
+    }
+}
+
+async fn work(client: Client) {
+    let ours = Selection {
+        labels: Some(DEFAULT_LABEL.to_owned()),
+        ..Selection::all(Kind::NetworkQoS)
+    };
+    let all = [
+        Selection::all(Kind::NetworkQoSDefault),
+        Selection::all(Kind::Namespace),
+        ours,
+    ];
+    let watches = all.map(|selection| {
+        let kind = selection.kind;
+        let told = watch(client.clone(), &selection, move |_, value| {
+            Read::of(kind, value)
+        });
+        told.map(move |told| (kind, told)).boxed()
+    });
+    let mut watches = stream::select_all(watches);
+    let mut seen = Seen::default();
+    let (mut due, mut patience): (Option<Instant>, _) = (None, FIRST);
+    loop {
+        let far = Instant::now() + Duration::from_secs(3600);
+        tokio::select! {
+            Some((kind, told)) = watches.next() => {
+                seen.hear(kind, told);
+                while let Some(Some((kind, told))) = watches.next().now_or_never() {
+                    seen.hear(kind, told);
+                }
+                // Something else may succeed now.
+                due = Some(Instant::now() + TOGETHER);
+            }
+            () = sleep_until(due.unwrap_or(far)), if due.is_some() && seen.is_whole() => {
+                due = None;
+                let steps = steps(&seen);
+                let all = steps.len();
+                let failed = take(&client, steps).await;
+                if failed > 0 {
+                    tracing::warn!("{failed} of {all} default NetworkQoS could not be put right; \
+                                    it is tried again in {patience:?}");
+                    due = Some(Instant::now() + patience);
+                    patience = (2 * patience).min(LAST);
+                } else {
+                    patience = FIRST;
+                }
+            }
+        }
+    }
+}
+
+/// Takes steps, and says how many failed.
+async fn take(client: &Client, steps: Vec<Step>) -> usize {
+    let mut failed = 0;
+    for step in steps {
+        let what = step.to_string();
+        if let Err(why) = take_one(client, step).await {
+            tracing::warn!("{what}: {}", with_causes(&why));
+            failed += 1;
+        }
+    }
+    failed
+}
+
+async fn take_one(client: &Client, step: Step) -> kube::Result<()> {
+    let parameters = PostParams {
+        field_manager: Some(MANAGER.to_owned()),
+        ..PostParams::default()
+    };
+    let objects = |namespace: &str| Api::<NetworkQoS>::namespaced(client.clone(), namespace);
+    match step {
+        Step::Create(object) => {
+            let namespace = object.metadata.namespace.clone().unwrap_or_default();
+            objects(&namespace).create(&parameters, &object).await?;
+        }
+        Step::Replace(object) => {
+            let metadata = &object.metadata;
+            let namespace = metadata.namespace.clone().unwrap_or_default();
+            let name = metadata.name.clone().unwrap_or_default();
+            objects(&namespace)
+                .replace(&name, &parameters, &object)
+                .await?;
+        }
+        Step::Delete { name, uid } => {
+            let same = Preconditions {
+                uid: Some(uid),
+                resource_version: None,
+            };
+            let parameters = DeleteParams::default().preconditions(same);
+            match objects(&name.namespace)
+                .delete(&name.name, &parameters)
+                .await
+            {
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                done => drop(done?),
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,75 @@
+//! Telling the API server by which authority the webhook is known.
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
+};
+use kube::api::{Api, Patch, PatchParams};
+use kube::{Client, Resource};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+/// Who writes, in `managedFields`.
+pub(crate) const MANAGER: &str = "netqos-webhook";
+
+/// Writes the authorities into both configurations of this name, where they are not there yet. A
+/// configuration that does not exist is passed over: whoever installs netqos may leave it out.
+///
+/// # Errors
+/// One cannot be read or written.
+pub(crate) async fn register(client: &Client, name: &str, authorities: &str) -> kube::Result<()> {
+    let all: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
+    if let Some(found) = all.get_opt(name).await? {
+        let webhooks = found.webhooks.iter().flatten();
+        let webhooks = webhooks.map(|it| (it.name.as_str(), &it.client_config));
+        write(&all, name, operations(webhooks, authorities)).await?;
+    }
+    let all: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+    if let Some(found) = all.get_opt(name).await? {
+        let webhooks = found.webhooks.iter().flatten();
+        let webhooks = webhooks.map(|it| (it.name.as_str(), &it.client_config));
+        write(&all, name, operations(webhooks, authorities)).await?;
+    }
+    Ok(())
+}
+
+/// A JSON patch that touches nothing but the authorities, and fails when the webhooks are others
+/// than those that were read.
+fn operations<'w>(
+    webhooks: impl Iterator<Item = (&'w str, &'w WebhookClientConfig)>,
+    authorities: &str,
+) -> Vec<Value> {
+    let wanted = ByteString(authorities.as_bytes().to_vec());
+    let mut operations = Vec::new();
+    for (index, (name, client)) in webhooks.enumerate() {
+        if client.ca_bundle.as_ref() != Some(&wanted) {
+            let of = format!("/webhooks/{index}");
+            operations.push(json!({"op": "test", "path": format!("{of}/name"), "value": name}));
+            let path = format!("{of}/clientConfig/caBundle");
+            operations.push(json!({"op": "add", "path": path, "value": wanted}));
+        }
+    }
+    operations
+}
+
+async fn write<K>(all: &Api<K>, name: &str, operations: Vec<Value>) -> kube::Result<()>
+where
+    K: Clone + DeserializeOwned + Resource + std::fmt::Debug,
+{
+    if operations.is_empty() {
+        return Ok(());
+    }
+    let patch = json_patch::Patch(
+        operations
+            .into_iter()
+            .filter_map(|one| serde_json::from_value(one).ok())
+            .collect(),
+    );
+    let parameters = PatchParams {
+        field_manager: Some(MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    all.patch(name, &parameters, &Patch::Json::<()>(patch))
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,89 @@
+use serde_json::json;
+
+use crate::stage::{Stage, pod, run};
+
+const PODS: &str = "/api/v1/namespaces/games/pods";
+
+#[test]
+fn and_the_pod_is_made() {
+    run(async {
+        let stage = Stage::new().await;
+        let webhook = stage.start().await;
+        stage.ask(&webhook).await;
+        let bad = json!({
+            "kubernetes.io/egress-bandwidth": "10Mbit",
+            "netqos.io/ingress-latency": "25ms",
+        });
+        let said = stage.post(PODS, &pod("a", bad.clone())).await;
+        assert_eq!((said.status, said.warnings.len()), (201, 2), "{said:?}");
+        let [first, second] = &said.warnings[..] else {
+            panic!()
+        };
+        let says =
+            "annotation kubernetes.io/egress-bandwidth: \\\"10Mbit\\\": quantities must match";
+        assert!(first.contains(says), "{first}");
+        let says = "has no effect without a bandwidth in the same direction";
+        assert!(second.contains(says), "{second}");
+        // Written again unchanged it is said no more, and changed it is.
+        let path = format!("{PODS}/a");
+        let said = stage
+            .merge(&path, &json!({"metadata": {"labels": {"a": "b"}}}))
+            .await;
+        assert_eq!((said.status, said.warnings.len()), (200, 0), "{said:?}");
+        let change = json!({"metadata": {"annotations": {"netqos.io/ingress-latency": null}}});
+        let said = stage.merge(&path, &change).await;
+        assert_eq!((said.status, said.warnings.len()), (200, 1), "{said:?}");
+        // Who is right hears nothing.
+        let good = json!({"kubernetes.io/egress-bandwidth": "10M"});
+        let said = stage.post(PODS, &pod("b", good)).await;
+        assert_eq!((said.status, said.warnings.len()), (201, 0), "{said:?}");
+        // Nobody sees what is said to a pod that a Deployment makes.
+        let deployment = json!({
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "d"},
+            "spec": {
+                "selector": {"matchLabels": {"a": "b"}},
+                "template": {
+                    "metadata": {"labels": {"a": "b"}, "annotations": bad},
+                    "spec": {"containers": [{"name": "c", "image": "registry.example/c"}]},
+                },
+            },
+        });
+        let said = stage
+            .post("/apis/apps/v1/namespaces/games/deployments", &deployment)
+            .await;
+        assert_eq!((said.status, said.warnings.len()), (201, 2), "{said:?}");
+        webhook.stop().await;
+    });
+}
+
+#[test]
+fn or_where_that_is_asked_for_a_refusal() {
+    run(async {
+        let mut stage = Stage::new().await;
+        stage.options.strict_annotations = true;
+        let webhook = stage.start().await;
+        let reach = netqos_admission::Reach::Url(format!("https://{}", webhook.address));
+        let all: kube::Api<_> = kube::Api::all(stage.client.clone());
+        let configuration = netqos_admission::validating(&stage.options, &reach).unwrap();
+        all.create(&Default::default(), &configuration)
+            .await
+            .unwrap();
+        let bad = pod("a", json!({"kubernetes.io/egress-bandwidth": "x"}));
+        let dry = format!("{PODS}?dryRun=All");
+        let mut said = stage.post(&dry, &bad).await;
+        for _ in 0..200 {
+            if said.status != 201 {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            said = stage.post(&dry, &bad).await;
+        }
+        assert_eq!(said.status, 422, "{said:?}");
+        let says = "admission webhook \"pods.netqos.io\" denied the request: Pod games/a is invalid: \
+                    metadata.annotations: annotation kubernetes.io/egress-bandwidth: \"x\": ";
+        assert!(said.message().starts_with(says), "{}", said.message());
+        webhook.stop().await;
+    });
+}

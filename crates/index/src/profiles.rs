@@ -1,0 +1,50 @@
+//! The limits that profiles give to the pods of their namespaces.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use netqos_core::{Labels, Limits, ObjectName, Profile};
+
+use crate::hash::HashMap;
+
+/// The profiles that there are, those of a namespace in the order in which they decide.
+#[derive(Debug, Default)]
+pub(crate) struct Profiles {
+    by_namespace: HashMap<Arc<str>, Vec<Profile>>,
+}
+
+impl Profiles {
+    /// Puts a profile in, and gives back the one that it replaces.
+    pub(crate) fn put(&mut self, profile: Profile) -> Option<Profile> {
+        let before = self.remove(&profile.name);
+        let namespace = profile.name.namespace.clone();
+        let profiles = self.by_namespace.entry(namespace).or_default();
+        let at = profiles.partition_point(|other| place(other) < place(&profile));
+        profiles.insert(at, profile);
+        before
+    }
+
+    pub(crate) fn remove(&mut self, name: &ObjectName) -> Option<Profile> {
+        let profiles = self.by_namespace.get_mut(&name.namespace)?;
+        let at = profiles.iter().position(|profile| profile.name == *name)?;
+        let removed = profiles.remove(at);
+        if profiles.is_empty() {
+            self.by_namespace.remove(&name.namespace);
+        }
+        Some(removed)
+    }
+
+    /// What a pod of these labels is held to in a namespace.
+    pub(crate) fn limits(&self, namespace: &Arc<str>, pod: &Labels) -> Limits {
+        let profiles = self.by_namespace.get(namespace).into_iter().flatten();
+        let selecting = profiles.filter(|profile| profile.is_for(pod));
+        selecting.fold(Limits::default(), |limits, profile| {
+            limits.or(profile.limits)
+        })
+    }
+}
+
+/// Where a profile stands among those of its namespace.
+fn place(profile: &Profile) -> (Reverse<netqos_core::Priority>, &Arc<str>) {
+    (Reverse(profile.priority), &profile.name.name)
+}
