@@ -44,7 +44,7 @@ pub use locate::Locator;
 pub use logs::{LogFormat, Logs};
 pub use places::{Lock, agent_lock, socket_path};
 #[cfg(feature = "daemon")]
-pub use server::{Bound, Listen, Seen, serve};
+pub use server::{Bound, Listen, Seen, metrics_sample, serve};
 pub use source::Folder;
 pub use status::{
     Check, Counts, LimitStatus, PodStatus, ProblemStatus, Reconciled, RuleStatus, Status,

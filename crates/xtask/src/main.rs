@@ -3,6 +3,8 @@
 
 mod bench;
 mod crds;
+mod generated;
+mod metrics;
 
 use clap::{Parser, Subcommand};
 
@@ -29,7 +31,10 @@ enum Chore {
     /// Measures how fast the controller finds out who is a peer, and prints a table.
     BenchPeers(bench::peers::Arguments),
     /// Writes deploy/crds from the types of crates/k8s.
-    Crds(crds::Arguments),
+    Crds(generated::Arguments),
+    Manifests(generated::Arguments),
+    /// Writes docs/metrics.md's table, alerts and the dashboard, held to the registry of metrics.
+    Metrics(generated::Arguments),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -38,6 +43,7 @@ fn main() -> anyhow::Result<()> {
         Chore::BenchRules(arguments) => bench::rules::run(&arguments),
         Chore::BenchIndex(arguments) => bench::index::run(&arguments),
         Chore::BenchPeers(arguments) => bench::peers::run(&arguments),
-        Chore::Crds(arguments) => crds::run(&arguments),
+        Chore::Crds(arguments) => crds::run(arguments),
+        Chore::Metrics(arguments) => metrics::run(arguments),
     }
 }
