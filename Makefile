@@ -46,6 +46,7 @@ lint: dependencies
 	cargo fmt --all --check
 	cargo run --quiet --locked -p netqos-xtask -- crds --check
 	cargo run --quiet --locked -p netqos-xtask -- metrics --check
+	cargo run --quiet --locked -p netqos-xtask -- manifests --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --locked --manifest-path fuzz/Cargo.toml --target-dir target/fuzz \

@@ -4,6 +4,7 @@
 mod bench;
 mod crds;
 mod generated;
+mod manifests;
 mod metrics;
 
 use clap::{Parser, Subcommand};
@@ -32,6 +33,7 @@ enum Chore {
     BenchPeers(bench::peers::Arguments),
     /// Writes deploy/crds from the types of crates/k8s.
     Crds(generated::Arguments),
+    /// Writes the chart's values and deploy/kustomize from the chart's templates.
     Manifests(generated::Arguments),
     /// Writes docs/metrics.md's table, alerts and the dashboard, held to the registry of metrics.
     Metrics(generated::Arguments),
@@ -44,6 +46,7 @@ fn main() -> anyhow::Result<()> {
         Chore::BenchIndex(arguments) => bench::index::run(&arguments),
         Chore::BenchPeers(arguments) => bench::peers::run(&arguments),
         Chore::Crds(arguments) => crds::run(arguments),
+        Chore::Manifests(arguments) => manifests::run(arguments),
         Chore::Metrics(arguments) => metrics::run(arguments),
     }
 }
