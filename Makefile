@@ -1,6 +1,6 @@
 # make demo    pods made by real CNI plugins, held to annotations and NetworkQoS, measured
 # make test    every test; those that make network namespaces need root, and say so without it
-# make lint    formatting, and clippy with warnings as errors, of the fuzz targets too
+# make lint    formatting, generated files, and clippy with warnings as errors, of the fuzz targets too
 # make build   static executables for a node, in target/dist
 # make bench   the figures of docs/benchmarks.md and docs/benchmarks-rules.md, measured again
 .PHONY: demo test lint build bench dependencies clean
@@ -45,6 +45,8 @@ test: dependencies
 lint: dependencies
 	cargo fmt --all --check
 	cargo run --quiet --locked -p netqos-xtask -- crds --check
+	cargo run --quiet --locked -p netqos-xtask -- metrics --check
+	cargo run --quiet --locked -p netqos-xtask -- manifests --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --locked --manifest-path fuzz/Cargo.toml --target-dir target/fuzz \

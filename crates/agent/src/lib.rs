@@ -45,7 +45,7 @@ pub use netqos_daemon::Check;
 pub use netqos_daemon::{LogFormat, Logs};
 pub use places::{Lock, agent_lock, socket_path};
 #[cfg(feature = "daemon")]
-pub use server::{Bound, Listen, Seen, serve};
+pub use server::{Bound, Listen, Seen, metrics_sample, serve};
 pub use source::Folder;
 pub use status::{Counts, LimitStatus, PodStatus, ProblemStatus, Reconciled, RuleStatus, Status};
 #[cfg(feature = "daemon")]

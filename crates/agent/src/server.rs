@@ -25,6 +25,8 @@ use crate::{Engine, Error, Logs, Result, socket_path};
 mod health;
 mod metrics;
 
+pub use metrics::metrics_sample;
+
 /// How long the engine may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 

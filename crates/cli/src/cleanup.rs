@@ -23,6 +23,7 @@ Needs root, and no agent may run. NETQOS_RUN_DIR and NETQOS_BPFFS move /run/netq
 Examples:
   netqos cleanup
   netqos cleanup --yes
+  netqos cleanup --yes --stay      in a DaemonSet, whose containers must not end
 
 Exit codes: 0 nothing of netqos is left, 1 something is, or an agent runs (the message says what), 2 not
 confirmed, 3 not root.")]
@@ -30,6 +31,9 @@ pub struct Arguments {
     /// Do not ask first.
     #[arg(short, long)]
     yes: bool,
+    /// When nothing is left, wait to be ended.
+    #[arg(long)]
+    stay: bool,
 }
 
 /// Somebody else than root asks for it.
@@ -58,6 +62,9 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     }
     if failures.is_empty() {
         println!("nothing of netqos is left on this node");
+        while arguments.stay {
+            std::thread::park();
+        }
         return ExitCode::SUCCESS;
     }
     ExitCode::from(FAILED)

@@ -4,6 +4,7 @@
 mod check;
 mod cleanup;
 mod explain;
+mod install_plugin;
 mod lab;
 mod manifests;
 mod output;
@@ -54,6 +55,8 @@ enum Command {
     Plan(plan::Arguments),
     /// Says which rule decides about a packet and why, from manifests.
     Explain(explain::Arguments),
+    /// Puts the CNI plugin bandwidth in place on this node, and out of it again.
+    InstallPlugin(install_plugin::Arguments),
     /// Removes everything of netqos from this node.
     Cleanup(cleanup::Arguments),
     /// Prints a completion script for a shell.
@@ -83,6 +86,7 @@ fn main() -> ExitCode {
         Command::Status(arguments) => status::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
+        Command::InstallPlugin(arguments) => install_plugin::run(&arguments),
         Command::Cleanup(arguments) => cleanup::run(&arguments),
         Command::Completion { shell } => {
             clap_complete::generate(

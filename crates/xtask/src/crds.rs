@@ -1,39 +1,35 @@
-//! `cargo xtask crds`: the definitions of our resources, for `kubectl apply -f deploy/crds`.
+//! `cargo xtask crds`: the definitions of our resources, for `kubectl apply -f deploy/crds`, and
+//! their copies in the chart, which can name no file outside of itself.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
 
-use anyhow::{Context as _, bail};
+use crate::generated::{Arguments, Files};
 
-/// What to do with the files.
-#[derive(Debug, clap::Args)]
-pub struct Arguments {
-    /// Writes nothing; fails when a file is not what would be written.
-    #[arg(long)]
-    check: bool,
-}
+const FOLDER: &str = "deploy/crds";
+const IN_CHART: &str = "deploy/helm/netqos/crds";
 
 /// Writes the files, or compares them.
 ///
 /// # Errors
 /// A file cannot be written, or is not fresh.
-pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let folder = root().join("deploy/crds");
+pub fn run(arguments: Arguments) -> anyhow::Result<()> {
+    let files = Files::of("crds", arguments);
+    let mut names = BTreeSet::new();
     for definition in netqos_k8s::definitions() {
-        let path = folder.join(definition.file());
-        let text = definition.yaml()?;
-        if !arguments.check {
-            fs::write(&path, text).with_context(|| path.display().to_string())?;
-            println!("{}", path.display());
-        } else if fs::read_to_string(&path).unwrap_or_default() != text {
-            bail!("{} is not fresh: run cargo xtask crds", path.display());
-        }
+        let (name, text) = (definition.file(), definition.yaml()?);
+        files.put(&format!("{FOLDER}/{name}"), &text)?;
+        files.put(&format!("{IN_CHART}/{name}"), &text)?;
+        names.insert(name);
     }
-    Ok(())
-}
-
-/// The repository.
-fn root() -> PathBuf {
-    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    package.ancestors().nth(2).unwrap_or(package).to_owned()
+    files.only(IN_CHART, &names)?;
+    let list: String = names.iter().map(|name| format!("- {name}\n")).collect();
+    let kustomization = format!(
+        "# Made by `cargo xtask crds`.\n\
+         apiVersion: kustomize.config.k8s.io/v1beta1\n\
+         kind: Kustomization\n\
+         resources:\n{list}"
+    );
+    files.put(&format!("{FOLDER}/kustomization.yaml"), &kustomization)?;
+    names.insert("kustomization.yaml".to_owned());
+    files.only(FOLDER, &names)
 }

@@ -3,6 +3,9 @@
 
 mod bench;
 mod crds;
+mod generated;
+mod manifests;
+mod metrics;
 
 use clap::{Parser, Subcommand};
 
@@ -29,7 +32,11 @@ enum Chore {
     /// Measures how fast the controller finds out who is a peer, and prints a table.
     BenchPeers(bench::peers::Arguments),
     /// Writes deploy/crds from the types of crates/k8s.
-    Crds(crds::Arguments),
+    Crds(generated::Arguments),
+    /// Writes the chart's values and deploy/kustomize from the chart's templates.
+    Manifests(generated::Arguments),
+    /// Writes docs/metrics.md's table, alerts and the dashboard, held to the registry of metrics.
+    Metrics(generated::Arguments),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -38,6 +45,8 @@ fn main() -> anyhow::Result<()> {
         Chore::BenchRules(arguments) => bench::rules::run(&arguments),
         Chore::BenchIndex(arguments) => bench::index::run(&arguments),
         Chore::BenchPeers(arguments) => bench::peers::run(&arguments),
-        Chore::Crds(arguments) => crds::run(&arguments),
+        Chore::Crds(arguments) => crds::run(arguments),
+        Chore::Manifests(arguments) => manifests::run(arguments),
+        Chore::Metrics(arguments) => metrics::run(arguments),
     }
 }

@@ -3,8 +3,7 @@
 //! The counters are the kernel's, which outlive the agent: each answer is made from what is read
 //! then, and nothing is counted twice.
 
-#[cfg(test)]
-mod reference;
+mod sample;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -23,6 +22,8 @@ use prometheus_client::registry::{Registry, Unit};
 use super::{Desk, Unanswered};
 use crate::engine::Durations;
 use crate::status::{Counts, PodStatus, Status};
+
+pub use sample::metrics_sample;
 
 const FORM: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -47,7 +48,7 @@ pub(super) async fn metrics(State(desk): State<Desk>) -> std::result::Result<Res
     Ok(([(header::CONTENT_TYPE, FORM)], text).into_response())
 }
 
-/// All metrics, as docs/metrics.md has them.
+/// All metrics. docs/metrics.md is made from them by `cargo xtask metrics`.
 fn registry(status: &Status, features: &Works, durations: Durations, pod_labels: bool) -> Registry {
     let mut registry = Registry::with_prefix("netqos");
     build(&mut registry);
@@ -171,6 +172,13 @@ fn of_agent(registry: &mut Registry, status: &Status, features: &Works) {
         "endpoints",
         "Interfaces of pods that rules or limits are for: in_force, or failing",
         gauges(endpoints),
+    );
+    let checks = status.checks.iter();
+    let checks = checks.map(|check| (vec![("check", check.name.clone())], i64::from(check.ok)));
+    registry.register(
+        "ready",
+        "Whether a check of /readyz is passed: 1, or 0",
+        gauges(checks.collect()),
     );
     let features = features.iter().map(|(feature, works)| {
         let labels = vec![

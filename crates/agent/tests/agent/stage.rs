@@ -76,16 +76,17 @@ impl Agent {
 
     /// As the node, and on the objects, that these arguments say.
     pub(crate) fn spawn_on(objects: &[&str], more: &[&str], variables: &[(&str, &str)]) -> Self {
+        let mut command = Command::new(executable());
+        command.args(["--log-level", "debug"]);
+        command.args(objects).args(more);
+        Self::spawn_by(command.envs(variables.iter().copied()))
+    }
+
+    /// By a command that becomes it.
+    pub(crate) fn spawn_by(command: &mut Command) -> Self {
         fs::write(LOG, "").unwrap();
         let log = fs::File::options().append(true).open(LOG).unwrap();
-        let child = Command::new(executable())
-            .args(["--log-level", "debug"])
-            .args(objects)
-            .args(more)
-            .envs(variables.iter().copied())
-            .stderr(log)
-            .spawn()
-            .unwrap();
+        let child = command.stderr(log).spawn().unwrap();
         Self(child)
     }
 
@@ -131,7 +132,7 @@ impl Drop for Agent {
 
 /// The agent that `NETQOS_TEST_AGENT` names, or that these tests were built with: of this crate, or beside the tests of another, where
 /// it stands once the whole workspace was built.
-fn executable() -> PathBuf {
+pub(crate) fn executable() -> PathBuf {
     let beside = || {
         let test = std::env::current_exe().unwrap();
         test.ancestors().nth(2).unwrap().join("netqos-agent")

@@ -4,23 +4,32 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use crate::manifests;
 use crate::stage;
 use crate::world::{AGENT, World};
 
-/// What docs/agent.md says that its ClusterRole needs.
-const READ: [&str; 11] = [
-    "bandwidthprofiles.netqos.io",
-    "clusteruserdefinednetworks.k8s.ovn.org",
-    "endpointslices.discovery.k8s.io",
-    "namespaces",
-    "network-attachment-definitions.k8s.cni.cncf.io",
-    "networkqoses.k8s.ovn.org",
-    "networkqosquotas.netqos.io",
-    "nodes",
-    "pods",
-    "services",
-    "userdefinednetworks.k8s.ovn.org",
-];
+/// What its ClusterRole lets it do: verb and resource.
+fn allowed() -> BTreeSet<(String, String)> {
+    let role = manifests::object(
+        include_str!("../../../../deploy/kustomize/base/agent-rbac.yaml"),
+        "ClusterRole",
+    );
+    let mut all = BTreeSet::new();
+    for rule in role["rules"].as_array().unwrap() {
+        let words = |field: &str| manifests::words(&rule[field]);
+        for group in words("apiGroups") {
+            for resource in words("resources") {
+                let resource = match group.as_str() {
+                    "" => resource,
+                    group => format!("{resource}.{group}"),
+                };
+                let verbs = words("verbs").into_iter();
+                all.extend(verbs.map(|verb| (verb, resource.clone())));
+            }
+        }
+    }
+    all
+}
 
 /// It lists and watches, reads nothing for a pod that comes, and writes nothing.
 #[test]
@@ -48,11 +57,13 @@ fn of_the_api_server() {
     let more = requests[before..].iter().filter(|it| it.status != 404);
     let more: Vec<_> = more.map(|it| (it.verb, it.path.clone())).collect();
     assert_eq!(more, []);
-    let verbs: BTreeSet<&str> = requests.iter().map(|it| it.verb).collect();
-    assert_eq!(verbs, BTreeSet::from(["list", "watch"]));
-    let read = requests.iter().map(|it| it.qualified_resource());
-    let read: BTreeSet<String> = read.collect();
-    assert_eq!(read, READ.map(str::to_owned).into());
+    let done = requests.iter();
+    let done = done.map(|it| (it.verb.to_owned(), it.qualified_resource()));
+    // Kinds that do not exist are listed, and never watched.
+    let mut done: BTreeSet<(String, String)> = done.collect();
+    let listed = requests.iter().filter(|it| it.status == 404);
+    done.extend(listed.map(|it| ("watch".to_owned(), it.qualified_resource())));
+    assert_eq!(done, allowed());
     let nodes = requests.iter().filter(|it| it.resource == "nodes");
     for request in nodes {
         let only = Some("metadata.name=node1".to_owned());

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use kube::Client;
@@ -15,7 +16,7 @@ use tokio::runtime::Runtime;
 
 use crate::stage::{self, Agent, Flow, RUN};
 
-const KUBECONFIG: &str = "/run/kubeconfig";
+pub(crate) const KUBECONFIG: &str = "/run/kubeconfig";
 /// What the agent is recorded as.
 pub(crate) const AGENT: &str = "agent";
 
@@ -134,6 +135,14 @@ impl World {
         self.agent = Some(Agent::spawn_on(&objects, &self.flags, variables));
         let answers = || client::request(Path::new(RUN), "GET", "/livez", "").is_ok();
         assert!(stage::eventually(answers), "{}", stage::log());
+    }
+
+    /// Starts it by a command that becomes it, and waits until it is ready.
+    pub(crate) fn start_agent_by(&mut self, command: &mut Command) {
+        self.stop_agent();
+        let agent = Agent::spawn_by(command);
+        agent.wait_until_ready();
+        self.agent = Some(agent);
     }
 
     /// Kills it; what it put in force stays.

@@ -4,6 +4,7 @@
 
 mod agent;
 mod check;
+mod install_plugin;
 mod lab;
 mod lab_live;
 mod lab_with_limits;
@@ -56,6 +57,7 @@ fn every_command_has_help_and_every_shell_a_completion() {
         "lab run",
         "lab list",
         "lab down",
+        "install-plugin",
         "pod add",
         "pod del",
         "pod check",

@@ -1,0 +1,136 @@
+//! The plugin in its place, and out of it.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+
+use crate::{bandwidth, run, stderr, stdout};
+
+const OLD: &str = "#!/bin/sh\n# CNI bandwidth plugin v1.3.0\n";
+
+fn install(from: &Path, to: &Path) -> String {
+    let (from, to) = (from.to_str().unwrap(), to.to_str().unwrap());
+    let output = run(&["install-plugin", "--from", from, "--to", to]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    stdout(&output)
+}
+
+fn remove(to: &Path) -> String {
+    let output = run(&["install-plugin", "--remove", "--to", to.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    stdout(&output)
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_was_there_is_kept_and_comes_back() {
+    let Some(plugin) = bandwidth() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (place, kept) = (
+        folder.path().join("bandwidth"),
+        folder.path().join("bandwidth.before-netqos"),
+    );
+    fs::write(&place, OLD).unwrap();
+    assert!(install(&plugin, folder.path()).contains("kept"));
+    assert_eq!(fs::read(&place).unwrap(), fs::read(&plugin).unwrap());
+    assert_eq!(
+        fs::metadata(&place).unwrap().permissions().mode() & 0o777,
+        0o755
+    );
+    assert_eq!(fs::read_to_string(&kept).unwrap(), OLD);
+
+    // Again: nothing is done. Another version of ours: what was kept stays kept.
+    assert!(install(&plugin, folder.path()).contains("already"));
+    let mut other = fs::read(&plugin).unwrap();
+    other.push(0);
+    let newer = folder.path().join("newer");
+    fs::write(&newer, &other).unwrap();
+    assert!(install(&newer, folder.path()).contains("another version"));
+    fs::remove_file(&newer).unwrap();
+    assert_eq!(fs::read(&place).unwrap(), other);
+    assert_eq!(fs::read_to_string(&kept).unwrap(), OLD);
+    assert_eq!(
+        names(folder.path()),
+        ["bandwidth", "bandwidth.before-netqos"]
+    );
+
+    assert!(remove(folder.path()).contains("back"));
+    assert_eq!(fs::read_to_string(&place).unwrap(), OLD);
+    assert_eq!(names(folder.path()), ["bandwidth"]);
+    // Not ours, so it stays.
+    assert!(remove(folder.path()).contains("left"));
+    assert_eq!(names(folder.path()), ["bandwidth"]);
+}
+
+#[test]
+fn where_nothing_was_nothing_is_left() {
+    let Some(plugin) = bandwidth() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    install(&plugin, folder.path());
+    assert_eq!(names(folder.path()), ["bandwidth"]);
+    remove(folder.path());
+    assert_eq!(names(folder.path()), [""; 0]);
+    assert!(remove(folder.path()).contains("not there"));
+}
+
+#[test]
+fn a_link_to_a_plugin_elsewhere_is_replaced_and_not_followed() {
+    let Some(plugin) = bandwidth() else { return };
+    let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let target = elsewhere.path().join("bandwidth");
+    fs::write(&target, OLD).unwrap();
+    let place = folder.path().join("bandwidth");
+    symlink(&target, &place).unwrap();
+    install(&plugin, folder.path());
+    assert_eq!(fs::read_to_string(&target).unwrap(), OLD);
+    assert!(fs::symlink_metadata(&place).unwrap().is_file());
+    remove(folder.path());
+    assert_eq!(fs::read_link(&place).unwrap(), target);
+}
+
+#[test]
+fn what_a_killed_one_left_is_no_hindrance() {
+    let Some(plugin) = bandwidth() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("bandwidth"), OLD).unwrap();
+    // Killed after the second name was given, and before ours came.
+    fs::hard_link(at("bandwidth"), at("bandwidth.before-netqos")).unwrap();
+    fs::hard_link(at("bandwidth"), at(".bandwidth.netqos-old")).unwrap();
+    fs::write(at(".bandwidth.netqos-new"), "half").unwrap();
+    install(&plugin, folder.path());
+    assert_eq!(
+        names(folder.path()),
+        ["bandwidth", "bandwidth.before-netqos"]
+    );
+    assert_eq!(
+        fs::read_to_string(at("bandwidth.before-netqos")).unwrap(),
+        OLD
+    );
+    assert_eq!(
+        fs::read(at("bandwidth")).unwrap(),
+        fs::read(&plugin).unwrap()
+    );
+}
+
+#[test]
+fn what_is_not_the_plugin_is_not_installed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (place, from) = (folder.path().join("bandwidth"), folder.path().join("from"));
+    fs::write(&place, OLD).unwrap();
+    fs::write(&from, OLD).unwrap();
+    let (from, to) = (from.to_str().unwrap(), folder.path().to_str().unwrap());
+    let output = run(&["install-plugin", "--from", from, "--to", to]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("--from"), "{}", stderr(&output));
+    assert_eq!(names(folder.path()), ["bandwidth", "from"]);
+    let output = run(&["install-plugin", "--from", from, "--to", "/nowhere"]);
+    assert_eq!(output.status.code(), Some(1));
+}

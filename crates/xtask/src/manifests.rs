@@ -1,0 +1,32 @@
+//! `cargo xtask manifests`: how netqos is installed, from one source.
+//!
+//! ```text
+//!   values.rs ─► values.schema.json, values.yaml ─┐
+//!   deploy/helm/netqos/templates ─────────────────┴─► rendered ─► deploy/kustomize/base
+//!                                    with something chosen, less the base ─► components
+//! ```
+//!
+//! The chart's templates are written by hand; kustomize's folders are what they render to.
+
+mod chart;
+mod kustomize;
+mod template;
+#[cfg(test)]
+mod tests;
+mod values;
+mod values_files;
+
+use crate::generated::{Arguments, Files};
+use chart::{CHART, Chart};
+
+/// Writes the files, or compares them.
+///
+/// # Errors
+/// The chart does not render; a file cannot be written, or is not fresh.
+pub fn run(arguments: Arguments) -> anyhow::Result<()> {
+    let files = Files::of("manifests", arguments);
+    let schema = serde_json::to_string_pretty(&values_files::schema()?)? + "\n";
+    files.put(&format!("{CHART}/values.schema.json"), &schema)?;
+    files.put(&format!("{CHART}/values.yaml"), &values_files::values()?)?;
+    kustomize::write(&files, &Chart::read()?)
+}

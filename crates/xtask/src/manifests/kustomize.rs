@@ -1,0 +1,206 @@
+//! `deploy/kustomize`, from the chart: what it renders to by itself is the base, and what it renders to
+//! with something chosen, less the base, is a component.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context as _, bail};
+use serde_json::{Map, Value, json};
+
+use super::chart::{Chart, NAMESPACE};
+use crate::generated::Files;
+
+/// Where it is.
+pub const FOLDER: &str = "deploy/kustomize";
+
+const HEADER: &str = "# Made from deploy/helm/netqos by `cargo xtask manifests`.\n";
+
+/// A component: its name, and what is chosen for it.
+pub fn components() -> Vec<(&'static str, Value)> {
+    vec![
+        ("cni-plugin", json!({"cniPlugin": {"install": true}})),
+        ("controller", json!({"controller": {"enabled": true}})),
+        ("monitoring", json!({"monitoring": {"enabled": true}})),
+    ]
+}
+
+/// By what the items of a list are the same, as Kubernetes merges patches.
+const KEYS: [(&str, &str); 5] = [
+    ("containers", "name"),
+    ("initContainers", "name"),
+    ("volumes", "name"),
+    ("env", "name"),
+    ("volumeMounts", "mountPath"),
+];
+
+/// Writes the folder, or compares it.
+///
+/// # Errors
+/// A file cannot be written, or is not fresh; a component takes something away.
+pub fn write(files: &Files, chart: &Chart) -> anyhow::Result<()> {
+    let base = chart.render(&json!({}))?;
+    let base = base.into_iter().filter(|(name, _)| name.ends_with(".yaml"));
+    let mut texts: BTreeMap<String, String> = base.collect();
+    texts.insert("namespace.yaml".to_owned(), namespace());
+    folder(files, "base", "Kustomization", texts, &[])?;
+
+    let plain = chart.objects(&json!({}))?;
+    for (name, chosen) in components() {
+        let mut added = BTreeMap::new();
+        let mut patches = Vec::new();
+        let texts = chart.render(&chosen)?;
+        for (file, text) in texts.iter().filter(|(name, _)| name.ends_with(".yaml")) {
+            let objects = super::chart::objects(text)?;
+            if objects.keys().all(|object| !plain.contains_key(object)) {
+                added.insert(file.clone(), text.clone());
+                continue;
+            }
+            for (object, now) in &objects {
+                let before = plain.get(object);
+                let before =
+                    before.with_context(|| format!("{name}: {object} is new in {file}"))?;
+                let patch = difference(before, now).with_context(|| format!("{name}: {object}"))?;
+                if let Some(mut patch) = patch {
+                    for field in ["apiVersion", "kind"] {
+                        patch[field] = now[field].clone();
+                    }
+                    for field in ["name", "namespace"] {
+                        patch["metadata"][field] = now["metadata"][field].clone();
+                    }
+                    patches.push((format!("patch-{file}"), serde_saphyr::to_string(&patch)?));
+                }
+            }
+        }
+        folder(
+            files,
+            &format!("components/{name}"),
+            "Component",
+            added,
+            &patches,
+        )?;
+    }
+
+    let whole = format!(
+        "{HEADER}# Everything that a cluster needs. Where somebody else has defined NetworkQoS, take base\n\
+         # and deploy/crds/netqos.io_*.\n\
+         apiVersion: kustomize.config.k8s.io/v1beta1\n\
+         kind: Kustomization\n\
+         resources:\n- ../crds\n- base\n"
+    );
+    files.put(&format!("{FOLDER}/kustomization.yaml"), &whole)?;
+    let names: String = components()
+        .iter()
+        .map(|(name, _)| format!("- ../../components/{name}\n"))
+        .collect();
+    let all = format!(
+        "{HEADER}# With every component.\n\
+         apiVersion: kustomize.config.k8s.io/v1beta1\n\
+         kind: Kustomization\n\
+         resources:\n- ../../../crds\n- ../../base\n\
+         components:\n{names}"
+    );
+    files.put(&format!("{FOLDER}/overlays/all/kustomization.yaml"), &all)
+}
+
+/// Writes a folder with its list.
+fn folder(
+    files: &Files,
+    name: &str,
+    kind: &str,
+    texts: BTreeMap<String, String>,
+    patches: &[(String, String)],
+) -> anyhow::Result<()> {
+    let version = match kind {
+        "Component" => "v1alpha1",
+        _ => "v1beta1",
+    };
+    let mut list = format!("{HEADER}apiVersion: kustomize.config.k8s.io/{version}\nkind: {kind}\n");
+    if !texts.is_empty() {
+        list.push_str("resources:\n");
+    }
+    for file in texts.keys() {
+        list.push_str(&format!("- {file}\n"));
+    }
+    if !patches.is_empty() {
+        list.push_str("patches:\n");
+    }
+    for (file, _) in patches {
+        list.push_str(&format!("- path: {file}\n"));
+    }
+    let patches = patches.iter().cloned();
+    let mut names = BTreeSet::from(["kustomization.yaml".to_owned()]);
+    for (file, text) in texts.into_iter().chain(patches) {
+        files.put(
+            &format!("{FOLDER}/{name}/{file}"),
+            &format!("{HEADER}{text}"),
+        )?;
+        names.insert(file);
+    }
+    files.put(&format!("{FOLDER}/{name}/kustomization.yaml"), &list)?;
+    files.only(&format!("{FOLDER}/{name}"), &names)
+}
+
+/// Helm is told to make it; its label says that the agent may do what it has to.
+fn namespace() -> String {
+    format!(
+        "apiVersion: v1\n\
+         kind: Namespace\n\
+         metadata:\n  \
+           name: {NAMESPACE}\n  \
+           labels:\n    \
+             app.kubernetes.io/name: netqos\n    \
+             pod-security.kubernetes.io/enforce: privileged\n"
+    )
+}
+
+/// What is to be merged into the one to get the other; `None` where they are the same.
+///
+/// # Errors
+/// Something would have to be taken away.
+fn difference(before: &Value, now: &Value) -> anyhow::Result<Option<Value>> {
+    let (Value::Object(old), Value::Object(new)) = (before, now) else {
+        return Ok((before != now).then(|| now.clone()));
+    };
+    if let Some(gone) = old.keys().find(|name| !new.contains_key(*name)) {
+        bail!("{gone} goes, which a component cannot say");
+    }
+    let mut patch = Map::new();
+    for (name, value) in new {
+        let change = match old.get(name) {
+            None => Some(value.clone()),
+            Some(was) => match KEYS.iter().find(|(list, _)| list == name) {
+                Some((_, key)) => items(was, value, key).with_context(|| name.clone())?,
+                None => difference(was, value).with_context(|| name.clone())?,
+            },
+        };
+        if let Some(change) = change {
+            patch.insert(name.clone(), change);
+        }
+    }
+    Ok((!patch.is_empty()).then_some(Value::Object(patch)))
+}
+
+/// The same for lists whose items have a key.
+fn items(before: &Value, now: &Value, key: &str) -> anyhow::Result<Option<Value>> {
+    let (Value::Array(old), Value::Array(new)) = (before, now) else {
+        bail!("no list")
+    };
+    if let Some(gone) = old
+        .iter()
+        .find(|it| new.iter().all(|other| other[key] != it[key]))
+    {
+        bail!("{} goes, which a component cannot say", gone[key]);
+    }
+    let mut patch = Vec::new();
+    for item in new {
+        match old.iter().find(|other| other[key] == item[key]) {
+            None => patch.push(item.clone()),
+            Some(was) => {
+                if let Some(mut change) = difference(was, item)? {
+                    change[key] = item[key].clone();
+                    patch.push(change);
+                }
+            }
+        }
+    }
+    Ok((!patch.is_empty()).then_some(Value::Array(patch)))
+}

@@ -1,0 +1,52 @@
+//! What the chart renders to is what kustomize says, what Kubernetes' types hold, and what an API
+//! server takes.
+
+mod created;
+mod rendered;
+mod typed;
+
+use serde_json::{Value, json};
+
+use super::kustomize;
+
+/// What may be chosen: each alone, and all that go together.
+fn choices() -> Vec<Value> {
+    let mut all = vec![
+        json!({}),
+        json!({"leaving": true}),
+        json!({"leaving": true, "cniPlugin": {"install": true}}),
+        json!({"agent": {"enterPods": false, "egress": "ifb", "hook": "clsact"}}),
+        json!({
+            "agent": {
+                "affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+                    {"weight": 1, "preference": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}},
+                ]}},
+                "extraArgs": ["--context=x: y"],
+                "maxUnavailable": 3,
+                "nodeSelector": {"a/b": "true"},
+                "podAnnotations": {"a": "1"},
+                "podLabels": false,
+                "tolerations": [],
+            },
+            "controller": {"enabled": true, "extraArgs": ["--a=b"], "tolerations": [{"operator": "Exists"}]},
+            "image": {"repository": "registry:5000/netqos", "tag": "x", "pullSecrets": [{"name": "s"}]},
+            "monitoring": {"enabled": true, "labels": {"release": "prometheus"}, "dashboardLabels": {}},
+        }),
+    ];
+    all.extend(
+        kustomize::components()
+            .into_iter()
+            .map(|(_, chosen)| chosen),
+    );
+    all.push(everything());
+    all
+}
+
+/// All components.
+fn everything() -> Value {
+    let mut all = serde_json::Map::new();
+    for (_, chosen) in kustomize::components() {
+        all.extend(chosen.as_object().unwrap().clone());
+    }
+    Value::Object(all)
+}

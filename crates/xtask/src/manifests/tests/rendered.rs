@@ -1,0 +1,194 @@
+//! Chart, kustomize, and what may be chosen.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::super::chart::{CHART, Chart, NAMESPACE, objects};
+use super::super::kustomize::FOLDER;
+use super::super::values_files;
+use super::{choices, everything};
+use crate::generated::{read, root};
+
+/// What kubectl makes of a folder; `None`, said aloud, where there is no kubectl.
+fn kubectl(folder: &str) -> Option<BTreeMap<String, Value>> {
+    let made = Command::new("kubectl")
+        .arg("kustomize")
+        .arg(root().join(folder))
+        .output();
+    let Ok(made) = made else {
+        eprintln!("skipped: there is no kubectl to ask what it makes of {folder}");
+        return None;
+    };
+    assert!(
+        made.status.success(),
+        "{}",
+        String::from_utf8_lossy(&made.stderr)
+    );
+    Some(objects(&String::from_utf8(made.stdout).unwrap()).unwrap())
+}
+
+#[test]
+fn kustomize_and_the_chart_make_the_same_objects() {
+    let chart = Chart::read().unwrap();
+    for (folder, chosen) in [
+        (FOLDER.to_owned(), json!({})),
+        (format!("{FOLDER}/overlays/all"), everything()),
+    ] {
+        let Some(mut made) = kubectl(&folder) else {
+            return;
+        };
+        assert!(made.remove(&format!("Namespace/{NAMESPACE}")).is_some());
+        for definition in netqos_k8s::definitions() {
+            let file = definition.file();
+            let (name, object) = objects(&definition.yaml().unwrap())
+                .unwrap()
+                .pop_first()
+                .unwrap();
+            assert_eq!(made.remove(&name), Some(object.clone()), "{name}");
+            // Helm takes those of its own folder.
+            let in_chart = objects(&read(&format!("{CHART}/crds/{file}")).unwrap()).unwrap();
+            assert_eq!(in_chart.get(&name), Some(&object));
+        }
+        let rendered = chart.objects(&chosen).unwrap();
+        assert_eq!(
+            made.keys().collect::<Vec<_>>(),
+            rendered.keys().collect::<Vec<_>>(),
+            "{folder}"
+        );
+        for (name, object) in rendered {
+            // Kustomize sorts nothing that counts: lists of a patch come before those of the base.
+            assert_eq!(sorted(&made[&name]), sorted(&object), "{folder}: {name}");
+        }
+    }
+}
+
+/// With lists whose items have names in the order of those.
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let fields = fields
+                .iter()
+                .map(|(name, value)| (name.clone(), sorted(value)));
+            Value::Object(fields.collect())
+        }
+        Value::Array(items) => {
+            let mut items: Vec<Value> = items.iter().map(sorted).collect();
+            if items.iter().all(|item| item["name"].is_string()) {
+                items.sort_by_key(|item| (item["name"].to_string(), item["mountPath"].to_string()));
+            }
+            Value::Array(items)
+        }
+        other => other.clone(),
+    }
+}
+
+#[test]
+fn the_schema_takes_the_defaults_and_refuses_what_is_wrong() {
+    let schema =
+        serde_json::from_str(&read(&format!("{CHART}/values.schema.json")).unwrap()).unwrap();
+    let schema = jsonschema::validator_for(&schema).unwrap();
+    let defaults: Value =
+        serde_saphyr::from_str(&read(&format!("{CHART}/values.yaml")).unwrap()).unwrap();
+    let with = |path: &str, value: Value| {
+        let mut values = defaults.clone();
+        let (parent, field) = path.rsplit_once('/').unwrap();
+        values.pointer_mut(parent).unwrap()[field] = value;
+        schema.validate(&values).map_err(|why| why.to_string())
+    };
+    schema.validate(&defaults).unwrap();
+    for (path, right) in [
+        ("/agent/maxUnavailable", json!(1)),
+        ("/agent/resources", json!({"limits": {"cpu": 1}})),
+        ("/agent/egress", json!("ifb")),
+        ("/image/pullSecrets", json!([{"name": "a"}])),
+        ("/global", json!({"of": "another chart"})),
+    ] {
+        with(path, right.clone()).unwrap_or_else(|why| panic!("{path} {right}: {why}"));
+    }
+    for (path, wrong) in [
+        ("/agents", json!({})),
+        ("/agent/hooks", json!("auto")),
+        ("/agent/hook", json!("xdp")),
+        ("/agent/port", json!(0)),
+        ("/agent/port", json!(65536)),
+        ("/agent/port", json!("9470")),
+        ("/agent/maxUnavailable", json!("ten")),
+        ("/agent/tolerations", json!({})),
+        ("/agent/cniCache", json!("var/lib/cni")),
+        ("/agent/logLevel", json!("")),
+        ("/cniPlugin/install", json!("yes")),
+        ("/cniPlugin/directory", json!("opt")),
+        ("/image/repository", json!("")),
+        ("/image/pullPolicy", json!("always")),
+        ("/leaving", json!(1)),
+        ("/monitoring/interval", json!("30 seconds")),
+    ] {
+        assert!(with(path, wrong.clone()).is_err(), "{path}: {wrong}");
+    }
+}
+
+#[test]
+fn the_chart_has_the_version_of_what_it_installs() {
+    let about: Value =
+        serde_saphyr::from_str(&read(&format!("{CHART}/Chart.yaml")).unwrap()).unwrap();
+    assert_eq!(about["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(about["appVersion"], env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn every_value_has_its_text_and_every_choice_renders() {
+    values_files::values().unwrap();
+    let chart = Chart::read().unwrap();
+    for chosen in choices() {
+        let texts = chart.render(&chosen).unwrap();
+        assert!(texts["NOTES.txt"].contains("rollout status"));
+        assert!(!chart.objects(&chosen).unwrap().is_empty());
+    }
+}
+
+#[test]
+fn nothing_is_privileged_and_nothing_can_be_written_in_an_image() {
+    let chart = Chart::read().unwrap();
+    for chosen in choices() {
+        for (name, object) in chart.objects(&chosen).unwrap() {
+            let pod = &object["spec"]["template"]["spec"];
+            let containers = ["containers", "initContainers"].map(|list| &pod[list]);
+            for container in containers.into_iter().filter_map(Value::as_array).flatten() {
+                let context = &container["securityContext"];
+                assert_ne!(context["privileged"], json!(true), "{name}");
+                assert_eq!(context["readOnlyRootFilesystem"], json!(true), "{name}");
+                assert_eq!(context["capabilities"]["drop"], json!(["ALL"]), "{name}");
+                assert_eq!(
+                    context["seccompProfile"]["type"],
+                    json!("RuntimeDefault"),
+                    "{name}"
+                );
+                assert!(
+                    container["resources"]["requests"]["memory"].is_string(),
+                    "{name}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn the_agent_may_enter_pods_only_where_that_is_chosen() {
+    let chart = Chart::read().unwrap();
+    for (enters, expected) in [
+        (true, json!(["NET_ADMIN", "BPF", "PERFMON", "SYS_ADMIN"])),
+        (false, json!(["NET_ADMIN", "BPF", "PERFMON"])),
+    ] {
+        let objects = chart
+            .objects(&json!({"agent": {"enterPods": enters}}))
+            .unwrap();
+        let container =
+            &objects["DaemonSet/netqos-agent"]["spec"]["template"]["spec"]["containers"][0];
+        assert_eq!(
+            container["securityContext"]["capabilities"]["add"],
+            expected
+        );
+    }
+}

@@ -1,0 +1,266 @@
+//! What may be chosen at an installation: the types from which the chart's `values.schema.json` and
+//! `values.yaml` are made. The text beside a field is what an administrator reads.
+
+// No type of a field can be wrong here that is right in the schema: nothing is parsed by these.
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+type Object = Map<String, Value>;
+
+/// What may be chosen.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Values {
+    /// The agents, one on each node.
+    pub agent: Agent,
+    /// The CNI plugin `bandwidth`, by which a pod is limited before its first packet.
+    pub cni_plugin: CniPlugin,
+    /// The controller.
+    pub controller: Controller,
+    /// What Helm hands to charts that are part of another. Nothing is read of it.
+    pub global: Object,
+    /// The image with all executables: made from deploy/Containerfile.
+    pub image: Image,
+    /// Takes everything out of force on every node, as `netqos cleanup` does, and puts back the CNI
+    /// plugin that was there. To be set before the release is removed: see docs/operate.md.
+    pub leaving: bool,
+    /// What Prometheus and Grafana are told. Needs the definitions of the Prometheus operator.
+    pub monitoring: Monitoring,
+}
+
+/// The agents.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Agent {
+    /// Which nodes are preferred, as in a pod.
+    pub affinity: Object,
+    /// Where the container runtime remembers its CNI results (in `results` below).
+    #[schemars(regex(pattern = "^/"))]
+    pub cni_cache: String,
+    /// Where a limit that no plugin has made queues what a pod sends: on the pod's own interface, or on
+    /// an ifb of the node's.
+    pub egress: Egress,
+    /// Whether it may enter network namespaces (SYS_ADMIN). Without it: docs/install.md.
+    pub enter_pods: bool,
+    /// More flags of netqos-agent.
+    pub extra_args: Vec<String>,
+    /// How programs are attached; `auto` is what is quickest.
+    pub hook: Hook,
+    /// How lines of the log look.
+    pub log_format: LogFormat,
+    /// How much is logged: error, warn, info, debug, trace, or parts with levels.
+    #[schemars(length(min = 1))]
+    pub log_level: String,
+    /// On how many nodes the agent may be away at once during an update.
+    pub max_unavailable: Share,
+    /// Which nodes have one: labels, besides kubernetes.io/os.
+    pub node_selector: BTreeMap<String, String>,
+    /// Annotations of its pods.
+    pub pod_annotations: BTreeMap<String, String>,
+    /// Whether metrics name pods. Without their names, counters are sums.
+    pub pod_labels: bool,
+    /// The port of the node for probes and metrics.
+    #[schemars(range(min = 1, max = 65535))]
+    pub port: u16,
+    /// Its priority: it has to come before the pods that it limits.
+    pub priority_class_name: String,
+    /// What it needs. The tables of rules, which the kernel keeps for it, count as its memory: a limit
+    /// that is too low is a rule that cannot be put in force. So there is none.
+    pub resources: Object,
+    /// Which of the node's addresses answer with monitoring; without it only 127.0.0.1 does. On a
+    /// cluster of IPv6 alone: "[::]".
+    #[schemars(length(min = 1))]
+    pub scrape_address: String,
+    /// Which taints it bears. All: a node without an agent enforces no rules.
+    pub tolerations: Vec<Object>,
+}
+
+/// The CNI plugin.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CniPlugin {
+    /// Where the node's CNI plugins are.
+    #[schemars(regex(pattern = "^/"))]
+    pub directory: String,
+    /// Whether to put it in place of the node's own. What was there is kept beside it.
+    pub install: bool,
+}
+
+/// The controller.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Controller {
+    /// Whether there is one. Its executable is not part of the image yet.
+    pub enabled: bool,
+    /// More flags of netqos-controller.
+    pub extra_args: Vec<String>,
+    /// Which nodes may have one: labels, besides kubernetes.io/os.
+    pub node_selector: BTreeMap<String, String>,
+    /// Its priority.
+    pub priority_class_name: String,
+    /// How many there are. One leads; another is there to take over.
+    #[schemars(range(min = 1))]
+    pub replicas: u32,
+    /// What it needs.
+    pub resources: Object,
+    /// Which taints it bears.
+    pub tolerations: Vec<Object>,
+}
+
+/// The image.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Image {
+    /// When a node fetches it.
+    pub pull_policy: PullPolicy,
+    /// Names of Secrets with which it is fetched, each as {"name": NAME}.
+    pub pull_secrets: Vec<Object>,
+    /// Where it is. No public registry has it: the default is where podman puts what it builds.
+    #[schemars(length(min = 1))]
+    pub repository: String,
+    /// Which one; empty: the chart's appVersion.
+    pub tag: String,
+}
+
+/// Monitoring.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Monitoring {
+    /// Labels by which Grafana's sidecar finds the dashboard.
+    pub dashboard_labels: BTreeMap<String, String>,
+    /// Whether there are a ServiceMonitor, a PrometheusRule and a ConfigMap with the dashboard.
+    pub enabled: bool,
+    /// How often Prometheus asks.
+    #[schemars(regex(pattern = "^[0-9]+(ms|s|m)$"))]
+    pub interval: String,
+    /// Labels by which Prometheus finds what is for it.
+    pub labels: BTreeMap<String, String>,
+    /// Where the parts of docs/operate.md are read: what stands before `#` in an alert's runbook_url.
+    pub runbooks: String,
+}
+
+/// How programs are attached.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[expect(dead_code, reason = "chosen in YAML")]
+pub enum Hook {
+    Auto,
+    Clsact,
+    Tcx,
+}
+
+/// Where limits queue.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[expect(dead_code, reason = "chosen in YAML")]
+pub enum Egress {
+    Pod,
+    Ifb,
+}
+
+/// How logs look.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[expect(dead_code, reason = "chosen in YAML")]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+/// When an image is fetched.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[expect(dead_code, reason = "chosen in YAML")]
+pub enum PullPolicy {
+    Always,
+    IfNotPresent,
+    Never,
+}
+
+/// A number, or a part of all.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "chosen in YAML")]
+pub enum Share {
+    Number(u32),
+    Percent(#[schemars(regex(pattern = "^[0-9]+%$"))] String),
+}
+
+impl Default for Agent {
+    fn default() -> Self {
+        Self {
+            affinity: Object::new(),
+            cni_cache: "/var/lib/cni".to_owned(),
+            egress: Egress::Pod,
+            enter_pods: true,
+            extra_args: Vec::new(),
+            hook: Hook::Auto,
+            log_format: LogFormat::Json,
+            log_level: "info".to_owned(),
+            max_unavailable: Share::Percent("10%".to_owned()),
+            node_selector: BTreeMap::new(),
+            pod_annotations: BTreeMap::new(),
+            pod_labels: true,
+            port: 9470,
+            priority_class_name: "system-node-critical".to_owned(),
+            resources: object(json!({"requests": {"cpu": "20m", "memory": "64Mi"}})),
+            scrape_address: "0.0.0.0".to_owned(),
+            tolerations: vec![object(json!({"operator": "Exists"}))],
+        }
+    }
+}
+
+impl Default for CniPlugin {
+    fn default() -> Self {
+        Self {
+            directory: "/opt/cni/bin".to_owned(),
+            install: false,
+        }
+    }
+}
+
+impl Default for Controller {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            extra_args: Vec::new(),
+            node_selector: BTreeMap::new(),
+            priority_class_name: "system-cluster-critical".to_owned(),
+            replicas: 2,
+            resources: object(json!({"requests": {"cpu": "50m", "memory": "128Mi"}})),
+            tolerations: Vec::new(),
+        }
+    }
+}
+
+impl Default for Image {
+    fn default() -> Self {
+        Self {
+            pull_policy: PullPolicy::IfNotPresent,
+            pull_secrets: Vec::new(),
+            repository: "localhost/netqos".to_owned(),
+            tag: String::new(),
+        }
+    }
+}
+
+impl Default for Monitoring {
+    fn default() -> Self {
+        Self {
+            dashboard_labels: BTreeMap::from([("grafana_dashboard".to_owned(), "1".to_owned())]),
+            enabled: false,
+            interval: "30s".to_owned(),
+            labels: BTreeMap::new(),
+            runbooks: "docs/operate.md".to_owned(),
+        }
+    }
+}
+
+fn object(value: Value) -> Object {
+    match value {
+        Value::Object(fields) => fields,
+        _ => Object::new(),
+    }
+}

@@ -1,0 +1,178 @@
+//! What somebody is to be woken for, or told of in the morning. Each has a part of docs/operate.md
+//! under its name.
+
+use anyhow::Context as _;
+use serde_json::json;
+
+use super::{Registry, literally, query};
+
+/// Who hears of it.
+#[derive(Clone, Copy, Debug)]
+enum Severity {
+    /// Now: what was promised does not hold.
+    Critical,
+    /// In the morning.
+    Warning,
+    /// Whoever wrote the objects.
+    Info,
+}
+
+/// An alert.
+#[derive(Debug)]
+pub struct Alert {
+    /// Its name, and the heading of its part of docs/operate.md.
+    pub name: &'static str,
+    severity: Severity,
+    query: &'static str,
+    /// For how long it has to be so, as Prometheus writes it.
+    lasts: &'static str,
+    summary: &'static str,
+    description: &'static str,
+}
+
+/// All of them.
+pub const ALERTS: [Alert; 9] = [
+    Alert {
+        name: "NetqosNotEnforced",
+        severity: Severity::Critical,
+        query: r#"sum by (node) (netqos_endpoints{state="failing"}) > 0"#,
+        lasts: "10m",
+        summary: "Limits or rules of pods are not in force on {{ $labels.node }}",
+        description: "{{ $value }} interfaces of pods are not limited or marked as their objects say. \
+                      `netqos status` on the node names them, and why.",
+    },
+    Alert {
+        name: "NetqosKernelFeatureMissing",
+        severity: Severity::Warning,
+        query: r#"sum by (node) (netqos_problems{reason="KernelFeatureMissing"}) > 0"#,
+        lasts: "10m",
+        summary: "The kernel of {{ $labels.node }} lacks what rules or limits need",
+        description: "Something is enforced in another way than was asked for, or not at all. \
+                      `netqos check` on the node says what is missing, and what to do.",
+    },
+    Alert {
+        name: "NetqosAgentDown",
+        severity: Severity::Critical,
+        query: r#"up{job="netqos-agent"} == 0"#,
+        lasts: "10m",
+        summary: "The agent of {{ $labels.node }} does not answer",
+        description: "What was in force stays in force. New pods have no rules, and changes have no \
+                      effect there, until an agent runs.",
+    },
+    Alert {
+        name: "NetqosAgentNotReady",
+        severity: Severity::Critical,
+        query: "min by (node, check) (netqos_ready) == 0",
+        lasts: "10m",
+        summary: "The agent of {{ $labels.node }} is not ready: {{ $labels.check }}",
+        description: "It has not heard all that it needs, and changes nothing until it has. \
+                      /readyz?verbose says what it waits for.",
+    },
+    Alert {
+        name: "NetqosApiUnavailable",
+        severity: Severity::Warning,
+        query: r#"max by (node) (netqos_problems{reason="ApiUnavailable"}) > 0"#,
+        lasts: "15m",
+        summary: "The agent of {{ $labels.node }} does not reach the API server",
+        description: "What was known stays in force. Changes of objects, and pods that come, are not \
+                      heard of. The agent's log has the reason.",
+    },
+    Alert {
+        name: "NetqosHookContested",
+        severity: Severity::Warning,
+        query: r#"sum by (node) (netqos_problems{reason="HookContested"}) > 0"#,
+        lasts: "10m",
+        summary: "Another program keeps coming before netqos on {{ $labels.node }}",
+        description: "It sees packets of rules with a rate twice, and may keep packets from the rules. \
+                      `netqos status` names the interfaces.",
+    },
+    Alert {
+        name: "NetqosQueueDropsHigh",
+        severity: Severity::Warning,
+        query: "sum by (namespace, pod, direction, rule) (rate(netqos_pod_dropped_packets_total[5m])) \
+                / (sum by (namespace, pod, direction, rule) (rate(netqos_pod_packets_total[5m])) \
+                + sum by (namespace, pod, direction, rule) (rate(netqos_pod_dropped_packets_total[5m]))) \
+                > 0.1",
+        lasts: "15m",
+        summary: "A tenth of what {{ $labels.namespace }}/{{ $labels.pod }} moves is dropped",
+        description: "{{ $value | humanizePercentage }} of its {{ $labels.direction }} packets are over \
+                      the rate of {{ with $labels.rule }}the rule {{ . }}{{ else }}its own limit{{ end }}. \
+                      TCP keeps to a rate with less; this is a sender that does not slow down, or a \
+                      rate that is too low.",
+    },
+    Alert {
+        name: "NetqosInvalidObjects",
+        severity: Severity::Info,
+        query: "max by (node) (netqos_invalid_objects) > 0",
+        lasts: "30m",
+        summary: "Objects are left out, as seen from {{ $labels.node }}",
+        description: "{{ $value }} objects cannot be read, or break a rule, and are not in force. The \
+                      agent's log and `netqos status` name them, and the field.",
+    },
+    Alert {
+        name: "NetqosControllerWithoutLeader",
+        severity: Severity::Warning,
+        query: r#"time() - max by (namespace) (kube_lease_renew_time{lease="netqos-controller"}) > 60"#,
+        lasts: "5m",
+        summary: "No controller of netqos leads",
+        description: "What is in force stays in force. Peers that come and go, and the status of \
+                      objects, are not brought up to date.",
+    },
+];
+
+/// Holds every query to the registry.
+///
+/// # Errors
+/// One asks for what is not served.
+pub fn check(registry: &Registry) -> anyhow::Result<()> {
+    ALERTS.iter().try_for_each(|alert| {
+        query::check(registry, alert.query).with_context(|| format!("alert {}", alert.name))
+    })
+}
+
+/// The PrometheusRule, as a template of the chart.
+///
+/// # Errors
+/// It cannot be written as YAML.
+pub fn template() -> anyhow::Result<String> {
+    let rules: Vec<_> = ALERTS
+        .iter()
+        .map(|alert| {
+            let severity = match alert.severity {
+                Severity::Critical => "critical",
+                Severity::Warning => "warning",
+                Severity::Info => "info",
+            };
+            json!({
+                "alert": alert.name,
+                "expr": alert.query,
+                "for": alert.lasts,
+                "labels": {"severity": severity},
+                "annotations": {
+                    "summary": alert.summary,
+                    "description": alert.description,
+                    "runbook_url": format!("RUNBOOKS#{}", alert.name.to_lowercase()),
+                },
+            })
+        })
+        .collect();
+    let groups = json!({"groups": [{"name": "netqos", "rules": rules}]});
+    let groups = literally(&serde_saphyr::to_string(&groups)?);
+    let groups = groups.replace("RUNBOOKS", "{{ .Values.monitoring.runbooks }}");
+    let groups: String = groups.lines().map(|line| format!("  {line}\n")).collect();
+    Ok(format!(
+        "{{{{- /* Made by `cargo xtask metrics`: crates/xtask/src/metrics/alerts.rs. */ -}}}}\n\
+         {{{{- if .Values.monitoring.enabled }}}}\n\
+         apiVersion: monitoring.coreos.com/v1\n\
+         kind: PrometheusRule\n\
+         metadata:\n  \
+           name: netqos\n  \
+           namespace: {{{{ .Release.Namespace }}}}\n  \
+           labels:\n    \
+             {{{{- include \"netqos.labels\" . | nindent 4 }}}}\n    \
+             {{{{- with .Values.monitoring.labels }}}}\n    \
+             {{{{- toYaml . | nindent 4 }}}}\n    \
+             {{{{- end }}}}\n\
+         spec:\n{groups}{{{{- end }}}}\n"
+    ))
+}

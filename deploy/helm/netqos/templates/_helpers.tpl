@@ -1,0 +1,51 @@
+{{- /* Labels of everything. One installation serves a cluster, so names are fixed. */ -}}
+{{- define "netqos.labels" -}}
+app.kubernetes.io/name: netqos
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- end }}
+
+{{- define "netqos.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+
+{{- /* What the agent may. Not `privileged`: all devices and the whole of /proc/sys would come with
+it. Without `enterPods`, what is done inside of pods' network namespaces is left out: see
+docs/install.md. */ -}}
+{{- define "netqos.agentSecurity" -}}
+privileged: false
+readOnlyRootFilesystem: true
+runAsUser: 0
+capabilities:
+  drop: [ALL]
+  add:
+  # Links, qdiscs, filters.
+  - NET_ADMIN
+  # Programs and their maps; a verifier that lets them compare pointers.
+  - BPF
+  - PERFMON
+  {{- if .Values.agent.enterPods }}
+  # Entering network namespaces.
+  - SYS_ADMIN
+  {{- end }}
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{- define "netqos.agentMounts" -}}
+- name: run
+  mountPath: /run/netqos
+- name: bpf
+  mountPath: /sys/fs/bpf
+- name: state
+  mountPath: /var/lib/netqos
+- name: cni-cache
+  mountPath: {{ .Values.agent.cniCache }}
+  readOnly: true
+# Those of pods that come later, too; under both names that runtimes write.
+- name: netns
+  mountPath: /run/netns
+  mountPropagation: HostToContainer
+- name: netns
+  mountPath: /var/run/netns
+  mountPropagation: HostToContainer
+{{- end }}
