@@ -1,26 +1,28 @@
 //! The controller of a cluster.
 #![forbid(unsafe_code)]
 
-use std::net::SocketAddr;
+use std::future::pending;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Parser;
-use netqos_cluster::Connect;
+use netqos_admission::Webhook;
+use netqos_cluster::{Client, Connect};
 use netqos_controller::{Election, Metrics, Options, Pace, Seen, run, serve};
 use netqos_daemon::{LogFormat, Logs};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 #[cfg(target_env = "musl")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Does for a whole cluster what need not be done on each node: finds out whom the selectors of
-/// NetworkQoS objects mean, says on how many nodes they are in force, and takes away what nodes that
-/// are gone have left.
+/// NetworkQoS objects mean, says on how many nodes they are in force, takes away what nodes that are
+/// gone have left, gives namespaces their default policies, and serves the admission webhook.
 ///
 /// Several may run: the one that holds the Lease netqos-controller writes, the others know the same
 /// and take over. What is in force on nodes does not need it.
@@ -53,8 +55,14 @@ struct Arguments {
     #[arg(long, value_name = "NAME", env = "POD_NAME")]
     identity: Option<String>,
     /// Where to answer /livez, /readyz and /metrics: an address, or off.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9471")]
+    #[arg(long, value_name = "ADDRESS", default_value_t = everywhere(9471))]
     listen: String,
+    /// Where to serve the admission webhook, by HTTPS: an address, or off.
+    #[arg(long, value_name = "ADDRESS", default_value_t = everywhere(9443))]
+    webhook: String,
+    /// Has the webhook refuse pods with bad bandwidth annotations, in place of a warning.
+    #[arg(long)]
+    strict_annotations: bool,
     /// Gives each node a condition Ready-In-Zone-NODE in the status of a NetworkQoS, as
     /// OVN-Kubernetes does. For consumers that need it: in a large cluster it makes large objects.
     #[arg(long)]
@@ -101,14 +109,23 @@ async fn control(arguments: &Arguments) -> anyhow::Result<()> {
     };
     let client = connect.client().await?;
     let identity = arguments.identity.clone().unwrap_or_else(identity);
-    let listener = match arguments.listen.as_str() {
-        "off" => None,
-        text => {
-            let address: SocketAddr = text
-                .parse()
-                .with_context(|| format!("--listen {text:?} is neither an address nor off"))?;
+    let listener = match address("--listen", &arguments.listen)? {
+        None => None,
+        Some(address) => {
             let bound = TcpListener::bind(address).await;
             Some(bound.with_context(|| format!("listen on {address}"))?)
+        }
+    };
+    let webhook = match address("--webhook", &arguments.webhook)? {
+        None => None,
+        Some(listen) => {
+            let options = netqos_admission::Options {
+                listen,
+                namespace: arguments.namespace.clone(),
+                strict_annotations: arguments.strict_annotations,
+                ..netqos_admission::Options::default()
+            };
+            Some(Webhook::bind(options).await?)
         }
     };
     let metrics = Metrics::default();
@@ -140,11 +157,22 @@ async fn control(arguments: &Arguments) -> anyhow::Result<()> {
     let serving = async {
         match listener {
             Some(listener) => serve(listener, seen).await.context("serve"),
-            None => std::future::pending().await,
+            None => pending().await,
+        }
+    };
+    let answering = async {
+        match webhook {
+            Some(webhook) => webhook
+                .serve(client.clone(), pending())
+                .await
+                .context("serve"),
+            None => pending().await,
         }
     };
     let ended = tokio::select! {
-        () = run(client, options, leads, metrics, health) => Err(anyhow::anyhow!("the work has ended")),
+        ended = answering => ended,
+        () = give_defaults(client.clone(), leads.clone()) => Err(anyhow::anyhow!("the work has ended")),
+        () = run(client.clone(), options, leads.clone(), metrics, health) => Err(anyhow::anyhow!("the work has ended")),
         ended = serving => ended,
         told = told_to_stop() => told,
     };
@@ -152,6 +180,37 @@ async fn control(arguments: &Arguments) -> anyhow::Result<()> {
     let _ = election.await;
     tracing::info!("stopped; what is in force stays in force");
     ended
+}
+
+/// Gives namespaces the policies that are their default, as long as this replica leads.
+async fn give_defaults(client: Client, mut leads: watch::Receiver<bool>) {
+    while leads.wait_for(|leads| *leads).await.is_ok() {
+        let mut deposed = leads.clone();
+        let deposed = async move {
+            let _ = deposed.wait_for(|leads| !*leads).await;
+        };
+        netqos_admission::inject(client.clone(), deposed).await;
+    }
+}
+
+/// Every address of the machine, also where it knows no IPv6.
+fn everywhere(port: u16) -> String {
+    let all = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
+    let address = match UdpSocket::bind(all) {
+        Ok(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)),
+        Err(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)),
+    };
+    address.to_string()
+}
+
+fn address(flag: &str, text: &str) -> anyhow::Result<Option<SocketAddr>> {
+    if text == "off" {
+        return Ok(None);
+    }
+    let address = text.parse();
+    let address =
+        address.with_context(|| format!("{flag} {text:?} is neither an address nor off"))?;
+    Ok(Some(address))
 }
 
 /// A name that no other replica has.

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::world::World;
 
 /// What its ClusterRole and Role allow: docs/operate.md and deploy say the same.
-const ALLOWED: [(&str, &str); 28] = [
+const ALLOWED: [(&str, &str); 38] = [
     ("list", "namespaces"),
     ("watch", "namespaces"),
     ("list", "nodes"),
@@ -19,6 +19,18 @@ const ALLOWED: [(&str, &str); 28] = [
     ("list", "networkqoses"),
     ("watch", "networkqoses"),
     ("patch", "networkqoses/status"),
+    // The policies that are a namespace's default.
+    ("list", "networkqosdefaults"),
+    ("watch", "networkqosdefaults"),
+    ("create", "networkqoses"),
+    ("update", "networkqoses"),
+    ("delete", "networkqoses"),
+    ("list", "networkqosquotas"),
+    ("watch", "networkqosquotas"),
+    // The webhook's certificate.
+    ("get", "secrets"),
+    ("create", "secrets"),
+    ("update", "secrets"),
     ("list", "network-attachment-definitions"),
     ("watch", "network-attachment-definitions"),
     ("list", "userdefinednetworks"),

@@ -85,6 +85,11 @@ impl World {
         let log = fs::File::create(self.folder.path().join(format!("{name}.log"))).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_netqos-controller"))
             .args(["--namespace", HOME, "--identity", name, "--listen", "off"])
+            .args(if more.contains(&"--webhook") {
+                &[][..]
+            } else {
+                &["--webhook", "off"]
+            })
             .args(["--log-level", "info,netqos_controller=debug"])
             .arg("--kubeconfig")
             .arg(&kubeconfig)
