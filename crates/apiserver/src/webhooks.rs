@@ -228,13 +228,16 @@ impl Question {
 
 /// The object with the patch of an answer.
 fn patched(object: &Value, response: &Value) -> Result<Value, String> {
-    let Some(encoded) = response["patch"].as_str() else {
-        return Ok(object.clone());
+    // As Go reads bytes: base64, or a list of numbers.
+    let bytes = match &response["patch"] {
+        Value::String(encoded) => STANDARD.decode(encoded).map_err(|why| why.to_string())?,
+        Value::Array(_) => serde_json::from_value(response["patch"].clone())
+            .map_err(|why: serde_json::Error| why.to_string())?,
+        _ => return Ok(object.clone()),
     };
     if response["patchType"] != "JSONPatch" {
         return Err("the patch is no JSONPatch".to_owned());
     }
-    let bytes = STANDARD.decode(encoded).map_err(|why| why.to_string())?;
     let operations: Value = serde_json::from_slice(&bytes).map_err(|why| why.to_string())?;
     let mut object = object.clone();
     patch(&mut object, &operations).map_err(|why| why.to_string())?;
