@@ -13,7 +13,8 @@ use netqos_api::{EgressWay, HookChoice};
 use netqos_bpf::Pins;
 use netqos_core::objects::LocalInterface;
 use netqos_core::{
-    Attachment, EndpointId, NetworkKey, ObjectName, ObjectRef, PlanDelta, Problem, Reason,
+    Attachment, EndpointId, NetworkKey, NodeReport, ObjectName, ObjectRef, PlanDelta, Problem,
+    Reason,
 };
 use netqos_datapath::rules::{Outcome, RuleDatapath};
 use netqos_datapath::{Features, Paths};
@@ -21,6 +22,7 @@ use netqos_index::{Change, Index, PeerSource};
 
 use crate::Batch;
 use crate::event::{Asked, Event};
+use crate::node_report::reported;
 use crate::status::Reconciled;
 
 mod backoff;
@@ -56,6 +58,8 @@ pub struct Options {
     pub egress: EgressWay,
     /// What the addresses of peers are learned from.
     pub peers: PeerSource,
+    /// Where what is in force is told to others. `None`: it is not.
+    pub reports: Option<tokio::sync::watch::Sender<NodeReport>>,
     /// The sources that have to speak before anything is changed.
     pub sources: Vec<&'static str>,
 }
@@ -79,6 +83,8 @@ pub struct Engine {
     outcome: Outcome,
     /// What each source said is wrong, and how many objects it has.
     sources: BTreeMap<&'static str, (Vec<Problem>, BTreeMap<&'static str, u64>)>,
+    /// The generations of the policies that are in force.
+    policies: BTreeMap<ObjectName, i64>,
     /// What sources wait for that have not spoken.
     waiting: BTreeMap<&'static str, String>,
     /// The pods that there is an object of, by their uids.
@@ -136,6 +142,7 @@ impl Engine {
             rules: None,
             outcome: Outcome::default(),
             sources: BTreeMap::new(),
+            policies: BTreeMap::new(),
             waiting: BTreeMap::new(),
             pods: HashMap::new(),
             whereabouts: Whereabouts::default(),
@@ -250,6 +257,9 @@ impl Engine {
             }
             self.locate(&pod);
             self.touched.insert(pod);
+        }
+        if batch.source == "cluster" {
+            self.policies = batch.policies;
         }
         self.sources
             .insert(batch.source, (batch.problems, batch.objects));
@@ -443,6 +453,29 @@ impl Engine {
             tracing::info!(%object, %reason, "not any more");
         }
         self.known_problems = now;
+        self.tell_report();
+    }
+
+    /// Leaves what is in force where whoever tells it to others finds it, if it is something else
+    /// than before.
+    fn tell_report(&self) {
+        let Some(reports) = &self.options.reports else {
+            return;
+        };
+        let node = &self.options.node;
+        let problems = self.known_problems.iter();
+        let report = NodeReport {
+            node: node.as_str().into(),
+            agent: env!("CARGO_PKG_VERSION").to_owned(),
+            policies: self.policies.clone(),
+            problems: problems.map(|it| reported(it, node)).collect(),
+            more_problems: 0,
+        };
+        reports.send_if_modified(|last| {
+            let is_new = *last != report;
+            *last = report;
+            is_new
+        });
     }
 
     /// What failed is tried again, later each time.

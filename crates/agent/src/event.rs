@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use netqos_core::Problem;
+use netqos_core::{ObjectName, Problem};
 use netqos_index::Change;
 
 /// What a source has to say at once. The first one of a source says all that it knows.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
     /// Which source says it.
     pub source: &'static str,
@@ -16,21 +16,30 @@ pub struct Batch {
     pub problems: Vec<Problem>,
     /// How many objects of each kind it knows now.
     pub objects: BTreeMap<&'static str, u64>,
+    /// The `metadata.generation` of each policy that is in force once these changes are. None of
+    /// those that come from no API server.
+    pub policies: BTreeMap<ObjectName, i64>,
 }
 
 /// What a source said last of how things are.
 #[cfg(feature = "daemon")]
 #[derive(Debug, Default)]
-pub(crate) struct Said(Option<(Vec<Problem>, BTreeMap<&'static str, u64>)>);
+pub(crate) struct Said(Option<Batch>);
 
 #[cfg(feature = "daemon")]
 impl Said {
     /// True when a batch says something new, as the first one always does: then it is said from now
     /// on.
     pub(crate) fn is_news(&mut self, batch: &Batch) -> bool {
-        let now = Some((batch.problems.clone(), batch.objects.clone()));
-        let is_news = !batch.changes.is_empty() || self.0 != now;
-        self.0 = now;
+        let now = Batch {
+            source: batch.source,
+            changes: Vec::new(),
+            problems: batch.problems.clone(),
+            objects: batch.objects.clone(),
+            policies: batch.policies.clone(),
+        };
+        let is_news = !batch.changes.is_empty() || self.0.as_ref() != Some(&now);
+        self.0 = Some(now);
         is_news
     }
 

@@ -25,6 +25,8 @@ mod engine;
 mod error;
 mod event;
 mod locate;
+#[cfg(feature = "daemon")]
+mod node_report;
 pub mod places;
 #[cfg(feature = "daemon")]
 mod server;

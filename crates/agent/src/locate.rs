@@ -198,6 +198,7 @@ impl Locator {
             changes,
             problems: problems.collect(),
             objects: BTreeMap::from([("LocalInterface", interfaces.sum())]),
+            policies: BTreeMap::new(),
         }
     }
 

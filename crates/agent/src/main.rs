@@ -14,10 +14,12 @@ use netqos_agent::{
 };
 use netqos_api::{EgressWay, HookChoice};
 use netqos_cluster::Connect;
+use netqos_core::NodeReport;
 use netqos_datapath::Paths;
 use netqos_index::PeerSource;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
+use tokio::sync::watch::{self, Receiver};
 
 #[cfg(target_env = "musl")]
 #[global_allocator]
@@ -166,6 +168,7 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
         None => vec!["cluster", "attachments"],
     };
     sources.extend(cgroups.as_ref().map(|_| "cgroups"));
+    let (reports, reported) = watch::channel(NodeReport::default());
     let engine = Engine::new(Options {
         node: arguments.node.clone(),
         paths,
@@ -180,11 +183,12 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
             Egress::Ifb => EgressWay::Ifb,
         },
         peers: arguments.peer_source(),
+        reports: arguments.manifests.is_none().then_some(reports),
         sources,
     });
     match &arguments.manifests {
         Some(folder) => netqos_agent::watch_manifests(folder.clone(), sender.clone())?,
-        None => netqos_agent::watch_cluster(arguments.cluster(), sender.clone())?,
+        None => netqos_agent::watch_cluster(arguments.cluster(reported), sender.clone())?,
     }
     netqos_agent::watch_attachments(arguments.cni_cache.clone(), sender.clone())?;
     if let Some(cgroups) = cgroups {
@@ -229,7 +233,7 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
 }
 
 impl Arguments {
-    fn cluster(&self) -> ClusterOptions {
+    fn cluster(&self, reports: Receiver<NodeReport>) -> ClusterOptions {
         ClusterOptions {
             node: self.node.clone(),
             connect: Connect {
@@ -238,6 +242,7 @@ impl Arguments {
             },
             state: self.state_dir.clone(),
             peers: self.peer_source(),
+            reports: Some(reports),
         }
     }
 

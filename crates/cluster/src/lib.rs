@@ -17,9 +17,11 @@ mod connect;
 mod kind;
 mod raw;
 mod watch;
+mod write;
 
 pub use connect::{Connect, ConnectError};
 pub use kind::Kind;
 pub use kube::Client;
 pub use raw::Raw;
 pub use watch::{Selection, Told, watch};
+pub use write::{WriteError, apply};

@@ -1,5 +1,7 @@
 //! The resource `NetworkQoSDefault` (netqos.io/v1alpha1): a `NetworkQoS` for each namespace of some
 //! kind, which the controller makes there.
+// Two columns of one type are no mistake.
+#![allow(clippy::duplicated_attributes)]
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,7 @@
 //! The resource `BandwidthProfile` (netqos.io/v1alpha1): what the pods of a namespace are held to, in
 //! fields that a schema knows, where annotations are texts that nobody checks.
+// Two columns of one type are no mistake.
+#![allow(clippy::duplicated_attributes)]
 
 use std::fmt;
 

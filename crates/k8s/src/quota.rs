@@ -1,5 +1,7 @@
 //! The resource `NetworkQoSQuota` (netqos.io/v1alpha1): what the owner of a cluster lets the owners
 //! of its namespaces ask for.
+// Two columns of one type are no mistake.
+#![allow(clippy::duplicated_attributes)]
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::{CustomResource, KubeSchema};

@@ -32,7 +32,9 @@ mod watches;
 use std::path::PathBuf;
 
 use netqos_cluster::{Connect, Kind, Selection};
+use netqos_core::NodeReport;
 use netqos_index::PeerSource;
+use tokio::sync::watch::Receiver;
 
 pub use run::spawn;
 
@@ -50,6 +52,8 @@ pub struct ClusterOptions {
     pub state: PathBuf,
     /// What the addresses of peers are learned from.
     pub peers: PeerSource,
+    /// What is in force, to be told to the controller. `None`: it is not.
+    pub reports: Option<Receiver<NodeReport>>,
 }
 
 impl ClusterOptions {

@@ -191,6 +191,7 @@ impl Folder {
             changes,
             problems,
             objects: self.objects.counts(),
+            policies: BTreeMap::new(),
         }
     }
 }

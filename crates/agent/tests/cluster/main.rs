@@ -25,6 +25,7 @@ mod it_asks_no_more_than_it_has_to;
 mod it_hears_of_its_own_pods_and_peers_only;
 mod it_stays_small;
 mod manifests;
+mod it_tells_what_is_in_force;
 mod under_a_name_that_is_no_nodes_nothing_changes;
 mod what_its_manifests_give_it_is_enough;
 mod what_the_cluster_says_is_in_force;

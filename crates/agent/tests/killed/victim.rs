@@ -42,6 +42,7 @@ pub fn run(way: Way) {
         hook: Default::default(),
         egress: Default::default(),
         peers: netqos_index::PeerSource::Pods,
+        reports: None,
         sources: vec!["manifests", "attachments"],
     });
     netqos_agent::watch_manifests(Path::new(MANIFESTS).to_owned(), sender.clone()).unwrap();

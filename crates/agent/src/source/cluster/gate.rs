@@ -26,6 +26,8 @@ use netqos_core::{Labels, ObjectName, ObjectRef, Policy, Problem, Reason};
 use netqos_index::{Change, PolicySets, head_name};
 use serde_json::value::RawValue;
 
+use super::seen::Stands;
+
 #[cfg(test)]
 mod tests;
 
@@ -91,7 +93,7 @@ struct Entry {
 struct Version {
     policy: Policy,
     names: Sets,
-    text: Option<Arc<RawValue>>,
+    stands: Stands,
 }
 
 impl Gate {
@@ -113,13 +115,13 @@ impl Gate {
         }
     }
 
-    /// Takes note of changes, and gives back those that the index is to be told of. `text` is what
-    /// stands in a policy as it is told now.
+    /// Takes note of changes, and gives back those that the index is to be told of. `stands` says how
+    /// a policy stands there now.
     pub(super) fn take(
         &mut self,
         changes: Vec<Change>,
         now: Instant,
-        text: impl Fn(&ObjectName) -> Option<Arc<RawValue>>,
+        stands: impl Fn(&ObjectName) -> Stands,
     ) -> Vec<Change> {
         // Whatever comes first of a set that goes.
         for change in &changes {
@@ -142,7 +144,7 @@ impl Gate {
         }
         let dirty = std::mem::take(&mut self.dirty);
         for name in &dirty {
-            passed.extend(self.decide(name, now, &text));
+            passed.extend(self.decide(name, now, &stands));
         }
         if !dirty.is_empty() {
             self.wanted = self.find_wanted();
@@ -236,7 +238,9 @@ impl Gate {
                 }
                 false
             }
-            Change::Service(_)
+            Change::Profile(_)
+            | Change::ProfileGone(_)
+            | Change::Service(_)
             | Change::ServiceGone(_)
             | Change::EndpointSlice(_)
             | Change::EndpointSliceGone(_)
@@ -279,7 +283,7 @@ impl Gate {
         &mut self,
         name: &ObjectName,
         now: Instant,
-        text: impl Fn(&ObjectName) -> Option<Arc<RawValue>>,
+        stands: impl Fn(&ObjectName) -> Stands,
     ) -> Option<Change> {
         let mut entry = self.policies.remove(name)?;
         let Some(told) = entry.told.clone() else {
@@ -300,7 +304,7 @@ impl Gate {
             entry.released = Some(Version {
                 policy: told.clone(),
                 names: entry.names.clone(),
-                text: text(name),
+                stands: stands(name),
             });
             is_news.then_some(Change::Policy(told))
         } else {
@@ -327,11 +331,8 @@ impl Gate {
 
     /// An earlier process had released these. What it had may come into force where what is told
     /// waits; with the next [`Gate::take`].
-    pub(super) fn remember(
-        &mut self,
-        versions: impl IntoIterator<Item = (Policy, Option<Arc<RawValue>>)>,
-    ) {
-        for (policy, text) in versions {
+    pub(super) fn remember(&mut self, versions: impl IntoIterator<Item = (Policy, Stands)>) {
+        for (policy, stands) in versions {
             let name = policy.name.clone();
             let names = self.sets.of_version(policy.clone());
             if let Some(entry) = self.policies.get_mut(&name)
@@ -340,7 +341,7 @@ impl Gate {
                 entry.remembered = Some(Version {
                     policy,
                     names,
-                    text,
+                    stands,
                 });
                 self.dirty.insert(name);
             }
@@ -384,7 +385,24 @@ impl Gate {
     /// The texts of what was released.
     pub(super) fn texts(&self) -> Vec<&RawValue> {
         let released = self.policies.values().filter_map(|it| it.released.as_ref());
-        released.filter_map(|it| it.text.as_deref()).collect()
+        released
+            .filter_map(|it| it.stands.text.as_deref())
+            .collect()
+    }
+
+    /// Takes out of the generations that are told what waits: what is in force of it is another one,
+    /// or none.
+    pub(super) fn in_force(&self, generations: &mut BTreeMap<ObjectName, i64>) {
+        for (name, entry) in &self.policies {
+            if entry.waiting.is_none() {
+                continue;
+            }
+            let released = entry.released.as_ref();
+            match released.and_then(|it| it.stands.generation) {
+                Some(generation) => generations.insert(name.clone(), generation),
+                None => generations.remove(name),
+            };
+        }
     }
 
     /// What has waited for long.

@@ -11,7 +11,7 @@ use super::source::Source;
 use super::watches::Watches;
 use super::{ClusterOptions, SOURCE};
 use crate::event::{Event, Said};
-use crate::{Error, Result};
+use crate::{Error, Result, node_report};
 
 /// How long the server may take to tell everything before what was seen last counts.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -32,7 +32,15 @@ pub fn spawn(options: ClusterOptions, events: Sender<Event>) -> Result<()> {
         .map_err(Error::Thread)?;
     let client = runtime.block_on(options.connect.client())?;
     let thread = thread::Builder::new().name("cluster".into());
-    let run = move || runtime.block_on(run(&options, Watches::new(client), &events));
+    let run = move || {
+        runtime.block_on(async {
+            // It ends by itself when nobody reports any more.
+            if let Some(reports) = options.reports.clone() {
+                tokio::spawn(node_report::write(client.clone(), reports));
+            }
+            run(&options, Watches::new(client), &events).await;
+        });
+    };
     thread.spawn(run).map_err(Error::Thread)?;
     Ok(())
 }

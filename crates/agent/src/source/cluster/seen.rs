@@ -23,7 +23,17 @@ mod tests;
 #[derive(Clone, Debug)]
 pub(super) struct Read {
     object: Result<Object, Problem>,
+    generation: Option<i64>,
     text: Option<Arc<RawValue>>,
+}
+
+/// How an object stands there, apart from what it means.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stands {
+    /// What is looked at of it, as it is written.
+    pub(super) text: Option<Arc<RawValue>>,
+    /// Its `metadata.generation`.
+    pub(super) generation: Option<i64>,
 }
 
 /// How long a server has to say that it does not know a kind, of which there were objects, before
@@ -64,6 +74,7 @@ impl Watched {
 
 #[derive(Debug)]
 struct Known {
+    generation: Option<i64>,
     text: Option<Arc<RawValue>>,
     problem: Option<Problem>,
 }
@@ -85,14 +96,21 @@ impl Read {
         });
         Self {
             object,
+            generation: value
+                .pointer("/metadata/generation")
+                .and_then(Value::as_i64),
             text: serde_json::value::to_raw_value(&value).ok().map(Arc::from),
         }
     }
 
-    /// The policy that it is, and its text.
-    pub(super) fn into_policy(self) -> Option<(Policy, Option<Arc<RawValue>>)> {
+    /// The policy that it is, and how it stands there.
+    pub(super) fn into_policy(self) -> Option<(Policy, Stands)> {
+        let stands = Stands {
+            text: self.text,
+            generation: self.generation,
+        };
         match self.object {
-            Ok(Object::Policy(policy)) => Some((policy, self.text)),
+            Ok(Object::Policy(policy)) => Some((policy, stands)),
             _ => None,
         }
     }
@@ -246,15 +264,25 @@ impl Seen {
             return Vec::new();
         };
         let file = key(selection.kind, &name);
-        let Some(Read { object, text }) = read else {
+        let Some(read) = read else {
             watched.objects.remove(&name);
             return self.objects.put(&file, Vec::new());
         };
+        let Read {
+            object,
+            generation,
+            text,
+        } = read;
         let (objects, problem) = match object {
             Ok(object) => (vec![object], None),
             Err(problem) => (vec![], Some(problem)),
         };
-        watched.objects.insert(name, Known { text, problem });
+        let known = Known {
+            generation,
+            text,
+            problem,
+        };
+        watched.objects.insert(name, known);
         self.objects.put(&file, objects)
     }
 
@@ -333,11 +361,26 @@ impl Seen {
         known.filter_map(|known| known.text.as_deref()).collect()
     }
 
-    /// The text of an object.
-    pub(super) fn text(&self, kind: Kind, name: &ObjectName) -> Option<Arc<RawValue>> {
+    /// The generations of all policies that can be read.
+    pub(super) fn policies(&self) -> BTreeMap<ObjectName, i64> {
+        let kind = |(it, _): &(&Selection, &Watched)| it.kind == Kind::NetworkQoS;
+        let watched = self.watched.iter().filter(kind);
+        let known = watched.flat_map(|(_, watched)| &watched.objects);
+        let readable = known.filter(|(_, known)| known.problem.is_none());
+        readable
+            .filter_map(|(name, known)| Some((name.clone(), known.generation?)))
+            .collect()
+    }
+
+    /// The text of an object, and its generation.
+    pub(super) fn stands(&self, kind: Kind, name: &ObjectName) -> Stands {
         let watched = self.watched.iter().filter(|(it, _)| it.kind == kind);
-        let known = watched.filter_map(|(_, watched)| watched.objects.get(name));
-        known.last()?.text.clone()
+        let mut known = watched.filter_map(|(_, watched)| watched.objects.get(name));
+        let known = known.next_back();
+        Stands {
+            text: known.and_then(|known| known.text.clone()),
+            generation: known.and_then(|known| known.generation),
+        }
     }
 
     /// These changes, and how things are now.
@@ -352,6 +395,7 @@ impl Seen {
             changes,
             problems,
             objects: self.objects.counts(),
+            policies: BTreeMap::new(),
         }
     }
 

@@ -78,8 +78,8 @@ impl Source {
         loop {
             let told = std::mem::take(&mut self.told);
             self.changed_since_saved |= !told.is_empty();
-            let text = |name: &ObjectName| self.seen.text(Kind::NetworkQoS, name);
-            self.changes.extend(gate.take(told, Instant::now(), text));
+            let stands = |name: &ObjectName| self.seen.stands(Kind::NetworkQoS, name);
+            self.changes.extend(gate.take(told, Instant::now(), stands));
             let has_spoken = |it: &Selection| self.seen.has_spoken(it);
             let turn = interest.turn(&gate.namespaces(), gate.wanted(), has_spoken);
             for selection in turn.begin {
@@ -157,6 +157,10 @@ impl Source {
         if let Some(Sliced { gate, .. }) = &self.sliced {
             batch.problems.extend(gate.problems(Instant::now()));
             batch.problems.sort();
+        }
+        batch.policies = self.seen.policies();
+        if let Some(Sliced { gate, .. }) = &self.sliced {
+            gate.in_force(&mut batch.policies);
         }
         batch
     }

@@ -69,7 +69,9 @@ impl Told {
 
     /// What of these the index is told; slices come through, which is not said.
     fn take<const N: usize>(&mut self, changes: [Change; N]) -> Vec<String> {
-        let passed = self.gate.take(changes.into(), self.now, |_| None);
+        let passed = self
+            .gate
+            .take(changes.into(), self.now, |_| Stands::default());
         let words = passed.into_iter().filter_map(|change| match change {
             Change::Policy(policy) => Some(format!("policy {}", policy.priority.get())),
             Change::PolicyGone(_) => Some("no policy".to_owned()),
@@ -209,7 +211,7 @@ fn what_an_earlier_process_had_in_force_comes_back_where_what_is_told_waits() {
         panic!("no policy");
     };
     assert_eq!(told.gate.missing(true).count(), 0, "nothing was in force");
-    told.gate.remember([(earlier, None)]);
+    told.gate.remember([(earlier, Stands::default())]);
     assert_eq!(told.take([]), [""; 0]);
     assert_eq!((told.wanted(), told.gate.missing(true).count()), (2, 1));
     let id = |gate: &Gate, text: &str| {

@@ -9,6 +9,7 @@ fn options() -> ClusterOptions {
         connect: Connect::default(),
         state: "/nowhere".into(),
         peers: netqos_index::PeerSource::Pods,
+        reports: None,
     }
 }
 
@@ -178,7 +179,7 @@ fn what_was_written_down_counts_until_the_server_tells() {
     saved.write(|kind| cluster.0.texts(kind)).unwrap();
 
     let (found, changes) = seen.remember(|kind| saved.read(kind));
-    assert!(found && seen.knows_node() && !seen.is_known());
+    assert!(found && seen.is_known() && !seen.is_told());
     assert_eq!(changes.len(), 2, "{changes:?}");
     let problems = seen.batch(Vec::new()).problems;
     assert_eq!(problems.len(), 1, "{problems:?}");

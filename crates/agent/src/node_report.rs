@@ -1,0 +1,93 @@
+//! What is in force on the node is told to the controller.
+//!
+//! ```text
+//!   engine ── NodeReport, when it is another one ──► writer ── server-side apply ──► API server
+//! ```
+//!
+//! The engine never waits for it: it leaves the newest report where the writer finds it. One write is
+//! at some time in the five seconds after something has changed, and at least as long after the one
+//! before, so that thousands of agents that one change concerns do not write at once. What cannot be
+//! written is tried again, later each time; what is written then is how things are by then.
+
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::time::Duration;
+
+use netqos_cluster::{Client, WriteError, apply};
+use netqos_core::{NodeReport, ObjectName, ObjectRef, Problem, ReportedProblem};
+use netqos_k8s::NetworkQoSNodeReport;
+use tokio::sync::watch::Receiver;
+use tokio::time::{Instant, sleep, sleep_until};
+
+/// As whom the server knows who wrote it.
+const MANAGER: &str = "netqos-agent";
+/// The least time between two writes, and the most that a first one waits.
+const APART: Duration = Duration::from_secs(5);
+/// How long it waits after the first failure, and at most.
+const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// How long where the kind does not exist: a definition is not installed by the minute.
+const UNKNOWN: Duration = Duration::from_secs(300);
+
+/// Writes each new report, until nobody reports any more.
+pub(crate) async fn write(client: Client, mut reports: Receiver<NodeReport>) {
+    let mut written = None;
+    let mut earliest = Instant::now();
+    let mut failures = 0;
+    while reports.changed().await.is_ok() {
+        sleep_until(earliest.max(Instant::now() + random(APART))).await;
+        loop {
+            let report = reports.borrow_and_update().clone();
+            if written.as_ref() == Some(&report) {
+                break;
+            }
+            earliest = Instant::now() + APART;
+            match apply(&client, MANAGER, &NetworkQoSNodeReport::of(&report)).await {
+                Ok(()) => {
+                    failures = 0;
+                    written = Some(report);
+                    break;
+                }
+                Err(why) => {
+                    match failures {
+                        0 => tracing::warn!(
+                            "what is in force here cannot be told to the controller: {why}"
+                        ),
+                        _ => tracing::debug!(failures, "the report is not written: {why}"),
+                    }
+                    sleep(pause(&why, failures)).await;
+                    failures += 1;
+                }
+            }
+        }
+    }
+}
+
+fn pause(why: &WriteError, failures: u32) -> Duration {
+    let (first, most) = AGAIN;
+    let pause = match why {
+        WriteError::UnknownKind(_) => UNKNOWN,
+        _ => first.saturating_mul(1 << failures.min(16)).min(most),
+    };
+    pause / 2 + random(pause / 2)
+}
+
+/// Any time up to this.
+fn random(most: Duration) -> Duration {
+    let bits = RandomState::new().build_hasher().finish();
+    most.mul_f64((bits >> 11) as f64 / (1_u64 << 53) as f64)
+}
+
+/// A problem in a report. What stands in a file, or has no kind of its own, is the node's.
+pub(crate) fn reported(problem: &Problem, node: &str) -> ReportedProblem {
+    let (kind, object) = match &problem.object {
+        ObjectRef::Policy(name) => ("NetworkQoS", name.clone()),
+        ObjectRef::Pod(name) => ("Pod", name.clone()),
+        ObjectRef::Node(name) => ("Node", ObjectName::new("", name)),
+        ObjectRef::File(_) => ("Node", ObjectName::new("", node)),
+    };
+    ReportedProblem {
+        kind: kind.to_owned(),
+        object,
+        reason: problem.reason.to_string(),
+        message: problem.message.clone(),
+    }
+}

@@ -1,0 +1,147 @@
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use netqos_apiserver::{Fault, Request};
+use netqos_core::{NodeReport, ObjectName};
+use netqos_k8s::{NetworkQoSNodeReport, convert};
+use serde_json::json;
+
+use crate::controller::apps;
+use crate::stage;
+use crate::world::{AGENT, World};
+
+const REPORTS: &str = "networkqosnodereports";
+
+/// What the node's report says, once there is one.
+fn report(world: &World) -> Option<NodeReport> {
+    let report = world
+        .list("netqos.io/v1alpha1", "NetworkQoSNodeReport")
+        .pop()?;
+    let report: NetworkQoSNodeReport = serde_json::from_value(report).unwrap();
+    Some(convert::node_report(&report).unwrap())
+}
+
+/// The generation of a policy that is told to be in force.
+fn generation(world: &World, name: &str) -> Option<i64> {
+    let policies = report(world)?.policies;
+    policies.get(&ObjectName::new("games", name)).copied()
+}
+
+fn reasons(world: &World) -> Vec<String> {
+    let problems = report(world).map(|report| report.problems);
+    let problems = problems.into_iter().flatten();
+    problems.map(|problem| problem.reason).collect()
+}
+
+fn writes(world: &World) -> Vec<Request> {
+    let requests = world.fixture().unwrap().requests().into_iter();
+    let writes = requests.filter(|it| it.client == AGENT && it.is_write());
+    writes.collect()
+}
+
+/// Of each policy the generation, what waits or fails with its reason, and nothing that is as it was.
+#[test]
+fn once_it_is_and_when_it_is_something_else() {
+    let Some((mut world, mut controller)) = World::sliced() else {
+        return;
+    };
+    if world.fixture().is_none() {
+        return;
+    }
+    world.mark_to("p", 1, 10, &apps(&["b"]));
+    controller.publish(&world);
+    world.start_agent();
+    assert!(stage::eventually(|| generation(&world, "p") == Some(1)));
+    let said = report(&world).unwrap();
+    assert_eq!((&*said.node, &said.problems), ("node1", &vec![]));
+
+    // In force is what was before, and it is told why.
+    world.mark_to("p", 1, 20, &apps(&["b", "c"]));
+    assert!(stage::eventually(|| reasons(&world) == ["PeersUnknown"]));
+    assert_eq!(generation(&world, "p"), Some(1));
+    controller.publish(&world);
+    assert!(stage::eventually(|| generation(&world, "p") == Some(2)));
+    assert!(stage::eventually(|| reasons(&world).is_empty()));
+
+    // A change that concerns no peers.
+    world.mark_to("p", 1, 30, &apps(&["b", "c"]));
+    assert!(stage::eventually(|| generation(&world, "p") == Some(3)));
+    let before = writes(&world);
+    // A pod that comes and one that goes change nothing of it.
+    let late = world.node.pod("late").unwrap();
+    world.create_pod(&late, json!({"kubernetes.io/ingress-bandwidth": "5M"}));
+    assert!(stage::eventually(|| stage::pod_status("late").is_some()));
+    thread::sleep(Duration::from_secs(6));
+    let after = writes(&world);
+    assert_eq!(after.len(), before.len(), "{after:?}");
+    for write in &after {
+        assert_eq!((write.verb, write.resource.as_str()), ("patch", REPORTS));
+        assert_eq!(write.name.as_deref(), Some("node1"));
+    }
+    world.delete("k8s.ovn.org/v1alpha1", "NetworkQoS", "p");
+    assert!(stage::eventually(|| report(&world)
+        .unwrap()
+        .policies
+        .is_empty()));
+}
+
+/// One write in five seconds at most, and the server's troubles stop nothing.
+#[test]
+fn without_haste_and_without_delaying_anything() {
+    let Some(mut world) = World::with_fixture() else {
+        return;
+    };
+    let flow = world.marked(10);
+    assert!(stage::eventually(|| generation(&world, "p") == Some(1)));
+    let server = world.fixture().unwrap();
+    server.inject(Fault::status(500).on("*", REPORTS).of(AGENT));
+    let began = (Instant::now(), SystemTime::now());
+    let mut dscp = 10;
+    while began.0.elapsed() < Duration::from_secs(12) {
+        let next = if dscp == 11 { 12 } else { 11 };
+        let changed = Instant::now();
+        world.mark("p", next);
+        flow.wait_for_after(dscp, next);
+        assert!(
+            changed.elapsed() < Duration::from_secs(2),
+            "{:?}",
+            changed.elapsed()
+        );
+        dscp = next;
+        thread::sleep(Duration::from_millis(200));
+    }
+    let failed = writes(&world).into_iter().filter(|it| it.at > began.1);
+    let failed = failed.map(|it| it.status).collect::<Vec<_>>();
+    assert!(failed.iter().all(|status| *status == 500), "{failed:?}");
+    assert!((1..12).contains(&failed.len()), "{failed:?}");
+    world.fixture().unwrap().heal();
+    let healed = SystemTime::now();
+    // It is how things are by now that is told.
+    let last =
+        world.list("k8s.ovn.org/v1alpha1", "NetworkQoS")[0]["metadata"]["generation"].clone();
+    assert!(stage::eventually(
+        || generation(&world, "p") == last.as_i64()
+    ));
+    for _ in 0..40 {
+        let next = if dscp == 11 { 12 } else { 11 };
+        world.mark("p", next);
+        flow.wait_for_after(dscp, next);
+        dscp = next;
+        thread::sleep(Duration::from_millis(250));
+    }
+    drop(flow.end());
+    let written = writes(&world).into_iter().filter(|it| it.at > healed);
+    let mut written: Vec<SystemTime> = written.map(|it| it.at).collect();
+    written.sort();
+    println!(
+        "{} writes in {:?} of changes",
+        written.len(),
+        healed.elapsed().unwrap()
+    );
+    assert!((2..6).contains(&written.len()), "{written:?}");
+    let apart = written
+        .windows(2)
+        .map(|two| two[1].duration_since(two[0]).unwrap());
+    let least = apart.min().unwrap();
+    assert!(least >= Duration::from_millis(4_900), "{least:?}");
+}

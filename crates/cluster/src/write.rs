@@ -1,0 +1,63 @@
+//! An object is written.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client, Resource};
+use netqos_core::with_causes;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// How long the server may take to answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Why an object was not written. It is worth to try again later.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The server does not know the kind.
+    #[error("404: the API server does not know {0}: install its definition (deploy/crds)")]
+    UnknownKind(String),
+    /// Whoever asks may not.
+    #[error(
+        "403: it may not patch and create {plural}: give its ClusterRole these verbs ({message})"
+    )]
+    Forbidden {
+        /// The kind's plural name.
+        plural: String,
+        /// What the server says.
+        message: String,
+    },
+    /// The server refuses it, or cannot be reached.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Puts a cluster-wide object there as it is, by server-side apply, whether it was there before or not.
+/// Fields that this manager wrote before and does not write now go. Nothing is read.
+///
+/// # Errors
+/// The server does not take it, or does not answer within 30 s.
+pub async fn apply<K>(client: &Client, manager: &str, object: &K) -> Result<(), WriteError>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
+{
+    let api: Api<K> = Api::all(client.clone());
+    let name = object.meta().name.clone().unwrap_or_default();
+    let parameters = PatchParams::apply(manager).force();
+    let patch = Patch::Apply(object);
+    let written = api.patch(&name, &parameters, &patch);
+    match tokio::time::timeout(PATIENCE, written).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(kube::Error::Api(status))) => Err(match status.code {
+            404 => WriteError::UnknownKind(K::plural(&()).into_owned()),
+            403 => WriteError::Forbidden {
+                plural: K::plural(&()).into_owned(),
+                message: status.message.clone(),
+            },
+            code => WriteError::Failed(format!("{code}: {}", status.message)),
+        }),
+        Ok(Err(why)) => Err(WriteError::Failed(with_causes(&why))),
+        Err(_) => Err(WriteError::Failed("it does not answer".to_owned())),
+    }
+}
