@@ -62,8 +62,10 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     }
     if failures.is_empty() {
         println!("nothing of netqos is left on this node");
-        while arguments.stay {
-            std::thread::park();
+        if arguments.stay {
+            loop {
+                std::thread::park();
+            }
         }
         return ExitCode::SUCCESS;
     }

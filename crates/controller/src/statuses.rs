@@ -16,7 +16,7 @@ use kube::api::{Api, Patch, PatchParams};
 use kube::{Client, ResourceExt as _};
 use netqos_cluster::{Kind, Raw};
 use netqos_core::{NodeReport, ObjectName};
-use netqos_index::{PeerIndex, Subjects};
+use netqos_index::PeerIndex;
 use netqos_k8s::NetworkQosStatus;
 use netqos_status::{Difference, Facts, Verdict, difference, status};
 use serde_json::json;
@@ -214,7 +214,7 @@ impl Statuses {
             return Due::Never;
         };
         let facts = &policy.facts;
-        let subjects = index.subjects(name).unwrap_or_else(Subjects::default);
+        let subjects = index.subjects(name).unwrap_or_default();
         let verdict = Verdict::of(&Facts {
             name,
             generation: facts.generation,

@@ -35,10 +35,6 @@ pub fn definitions() -> [Definition; 6] {
             crd: &NETWORK_QOS,
         },
         Definition {
-            source: "node_report.rs",
-            crd: &NODE_REPORT,
-        },
-        Definition {
             source: "peer_slice.rs",
             crd: &PEER_SLICE,
         },
@@ -53,6 +49,10 @@ pub fn definitions() -> [Definition; 6] {
         Definition {
             source: "default_policy.rs",
             crd: &DEFAULT,
+        },
+        Definition {
+            source: "node_report.rs",
+            crd: &NODE_REPORT,
         },
     ]
 }

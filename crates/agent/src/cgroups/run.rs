@@ -68,5 +68,6 @@ fn spoken() -> Batch {
         changes: Vec::new(),
         problems: Vec::new(),
         objects: BTreeMap::new(),
+        policies: BTreeMap::new(),
     }
 }

@@ -71,9 +71,12 @@ fn of_the_api_server() {
     let unknown = requests.iter();
     let unknown = unknown.filter(|it| it.status == 404 && it.verb == "list");
     done.extend(unknown.map(|it| ("watch".to_owned(), it.qualified_resource())));
-    // For agents that a controller tells of peers.
+    // For agents that a controller tells of peers; and of who makes an object by applying it, a real
+    // server asks whether it may create one.
     let mut allowed = allowed();
-    allowed.retain(|(_, resource)| resource != "networkqospeerslices.netqos.io");
+    allowed.retain(|(verb, resource)| {
+        resource != "networkqospeerslices.netqos.io" && verb != "create"
+    });
     assert_eq!(done, allowed);
     let nodes = requests.iter().filter(|it| it.resource == "nodes");
     for request in nodes {

@@ -1,3 +1,7 @@
+#![allow(
+    clippy::disallowed_methods,
+    reason = "when a request came is recorded by the date"
+)]
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 

@@ -104,11 +104,11 @@ fn kinds_are_called_and_scoped_as_documents_say() {
     });
     let right = [
         ("networkqoses.k8s.ovn.org", "Namespaced", true),
-        ("networkqosnodereports.netqos.io", "Cluster", false),
         ("networkqospeerslices.netqos.io", "Namespaced", false),
         ("networkqosquotas.netqos.io", "Cluster", false),
         ("bandwidthprofiles.netqos.io", "Namespaced", false),
         ("networkqosdefaults.netqos.io", "Cluster", false),
+        ("networkqosnodereports.netqos.io", "Cluster", false),
     ];
     let right = right.map(|(name, scope, status)| (name.to_owned(), scope.to_owned(), status));
     assert_eq!(said, right);
@@ -150,7 +150,7 @@ fn no_rule_of_the_smaller_definitions_comes_near_that() {
         }
     }
     let mut dearest = (0, String::new());
-    let [whole, slice, quota, profile, default] = definitions();
+    let [whole, slice, quota, profile, default, report] = definitions();
     // A default has no more of the dear rules, and no more often, than the object that it is for.
     let schema = |definition: &netqos_k8s::Definition| {
         let crd = serde_json::to_value(definition.crd().unwrap()).unwrap();
@@ -165,7 +165,7 @@ fn no_rule_of_the_smaller_definitions_comes_near_that() {
         (properties, spec["x-kubernetes-validations"].clone())
     };
     assert_eq!(rules(&template), rules(&schema(&whole)));
-    for definition in [slice, quota, profile] {
+    for definition in [slice, quota, profile, report] {
         let crd = serde_json::to_value(definition.crd().unwrap()).unwrap();
         look(
             &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"],
