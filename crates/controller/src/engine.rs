@@ -152,7 +152,8 @@ impl Engine {
                 News::SliceGone(name) => self.slices.gone(&name),
                 News::Policy(name, facts) => self.statuses.policy(name, facts),
                 News::Report(node, report) => {
-                    for problem in self.statuses.report(node.clone(), report) {
+                    let we_come = !self.is_whole;
+                    for problem in self.statuses.report(node.clone(), report, we_come) {
                         self.tell(&node, problem);
                     }
                 }

@@ -104,11 +104,12 @@ impl Statuses {
     }
 
     /// A node has said something, or says nothing any more. Gives back what is new of what is not as
-    /// it should be on it.
+    /// it should be on it; what is told when we come may have been so for long.
     pub(crate) fn report(
         &mut self,
         node: Arc<str>,
         report: Option<NodeReport>,
+        we_come: bool,
     ) -> Vec<netqos_core::ReportedProblem> {
         let before = match report.clone() {
             Some(report) => self.reports.insert(node, report),
@@ -126,16 +127,13 @@ impl Statuses {
             concerned.extend(differing.map(|(name, _)| name.clone()));
         }
         concerned.into_iter().for_each(|name| self.touch(name));
-        match (before, report) {
-            (Some(before), Some(report)) => {
-                let problems = report.problems.into_iter();
-                problems
-                    .filter(|it| !before.problems.contains(it))
-                    .collect()
-            }
-            // What it said before we came may have been told by the one before us.
-            _ => Vec::new(),
+        if before.is_none() && we_come {
+            return Vec::new();
         }
+        let known = before.map_or_else(Vec::new, |before| before.problems);
+        let now = report.map_or_else(Vec::new, |report| report.problems);
+        let new = now.into_iter().filter(|it| !known.contains(it));
+        new.collect()
     }
 
     /// The nodes that have said something.

@@ -30,4 +30,5 @@ mod under_a_name_that_is_no_nodes_nothing_changes;
 mod what_its_manifests_give_it_is_enough;
 mod what_the_cluster_says_is_in_force;
 mod whatever_the_server_does_nothing_is_lost;
+mod with_the_controller;
 mod without_the_server_what_was_known_stays;

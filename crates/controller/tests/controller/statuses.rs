@@ -143,6 +143,12 @@ fn events_say_when_something_becomes_so() {
     let pod = world.get(("v1", "Pod", &world.namespace), "a").unwrap();
     assert_eq!(event.data["regarding"]["uid"], pod["metadata"]["uid"]);
     assert_eq!(event.data["note"], "load sch_tbf (on node1)");
+    // The first that a node says.
+    let first = problem(&world, "Pod", "a", "EndpointUnreachable");
+    world.report("node2", &[], &first);
+    world.eventually("no event of the new node", || {
+        told("Pod", "EndpointUnreachable").is_some()
+    });
     let failed = problem(&world, "NetworkQoS", "p", "UpdateFailed");
     world.report("node1", &[("p", 1)], &failed);
     world.eventually("no event of the failure", || {
