@@ -110,6 +110,6 @@ fn a_peer_is_marked_to_and_the_status_says_so_and_stays_true() {
     }
     flow.wait_for_after(20, 30);
     is_ready(&world, "True");
-    let seen = flow.end();
+    let seen = flow.end_after(500);
     stage::assert_no_loss(&seen);
 }
