@@ -1,10 +1,15 @@
 //! What it is installed with.
 
+use std::fs;
+
 use serde_json::Value;
 
-/// The object of this kind.
-pub(crate) fn object(text: &str, kind: &str) -> Value {
-    let objects = serde_saphyr::from_multiple::<Value>(text).unwrap();
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/kustomize/base");
+
+/// The object of this kind in this file.
+pub(crate) fn object(file: &str, kind: &str) -> Value {
+    let text = fs::read_to_string(format!("{FOLDER}/{file}")).unwrap();
+    let objects = serde_saphyr::from_multiple::<Value>(&text).unwrap();
     let mut of_kind = objects.into_iter().filter(|it| it["kind"] == kind);
     of_kind.next().unwrap()
 }
