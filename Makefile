@@ -15,9 +15,9 @@ dependencies:
 # The plugin by itself, so that no feature that others need comes into it.
 build: dependencies
 	cargo build --release --locked --target $(TARGET) -p netqos-plugins
-	cargo build --release --locked --target $(TARGET) -p netqos-cli -p netqos-agent
+	cargo build --release --locked --target $(TARGET) -p netqos-cli -p netqos-agent -p netqos-controller
 	@mkdir -p $(DIST)
-	@cd target/$(TARGET)/release && cp -u bandwidth netqos netqos-agent $(CURDIR)/$(DIST)/
+	@cd target/$(TARGET)/release && cp -u bandwidth netqos netqos-agent netqos-controller $(CURDIR)/$(DIST)/
 	@ls -l $(DIST) | awk 'NR > 1 { print "  $(DIST)/" $$NF "  " $$5 " bytes" }'
 
 DEMOS := iperf-slow $(addprefix networkqos-,story1-marks story2-free-is-limited story3-priorities \

@@ -101,6 +101,19 @@ impl Metrics {
         Ok(text)
     }
 
+    /// The same where each metric has a sample with all of its labels, whatever the values: what
+    /// docs/metrics.md is made from.
+    ///
+    /// # Errors
+    /// As [`text`](Self::text).
+    pub fn sample() -> Result<String, std::fmt::Error> {
+        let metrics = Self::default();
+        metrics.knows("Pod", 1);
+        metrics.policy(true, "Ready", 1);
+        metrics.wrote("networkqospeerslices", Outcome::Done);
+        metrics.text()
+    }
+
     pub(crate) fn leads(&self, leads: bool) {
         self.leader.set(leads.into());
     }

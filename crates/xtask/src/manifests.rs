@@ -15,6 +15,7 @@ mod template;
 mod tests;
 mod values;
 mod values_files;
+mod webhook;
 
 use crate::generated::{Arguments, Files};
 use chart::{CHART, Chart};
@@ -28,5 +29,9 @@ pub fn run(arguments: Arguments) -> anyhow::Result<()> {
     let schema = serde_json::to_string_pretty(&values_files::schema()?)? + "\n";
     files.put(&format!("{CHART}/values.schema.json"), &schema)?;
     files.put(&format!("{CHART}/values.yaml"), &values_files::values()?)?;
+    files.put(
+        &format!("{CHART}/templates/webhook-configurations.yaml"),
+        &webhook::template()?,
+    )?;
     kustomize::write(&files, &Chart::read()?)
 }

@@ -18,7 +18,6 @@ const HEADER: &str = "# Made from deploy/helm/netqos by `cargo xtask manifests`.
 pub fn components() -> Vec<(&'static str, Value)> {
     vec![
         ("cni-plugin", json!({"cniPlugin": {"install": true}})),
-        ("controller", json!({"controller": {"enabled": true}})),
         ("monitoring", json!({"monitoring": {"enabled": true}})),
     ]
 }

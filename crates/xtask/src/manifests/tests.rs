@@ -14,6 +14,7 @@ fn choices() -> Vec<Value> {
     let mut all = vec![
         json!({}),
         json!({"leaving": true}),
+        json!({"controller": {"enabled": false}, "monitoring": {"enabled": true}}),
         json!({"leaving": true, "cniPlugin": {"install": true}}),
         json!({"agent": {"enterPods": false, "egress": "ifb", "hook": "clsact"}}),
         json!({

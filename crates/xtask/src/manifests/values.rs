@@ -43,7 +43,7 @@ pub struct Agent {
     /// Where a limit that no plugin has made queues what a pod sends: on the pod's own interface, or on
     /// an ifb of the node's.
     pub egress: Egress,
-    /// Whether it may enter network namespaces (SYS_ADMIN). Without it: docs/install.md.
+    /// Whether it may enter pods' network namespaces (SYS_ADMIN, SYS_PTRACE). Without it: docs/install.md.
     pub enter_pods: bool,
     /// More flags of netqos-agent.
     pub extra_args: Vec<String>,
@@ -93,10 +93,16 @@ pub struct CniPlugin {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Controller {
-    /// Whether there is one. Its executable is not part of the image yet.
+    /// Whether there is one. Without it each agent watches all pods, which is for small clusters,
+    /// objects have no status, and there is no admission webhook.
     pub enabled: bool,
     /// More flags of netqos-controller.
     pub extra_args: Vec<String>,
+    /// How lines of the log look.
+    pub log_format: LogFormat,
+    /// How much is logged: error, warn, info, debug, trace, or parts with levels.
+    #[schemars(length(min = 1))]
+    pub log_level: String,
     /// Which nodes may have one: labels, besides kubernetes.io/os.
     pub node_selector: BTreeMap<String, String>,
     /// Its priority.
@@ -106,8 +112,13 @@ pub struct Controller {
     pub replicas: u32,
     /// What it needs.
     pub resources: Object,
+    /// Whether its webhook refuses pods with bad bandwidth annotations, in place of a warning.
+    pub strict_annotations: bool,
     /// Which taints it bears.
     pub tolerations: Vec<Object>,
+    /// Whether each node has a condition of its own in a NetworkQoS, as OVN-Kubernetes gives it. In a
+    /// large cluster it makes large objects.
+    pub zone_conditions: bool,
 }
 
 /// The image.
@@ -224,13 +235,17 @@ impl Default for CniPlugin {
 impl Default for Controller {
     fn default() -> Self {
         Self {
-            enabled: false,
+            enabled: true,
             extra_args: Vec::new(),
+            log_format: LogFormat::Json,
+            log_level: "info".to_owned(),
             node_selector: BTreeMap::new(),
             priority_class_name: "system-cluster-critical".to_owned(),
             replicas: 2,
             resources: object(json!({"requests": {"cpu": "50m", "memory": "128Mi"}})),
+            strict_annotations: false,
             tolerations: Vec::new(),
+            zone_conditions: false,
         }
     }
 }

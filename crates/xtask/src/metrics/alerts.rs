@@ -112,7 +112,8 @@ pub const ALERTS: [Alert; 9] = [
     Alert {
         name: "NetqosControllerWithoutLeader",
         severity: Severity::Warning,
-        query: r#"time() - max by (namespace) (kube_lease_renew_time{lease="netqos-controller"}) > 60"#,
+        query: "sum by (namespace) (netqos_controller_leader) == 0 \
+                or time() - max by (namespace) (kube_lease_renew_time{lease=\"netqos-controller\"}) > 60",
         lasts: "5m",
         summary: "No controller of netqos leads",
         description: "What is in force stays in force. Peers that come and go, and the status of \

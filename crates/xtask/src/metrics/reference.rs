@@ -29,6 +29,7 @@ impl Registry {
     pub fn of_all() -> anyhow::Result<Self> {
         let mut registry = Self::default();
         registry.add("netqos-agent", &netqos_agent::metrics_sample()?)?;
+        registry.add("netqos-controller", &netqos_controller::Metrics::sample()?)?;
         Ok(registry)
     }
 

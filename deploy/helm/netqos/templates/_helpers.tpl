@@ -24,8 +24,9 @@ capabilities:
   - BPF
   - PERFMON
   {{- if .Values.agent.enterPods }}
-  # Entering network namespaces.
+  # Entering network namespaces, and opening those that are named by a process of the node.
   - SYS_ADMIN
+  - SYS_PTRACE
   {{- end }}
 seccompProfile:
   type: RuntimeDefault
@@ -40,6 +41,10 @@ seccompProfile:
   mountPath: /var/lib/netqos
 - name: cni-cache
   mountPath: {{ .Values.agent.cniCache }}
+  readOnly: true
+- name: cgroup
+  mountPath: /sys/fs/cgroup
+  mountPropagation: HostToContainer
   readOnly: true
 # Those of pods that come later, too; under both names that runtimes write.
 - name: netns

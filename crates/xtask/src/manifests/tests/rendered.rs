@@ -178,7 +178,10 @@ fn nothing_is_privileged_and_nothing_can_be_written_in_an_image() {
 fn the_agent_may_enter_pods_only_where_that_is_chosen() {
     let chart = Chart::read().unwrap();
     for (enters, expected) in [
-        (true, json!(["NET_ADMIN", "BPF", "PERFMON", "SYS_ADMIN"])),
+        (
+            true,
+            json!(["NET_ADMIN", "BPF", "PERFMON", "SYS_ADMIN", "SYS_PTRACE"]),
+        ),
         (false, json!(["NET_ADMIN", "BPF", "PERFMON"])),
     ] {
         let objects = chart

@@ -1,5 +1,8 @@
 //! Every object is one of its kind, and no field of it is a mistake.
 
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Service, ServiceAccount};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -30,6 +33,8 @@ fn held(object: &Value) -> Result<Value, String> {
         "RoleBinding" => through::<RoleBinding>(object),
         "Service" => through::<Service>(object),
         "ServiceAccount" => through::<ServiceAccount>(object),
+        "MutatingWebhookConfiguration" => through::<MutatingWebhookConfiguration>(object),
+        "ValidatingWebhookConfiguration" => through::<ValidatingWebhookConfiguration>(object),
         "PrometheusRule" | "ServiceMonitor" => through::<OfOperator>(object),
         kind => Err(format!("{kind} is not known to this test")),
     }
