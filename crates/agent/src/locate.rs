@@ -45,6 +45,10 @@ pub struct Locator {
 
 /// A file that was read.
 #[derive(Debug)]
+#[cfg_attr(
+    not(feature = "daemon"),
+    allow(dead_code, reason = "who looks once compares nothing")
+)]
 struct Cached {
     age: Age,
     stamp: Stamp,
@@ -131,6 +135,10 @@ impl Locator {
     }
 
     /// Looks again at one file.
+    #[cfg_attr(
+        not(feature = "daemon"),
+        allow(dead_code, reason = "who looks once compares nothing")
+    )]
     pub(crate) fn look_at(&mut self, path: &Path) {
         self.came += 1;
         self.read(path);
