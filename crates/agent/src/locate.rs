@@ -261,6 +261,14 @@ impl Sandboxed {
     }
 }
 
+/// True for the node's own namespace. A runtime may have named a pod's by a process, whose number is
+/// another one's by now, and what is `eth0` there is the way to the node.
+fn is_the_nodes(netns: &Path) -> bool {
+    let identity = |path: &Path| fs::metadata(path).map(|it| (it.dev(), it.ino()));
+    let node = identity(Path::new("/proc/self/ns/net"));
+    identity(netns).is_ok_and(|pod| node.is_ok_and(|node| node == pod))
+}
+
 fn stamp(metadata: &Metadata) -> Stamp {
     (metadata.dev(), metadata.ino(), metadata.size())
 }
@@ -300,6 +308,12 @@ fn read(path: &Path) -> Result<Option<Sandboxed>, String> {
         netns: netns.to_owned(),
     };
     let attach = match locate(netns, &cached.ifname) {
+        _ if is_the_nodes(netns) => Attach::Unsupported {
+            reason: format!(
+                "{} is the network namespace of the node itself, and nothing is limited there",
+                netns.display()
+            ),
+        },
         Ok(None) => return Ok(None),
         Ok(Some(Reach::HostVeth)) => Attach::HostVeth(interface),
         Ok(Some(Reach::PodNetns)) => Attach::PodNetns(interface),
@@ -459,6 +473,24 @@ mod tests {
         assert_eq!(uids(&locator.look_over()), [(Some("a"), 1)]);
         write(cache.path(), "a", "/run/netns/nowhere");
         assert_eq!(uids(&locator.look_over()), [(None, 0)]);
+    }
+
+    #[test]
+    fn the_namespace_of_the_node_is_no_pods() {
+        let (cache, mut locator) = locator(&[]);
+        // An interface that is there.
+        write(cache.path(), "a", "/proc/self/ns/net");
+        let file = cache.path().join("results/net-a-eth0");
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(&file, text.replace("\"eth0\"", "\"lo0\"")).unwrap();
+        let batch = locator.look();
+        let [Change::Attachments { interfaces, .. }] = &batch.changes[..] else {
+            panic!("{batch:?}");
+        };
+        let Attach::Unsupported { reason } = &interfaces[0].attach else {
+            panic!("{interfaces:?}");
+        };
+        assert!(reason.contains("of the node itself"), "{reason}");
     }
 
     #[test]

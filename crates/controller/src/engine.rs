@@ -1,6 +1,6 @@
 //! One task that knows everything and writes when it leads.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ pub async fn run(
         index: PeerIndex::default(),
         feed: Feed::default(),
         nodes: BTreeSet::new(),
-        strays: None,
+        strays: BTreeMap::new(),
         is_whole: false,
         leads: false,
         metrics,
@@ -114,8 +114,8 @@ struct Engine {
     slices: SliceWriter,
     statuses: Statuses,
     nodes: BTreeSet<Arc<str>>,
-    /// Since when there have been reports of nodes that are not there.
-    strays: Option<Instant>,
+    /// Since when nodes have not been there of which there are reports.
+    strays: BTreeMap<Arc<str>, Instant>,
     is_whole: bool,
     leads: bool,
     metrics: Metrics,
@@ -210,19 +210,24 @@ impl Engine {
     async fn remove_strays(&mut self) {
         let reporting = self.statuses.reporting();
         let strays = reporting.filter(|node| !self.nodes.contains(*node));
-        let strays: Vec<Arc<str>> = strays.cloned().collect();
+        let strays: BTreeSet<Arc<str>> = strays.cloned().collect();
         // A cluster without any node is one that nobody has told us of.
         if strays.is_empty() || self.nodes.is_empty() {
-            self.strays = None;
+            self.strays.clear();
             return;
         }
-        let since = *self.strays.get_or_insert_with(Instant::now);
-        if since.elapsed() < ABSENT {
-            return;
-        }
-        self.strays = None;
-        let api: Api<NetworkQoSNodeReport> = Api::all(self.client.clone());
+        self.strays.retain(|node, _| strays.contains(node));
+        let mut due = None;
         for node in strays {
+            let since = *self.strays.entry(node.clone()).or_insert_with(Instant::now);
+            if since.elapsed() >= ABSENT {
+                due = Some(node);
+            }
+        }
+        // One at a time: others wait meanwhile.
+        if let Some(node) = due {
+            self.strays.remove(&node);
+            let api: Api<NetworkQoSNodeReport> = Api::all(self.client.clone());
             let parameters = DeleteParams::default();
             let deleted = timeout(PATIENCE, api.delete(&node, &parameters)).await;
             let outcome = match deleted {

@@ -77,8 +77,8 @@ fn event(told: &Told) -> Event {
             false => EventType::Warning,
         },
         reason: told.reason.clone(),
-        // As much as an event has room for.
-        note: Some(told.note.chars().take(1_000).collect()),
+        // As much as an event has room for: 1,024 bytes.
+        note: Some(told.note[..told.note.floor_char_boundary(1_000)].to_owned()),
         action: "Enforce".to_owned(),
         secondary: None,
     }

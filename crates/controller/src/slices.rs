@@ -2,10 +2,17 @@
 //!
 //! Changes are collected for a moment, and a set that changes without end is written at a bounded
 //! pace. Each write names the version of what it replaces, and none reads: what is there is known from
-//! the watch. One that is refused, or not answered, ends the round: what comes after it may stand on
-//! it. The next round begins from what the watch has told by then.
+//! the watch.
+//!
+//! A write that is refused keeps back what stands on it: the other slices of its set, and whoever is to
+//! have the addresses that it was to take out. It is tried again later, each time, and all others go on:
+//! a namespace in which nothing may be written stops no other. A server that does not answer ends the
+//! round. Each round is short, since others wait meanwhile; the next one begins from what the watch has
+//! told by then.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::api::{Api, DeleteParams, PostParams, Preconditions};
@@ -18,13 +25,16 @@ use tokio::time::{Instant, timeout};
 
 use crate::metrics::{Metrics, Outcome};
 
+const RESOURCE: &str = "networkqospeerslices";
 /// How long changes are collected when nothing was written for a while.
 pub(crate) const SOON: Duration = Duration::from_millis(100);
 /// The least time from one round to the next.
 const APART: Duration = Duration::from_millis(600);
 /// How long one write may take.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How long to wait after a round that failed; twice as long each time, up to the most.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a round may take before what is left waits for the next.
+const ROUND: Duration = Duration::from_secs(2);
+/// How long to wait after what failed; twice as long each time, up to the most.
 const AGAIN: Duration = Duration::from_secs(1);
 const AGAIN_AT_MOST: Duration = Duration::from_secs(30);
 
@@ -37,8 +47,29 @@ pub(crate) struct SliceWriter {
     /// When the next round is due, if one is.
     due: Option<Instant>,
     last: Option<Instant>,
-    failures: u32,
+    /// Rounds in a row that the server did not answer.
+    silences: u32,
+    /// Sets of which a write was refused.
+    refused: HashMap<SetName, Refused>,
     metrics: Metrics,
+}
+
+/// The set of a slice, by its namespace and the beginning of its name.
+type SetName = (Arc<str>, String);
+
+/// When a set is tried again, and how often it was refused.
+#[derive(Clone, Copy, Debug)]
+struct Refused {
+    until: Instant,
+    times: u32,
+}
+
+/// Why a slice was not written.
+enum Failure {
+    /// The server said so.
+    Refused(String),
+    /// It said nothing.
+    Silent(String),
 }
 
 /// What is known of a slice on the server.
@@ -58,7 +89,8 @@ impl SliceWriter {
             versions: HashMap::new(),
             due: None,
             last: None,
-            failures: 0,
+            silences: 0,
+            refused: HashMap::new(),
             metrics,
         }
     }
@@ -96,11 +128,13 @@ impl SliceWriter {
 
     /// Something is to be written.
     pub(crate) fn wake(&mut self) {
-        if self.due.is_none() {
-            let soon = Instant::now() + SOON;
-            let apart = self.last.map(|last| last + APART);
-            self.due = Some(apart.map_or(soon, |apart| apart.max(soon)));
+        let soon = Instant::now() + SOON;
+        let apart = self.last.map(|last| last + APART);
+        let mut at = apart.map_or(soon, |apart| apart.max(soon));
+        if self.silences > 0 {
+            at = at.max(self.due.unwrap_or(at));
         }
+        self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
     /// When the next round is due.
@@ -108,25 +142,65 @@ impl SliceWriter {
         self.due
     }
 
-    /// Writes what is to be written. To be called by the leader alone, once all is known.
+    /// Writes what is to be written, or a part of it. To be called by the leader alone, once all is
+    /// known.
     pub(crate) async fn round(&mut self) {
+        let began = Instant::now();
         self.due = None;
+        let mut silent = false;
+        let mut again: Option<Instant> = None;
+        // Addresses that are in a slice which should have lost them.
+        let mut stuck: HashSet<IpAddr> = HashSet::new();
+        let mut kept_back: HashSet<SetName> = HashSet::new();
         let mut writes = self.slicer.take_writes().into_iter();
-        let mut failed = false;
         for write in writes.by_ref() {
-            let name = match &write {
-                SliceWrite::Put(slice) => slice.name.clone(),
-                SliceWrite::Delete(name) => name.clone(),
-            };
+            let name = named(&write);
+            let set = set_of(name);
+            let waits = self.refused.get(&set).map(|refused| refused.until);
+            let waits = waits.filter(|until| *until > began);
+            let on_what_is_stuck = self.coming(&write).any(|address| stuck.contains(address));
+            if waits.is_some() || on_what_is_stuck || kept_back.contains(&set) {
+                stuck.extend(self.going(&write));
+                kept_back.insert(set);
+                self.undone(&write);
+                let next = waits.unwrap_or_else(|| began + AGAIN);
+                again = again.into_iter().chain([next]).min();
+                continue;
+            }
             match self.write(&write).await {
-                Ok(()) => self.metrics.wrote("networkqospeerslices", Outcome::Done),
-                Err(why) => {
-                    self.metrics.wrote("networkqospeerslices", Outcome::Failed);
+                Ok(()) => {
+                    self.metrics.wrote(RESOURCE, Outcome::Done);
+                    self.silences = 0;
+                    self.refused.remove(&set);
+                }
+                Err(Failure::Refused(why)) => {
+                    self.metrics.wrote(RESOURCE, Outcome::Failed);
+                    let times = self.refused.get(&set).map_or(0, |refused| refused.times);
+                    if times == 0 {
+                        tracing::warn!("the slice {name} could not be written: {why}");
+                    }
+                    let until = Instant::now() + later(times);
+                    let refused = Refused {
+                        until,
+                        times: times + 1,
+                    };
+                    stuck.extend(self.going(&write));
+                    self.refused.insert(set.clone(), refused);
+                    kept_back.insert(set);
+                    self.undone(&write);
+                    again = again.into_iter().chain([until]).min();
+                }
+                Err(Failure::Silent(why)) => {
+                    self.metrics.wrote(RESOURCE, Outcome::Failed);
                     tracing::warn!("the slice {name} could not be written: {why}");
                     self.undone(&write);
-                    failed = true;
+                    silent = true;
                     break;
                 }
+            }
+            if began.elapsed() > ROUND {
+                again = Some(Instant::now());
+                break;
             }
         }
         for write in writes {
@@ -134,26 +208,57 @@ impl SliceWriter {
         }
         self.metrics.slices(self.slicer.slices());
         self.last = Some(Instant::now());
-        self.failures = if failed { self.failures + 1 } else { 0 };
-        if failed {
-            let again = AGAIN * 2_u32.saturating_pow(self.failures - 1).min(1 << 8);
-            self.due = Some(Instant::now() + again.min(AGAIN_AT_MOST));
+        if silent {
+            again = Some(Instant::now() + later(self.silences));
+            self.silences += 1;
+        }
+        self.due = again;
+    }
+
+    async fn write(&mut self, write: &SliceWrite) -> Result<(), Failure> {
+        match timeout(PATIENCE, self.ask(write)).await {
+            Ok(Ok(known)) => {
+                self.versions.insert(named(write).clone(), known);
+                Ok(())
+            }
+            Ok(Err(Error::Api(status))) => Err(Failure::Refused(format!(
+                "{}: {}",
+                status.code, status.message
+            ))),
+            Ok(Err(why)) => Err(Failure::Silent(netqos_core::with_causes(&why))),
+            Err(_) => Err(Failure::Silent(format!(
+                "no answer in {} s",
+                PATIENCE.as_secs()
+            ))),
         }
     }
 
-    async fn write(&mut self, write: &SliceWrite) -> Result<(), String> {
-        match timeout(PATIENCE, self.ask(write)).await {
-            Ok(Ok(known)) => {
-                let name = match write {
-                    SliceWrite::Put(slice) => &slice.name,
-                    SliceWrite::Delete(name) => name,
-                };
-                self.versions.insert(name.clone(), known);
-                Ok(())
-            }
-            Ok(Err(why)) => Err(netqos_core::with_causes(&why)),
-            Err(_) => Err(format!("no answer in {} s", PATIENCE.as_secs())),
-        }
+    /// What is in a slice, as far as is known.
+    fn there(&self, name: &ObjectName) -> Option<&BTreeSet<IpAddr>> {
+        let slice = self.versions.get(name)?.slice.as_ref()?;
+        Some(&slice.addresses)
+    }
+
+    /// The addresses that a write puts in.
+    fn coming<'s>(&'s self, write: &'s SliceWrite) -> impl Iterator<Item = &'s IpAddr> {
+        let there = self.there(named(write));
+        let puts = match write {
+            SliceWrite::Put(slice) => Some(&slice.addresses),
+            SliceWrite::Delete(_) => None,
+        };
+        let puts = puts.into_iter().flatten();
+        puts.filter(move |address| there.is_none_or(|there| !there.contains(*address)))
+    }
+
+    /// The addresses that a write takes out.
+    fn going(&self, write: &SliceWrite) -> Vec<IpAddr> {
+        let there = self.there(named(write)).into_iter().flatten().copied();
+        there
+            .filter(|address| match write {
+                SliceWrite::Put(slice) => !slice.addresses.contains(address),
+                SliceWrite::Delete(_) => true,
+            })
+            .collect()
     }
 
     async fn ask(&self, write: &SliceWrite) -> Result<Version, Error> {
@@ -200,17 +305,36 @@ impl SliceWriter {
         }
     }
 
-    /// A write was not done, or nobody knows.
+    /// A write was not done, or nobody knows: what is there is what was there.
     fn undone(&mut self, write: &SliceWrite) {
-        match write {
-            SliceWrite::Put(slice) => self.slicer.gone(&slice.name),
-            // As long as it is there, it has to go.
-            SliceWrite::Delete(name) => {
-                let known = self.versions.get(name);
-                if let Some(slice) = known.and_then(|known| known.slice.clone()) {
-                    self.slicer.found(slice);
-                }
-            }
+        let name = named(write);
+        let known = self.versions.get(name);
+        match known.and_then(|known| known.slice.clone()) {
+            Some(slice) => self.slicer.found(slice),
+            None => self.slicer.gone(name),
         }
     }
+}
+
+/// The slice that a write is of.
+fn named(write: &SliceWrite) -> &ObjectName {
+    match write {
+        SliceWrite::Put(slice) => &slice.name,
+        SliceWrite::Delete(name) => name,
+    }
+}
+
+/// The set of a slice: its name is the set's and a number.
+fn set_of(slice: &ObjectName) -> SetName {
+    let name = slice
+        .name
+        .rsplit_once('-')
+        .map_or(&*slice.name, |(set, _)| set);
+    (slice.namespace.clone(), name.to_owned())
+}
+
+/// How long to wait after so many failures.
+fn later(failures: u32) -> Duration {
+    let again = AGAIN * 2_u32.saturating_pow(failures.min(8));
+    again.min(AGAIN_AT_MOST)
 }

@@ -37,10 +37,10 @@ const COUNTS: Duration = Duration::from_secs(60);
 /// How long to wait after a write that failed.
 const AGAIN: Duration = Duration::from_secs(5);
 /// How many are written in one look, and at the same time.
-const MOST: usize = 100;
+const MOST: usize = 40;
 const AT_ONCE: usize = 8;
 /// How long a write may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What is said of all policies.
 pub(crate) struct Statuses {

@@ -170,6 +170,15 @@ fn zone(facts: &Facts<'_>, node: &Arc<str>) -> Zone {
         let mut problems = report.problems.iter();
         match problems.find(|problem| keeps_out(facts, problem)) {
             Some(problem) => no(&problem.reason, told(facts, problem)),
+            // One of those may be of this policy.
+            None if report.more_problems > 0 => no(
+                "TooManyProblems",
+                format!(
+                    "its report names the first {} problems of it, and there are {} more",
+                    report.problems.len(),
+                    report.more_problems
+                ),
+            ),
             None => yes("Programmed", String::new()),
         }
     });

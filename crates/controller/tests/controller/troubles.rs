@@ -1,7 +1,7 @@
 //! Whatever the server does, and whenever the controller dies.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use netqos_apiserver::Fault;
 
@@ -118,4 +118,55 @@ fn killed_in_the_middle_of_writing_slices_the_next_one_finishes() {
     let sets: Vec<&[&str]> = sets.iter().map(|it| &it[..]).collect();
     world.wait_for_peers(&sets);
     assert_eq!(world.slices().len(), 40);
+}
+
+/// Nothing may be written in one namespace, as where somebody has bounded how many objects there are.
+#[test]
+fn a_set_that_is_refused_stops_no_other() {
+    let Some(world) = World::with_fixture() else {
+        return;
+    };
+    let refused = ["create", "update", "delete"];
+    for verb in refused {
+        let fault = Fault::status(403).on(verb, "networkqospeerslices");
+        world.fixture().inject(fault.of("one").every(2));
+    }
+    // Whatever their order, every other write is refused.
+    for number in 0..6 {
+        let app = format!("app{number}");
+        world.create_pod(&app, &app, "node1", &format!("10.0.0.{number}"));
+        world.create_policy(&app, "web", &app);
+    }
+    let _one = world.replica("one");
+    let right: Vec<String> = (0..6).map(|it| format!("10.0.0.{it}")).collect();
+    let sets: Vec<[&str; 1]> = right.iter().map(|it| [it.as_str()]).collect();
+    let sets: Vec<&[&str]> = sets.iter().map(|it| &it[..]).collect();
+    let first = Instant::now();
+    world.eventually("nothing is written beside what is refused", || {
+        world.slices().len() >= 3
+    });
+    assert!(first.elapsed() < Duration::from_secs(10));
+    world.wait_for_peers(&sets);
+}
+
+/// What is known to be there goes, also when its last write failed.
+#[test]
+fn a_slice_whose_last_write_failed_does_not_stay() {
+    let Some(world) = World::with_fixture() else {
+        return;
+    };
+    world.create_policy("p", "web", "db");
+    world.create_pod("b", "db", "node1", "10.0.0.1");
+    let _one = world.replica("one");
+    world.wait_for_peers(&[&["10.0.0.1"]]);
+    let fault = Fault::status(500).on("update", "networkqospeerslices");
+    world.fixture().inject(fault.of("one"));
+    world.create_pod("c", "db", "node1", "10.0.0.2");
+    world.eventually("nothing was refused", || {
+        let requests = world.requests("one").into_iter();
+        let mut updates = requests.filter(|(verb, _)| verb == "update");
+        updates.any(|(_, resource)| resource == "networkqospeerslices")
+    });
+    world.delete(world.policies(), "p");
+    world.wait_for_peers(&[]);
 }

@@ -128,6 +128,16 @@ fn a_problem_of_it_or_of_its_pods_keeps_it_from_being_ready_and_no_others() {
 }
 
 #[test]
+fn what_a_report_has_no_room_for_is_not_taken_for_nothing() {
+    let mut known = Known::new().said("node1", 3, &[]).said("node2", 3, &[]);
+    assert!(known.verdict().ready().holds);
+    known.reports.get_mut("node2").unwrap().more_problems = 7;
+    let (holds, reason, message) = ready(&known);
+    assert_eq!((holds, &*reason), (false, "TooManyProblems"));
+    assert!(message.contains("node2: its report names"), "{message}");
+}
+
+#[test]
 fn what_takes_nothing_from_it_is_remarked() {
     let problems = [
         ["NetworkQoS", "web", "Conflict"],

@@ -30,6 +30,17 @@ capabilities:
   {{- end }}
 seccompProfile:
   type: RuntimeDefault
+{{ include "netqos.nodeFiles" . }}
+{{- end }}
+
+{{- /* The profiles that runtimes give to containers by default keep them from files of the node, from
+bpffs and from other processes' namespaces. */ -}}
+{{- define "netqos.nodeFiles" -}}
+appArmorProfile:
+  type: Unconfined
+seLinuxOptions:
+  type: spc_t
+  level: s0
 {{- end }}
 
 {{- define "netqos.agentMounts" -}}

@@ -174,6 +174,22 @@ fn nothing_is_privileged_and_nothing_can_be_written_in_an_image() {
     }
 }
 
+/// The profiles that runtimes give by default deny writing below `/sys/fs/bpf` and to the node's files.
+#[test]
+fn what_works_on_files_of_the_node_is_not_confined_to_the_container() {
+    let chart = Chart::read().unwrap();
+    for chosen in choices() {
+        let objects = chart.objects(&chosen).unwrap();
+        let pod = &objects["DaemonSet/netqos-agent"]["spec"]["template"]["spec"];
+        let containers = ["containers", "initContainers"].map(|list| &pod[list]);
+        for container in containers.into_iter().filter_map(Value::as_array).flatten() {
+            let context = &container["securityContext"];
+            assert_eq!(context["appArmorProfile"]["type"], json!("Unconfined"));
+            assert_eq!(context["seLinuxOptions"]["type"], json!("spc_t"));
+        }
+    }
+}
+
 #[test]
 fn the_agent_may_enter_pods_only_where_that_is_chosen() {
     let chart = Chart::read().unwrap();

@@ -69,7 +69,9 @@ struct MonitorSpec {
 struct MonitorEndpoint {
     port: String,
     interval: String,
-    honor_labels: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    honor_labels: Option<bool>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     relabelings: Vec<Relabeling>,
 }
 
