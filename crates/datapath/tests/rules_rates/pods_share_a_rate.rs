@@ -54,7 +54,7 @@ fn by_tcp_in_fair_parts() {
                         .all(|rate| (0.15..0.6).contains(&(rate / full)))
             };
             let streams = PODS.map(|pod| Stream::tcp(&world, pod, "gateway"));
-            let rates = best(is_right, || together(streams, 3.0));
+            let rates = best(is_right, || together(streams, 6.0));
             println!(
                 "{hook:?}, {megabits}: {rates:.0?}, {:.3}",
                 sum(&rates) / full
