@@ -2,7 +2,9 @@
 //!
 //! ```text
 //!   Namespace ──► Socket ──► link::{Link, LinkChange}      RTM_*LINK
+//!                        ├─► route                         RTM_GETROUTE
 //!                        ├─► qdisc::{Tbf, PfifoFast, …}    RTM_*QDISC   one file each
+//!                        ├─► class::HtbClass                RTM_*TCLASS
 //!                        └─► filter::{Bpf, Redirect}       RTM_*TFILTER
 //!              └► Nft ─────► nft::{Chain, Rule}             NFT_MSG_*
 //! ```
@@ -17,6 +19,7 @@
 
 #[cfg(test)]
 mod arbitrary;
+pub mod class;
 mod error;
 pub mod filter;
 mod handle;
@@ -25,6 +28,7 @@ mod namespace;
 pub mod nft;
 pub mod psched;
 pub mod qdisc;
+pub mod route;
 mod socket;
 mod wire;
 

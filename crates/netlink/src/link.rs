@@ -8,6 +8,7 @@ const IFLA_ADDRESS: u16 = 1;
 const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
 const IFLA_LINK: u16 = 5;
+const IFLA_MASTER: u16 = 10;
 const IFLA_TXQLEN: u16 = 13;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_IFALIAS: u16 = 20;
@@ -43,6 +44,8 @@ pub struct Link {
     pub address: Vec<u8>,
     /// The link that belongs to it: of a veth its other end, of a macvlan its parent.
     pub related: Option<u32>,
+    /// The link that it is a port of: a bond, or a bridge.
+    pub master: Option<u32>,
     /// Free text, which others may write too.
     pub alias: Option<String>,
     /// True when it is administratively up.
@@ -73,6 +76,7 @@ impl Link {
             gso_max_size: GSO_LEGACY_MAX_SIZE,
             address: Vec::new(),
             related: None,
+            master: None,
             alias: None,
             is_up: wire::u32_at(payload, 8)? & libc::IFF_UP as u32 != 0,
             is_loopback: wire::u32_at(payload, 8)? & libc::IFF_LOOPBACK as u32 != 0,
@@ -85,6 +89,7 @@ impl Link {
                 IFLA_TXQLEN => link.tx_queue_len = wire::u32_at(value, 0)?,
                 IFLA_GSO_MAX_SIZE => link.gso_max_size = wire::u32_at(value, 0)?,
                 IFLA_LINK => link.related = wire::u32_at(value, 0).filter(|index| *index != 0),
+                IFLA_MASTER => link.master = wire::u32_at(value, 0).filter(|index| *index != 0),
                 IFLA_IFALIAS => link.alias = Some(wire::text(value)),
                 IFLA_LINKINFO => {
                     link.kind = wire::attributes(value)

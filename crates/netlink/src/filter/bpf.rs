@@ -2,10 +2,13 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use super::redirect::{redirected, redirecting};
 use super::{Filter, Installed};
+use crate::Handle;
 use crate::wire::{self, Request};
 
 /// Attributes of cls_bpf (`include/uapi/linux/pkt_cls.h`).
+const TCA_BPF_ACT: u16 = 1;
 const TCA_BPF_CLASSID: u16 = 3;
 const TCA_BPF_FD: u16 = 6;
 const TCA_BPF_NAME: u16 = 7;
@@ -26,6 +29,30 @@ pub struct Bpf<'p> {
     pub argument: u16,
 }
 
+/// A program that chooses among the classes of the qdisc that it is a filter of: it writes the minor
+/// number to `tc_classid` of its context.
+#[derive(Clone, Copy, Debug)]
+pub struct BpfClassifier<'p> {
+    /// The loaded program, of type `BPF_PROG_TYPE_SCHED_CLS`.
+    pub program: BorrowedFd<'p>,
+    /// A name, for people and for finding it again.
+    pub name: &'p str,
+    /// The major number of those classes.
+    pub major: u16,
+}
+
+/// A program that chooses packets, which are taken out and handed to another link's qdisc: those for
+/// which it does not return 0.
+#[derive(Clone, Copy, Debug)]
+pub struct BpfRedirect<'p> {
+    /// The loaded program, of type `BPF_PROG_TYPE_SCHED_CLS`.
+    pub program: BorrowedFd<'p>,
+    /// A name, for people and for finding it again.
+    pub name: &'p str,
+    /// The index of the link that gets the packets.
+    pub to: u32,
+}
+
 /// A `bpf` filter as the kernel reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InstalledBpf {
@@ -35,6 +62,8 @@ pub struct InstalledBpf {
     pub argument: u16,
     /// The kernel's number for the program.
     pub program_id: u32,
+    /// Where it sends packets, when it does.
+    pub redirects_to: Option<u32>,
 }
 
 impl Filter for Bpf<'_> {
@@ -51,6 +80,33 @@ impl Filter for Bpf<'_> {
     }
 }
 
+impl Filter for BpfClassifier<'_> {
+    const KIND: &'static str = "bpf";
+
+    fn options(&self) -> Vec<u8> {
+        Request::attributes_only(|request| {
+            request
+                .number(TCA_BPF_FD, self.program.as_raw_fd() as u32)
+                .string(TCA_BPF_NAME, self.name)
+                .number(TCA_BPF_FLAGS, TCA_BPF_FLAG_ACT_DIRECT)
+                .number(TCA_BPF_CLASSID, Handle::new(self.major, 0).raw())
+        })
+    }
+}
+
+impl Filter for BpfRedirect<'_> {
+    const KIND: &'static str = "bpf";
+
+    fn options(&self) -> Vec<u8> {
+        Request::attributes_only(|request| {
+            let request = request
+                .number(TCA_BPF_FD, self.program.as_raw_fd() as u32)
+                .string(TCA_BPF_NAME, self.name);
+            redirecting(request, TCA_BPF_ACT, self.to)
+        })
+    }
+}
+
 impl Installed {
     /// The settings, when this is a `bpf` filter.
     pub fn bpf(&self) -> Option<InstalledBpf> {
@@ -62,6 +118,7 @@ impl Installed {
             match kind {
                 TCA_BPF_NAME => found.name = wire::text(value),
                 TCA_BPF_CLASSID => found.argument = wire::u32_at(value, 0)? as u16,
+                TCA_BPF_ACT => found.redirects_to = redirected(value),
                 TCA_BPF_ID => found.program_id = wire::u32_at(value, 0)?,
                 _ => {}
             }
@@ -104,7 +161,17 @@ mod tests {
         fn settings_round_trip(name in "[a-z_]{0,40}", argument: u16) {
             let null = File::open("/dev/null").unwrap();
             let found = echoed(&Bpf { program: null.as_fd(), name: &name, argument }).bpf().unwrap();
-            prop_assert_eq!(found, InstalledBpf { name, argument, program_id: 0 });
+            let expected = InstalledBpf { name, argument, ..InstalledBpf::default() };
+            prop_assert_eq!(found, expected);
+        }
+
+        #[test]
+        fn redirects_round_trip(name in "[a-z_]{0,40}", to: u32) {
+            let null = File::open("/dev/null").unwrap();
+            let filter = BpfRedirect { program: null.as_fd(), name: &name, to };
+            let found = echoed(&filter).bpf().unwrap();
+            let expected = InstalledBpf { name, redirects_to: Some(to), ..InstalledBpf::default() };
+            prop_assert_eq!(found, expected);
         }
     }
 }

@@ -3,7 +3,7 @@
 mod bpf;
 mod redirect;
 
-pub use bpf::{Bpf, InstalledBpf};
+pub use bpf::{Bpf, BpfClassifier, BpfRedirect, InstalledBpf};
 pub use redirect::Redirect;
 
 use crate::link::Link;
@@ -17,7 +17,8 @@ const ALL_PROTOCOLS: u16 = (libc::ETH_P_ALL as u16).to_be();
 /// Where a filter stands: the hook, then its preference (lower runs first), then its handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The hook: [`Handle::CLSACT_INGRESS`] or [`Handle::CLSACT_EGRESS`].
+    /// The hook: [`Handle::CLSACT_INGRESS`], [`Handle::CLSACT_EGRESS`], or a qdisc with classes, which
+    /// its filters choose from.
     pub hook: Handle,
     /// The preference; all filters with the same one are of one kind.
     pub preference: u16,

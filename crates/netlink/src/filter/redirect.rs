@@ -33,51 +33,61 @@ impl Filter for Redirect {
     const KIND: &'static str = "u32";
 
     fn options(&self) -> Vec<u8> {
-        // `struct tc_mirred`: index, capab, action, refcnt, bindcnt, eaction, ifindex.
-        let parameters: Vec<u8> = [0, 0, TC_ACT_STOLEN, 0, 0, TCA_EGRESS_REDIR, self.to]
-            .iter()
-            .flat_map(|word: &u32| word.to_ne_bytes())
-            .collect();
         Request::attributes_only(|request| {
-            request
+            let request = request
                 .number(TCA_U32_CLASSID, Handle::new(1, 1).raw())
-                .attribute(TCA_U32_SEL, &MATCH_ALL)
-                .nest(TCA_U32_ACT, |request| {
-                    request.nest(1, |request| {
-                        request
-                            .string(TCA_ACT_KIND, "mirred")
-                            .nest(TCA_ACT_OPTIONS, |request| {
-                                request.attribute(TCA_MIRRED_PARMS, &parameters)
-                            })
-                    })
-                })
+                .attribute(TCA_U32_SEL, &MATCH_ALL);
+            redirecting(request, TCA_U32_ACT, self.to)
         })
     }
+}
+
+/// Appends the action that hands a packet to another link's qdisc.
+pub(super) fn redirecting(request: Request, actions: u16, to: u32) -> Request {
+    // `struct tc_mirred`: index, capab, action, refcnt, bindcnt, eaction, ifindex.
+    let parameters: Vec<u8> = [0, 0, TC_ACT_STOLEN, 0, 0, TCA_EGRESS_REDIR, to]
+        .iter()
+        .flat_map(|word: &u32| word.to_ne_bytes())
+        .collect();
+    request.nest(actions, |request| {
+        request.nest(1, |request| {
+            request
+                .string(TCA_ACT_KIND, "mirred")
+                .nest(TCA_ACT_OPTIONS, |request| {
+                    request.attribute(TCA_MIRRED_PARMS, &parameters)
+                })
+        })
+    })
+}
+
+/// Where the first of these actions that redirects sends packets.
+pub(super) fn redirected(actions: &[u8]) -> Option<u32> {
+    let inner = |bytes, wanted| {
+        wire::attributes(bytes)
+            .find(|(kind, _)| *kind == wanted)
+            .map(|(_, value)| value)
+    };
+    let parameters = wire::attributes(actions).find_map(|(_, action)| {
+        let kind = inner(action, TCA_ACT_KIND).map(wire::text)?;
+        if kind != "mirred" {
+            return None;
+        }
+        inner(inner(action, TCA_ACT_OPTIONS)?, TCA_MIRRED_PARMS)
+    })?;
+    let is_redirect = wire::u32_at(parameters, 20) == Some(TCA_EGRESS_REDIR);
+    is_redirect.then_some(wire::u32_at(parameters, 24)?)
 }
 
 impl Installed {
     /// Where its first redirecting action sends packets, when this is a `u32` with `mirred`.
     pub fn redirect(&self) -> Option<Redirect> {
-        let inner = |bytes, wanted| {
-            wire::attributes(bytes)
-                .find(|(kind, _)| *kind == wanted)
-                .map(|(_, value)| value)
-        };
         if self.kind != Redirect::KIND {
             return None;
         }
-        let actions = inner(&self.options, TCA_U32_ACT)?;
-        let parameters = wire::attributes(actions).find_map(|(_, action)| {
-            let kind = inner(action, TCA_ACT_KIND).map(wire::text)?;
-            if kind != "mirred" {
-                return None;
-            }
-            inner(inner(action, TCA_ACT_OPTIONS)?, TCA_MIRRED_PARMS)
-        })?;
-        let is_redirect = wire::u32_at(parameters, 20) == Some(TCA_EGRESS_REDIR);
-        is_redirect.then_some(Redirect {
-            to: wire::u32_at(parameters, 24)?,
-        })
+        let (_, actions) =
+            wire::attributes(&self.options).find(|(kind, _)| *kind == TCA_U32_ACT)?;
+        let to = redirected(actions)?;
+        Some(Redirect { to })
     }
 }
 

@@ -1,12 +1,18 @@
 //! Queueing disciplines: one file for each kind, behind one small trait.
 
+mod bfifo;
 mod clsact;
+mod htb;
 mod pfifo_fast;
 mod tbf;
 
+pub use bfifo::Bfifo;
 pub use clsact::{Clsact, Ingress};
+pub use htb::{Htb, InstalledHtb};
 pub use pfifo_fast::PfifoFast;
 pub use tbf::{InstalledTbf, Tbf};
+
+use netlink_packet_core::NLA_F_NESTED;
 
 use crate::link::Link;
 use crate::wire::{self, Request};
@@ -15,7 +21,7 @@ use crate::{Error, Handle, Result, Socket};
 /// Attributes of traffic control messages (`include/uapi/linux/rtnetlink.h`).
 pub(crate) const TCA_KIND: u16 = 1;
 pub(crate) const TCA_OPTIONS: u16 = 2;
-const TCA_STATS2: u16 = 7;
+pub(crate) const TCA_STATS2: u16 = 7;
 /// Inside of `TCA_STATS2` (`include/uapi/linux/gen_stats.h`).
 const TCA_STATS_BASIC: u16 = 1;
 const TCA_STATS_QUEUE: u16 = 3;
@@ -42,12 +48,27 @@ pub trait Qdisc {
 
 /// A qdisc's settings in bytes. Opaque outside of this crate.
 #[derive(Debug, Default)]
-pub struct Options(Vec<(u16, Vec<u8>)>);
+pub struct Options {
+    bytes: Vec<u8>,
+    /// It is attributes, which the kernel wants to be told of.
+    is_nest: bool,
+}
 
 impl Options {
-    pub(crate) fn with(mut self, kind: u16, value: &[u8]) -> Self {
-        self.0.push((kind, value.to_vec()));
-        self
+    pub(crate) fn with(self, kind: u16, value: &[u8]) -> Self {
+        let attribute = Request::attributes_only(|request| request.attribute(kind, value));
+        Self {
+            bytes: [self.bytes, attribute].concat(),
+            is_nest: true,
+        }
+    }
+
+    /// The bytes of a structure, as the older kinds have it.
+    pub(crate) fn structure(bytes: &[u8]) -> Self {
+        Self {
+            bytes: bytes.to_vec(),
+            is_nest: false,
+        }
     }
 }
 
@@ -116,7 +137,7 @@ impl Installed {
 }
 
 impl Statistics {
-    fn read(&mut self, bytes: &[u8]) {
+    pub(crate) fn read(&mut self, bytes: &[u8]) {
         for (kind, value) in wire::attributes(bytes) {
             match kind {
                 TCA_STATS_BASIC => {
@@ -153,21 +174,19 @@ fn set_request<Q: Qdisc>(
     qdisc: &Q,
     flags: i32,
 ) -> Request {
-    let Options(options) = qdisc.options();
     let request = Request::new(
         libc::RTM_NEWQDISC,
         libc::NLM_F_ACK | flags,
         &tcmsg(link, handle, parent, 0),
     )
     .string(TCA_KIND, Q::KIND);
-    if options.is_empty() {
-        return request;
+    match qdisc.options() {
+        Options { bytes, .. } if bytes.is_empty() => request,
+        Options { bytes, is_nest } => {
+            let nested = if is_nest { NLA_F_NESTED } else { 0 };
+            request.attribute(TCA_OPTIONS | nested, &bytes)
+        }
     }
-    request.nest(TCA_OPTIONS, |request| {
-        options.iter().fold(request, |request, (kind, value)| {
-            request.attribute(*kind, value)
-        })
-    })
 }
 
 impl Socket {
