@@ -14,8 +14,10 @@
 //! `netqos-datapath`. No I/O, no clocks, no Kubernetes.
 #![forbid(unsafe_code)]
 
+pub mod classes;
 mod digest;
 mod dscp;
+mod elsewhere;
 mod identity;
 mod labels;
 mod limit;
@@ -32,6 +34,7 @@ mod units;
 
 pub use digest::{Digest, NotADigest};
 pub use dscp::{Dscp, NotADscp};
+pub use elsewhere::Elsewhere;
 pub use identity::{Attachment, IdentityError};
 pub use labels::{LabelSelector, Labels, Operator, Requirement};
 pub use limit::{Direction, Limit, Limits};
@@ -44,6 +47,6 @@ pub use policy::{
 pub use problem::{ObjectRef, Problem, Reason, with_causes};
 pub use profile::Profile;
 pub use quota::Quota;
-pub use report::{NodeReport, ReportedProblem};
+pub use report::{NodeReport, PolicyVersion, ReportedProblem};
 pub use tag::Tag;
 pub use units::{BitRate, ByteCount};

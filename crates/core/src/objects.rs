@@ -2,7 +2,7 @@
 //!
 //! They come from an API server or from a folder of manifests; `netqos-k8s` reads them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -16,6 +16,17 @@ pub struct Namespace {
     pub name: Arc<str>,
     /// Its labels; Kubernetes gives each one `kubernetes.io/metadata.name`.
     pub labels: Labels,
+}
+
+/// A `Node`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Node {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its labels.
+    pub labels: Labels,
+    /// Those of its annotations that netqos knows.
+    pub annotations: BTreeMap<String, String>,
 }
 
 /// A `Pod`.
@@ -32,6 +43,9 @@ pub struct Pod {
     /// It has ended (`Succeeded`, `Failed`), or is on its way out with nothing left running: its
     /// addresses may be another pod's already.
     pub finished: bool,
+    /// It waits to be begun (`Pending`), and neither an address nor a container of it is known: an
+    /// interface of it is not to be expected yet. Never so of a pod that is not said to wait.
+    pub starting: bool,
     /// What its annotations hold its default network's interface to, whatever the profiles of its
     /// namespace say of that direction. An annotation that cannot be
     /// read is no limit, and a problem that the reader reports.
@@ -73,6 +87,8 @@ pub struct NetworkDefinition {
     pub cni_name: Arc<str>,
     /// The `ClusterUserDefinedNetwork` that owns it.
     pub cluster_network: Option<Arc<str>>,
+    /// Made by OVN-Kubernetes: the type of its CNI configuration is `ovn-k8s-cni-overlay`.
+    pub is_of_ovn: bool,
 }
 
 /// A `ClusterUserDefinedNetwork`.

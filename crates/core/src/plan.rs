@@ -24,9 +24,11 @@ use crate::{
     PortMatch, Priority, Protocol,
 };
 
+mod by_address;
 mod classify;
 mod delta;
 
+pub use by_address::ByAddress;
 pub use classify::{Packet, Verdict};
 pub use delta::PlanDelta;
 
@@ -42,8 +44,7 @@ pub struct NodePlan {
     /// The combinations of peer sets that addresses belong to.
     pub classes: BTreeMap<ClassId, BTreeSet<SetId>>,
     /// The addresses that belong to any peer set, by network.
-    #[serde(serialize_with = "peers")]
-    pub peers: BTreeMap<(NetworkKey, IpAddr), ClassId>,
+    pub peers: ByAddress<ClassId>,
     /// Virtual addresses of the default network, and what stands behind them.
     #[serde(serialize_with = "services")]
     pub services: BTreeMap<ServicePort, BTreeSet<Backend>>,
@@ -266,19 +267,7 @@ impl std::fmt::Display for ServicePort {
     }
 }
 
-/// JSON has only strings for keys: network, then address.
-fn peers<S: serde::Serializer>(
-    peers: &BTreeMap<(NetworkKey, IpAddr), ClassId>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    let mut by_network: BTreeMap<&NetworkKey, BTreeMap<IpAddr, ClassId>> = BTreeMap::new();
-    for ((network, address), class) in peers {
-        let addresses = by_network.entry(network).or_default();
-        addresses.insert(*address, *class);
-    }
-    by_network.serialize(serializer)
-}
-
+/// JSON has only strings for keys.
 fn services<S: serde::Serializer>(
     services: &BTreeMap<ServicePort, BTreeSet<Backend>>,
     serializer: S,

@@ -61,11 +61,36 @@ pub enum Reason {
     KernelFeatureMissing,
     /// The API server does not answer, or refuses to tell something; what was known stays in force.
     ApiUnavailable,
+    /// The API server does not know a kind of netqos: its definition is not installed, or is an older
+    /// one. It is as if there were no object of it.
+    DefinitionMissing,
     /// Who the peers of a policy's rules are is not published yet; until it is, the policy is in force
     /// as it was before, or not at all.
     PeersUnknown,
     /// Something else failed in the kernel; it is tried again.
     UpdateFailed,
+    /// Something else on the node enforces `NetworkQoS` objects, and netqos leaves them to it.
+    NetworkQosElsewhere,
+    /// Something else on the node enforces bandwidth annotations, and netqos leaves them to it.
+    AnnotationsElsewhere,
+    /// Something else is at work on the node that may limit the same traffic.
+    AnotherAtWork,
+    /// The node gives no more of inotify: changes of files are looked for from time to time, until
+    /// it does.
+    InotifyExhausted,
+    /// What a pod's label or annotation says of its class, or of its part of the line, cannot be read;
+    /// what it said before stays in force.
+    InvalidPodClass,
+    /// What divides a node's lines cannot be read, or cannot be kept; what was in force stays.
+    InvalidClasses,
+    /// What a line carries is neither said nor to be found out, so that nothing of it can be guaranteed.
+    LineSpeedUnknown,
+    /// A class has less guaranteed than its pods ask for together: each has its part of that.
+    GuaranteeReduced,
+    /// A line is not divided as it should be; it is tried again.
+    LineNotDivided,
+    /// What the agent pins is not on the node, but in its own container alone, and goes with that.
+    PinsNotOnNode,
 }
 
 /// An error with what it came from, in one line. Many errors say their cause in their own text:

@@ -16,13 +16,31 @@ pub struct NodeReport {
     pub node: Arc<str>,
     /// The version of the agent: `0.1.0`.
     pub agent: String,
-    /// The policies of the namespaces that the node's pods are in, by name, and the
-    /// `metadata.generation` of each that the agent has put in force.
-    pub policies: BTreeMap<ObjectName, i64>,
+    /// The policies of the namespaces that the node's pods are in, by name, and which of each the
+    /// agent has put in force.
+    pub policies: BTreeMap<ObjectName, PolicyVersion>,
     /// What is not as it should be.
     pub problems: Vec<ReportedProblem>,
     /// How many problems more there are, which were too many to be named.
     pub more_problems: u64,
+}
+
+/// Which of the policies that have, or had, one name, and which of its versions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PolicyVersion {
+    /// `metadata.uid`: one that is deleted and made anew has the same name, and may have the same
+    /// generation. `None`: who says it does not know, as older agents do not.
+    pub uid: Option<Arc<str>>,
+    /// `metadata.generation`.
+    pub generation: i64,
+}
+
+impl PolicyVersion {
+    /// True when this stands for that version of the policy of that uid, or for a later one.
+    pub fn covers(&self, uid: &str, generation: i64) -> bool {
+        let same = self.uid.as_deref().is_none_or(|own| own == uid);
+        same && self.generation >= generation
+    }
 }
 
 /// A [`Problem`](crate::Problem) of a node.

@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 
 /// A rate in bits per second, counted at layer 2 (Ethernet header included, as the kernel's
 /// qdiscs count).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct BitRate(u64);
 

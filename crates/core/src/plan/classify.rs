@@ -96,8 +96,8 @@ impl NodePlan {
                         .any(|block| block.contains(packet.destination))
                 };
                 let member = || {
-                    let peer = (network.clone(), packet.destination);
-                    let class = self.peers.get(&peer).and_then(|id| self.classes.get(id));
+                    let class = self.peers.get(network, packet.destination);
+                    let class = class.and_then(|id| self.classes.get(id));
                     class.is_some_and(|class| !class.is_disjoint(sets))
                 };
                 inside() || member()
@@ -117,7 +117,7 @@ mod tests {
     use std::num::NonZeroU16;
 
     use super::*;
-    use crate::plan::{Backend, ClassId, PeerSet, RuleId, Scope};
+    use crate::plan::{Backend, ByAddress, ClassId, PeerSet, RuleId, Scope};
     use crate::{IpBlock, LabelSelector, ObjectName, PortMatch, Priority};
 
     fn rule(to: Peers, port: Option<u16>, mode: Mode) -> ChainRule {
@@ -190,9 +190,9 @@ mod tests {
             pods: LabelSelector::everything(),
         };
         let class = BTreeSet::from([set.id()]);
-        let peer = (other.clone(), "10.0.0.1".parse().unwrap());
+        let address = "10.0.0.1".parse().unwrap();
         let plan = NodePlan {
-            peers: BTreeMap::from([(peer, ClassId::of(&class))]),
+            peers: ByAddress::from_iter([(other.clone(), address, ClassId::of(&class))]),
             classes: BTreeMap::from([(ClassId::of(&class), class.clone())]),
             ..NodePlan::default()
         };

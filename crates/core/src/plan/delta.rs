@@ -1,10 +1,11 @@
 //! What changes from one plan to another.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 
-use super::{Backend, Chain, ChainId, ClassId, Endpoint, NodePlan, PeerSet, ServicePort, SetId};
-use crate::{EndpointId, NetworkKey};
+use super::{
+    Backend, ByAddress, Chain, ChainId, ClassId, Endpoint, NodePlan, PeerSet, ServicePort, SetId,
+};
+use crate::EndpointId;
 
 /// The entries of a plan that become another, or, with `None`, go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub struct PlanDelta {
     /// Of [`NodePlan::classes`].
     pub classes: BTreeMap<ClassId, Option<BTreeSet<SetId>>>,
     /// Of [`NodePlan::peers`].
-    pub peers: BTreeMap<(NetworkKey, IpAddr), Option<ClassId>>,
+    pub peers: ByAddress<Option<ClassId>>,
     /// Of [`NodePlan::services`].
     pub services: BTreeMap<ServicePort, Option<BTreeSet<Backend>>>,
 }
@@ -31,7 +32,7 @@ impl NodePlan {
             chains: changes(&self.chains, &other.chains),
             sets: changes(&self.sets, &other.sets),
             classes: changes(&self.classes, &other.classes),
-            peers: changes(&self.peers, &other.peers),
+            peers: self.peers.changes_to(&other.peers),
             services: changes(&self.services, &other.services),
         }
     }
@@ -42,7 +43,7 @@ impl NodePlan {
         change(&mut self.chains, &delta.chains);
         change(&mut self.sets, &delta.sets);
         change(&mut self.classes, &delta.classes);
-        change(&mut self.peers, &delta.peers);
+        self.peers.change(&delta.peers);
         change(&mut self.services, &delta.services);
     }
 }
@@ -64,7 +65,9 @@ impl PlanDelta {
         self.chains.extend(later.chains);
         self.sets.extend(later.sets);
         self.classes.extend(later.classes);
-        self.peers.extend(later.peers);
+        for (network, address, class) in later.peers.iter() {
+            self.peers.insert(network, address, *class);
+        }
         self.services.extend(later.services);
     }
 }
@@ -99,8 +102,10 @@ fn change<K: Ord + Clone, V: Clone>(map: &mut BTreeMap<K, V>, by: &BTreeMap<K, O
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
-    use crate::Digest;
+    use crate::{Digest, NetworkKey};
     use proptest::prelude::*;
 
     fn plan() -> impl Strategy<Value = NodePlan> {
@@ -110,10 +115,8 @@ mod tests {
                 .into_iter()
                 .map(|([last], class)| {
                     let address = IpAddr::from([10, 0, 0, last]);
-                    (
-                        (NetworkKey::Default, address),
-                        ClassId(Digest::of(&(class % 3))),
-                    )
+                    let class = ClassId(Digest::of(&(class % 3)));
+                    (NetworkKey::Default, address, class)
                 })
                 .collect(),
             ..NodePlan::default()
