@@ -1,4 +1,5 @@
-//! The outside documents that are not CRDs: quantities, annotations, CNI capability arguments.
+//! The outside documents that are not CRDs: quantities, annotations, CNI capability arguments,
+//! Koordinator's ConfigMap and annotations.
 //!
 //! ```text
 //!   pod annotations ──► annotations::pod_limits ─────────────────┐
@@ -19,8 +20,10 @@ pub mod bandwidth;
 pub mod capability;
 pub mod duration;
 mod ifb;
+pub mod koordinator;
 pub mod quantity;
 mod rate_unit;
+pub mod terway;
 
 pub use annotations::{AnnotationError, ShapingExtras, pod_limits};
 pub use bandwidth::{BandwidthConfig, BandwidthConfigError, EgressWay, Environment, HookChoice};

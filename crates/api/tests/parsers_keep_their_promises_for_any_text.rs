@@ -73,6 +73,39 @@ fn configuration() -> impl Strategy<Value = String> {
     })
 }
 
+/// A pod of the proposal's file, whose rules are mostly right.
+fn pods_file() -> impl Strategy<Value = String> {
+    let text = |pattern: &'static str| pattern.prop_map(|text| format!("{text:?}"));
+    let kind = text("ip|port|dscp|mac");
+    let expr = prop_oneof![
+        text("=?[0-9]{1,5}(-[0-9]{1,5})?"),
+        text("=[0-9]{1,3}(\\.[0-9]{1,3}){3}(/[0-9]{1,2})?"),
+        text("=(fd[0-9a-f]{2}:)?:[0-9a-f]{0,4}(/[0-9]{1,3})?"),
+        Just("null".to_owned()),
+    ];
+    let one =
+        (kind, expr).prop_map(|(kind, expr)| format!(r#"{{"type": {kind}, "expr": {expr}}}"#));
+    let matches = prop::collection::vec(one, 0..3);
+    let action = text("qos-class|dscp|bandwidth_m(in|ax)");
+    let value = prop_oneof![text("l[0-3]"), text("[0-9]{0,22}"), Just("17".to_owned())];
+    let one = (action, value)
+        .prop_map(|(action, value)| format!(r#"{{"action": {action}, "value": {value}}}"#));
+    let actions = prop::collection::vec(one, 0..3);
+    let rule = (matches, actions).prop_map(|(matches, actions)| {
+        let (matches, actions) = (matches.join(", "), actions.join(", "));
+        format!(r#"{{"matchs": [{matches}], "actions": [{actions}]}}"#)
+    });
+    let rules = prop::collection::vec(rule, 0..3);
+    let cgroup = text("(/sys/fs/cgroup(/net_cls|/unified)?)?(/?[a-z.]{1,3}){0,4}/?");
+    (cgroup, 0_u8..4, "[a-z]?/[a-z/]{0,3}", rules).prop_map(|(cgroup, priority, pod, rules)| {
+        let rules = rules.join(", ");
+        format!(
+            r#"[{{"cgroup": {cgroup}, "priority": {priority}, "pod": "{pod}", "podUID": "1",
+                "qos-config": {{"egress": [{rules}]}}}}]"#
+        )
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1024))]
 
@@ -94,5 +127,10 @@ proptest! {
     #[test]
     fn bandwidth_configurations(text in prop_oneof![7 => configuration(), 1 => ".{0,100}"]) {
         bodies::bandwidth_config(&text);
+    }
+
+    #[test]
+    fn the_proposals_two_files(text in prop_oneof![7 => pods_file(), 1 => ".{0,100}"]) {
+        bodies::net_files(&text);
     }
 }

@@ -12,6 +12,7 @@ use netqos_api::annotations::{
 };
 use netqos_api::capability::{bandwidth_argument, traffic_shaping_argument};
 use netqos_api::duration::{format_duration, parse_duration};
+use netqos_api::koordinator::net_files::{node_json, parse_node, parse_pods, pods_json};
 use netqos_api::{BandwidthConfig, Environment, Quantity, RateUnit, pod_limits};
 use netqos_core::{Direction, Limit, Limits};
 use serde_json::{Map, Value, json};
@@ -34,6 +35,16 @@ pub fn quantity(text: &str) {
     if milli != i64::MAX && milli != i64::MIN {
         let from_milli = milli / 1000 + (milli % 1000).signum();
         assert_eq!(value, from_milli, "{text:?}");
+    }
+}
+
+/// The proposal's two files read back as they are written.
+pub fn net_files(text: &str) {
+    if let Ok(shares) = parse_node(text) {
+        assert_eq!(parse_node(&node_json(&shares)), Ok(shares), "{text:?}");
+    }
+    if let Ok(pods) = parse_pods(text) {
+        assert_eq!(parse_pods(&pods_json(&pods)), Ok(pods), "{text:?}");
     }
 }
 

@@ -1,0 +1,339 @@
+//! What a node's line is divided into: the slice of Koordinator's `NodeSLO` that concerns the
+//! network.
+
+use std::fmt;
+use std::str::FromStr;
+
+use netqos_core::BitRate;
+use netqos_core::Direction;
+use netqos_core::classes::{LineShares, Share, Shares, SharesError, TrafficClass};
+use serde_json::{Map, Value, json};
+
+use super::amount::{Amount, rate};
+use super::network_qos::{Mistake, NetworkQos, field, join};
+
+/// Who divides a node's line: the values of `netQOSPolicy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum BackendKind {
+    /// `kernel`: netqos' own classes and programs. (Not one of Koordinator's.)
+    Kernel,
+    /// `tc`: HTB, ipsets and iptables, as the proposal has them.
+    Tc,
+    /// `terway-qos`: files that terway-qos reads.
+    TerwayQos,
+    /// `none`: nobody. (Not one of Koordinator's.)
+    None,
+}
+
+/// A name that is no backend's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} divides no lines: there are kernel, tc, terway-qos and none")]
+pub struct NotABackend(pub String);
+
+/// What a class of pods is to get.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClassQos {
+    /// Whether it takes part; `None`: nothing is said.
+    pub enable: Option<bool>,
+    /// What it asks for.
+    pub qos: NetworkQos,
+}
+
+/// The network's slice of `NodeSLO.spec`, for one node. What it does not say is not guaranteed and
+/// not limited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeSlo {
+    /// `resourceQOSStrategy.policies.netQOSPolicy`.
+    pub policy: Option<BackendKind>,
+    /// `systemStrategy.totalNetworkBandwidth`: what the line carries. Zero, which Koordinator has
+    /// where nothing is said, is nothing said.
+    pub total: Option<BitRate>,
+    /// `resourceQOSStrategy.lsrClass.networkQOS`. It shares l1 with `ls`, which decides where both
+    /// are there.
+    pub lsr: Option<ClassQos>,
+    /// `resourceQOSStrategy.lsClass.networkQOS`.
+    pub ls: Option<ClassQos>,
+    /// `resourceQOSStrategy.beClass.networkQOS`.
+    pub be: Option<ClassQos>,
+    /// `resourceQOSStrategy.systemClass.networkQOS`.
+    pub system: Option<ClassQos>,
+}
+
+impl BackendKind {
+    /// Every one.
+    pub const ALL: [Self; 4] = [Self::Kernel, Self::Tc, Self::TerwayQos, Self::None];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Tc => "tc",
+            Self::TerwayQos => "terway-qos",
+            Self::None => "none",
+        }
+    }
+}
+
+impl fmt::Display for BackendKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for BackendKind {
+    type Err = NotABackend;
+
+    fn from_str(name: &str) -> Result<Self, NotABackend> {
+        let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
+        found.ok_or_else(|| NotABackend(name.to_owned()))
+    }
+}
+
+impl ClassQos {
+    /// What it asks for, unless it is taken out.
+    pub fn asks(&self) -> Option<&NetworkQos> {
+        (self.enable != Some(false)).then_some(&self.qos)
+    }
+
+    /// `networkQOS` as it is written.
+    fn to_object(self) -> Map<String, Value> {
+        let enable = self.enable.map(|enable| ("enable", enable.into()));
+        let amounts = [
+            ("ingressRequest", self.qos.ingress.request),
+            ("ingressLimit", self.qos.ingress.limit),
+            ("egressRequest", self.qos.egress.request),
+            ("egressLimit", self.qos.egress.limit),
+        ];
+        let amounts = amounts.into_iter();
+        let amounts = amounts.filter_map(|(name, amount)| Some((name, amount?.to_value())));
+        let said = enable.into_iter().chain(amounts);
+        said.map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+}
+
+impl NodeSlo {
+    /// Reads a `NodeSLO.spec`.
+    ///
+    /// # Errors
+    /// Everything that cannot be followed.
+    pub fn from_spec(spec: &Map<String, Value>) -> Result<Self, Vec<Mistake>> {
+        let nothing = Map::new();
+        let mut mistakes = Vec::new();
+        let part = |name: &str, mistakes: &mut Vec<Mistake>| match field(spec, name) {
+            None | Some(Value::Null) => &nothing,
+            Some(Value::Object(part)) => part,
+            Some(_) => {
+                mistakes.push(Mistake::new(name, "is no object"));
+                &nothing
+            }
+        };
+        let resources = part("resourceQOSStrategy", &mut mistakes);
+        let system = part("systemStrategy", &mut mistakes);
+        let slo = Self::read(
+            (resources, "resourceQOSStrategy"),
+            (system, "systemStrategy"),
+            &mut mistakes,
+        );
+        if mistakes.is_empty() {
+            Ok(slo)
+        } else {
+            Err(mistakes)
+        }
+    }
+
+    /// Reads both strategies, each at its path.
+    pub(super) fn read(
+        (resources, resources_path): (&Map<String, Value>, &str),
+        (system, system_path): (&Map<String, Value>, &str),
+        mistakes: &mut Vec<Mistake>,
+    ) -> Self {
+        let mut class = |name: &str| {
+            let path = join(resources_path, name);
+            read_class(
+                object(field(resources, name), &path, mistakes)?,
+                &path,
+                mistakes,
+            )
+        };
+        Self {
+            lsr: class("lsrClass"),
+            ls: class("lsClass"),
+            be: class("beClass"),
+            system: class("systemClass"),
+            policy: read_policy(resources, resources_path, mistakes),
+            total: read_total(system, system_path, mistakes),
+        }
+    }
+
+    /// A `NodeSLO.spec` that says this, and nothing else. Of a class of which nothing is said there is
+    /// nothing in it.
+    pub fn to_spec(&self) -> Map<String, Value> {
+        let mut resources = Map::new();
+        if let Some(policy) = self.policy {
+            resources.insert(
+                "policies".to_owned(),
+                json!({"netQOSPolicy": policy.name()}),
+            );
+        }
+        for (name, class) in [
+            ("lsrClass", self.lsr),
+            ("lsClass", self.ls),
+            ("beClass", self.be),
+            ("systemClass", self.system),
+        ] {
+            let said = class.map(|it| it.to_object()).unwrap_or_default();
+            if !said.is_empty() {
+                resources.insert(name.to_owned(), json!({"networkQOS": said}));
+            }
+        }
+        let mut spec = Map::new();
+        if !resources.is_empty() {
+            spec.insert("resourceQOSStrategy".to_owned(), resources.into());
+        }
+        if let Some(total) = self.total {
+            let total = Amount::Rate(total).to_value();
+            spec.insert(
+                "systemStrategy".to_owned(),
+                json!({"totalNetworkBandwidth": total}),
+            );
+        }
+        spec
+    }
+
+    /// What the line is divided into.
+    ///
+    /// # Errors
+    /// A line of this rate cannot keep the promises: each class that asks for more than it may have,
+    /// or all of them together.
+    pub fn shares(&self, total: BitRate) -> Result<LineShares, Vec<Mistake>> {
+        let ingress = self.shares_of(Direction::Ingress, total);
+        let egress = self.shares_of(Direction::Egress, total);
+        let wrong = |direction: Direction, error| Mistake::new(direction.to_string(), error);
+        match (ingress, egress) {
+            (Ok(ingress), Ok(egress)) => Ok(LineShares { ingress, egress }),
+            (ingress, egress) => Err([
+                ingress.err().map(|it| wrong(Direction::Ingress, it)),
+                egress.err().map(|it| wrong(Direction::Egress, it)),
+            ]
+            .into_iter()
+            .flatten()
+            .collect()),
+        }
+    }
+
+    /// The same in one direction.
+    pub(super) fn shares_of(
+        &self,
+        direction: Direction,
+        total: BitRate,
+    ) -> Result<Shares, SharesError> {
+        let share = |class: Option<&ClassQos>| {
+            let ask = class.and_then(ClassQos::asks).map(|qos| qos.of(direction));
+            let part = |amount: Option<Amount>| amount.map(|amount| amount.of(total));
+            Share {
+                min: part(ask.and_then(|ask| ask.request)).unwrap_or(Share::up_to(total).min),
+                max: part(ask.and_then(|ask| ask.limit))
+                    // As Koordinator's default has it, where nothing is said.
+                    .filter(|limit| limit.bits_per_second() > 0)
+                    .unwrap_or(total),
+            }
+        };
+        // LSR and LS are one level, which is counted once.
+        let l1 = share(self.ls.as_ref().or(self.lsr.as_ref()));
+        let l2 = share(self.be.as_ref());
+        let shares = Shares::try_new(total, l1, l2)?;
+        // The system has what the others leave, which must be what it was promised.
+        let asked = share(self.system.as_ref()).min;
+        let left = shares.of(TrafficClass::System).min;
+        if asked > left {
+            let others = total.bits_per_second() - left.bits_per_second();
+            let sum = others.saturating_add(asked.bits_per_second());
+            return Err(SharesError::SumAboveTotal {
+                sum: BitRate::from_bits_per_second(sum),
+                total,
+            });
+        }
+        Ok(shares)
+    }
+}
+
+fn object<'v>(
+    value: Option<&'v Value>,
+    path: &str,
+    mistakes: &mut Vec<Mistake>,
+) -> Option<&'v Map<String, Value>> {
+    match value? {
+        Value::Null => None,
+        Value::Object(object) => Some(object),
+        _ => {
+            mistakes.push(Mistake::new(path, "is no object"));
+            None
+        }
+    }
+}
+
+fn read_class(
+    class: &Map<String, Value>,
+    path: &str,
+    mistakes: &mut Vec<Mistake>,
+) -> Option<ClassQos> {
+    let path = join(path, "networkQOS");
+    let network = object(field(class, "networkQOS"), &path, mistakes)?;
+    let enable = match field(network, "enable") {
+        None | Some(Value::Null) => None,
+        Some(Value::Bool(enable)) => Some(*enable),
+        Some(other) => {
+            let what = format!("{other} is neither true nor false");
+            mistakes.push(Mistake::new(join(&path, "enable"), what));
+            None
+        }
+    };
+    Some(ClassQos {
+        enable,
+        qos: NetworkQos::read(network, &path, mistakes),
+    })
+}
+
+fn read_policy(
+    resources: &Map<String, Value>,
+    path: &str,
+    mistakes: &mut Vec<Mistake>,
+) -> Option<BackendKind> {
+    let path = join(path, "policies");
+    let policies = object(field(resources, "policies"), &path, mistakes)?;
+    let named = match field(policies, "netQOSPolicy")? {
+        Value::Null => return None,
+        Value::String(name) if name.is_empty() => return None,
+        Value::String(name) => name.parse().ok(),
+        _ => None,
+    };
+    if named.is_none() {
+        let what = "there are the policies tc, terway-qos, kernel and none";
+        mistakes.push(Mistake::new(join(&path, "netQOSPolicy"), what));
+    }
+    named
+}
+
+fn read_total(
+    system: &Map<String, Value>,
+    path: &str,
+    mistakes: &mut Vec<Mistake>,
+) -> Option<BitRate> {
+    let key = "totalNetworkBandwidth";
+    let read = match field(system, key)? {
+        Value::Null => return None,
+        Value::String(text) => rate(text).map_err(|error| error.to_string()),
+        // As apimachinery reads a quantity.
+        Value::Number(number) => rate(&number.to_string()).map_err(|error| error.to_string()),
+        other => Err(format!(
+            "{other} is no quantity in bits per second, like \"1000M\""
+        )),
+    };
+    match read {
+        Ok(total) => Some(total).filter(|total| total.bits_per_second() > 0),
+        Err(what) => {
+            mistakes.push(Mistake::new(join(path, key), what));
+            None
+        }
+    }
+}

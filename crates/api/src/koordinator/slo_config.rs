@@ -1,0 +1,267 @@
+//! The ConfigMap `slo-controller-config`, as far as the network is concerned.
+//!
+//! Two of its keys count: `resource-qos-config` and `system-config`, each a JSON text
+//!
+//! ```json
+//! {"clusterStrategy": {…}, "nodeStrategies": [{"name": "…", "nodeSelector": {…}, …}]}
+//! ```
+//!
+//! A strategy is laid over the one before it field by field: the default, then the cluster's, then
+//! that of the first node strategy whose selector chooses the node. What a later one does not say
+//! stays; what it says wins, also when it is zero; null takes it away. That is Koordinator's
+//! `MergeCfg`. In the proposal `system-config` stands inside `resource-qos-config`, which is read as
+//! well; a key of its own goes before it.
+
+use std::collections::BTreeMap;
+
+use netqos_core::{BitRate, LabelSelector, Labels};
+use serde_json::{Map, Value, json};
+
+use super::amount::rate;
+use super::network_qos::{Mistake, field, join};
+use super::node_slo::NodeSlo;
+use super::selector;
+
+/// The key of the classes' shares.
+pub const RESOURCE_QOS: &str = "resource-qos-config";
+/// The key of the line's rate.
+pub const SYSTEM: &str = "system-config";
+/// The annotation of a node that says what its line carries, before all strategies.
+pub const NODE_BANDWIDTH_ANNOTATION: &str = "node.koordinator.sh/network-bandwidth";
+
+/// What the ConfigMap says of the network.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SloConfig {
+    pub(super) resources: Strategies,
+    pub(super) system: Strategies,
+}
+
+/// A key's strategies, still as they were written.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Strategies {
+    cluster: Map<String, Value>,
+    nodes: Vec<NodeStrategy>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct NodeStrategy {
+    /// Its place in the list.
+    index: usize,
+    selector: LabelSelector,
+    strategy: Map<String, Value>,
+}
+
+impl SloConfig {
+    /// Takes over what the ConfigMap says. A key that is not there says what it says by default. A key
+    /// in which something is wrong changes nothing: what it said before stays.
+    ///
+    /// # Errors
+    /// Everything that is wrong, by its path.
+    pub fn update(&mut self, data: &BTreeMap<String, String>) -> Result<(), Vec<Mistake>> {
+        let mut mistakes = Vec::new();
+        let resources = data.get(RESOURCE_QOS).map(|text| parse(RESOURCE_QOS, text));
+        let mut nested = None;
+        match resources {
+            None => self.resources = Strategies::default(),
+            Some(Err(mistake)) => mistakes.push(mistake),
+            Some(Ok(document)) => {
+                nested = field(&document, SYSTEM).cloned();
+                match Strategies::read(RESOURCE_QOS, &document) {
+                    Ok(strategies) => self.resources = strategies,
+                    Err(wrong) => mistakes.extend(wrong),
+                }
+            }
+        }
+        let system = match (data.get(SYSTEM), &nested) {
+            (Some(text), _) | (None, Some(Value::String(text))) => Some(parse(SYSTEM, text)),
+            (None, Some(Value::Object(document))) => Some(Ok(document.clone())),
+            (None, Some(Value::Null) | None) => None,
+            (None, Some(_)) => Some(Err(Mistake::new(
+                join(RESOURCE_QOS, SYSTEM),
+                "is no object",
+            ))),
+        };
+        match system.map(|read| read.map_err(|mistake| vec![mistake])) {
+            // What stands inside of a text that cannot be read is not known.
+            None if data.contains_key(RESOURCE_QOS) && !mistakes.is_empty() => {}
+            None => self.system = Strategies::default(),
+            Some(read) => match read.and_then(|document| Strategies::read(SYSTEM, &document)) {
+                Ok(strategies) => self.system = strategies,
+                Err(wrong) => mistakes.extend(wrong),
+            },
+        }
+        if mistakes.is_empty() {
+            Ok(())
+        } else {
+            Err(mistakes)
+        }
+    }
+
+    /// What it says for a node. The line's rate is the annotation's, else the strategy's.
+    ///
+    /// # Errors
+    /// The annotation cannot be read.
+    pub fn for_node(
+        &self,
+        labels: &Labels,
+        annotations: &BTreeMap<String, String>,
+    ) -> Result<NodeSlo, Vec<Mistake>> {
+        let mut mistakes = Vec::new();
+        let resources = with_defaults(&self.resources.of(labels));
+        let system = self.system.of(labels);
+        let mut slo = NodeSlo::read((&resources, RESOURCE_QOS), (&system, SYSTEM), &mut mistakes);
+        match annotated(annotations) {
+            Ok(None) => {}
+            Ok(Some(total)) => slo.total = Some(total),
+            Err(mistake) => mistakes.push(mistake),
+        }
+        if mistakes.is_empty() {
+            Ok(slo)
+        } else {
+            Err(mistakes)
+        }
+    }
+}
+
+/// What a node's annotation says that its line carries; zero says nothing.
+///
+/// # Errors
+/// It is no quantity.
+pub fn annotated(annotations: &BTreeMap<String, String>) -> Result<Option<BitRate>, Mistake> {
+    let Some(text) = annotations.get(NODE_BANDWIDTH_ANNOTATION) else {
+        return Ok(None);
+    };
+    let total = rate(text).map_err(|error| Mistake::new(NODE_BANDWIDTH_ANNOTATION, error))?;
+    Ok(Some(total).filter(|total| total.bits_per_second() > 0))
+}
+
+/// What is said of the classes, over what is so by default: 40, 30 and 30 hundredths of the line are
+/// guaranteed, and all may have all of it.
+pub(super) fn with_defaults(said: &Map<String, Value>) -> Map<String, Value> {
+    let class = |request: u8| {
+        json!({"networkQOS": {
+            "enable": true,
+            "ingressRequest": request, "ingressLimit": 100,
+            "egressRequest": request, "egressLimit": 100,
+        }})
+    };
+    // The system's 40 are what the others leave: it asks for nothing, or nobody could ask for more
+    // than 30 without saying so of the system as well.
+    let mut strategy = Map::from_iter([("beClass".to_owned(), class(30))]);
+    // Whoever speaks of LSR alone speaks of the level that both share.
+    if field(said, "lsrClass").is_none() || field(said, "lsClass").is_some() {
+        strategy.insert("lsClass".to_owned(), class(30));
+    }
+    lay_over(&mut strategy, said);
+    strategy
+}
+
+fn parse(key: &str, text: &str) -> Result<Map<String, Value>, Mistake> {
+    if text.trim().is_empty() {
+        return Ok(Map::new());
+    }
+    serde_json::from_str(text).map_err(|error| {
+        let hint = "the key is passed over, and what it said before stays";
+        Mistake::new(key, format!("is no JSON object: {error}; {hint}"))
+    })
+}
+
+impl Strategies {
+    fn read(key: &str, document: &Map<String, Value>) -> Result<Self, Vec<Mistake>> {
+        let mut mistakes = Vec::new();
+        let mut strategies = Self::default();
+        match field(document, "clusterStrategy") {
+            None | Some(Value::Null) => {}
+            Some(Value::Object(cluster)) => strategies.cluster = cluster.clone(),
+            Some(_) => mistakes.push(Mistake::new(
+                format!("{key}.clusterStrategy"),
+                "is no object",
+            )),
+        }
+        check(
+            key,
+            &format!("{key}.clusterStrategy"),
+            &strategies.cluster,
+            &mut mistakes,
+        );
+        let nodes = match field(document, "nodeStrategies") {
+            None | Some(Value::Null) => &[][..],
+            Some(Value::Array(nodes)) => nodes,
+            Some(_) => {
+                mistakes.push(Mistake::new(format!("{key}.nodeStrategies"), "is no list"));
+                &[]
+            }
+        };
+        for (index, node) in nodes.iter().enumerate() {
+            let path = format!("{key}.nodeStrategies[{index}]");
+            let Value::Object(strategy) = node else {
+                mistakes.push(Mistake::new(path, "is no object"));
+                continue;
+            };
+            check(key, &path, strategy, &mut mistakes);
+            match selector::read(field(strategy, "nodeSelector")) {
+                // One without a selector is for no node, as in Koordinator.
+                Ok(None) => {}
+                Ok(Some(selector)) => strategies.nodes.push(NodeStrategy {
+                    index,
+                    selector,
+                    strategy: strategy.clone(),
+                }),
+                Err(what) => mistakes.push(Mistake::new(join(&path, "nodeSelector"), what)),
+            }
+        }
+        if mistakes.is_empty() {
+            Ok(strategies)
+        } else {
+            Err(mistakes)
+        }
+    }
+
+    /// What these say for a node.
+    fn of(&self, labels: &Labels) -> Map<String, Value> {
+        self.with(self.nodes.iter().find(|node| node.selector.matches(labels)))
+    }
+
+    /// The cluster's strategy, and a node's over that.
+    pub(super) fn with(&self, node: Option<&NodeStrategy>) -> Map<String, Value> {
+        let mut said = self.cluster.clone();
+        if let Some(node) = node {
+            lay_over(&mut said, &node.strategy);
+        }
+        said
+    }
+
+    /// The nodes' strategies: the place of each in the list, and whom it is for.
+    pub(super) fn selectors(&self) -> impl Iterator<Item = (usize, &LabelSelector)> {
+        self.nodes.iter().map(|node| (node.index, &node.selector))
+    }
+
+    /// The first strategy for just these nodes.
+    pub(super) fn with_selector(&self, selector: &LabelSelector) -> Option<&NodeStrategy> {
+        self.nodes.iter().find(|node| node.selector == *selector)
+    }
+}
+
+/// Whether a strategy can be read, by itself.
+fn check(key: &str, path: &str, strategy: &Map<String, Value>, mistakes: &mut Vec<Mistake>) {
+    let nothing = Map::new();
+    let (resources, system) = if key == SYSTEM {
+        (&nothing, strategy)
+    } else {
+        (strategy, &nothing)
+    };
+    NodeSlo::read((resources, path), (system, path), mistakes);
+}
+
+fn lay_over(under: &mut Map<String, Value>, over: &Map<String, Value>) {
+    for (key, value) in over {
+        let same = under.keys().find(|name| name.eq_ignore_ascii_case(key));
+        let name = same.unwrap_or(key).clone();
+        match (under.get_mut(&name), value) {
+            (Some(Value::Object(under)), Value::Object(over)) => lay_over(under, over),
+            _ => {
+                under.insert(name, value.clone());
+            }
+        }
+    }
+}

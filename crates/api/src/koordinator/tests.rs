@@ -1,0 +1,424 @@
+//! The documents as they are written, from the proposal, from Koordinator's own tests, and wrong.
+
+use std::collections::BTreeMap;
+
+use netqos_core::classes::{Share, TrafficClass};
+use netqos_core::{BitRate, Labels};
+use serde_json::{Map, Value, json};
+
+use super::*;
+
+const fn mbit(megabits: u64) -> BitRate {
+    BitRate::from_bits_per_second(megabits * 1_000_000)
+}
+
+fn data(keys: &[(&str, Value)]) -> BTreeMap<String, String> {
+    let text = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    keys.iter()
+        .map(|(key, value)| ((*key).to_owned(), text(value)))
+        .collect()
+}
+
+fn config(keys: &[(&str, Value)]) -> SloConfig {
+    let mut config = SloConfig::default();
+    config.update(&data(keys)).unwrap();
+    config
+}
+
+fn node(labels: &[(&str, &str)]) -> Labels {
+    labels
+        .iter()
+        .map(|(key, value)| ((*key).into(), (*value).into()))
+        .collect()
+}
+
+fn slo(config: &SloConfig, labels: &[(&str, &str)]) -> NodeSlo {
+    config.for_node(&node(labels), &BTreeMap::new()).unwrap()
+}
+
+/// What the classes are guaranteed of egress, in Mbit/s.
+fn minima(slo: &NodeSlo, total: u64) -> [u64; 3] {
+    let shares = slo.shares(mbit(total)).unwrap();
+    TrafficClass::ALL.map(|class| shares.egress.of(class).min.bits_per_second() / 1_000_000)
+}
+
+fn class(request: Value, limit: Value) -> Value {
+    json!({"networkQOS": {
+        "enable": true,
+        "ingressRequest": request, "ingressLimit": limit,
+        "egressRequest": request, "egressLimit": limit,
+    }})
+}
+
+#[test]
+fn forty_thirty_thirty_unless_somebody_says_otherwise() {
+    let slo = slo(&SloConfig::default(), &[]);
+    assert_eq!(minima(&slo, 1000), [400, 300, 300]);
+    assert_eq!(slo.total, None);
+    let shares = slo.shares(mbit(1000)).unwrap();
+    for class in TrafficClass::ALL {
+        assert_eq!(shares.ingress.of(class), shares.egress.of(class));
+        assert_eq!(shares.egress.of(class).max, mbit(1000));
+    }
+}
+
+/// 40 + 40 + 30 is 110, but LSR and LS are one level.
+#[test]
+fn the_proposals_own_example() {
+    let strategies = json!({
+        "lsrClass": class(json!(40), json!(100)),
+        "lsClass": class(json!(40), json!(100)),
+        "beClass": class(json!(30), json!(100)),
+    });
+    let system = json!({"clusterStrategy": {"totalNetworkBandwidth": "1000M"}});
+    let apart = config(&[
+        (RESOURCE_QOS, json!({"clusterStrategy": strategies})),
+        (SYSTEM, system.clone()),
+    ]);
+    let nested = config(&[(
+        RESOURCE_QOS,
+        json!({"clusterStrategy": strategies, "system-config": system}),
+    )]);
+    let text = config(&[(
+        RESOURCE_QOS,
+        json!({"clusterStrategy": strategies, "system-config": system.to_string()}),
+    )]);
+    for config in [apart, nested, text] {
+        let slo = slo(&config, &[]);
+        assert_eq!(slo.total, Some(mbit(1000)));
+        assert_eq!(minima(&slo, 1000), [300, 400, 300]);
+    }
+}
+
+#[test]
+fn ls_decides_for_its_level_and_lsr_where_there_is_no_ls() {
+    let both =
+        json!({"lsrClass": class(json!(10), json!(50)), "lsClass": class(json!(20), json!(60))});
+    let both = slo(
+        &config(&[(RESOURCE_QOS, json!({"clusterStrategy": both}))]),
+        &[],
+    );
+    assert_eq!(minima(&both, 100), [50, 20, 30]);
+    let lsr = json!({"lsrClass": class(json!(10), json!(50)), "lsClass": null});
+    let lsr = slo(
+        &config(&[(RESOURCE_QOS, json!({"clusterStrategy": lsr}))]),
+        &[],
+    );
+    assert_eq!(minima(&lsr, 100), [60, 10, 30]);
+}
+
+#[test]
+fn a_class_that_is_taken_out_is_guaranteed_and_held_to_nothing() {
+    let out = json!({"beClass": {"networkQOS": {"enable": false, "egressLimit": 10}}});
+    let slo = slo(
+        &config(&[(RESOURCE_QOS, json!({"clusterStrategy": out}))]),
+        &[],
+    );
+    assert_eq!(minima(&slo, 100), [70, 30, 0]);
+    let shares = slo.shares(mbit(100)).unwrap();
+    assert_eq!(
+        shares.egress.of(TrafficClass::BestEffort),
+        Share::up_to(mbit(100))
+    );
+}
+
+/// Field by field, the first selector that chooses the node, in any case.
+#[test]
+fn strategies_are_laid_over_each_other() {
+    let config = config(&[(
+        RESOURCE_QOS,
+        json!({
+            "ClusterStrategy": {"beclass": {"networkQOS": {"egressRequest": 20, "egressLimit": "50M"}}},
+            "nodeStrategies": [
+                {"name": "none", "beClass": class(json!(1), json!(1))},
+                {
+                    "nodeSelector": {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["a", "b"]}]},
+                    "BEClass": {"NetworkQoS": {"EgressRequest": "10M"}},
+                    "policies": {"netQOSPolicy": "terway-qos"},
+                },
+                {"nodeSelector": {"matchLabels": {"pool": "a"}}, "beClass": class(json!(2), json!(2))},
+                {"nodeSelector": {"matchLabels": {"pool": "c"}}, "beClass": {"networkQOS": {"egressLimit": null}}},
+                {"nodeSelector": {"matchLabels": {"pool": "d"}}, "beClass": {"networkQOS": {"egressRequest": 0}}},
+            ],
+        }),
+    )]);
+    let egress = |labels: &[(&str, &str)]| {
+        let slo = slo(&config, labels);
+        (slo.be.unwrap().qos.egress, slo.policy)
+    };
+    let percent = |percent| Some(Amount::Percent(percent));
+    let rate = |megabits| Some(Amount::Rate(mbit(megabits)));
+    let ask = |request, limit| Ask { request, limit };
+    assert_eq!(egress(&[]), (ask(percent(20), rate(50)), None));
+    assert_eq!(
+        egress(&[("pool", "a")]),
+        (ask(rate(10), rate(50)), Some(BackendKind::TerwayQos))
+    );
+    assert_eq!(egress(&[("pool", "c")]), (ask(percent(20), None), None));
+    assert_eq!(egress(&[("pool", "d")]), (ask(percent(0), rate(50)), None));
+    // What nobody speaks of is as it was by default.
+    assert_eq!(
+        slo(&config, &[]).be.unwrap().qos.ingress.request,
+        percent(30)
+    );
+}
+
+/// The node's annotation goes before its strategy, which goes before the cluster's.
+#[test]
+fn the_lines_rate_is_the_nearest_that_is_said() {
+    let config = config(&[(
+        SYSTEM,
+        json!({
+            "clusterStrategy": {"minFreeKbytesFactor": 150, "totalNetworkBandwidth": "100M"},
+            "nodeStrategies": [
+                {"nodeSelector": {"matchLabels": {"xxx": "yyy"}}, "totalNetworkBandwidth": "10M"},
+                {"nodeSelector": {"matchLabels": {"zzz": "zzz"}}, "totalNetworkBandwidth": "1000M"},
+            ],
+        }),
+    )]);
+    for (labels, annotation, total) in [
+        (&[][..], None, 100),
+        (&[("xxx", "yyy")], None, 10),
+        (&[("zzz", "zzz")], None, 1000),
+        (&[], Some("99M"), 99),
+        (&[("zzz", "zzz")], Some("99M"), 99),
+        // As Koordinator's own default, it says nothing.
+        (&[], Some("0"), 100),
+    ] {
+        let annotations: BTreeMap<String, String> = annotation
+            .map(|text: &str| (NODE_BANDWIDTH_ANNOTATION.to_owned(), text.to_owned()))
+            .into_iter()
+            .collect();
+        let slo = config.for_node(&node(labels), &annotations).unwrap();
+        assert_eq!(slo.total, Some(mbit(total)), "{labels:?}, {annotation:?}");
+    }
+    let wrong = BTreeMap::from([(
+        NODE_BANDWIDTH_ANNOTATION.to_owned(),
+        "wrong-format".to_owned(),
+    )]);
+    let mistakes = config.for_node(&node(&[]), &wrong).unwrap_err();
+    assert!(
+        mistakes[0]
+            .to_string()
+            .starts_with(NODE_BANDWIDTH_ANNOTATION),
+        "{mistakes:?}"
+    );
+}
+
+#[test]
+fn a_key_that_cannot_be_read_leaves_what_it_said_before() {
+    let good = [
+        (
+            RESOURCE_QOS,
+            json!({"clusterStrategy": {"beClass": class(json!(10), json!(100))}}),
+        ),
+        (
+            SYSTEM,
+            json!({"clusterStrategy": {"totalNetworkBandwidth": "1000M"}}),
+        ),
+    ];
+    let before = config(&good);
+    for (keys, texts) in [
+        (
+            vec![
+                (RESOURCE_QOS, json!("{\"clusterStrategy\": ")),
+                good[1].clone(),
+            ],
+            &["resource-qos-config: is no JSON object"][..],
+        ),
+        (
+            vec![
+                (
+                    RESOURCE_QOS,
+                    json!({
+                        "clusterStrategy": {"beClass": class(json!(110), json!("x"))},
+                        "nodeStrategies": [{"nodeSelector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}],
+                    }),
+                ),
+                good[1].clone(),
+            ],
+            &[
+                "clusterStrategy.beClass.networkQOS.ingressRequest: 110 is no percentage",
+                "clusterStrategy.beClass.networkQOS.ingressLimit: \"x\"",
+                "clusterStrategy.beClass.networkQOS.egressRequest: 110",
+                "clusterStrategy.beClass.networkQOS.egressLimit",
+                "nodeStrategies[0].nodeSelector: a: \"Is\" is no operator",
+            ],
+        ),
+        (
+            vec![
+                good[0].clone(),
+                (
+                    SYSTEM,
+                    json!({"clusterStrategy": {"totalNetworkBandwidth": "lots"}}),
+                ),
+            ],
+            &["system-config.clusterStrategy.totalNetworkBandwidth: \"lots\""],
+        ),
+        (
+            vec![
+                (
+                    RESOURCE_QOS,
+                    json!({"clusterStrategy": {"policies": {"netQOSPolicy": "cake"}}}),
+                ),
+                good[1].clone(),
+            ],
+            &["policies.netQOSPolicy: there are the policies tc, terway-qos, kernel and none"],
+        ),
+    ] {
+        let mut config = before.clone();
+        let found = config.update(&data(&keys)).unwrap_err();
+        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(found.len(), texts.len(), "{found:#?}");
+        for (found, text) in found.iter().zip(texts) {
+            assert!(found.contains(text), "{found}");
+        }
+        assert_eq!(config, before);
+    }
+    // A key that is gone says what it says by default.
+    let mut config = before;
+    config.update(&BTreeMap::new()).unwrap();
+    assert_eq!(config, SloConfig::default());
+}
+
+#[test]
+fn what_a_line_cannot_keep_is_refused() {
+    for (strategies, total, text) in [
+        (
+            json!({"lsClass": class(json!("500M"), json!(100)), "beClass": class(json!("600M"), json!(100))}),
+            1000,
+            "requests of 1.1 Gbit/s together are above the total of 1 Gbit/s",
+        ),
+        (
+            json!({"lsClass": class(json!(50), json!(40))}),
+            100,
+            "latency-sensitive: a request of 50 Mbit/s is above the limit of 40 Mbit/s",
+        ),
+        (
+            json!({"beClass": class(json!("2G"), json!(100))}),
+            1000,
+            "best-effort: 2 Gbit/s is above the total of 1 Gbit/s",
+        ),
+        (
+            json!({"systemClass": class(json!(50), json!(100))}),
+            100,
+            "requests of 110 Mbit/s together are above the total of 100 Mbit/s",
+        ),
+        (json!({}), 0, "a line of 0 bit/s has no shares"),
+    ] {
+        let config = config(&[(RESOURCE_QOS, json!({"clusterStrategy": strategies}))]);
+        let mistakes = slo(&config, &[]).shares(mbit(total)).unwrap_err();
+        assert_eq!(mistakes.len(), 2, "{mistakes:?}");
+        assert_eq!(mistakes[0].to_string(), format!("ingress: {text}"));
+    }
+}
+
+/// What an admission webhook refuses. Koordinator's own refuses rates at all, and counts LSR and LS
+/// twice; it does not look at limits.
+#[test]
+fn what_no_node_could_keep_is_told_before() {
+    let strategies = |cluster: Value, nodes: Value, total: Value| {
+        config(&[
+            (
+                RESOURCE_QOS,
+                json!({"clusterStrategy": cluster, "nodeStrategies": nodes}),
+            ),
+            (
+                SYSTEM,
+                json!({
+                    "clusterStrategy": {"totalNetworkBandwidth": total},
+                    "nodeStrategies": [
+                        {"nodeSelector": {"matchLabels": {"slow": "yes"}}, "totalNetworkBandwidth": "100M"},
+                    ],
+                }),
+            ),
+        ])
+    };
+    let both = |request: Value| json!({"lsrClass": class(request.clone(), json!(100)), "lsClass": class(request, json!(100))});
+    for (cluster, nodes, total, texts) in [
+        (json!({}), json!([]), json!("0"), &[][..]),
+        (both(json!(40)), json!([]), json!("0"), &[]),
+        (both(json!("50M")), json!([]), json!("1000M"), &[]),
+        (both(json!("50M")), json!([]), json!("0"), &[]),
+        // Of egress alone: what comes in is as by default, for one of the two.
+        (
+            json!({
+                "lsrClass": {"networkQOS": {"egressRequest": 60}},
+                "lsClass": {"networkQOS": {"egressRequest": 60}},
+            }),
+            json!([]),
+            json!("0"),
+            &[],
+        ),
+        (
+            json!({"lsrClass": class(json!("500M"), json!(100)), "lsClass": class(json!("600M"), json!(100))}),
+            json!([]),
+            json!("1000M"),
+            &["resource-qos-config.clusterStrategy: lsrClass and lsClass are one level"],
+        ),
+        (
+            both(json!(80)),
+            json!([]),
+            json!("0"),
+            &[
+                "clusterStrategy (ingress): requests of 110 % together are above 100 %",
+                "clusterStrategy (egress): requests of 110 %",
+            ],
+        ),
+        (
+            json!({}),
+            json!([
+                {"name": "no selector"},
+                {"nodeSelector": {"matchLabels": {"slow": "yes"}}, "beClass": class(json!("90M"), json!(100))},
+                {"nodeSelector": {"matchLabels": {"slow": "no"}}, "beClass": class(json!("90M"), json!(100))},
+            ]),
+            json!("1000M"),
+            &[
+                "nodeStrategies[1] (ingress): requests of 120 Mbit/s together are above the total of 100 Mbit/s",
+                "nodeStrategies[1] (egress): requests of 120 Mbit/s",
+            ],
+        ),
+    ] {
+        let found = strategies(cluster, nodes, total).contradictions();
+        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(found.len(), texts.len(), "{found:#?}");
+        for (found, text) in found.iter().zip(texts) {
+            assert!(found.contains(text), "{found}");
+        }
+    }
+}
+
+/// What is written of a node says what was read of the ConfigMap.
+#[test]
+fn a_spec_that_is_written_reads_as_what_it_was_written_from() {
+    let config = config(&[
+        (
+            RESOURCE_QOS,
+            json!({
+                "clusterStrategy": {
+                    "policies": {"netQOSPolicy": "tc"},
+                    "lsrClass": class(json!("10M"), json!(100)),
+                    "lsClass": {"networkQOS": {"enable": false}},
+                    "systemClass": {"networkQOS": {"egressRequest": "1500k"}},
+                    "beClass": class(json!(0), json!("1Gi")),
+                },
+            }),
+        ),
+        (
+            SYSTEM,
+            json!({"clusterStrategy": {"totalNetworkBandwidth": "25G"}}),
+        ),
+    ]);
+    let slo = slo(&config, &[]);
+    let spec = slo.to_spec();
+    assert_eq!(NodeSlo::from_spec(&spec), Ok(slo));
+    let at = |path: &str| Value::from(spec.clone()).pointer(path).cloned();
+    let class = "/resourceQOSStrategy/systemClass/networkQOS";
+    assert_eq!(at(class), Some(json!({"egressRequest": "1500k"})));
+    let total = "/systemStrategy/totalNetworkBandwidth";
+    assert_eq!(at(total), Some(json!("25G")));
+    assert_eq!(NodeSlo::default().to_spec(), Map::new());
+}
