@@ -8,6 +8,7 @@ mod ip_block;
 mod metadata;
 mod mode;
 mod network;
+mod node;
 mod node_report;
 mod peer_slice;
 mod pod;
@@ -16,9 +17,11 @@ mod profile;
 mod quota;
 mod selector;
 mod service;
+mod slo;
 
 pub use mode::Modes;
 pub use network::{cluster_network, network_definition, user_defined_network};
+pub use node::node;
 pub use node_report::node_report;
 pub use peer_slice::peer_slice;
 pub use pod::pod;
@@ -27,6 +30,7 @@ pub use profile::profile;
 pub use quota::quota;
 pub use selector::label_selector;
 pub use service::{endpoint_slice, service};
+pub use slo::{node_slo, slo_config};
 
 pub(crate) use metadata::{labels, namespaced};
 

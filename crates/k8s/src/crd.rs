@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{
     BandwidthProfile, NetworkQoS, NetworkQoSDefault, NetworkQoSNodeReport, NetworkQoSPeerSlice,
-    NetworkQoSQuota,
+    NetworkQoSQuota, NodeSLO,
 };
 
 /// The definition of a resource.
@@ -57,6 +57,15 @@ pub fn definitions() -> [Definition; 6] {
     ]
 }
 
+/// The definition of [`NodeSLO`], for clusters that do not have Koordinator's. It is none of
+/// [`definitions`]: whoever installs those must not overwrite Koordinator's own.
+pub fn node_slo_definition() -> Definition {
+    Definition {
+        source: "node_slo.rs",
+        crd: &NODE_SLO,
+    }
+}
+
 /// The `CustomResourceDefinition` of [`NetworkQoS`].
 ///
 /// # Errors
@@ -97,8 +106,20 @@ impl Definition {
         )
     }
 
+    /// The name of its object: `PLURAL.GROUP`.
+    pub fn name(&self) -> String {
+        let name = self.crd["metadata"]["name"].as_str();
+        name.unwrap_or_default().to_owned()
+    }
+
+    /// Its version: it has one.
+    pub fn version(&self) -> &'static str {
+        let version = self.crd["spec"]["versions"][0]["name"].as_str();
+        version.unwrap_or_default()
+    }
+
     /// The schema of its version.
-    pub(crate) fn schema(&self) -> &'static Value {
+    pub fn schema(&self) -> &'static Value {
         &self.crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     }
 
@@ -136,6 +157,19 @@ static QUOTA: LazyLock<Value> = LazyLock::new(|| derived(&NetworkQoSQuota::crd()
 static PROFILE: LazyLock<Value> = LazyLock::new(|| derived(&BandwidthProfile::crd()));
 
 static DEFAULT: LazyLock<Value> = LazyLock::new(|| derived(&NetworkQoSDefault::crd()));
+
+static NODE_SLO: LazyLock<Value> = LazyLock::new(|| {
+    let mut crd = derived(&NodeSLO::crd());
+    // As in Koordinator's, which has one without fields.
+    let version = &mut crd["spec"]["versions"][0];
+    version["subresources"] = json!({"status": {}});
+    version["schema"]["openAPIV3Schema"]["properties"]["status"] = json!({
+        "description": "Nobody writes one.",
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": true,
+    });
+    crd
+});
 
 fn derived(crd: &CustomResourceDefinition) -> Value {
     // A definition is made of maps with text for keys, lists and scalars: it is JSON.

@@ -12,6 +12,7 @@
 //!
 //!   core::PeerSlice ◄─► NetworkQoSPeerSlice: what the controller tells agents of peers
 //!   core::NodeReport ◄─► NetworkQoSNodeReport: what agents tell the controller of their nodes
+//!   NodeSLO: Koordinator's; its spec is read and written by netqos_api::koordinator
 //! ```
 //!
 //! [`NetworkQoS`] is one resource for two spellings: that of the enhancement proposal okep-4380
@@ -32,6 +33,7 @@ mod document;
 mod field;
 mod network_qos;
 mod node_report;
+mod node_slo;
 mod object;
 mod openapi;
 mod own;
@@ -45,7 +47,7 @@ mod structural;
 #[cfg(feature = "validate")]
 mod validate;
 
-pub use crd::{Definition, crd, definitions};
+pub use crd::{Definition, crd, definitions, node_slo_definition};
 pub use default_policy::{
     DEFAULT_LABEL, NetworkQoSDefault, NetworkQosDefaultSpec, NetworkQosTemplate, TemplateMetadata,
 };
@@ -57,6 +59,7 @@ pub use network_qos::{
     NetworkQosStatus, NetworkSelector, Port, PrimaryNetworkSelector,
 };
 pub use node_report::{NetworkQoSNodeReport, NodeProblem, PolicyInForce};
+pub use node_slo::{NodeSLO, NodeSloSpec};
 pub use object::{DocumentError, Object, object_from_value, objects_from_yaml};
 pub use peer_slice::{NetworkQoSPeerSlice, PEER_SET_LABEL};
 pub use profile::{BandwidthProfile, BandwidthProfileSpec, DirectionLimit, WrittenQuantity};

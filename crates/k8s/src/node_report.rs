@@ -4,19 +4,13 @@
 //! Plain data without a `spec`, of the size of what a node is asked for: which generation of each
 //! policy, and what is not as it should be. A heartbeat it is not.
 
-use std::borrow::Cow;
-
 use k8s_openapi::ClusterResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::{KubeSchema, Resource};
+use kube::KubeSchema;
 use netqos_core::NodeReport;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
-use crate::own::{GROUP, VERSION};
-
-const API_VERSION: &str = "netqos.io/v1alpha1";
-const KIND: &str = "NetworkQoSNodeReport";
-const PLURAL: &str = "networkqosnodereports";
+use crate::own::plain_resource;
 
 /// The most problems that a report names.
 const PROBLEMS: usize = 100;
@@ -73,6 +67,11 @@ pub struct PolicyInForce {
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
 
+    /// Its metadata.uid. Absent where the agent is an older one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 128))]
+    pub uid: Option<String>,
+
     /// The metadata.generation that is in force.
     #[schemars(range(min = 0, max = 9_007_199_254_740_991_i64))]
     pub generation: i64,
@@ -119,10 +118,11 @@ impl NetworkQoSNodeReport {
             },
             agent_version: report.agent.clone(),
             policies: policies
-                .map(|(name, generation)| PolicyInForce {
+                .map(|(name, version)| PolicyInForce {
                     namespace: name.namespace.to_string(),
                     name: name.name.to_string(),
-                    generation: *generation,
+                    uid: version.uid.as_deref().map(str::to_owned),
+                    generation: version.generation,
                 })
                 .collect(),
             problems: named
@@ -141,39 +141,8 @@ impl NetworkQoSNodeReport {
     }
 }
 
-impl Resource for NetworkQoSNodeReport {
-    type DynamicType = ();
-    type Scope = ClusterResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        KIND.into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        GROUP.into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        VERSION.into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        PLURAL.into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
-
-fn api_version<S: Serializer>((): &(), serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(API_VERSION)
-}
-
-fn kind<S: Serializer>((): &(), serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(KIND)
-}
+plain_resource!(
+    NetworkQoSNodeReport,
+    "networkqosnodereports",
+    ClusterResourceScope
+);

@@ -1,13 +1,15 @@
 //! Objects of the kinds that matter to netqos, out of manifests.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::discovery::v1 as discovery;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use netqos_api::koordinator::{Mistake, NodeSlo, PodClass};
 use netqos_core::objects::{
-    ClusterNetwork, EndpointSlice, Namespace, NetworkDefinition, PeerSlice, Pod, Service,
+    ClusterNetwork, EndpointSlice, Namespace, NetworkDefinition, Node, PeerSlice, Pod, Service,
 };
 use netqos_core::{ObjectName, ObjectRef, Policy, Problem, Profile, Quota};
 use serde::Deserialize;
@@ -27,8 +29,9 @@ use crate::{
 pub enum Object {
     /// A `Namespace`.
     Namespace(Namespace),
-    /// A `Pod`, and what is wrong with its annotations, which does not keep it out.
-    Pod(Box<Pod>, Vec<Problem>),
+    /// A `Pod`, what is wrong with its labels and annotations, which does not keep it out, and of
+    /// which class it is; `None` where nobody asks for that.
+    Pod(Box<Pod>, Vec<Problem>, Option<Box<PodClass>>),
     /// A `NetworkQoS`.
     Policy(Policy),
     /// A `NetworkQoSQuota`.
@@ -47,8 +50,12 @@ pub enum Object {
     EndpointSlice(EndpointSlice),
     /// A `NetworkQoSPeerSlice`.
     PeerSlice(PeerSlice),
-    /// A `Node`, by its name.
-    Node(Arc<str>),
+    /// A `Node`.
+    Node(Node),
+    /// Koordinator's ConfigMap of this name: its keys.
+    SloConfig(ObjectName, BTreeMap<String, String>),
+    /// What the `NodeSLO` of the node of this name says of the network, or all that is wrong with it.
+    NodeSlo(Arc<str>, Result<Box<NodeSlo>, Vec<Mistake>>),
     /// Something else.
     Other {
         /// Its `apiVersion`.
@@ -155,8 +162,8 @@ pub fn object_from_value(value: &Value) -> Result<Object, Vec<FieldError>> {
         }
         ("", "Pod") => {
             let object: core::Pod = read(value).map_err(one)?;
-            let (pod, problems) = convert::pod(&object).map_err(one)?;
-            Ok(Object::Pod(Box::new(pod), problems))
+            let (pod, problems, class) = convert::pod(&object).map_err(one)?;
+            Ok(Object::Pod(Box::new(pod), problems, Some(Box::new(class))))
         }
         ("", "Service") => {
             let object: core::Service = read(value).map_err(one)?;
@@ -164,8 +171,23 @@ pub fn object_from_value(value: &Value) -> Result<Object, Vec<FieldError>> {
         }
         ("", "Node") => {
             let object: Bare = read(value).map_err(one)?;
-            let name = convert::cluster_network(&object.metadata).map_err(one)?;
-            Ok(Object::Node(name.name))
+            convert::node(&object.metadata)
+                .map(Object::Node)
+                .map_err(one)
+        }
+        ("", "ConfigMap") => {
+            let object: core::ConfigMap = read(value).map_err(one)?;
+            let config = convert::slo_config(object).map_err(one)?;
+            Ok(
+                config.map_or(Object::Other { api_version, kind }, |(name, data)| {
+                    Object::SloConfig(name, data)
+                }),
+            )
+        }
+        ("slo.koordinator.sh", "NodeSLO") => {
+            let object: Bare = read(value).map_err(one)?;
+            let (name, slo) = convert::node_slo(&object.metadata, value).map_err(one)?;
+            Ok(Object::NodeSlo(name, slo.map(Box::new)))
         }
         ("discovery.k8s.io", "EndpointSlice") => {
             let object: discovery::EndpointSlice = read(value).map_err(one)?;

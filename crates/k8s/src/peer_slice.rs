@@ -3,21 +3,16 @@
 //!
 //! Like an `EndpointSlice` it is plain data without a `spec`: nobody asks for anything by it.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::{KubeSchema, Resource};
+use kube::KubeSchema;
 use netqos_core::objects::PeerSlice;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
-use crate::own::{GROUP, VERSION};
+use crate::own::plain_resource;
 use crate::schema;
-
-const API_VERSION: &str = "netqos.io/v1alpha1";
-const KIND: &str = "NetworkQoSPeerSlice";
-const PLURAL: &str = "networkqospeerslices";
 
 /// The label of a slice that says which peer set it is of: 16 hexadecimal digits, the digest of the
 /// set's namespaces, pod selector and network. An agent watches by it.
@@ -73,39 +68,8 @@ impl NetworkQoSPeerSlice {
     }
 }
 
-impl Resource for NetworkQoSPeerSlice {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        KIND.into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        GROUP.into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        VERSION.into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        PLURAL.into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
-
-fn api_version<S: Serializer>((): &(), serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(API_VERSION)
-}
-
-fn kind<S: Serializer>((): &(), serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(KIND)
-}
+plain_resource!(
+    NetworkQoSPeerSlice,
+    "networkqospeerslices",
+    NamespaceResourceScope
+);

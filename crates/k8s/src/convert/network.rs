@@ -11,6 +11,8 @@ use crate::FieldError;
 
 /// The kind whose objects own a definition in each of their namespaces.
 const CLUSTER_NETWORK: &str = "ClusterUserDefinedNetwork";
+/// The CNI plugin of OVN-Kubernetes' networks.
+const OVN_PLUGIN: &str = "ovn-k8s-cni-overlay";
 
 /// A `NetworkAttachmentDefinition` (k8s.cni.cncf.io/v1): its metadata, and `spec.config`, which may
 /// be absent (then the CNI configuration is a file on the node, of the definition's name).
@@ -23,11 +25,13 @@ pub fn network_definition(
 ) -> Result<NetworkDefinition, FieldError> {
     let name = namespaced(metadata)?;
     let wrong = |message: String| FieldError::new("spec.config", message);
+    let mut is_of_ovn = false;
     let cni_name = match config.map(str::trim).filter(|config| !config.is_empty()) {
         None => None,
         Some(config) => {
             let config: Value = serde_json::from_str(config)
                 .map_err(|error| wrong(format!("not a CNI configuration in JSON: {error}")))?;
+            is_of_ovn = config.get("type").and_then(Value::as_str) == Some(OVN_PLUGIN);
             match (&config, config.get("name")) {
                 (Value::Object(_), None) => None,
                 (Value::Object(_), Some(Value::String(name))) if name.is_empty() => None,
@@ -43,6 +47,7 @@ pub fn network_definition(
         labels: labels(metadata),
         cni_name: cni_name.unwrap_or_else(|| name.name.clone()),
         cluster_network: owner(metadata),
+        is_of_ovn,
         name,
     })
 }
@@ -58,6 +63,7 @@ pub fn user_defined_network(metadata: &ObjectMeta) -> Result<NetworkDefinition, 
         labels: labels(metadata),
         cni_name: format!("{}_{}", name.namespace, name.name).into(),
         cluster_network: None,
+        is_of_ovn: true,
         name,
     })
 }

@@ -1,6 +1,6 @@
 //! Reports of nodes.
 
-use netqos_core::{NodeReport, ObjectName, ReportedProblem};
+use netqos_core::{NodeReport, ObjectName, PolicyVersion, ReportedProblem};
 
 use super::metadata::name;
 use crate::{FieldError, NetworkQoSNodeReport};
@@ -16,7 +16,13 @@ pub fn node_report(object: &NetworkQoSNodeReport) -> Result<NodeReport, FieldErr
         node: name(&object.metadata)?,
         agent: object.agent_version.clone(),
         policies: policies
-            .map(|it| (ObjectName::new(&it.namespace, &it.name), it.generation))
+            .map(|it| {
+                let version = PolicyVersion {
+                    uid: it.uid.as_deref().map(Into::into),
+                    generation: it.generation,
+                };
+                (ObjectName::new(&it.namespace, &it.name), version)
+            })
             .collect(),
         problems: problems
             .map(|it| ReportedProblem {

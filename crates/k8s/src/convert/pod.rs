@@ -1,11 +1,13 @@
 //! Pods.
 
 mod networks;
+mod quality;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1 as core;
+use netqos_api::koordinator::PodClass;
 use netqos_api::pod_limits;
 use netqos_core::objects::Pod;
 use netqos_core::{ObjectRef, PodId, Problem, Reason};
@@ -13,14 +15,14 @@ use netqos_core::{ObjectRef, PodId, Problem, Reason};
 use super::{labels, namespaced};
 use crate::FieldError;
 
-/// A `Pod`, and what is wrong with its annotations: a bandwidth that cannot be read is no limit, and
-/// a record of its networks that cannot be read gives no addresses.
+/// A `Pod`, what is wrong with its labels and annotations, and its class: a bandwidth that cannot be
+/// read is no limit, and a record of its networks that cannot be read gives no addresses.
 ///
 /// A pod in a manifest may have no uid; then `namespace/name` stands in its place.
 ///
 /// # Errors
 /// It has no name, or an address of its status is none.
-pub fn pod(object: &core::Pod) -> Result<(Pod, Vec<Problem>), FieldError> {
+pub fn pod(object: &core::Pod) -> Result<(Pod, Vec<Problem>, PodClass), FieldError> {
     let name = namespaced(&object.metadata)?;
     let nothing = BTreeMap::new();
     let annotations = object.metadata.annotations.as_ref().unwrap_or(&nothing);
@@ -38,6 +40,13 @@ pub fn pod(object: &core::Pod) -> Result<(Pod, Vec<Problem>), FieldError> {
     let (addresses, unread) = networks::addresses(status, annotations, &name)?;
     let unread = unread.into_iter();
     problems.extend(unread.map(|message| problem(Reason::Invalid, message)));
+    let labels = labels(&object.metadata);
+    let kubernetes = quality::class(object);
+    let (class, wrong) = PodClass::of(&labels, annotations, kubernetes);
+    let wrong = wrong
+        .into_iter()
+        .map(|what| format!("{what}; what it said before stays in force"));
+    problems.extend(wrong.map(|message| problem(Reason::InvalidPodClass, message)));
     let spec = object.spec.as_ref();
     let node = spec.and_then(|spec| spec.node_name.as_deref());
     let uid: Arc<str> = match object.metadata.uid.as_deref() {
@@ -45,30 +54,47 @@ pub fn pod(object: &core::Pod) -> Result<(Pod, Vec<Problem>), FieldError> {
         Some(uid) => uid.into(),
     };
     let pod = Pod {
-        labels: labels(&object.metadata),
+        labels,
         node: node.filter(|node| !node.is_empty()).map(Into::into),
         host_network: spec.and_then(|spec| spec.host_network) == Some(true),
         finished: is_finished(object),
+        starting: is_starting(object) && addresses.is_empty(),
         limits,
         addresses,
         id: PodId { name, uid },
     };
-    Ok((pod, problems))
+    Ok((pod, problems, class))
 }
 
 /// As the kubelet has it: it has ended, or it is being deleted and no container of it runs.
 fn is_finished(pod: &core::Pod) -> bool {
-    let nothing = core::PodStatus::default();
-    let status = pod.status.as_ref().unwrap_or(&nothing);
-    let ended = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
-    let lists = [
-        &status.init_container_statuses,
-        &status.container_statuses,
-        &status.ephemeral_container_statuses,
-    ];
-    let mut containers = lists.into_iter().flatten().flatten();
+    let ended = matches!(phase(pod), Some("Succeeded" | "Failed"));
     let deleting = pod.metadata.deletion_timestamp.is_some();
-    ended || (deleting && containers.all(|container| !is_running(container)))
+    ended || (deleting && containers(pod).all(|container| !is_running(container)))
+}
+
+/// It has not begun, and no container of it has either.
+fn is_starting(pod: &core::Pod) -> bool {
+    let waits = |container: &core::ContainerStatus| {
+        let state = container.state.as_ref();
+        state.is_some_and(|state| state.waiting.is_some())
+    };
+    phase(pod) == Some("Pending") && containers(pod).all(waits)
+}
+
+fn phase(pod: &core::Pod) -> Option<&str> {
+    pod.status.as_ref()?.phase.as_deref()
+}
+
+fn containers(pod: &core::Pod) -> impl Iterator<Item = &core::ContainerStatus> {
+    let lists = pod.status.iter().flat_map(|status| {
+        [
+            &status.init_container_statuses,
+            &status.container_statuses,
+            &status.ephemeral_container_statuses,
+        ]
+    });
+    lists.flatten().flatten()
 }
 
 fn is_running(container: &core::ContainerStatus) -> bool {

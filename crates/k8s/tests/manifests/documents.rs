@@ -40,7 +40,7 @@ items:
     for object in objects {
         match object.unwrap() {
             Object::Namespace(one) => write!(said, "{} {:?};", one.name, one.labels),
-            Object::Node(name) => write!(said, "{name};"),
+            Object::Node(node) => write!(said, "{};", node.name),
             Object::Service(one) => {
                 write!(
                     said,

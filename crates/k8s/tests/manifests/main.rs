@@ -7,6 +7,7 @@ mod bodies;
 mod definition;
 mod documents;
 mod node_reports;
+mod node_slos;
 mod peer_slices;
 mod pods;
 mod policies;

@@ -8,7 +8,7 @@ use netqos_k8s::{Object, objects_from_yaml};
 
 fn pod(text: &str) -> (Pod, Vec<Problem>) {
     match objects_from_yaml(text).remove(0).unwrap() {
-        Object::Pod(pod, problems) => (*pod, problems),
+        Object::Pod(pod, problems, ..) => (*pod, problems),
         other => panic!("{other:?}"),
     }
 }
@@ -125,5 +125,27 @@ fn a_pod_is_finished_when_nothing_of_it_runs_any_more() {
             "{{apiVersion: v1, kind: Pod, metadata: {{name: p{deletion}}}, status: {{{status}}}}}"
         );
         assert_eq!(pod(&text).0.finished, finished, "{text}");
+    }
+}
+
+/// One of which nothing is said, as in a manifest that somebody has written, does not wait for anything.
+#[test]
+fn a_pod_starts_as_long_as_it_is_pending_and_nothing_of_it_is_there() {
+    let waiting = "containerStatuses: [{name: c, image: i, imageID: '', ready: false, restartCount: 0, state: {waiting: {}}}]";
+    let running = waiting.replace("waiting", "running");
+    let of_init = running.replace("containerStatuses", "initContainerStatuses");
+    for (status, starting) in [
+        ("", false),
+        ("phase: Pending", true),
+        ("phase: Running", false),
+        ("phase: Unknown", false),
+        ("phase: Pending, podIP: 10.0.0.5", false),
+        (&format!("phase: Pending, {waiting}"), true),
+        (&format!("phase: Pending, {running}"), false),
+        (&format!("phase: Pending, {of_init}"), false),
+    ] {
+        let text =
+            format!("{{apiVersion: v1, kind: Pod, metadata: {{name: p}}, status: {{{status}}}}}");
+        assert_eq!(pod(&text).0.starting, starting, "{text}");
     }
 }
