@@ -10,6 +10,9 @@ fn main() {
     if std::env::var_os("CARGO_FEATURE_RULES").is_some() {
         compile("bpf/rules.bpf.c", "rules.o", "NETQOS_RULES");
     }
+    if std::env::var_os("CARGO_FEATURE_CLASSES").is_some() {
+        compile("bpf/classes.bpf.c", "classes.o", "NETQOS_CLASSES");
+    }
 }
 
 /// Compiles a file, and puts a digest of the object into this variable: it tells another build's

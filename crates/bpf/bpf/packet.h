@@ -11,6 +11,7 @@
 #include <linux/in.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
+#include <linux/udp.h>
 #include <stddef.h>
 #include <stdbool.h>
 
@@ -20,6 +21,8 @@
 #define MOST_EXTENSIONS 8
 
 #define PROTOCOL_SCTP 132
+/* Where a TCP header says how long it is, in its byte's upper half, in words of four bytes. */
+#define TCP_DATA_OFFSET 12
 #define EXTENSION_HOP_BY_HOP 0
 #define EXTENSION_ROUTING 43
 #define EXTENSION_FRAGMENT 44
@@ -144,6 +147,33 @@ __noinline int read_packet(struct __sk_buff *skb, struct packet *packet)
 	if (protocol == bpf_htons(ETH_P_IPV6))
 		return read_ipv6(skb, packet);
 	return false;
+}
+
+/*
+ * What a qdisc will count: each frame that a GSO packet is cut into with its own headers. At an
+ * egress hook the kernel has counted them in wire_len. At an ingress hook, where it has not, they are
+ * counted as its qdisc_pkt_len_init() does when the packet is sent on.
+ */
+static __always_inline __u64 length_on_wire(struct __sk_buff *skb, const struct packet *packet)
+{
+	if (skb->wire_len > skb->len)
+		return skb->wire_len;
+	if (!skb->gso_size || !packet->transport)
+		return skb->len;
+	__u32 headers = packet->transport;
+	if (packet->protocol == IPPROTO_TCP) {
+		__u8 data_offset;
+		if (bpf_skb_load_bytes(skb, packet->transport + TCP_DATA_OFFSET, &data_offset, 1))
+			return skb->len;
+		headers += (data_offset >> 4) * 4;
+	} else if (packet->protocol == IPPROTO_UDP) {
+		headers += sizeof(struct udphdr);
+	}
+	__u64 frames = skb->gso_segs;
+	/* What a virtual machine sends comes without the number. */
+	if (!frames && skb->len > headers)
+		frames = (skb->len - headers + skb->gso_size - 1) / skb->gso_size;
+	return frames > 1 ? skb->len + (frames - 1) * headers : skb->len;
 }
 
 /* Writes the code point, keeps the two bits of ECN (RFC 3168), and puts the checksum right. */

@@ -22,7 +22,7 @@ struct {
 SEC("classifier")
 int netqos_rank(struct __sk_buff *skb)
 {
-	return rank(skb, skb->tc_classid, 0, 0);
+	return rank(skb, length_at_egress(skb), skb->tc_classid, 0, 0);
 }
 
 /* On a tcx hook, which has no argument: a short program on each hook writes the
@@ -32,7 +32,7 @@ int netqos_rank_tcx(struct __sk_buff *skb)
 {
 	__u32 id = skb->cb[0];
 	skb->cb[0] = 0;
-	return rank(skb, id, 0, 0);
+	return rank(skb, length_at_egress(skb), id, 0, 0);
 }
 
 char LICENSE[] SEC("license") = "GPL";

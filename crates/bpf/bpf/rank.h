@@ -83,18 +83,20 @@ static __always_inline void charge(struct flow *flow, __u64 now, __u64 cost, __u
 	flow->epoch = epoch;
 }
 
-/* What the qdisc counts: each frame of a GSO packet with its own headers. */
-static __always_inline __u64 length_of(struct __sk_buff *skb)
+/* What the qdisc counts at an egress hook: each frame of a GSO packet with its own headers. (At an
+ * ingress hook the kernel has not counted them yet.) */
+static __always_inline __u64 length_at_egress(struct __sk_buff *skb)
 {
 	return skb->wire_len > skb->len ? skb->wire_len : skb->len;
 }
 
 /*
- * Ranks a packet by a limiter and admits or drops it: TC_ACT_UNSPEC or TC_ACT_SHOT. Where several
- * pods share the limiter, `crowd` counts them and `share` is what this packet's pod may take of
- * it; both may be absent. A limiter that is not there admits everything.
+ * Ranks a packet of this length by a limiter and admits or drops it: TC_ACT_UNSPEC or TC_ACT_SHOT.
+ * The length is what the queue behind will count, or the virtual queue would not be as long as the
+ * real one. Where several pods share the limiter, `crowd` counts them and `share` is what this
+ * packet's pod may take of it; both may be absent. A limiter that is not there admits everything.
  */
-static __always_inline int rank(struct __sk_buff *skb, __u32 id, struct crowd *crowd,
+static __always_inline int rank(struct __sk_buff *skb, __u64 length, __u32 id, struct crowd *crowd,
 				struct share *share)
 {
 	struct limiter *limiter = bpf_map_lookup_elem(&limiters, &id);
@@ -113,7 +115,6 @@ static __always_inline int rank(struct __sk_buff *skb, __u32 id, struct crowd *c
 
 	__u64 now = bpf_ktime_get_ns();
 	__u32 epoch = now >> EPOCH_SHIFT;
-	__u64 length = length_of(skb);
 	int action = TC_ACT_UNSPEC;
 	__u32 priority = PRIORITY_BULK;
 

@@ -187,7 +187,7 @@ static __always_inline struct counter *counter_of(__u32 number, __u64 rule)
 }
 
 /* Ranks and admits a packet by a rule's meter, of which each pod has its share. */
-static __always_inline int meter(struct __sk_buff *skb, __u32 id, __u32 number)
+static __always_inline int meter(struct __sk_buff *skb, __u64 length, __u32 id, __u32 number)
 {
 	struct crowd *crowd = bpf_map_lookup_elem(&crowds, &id);
 	struct share_key key = { .meter = id, .endpoint = number };
@@ -197,7 +197,7 @@ static __always_inline int meter(struct __sk_buff *skb, __u32 id, __u32 number)
 		bpf_map_update_elem(&shares, &key, &fresh, BPF_NOEXIST);
 		share = bpf_map_lookup_elem(&shares, &key);
 	}
-	return rank(skb, id, crowd, share);
+	return rank(skb, length, id, crowd, share);
 }
 
 /* A rule of a chain, for a packet from an endpoint. The chain is the one that the packet was
@@ -222,12 +222,12 @@ __noinline int enforce(struct __sk_buff *skb, const struct decision *decision,
 		return TC_ACT_UNSPEC;
 	bool shadow = rule->flags & RULE_SHADOW;
 	bool queues = rule->queue && decision->queues && !shadow;
-	__u64 length = length_of(skb);
+	__u64 length = length_on_wire(skb, packet);
 	__u32 priority = skb->priority;
 	int action = TC_ACT_UNSPEC;
 
 	if (rule->meter) {
-		action = meter(skb, rule->meter, endpoint);
+		action = meter(skb, length, rule->meter, endpoint);
 		/* The band is for the rule's own queue. */
 		if (!queues)
 			skb->priority = priority;

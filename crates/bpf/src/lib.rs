@@ -13,10 +13,13 @@
 //! netqos adds its programs beside the old ones and shares the maps, and one with another layout
 //! shares nothing.
 
+#[cfg(feature = "classes")]
+pub mod classes;
 mod error;
 mod filesystem;
 mod layout;
 mod map;
+mod others;
 mod pins;
 #[cfg(feature = "rules")]
 pub mod rules;
@@ -26,5 +29,6 @@ mod tcx;
 pub use error::{Error, Result};
 pub use layout::{Counters, LAYOUT, Limiter, Settings};
 pub use map::Limiters;
+pub use others::CiliumBandwidth;
 pub use pins::{Pins, Programs};
 pub use tcx::{TcxHook, TcxLink};

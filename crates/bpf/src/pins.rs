@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use aya::programs::{ProgramError, SchedClassifier};
 use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
@@ -23,6 +25,8 @@ const MAP_INFO_VALUE_SIZE: usize = 12;
 /// Only a load that failed is logged, by a second try with a buffer. With no log at all that try
 /// would be invalid, and would hide why the first one failed.
 pub(crate) const LOG_LEVEL: VerifierLogLevel = VerifierLogLevel::STATS;
+/// How long a load that a signal cut off waits for another try, the first time.
+const AGAIN: Duration = Duration::from_millis(5);
 /// `lo`, in every network namespace.
 const LOOPBACK: u32 = 1;
 /// Where `struct bpf_prog_info` has the id.
@@ -230,9 +234,12 @@ pub(crate) fn load_program(object: &mut Ebpf, name: &str) -> Result<OwnedFd> {
         .try_into()
         .map_err(failed)?;
     let mut loaded = program.load();
-    for _ in 1..sys::LOAD_ATTEMPTS {
+    for attempt in 1..sys::LOAD_ATTEMPTS {
         match &loaded {
-            Err(error) if errnos(error).any(|errno| errno == libc::EAGAIN) => {}
+            // The signal may be one of many, as from a busy thread's children.
+            Err(error) if errnos(error).any(|errno| errno == libc::EAGAIN) => {
+                thread::sleep(AGAIN * attempt as u32);
+            }
             _ => break,
         }
         loaded = program.load();

@@ -123,6 +123,17 @@ pub(crate) fn get(path: &Path) -> Result<OwnedFd> {
     unsafe { attributes.open(BPF_OBJ_GET, "open a pinned object") }
 }
 
+/// The same, to read it alone: the kernel refuses to write by what is opened so.
+pub(crate) fn get_to_read(path: &Path) -> Result<OwnedFd> {
+    const BPF_F_RDONLY: u32 = 8;
+    let path = path_string(path)?;
+    let mut attributes = Attributes::new()
+        .pointer(0, path.as_ptr())
+        .u32(12, BPF_F_RDONLY);
+    // SAFETY: the path is a live, zero-terminated string; what is opened is a descriptor.
+    unsafe { attributes.open(BPF_OBJ_GET, "open a pinned object") }
+}
+
 /// Pins an object at this path.
 pub(crate) fn pin(object: BorrowedFd<'_>, path: &Path) -> Result<()> {
     let path = path_string(path)?;

@@ -457,6 +457,8 @@ macro_rules! plain {
         const _: () = assert!(size_of::<$kind>() == $size);
     )*};
 }
+#[cfg(feature = "classes")]
+pub(crate) use plain;
 
 // bpf/rules.h and bpf/layout.h assert the same numbers.
 plain! {
@@ -483,3 +485,5 @@ plain! {
 unsafe impl Plain for u32 {}
 // SAFETY: integers.
 unsafe impl Plain for u64 {}
+// SAFETY: integers.
+unsafe impl Plain for [u8; 16] {}

@@ -20,6 +20,8 @@ mod run;
 mod table;
 
 pub use counters::Counters as RuleCounters;
+#[cfg(feature = "classes")]
+pub(crate) use layout::plain;
 pub use layout::{
     Bitmap, Block, Block4, Block6, CHAIN_RULES, Chain, ChainFlags, ClassKey, Counter, CounterKey,
     Crowd, Endpoint, EndpointFlags, Peer, PortKey, Rule, RuleKey, SERVICE_KINDS, Service,

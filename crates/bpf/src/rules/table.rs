@@ -28,7 +28,7 @@ impl<K: Plain, V: Plain> Table<K, V> {
     ///
     /// # Errors
     /// [`Error::Foreign`](crate::Error::Foreign) when its keys and values are not of these sizes.
-    pub(super) fn open(path: &Path) -> Result<Self> {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
         let map = sys::get(path)?;
         sys::check_sizes(map.as_fd(), path, size_of::<K>(), size_of::<V>())?;
         Ok(Self::new(map))

@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * Chooses the leaf of a line's tree that a packet waits in.
+ *
+ *   netqos_stamp           host's end of a pod's veth, ingress   tc_index says which pod
+ *   netqos_class_egress    filter of the line's HTB              the class is the answer
+ *   netqos_class_ingress   line, ingress, before the ifb         the class is in skb->priority
+ *
+ * Whose a packet is, is known
+ *   on its way out by the stamp, which bridges, forwarding, masquerading and tunnels leave in place;
+ *   by its source address; or, of sockets of the host, by the cgroup;
+ *   on its way in by its destination address, in a tunnel by the inner one; or by the connection, of
+ *   which a packet went out before.
+ * What is nobody's is the system's.
+ */
+#include <linux/bpf.h>
+
+#include "classes.h"
+#include "packet.h"
+
+#include <linux/pkt_cls.h>
+
+#ifndef TC_ACT_UNSPEC
+#define TC_ACT_UNSPEC (-1)
+#endif
+
+#define FLOW_ROWS 2
+#define FLOW_SLOTS 16384
+/* As rank.h has them. */
+#define EPOCH_SHIFT 27
+#define LEAST_FLOWS 16
+#define FULL_FRAME 1514
+
+#define VXLAN_HEADER 8
+#define UDP_HEADER 8
+
+struct flow_debt {
+	__u64 owes_until;
+	__u64 bulk_until;
+	__u32 epoch;
+	__u32 unused;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct class_settings);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} settings SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 16384);
+	__type(key, __u32);
+	__type(value, struct class_pod);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} pods SEC(".maps");
+
+/* The host's ends of pods' interfaces, by ifindex. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 16384);
+	__type(key, __u32);
+	__type(value, __u32);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} links SEC(".maps");
+
+struct address {
+	__u8 bytes[16];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
+	__type(key, struct address);
+	__type(value, __u32);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} addresses SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 16384);
+	__type(key, __u64);
+	__type(value, __u32);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} cgroups SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
+	__type(key, struct class_flow_key);
+	__type(value, struct class_flow);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} pod_flows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
+	__type(key, struct class_leaf_key);
+	__type(value, struct class_leaf);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} leaves SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct class_tuple);
+	__type(value, __u32);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} tuples SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, FLOW_ROWS * FLOW_SLOTS);
+	__type(key, __u32);
+	__type(value, struct flow_debt);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} debts SEC(".maps");
+
+/* Both ends of a packet. */
+struct ends {
+	__u8 source[16]; /* IPv4 as IPv4-mapped */
+	__be16 source_port;
+};
+
+static __always_inline void read_ends(struct __sk_buff *skb, const struct packet *packet,
+				      struct ends *ends)
+{
+	if (packet->is_ipv6) {
+		bpf_skb_load_bytes(skb, packet->network + offsetof(struct ipv6hdr, saddr),
+				   ends->source, 16);
+	} else {
+		ends->source[10] = ends->source[11] = 0xff;
+		bpf_skb_load_bytes(skb, packet->network + offsetof(struct iphdr, saddr),
+				   ends->source + 12, 4);
+	}
+	if (packet->transport && has_ports(packet->protocol))
+		bpf_skb_load_bytes(skb, packet->transport, &ends->source_port, 2);
+}
+
+static __always_inline __u32 pod_at(const __u8 *address)
+{
+	__u32 *pod = bpf_map_lookup_elem(&addresses, address);
+	return pod ? *pod : 0;
+}
+
+static __always_inline struct class_settings *our_settings(void)
+{
+	__u32 zero = 0;
+	return bpf_map_lookup_elem(&settings, &zero);
+}
+
+/* ------------------------------------------------------------------ which leaf of a slot */
+
+static __always_inline __u32 scatter(__u32 hash, __u32 salt)
+{
+	hash ^= salt * 0x9e3779b1u;
+	hash ^= hash >> 16;
+	hash *= 0x85ebca6bu;
+	hash ^= hash >> 13;
+	hash *= 0xc2b2ae35u;
+	return hash ^ hash >> 16;
+}
+
+static __always_inline __u64 later(__u64 a, __u64 b)
+{
+	return a > b ? a : b;
+}
+
+static __always_inline __u64 earlier(__u64 a, __u64 b)
+{
+	return a < b ? a : b;
+}
+
+/*
+ * A flow that takes less than its share of what its slot is guaranteed does not wait behind the
+ * others. As in rank.h, without the virtual queue: what a slot may take changes with what others
+ * leave, and HTB bounds both leaves. Counters are not locked: two processors that count at once are
+ * wrong by a packet.
+ */
+static __always_inline bool takes_little(struct __sk_buff *skb, struct class_leaf *leaf, __u32 salt,
+					 __u64 length)
+{
+	__u32 hash = bpf_get_hash_recalc(skb);
+	__u32 at[FLOW_ROWS] = {
+		scatter(hash, salt) % FLOW_SLOTS,
+		FLOW_SLOTS + scatter(hash, ~salt) % FLOW_SLOTS,
+	};
+	struct flow_debt *a = bpf_map_lookup_elem(&debts, &at[0]);
+	struct flow_debt *b = bpf_map_lookup_elem(&debts, &at[1]);
+	if (!a || !b)
+		return false;
+
+	__u64 now = bpf_ktime_get_ns();
+	__u32 epoch = now >> EPOCH_SHIFT;
+	if (leaf->epoch != epoch) {
+		leaf->flows_before = leaf->epoch + 1 == epoch ? leaf->flows_now : 0;
+		leaf->flows_now = 0;
+		leaf->epoch = epoch;
+	}
+	if (a->epoch != epoch || b->epoch != epoch)
+		leaf->flows_now++;
+	__u64 active = later(LEAST_FLOWS, later(leaf->flows_now, leaf->flows_before));
+
+	__u64 debt = later(earlier(a->owes_until, b->owes_until), now) - now;
+	__u64 cost = ((length * leaf->cost_per_byte) >> leaf->cost_shift) * active;
+	__u64 allowance = leaf->allowance;
+	bool little = debt + cost <= allowance || (debt == 0 && length <= FULL_FRAME);
+	if (earlier(a->bulk_until, b->bulk_until) > now)
+		little = false;
+	__u64 most = now + 2 * allowance + 1;
+	a->owes_until = earlier(later(a->owes_until, now) + cost, most);
+	b->owes_until = earlier(later(b->owes_until, now) + cost, most);
+	a->epoch = epoch;
+	b->epoch = epoch;
+	if (!little) {
+		/* Else a later packet of the flow would overtake this one. */
+		a->bulk_until = now + leaf->hold;
+		b->bulk_until = now + leaf->hold;
+	}
+	return little;
+}
+
+static __always_inline __u32 choose_leaf(struct __sk_buff *skb, __u32 slot, __u32 way, __u64 length)
+{
+	struct class_leaf_key key = {.ifindex = skb->ifindex, .slot = slot};
+	struct class_leaf *leaf = bpf_map_lookup_elem(&leaves, &key);
+	if (!leaf) {
+		/* A part that this line does not have yet, or no more. */
+		slot = SLOT_SYSTEM;
+		key.slot = slot;
+		leaf = bpf_map_lookup_elem(&leaves, &key);
+	}
+	bool little = leaf && takes_little(skb, leaf, slot << 1 | way, length);
+	return little ? LEAF_QUICK(slot) : LEAF_BULK(slot);
+}
+
+/* ------------------------------------------------------------------ which slot of a pod */
+
+static __always_inline bool is_in(const __u8 *address, const __u8 *prefix, __u32 bits)
+{
+	for (int i = 0; i < 16; i++) {
+		__u32 left = bits > i * 8 ? bits - i * 8 : 0;
+		__u8 mask = left >= 8 ? 0xff : (__u8)(0xff00 >> left);
+		if ((address[i] ^ prefix[i]) & mask)
+			return false;
+	}
+	return true;
+}
+
+static __always_inline __u8 read_dscp(struct __sk_buff *skb, const struct packet *packet)
+{
+	__be16 first = 0;
+	bpf_skb_load_bytes(skb, packet->network, &first, sizeof(first));
+	return packet->is_ipv6 ? (bpf_ntohs(first) >> 6) & 0x3f : (bpf_ntohs(first) >> 2) & 0x3f;
+}
+
+static __always_inline bool is_flow(struct __sk_buff *skb, const struct class_flow *flow, __u32 way,
+				    const struct packet *packet, const struct ends *ends)
+{
+	if (flow->way != way)
+		return false;
+	if (flow->flags & FLOW_PEER) {
+		const __u8 *peer = way == EGRESS ? packet->destination : ends->source;
+		if (!is_in(peer, flow->peer, flow->peer_bits))
+			return false;
+	}
+	if (flow->flags & FLOW_PORT) {
+		__u16 port = bpf_ntohs(way == EGRESS ? ends->source_port : packet->port);
+		if (!port || port < flow->port_first || port > flow->port_last)
+			return false;
+	}
+	return !(flow->flags & FLOW_DSCP) || read_dscp(skb, packet) == flow->dscp;
+}
+
+/*
+ * The slot of a pod's packet; marks it, where its flow is to be. Not static: the verifier looks at it
+ * by itself.
+ */
+__noinline int slot_of_flow(struct __sk_buff *skb, const struct packet *packet,
+			    const struct ends *ends, __u32 pod, __u32 way)
+{
+	if (!packet || !ends)
+		return -1;
+	for (__u32 i = 0; i < MOST_POD_FLOWS; i++) {
+		struct class_flow_key key = {.pod = pod, .index = i};
+		struct class_flow *flow = bpf_map_lookup_elem(&pod_flows, &key);
+		if (!flow)
+			return -1;
+		if (!is_flow(skb, flow, way, packet, ends))
+			continue;
+		if (flow->flags & FLOW_MARKS)
+			write_dscp(skb, packet, flow->mark);
+		return flow->slot;
+	}
+	return -1;
+}
+
+static __always_inline __u32 slot_of(struct __sk_buff *skb, __u32 number, __u32 way,
+				     const struct packet *packet, const struct ends *ends)
+{
+	struct class_pod *pod = bpf_map_lookup_elem(&pods, &number);
+	if (!pod)
+		return SLOT_SYSTEM;
+	if (pod->flows) {
+		int slot = slot_of_flow(skb, packet, ends, number, way);
+		if (slot >= 0)
+			return slot;
+	}
+	return pod->slot[way & 1];
+}
+
+/* ------------------------------------------------------------------ whose a packet is */
+
+/* On the host's end of a pod's interface, as it comes from the pod. */
+SEC("classifier")
+int netqos_stamp(struct __sk_buff *skb)
+{
+	__u32 ifindex = skb->ifindex;
+	__u32 *pod = bpf_map_lookup_elem(&links, &ifindex);
+	skb->tc_index = pod ? STAMP | *pod : 0;
+	return TC_ACT_UNSPEC;
+}
+
+static __always_inline __u32 pod_of_cgroup(__u64 id)
+{
+	__u32 *pod = id ? bpf_map_lookup_elem(&cgroups, &id) : NULL;
+	return pod ? *pod : 0;
+}
+
+/* A socket of the host, by the cgroup that it is in: by net_cls where the host has that, else by the
+ * cgroup above it that is a pod's. */
+static __always_inline __u32 pod_of_sender(struct __sk_buff *skb, __u32 levels)
+{
+	__u32 class = bpf_skb_cgroup_classid(skb);
+	if ((class & 0xffff0000) == CGROUP_CLASS)
+		return class & 0x7fff;
+	for (int level = 0; level < MOST_CGROUP_LEVELS; level++) {
+		if (!(levels & 1u << level))
+			continue;
+		__u32 pod = pod_of_cgroup(bpf_skb_ancestor_cgroup_id(skb, level));
+		if (pod)
+			return pod;
+	}
+	return 0;
+}
+
+static __always_inline void remember(const struct packet *packet, const struct ends *ends, __u32 pod)
+{
+	struct class_tuple tuple = {
+		.local_port = ends->source_port,
+		.remote_port = packet->port,
+		.protocol = packet->protocol,
+	};
+	__builtin_memcpy(tuple.local, ends->source, 16);
+	__builtin_memcpy(tuple.remote, packet->destination, 16);
+	__u32 *known = bpf_map_lookup_elem(&tuples, &tuple);
+	if (!known || *known != pod)
+		bpf_map_update_elem(&tuples, &tuple, &pod, BPF_ANY);
+}
+
+/* A filter of the line's tree: the answer is the class. */
+SEC("classifier")
+int netqos_class_egress(struct __sk_buff *skb)
+{
+	struct class_settings *settings = our_settings();
+	struct packet packet = {};
+	struct ends ends = {};
+	__u32 slot = SLOT_SYSTEM;
+	if (settings && read_packet(skb, &packet)) {
+		read_ends(skb, &packet, &ends);
+		__u32 by_address = pod_at(ends.source);
+		__u32 pod = skb->tc_index & STAMP ? skb->tc_index & ~STAMP : by_address;
+		if (!pod)
+			pod = pod_of_sender(skb, settings->cgroup_levels);
+		if (pod) {
+			/* What comes back is not for an address that is a pod's. */
+			if (!by_address && packet.transport)
+				remember(&packet, &ends, pod);
+			slot = slot_of(skb, pod, EGRESS, &packet, &ends);
+		}
+	}
+	__u64 length = skb->wire_len > skb->len ? skb->wire_len : skb->len;
+	skb->tc_classid = choose_leaf(skb, slot, EGRESS, length);
+	return TC_ACT_OK;
+}
+
+/* The pod that a packet in a tunnel is for. */
+static __always_inline __u32 pod_in_tunnel(struct __sk_buff *skb, const struct packet *outer,
+					   const struct class_settings *settings)
+{
+	if (outer->protocol != IPPROTO_UDP || !outer->port || !outer->transport)
+		return 0;
+	bool is_tunnel = false;
+	for (int i = 0; i < MOST_TUNNEL_PORTS; i++)
+		is_tunnel |= settings->tunnel_ports[i] == outer->port;
+	if (!is_tunnel)
+		return 0;
+	__u32 ethernet = outer->transport + UDP_HEADER + VXLAN_HEADER;
+	__be16 protocol = 0;
+	if (bpf_skb_load_bytes(skb, ethernet + offsetof(struct ethhdr, h_proto), &protocol,
+			       sizeof(protocol)))
+		return 0;
+	__u8 address[16] = {};
+	__u32 network = ethernet + sizeof(struct ethhdr);
+	if (protocol == bpf_htons(ETH_P_IP)) {
+		address[10] = address[11] = 0xff;
+		if (bpf_skb_load_bytes(skb, network + offsetof(struct iphdr, daddr), address + 12,
+				       4))
+			return 0;
+	} else if (protocol == bpf_htons(ETH_P_IPV6)) {
+		if (bpf_skb_load_bytes(skb, network + offsetof(struct ipv6hdr, daddr), address, 16))
+			return 0;
+	} else {
+		return 0;
+	}
+	return pod_at(address);
+}
+
+static __always_inline __u32 pod_of_connection(const struct packet *packet, const struct ends *ends)
+{
+	struct class_tuple tuple = {
+		.local_port = packet->port,
+		.remote_port = ends->source_port,
+		.protocol = packet->protocol,
+	};
+	__builtin_memcpy(tuple.local, packet->destination, 16);
+	__builtin_memcpy(tuple.remote, ends->source, 16);
+	__u32 *pod = bpf_map_lookup_elem(&tuples, &tuple);
+	return pod ? *pod : 0;
+}
+
+/* On the line, as it comes in: every packet goes on to the ifb. */
+SEC("classifier")
+int netqos_class_ingress(struct __sk_buff *skb)
+{
+	struct class_settings *settings = our_settings();
+	struct packet packet = {};
+	struct ends ends = {};
+	__u32 slot = SLOT_SYSTEM;
+	__u64 length = skb->len;
+	if (settings && read_packet(skb, &packet)) {
+		read_ends(skb, &packet, &ends);
+		length = length_on_wire(skb, &packet);
+		__u32 pod = pod_at(packet.destination);
+		if (!pod)
+			pod = pod_in_tunnel(skb, &packet, settings);
+		if (!pod)
+			pod = pod_of_connection(&packet, &ends);
+		if (pod)
+			slot = slot_of(skb, pod, INGRESS, &packet, &ends);
+	}
+	skb->priority = TREE_MAJOR | choose_leaf(skb, slot, INGRESS, length);
+	return 1;
+}
+
+char LICENSE[] SEC("license") = "GPL";

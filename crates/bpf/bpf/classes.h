@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * What userspace and the programs of classes share. src/classes/layout.rs says the same in Rust, and
+ * a test holds the two together. A change to anything in here needs a new folder of pins
+ * (src/classes/pins.rs).
+ *
+ *   pod    a number for each pod of the node, from 1
+ *   slot   a number for each part of a line: a class, a pod or flows of one. Each has two leaves in
+ *          every tree: one for flows that take little, one for all others
+ */
+#pragma once
+
+#include <linux/bpf.h>
+#include <linux/types.h>
+
+/* The classes' own slots. */
+#define SLOT_SYSTEM 0
+#define SLOT_LATENCY_SENSITIVE 1
+#define SLOT_BEST_EFFORT 2
+
+/* The leaves of a slot in a tree: minor numbers of HTB's classes. */
+#define LEAF_QUICK(slot) (0x10 + 2 * (slot))
+#define LEAF_BULK(slot) (0x11 + 2 * (slot))
+/* The handle of every tree, by which alone a priority names one of its classes. */
+#define TREE_MAJOR 0x6e710000
+
+/* In skb->tc_index, of what came from a pod: this, and the pod's number. */
+#define STAMP 0x8000
+/* In net_cls.classid, of what a pod on the host's network sends: this, and the pod's number. */
+#define CGROUP_CLASS 0x6e710000
+
+/* The ways of a line. */
+#define INGRESS 0
+#define EGRESS 1
+
+#define MOST_POD_FLOWS 16
+#define MOST_CGROUP_LEVELS 16
+#define MOST_TUNNEL_PORTS 4
+
+struct class_settings {
+	__u16 cgroup_levels;  /* a bit for each depth at which a pod's cgroup is */
+	__u16 tunnel_ports[MOST_TUNNEL_PORTS]; /* of VXLAN, in network byte order; 0: none */
+	__u16 unused[3];
+};
+
+struct class_pod {
+	__u16 slot[2]; /* by way */
+	__u16 flows;   /* how many entries of class_flows it has */
+	__u16 unused;
+};
+
+struct class_flow_key {
+	__u32 pod;
+	__u32 index;
+};
+
+#define FLOW_PEER 1
+#define FLOW_PORT 2
+#define FLOW_DSCP 4
+#define FLOW_MARKS 8
+
+struct class_flow {
+	__u8 peer[16];	  /* IPv4 as IPv4-mapped */
+	__u8 peer_bits;
+	__u8 way;
+	__u8 flags;
+	__u8 dscp;	  /* that packets come with */
+	__u16 port_first; /* on the pod, in host byte order */
+	__u16 port_last;
+	__u16 slot;
+	__u8 mark;	  /* the code point to write */
+	__u8 unused[5];
+};
+
+/* How flows of a slot are told apart on one line. */
+struct class_leaf_key {
+	__u32 ifindex; /* of the line, or of its ifb */
+	__u32 slot;
+};
+
+struct class_leaf {
+	__u64 cost_per_byte; /* ns per byte at what the slot is guaranteed, times 2^cost_shift */
+	__u64 allowance;     /* what a flow may owe, at 1/16 of that, and still take little */
+	__u64 hold;	     /* how long a flow stays bulk after its last bulk packet, ns */
+	__u32 cost_shift;
+	__u32 epoch;	     /* the programs' own, as what follows */
+	__u32 flows_now;
+	__u32 flows_before;
+};
+
+/* Of a connection that cannot be told by a pod's address: as it goes out. */
+struct class_tuple {
+	__u8 local[16];
+	__u8 remote[16];
+	__be16 local_port;
+	__be16 remote_port;
+	__u8 protocol;
+	__u8 unused[3];
+};
+
+_Static_assert(sizeof(struct class_settings) == 16, "layout");
+_Static_assert(sizeof(struct class_pod) == 8, "layout");
+_Static_assert(sizeof(struct class_flow_key) == 8, "layout");
+_Static_assert(sizeof(struct class_flow) == 32, "layout");
+_Static_assert(sizeof(struct class_leaf_key) == 8, "layout");
+_Static_assert(sizeof(struct class_leaf) == 40, "layout");

@@ -1,0 +1,319 @@
+//! The layout of the maps of classes, as `bpf/classes.h` has it for the programs.
+
+use std::net::IpAddr;
+
+use netqos_core::Direction;
+use netqos_core::classes::TrafficClass;
+
+use crate::rules::{Plain, plain};
+
+/// The major number of every tree's handle.
+pub const TREE_MAJOR: u16 = 0x6e71;
+/// The bit of `skb->tc_index` beside a pod's number; no number has it.
+pub const STAMP: u16 = 0x8000;
+/// How many flows of a pod may have parts of their own.
+pub const MOST_POD_FLOWS: usize = 16;
+/// Depths at which a cgroup may be found.
+pub const MOST_CGROUP_LEVELS: usize = 16;
+/// Ports of tunnels that are looked into.
+pub const MOST_TUNNEL_PORTS: usize = 4;
+
+const FIRST_LEAF: u16 = 0x10;
+const FIRST_INNER: u16 = 0x8000;
+
+/// A part of every line: a class, a pod, or flows of one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot(pub u16);
+
+impl Slot {
+    /// The first that is not a class's.
+    pub const FIRST_FREE: Self = Self(3);
+    /// The last that there may be: its leaves' numbers are below those of inner classes.
+    pub const LAST: Self = Self((FIRST_INNER - FIRST_LEAF) / 2 - 1);
+
+    /// That of a class as a whole.
+    pub const fn of(class: TrafficClass) -> Self {
+        Self(class.priority() as u16)
+    }
+
+    /// True for that of a class.
+    pub fn is_class(self) -> bool {
+        self < Self::FIRST_FREE
+    }
+
+    /// The minor number of what is above both leaves. A class's is that which the proposal gives it:
+    /// 2, 3 and 4.
+    pub fn inner(self) -> u16 {
+        match self.is_class() {
+            true => self.0 + 2,
+            false => FIRST_INNER + self.0,
+        }
+    }
+
+    /// The minor number of the leaf for flows that take little.
+    pub const fn quick(self) -> u16 {
+        FIRST_LEAF + 2 * self.0
+    }
+
+    /// The minor number of the leaf for all others.
+    pub const fn bulk(self) -> u16 {
+        FIRST_LEAF + 1 + 2 * self.0
+    }
+}
+
+/// What `net_cls.classid` says of a pod on the host's network.
+pub const fn cgroup_class(pod: u16) -> u32 {
+    (TREE_MAJOR as u32) << 16 | pod as u32
+}
+
+/// What the programs are told of the node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Settings {
+    /// A bit for each depth at which a pod's cgroup is, the root's the lowest.
+    pub cgroup_levels: u16,
+    tunnel_ports: [u16; MOST_TUNNEL_PORTS],
+    unused: [u16; 3],
+}
+
+impl Settings {
+    /// Tunnels are known by these UDP ports; further ones are left out.
+    pub fn new(cgroup_levels: u16, ports: &[u16]) -> Self {
+        let mut tunnel_ports = [0; MOST_TUNNEL_PORTS];
+        for (to, port) in tunnel_ports.iter_mut().zip(ports) {
+            *to = port.to_be();
+        }
+        Self {
+            cgroup_levels,
+            tunnel_ports,
+            unused: [0; 3],
+        }
+    }
+}
+
+/// Where a pod's traffic belongs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Pod {
+    slots: [u16; 2],
+    flows: u16,
+    unused: u16,
+}
+
+impl Pod {
+    /// These slots, and this many flows that are looked at first.
+    pub fn new(ingress: Slot, egress: Slot, flows: usize) -> Self {
+        Self {
+            slots: [ingress.0, egress.0],
+            flows: flows.min(MOST_POD_FLOWS) as u16,
+            unused: 0,
+        }
+    }
+}
+
+/// Which flow of which pod.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct FlowKey {
+    /// The pod's number.
+    pub pod: u32,
+    /// From 0.
+    pub index: u32,
+}
+
+/// What of a flow's match counts.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowFlags;
+
+impl FlowFlags {
+    const PEER: u8 = 1;
+    const PORT: u8 = 2;
+    const DSCP: u8 = 4;
+    const MARKS: u8 = 8;
+}
+
+/// Flows of a pod that have a part of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Flow {
+    peer: [u8; 16],
+    peer_bits: u8,
+    way: u8,
+    flags: u8,
+    dscp: u8,
+    ports: [u16; 2],
+    slot: u16,
+    mark: u8,
+    unused: [u8; 5],
+}
+
+impl Flow {
+    /// All flows in this direction.
+    pub fn new(direction: Direction, slot: Slot) -> Self {
+        Self {
+            way: (direction == Direction::Egress).into(),
+            slot: slot.0,
+            ..Self::default()
+        }
+    }
+
+    /// Only those from and to these addresses.
+    #[must_use]
+    pub fn peer(self, peer: ipnet::IpNet) -> Self {
+        let (peer, peer_bits) = match peer {
+            ipnet::IpNet::V4(net) => (
+                net.network().to_ipv6_mapped().octets(),
+                96 + net.prefix_len(),
+            ),
+            ipnet::IpNet::V6(net) => (net.network().octets(), net.prefix_len()),
+        };
+        Self {
+            peer,
+            peer_bits,
+            flags: self.flags | FlowFlags::PEER,
+            ..self
+        }
+    }
+
+    /// Only those of these ports on the pod.
+    #[must_use]
+    pub fn ports(self, first: u16, last: u16) -> Self {
+        Self {
+            ports: [first, last],
+            flags: self.flags | FlowFlags::PORT,
+            ..self
+        }
+    }
+
+    /// Only those whose packets come with this code point.
+    #[must_use]
+    pub fn dscp(self, dscp: u8) -> Self {
+        Self {
+            dscp,
+            flags: self.flags | FlowFlags::DSCP,
+            ..self
+        }
+    }
+
+    /// Marks their packets with this code point.
+    #[must_use]
+    pub fn marked(self, mark: u8) -> Self {
+        Self {
+            mark,
+            flags: self.flags | FlowFlags::MARKS,
+            ..self
+        }
+    }
+}
+
+/// A slot on a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(C)]
+pub struct LeafKey {
+    /// The index of the line, or of its ifb.
+    pub ifindex: u32,
+    /// The slot.
+    pub slot: u32,
+}
+
+/// How flows of a slot are told apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Leaf {
+    cost_per_byte: u64,
+    allowance: u64,
+    hold: u64,
+    cost_shift: u32,
+    state: [u32; 3],
+}
+
+impl Leaf {
+    /// Of a slot that is guaranteed this many bytes per second. A flow takes little as long as it
+    /// owes no more than `allowance` nanoseconds at a sixteenth of that; one that took more is bulk for
+    /// `hold` nanoseconds.
+    pub fn new(bytes_per_second: u64, allowance: u64, hold: u64) -> Self {
+        // A frame times the cost, and both times all flows, have to fit.
+        const SHIFT: u32 = 10;
+        Self {
+            cost_per_byte: (1_000_000_000_u64 << SHIFT).div_ceil(bytes_per_second.max(1)),
+            allowance,
+            hold,
+            cost_shift: SHIFT,
+            state: [0; 3],
+        }
+    }
+
+    /// True when both say the same, whatever the programs have counted.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let settings = |leaf: &Self| Self {
+            state: [0; 3],
+            ..*leaf
+        };
+        settings(self) == settings(other)
+    }
+}
+
+/// An address as the programs have it: IPv4 as IPv4-mapped IPv6.
+pub(super) fn key(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+        IpAddr::V6(v6) => v6.octets(),
+    }
+}
+
+// bpf/classes.h asserts the same numbers.
+plain! {
+    Settings: 16,
+    Pod: 8,
+    FlowKey: 8,
+    Flow: 32,
+    LeafKey: 8,
+    Leaf: 40,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_never_share_a_number() {
+        let numbers = |slot: Slot| [slot.inner(), slot.quick(), slot.bulk()];
+        let mut all: Vec<u16> = (0..=Slot::LAST.0).flat_map(|n| numbers(Slot(n))).collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+        assert_eq!(all[0], 2);
+        assert!(
+            TrafficClass::ALL
+                .map(Slot::of)
+                .into_iter()
+                .all(Slot::is_class)
+        );
+    }
+
+    #[test]
+    fn a_flow_is_as_it_is_asked_for() {
+        let net = "10.1.2.3/8".parse().unwrap();
+        let flow = Flow::new(Direction::Egress, Slot(7))
+            .peer(net)
+            .ports(80, 81)
+            .marked(46);
+        assert_eq!((flow.peer_bits, flow.way, flow.slot), (104, 1, 7));
+        assert_eq!(flow.peer[10..], [0xff, 0xff, 10, 0, 0, 0]);
+        assert_eq!(flow.flags, 1 | 2 | 8);
+    }
+
+    #[test]
+    fn a_leaf_costs_what_its_rate_says() {
+        // 12.5 MB/s: a frame of 1,500 bytes takes 120 µs.
+        let leaf = Leaf::new(12_500_000, 5, 6);
+        assert_eq!((1500 * leaf.cost_per_byte) >> leaf.cost_shift, 120_000);
+        let counted = Leaf {
+            state: [1, 2, 3],
+            ..leaf
+        };
+        assert!(leaf.is_same(&counted) && leaf != counted);
+        assert!(!leaf.is_same(&Leaf::new(12_600_000, 5, 6)));
+    }
+}

@@ -1,0 +1,211 @@
+//! The pins of the classes: opened when they are there, made when they are not.
+
+use std::fs::{self, File};
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use aya::EbpfLoader;
+use rustix::fs::{FlockOperation, flock};
+
+use super::layout::{Flow, FlowKey, Leaf, LeafKey, Pod, Settings, key};
+use crate::pins::{self, optional};
+use crate::rules::Table;
+use crate::{Error, Result, filesystem, sys};
+
+/// The compiled programs.
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/classes.o"));
+/// The folder of this layout.
+const FOLDER: &str = "classes-v1";
+const STAMP: &str = "netqos_stamp";
+const EGRESS: &str = "netqos_class_egress";
+const INGRESS: &str = "netqos_class_ingress";
+
+/// The programs and tables of classes.
+#[derive(Debug)]
+pub struct Classes {
+    stamp: Option<OwnedFd>,
+    egress: Option<OwnedFd>,
+    ingress: Option<OwnedFd>,
+    settings: Table<u32, Settings>,
+    addresses: Table<[u8; 16], u32>,
+    /// Pods by number.
+    pub pods: Table<u32, Pod>,
+    /// The numbers of pods, by the host's ends of their interfaces.
+    pub links: Table<u32, u32>,
+    /// The numbers of pods on the host's network, by the ids of their cgroups.
+    pub cgroups: Table<u64, u32>,
+    /// Flows that have parts of their own.
+    pub flows: Table<FlowKey, Flow>,
+    /// The slots of each line.
+    pub leaves: Table<LeafKey, Leaf>,
+}
+
+impl Classes {
+    /// Opens what is pinned, whichever build of this layout pinned it. `None` when none has since the
+    /// node started.
+    pub fn open(bpffs: &Path) -> Result<Option<Self>> {
+        // Where one is missing, whoever made them was interrupted; the rest is made then.
+        optional(Self::open_all(&folder(bpffs)))
+    }
+
+    fn open_all(folder: &Path) -> Result<Self> {
+        let at = |name: &str| folder.join(name);
+        Ok(Self {
+            stamp: optional(sys::get(&at(&pin_name("stamp"))))?,
+            egress: optional(sys::get(&at(&pin_name("egress"))))?,
+            ingress: optional(sys::get(&at(&pin_name("ingress"))))?,
+            settings: Table::open(&at("settings"))?,
+            addresses: Table::open(&at("addresses"))?,
+            pods: Table::open(&at("pods"))?,
+            links: Table::open(&at("links"))?,
+            cgroups: Table::open(&at("cgroups"))?,
+            flows: Table::open(&at("pod_flows"))?,
+            leaves: Table::open(&at("leaves"))?,
+        })
+    }
+
+    /// Opens what is pinned, and loads and pins this build's programs first where they are not, in
+    /// place of another's. Mounts the BPF file system where none is.
+    ///
+    /// # Errors
+    /// The kernel refuses the programs, or there can be no BPF file system.
+    pub fn ensure(bpffs: &Path) -> Result<Self> {
+        if let Some(classes) = Self::loaded(bpffs)? {
+            return Ok(classes);
+        }
+        filesystem::ensure_mounted(bpffs)?;
+        let folder = folder(bpffs);
+        fs::create_dir_all(&folder).map_err(|source| pins::io_at(&folder, source))?;
+        let lock = File::open(&folder).map_err(|source| pins::io_at(&folder, source))?;
+        flock(&lock, FlockOperation::LockExclusive)
+            .map_err(|errno| pins::io_at(&folder, errno.into()))?;
+        if let Some(classes) = Self::loaded(bpffs)? {
+            return Ok(classes);
+        }
+        load(&folder)?;
+        Self::loaded(bpffs)?.ok_or_else(|| Error::Load("loaded, but not found pinned".to_owned()))
+    }
+
+    fn loaded(bpffs: &Path) -> Result<Option<Self>> {
+        Ok(Self::open(bpffs)?.filter(|found| found.egress.is_some()))
+    }
+
+    /// The program for the host's ends of pods' interfaces.
+    ///
+    /// # Errors
+    /// It is another build's that is loaded; [`Classes::ensure`] loads this one's.
+    pub fn stamp(&self) -> Result<BorrowedFd<'_>> {
+        own(self.stamp.as_ref())
+    }
+
+    /// The program that is a filter of a line's tree.
+    ///
+    /// # Errors
+    /// As for [`stamp`](Self::stamp).
+    pub fn egress(&self) -> Result<BorrowedFd<'_>> {
+        own(self.egress.as_ref())
+    }
+
+    /// The program for what comes in by a line.
+    ///
+    /// # Errors
+    /// As for [`stamp`](Self::stamp).
+    pub fn ingress(&self) -> Result<BorrowedFd<'_>> {
+        own(self.ingress.as_ref())
+    }
+
+    /// The kernel's number for [`stamp`](Self::stamp).
+    pub fn stamp_id(&self) -> Result<u32> {
+        pins::program_id(self.stamp()?)
+    }
+
+    /// The kernel's number for [`egress`](Self::egress).
+    pub fn egress_id(&self) -> Result<u32> {
+        pins::program_id(self.egress()?)
+    }
+
+    /// The kernel's number for [`ingress`](Self::ingress).
+    pub fn ingress_id(&self) -> Result<u32> {
+        pins::program_id(self.ingress()?)
+    }
+
+    /// What the programs are told of the node.
+    pub fn settings(&self) -> Result<Settings> {
+        Ok(self.settings.get(&0)?.unwrap_or_default())
+    }
+
+    /// Tells the programs of the node.
+    pub fn set(&self, settings: &Settings) -> Result<()> {
+        self.settings.put(&0, settings)
+    }
+
+    /// The addresses of pods, and the pods' numbers.
+    pub fn addresses(&self) -> Result<Vec<(IpAddr, u32)>> {
+        let address = |bytes: [u8; 16]| IpAddr::from(bytes).to_canonical();
+        let all = self.addresses.all()?.into_iter();
+        Ok(all.map(|(bytes, pod)| (address(bytes), pod)).collect())
+    }
+
+    /// Says whose an address is.
+    pub fn put_address(&self, address: IpAddr, pod: u32) -> Result<()> {
+        self.addresses.put(&key(address), &pod)
+    }
+
+    /// Forgets whose an address was.
+    pub fn remove_address(&self, address: IpAddr) -> Result<bool> {
+        self.addresses.remove(&key(address))
+    }
+
+    /// Removes the pins of every layout. What is still attached lives on until it is not.
+    pub fn unpin(bpffs: &Path) -> Result<()> {
+        let netqos = bpffs.join("netqos");
+        let entries = match fs::read_dir(&netqos) {
+            Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            entries => entries.map_err(|source| pins::io_at(&netqos, source))?,
+        };
+        for entry in entries.flatten() {
+            let is_ours = entry
+                .file_name()
+                .to_str()
+                .is_some_and(|name| name.starts_with("classes-"));
+            if is_ours {
+                let path = entry.path();
+                fs::remove_dir_all(&path).map_err(|source| pins::io_at(&path, source))?;
+            }
+        }
+        // The last one of netqos' folders takes the folder along.
+        let _ = fs::remove_dir(&netqos);
+        Ok(())
+    }
+}
+
+fn own(program: Option<&OwnedFd>) -> Result<BorrowedFd<'_>> {
+    let program = program.map(AsFd::as_fd);
+    program.ok_or_else(|| Error::Load("it is another build's that is loaded".to_owned()))
+}
+
+fn folder(bpffs: &Path) -> PathBuf {
+    bpffs.join("netqos").join(FOLDER)
+}
+
+fn load(folder: &Path) -> Result<()> {
+    let mut object = EbpfLoader::new()
+        .default_map_pin_directory(folder)
+        .verifier_log_level(pins::LOG_LEVEL)
+        .load(OBJECT)
+        .map_err(|error| pins::refused(&error))?;
+    // The last is the one by which they are known to be complete.
+    for (kind, program) in [("stamp", STAMP), ("ingress", INGRESS), ("egress", EGRESS)] {
+        let program = pins::load_program(&mut object, program)?;
+        let own = pin_name(kind);
+        pins::remove_others(folder, kind, "")?;
+        sys::pin(program.as_fd(), &folder.join(&own))?;
+    }
+    Ok(())
+}
+
+/// A pin's name with a digest of the object, so that another build's program is another file.
+fn pin_name(kind: &str) -> String {
+    format!("{kind}-{}", env!("NETQOS_CLASSES"))
+}
