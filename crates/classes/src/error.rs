@@ -1,0 +1,102 @@
+//! Why lines are not divided.
+
+use std::io;
+use std::path::PathBuf;
+
+/// The result of everything in this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a line cannot be divided, or what divides it not be removed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Netlink.
+    #[error("{doing}: {source}")]
+    Netlink {
+        /// What was being done.
+        doing: String,
+        /// The kernel's answer.
+        source: netqos_netlink::Error,
+    },
+    /// The programs.
+    #[error(transparent)]
+    Bpf(#[from] netqos_bpf::Error),
+    /// A file or folder.
+    #[error("{path}: {source}", path = path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A program of the node that a backend runs.
+    #[error("{command}: {what}")]
+    Command {
+        /// The command line.
+        command: String,
+        /// What it said.
+        what: String,
+    },
+    /// A program of the node that a backend runs is not there.
+    #[error(
+        "there is no {program} on this node, which the backend needs: install the package {package}"
+    )]
+    NoProgram {
+        /// The program.
+        program: String,
+        /// What it comes with.
+        package: &'static str,
+    },
+    /// Somebody else's ipset has the name of one that the classes need.
+    #[error(
+        "there is an ipset {name} which is not netqos': it is made by {made:?}, and not by {wanted:?}; \
+         remove it (ipset destroy {name})"
+    )]
+    ForeignSet {
+        /// Its name.
+        name: String,
+        /// How it was made.
+        made: String,
+        /// How netqos' is made.
+        wanted: String,
+    },
+    /// Somebody else's qdisc is where the classes belong.
+    #[error(
+        "{line} has {kind} {handle} at its root, which is not netqos' and was configured by hand; \
+         remove it (tc qdisc del dev {line} root), or name other lines"
+    )]
+    ForeignQdisc {
+        /// The link.
+        line: String,
+        /// The qdisc's kind.
+        kind: String,
+        /// Its handle.
+        handle: String,
+    },
+    /// The numbers of pods and parts cannot be read or written down.
+    #[error(transparent)]
+    Numbers(netqos_datapath::Error),
+    /// There are more than can be told apart.
+    #[error("there are more {0} than can be told apart")]
+    TooMany(&'static str),
+    /// There is no such link.
+    #[error("there is no link {0}")]
+    NoLine(String),
+    /// Several things went wrong, each of which was gone on from.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Several(Vec<Error>),
+}
+
+/// Adds what was being done.
+pub(crate) trait Doing<T> {
+    /// Names it.
+    fn doing(self, doing: &str) -> Result<T>;
+}
+
+impl<T> Doing<T> for netqos_netlink::Result<T> {
+    fn doing(self, doing: &str) -> Result<T> {
+        self.map_err(|source| Error::Netlink {
+            doing: doing.to_owned(),
+            source,
+        })
+    }
+}

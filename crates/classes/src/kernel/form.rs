@@ -1,0 +1,232 @@
+//! What a tree becomes in numbers: the classes of an HTB, their queues, and how flows are told apart.
+
+use std::collections::BTreeMap;
+
+use netqos_bpf::classes::{Leaf, Slot};
+use netqos_core::BitRate;
+use netqos_core::classes::{PartId, Share, TrafficClass, Tree};
+use netqos_netlink::class::HtbClass;
+use netqos_netlink::qdisc::Bfifo;
+
+const MILLISECOND: u64 = 1_000_000;
+const SECOND: u64 = 1_000_000_000;
+/// Bytes per second of who is guaranteed nothing: HTB knows no class without a rate.
+const FLOOR: u64 = 1_000;
+/// Bytes that may be sent at once: what passes in so much time, and some frames. Less, and a timer that
+/// fires late costs rate; more, and who was idle sends too much when it begins.
+const BURST_NANOS: u64 = 2 * MILLISECOND;
+const LEAST_BURST: u64 = 4 * 1514;
+/// The part of a slot's guarantee that is kept for flows that take little.
+const QUICK_PART: u64 = 4;
+/// How long bulk waits when its class has the whole line.
+const BULK_NANOS: u64 = 25 * MILLISECOND;
+/// TCP needs room for some GSO packets, however long they take.
+const LEAST_BULK: u64 = 192 * 1024;
+const QUICK_BYTES: u32 = 128 * 1024;
+/// What leaves of one class send before it is another's turn.
+const BULK_QUANTUM: u32 = 10 * 1514;
+const QUICK_QUANTUM: u32 = 2 * 1514;
+/// What a flow may owe, at a sixteenth of what its slot is guaranteed, and still take little.
+const ALLOWANCE: u64 = MILLISECOND * 16;
+/// The longest that a flow is held to be bulk after its last bulk packet.
+const LONGEST_HOLD: u64 = SECOND / 2;
+/// A slot that is guaranteed little tells its flows apart as if it were this part of the line.
+const LEAST_PART: u64 = 20;
+
+/// One slot of a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Form {
+    pub(super) slot: Slot,
+    /// What is above it: a class, or for a class the line as a whole.
+    pub(super) above: u16,
+    pub(super) inner: HtbClass,
+    pub(super) quick: HtbClass,
+    pub(super) bulk: HtbClass,
+    pub(super) quick_queue: Bfifo,
+    pub(super) bulk_queue: Bfifo,
+    pub(super) leaf: Leaf,
+}
+
+/// The whole of a tree: the line, then its slots, the classes first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Forms {
+    pub(super) line: HtbClass,
+    pub(super) slots: Vec<Form>,
+}
+
+/// The minor number of the line as a whole.
+pub(super) const LINE: u16 = 1;
+
+fn burst(bytes_per_second: u64) -> u32 {
+    let passing = BitRate::from_bits_per_second(bytes_per_second.saturating_mul(8))
+        .bytes_in_nanos(BURST_NANOS)
+        .bytes();
+    passing.max(LEAST_BURST).min(u32::MAX.into()) as u32
+}
+
+fn class(rate: u64, ceil: u64, quantum: u32, priority: u8) -> HtbClass {
+    let rate = rate.max(FLOOR);
+    let ceil = ceil.max(rate);
+    HtbClass {
+        rate,
+        ceil,
+        burst: burst(rate),
+        ceil_burst: burst(ceil),
+        quantum,
+        priority,
+    }
+}
+
+/// A slot with this share, of which `given` bytes per second are guaranteed to parts below it.
+fn form(slot: Slot, above: u16, of: TrafficClass, share: Share, given: u64, line: u64) -> Form {
+    let min = share.min.bytes_per_second();
+    let max = share.max.bytes_per_second();
+    let own = min.saturating_sub(given);
+    let quick_rate = own / QUICK_PART;
+    // All of what one class borrows goes before anything that the next one does.
+    let priority = 2 * of.priority();
+    let room = BitRate::from_bits_per_second(max.saturating_mul(8))
+        .bytes_in_nanos(BULK_NANOS)
+        .bytes()
+        .max(LEAST_BULK)
+        .min(u32::MAX.into());
+    let reference = min.max(line / LEAST_PART).max(FLOOR);
+    let hold = (room * SECOND / reference).min(LONGEST_HOLD);
+    Form {
+        slot,
+        above,
+        inner: class(min, max, BULK_QUANTUM, 0),
+        quick: class(quick_rate, max, QUICK_QUANTUM, priority),
+        bulk: class(own - quick_rate, max, BULK_QUANTUM, priority + 1),
+        quick_queue: Bfifo { limit: QUICK_BYTES },
+        bulk_queue: Bfifo { limit: room as u32 },
+        leaf: Leaf::new(reference, ALLOWANCE, hold),
+    }
+}
+
+/// What a tree becomes. Parts without a slot are left out.
+pub(super) fn forms(tree: &Tree, slots: &BTreeMap<PartId, Slot>) -> Forms {
+    let line = tree.shares.total.bytes_per_second();
+    let mut given = BTreeMap::<TrafficClass, u64>::new();
+    for part in tree.parts.values() {
+        *given.entry(part.class).or_default() += part.share.min.bytes_per_second();
+    }
+    let classes = TrafficClass::ALL.map(|of| {
+        let given = given.get(&of).copied().unwrap_or_default();
+        form(Slot::of(of), LINE, of, tree.shares.of(of), given, line)
+    });
+    let parts = tree.parts.iter().filter_map(|(id, part)| {
+        let slot = *slots.get(id)?;
+        let above = Slot::of(part.class).inner();
+        Some(form(slot, above, part.class, part.share, 0, line))
+    });
+    Forms {
+        line: class(line, line, BULK_QUANTUM, 0),
+        slots: classes.into_iter().chain(parts).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netqos_core::classes::{Part, Shares};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const fn bits(bits: u64) -> BitRate {
+        BitRate::from_bits_per_second(bits)
+    }
+
+    fn share(min: u64, max: u64) -> Share {
+        Share {
+            min: bits(min),
+            max: bits(max),
+        }
+    }
+
+    fn part(number: u16) -> PartId {
+        PartId {
+            pod: format!("uid-{number}").into(),
+            flow: None,
+        }
+    }
+
+    /// A tree of three parts, whatever it is divided into.
+    fn trees() -> impl Strategy<Value = Tree> {
+        let rates = (
+            1_000_u64..100_000_000_000,
+            0_u64..=100,
+            0_u64..=100,
+            0_u64..=100,
+        );
+        (rates, 0_u8..3).prop_map(|((total, l1, l2, of_class), class)| {
+            let l1 = total / 100 * l1.min(100 - l2);
+            let l2 = total / 100 * l2;
+            let shares = Shares::try_new(bits(total), share(l1, total), share(l2, total)).unwrap();
+            let class = TrafficClass::ALL[usize::from(class)];
+            let min = shares.of(class).min.bits_per_second() / 300 * of_class;
+            let one = Part {
+                class,
+                share: share(min, total),
+                asked: None,
+            };
+            Tree {
+                shares,
+                parts: (0..3).map(|number| (part(number), one)).collect(),
+            }
+        })
+    }
+
+    fn slots() -> BTreeMap<PartId, Slot> {
+        (0..3)
+            .map(|number| (part(number), Slot(number + 3)))
+            .collect()
+    }
+
+    proptest! {
+        /// HTB caps nobody who stays within its rate: were the leaves' together more than the line,
+        /// so would be what is sent.
+        #[test]
+        fn leaves_together_are_guaranteed_no_more_than_the_line(tree in trees()) {
+            let forms = forms(&tree, &slots());
+            let floors = FLOOR * 2 * forms.slots.len() as u64;
+            let sum: u64 = forms.slots.iter().map(|form| form.quick.rate + form.bulk.rate).sum();
+            prop_assert!(sum <= forms.line.rate + floors, "{sum} of {}", forms.line.rate);
+        }
+
+        #[test]
+        fn nobody_may_have_more_than_what_is_above(tree in trees()) {
+            let forms = forms(&tree, &slots());
+            for form in &forms.slots {
+                prop_assert!(form.inner.rate <= form.inner.ceil);
+                prop_assert!(form.quick.ceil <= form.inner.ceil.max(FLOOR));
+                prop_assert!(form.bulk.ceil <= form.inner.ceil.max(FLOOR));
+                prop_assert!(form.slot.is_class() == (form.above == LINE));
+            }
+        }
+    }
+
+    #[test]
+    fn a_higher_class_borrows_before_a_lower_one() {
+        let shares = Shares::try_new(
+            bits(100_000_000),
+            share(30_000_000, 100_000_000),
+            share(30_000_000, 50_000_000),
+        );
+        let tree = Tree {
+            shares: shares.unwrap(),
+            parts: BTreeMap::new(),
+        };
+        let forms = forms(&tree, &BTreeMap::new());
+        let numbers: Vec<_> = forms
+            .slots
+            .iter()
+            .map(|form| (form.quick.priority, form.bulk.priority, form.inner.rate * 8))
+            .collect();
+        assert_eq!(
+            numbers,
+            [(0, 1, 40_000_000), (2, 3, 30_000_000), (4, 5, 30_000_000)]
+        );
+        assert_eq!(forms.slots[2].inner.ceil * 8, 50_000_000);
+    }
+}

@@ -1,0 +1,68 @@
+//! The way out of a line: a tree at its root, with the program that chooses as its filter.
+
+use std::collections::BTreeSet;
+
+use netqos_bpf::classes::{Classes, Slot, TREE_MAJOR};
+use netqos_netlink::filter::{BpfClassifier, Place};
+use netqos_netlink::link::{Link, gone};
+use netqos_netlink::{Handle, Socket};
+
+use super::form::Forms;
+use super::{ingress, tree};
+use crate::Result;
+use crate::error::Doing;
+
+/// The only filter of our tree.
+const PLACE: Place = Place {
+    hook: tree::ROOT,
+    preference: 1,
+    handle: 1,
+};
+const NAME: &str = "netqos_class";
+
+/// Makes the tree at the line's root what it should be.
+pub(super) fn apply(
+    socket: &mut Socket,
+    link: &Link,
+    forms: &Forms,
+    programs: &Classes,
+) -> Result<usize> {
+    let changes = tree::apply(socket, link, forms, programs)?;
+    let program = programs.egress()?;
+    let id = programs.egress_id()?;
+    let there = socket.filters(link, tree::ROOT).doing("list filters")?;
+    let is_there = there.iter().any(|filter| {
+        let bpf = filter.bpf();
+        filter.place == PLACE && bpf.is_some_and(|bpf| bpf.name == NAME && bpf.program_id == id)
+    });
+    if is_there {
+        return Ok(changes);
+    }
+    let filter = BpfClassifier {
+        program,
+        name: NAME,
+        major: TREE_MAJOR,
+    };
+    socket
+        .put_filter(link, PLACE, &filter)
+        .doing("put the filter that chooses classes")?;
+    Ok(changes + 1)
+}
+
+/// Removes the parts that no slot is for any more, both ways.
+pub(super) fn prune(socket: &mut Socket, link: &Link, keep: &BTreeSet<Slot>) -> Result<usize> {
+    let mut removed = tree::prune(socket, link, keep)?;
+    if let Some(ifb) = ingress::of_line(socket, link)? {
+        removed += tree::prune(socket, &ifb, keep)?;
+    }
+    Ok(removed)
+}
+
+/// Takes our tree away from a link, if there is one; the kernel puts its own qdisc in the place.
+pub(super) fn leave(socket: &mut Socket, link: &Link) -> Result<usize> {
+    if ingress::is_ifb(link) || !tree::is_ours(socket, link)? {
+        return Ok(0);
+    }
+    gone(socket.delete_qdisc(link, Handle::ROOT, tree::ROOT)).doing("remove the classes")?;
+    Ok(1)
+}

@@ -1,0 +1,223 @@
+//! The kernel backend: HTB on each line, and a program that chooses the class.
+//!
+//! ```text
+//!   to the node:    line ingress ─ program ─ mirred ─► ifb ─ HTB ─► on as it would have gone
+//!   from the node:  pod's veth ─ stamp ─► … bridge, NAT, tunnel … ─► line ─ HTB (filter: program)
+//!
+//!   6e71:1 total ─┬─ 6e71:2 system             ─┬─ quick   flows that take little
+//!                 ├─ 6e71:3 latency-sensitive  ─┼─ bulk    all others
+//!                 └─ 6e71:4 best-effort        ─┴─ a part ─┬─ quick
+//!                                                          └─ bulk
+//! ```
+//!
+//! HTB gives every class what it is guaranteed, and what is left to the class whose leaves have the
+//! lower priority. Numbers of pods and parts are written down before the kernel hears of them, so that
+//! the next process finds again what is right already.
+
+mod form;
+mod ingress;
+mod line;
+mod numbers;
+mod places;
+mod tree;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use netqos_bpf::classes::Classes;
+use netqos_core::Direction;
+use netqos_core::classes::ClassPlan;
+use netqos_datapath::Paths;
+use netqos_netlink::Socket;
+use netqos_netlink::link::Link;
+
+use crate::error::Doing;
+use crate::{BackendKind, ClassBackend, Error, Outcome, Result, Standing, Trouble};
+
+use numbers::Numbers;
+
+/// Where the kernel backend finds what is not the kernel's own.
+#[derive(Clone, Debug)]
+pub struct KernelOptions {
+    /// The folders that it writes to.
+    pub paths: Paths,
+    /// The root of the cgroup hierarchy of version 2, where it is mounted.
+    pub cgroups: Option<PathBuf>,
+    /// That of `net_cls` of version 1, where it is.
+    pub net_cls: Option<PathBuf>,
+    /// UDP ports of VXLAN tunnels between nodes, at most four.
+    pub tunnel_ports: Vec<u16>,
+}
+
+impl KernelOptions {
+    /// What is usual: cgroups where they are mounted at, above or below this folder
+    /// (`/sys/fs/cgroup`), the ports of RFC 7348 and of older kernels.
+    pub fn new(paths: Paths, cgroups: &Path) -> Self {
+        let mounted = |below: &str, file: &str| {
+            let path = cgroups.join(below);
+            let inside = path.ancestors().take_while(|path| path.join(file).exists());
+            inside.last().map(Path::to_owned)
+        };
+        Self {
+            paths,
+            cgroups: mounted("", "cgroup.controllers")
+                .or_else(|| mounted("unified", "cgroup.controllers")),
+            net_cls: mounted("net_cls", "net_cls.classid")
+                .or_else(|| mounted("net_cls,net_prio", "net_cls.classid")),
+            tunnel_ports: vec![4789, 8472],
+        }
+    }
+}
+
+/// Divides lines by HTB, and chooses classes by a program.
+#[derive(Debug)]
+pub struct Kernel {
+    options: KernelOptions,
+    socket: Socket,
+    numbers: Numbers,
+}
+
+impl Kernel {
+    /// Opens the kernel's door, in the network namespace of the calling thread.
+    ///
+    /// # Errors
+    /// There is no netlink.
+    pub fn open(options: KernelOptions) -> Result<Self> {
+        let numbers = Numbers::open(&options.paths)?;
+        Ok(Self {
+            socket: Socket::open().doing("open netlink socket")?,
+            options,
+            numbers,
+        })
+    }
+
+    /// The link of a line.
+    fn link(&mut self, name: &str) -> Result<Link> {
+        match self.socket.link_by_name(name) {
+            Err(error) if error.is_not_found() => Err(Error::NoLine(name.to_owned())),
+            found => found.doing("find the line"),
+        }
+    }
+
+    fn apply_line(
+        &mut self,
+        name: &Arc<str>,
+        plan: &ClassPlan,
+        programs: &Classes,
+    ) -> Result<usize> {
+        let link = self.link(name)?;
+        let mut changes = 0;
+        for direction in [Direction::Egress, Direction::Ingress] {
+            let Some(tree) = plan.tree(name, direction) else {
+                continue;
+            };
+            let forms = form::forms(&tree, &self.numbers.slots());
+            changes += match direction {
+                Direction::Egress => line::apply(&mut self.socket, &link, &forms, programs)?,
+                Direction::Ingress => ingress::apply(&mut self.socket, &link, &forms, programs)?,
+            };
+        }
+        Ok(changes)
+    }
+
+    /// Takes down the lines that are ours and not of the plan.
+    fn leave(&mut self, keep: &BTreeSet<Arc<str>>, programs: Option<&Classes>) -> Result<usize> {
+        let links = self.socket.links().doing("list links")?;
+        let mut changes = 0;
+        for link in &links {
+            if keep.contains(link.name.as_str()) {
+                continue;
+            }
+            changes += line::leave(&mut self.socket, link)?;
+            changes += ingress::leave(&mut self.socket, link)?;
+        }
+        changes += ingress::remove_orphans(&mut self.socket, &links, keep)?;
+        if let Some(programs) = programs {
+            changes += places::forget_lines(&mut self.socket, programs)?;
+        }
+        Ok(changes)
+    }
+}
+
+impl ClassBackend for Kernel {
+    fn kind(&self) -> BackendKind {
+        BackendKind::Kernel
+    }
+
+    fn apply(&mut self, plan: &ClassPlan) -> Result<Outcome> {
+        let mut outcome = Outcome::default();
+        if plan.lines.is_empty() {
+            let programs = Classes::open(self.options.paths.bpffs())?;
+            outcome.changes += self.leave(&BTreeSet::new(), programs.as_ref())?;
+            if let Some(programs) = programs {
+                outcome.changes += places::clear(self, &programs)?;
+            }
+            return Ok(outcome);
+        }
+        let programs = Classes::ensure(self.options.paths.bpffs())?;
+        outcome.changes += usize::from(self.numbers.assign(plan)?);
+        for name in plan.lines.keys() {
+            match self.apply_line(name, plan, &programs) {
+                Ok(changes) => {
+                    outcome.changes += changes;
+                    outcome.lines.push(name.clone());
+                }
+                Err(error) => outcome.troubles.push(Trouble {
+                    line: Some(name.clone()),
+                    part: None,
+                    what: error.to_string(),
+                }),
+            }
+        }
+        // Packets go to new parts once these are there, and old parts go once no packet does.
+        places::apply(self, plan, &programs, &mut outcome)?;
+        let keep: BTreeSet<_> = plan.lines.keys().cloned().collect();
+        outcome.changes += self.leave(&keep, Some(&programs))?;
+        outcome.changes += usize::from(self.numbers.retain(plan)?);
+        let slots: BTreeSet<_> = self.numbers.slots().into_values().collect();
+        for name in outcome.lines.clone() {
+            let link = self.link(&name)?;
+            outcome.changes += line::prune(&mut self.socket, &link, &slots)?;
+        }
+        Ok(outcome)
+    }
+
+    fn standing(&mut self) -> Result<BTreeMap<Arc<str>, Standing>> {
+        let parts = self.numbers.parts();
+        let mut found = BTreeMap::new();
+        for link in self.socket.links().doing("list links")? {
+            let mut standing = Standing::default();
+            tree::read(
+                &mut self.socket,
+                &link,
+                Direction::Egress,
+                &parts,
+                &mut standing,
+            )?;
+            if let Some(ifb) = ingress::of_line(&mut self.socket, &link)? {
+                tree::read(
+                    &mut self.socket,
+                    &ifb,
+                    Direction::Ingress,
+                    &parts,
+                    &mut standing,
+                )?;
+            }
+            if !standing.classes.is_empty() && !ingress::is_ifb(&link) {
+                found.insert(Arc::from(link.name.as_str()), standing);
+            }
+        }
+        Ok(found)
+    }
+
+    fn teardown(&mut self) -> Result<()> {
+        let programs = Classes::open(self.options.paths.bpffs())?;
+        self.leave(&BTreeSet::new(), programs.as_ref())?;
+        if let Some(programs) = programs {
+            places::clear(self, &programs)?;
+        }
+        Classes::unpin(self.options.paths.bpffs())?;
+        self.numbers.forget()
+    }
+}

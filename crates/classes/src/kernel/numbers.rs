@@ -1,0 +1,174 @@
+//! The numbers by which the programs know pods and parts, written down before they are used.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use netqos_bpf::classes::{STAMP, Slot};
+use netqos_core::Direction;
+use netqos_core::classes::{ClassPlan, PartId, TrafficClass};
+use netqos_datapath::{Documents, Paths};
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Result};
+
+/// The document's name.
+const NAME: &str = "classes";
+
+/// What is written down.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Written {
+    /// Pods by uid.
+    pods: BTreeMap<Arc<str>, u16>,
+    /// Parts.
+    parts: Vec<WrittenPart>,
+    /// Links of pods whose clsact is ours.
+    clsact: BTreeSet<Arc<str>>,
+}
+
+/// A part. One that becomes another class's has another slot: HTB moves no class, and what waits in the
+/// old one is to go out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct WrittenPart {
+    pod: Arc<str>,
+    flow: Option<u16>,
+    class: TrafficClass,
+    slot: u16,
+}
+
+/// The numbers of pods and parts.
+#[derive(Debug)]
+pub(super) struct Numbers {
+    documents: Documents,
+    written: Written,
+}
+
+impl Numbers {
+    /// Those that an earlier process wrote down.
+    pub(super) fn open(paths: &Paths) -> Result<Self> {
+        let documents = Documents::new(paths.run().to_owned());
+        let written = documents.read(NAME).map_err(Error::Numbers)?;
+        Ok(Self {
+            written: written.unwrap_or_default(),
+            documents,
+        })
+    }
+
+    /// The number of a pod, from 1.
+    pub(super) fn pod(&self, uid: &str) -> Option<u16> {
+        self.written.pods.get(uid).copied()
+    }
+
+    /// The slots of parts.
+    pub(super) fn slots(&self) -> BTreeMap<PartId, Slot> {
+        let parts = self.written.parts.iter();
+        parts.map(|part| (part.id(), Slot(part.slot))).collect()
+    }
+
+    /// The parts of slots.
+    pub(super) fn parts(&self) -> BTreeMap<Slot, PartId> {
+        self.slots()
+            .into_iter()
+            .map(|(part, slot)| (slot, part))
+            .collect()
+    }
+
+    /// Gives a number to every pod and part of a plan that has none; those of others stay taken. Says
+    /// whether that was anything new.
+    pub(super) fn assign(&mut self, plan: &ClassPlan) -> Result<bool> {
+        let mut next = self.written.clone();
+        let taken: BTreeSet<u16> = next.pods.values().copied().collect();
+        let mut free = (1..STAMP).filter(|number| !taken.contains(number));
+        for uid in plan
+            .pods
+            .keys()
+            .filter(|uid| !self.written.pods.contains_key(*uid))
+        {
+            let number = free.next().ok_or(Error::TooMany("pods"))?;
+            next.pods.insert(uid.clone(), number);
+        }
+        // A slot that is given up here stays taken until the next time.
+        let taken: BTreeSet<u16> = next.parts.iter().map(|part| part.slot).collect();
+        let wanted = wanted(plan);
+        let moves = |part: &WrittenPart| wanted.get(&part.id()).is_some_and(|it| *it != part.class);
+        next.parts.retain(|part| !moves(part));
+        let known: BTreeSet<PartId> = next.parts.iter().map(WrittenPart::id).collect();
+        let all = Slot::FIRST_FREE.0..=Slot::LAST.0;
+        let mut free = all.filter(|slot| !taken.contains(slot));
+        for (part, class) in wanted.iter().filter(|(part, _)| !known.contains(part)) {
+            next.parts.push(WrittenPart {
+                pod: part.pod.clone(),
+                flow: part.flow,
+                class: *class,
+                slot: free.next().ok_or(Error::TooMany("parts of their own"))?,
+            });
+        }
+        self.write(next)
+    }
+
+    /// Forgets the numbers of what is not of a plan.
+    pub(super) fn retain(&mut self, plan: &ClassPlan) -> Result<bool> {
+        let mut next = self.written.clone();
+        let wanted = wanted(plan);
+        next.pods.retain(|uid, _| plan.pods.contains_key(uid));
+        let links: BTreeSet<_> = plan
+            .pods
+            .values()
+            .flat_map(|pod| &pod.place.host_links)
+            .collect();
+        next.clsact.retain(|link| links.contains(link));
+        next.parts.retain(|part| wanted.contains_key(&part.id()));
+        self.write(next)
+    }
+
+    /// The links of pods whose clsact is ours.
+    pub(super) fn clsact(&self) -> &BTreeSet<Arc<str>> {
+        &self.written.clsact
+    }
+
+    /// Writes down whose clsact is ours.
+    pub(super) fn set_clsact(&mut self, links: BTreeSet<Arc<str>>) -> Result<()> {
+        let next = Written {
+            clsact: links,
+            ..self.written.clone()
+        };
+        self.write(next).map(drop)
+    }
+
+    /// Forgets everything.
+    pub(super) fn forget(&mut self) -> Result<()> {
+        self.documents.remove(NAME).map_err(Error::Numbers)?;
+        self.written = Written::default();
+        Ok(())
+    }
+
+    fn write(&mut self, next: Written) -> Result<bool> {
+        if next == self.written {
+            return Ok(false);
+        }
+        self.documents.write(NAME, &next).map_err(Error::Numbers)?;
+        self.written = next;
+        Ok(true)
+    }
+}
+
+impl WrittenPart {
+    fn id(&self) -> PartId {
+        PartId {
+            pod: self.pod.clone(),
+            flow: self.flow,
+        }
+    }
+}
+
+/// The parts of any direction of any line, and their classes.
+fn wanted(plan: &ClassPlan) -> BTreeMap<PartId, TrafficClass> {
+    let lines = plan.lines.keys();
+    let trees = lines.flat_map(|line| {
+        let tree = |direction| plan.tree(line, direction);
+        [Direction::Ingress, Direction::Egress]
+            .into_iter()
+            .filter_map(tree)
+    });
+    let parts = trees.flat_map(|tree| tree.parts);
+    parts.map(|(id, part)| (id, part.class)).collect()
+}

@@ -1,0 +1,437 @@
+//! Whose traffic is whose, told to the programs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::net::IpAddr;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use netqos_bpf::classes::{
+    Classes, Flow, FlowKey, MOST_CGROUP_LEVELS, MOST_POD_FLOWS, Pod, Settings, Slot, cgroup_class,
+};
+use netqos_bpf::rules::{Plain, Table};
+use netqos_core::Direction;
+use netqos_core::classes::{ClassPlan, ClassedPod, PartId};
+use netqos_netlink::filter::{Bpf, Installed, Place};
+use netqos_netlink::link::{Link, gone, optional};
+use netqos_netlink::{Handle, Socket};
+
+use super::{Kernel, KernelOptions, ingress};
+use crate::error::Doing;
+use crate::{Error, Outcome, Result, Trouble};
+
+/// Our filter on the host's end of a pod's interface. It only writes down where a packet came from, so
+/// that it does not matter where in line it stands; where others have the preference it is another.
+const PREFERENCE: u16 = 0x6e73;
+const HANDLE: u32 = 0x6e73;
+const NAME: &str = "netqos_stamp";
+
+/// What the programs are to know.
+#[derive(Debug, Default)]
+struct Known {
+    pods: BTreeMap<u32, Pod>,
+    flows: BTreeMap<(u32, u32), Flow>,
+    addresses: BTreeMap<IpAddr, u32>,
+    links: BTreeMap<u32, (Link, u32)>,
+    cgroups: BTreeMap<u64, u32>,
+    levels: u16,
+}
+
+/// Tells the programs of the plan's pods, new ones first, and takes away what is no more.
+pub(super) fn apply(
+    kernel: &mut Kernel,
+    plan: &ClassPlan,
+    programs: &Classes,
+    outcome: &mut Outcome,
+) -> Result<()> {
+    let slots = kernel.numbers.slots();
+    let mut known = Known::default();
+    for (uid, pod) in &plan.pods {
+        let Some(number) = kernel.numbers.pod(uid).map(u32::from) else {
+            continue;
+        };
+        let found = learn(kernel, pod, number, &slots, &mut known);
+        outcome
+            .troubles
+            .extend(found?.into_iter().map(|what| Trouble {
+                line: None,
+                part: Some(PartId {
+                    pod: uid.clone(),
+                    flow: None,
+                }),
+                what,
+            }));
+        if pod.place.host_network {
+            outcome.changes += classify(&kernel.options, pod, number)?;
+        }
+    }
+    let settings = Settings::new(known.levels, &kernel.options.tunnel_ports);
+    if programs.settings()? != settings {
+        programs.set(&settings)?;
+        outcome.changes += 1;
+    }
+    // What a pod is comes before by what it is known.
+    let flows = known
+        .flows
+        .iter()
+        .map(|(&(pod, index), flow)| (FlowKey { pod, index }, *flow));
+    outcome.changes += put(&programs.flows, flows)?;
+    outcome.changes += put(
+        &programs.pods,
+        known.pods.iter().map(|(key, pod)| (*key, *pod)),
+    )?;
+    outcome.changes += put(
+        &programs.cgroups,
+        known.cgroups.iter().map(|(key, pod)| (*key, *pod)),
+    )?;
+    let links = known.links.iter().map(|(index, (_, pod))| (*index, *pod));
+    outcome.changes += put(&programs.links, links)?;
+    outcome.changes += stamp(kernel, programs, &known)?;
+    let there: BTreeMap<IpAddr, u32> = programs.addresses()?.into_iter().collect();
+    for (address, pod) in &known.addresses {
+        if there.get(address) != Some(pod) {
+            programs.put_address(*address, *pod)?;
+            outcome.changes += 1;
+        }
+    }
+    for address in there
+        .keys()
+        .filter(|address| !known.addresses.contains_key(address))
+    {
+        outcome.changes += usize::from(programs.remove_address(*address)?);
+    }
+    for index in programs
+        .links
+        .keys()?
+        .iter()
+        .filter(|index| !known.links.contains_key(index))
+    {
+        outcome.changes += unstamp(kernel, programs, *index)?;
+    }
+    outcome.changes += retain(&programs.cgroups, |id| known.cgroups.contains_key(id))?;
+    outcome.changes += retain(&programs.pods, |pod| known.pods.contains_key(pod))?;
+    let is_known = |key: &FlowKey| known.flows.contains_key(&(key.pod, key.index));
+    outcome.changes += retain(&programs.flows, is_known)?;
+    Ok(())
+}
+
+/// What is to be known of one pod; what of it cannot be is said.
+fn learn(
+    kernel: &mut Kernel,
+    pod: &ClassedPod,
+    number: u32,
+    slots: &BTreeMap<PartId, Slot>,
+    known: &mut Known,
+) -> Result<Vec<String>> {
+    let mut troubles = Vec::new();
+    let slot_of = |flow: Option<u16>, class| {
+        let part = PartId {
+            pod: pod.id.uid.clone(),
+            flow,
+        };
+        slots.get(&part).copied().unwrap_or(Slot::of(class))
+    };
+    let whole = |direction| match pod.asked.of(direction).is_nothing() {
+        true => Slot::of(pod.class),
+        false => slot_of(None, pod.class),
+    };
+    if pod.flows.len() > MOST_POD_FLOWS {
+        troubles.push(format!(
+            "only the first {MOST_POD_FLOWS} of {} flows have parts of their own",
+            pod.flows.len()
+        ));
+    }
+    for (index, flow) in (0_u16..).zip(pod.flows.iter().take(MOST_POD_FLOWS)) {
+        let class = flow.class.unwrap_or(pod.class);
+        let slot = match flow.ask.is_nothing() {
+            true => Slot::of(class),
+            false => slot_of(Some(index), class),
+        };
+        let mut written = Flow::new(flow.direction, slot);
+        if let Some(peer) = flow.flow.peer {
+            written = written.peer(peer);
+        }
+        if let Some(ports) = &flow.flow.port {
+            written = written.ports(*ports.start(), *ports.end());
+        }
+        if let Some(dscp) = flow.flow.dscp {
+            written = written.dscp(dscp.get());
+        }
+        if let Some(mark) = flow.dscp {
+            written = written.marked(mark.get());
+        }
+        known.flows.insert((number, index.into()), written);
+    }
+    let written = Pod::new(
+        whole(Direction::Ingress),
+        whole(Direction::Egress),
+        pod.flows.len(),
+    );
+    known.pods.insert(number, written);
+    if pod.place.host_network {
+        troubles.extend(learn_cgroup(&kernel.options, pod, number, known)?);
+        return Ok(troubles);
+    }
+    known
+        .addresses
+        .extend(pod.place.addresses.iter().map(|address| (*address, number)));
+    for name in &pod.place.host_links {
+        match optional(kernel.socket.link_by_name(name)).doing("find a pod's link")? {
+            Some(link) => drop(known.links.insert(link.index, (link, number))),
+            None => troubles.push(format!("there is no link {name}")),
+        }
+    }
+    Ok(troubles)
+}
+
+/// The cgroup of a pod on the host's network, below its root.
+fn below(pod: &ClassedPod) -> Option<&Path> {
+    let path = pod.place.cgroup.as_deref()?;
+    Some(path.strip_prefix("/").unwrap_or(path))
+}
+
+fn learn_cgroup(
+    options: &KernelOptions,
+    pod: &ClassedPod,
+    number: u32,
+    known: &mut Known,
+) -> Result<Option<String>> {
+    let Some(path) = below(pod) else {
+        return Ok(Some(
+            "its cgroup is not known, and its traffic is the system's".to_owned(),
+        ));
+    };
+    let Some(root) = &options.cgroups else {
+        let none = options.net_cls.is_none().then(|| {
+            "it is on the host's network, and neither cgroups of version 2 nor net_cls are mounted; \
+             its traffic is the system's"
+                .to_owned()
+        });
+        return Ok(none);
+    };
+    let level = path.components().count();
+    if level >= MOST_CGROUP_LEVELS {
+        return Ok(Some(format!(
+            "its cgroup is more than {MOST_CGROUP_LEVELS} deep"
+        )));
+    }
+    match fs::metadata(root.join(path)) {
+        // The id of a cgroup is the number of its folder.
+        Ok(folder) => {
+            known.cgroups.insert(folder.ino(), number);
+            known.levels |= 1 << level;
+            Ok(None)
+        }
+        // A pod of a hybrid host is in the hierarchy of version 1 alone.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && options.net_cls.is_some() => {
+            Ok(None)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Ok(Some(format!("there is no cgroup {}", path.display())))
+        }
+        Err(source) => Err(Error::File {
+            path: root.join(path),
+            source,
+        }),
+    }
+}
+
+/// Gives the cgroups of version 1 of a pod on the host's network its number.
+fn classify(options: &KernelOptions, pod: &ClassedPod, number: u32) -> Result<usize> {
+    let (Some(root), Some(path)) = (&options.net_cls, below(pod)) else {
+        return Ok(0);
+    };
+    set_classid(&root.join(path), cgroup_class(number as u16))
+}
+
+/// Writes the class of a cgroup and of all below it, where it is another.
+fn set_classid(folder: &Path, class: u32) -> Result<usize> {
+    let file = folder.join("net_cls.classid");
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| Error::File { path, source }
+    };
+    let text = match fs::read_to_string(&file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        text => text.map_err(failed(&file))?,
+    };
+    let mut changes = 0;
+    if text.trim() != class.to_string() {
+        fs::write(&file, class.to_string()).map_err(failed(&file))?;
+        changes += 1;
+    }
+    for entry in fs::read_dir(folder).map_err(failed(folder))?.flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            changes += set_classid(&entry.path(), class)?;
+        }
+    }
+    Ok(changes)
+}
+
+/// Writes what is not there.
+fn put<K: Plain, V: Plain + PartialEq>(
+    table: &Table<K, V>,
+    wanted: impl Iterator<Item = (K, V)>,
+) -> Result<usize> {
+    let mut changes = 0;
+    for (key, value) in wanted {
+        if table.get(&key)? != Some(value) {
+            table.put(&key, &value)?;
+            changes += 1;
+        }
+    }
+    Ok(changes)
+}
+
+/// Removes what is not kept.
+fn retain<K: Plain, V: Plain>(table: &Table<K, V>, keep: impl Fn(&K) -> bool) -> Result<usize> {
+    let mut changes = 0;
+    for key in table.keys()?.iter().filter(|key| !keep(key)) {
+        changes += usize::from(table.remove(key)?);
+    }
+    Ok(changes)
+}
+
+/// Our filter on what comes from a pod by this link.
+fn ours(socket: &mut Socket, link: &Link) -> Result<Option<Installed>> {
+    let there = socket
+        .filters(link, Handle::CLSACT_INGRESS)
+        .doing("list filters")?;
+    let is_ours = |filter: &Installed| {
+        filter.place.handle == HANDLE && filter.bpf().is_some_and(|bpf| bpf.name == NAME)
+    };
+    Ok(there.into_iter().find(is_ours))
+}
+
+/// Puts the program that stamps at the pods' links.
+fn stamp(kernel: &mut Kernel, programs: &Classes, known: &Known) -> Result<usize> {
+    let id = programs.stamp_id()?;
+    let mut changes = 0;
+    let mut made: BTreeSet<Arc<str>> = kernel.numbers.clsact().clone();
+    let mut missing = Vec::new();
+    for (link, _) in known.links.values() {
+        let socket = &mut kernel.socket;
+        let there = ours(socket, link)?;
+        if there
+            .as_ref()
+            .and_then(Installed::bpf)
+            .is_some_and(|bpf| bpf.program_id == id)
+        {
+            continue;
+        }
+        let clsact = socket.qdisc_at(link, Handle::CLSACT).doing("find clsact")?;
+        if clsact.is_none() {
+            made.insert(link.name.as_str().into());
+        }
+        missing.push((link, there.map(|there| there.place)));
+    }
+    kernel.numbers.set_clsact(made)?;
+    for (link, place) in missing {
+        let socket = &mut kernel.socket;
+        ingress::ensure_clsact(socket, link)?;
+        let place = match place {
+            Some(place) => place,
+            None => free_place(socket, link)?,
+        };
+        let filter = Bpf {
+            program: programs.stamp()?,
+            name: NAME,
+            argument: 0,
+        };
+        socket
+            .put_filter(link, place, &filter)
+            .doing("put the filter that stamps")?;
+        changes += 1;
+    }
+    Ok(changes)
+}
+
+/// Takes the program from a pod's link, where that still is, and forgets the link.
+fn unstamp(kernel: &mut Kernel, programs: &Classes, index: u32) -> Result<usize> {
+    let mut changes = 0;
+    let socket = &mut kernel.socket;
+    if let Some(link) = optional(socket.link_by_index(index)).doing("find a pod's link")? {
+        while let Some(there) = ours(socket, &link)? {
+            gone(socket.delete_filter(&link, "bpf", there.place)).doing("remove a filter")?;
+            changes += 1;
+        }
+        if kernel.numbers.clsact().contains(link.name.as_str()) {
+            ingress::remove_empty_clsact(socket, &link)?;
+        }
+    }
+    Ok(changes + usize::from(programs.links.remove(&index)?))
+}
+
+fn free_place(socket: &mut Socket, link: &Link) -> Result<Place> {
+    let taken = socket
+        .taken_preferences(link, Handle::CLSACT_INGRESS)
+        .doing("list filters")?;
+    let free = (PREFERENCE..u16::MAX).find(|free| !taken.contains(free));
+    Ok(Place {
+        hook: Handle::CLSACT_INGRESS,
+        preference: free.unwrap_or(PREFERENCE),
+        handle: HANDLE,
+    })
+}
+
+/// Forgets the slots of links that have no tree any more.
+pub(super) fn forget_lines(socket: &mut Socket, programs: &Classes) -> Result<usize> {
+    let mut kept = BTreeSet::new();
+    for link in socket.links().doing("list links")? {
+        if super::tree::is_ours(socket, &link)? {
+            kept.insert(link.index);
+        }
+    }
+    retain(&programs.leaves, |key| kept.contains(&key.ifindex))
+}
+
+/// Takes all that was told to the programs away, and the programs from the pods' links.
+pub(super) fn clear(kernel: &mut Kernel, programs: &Classes) -> Result<usize> {
+    let mut changes = 0;
+    for index in programs.links.keys()? {
+        changes += unstamp(kernel, programs, index)?;
+    }
+    if let Some(root) = &kernel.options.net_cls {
+        changes += unclassify(root)?;
+    }
+    for (address, _) in programs.addresses()? {
+        changes += usize::from(programs.remove_address(address)?);
+    }
+    changes += retain(&programs.cgroups, |_| false)?;
+    changes += retain(&programs.pods, |_| false)?;
+    changes += retain(&programs.flows, |_| false)?;
+    Ok(changes)
+}
+
+/// Takes our classes from all cgroups of version 1.
+fn unclassify(root: &Path) -> Result<usize> {
+    let mut changes = 0;
+    let mut folders: Vec<PathBuf> = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let file = folder.join("net_cls.classid");
+        let is_ours = fs::read_to_string(&file).is_ok_and(|text| {
+            let class = text.trim().parse::<u32>().unwrap_or_default();
+            class & 0xffff_0000 == cgroup_class(0)
+        });
+        if is_ours {
+            let failed = |source| Error::File {
+                path: file.clone(),
+                source,
+            };
+            match fs::write(&file, "0") {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                written => written.map_err(failed)?,
+            }
+            changes += 1;
+        }
+        let below = fs::read_dir(&folder).into_iter().flatten().flatten();
+        folders.extend(
+            below
+                .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+                .map(|entry| entry.path()),
+        );
+    }
+    Ok(changes)
+}

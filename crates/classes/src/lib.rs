@@ -1,0 +1,27 @@
+//! Divides a node's lines among classes of pods.
+//!
+//! ```text
+//!   ClassPlan ──► ClassBackend ─┬─ kernel      HTB on each line and on its ifb, chosen by a program
+//!                               ├─ tc          HTB, ipsets and iptables by the proposal's names
+//!                               ├─ terway-qos  files that terway-qos reads
+//!                               └─ none        nothing, and what there was is gone
+//! ```
+//!
+//! Which one is chosen by name ([`BackendKind`]); all of them keep the contract of
+//! [`ClassBackend`], which a test suite of its own holds every one of them to.
+#![forbid(unsafe_code)]
+
+mod backend;
+mod error;
+mod kernel;
+mod none;
+pub mod tc;
+pub mod terway;
+
+pub use backend::{ClassBackend, Outcome, Standing, Trouble};
+pub use error::{Error, Result};
+pub use kernel::{Kernel, KernelOptions};
+pub use netqos_api::koordinator::BackendKind;
+pub use none::Nobody;
+pub use tc::Tc;
+pub use terway::TerwayQos;

@@ -1,0 +1,152 @@
+//! The proposal's own way, for kernels without BPF: HTB on each line, ipsets and iptables that choose a
+//! packet's class, and cgroup v1's `net_cls` for processes on the host's network.
+//!
+//! ```text
+//!   a pod's packet ──► mangle POSTROUTING: the set of its address ──► skb->priority 1:2, 1:3, 1:4
+//!                                          pod_class, by address  ──► …   or its own 1:100 …
+//!   a process's    ──► mangle POSTROUTING: net_cls of its cgroup  ──► …
+//!                                                                       └─► HTB 1: of the line
+//! ```
+//!
+//! The names are the proposal's, so that who knows it finds what they expect, but for one
+//! level of classes more (`tree`). Only what is sent is divided.
+//!
+//! What is in force stands in the kernel and nowhere else: each call begins with reading it. A change is
+//! made in an order in which no packet meets a class that is not there: who is told to choose a class
+//! comes after it, and goes before it.
+
+mod choice;
+mod command;
+mod line;
+mod names;
+mod net_cls;
+mod numbers;
+mod rules;
+mod sets;
+mod steps;
+mod tree;
+mod untold;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use netqos_api::koordinator::BackendKind;
+use netqos_core::Direction;
+use netqos_core::classes::{ClassPlan, PartId};
+use netqos_netlink::Socket;
+
+pub use net_cls::NET_CLS_ROOT;
+
+use crate::error::Doing;
+use crate::{ClassBackend, Error, Outcome, Result, Standing};
+use line::Line;
+use names::Family;
+use net_cls::NetCls;
+use steps::Steps;
+
+/// The backend of the proposal. It works in the network namespace of the calling thread.
+#[derive(Clone, Debug)]
+pub struct Tc {
+    net_cls: PathBuf,
+    /// Whose the numbers are, by the last plan.
+    numbers: BTreeMap<u16, PartId>,
+}
+
+impl Default for Tc {
+    fn default() -> Self {
+        Self::new(NET_CLS_ROOT)
+    }
+}
+
+impl Tc {
+    /// With `net_cls` mounted here. Where it is not, processes on the host's network are the system's.
+    pub fn new(net_cls: impl Into<PathBuf>) -> Self {
+        Self {
+            net_cls: net_cls.into(),
+            numbers: BTreeMap::new(),
+        }
+    }
+
+    fn socket() -> Result<Socket> {
+        Socket::open().doing("open a socket")
+    }
+
+    /// The lines that are divided by netqos, of all that there are.
+    fn divided(socket: &mut Socket) -> Result<Vec<Line>> {
+        let links = socket.links().doing("list links")?;
+        let mut lines = Vec::new();
+        for link in links {
+            match Line::of(socket, link) {
+                Ok(line) if line.is_ours() => lines.push(line),
+                Ok(_) => {}
+                // It went meanwhile.
+                Err(Error::Netlink { source, .. }) if source.is_not_found() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(lines)
+    }
+}
+
+impl ClassBackend for Tc {
+    fn kind(&self) -> BackendKind {
+        BackendKind::Tc
+    }
+
+    fn apply(&mut self, plan: &ClassPlan) -> Result<Outcome> {
+        let mut socket = Self::socket()?;
+        let steps = Steps::plan(plan, NetCls(&self.net_cls), &mut socket)?;
+        self.numbers = steps.numbers();
+        steps.take()
+    }
+
+    fn standing(&mut self) -> Result<BTreeMap<Arc<str>, Standing>> {
+        let lines = Self::divided(&mut Self::socket()?)?;
+        let standing = |line: &Line| {
+            let mut standing = Standing::default();
+            for class in &line.classes {
+                let share = tree::share(class);
+                if let Some(whole) = names::class_of(class.handle) {
+                    standing.classes.insert((Direction::Egress, whole), share);
+                }
+                if names::is_part(class.handle)
+                    && let Some(part) = self.numbers.get(&class.handle.minor())
+                {
+                    standing
+                        .parts
+                        .insert((Direction::Egress, part.clone()), share);
+                }
+            }
+            standing
+        };
+        Ok(lines
+            .iter()
+            .map(|line| (Arc::from(line.name()), standing(line)))
+            .collect())
+    }
+
+    fn teardown(&mut self) -> Result<()> {
+        let mut socket = Self::socket()?;
+        let lines = Self::divided(&mut socket)?;
+        let mut errors = Vec::new();
+        let mut keep = |result: Result<()>| match result {
+            // Where nothing is divided, who lacks the programs has not used them.
+            Err(Error::NoProgram { .. }) if lines.is_empty() => {}
+            result => errors.extend(result.err()),
+        };
+        for family in Family::BOTH {
+            keep(rules::hold(family, &[]).map(drop));
+            keep(sets::destroy(family).map(drop));
+        }
+        keep(NetCls(&self.net_cls).hold(&BTreeMap::new()).map(drop));
+        for line in &lines {
+            keep(line.remove(&mut socket));
+        }
+        self.numbers.clear();
+        match errors.is_empty() {
+            true => Ok(()),
+            false => Err(Error::Several(errors)),
+        }
+    }
+}

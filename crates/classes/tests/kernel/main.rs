@@ -1,0 +1,8 @@
+//! The kernel backend divides lines among real pods' traffic.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+mod others_are_left_alone;
+mod pods_are_known;
+mod shares_hold;
+mod who_comes_gets_its_part;
+mod world;

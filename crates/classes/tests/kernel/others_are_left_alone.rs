@@ -1,0 +1,103 @@
+use netqos_classes::ClassBackend;
+use netqos_testkit::{ForeignHook, ForeignProgram, Verdict};
+use netqos_traffic::Flow;
+
+use crate::world::{World, shares};
+
+fn root(world: &World) -> String {
+    let shown = world
+        .node
+        .run("tc", &["qdisc", "show", "dev", &world.line(), "root"]);
+    shown.unwrap()
+}
+
+#[test]
+fn what_was_configured_by_hand_stays_and_it_is_said() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let line = world.line();
+    let words =
+        format!("qdisc add dev {line} root handle 7: tbf rate 50mbit burst 32k latency 50ms");
+    let words: Vec<&str> = words.split(' ').collect();
+    world.node.run("tc", &words).unwrap();
+    let before = root(&world);
+    world.plan.lines = [(line.clone(), shares(100))].into();
+    let outcome = world.backend.apply(&world.plan).unwrap();
+    assert_eq!(outcome.lines, []);
+    let [trouble] = &outcome.troubles[..] else {
+        panic!("{outcome:?}")
+    };
+    assert!(trouble.what.contains("tbf 7: at its root"), "{trouble:?}");
+    assert_eq!(root(&world), before);
+    world.backend.teardown().unwrap();
+    assert_eq!(root(&world), before);
+    // Once it is out of the way the line is divided.
+    world
+        .node
+        .run("tc", &["qdisc", "del", "dev", &line, "root"])
+        .unwrap();
+    assert_eq!(world.backend.apply(&world.plan).unwrap().lines, [line]);
+}
+
+/// A program that drops what comes in by the line drops it as before, and one that counts sees each
+/// packet once.
+#[test]
+fn programs_of_others_on_the_line_see_every_packet() {
+    use aya::programs::TcAttachType;
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let line = world.line();
+    let hook = ForeignHook::Clsact(100);
+    let program = |verdict| ForeignProgram::attach(&line, TcAttachType::Ingress, hook, verdict);
+    let counts = program(Verdict::Next).unwrap();
+    world.divide(shares(100));
+    let seen = counts.seen().unwrap();
+    world.transfer("be", Flow::Download, false);
+    let packets = counts.seen().unwrap() - seen;
+    let sent = world.packets_in();
+    assert!(packets > 10 && packets <= sent, "{packets} of {sent}");
+    drop(counts);
+    let drops = program(Verdict::Drop).unwrap();
+    assert!(!world.is_reached());
+    drop(drops);
+    assert!(world.is_reached());
+    world.backend.teardown().unwrap();
+    let shown = world
+        .node
+        .run("tc", &["qdisc", "show", "dev", &line])
+        .unwrap();
+    assert!(shown.contains("clsact"), "others' clsact stays: {shown}");
+}
+
+#[test]
+fn a_line_that_goes_is_taken_up_again_when_it_is_back() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    world.divide(shares(100));
+    let line = world.line();
+    // Its other end, and with it the line.
+    world
+        .outside
+        .run(&world.node, "ip", &["link", "del", "eth0"])
+        .unwrap();
+    let outcome = world.backend.apply(&world.plan).unwrap();
+    let [trouble] = &outcome.troubles[..] else {
+        panic!("{outcome:?}")
+    };
+    assert_eq!(trouble.what, format!("there is no link {line}"));
+    let links = world.node.run("ip", &["link"]).unwrap();
+    assert!(
+        !links.contains("netqos-l"),
+        "its ifb is gone with it: {links}"
+    );
+    let again = [
+        "link", "add", &line, "type", "veth", "peer", "name", "again",
+    ];
+    world.node.run("ip", &again).unwrap();
+    let outcome = world.backend.apply(&world.plan).unwrap();
+    assert_eq!((outcome.lines, outcome.troubles), (vec![line], vec![]));
+    assert_eq!(world.backend.apply(&world.plan).unwrap().changes, 0);
+}

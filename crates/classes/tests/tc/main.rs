@@ -1,0 +1,10 @@
+//! The backend of the proposal divides lines among real pods' traffic.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+mod divided;
+mod in_the_way;
+mod pods_are_known;
+mod shares_hold;
+#[path = "../kernel/world.rs"]
+#[allow(dead_code, reason = "others use more of it")]
+mod world;
