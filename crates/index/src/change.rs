@@ -6,7 +6,7 @@ use netqos_core::objects::{
     ClusterNetwork, EndpointSlice, LocalInterface, Namespace, NetworkDefinition, PeerSlice, Pod,
     Service,
 };
-use netqos_core::{ObjectName, PodId, Policy, Profile, Quota};
+use netqos_core::{Elsewhere, ObjectName, PodId, Policy, Profile, Quota};
 
 /// An object that is there, new or changed, or is gone.
 ///
@@ -63,4 +63,6 @@ pub enum Change {
         /// Its interfaces. None of them: it is gone from this node, or was never here.
         interfaces: Vec<LocalInterface>,
     },
+    /// This is enforced by something else on the node, and is to be left out of the plan.
+    Elsewhere(Elsewhere),
 }

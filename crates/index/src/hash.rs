@@ -4,7 +4,7 @@
 //! nanoseconds where that takes twenty: an event asks several tables for each address that it
 //! concerns.
 
-use foldhash::fast::RandomState;
+pub(crate) use foldhash::fast::RandomState;
 
 pub(crate) type HashMap<K, V> = std::collections::HashMap<K, V, RandomState>;
 pub(crate) type HashSet<T> = std::collections::HashSet<T, RandomState>;

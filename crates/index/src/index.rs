@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use netqos_core::{EndpointId, NodePlan, ObjectName, PlanDelta, PodId};
+use netqos_core::{Elsewhere, EndpointId, NodePlan, ObjectName, PlanDelta, PodId};
 
 use crate::Change;
 use crate::chains::Chains;
@@ -24,11 +24,12 @@ pub struct Index {
     pub(crate) local: Local,
     pub(crate) cluster: Cluster,
     pub(crate) services: Services,
-    profiles: Profiles,
+    pub(crate) profiles: Profiles,
     /// `None`: who is a peer is found out from the pods.
     pub(crate) slices: Option<Slices>,
     members: Members,
     chains: Chains,
+    elsewhere: Elsewhere,
     /// Virtual addresses matter, because a chain is in force.
     serving: bool,
     /// Pods whose endpoints may have become others.
@@ -80,6 +81,7 @@ impl Index {
             },
             members: Members::default(),
             chains: Chains::default(),
+            elsewhere: Elsewhere::default(),
             serving: false,
             dirty_pods: BTreeSet::new(),
             plan: NodePlan::default(),
@@ -122,6 +124,12 @@ impl Index {
                     && let Some(key) = key
                 {
                     self.reconsider(key);
+                }
+            }
+            Change::Elsewhere(elsewhere) => {
+                if self.elsewhere != elsewhere {
+                    self.elsewhere = elsewhere;
+                    self.dirty_pods.extend(self.local.all());
                 }
             }
             other => {

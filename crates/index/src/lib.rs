@@ -62,6 +62,7 @@ mod change;
 mod classes;
 mod cluster;
 mod combinations;
+mod deciding;
 mod explain;
 mod hash;
 mod index;
@@ -70,6 +71,7 @@ mod local;
 mod members;
 mod namespaces;
 mod networks;
+mod numbered;
 mod peer_index;
 mod places;
 mod pods;
@@ -88,6 +90,7 @@ mod slices;
 mod subjects;
 
 pub use change::Change;
+pub use deciding::Decided;
 pub use explain::{
     Case, Considered, Explanation, LostBecause, Mismatch, Outcome, Query, Refusal, Standing, To,
     Via,

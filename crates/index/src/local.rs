@@ -118,6 +118,11 @@ impl Local {
         pods.into_iter().flatten().copied()
     }
 
+    /// The node's pods.
+    pub(crate) fn all(&self) -> impl Iterator<Item = PodKey> {
+        self.by_namespace.values().flatten().copied()
+    }
+
     /// Something else is in force on a pod now. Gives back what was.
     pub(crate) fn put_in_force(&mut self, key: PodKey, now: InForce) -> InForce {
         let before = if now.endpoints.is_empty() && now.problems.is_empty() {
@@ -168,10 +173,16 @@ pub(crate) fn endpoint(
             ),
         });
     }
+    let is_expected = place.attach.is_some() || !pod.starting;
     let attach = place.attach.unwrap_or_else(|| Attach::Unsupported {
-        reason: "its interface was not found on this node".into(),
+        reason: match pod.starting {
+            true => "it has no interface yet: it is about to start".into(),
+            false => "its interface was not found on this node".into(),
+        },
     });
-    if let Attach::Unsupported { reason } = &attach {
+    if let Attach::Unsupported { reason } = &attach
+        && is_expected
+    {
         let what = match (rules.is_some(), limits.is_unlimited()) {
             (true, true) => "rules are",
             (true, false) => "limits and rules are",

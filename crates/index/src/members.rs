@@ -4,10 +4,12 @@
 //! the slices in which a controller publishes the addresses of sets.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
+use netqos_core::NetworkKey;
 use netqos_core::plan::{PeerSet, SetId};
 
-use crate::addresses::{Address, AddressKey, Addresses, ClaimantKey};
+use crate::addresses::{AddressKey, Addresses, ClaimantKey};
 use crate::classes::{Class, Classes};
 use crate::cluster::{Cluster, Effects};
 use crate::combinations::{CombinationKey, Combinations, Step};
@@ -61,10 +63,8 @@ impl Members {
                 .sets
                 .of(pod, &namespaces.labels(&pod.id.name.namespace));
             for place in places(pod, found, networks) {
-                let network = place.network;
                 let addresses = place.addresses.into_iter();
-                let addresses = addresses.map(|address| (network.clone(), address));
-                claims.extend(addresses.map(|address| self.addresses.key(address)));
+                claims.extend(addresses.map(|it| self.addresses.key(&place.network, it)));
             }
             claims.sort_unstable();
             claims.dedup();
@@ -136,7 +136,7 @@ impl Members {
     pub(crate) fn settle(
         &mut self,
         combination: impl Fn(ClaimantKey) -> Option<CombinationKey>,
-        mut changed: impl FnMut(&Address, &[SetId], Option<&Class>),
+        mut changed: impl FnMut(&NetworkKey, IpAddr, &[SetId], Option<&Class>),
     ) {
         let Self {
             sets,
@@ -145,10 +145,9 @@ impl Members {
             classes,
         } = self;
         for address in addresses.take_dirty() {
-            let Some(entry) = addresses.settling(address) else {
+            let Some((network, entry)) = addresses.settling(address) else {
                 continue;
             };
-            let network = &entry.value.0;
             let of_several;
             let class = match entry.claimants() {
                 [] => None,
@@ -171,7 +170,8 @@ impl Members {
                 }
                 let before = entry.class.and_then(|before| classes.release(before));
                 entry.class = now;
-                changed(&entry.value, before.as_deref().unwrap_or_default(), class);
+                let before = before.as_deref().unwrap_or_default();
+                changed(network, entry.address, before, class);
             }
             if entry.claimants().is_empty() {
                 addresses.forget(address);

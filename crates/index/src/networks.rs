@@ -37,6 +37,12 @@ impl Networks {
         Some(removed)
     }
 
+    /// True when OVN-Kubernetes made a network.
+    pub(crate) fn is_of_ovn(&self, name: &ObjectName) -> bool {
+        let definition = self.definitions.get(name);
+        definition.is_some_and(|definition| definition.is_of_ovn)
+    }
+
     pub(crate) fn put_cluster(&mut self, network: ClusterNetwork) {
         self.clusters.insert(network.name.clone(), network);
     }

@@ -85,12 +85,12 @@ impl PeerIndex {
         } = self;
         let mut changed: Vec<(SetId, IpAddr, bool)> = Vec::new();
         let combination = |key| cluster.pods.get(key).and_then(|pod| pod.sets);
-        members.settle(combination, |(_, address), before, now| {
+        members.settle(combination, |_, address, before, now| {
             let now = now.map_or(&[][..], |class| &class.sets);
             let left = before.iter().filter(|id| now.binary_search(id).is_err());
-            changed.extend(left.map(|id| (*id, *address, false)));
+            changed.extend(left.map(|id| (*id, address, false)));
             let entered = now.iter().filter(|id| before.binary_search(id).is_err());
-            changed.extend(entered.map(|id| (*id, *address, true)));
+            changed.extend(entered.map(|id| (*id, address, true)));
         });
         members.classes.take_changes();
         cluster.settle();

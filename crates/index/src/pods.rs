@@ -172,6 +172,7 @@ mod tests {
             node: None,
             host_network: false,
             finished: false,
+            starting: false,
             limits: Limits::default(),
             addresses: vec![PodAddresses {
                 network: NetworkName::Cni(network.into()),

@@ -36,11 +36,20 @@ impl Profiles {
 
     /// What a pod of these labels is held to in a namespace.
     pub(crate) fn limits(&self, namespace: &Arc<str>, pod: &Labels) -> Limits {
-        let profiles = self.by_namespace.get(namespace).into_iter().flatten();
-        let selecting = profiles.filter(|profile| profile.is_for(pod));
+        let selecting = self.selecting(namespace, pod);
         selecting.fold(Limits::default(), |limits, profile| {
             limits.or(profile.limits)
         })
+    }
+
+    /// The profiles of a namespace that are for pods of these labels, in the order in which they decide.
+    pub(crate) fn selecting(
+        &self,
+        namespace: &Arc<str>,
+        pod: &Labels,
+    ) -> impl Iterator<Item = &Profile> {
+        let profiles = self.by_namespace.get(namespace).into_iter().flatten();
+        profiles.filter(move |profile| profile.is_for(pod))
     }
 }
 

@@ -167,6 +167,7 @@ mod tests {
             node: None,
             host_network: false,
             finished: false,
+            starting: false,
             limits: Limits::default(),
             addresses: Vec::new(),
         }

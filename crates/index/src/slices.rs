@@ -191,14 +191,14 @@ impl Entry {
 
     fn claim(&self, address: IpAddr, key: SliceKey, members: &mut Members) {
         let addresses = &mut members.addresses;
-        let address = addresses.key((self.network.clone(), address));
+        let address = addresses.key(&self.network, address);
         addresses.claim(address, key);
         addresses.touch(address);
     }
 
     fn leave(&self, address: IpAddr, key: SliceKey, members: &mut Members) {
         let addresses = &mut members.addresses;
-        if let Some(address) = addresses.find(&(self.network.clone(), address)) {
+        if let Some(address) = addresses.find(&self.network, address) {
             addresses.leave(address, key);
             addresses.touch(address);
         }

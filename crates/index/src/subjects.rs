@@ -127,6 +127,7 @@ mod tests {
             node: node.map(Arc::from),
             host_network: false,
             finished: false,
+            starting: false,
             limits: Limits::default(),
             addresses: vec![],
         }

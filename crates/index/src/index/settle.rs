@@ -3,8 +3,9 @@
 
 use std::collections::BTreeSet;
 
+use netqos_core::objects::Pod;
 use netqos_core::plan::PeerSet;
-use netqos_core::{EndpointId, PlanDelta};
+use netqos_core::{Elsewhere, EndpointId, Limits, NetworkKey, PlanDelta};
 
 use super::Index;
 use crate::chains::ChainKey;
@@ -23,11 +24,12 @@ impl Index {
                 let pod = &entry.pod;
                 let namespace = &pod.id.name.namespace;
                 let policies = self.cluster.policies.selecting(namespace, &pod.labels);
-                let limits = pod.limits.or(self.profiles.limits(namespace, &pod.labels));
+                let limits = self.limits(pod);
                 for place in places(pod, self.local.interfaces(pod), &self.cluster.networks) {
                     let on_it = |key: &&PolicyKey| {
                         let entry = self.cluster.policies.get(**key);
                         entry.is_some_and(|entry| entry.networks.contains(&place.network))
+                            && !self.is_elsewhere(&place.network)
                     };
                     let policies: Vec<_> = policies.iter().filter(on_it).copied().collect();
                     let chain = (!policies.is_empty()).then(|| {
@@ -81,6 +83,36 @@ impl Index {
         }
     }
 
+    /// What a pod is held to: what its annotations say, as far as nobody else enforces that, and where
+    /// they say nothing, what profiles do.
+    fn limits(&self, pod: &Pod) -> Limits {
+        let profiles = self.profiles.limits(&pod.id.name.namespace, &pod.labels);
+        let mut limits = pod.limits.or(profiles);
+        // A profile does not come in the place of what an annotation says of a direction.
+        if self.elsewhere.ingress && pod.limits.ingress.is_some() {
+            limits.ingress = None;
+        }
+        if self.elsewhere.egress && pod.limits.egress.is_some() {
+            limits.egress = None;
+        }
+        limits
+    }
+
+    /// True when somebody else puts policies in force on a network.
+    fn is_elsewhere(&self, network: &NetworkKey) -> bool {
+        let Elsewhere {
+            policies,
+            every_policy,
+            ..
+        } = self.elsewhere;
+        let is_theirs = match network {
+            NetworkKey::Attachment(name) => self.cluster.networks.is_of_ovn(name),
+            // Cluster-wide networks are a kind of OVN-Kubernetes'.
+            NetworkKey::Default | NetworkKey::Cluster(_) => true,
+        };
+        every_policy || (policies && is_theirs)
+    }
+
     pub(super) fn settle_chains(&mut self, delta: &mut PlanDelta) {
         let changes = self.chains.take_changes();
         delta.chains.extend(changes.chains);
@@ -110,11 +142,11 @@ impl Index {
             Some(slices) => slices.combination(key),
             None => pods.get(key).and_then(|pod| pod.sets),
         };
-        let mut changed = Vec::new();
-        self.members.settle(combination, |address, _, class| {
-            changed.push((address.clone(), class.map(|class| class.id)));
-        });
-        delta.peers = changed.into_iter().collect();
+        self.members
+            .settle(combination, |network, address, _, class| {
+                let class = class.map(|class| class.id);
+                delta.peers.insert(network, address, class);
+            });
         for (id, sets) in self.members.classes.take_changes() {
             if self.plan.classes.contains_key(&id) != sets.is_some() {
                 delta.classes.insert(id, sets);

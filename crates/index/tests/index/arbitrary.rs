@@ -143,6 +143,7 @@ fn pod() -> impl Strategy<Value = Pod> {
                     node,
                     host_network,
                     finished,
+                    starting: false,
                     limits,
                     addresses,
                 }
@@ -190,6 +191,7 @@ fn definition() -> impl Strategy<Value = NetworkDefinition> {
                 labels,
                 cni_name,
                 cluster_network,
+                is_of_ovn: false,
             },
         )
 }
@@ -412,6 +414,8 @@ pub fn note(cluster: &mut Cluster, change: Change) {
         Change::Profile(_) | Change::ProfileGone(_) => {}
         // Who is a peer is told by the pods.
         Change::PeerSlice(_) | Change::PeerSliceGone(_) => {}
+        // Nothing is enforced elsewhere: that has tests of its own.
+        Change::Elsewhere(_) => {}
         Change::Attachments {
             pod,
             uid,

@@ -136,6 +136,44 @@ fn what_cannot_be_reached_is_planned_and_reported() {
     assert_eq!(unreachable(&index), Vec::<String>::new());
 }
 
+/// Before the kubelet has made its sandbox a pod has no interface anywhere.
+#[test]
+fn of_a_pod_that_has_not_begun_nothing_is_missed() {
+    let starting = Pod {
+        limits: limited(),
+        starting: true,
+        ..here()
+    };
+    let mut index = index([
+        Change::Pod(starting.clone()),
+        Change::Policy(policy("a/qos", 1, vec![rule(1, vec![])])),
+    ]);
+    assert_eq!(index.problems(), vec![]);
+    assert_eq!(index.plan().endpoints.len(), 1);
+
+    // What was found of it counts already.
+    let tunnel = LocalInterface {
+        attach: Attach::Unsupported {
+            reason: "it is a tunnel".into(),
+        },
+        ..interface("eth0", NetworkName::Default, &[])
+    };
+    index.apply(attached("a/p", vec![tunnel]));
+    index.take_delta();
+    assert!(unreachable(&index)[0].contains("it is a tunnel"));
+    index.apply(attached("a/p", vec![]));
+    index.take_delta();
+    assert_eq!(unreachable(&index), Vec::<String>::new());
+
+    let begun = Pod {
+        starting: false,
+        ..starting
+    };
+    index.apply(Change::Pod(begun));
+    index.take_delta();
+    assert!(unreachable(&index)[0].contains("not found"));
+}
+
 #[test]
 fn interfaces_of_an_older_pod_of_the_same_name_are_not_the_new_ones() {
     let mut index = index(local("a/p", &[], "10.0.0.1"));

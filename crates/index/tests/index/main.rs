@@ -5,6 +5,7 @@ mod addresses;
 mod agreement;
 mod arbitrary;
 mod broken;
+mod elsewhere;
 mod endpoints;
 mod explanation;
 mod incremental;

@@ -56,7 +56,7 @@ fn step() -> impl Strategy<Value = Step> {
 fn change_of(object: &Object) -> Option<Change> {
     Some(match object.clone() {
         Object::Namespace(it) => Change::Namespace(it),
-        Object::Pod(it, _) => Change::Pod(*it),
+        Object::Pod(it, ..) => Change::Pod(*it),
         Object::Policy(it) => Change::Policy(it),
         Object::Quota(it) => Change::Quota(it),
         Object::Profile(it) => Change::Profile(it),
@@ -65,7 +65,9 @@ fn change_of(object: &Object) -> Option<Change> {
         Object::Service(it) => Change::Service(it),
         Object::EndpointSlice(it) => Change::EndpointSlice(it),
         Object::PeerSlice(it) => Change::PeerSlice(it),
-        Object::Node(_) | Object::Other { .. } => return None,
+        Object::Node(_) | Object::SloConfig(..) | Object::NodeSlo(..) | Object::Other { .. } => {
+            return None;
+        }
     })
 }
 

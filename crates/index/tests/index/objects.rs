@@ -56,6 +56,7 @@ pub fn pod(text: &str, pairs: &[(&str, &str)], addresses: &[&str]) -> Pod {
         node: Some("there".into()),
         host_network: false,
         finished: false,
+        starting: false,
         limits: Limits::default(),
         addresses: vec![on(NetworkName::Default, addresses)],
     }
@@ -114,6 +115,7 @@ pub fn definition(text: &str, cni_name: &str) -> NetworkDefinition {
         labels: Labels::new(),
         cni_name: cni_name.into(),
         cluster_network: None,
+        is_of_ovn: false,
     }
 }
 
@@ -220,9 +222,6 @@ pub fn default_mark(index: &Index, from: &str, to: &str) -> Option<u8> {
 
 /// All addresses that the plan has on a network.
 pub fn peers(index: &Index, network: &NetworkKey) -> BTreeSet<IpAddr> {
-    let peers = index.plan().peers.keys();
-    peers
-        .filter(|(on, _)| on == network)
-        .map(|(_, address)| *address)
-        .collect()
+    let peers = index.plan().peers.on(network);
+    peers.map(|(address, _)| address).collect()
 }

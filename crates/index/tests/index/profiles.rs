@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use netqos_core::objects::{NetworkName, Pod};
 use netqos_core::{
-    BitRate, LabelSelector, Limit, Limits, NetworkKey, ObjectName, Priority, Profile,
+    BitRate, Direction, LabelSelector, Limit, Limits, NetworkKey, ObjectName, Priority, Profile,
 };
 use netqos_index::{Change, Index};
 use proptest::collection::vec;
@@ -50,7 +50,41 @@ fn held(index: &Index, pod: &str) -> Limits {
     let found = endpoints.find(|(id, endpoint)| {
         endpoint.pod.name == name(pod) && id.network == NetworkKey::Default && id.ordinal == 0
     });
-    found.map_or_else(Limits::default, |(_, endpoint)| endpoint.limits)
+    let held = found.map_or_else(Limits::default, |(_, endpoint)| endpoint.limits);
+    for direction in [Direction::Ingress, Direction::Egress] {
+        let decided = index.decided(&name(pod), direction);
+        let limit = decided.as_ref().map(|it| it.limit);
+        assert_eq!(limit, held.of(direction), "{direction}: {decided:?}");
+    }
+    held
+}
+
+#[test]
+fn who_decides_is_named_and_who_is_passed_over() {
+    let all = || LabelSelector::everything();
+    let mut index = index([
+        Change::Pod(here("web", limits(0, 3))),
+        Change::Profile(profile("a/low", 1, all(), limits(5, 5))),
+        Change::Profile(profile("a/high", 2, all(), limits(7, 7))),
+        Change::Profile(profile(
+            "a/other",
+            3,
+            selector(&[("app", "db")]),
+            limits(1, 1),
+        )),
+    ]);
+    index.take_delta();
+    let decided = |direction| {
+        let decided = index.decided(&name("a/p"), direction).unwrap();
+        (decided.by, decided.passed_over)
+    };
+    let (low, high) = (name("a/low"), name("a/high"));
+    assert_eq!(
+        decided(Direction::Ingress),
+        (Some(high.clone()), vec![low.clone()])
+    );
+    assert_eq!(decided(Direction::Egress), (None, vec![high, low]));
+    assert_eq!(index.decided(&name("a/q"), Direction::Egress), None);
 }
 
 #[test]

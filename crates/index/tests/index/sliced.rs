@@ -252,8 +252,8 @@ fn an_address_in_several_slices_of_a_set_counts_once() {
     assert!(index.take_delta().is_empty());
     index.apply(Change::PeerSlice(slice("a/two", set, &["10.0.0.7"])));
     let delta = index.take_delta();
-    let gone = (NetworkKey::Default, ip("10.0.0.6"));
-    assert_eq!(delta.peers, [(gone, None)].into());
+    let gone = [(NetworkKey::Default, ip("10.0.0.6"), None)];
+    assert_eq!(delta.peers, gone.into_iter().collect());
     index.apply(Change::PeerSliceGone(name("a/one")));
     assert_eq!(index.take_delta().peers.len(), 1);
     assert_eq!(addresses(&index), ips(&["10.0.0.7"]));

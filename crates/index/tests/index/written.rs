@@ -84,6 +84,7 @@ fn definition(mut it: NetworkDefinition, style: Style) -> (Value, NetworkDefinit
     let mut metadata = metadata(&it.name, &it.labels);
     if style.rare {
         it.cluster_network = None;
+        it.is_of_ovn = true;
         it.cni_name = format!("{}_{}", it.name.namespace, it.name.name).into();
         let spec = [("spec", json!({"topology": "Layer2"}))];
         return (
