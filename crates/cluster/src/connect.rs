@@ -27,6 +27,14 @@ pub enum ConnectError {
         /// What is wrong.
         source: kube::config::KubeconfigError,
     },
+    /// A context that is in none of the kubeconfigs that were found.
+    #[error("context {name:?}: {source}")]
+    Context {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        source: kube::config::KubeconfigError,
+    },
     /// Nothing says where an API server is.
     #[error("no API server is known: run it in a pod, or name a kubeconfig ({0})")]
     Nowhere(#[source] kube::config::InferConfigError),
@@ -59,7 +67,17 @@ impl Connect {
                     .await
                     .map_err(failed)?
             }
-            None => Config::infer().await.map_err(ConnectError::Nowhere)?,
+            None => match &self.context {
+                // Whoever names a context means a kubeconfig's.
+                Some(name) => {
+                    let failed = |source| ConnectError::Context {
+                        name: name.clone(),
+                        source,
+                    };
+                    Config::from_kubeconfig(&options).await.map_err(failed)?
+                }
+                None => Config::infer().await.map_err(ConnectError::Nowhere)?,
+            },
         };
         config.connect_timeout = Some(CONNECT);
         Client::try_from(config).map_err(ConnectError::Client)

@@ -33,11 +33,15 @@ pub enum Kind {
     NetworkQoSPeerSlice,
     /// `netqos.io/v1alpha1`: what is in force on a node, as its agent says.
     NetworkQoSNodeReport,
+    /// `v1`.
+    ConfigMap,
+    /// `slo.koordinator.sh/v1alpha1`, of Koordinator.
+    NodeSlo,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::Namespace,
         Self::Node,
         Self::Pod,
@@ -52,6 +56,8 @@ impl Kind {
         Self::NetworkQoSPeerSlice,
         Self::NetworkQoSNodeReport,
         Self::NetworkQoSDefault,
+        Self::ConfigMap,
+        Self::NodeSlo,
     ];
 
     /// Its name, in CamelCase.
@@ -71,13 +77,16 @@ impl Kind {
             Self::ClusterUserDefinedNetwork => "ClusterUserDefinedNetwork",
             Self::NetworkQoSPeerSlice => "NetworkQoSPeerSlice",
             Self::NetworkQoSNodeReport => "NetworkQoSNodeReport",
+            Self::ConfigMap => "ConfigMap",
+            Self::NodeSlo => "NodeSLO",
         }
     }
 
     /// The API group; empty for Kubernetes' own core.
     pub const fn group(self) -> &'static str {
         match self {
-            Self::Namespace | Self::Node | Self::Pod | Self::Service => "",
+            Self::Namespace | Self::Node | Self::Pod | Self::Service | Self::ConfigMap => "",
+            Self::NodeSlo => "slo.koordinator.sh",
             Self::EndpointSlice => "discovery.k8s.io",
             Self::NetworkQoSQuota
             | Self::BandwidthProfile
@@ -99,7 +108,8 @@ impl Kind {
             | Self::NetworkQoSNodeReport
             | Self::NetworkQoSQuota
             | Self::BandwidthProfile
-            | Self::NetworkQoSDefault => "v1alpha1",
+            | Self::NetworkQoSDefault
+            | Self::NodeSlo => "v1alpha1",
             _ => "v1",
         }
     }
@@ -122,6 +132,8 @@ impl Kind {
             Self::ClusterUserDefinedNetwork => "clusteruserdefinednetworks",
             Self::NetworkQoSPeerSlice => "networkqospeerslices",
             Self::NetworkQoSNodeReport => "networkqosnodereports",
+            Self::ConfigMap => "configmaps",
+            Self::NodeSlo => "nodeslos",
         }
     }
 
@@ -133,11 +145,30 @@ impl Kind {
         }
     }
 
+    /// True when its objects are in namespaces.
+    pub const fn is_namespaced(self) -> bool {
+        !matches!(
+            self,
+            Self::Namespace
+                | Self::Node
+                | Self::NetworkQoSQuota
+                | Self::NetworkQoSDefault
+                | Self::NetworkQoSNodeReport
+                | Self::ClusterUserDefinedNetwork
+                | Self::NodeSlo
+        )
+    }
+
     /// True when every API server has it; the others come with a definition.
     pub const fn is_builtin(self) -> bool {
         matches!(
             self,
-            Self::Namespace | Self::Node | Self::Pod | Self::Service | Self::EndpointSlice
+            Self::Namespace
+                | Self::Node
+                | Self::Pod
+                | Self::Service
+                | Self::EndpointSlice
+                | Self::ConfigMap
         )
     }
 }

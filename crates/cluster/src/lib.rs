@@ -13,15 +13,21 @@
 //! make sense of stops no watch.
 #![forbid(unsafe_code)]
 
+mod access;
 mod connect;
 mod kind;
+mod lease;
 mod raw;
+mod read;
 mod watch;
 mod write;
 
+pub use access::{Access, Version, may, now, version};
 pub use connect::{Connect, ConnectError};
 pub use kind::Kind;
 pub use kube::Client;
+pub use lease::lease;
 pub use raw::Raw;
+pub use read::{ReadError, Which, list, list_any};
 pub use watch::{Selection, Told, watch};
-pub use write::{WriteError, apply};
+pub use write::{WriteError, apply, is_undeclared};

@@ -27,17 +27,31 @@ impl Raw {
     }
 
     /// All that it says, with `apiVersion` and `kind`, which servers leave out in lists, and without
-    /// `metadata.managedFields`, which is most of it.
+    /// `metadata.managedFields`, which is most of it: but for who has written the status of a
+    /// NetworkQoS, and who a NodeSLO, which others write, too.
     pub fn into_value(mut self, kind: Kind) -> Value {
         if let Some(fields) = self.value.as_object_mut() {
             fields.insert("apiVersion".into(), kind.api_version().into());
             fields.insert("kind".into(), kind.name().into());
             if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
-                metadata.remove("managedFields");
+                let managed = metadata.remove("managedFields");
+                let kept = match kind {
+                    Kind::NetworkQoS => managed.and_then(status),
+                    Kind::NodeSlo => managed,
+                    _ => None,
+                };
+                metadata.extend(kept.map(|it| ("managedFields".to_owned(), it)));
             }
         }
         self.value
     }
+}
+
+/// What of the fields' managers is about the status.
+fn status(mut managed: Value) -> Option<Value> {
+    let entries = managed.as_array_mut()?;
+    entries.retain(|entry| entry.pointer("/fieldsV1/f:status").is_some());
+    (!entries.is_empty()).then_some(managed)
 }
 
 impl<'de> Deserialize<'de> for Raw {

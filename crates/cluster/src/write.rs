@@ -28,6 +28,12 @@ pub enum WriteError {
         /// What the server says.
         message: String,
     },
+    /// Its definition does not have a field of it: it is an older one.
+    #[error(
+        "{0}: the definition is an older one; install this version's (kubectl apply --server-side -f \
+         deploy/crds)"
+    )]
+    Undeclared(String),
     /// The server refuses it, or cannot be reached.
     #[error("{0}")]
     Failed(String),
@@ -55,9 +61,16 @@ where
                 plural: K::plural(&()).into_owned(),
                 message: status.message.clone(),
             },
+            _ if is_undeclared(&status.message) => WriteError::Undeclared(status.message.clone()),
             code => WriteError::Failed(format!("{code}: {}", status.message)),
         }),
         Ok(Err(why)) => Err(WriteError::Failed(with_causes(&why))),
         Err(_) => Err(WriteError::Failed("it does not answer".to_owned())),
     }
+}
+
+/// True when a server says that a definition does not have a field that was applied. Other ways of
+/// writing have it dropped; an apply is refused as a whole.
+pub fn is_undeclared(message: &str) -> bool {
+    message.contains("field not declared in schema")
 }
