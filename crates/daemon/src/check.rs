@@ -1,5 +1,7 @@
 //! Whether a daemon is well.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 /// Something that has to be well before a daemon is ready.
@@ -15,9 +17,21 @@ pub struct Check {
     pub message: String,
 }
 
+impl Check {
+    /// Whether an engine works: it has shown that it does not long ago.
+    pub fn engine(silence: Duration, hangs: Duration) -> Self {
+        Self {
+            name: "engine".to_owned(),
+            ok: silence < hangs,
+            message: format!("it has shown nothing for {} s", silence.as_secs()),
+        }
+    }
+}
+
 /// What `/livez` or `/readyz` answers, in the form of the Kubernetes API server's: whether all is
 /// well, and `ok`, or a line for each check.
-pub fn report(what: &str, checks: &[Check], verbose: bool) -> (bool, String) {
+#[cfg(feature = "process")]
+pub(crate) fn report(what: &str, checks: &[Check], verbose: bool) -> (bool, String) {
     let ok = checks.iter().all(|check| check.ok);
     if ok && !verbose {
         return (true, "ok\n".to_owned());

@@ -2,9 +2,15 @@
 #![forbid(unsafe_code)]
 
 mod check;
-#[cfg(feature = "logs")]
+#[cfg(feature = "process")]
+mod http;
+#[cfg(feature = "process")]
 mod logs;
 
-pub use check::{Check, report};
-#[cfg(feature = "logs")]
-pub use logs::{LogFormat, Logs};
+pub use check::Check;
+#[cfg(feature = "process")]
+pub(crate) use check::report;
+#[cfg(feature = "process")]
+pub use http::{health, level, openmetrics, set_level};
+#[cfg(feature = "process")]
+pub use logs::{LogArguments, LogFormat, Logs};

@@ -1,6 +1,7 @@
 //! Logs, and how much they say.
 
 use std::io::{self, IsTerminal as _};
+use std::process::ExitCode;
 
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::reload::{self, Handle};
@@ -15,6 +16,31 @@ pub enum LogFormat {
     Text,
     /// An object of JSON on each line.
     Json,
+}
+
+/// How a daemon is told to log.
+#[derive(Clone, Debug, clap::Args)]
+pub struct LogArguments {
+    /// How lines of the log look.
+    #[arg(long, value_enum, default_value_t)]
+    log_format: LogFormat,
+    /// How much is logged: error, warn, info, debug, trace, or parts with levels.
+    #[arg(long, value_name = "LEVEL", env = "NETQOS_LOG", default_value = "info")]
+    log_level: String,
+}
+
+impl LogArguments {
+    /// Begins to log to standard error.
+    ///
+    /// # Errors
+    /// The level is none, which has been said in the name of this program: the exit code for wrong
+    /// usage.
+    pub fn begin(&self, program: &str) -> Result<Logs, ExitCode> {
+        Logs::begin(self.log_format, &self.log_level).map_err(|why| {
+            eprintln!("{program}: --log-level {:?}: {why}", self.log_level);
+            ExitCode::from(2)
+        })
+    }
 }
 
 /// The logs of this process, which can be told to say more or less while it runs.
