@@ -23,6 +23,9 @@ pub enum Error {
         /// The failure.
         source: netqos_netlink::Error,
     },
+    /// What is said to be a pod's network namespace is the one that this process is in.
+    #[error("{0} is the network namespace of the node itself, in which nothing is limited")]
+    NodesNamespace(String),
     /// The pod has no such interface.
     #[error("container interface {name} not found: {source}")]
     NoPodInterface {

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use netqos_netlink::Namespace;
+
 use crate::endpoint::{Endpoint, HostLinks, Side};
 use crate::error::Doing;
 use crate::{Error, Result};
@@ -24,7 +26,7 @@ pub enum Reach {
 /// There is no such interface, or it is of a kind that cannot be reached, such as a veth whose other
 /// end is elsewhere.
 pub fn locate(netns: &Path, interface: &str) -> Result<Option<Reach>> {
-    let Some(mut pod) = Side::pod_if_there(netns)? else {
+    let Some(mut pod) = pod_of(netns)? else {
         return Ok(None);
     };
     let mut host = Side::host()?;
@@ -41,7 +43,7 @@ pub fn locate(netns: &Path, interface: &str) -> Result<Option<Reach>> {
 /// # Errors
 /// [`Error::NoFirstInterface`], or it cannot be reached.
 pub fn locate_first(netns: &Path) -> Result<Option<(String, Reach)>> {
-    let Some(mut pod) = Side::pod_if_there(netns)? else {
+    let Some(mut pod) = pod_of(netns)? else {
         return Ok(None);
     };
     // Tunnels that the kernel puts into every namespace are down.
@@ -55,4 +57,20 @@ pub fn locate_first(netns: &Path) -> Result<Option<(String, Reach)>> {
         None => return Err(Error::NoFirstInterface(names)),
     };
     Ok(locate(netns, &name)?.map(|reach| (name, reach)))
+}
+
+/// The inside of a pod's namespace, if there still is one. A runtime may have named it by a process,
+/// whose number is another one's by now: in the namespace of the node `eth0` is the way to the node.
+fn pod_of(netns: &Path) -> Result<Option<Side>> {
+    let Some(side) = Side::pod_if_there(netns)? else {
+        return Ok(None);
+    };
+    if let Some(namespace) = &side.namespace {
+        let here = Namespace::current().doing("find out which network namespace this is")?;
+        let same = namespace.is_same(&here);
+        if same.doing("compare network namespaces")? {
+            return Err(Error::NodesNamespace(netns.display().to_string()));
+        }
+    }
+    Ok(Some(side))
 }

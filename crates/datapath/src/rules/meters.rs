@@ -110,15 +110,8 @@ pub(super) fn apply(
         mtu,
     } = wanted.settings;
     let mut changes = 0;
-    let queued = |gso_max_size| {
-        let limit = Limit {
-            rate,
-            burst: burst.map(|burst| burst.max(least_burst(rate, gso_max_size))),
-            latency: None,
-        };
-        // Through the pair come packets of the pods' size, not of the pair's own.
-        Shape::for_packets(&limit, mtu, gso_max_size)
-    };
+    // Through the pair come packets of the pods' size, not of the pair's own.
+    let queued = |gso_max_size| queued(wanted.settings.bandwidth, mtu, gso_max_size);
     let (shape, burst, queue) = if way == Way::Police {
         // The pair of before, if there was one, goes when nothing is in it any more: see `spares`.
         let wait = POLICE_WAIT.max(burst.map_or(Duration::ZERO, |burst| {
@@ -174,6 +167,23 @@ pub(super) fn apply(
 /// such packets at low rates.
 fn least_burst(rate: BitRate, gso_max_size: u32) -> ByteCount {
     largest_packet(gso_max_size).min(rate.bytes_in_nanos(100_000_000))
+}
+
+/// The burst that a rule's rate gets with a queue, where its interfaces have this MTU and the kernel's
+/// other defaults: more than is asked for where that is too little. For who says so before anything is
+/// in force.
+pub fn usual_burst(bandwidth: Bandwidth, mtu: u32) -> ByteCount {
+    queued(bandwidth, mtu, GSO_MAX_SIZE).burst
+}
+
+/// The settings of a rule's queue.
+fn queued(Bandwidth { rate, burst }: Bandwidth, mtu: u32, gso_max_size: u32) -> Shape {
+    let limit = Limit {
+        rate,
+        burst: burst.map(|burst| burst.max(least_burst(rate, gso_max_size))),
+        latency: None,
+    };
+    Shape::for_packets(&limit, mtu, gso_max_size)
 }
 
 /// The end of the pair into which packets are redirected, made whole.

@@ -41,6 +41,7 @@ use serde::Serialize;
 use crate::HookKind;
 
 pub use engine::RuleDatapath;
+pub use meters::usual_burst;
 pub use purge::remove_all;
 
 /// What is in force after a plan was applied, and what is not.

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use netqos_bpf::rules::{Bitmap, ClassKey, wait_for_programs};
-use netqos_core::plan::{ClassId, SetId};
+use netqos_core::plan::{ByAddress, ClassId, SetId};
 use netqos_core::{Digest, NetworkKey, NodePlan, PlanDelta};
 
 use super::chains::put;
@@ -27,7 +27,7 @@ type Changes = Vec<(IpAddr, Option<ClassId>)>;
 #[derive(Debug, Default)]
 pub(super) struct Detours {
     /// What they become when nobody goes by the old rule lists any more.
-    later: BTreeMap<(NetworkKey, IpAddr), Option<ClassId>>,
+    later: ByAddress<Option<ClassId>>,
     /// The classes made for the meantime, and which class each is to other rule lists.
     classes: BTreeMap<u64, Option<ClassId>>,
 }
@@ -51,16 +51,16 @@ impl Detours {
 impl RuleDatapath {
     /// Adds to a change from nothing the peers that are in the kernel and not in the plan.
     pub(super) fn add_leftover_peers(&mut self, plan: &NodePlan, delta: &mut PlanDelta) {
-        let mut networks: BTreeSet<&NetworkKey> =
-            plan.peers.keys().map(|(network, _)| network).collect();
+        let mut networks: BTreeSet<&NetworkKey> = plan.peers.networks().collect();
         networks.extend(plan.endpoints.keys().map(|id| &id.network));
         for network in networks {
             let number = self.networks.of(network);
             match self.rules.networks.all(number) {
                 Ok(there) => {
                     for (address, _) in there {
-                        let key = (network.clone(), address);
-                        delta.peers.entry(key).or_insert(None);
+                        if delta.peers.get(network, address).is_none() {
+                            delta.peers.insert(network, address, None);
+                        }
                     }
                 }
                 Err(error) => {
@@ -78,12 +78,9 @@ impl RuleDatapath {
         delta: &PlanDelta,
         going: &BTreeSet<u64>,
     ) {
-        let mut by_network: BTreeMap<&NetworkKey, Changes> = BTreeMap::new();
-        for ((network, address), class) in &delta.peers {
-            let changes = by_network.entry(network).or_default();
-            changes.push((*address, *class));
-        }
-        for (network, changes) in by_network {
+        for network in delta.peers.networks() {
+            let changes = delta.peers.on(network);
+            let changes = changes.map(|(address, class)| (address, *class)).collect();
             let written = self.write_network(plan, network, changes, going);
             let subject = Subject::Peers(network.clone());
             self.problems.note(subject, written);
@@ -114,10 +111,9 @@ impl RuleDatapath {
                 },
                 _ => number_of(goal),
             };
-            let key = (network.clone(), address);
             match class == number_of(goal) {
-                true => self.detours.later.remove(&key),
-                false => self.detours.later.insert(key, goal),
+                true => self.detours.later.remove(network, address),
+                false => self.detours.later.insert(network, address, goal),
             };
             due.push((address, class));
         }
@@ -173,19 +169,17 @@ impl RuleDatapath {
             // still ask who its destination is.
             wait_for_programs();
         }
-        let mut by_network: BTreeMap<NetworkKey, Changes> = BTreeMap::new();
-        for ((network, address), class) in &self.detours.later {
-            let changes = by_network.entry(network.clone()).or_default();
-            changes.push((*address, *class));
-        }
-        for (network, changes) in by_network {
+        let networks: Vec<NetworkKey> = self.detours.later.networks().cloned().collect();
+        for network in networks {
+            let later = self.detours.later.on(&network);
+            let changes = later.map(|(address, class)| (address, *class)).collect();
             let number = self.networks.of(&network);
             let there = self.peers_there(number, &changes)?;
             let due = changes.into_iter();
             let due = due.map(|(address, class)| (address, number_of(class)));
             self.put_peers(number, &there, due.collect())?;
         }
-        self.detours.later.clear();
+        self.detours.later = ByAddress::new();
         for class in std::mem::take(&mut self.detours.classes).into_keys() {
             for (id, tables) in &mut self.chains {
                 if tables.classes.remove(&class) {

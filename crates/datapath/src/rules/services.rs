@@ -48,10 +48,8 @@ impl Services {
     /// backends apart that were alike.
     fn touched(&self, delta: &PlanDelta, new: &[&ChainTables]) -> BTreeSet<ServicePort> {
         let mut touched: BTreeSet<ServicePort> = delta.services.keys().copied().collect();
-        for (network, address) in delta.peers.keys() {
-            if *network == NetworkKey::Default {
-                touched.extend(self.by_backend.get(address).into_iter().flatten());
-            }
+        for (address, _) in delta.peers.on(&NetworkKey::Default) {
+            touched.extend(self.by_backend.get(&address).into_iter().flatten());
         }
         let is_split = |port: &ServicePort, backends: &BTreeSet<Backend>| {
             let Some(first) = backends.first() else {
@@ -201,7 +199,7 @@ fn entry(
     backends: &BTreeSet<Backend>,
 ) -> Option<Service> {
     let chains: Vec<&ChainTables> = chains.values().collect();
-    let class = |backend: &Backend| plan.peers.get(&(NetworkKey::Default, backend.address));
+    let class = |backend: &Backend| plan.peers.get(&NetworkKey::Default, backend.address);
     let is_like = |one: &Backend, other: &Backend| {
         class(one) == class(other) && are_alike(&chains, port, one, other)
     };

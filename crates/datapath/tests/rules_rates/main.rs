@@ -31,19 +31,10 @@ use netqos_traffic::{TcpTest, UdpTest};
 use hooks::{HOOKS, on_both_hooks};
 use world::{World, policy};
 
-/// The best of three tries.
-fn best<T: std::fmt::Debug>(is_right: impl Fn(&T) -> bool, measure: impl FnMut() -> T) -> T {
-    best_of(3, is_right, measure)
-}
-
-/// The best of as many tries; those that are not right are told.
-fn best_of<T: std::fmt::Debug>(
-    tries: usize,
-    is_right: impl Fn(&T) -> bool,
-    mut measure: impl FnMut() -> T,
-) -> T {
+/// The best of three tries; those that are not right are told.
+fn best<T: std::fmt::Debug>(is_right: impl Fn(&T) -> bool, mut measure: impl FnMut() -> T) -> T {
     let mut last = measure();
-    for _ in 1..tries {
+    for _ in 1..3 {
         if is_right(&last) {
             break;
         }
