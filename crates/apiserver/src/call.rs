@@ -1,8 +1,9 @@
 //! What a request asks for, in the words in which RBAC speaks of it.
 
-use http::Method;
 use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method};
 use percent_encoding::percent_decode_str;
+use serde_json::{Map, Value, json};
 
 use crate::query::Query;
 
@@ -16,6 +17,8 @@ pub(crate) struct Call {
     /// The bearer token, which names the client; else the user agent up to its version.
     pub(crate) client: String,
     pub(crate) user_agent: String,
+    /// On whose behalf it is asked.
+    impersonated: Option<Value>,
     pub(crate) content_type: String,
     pub(crate) accept: String,
 }
@@ -55,6 +58,7 @@ impl Call {
             query,
             client,
             user_agent,
+            impersonated: impersonated(&parts.headers),
             content_type: header("content-type"),
             accept: header("accept"),
         }
@@ -78,6 +82,12 @@ impl Call {
         }
     }
 
+    /// Who asks, as `userInfo` of an `AdmissionReview` has it: the client, or who it speaks for.
+    pub(crate) fn user(&self) -> Value {
+        let itself = || json!({"username": self.client, "groups": ["system:authenticated"]});
+        self.impersonated.clone().unwrap_or_else(itself)
+    }
+
     /// Who writes, for `managedFields`.
     pub(crate) fn manager(&self) -> String {
         match self.query.get("fieldManager") {
@@ -90,6 +100,31 @@ impl Call {
 
 fn product(user_agent: &str) -> &str {
     user_agent.split('/').next().unwrap_or("")
+}
+
+/// Whom the headers `Impersonate-User`, `-Group` and `-Extra-…` name.
+fn impersonated(headers: &HeaderMap) -> Option<Value> {
+    const EXTRA: &str = "impersonate-extra-";
+    let text = |value: &HeaderValue| value.to_str().unwrap_or("").to_owned();
+    let username = headers.get("impersonate-user").map(text)?;
+    let groups = headers.get_all("impersonate-group").iter().map(text);
+    let mut groups: Vec<String> = groups.collect();
+    groups.push("system:authenticated".to_owned());
+    let mut extra = Map::new();
+    for (name, value) in headers {
+        if let Some(name) = name.as_str().strip_prefix(EXTRA) {
+            let name = percent_decode_str(name).decode_utf8_lossy().into_owned();
+            let values = extra.entry(name).or_insert_with(|| json!([]));
+            if let Some(values) = values.as_array_mut() {
+                values.push(text(value).into());
+            }
+        }
+    }
+    let mut user = json!({"username": username, "groups": groups});
+    if !extra.is_empty() {
+        user["extra"] = extra.into();
+    }
+    Some(user)
 }
 
 impl Target {

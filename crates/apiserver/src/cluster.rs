@@ -95,6 +95,28 @@ impl Cluster {
         namespace.metadata.name.context("a namespace without name")
     }
 
+    /// Whether the objects of a definition are listed, in all versions: a real server takes a moment
+    /// for that after it has said that the definition is established.
+    async fn serves(&self, definition: &CustomResourceDefinition) -> anyhow::Result<bool> {
+        let client = self.client("testkit").await?;
+        let spec = &definition.spec;
+        for version in spec.versions.iter().filter(|version| version.served) {
+            let (group, name, plural) = (&spec.group, &version.name, &spec.names.plural);
+            let path = format!("/apis/{group}/{name}/{plural}?limit=1");
+            match client
+                .request_text(http::Request::get(path).body(Vec::new())?)
+                .await
+            {
+                Ok(_) => {}
+                Err(kube::Error::Api(status)) if [404, 503].contains(&status.code) => {
+                    return Ok(false);
+                }
+                Err(why) => return Err(why.into()),
+            }
+        }
+        Ok(true)
+    }
+
     /// Has a definition served, in place of the one of its name.
     ///
     /// # Errors
@@ -116,7 +138,9 @@ impl Cluster {
             let conditions = definitions.get(name).await?.status;
             let conditions = conditions.and_then(|status| status.conditions);
             let mut conditions = conditions.into_iter().flatten();
-            if conditions.any(|one| one.type_ == "Established" && one.status == "True") {
+            let is_established =
+                conditions.any(|one| one.type_ == "Established" && one.status == "True");
+            if is_established && self.serves(definition).await? {
                 return Ok(());
             }
             anyhow::ensure!(Instant::now() < end, "{name} is not served");

@@ -39,6 +39,20 @@ pub(crate) fn set(object: &mut Value, resource: &Resource) {
                 }
             }
         }
+        (_, "validatingadmissionpolicies") => {
+            default(object, &["spec", "failurePolicy"], json!("Fail"));
+            let of = ["spec", "matchConstraints"];
+            for (name, value) in [
+                ("matchPolicy", json!("Equivalent")),
+                ("namespaceSelector", json!({})),
+                ("objectSelector", json!({})),
+            ] {
+                default(object, &[of[0], of[1], name], value);
+            }
+            for rule in items(object, &[of[0], of[1], "resourceRules"]) {
+                default(rule, &["scope"], json!("*"));
+            }
+        }
         _ => {}
     }
 }

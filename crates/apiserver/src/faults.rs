@@ -36,6 +36,8 @@ pub(crate) enum Effect {
     Refuse(u16, Option<u64>),
     /// It is not answered: the connection is closed.
     Close,
+    /// It is answered as of another time: so many seconds from the right one.
+    Clock(i64),
 }
 
 impl Fault {
@@ -52,6 +54,11 @@ impl Fault {
     /// Connections are closed in place of an answer.
     pub fn close() -> Self {
         Self::new(Effect::Close)
+    }
+
+    /// The server's clock is off by so many seconds, as far as answers say the time (`Date`).
+    pub fn clock(seconds: i64) -> Self {
+        Self::new(Effect::Clock(seconds))
     }
 
     fn new(effect: Effect) -> Self {
@@ -128,6 +135,20 @@ pub(crate) struct Faults(Mutex<Vec<Fault>>);
 impl Faults {
     pub(crate) fn inject(&self, fault: Fault) {
         self.all().push(fault);
+    }
+
+    /// True when whoever asks for this is refused with 403, each time: what a review of access says
+    /// follows from it.
+    pub(crate) fn forbid(&self, client: &str, verb: &str, resource: &str) -> bool {
+        let same = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|it| it == is);
+        self.all().iter().any(|fault| {
+            matches!(fault.effect, Effect::Refuse(403, _))
+                && fault.every == 1
+                && fault.times.is_none()
+                && same(&fault.client, client)
+                && same(&fault.verb, verb)
+                && same(&fault.resource, resource)
+        })
     }
 
     pub(crate) fn clear(&self) {

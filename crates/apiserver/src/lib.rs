@@ -14,18 +14,19 @@
 //! there. What real clusters have controllers for, it leaves, but for one thing: a namespace that is
 //! deleted is emptied and goes.
 //!
-//! Left out: authorisation (every request is allowed, and recorded), protobuf, tables, API
+//! Left out: authorisation (every request is allowed, and recorded; what a fault forbids, a
+//! `SelfSubjectAccessReview` says), protobuf, tables, API
 //! aggregation, scale, logs and exec, garbage collection by owner references, validation of
 //! Kubernetes' own objects beyond their types and what netqos can meet, conversion webhooks, strategic
-//! merge's `$setElementOrder` and `$retainKeys`; of admission webhooks, `matchConditions` (they are
-//! asked more often than by a real server), `reinvocationPolicy`, and what concerns bindings and
-//! evictions.
+//! merge's `$setElementOrder` and `$retainKeys`; of admission webhooks, `reinvocationPolicy`, and what
+//! concerns bindings and evictions; of admission policies, parameters and variables (see `webhooks/policies.rs`).
 //!
 //! It is a crate of its own, and not a module of the testkit, since the two have nothing in common:
 //! whoever tests a controller needs neither BPF nor namespaces, and whoever tests a plugin needs no
 //! HTTP client. Nothing that is shipped depends on it.
 #![forbid(unsafe_code)]
 
+mod access;
 mod call;
 mod cluster;
 mod crds;
@@ -45,6 +46,7 @@ mod random;
 mod record;
 mod registry;
 mod resource;
+mod roles;
 mod selectors;
 mod server;
 mod shared;
@@ -61,4 +63,5 @@ mod write;
 pub use cluster::{Cluster, RealCluster};
 pub use faults::Fault;
 pub use record::Request;
+pub use roles::{Grant, Roles};
 pub use server::{ApiServer, NotServed, Options};

@@ -50,6 +50,22 @@ const BUILT_IN: &[Row] = &[
     (
         "admissionregistration.k8s.io",
         "v1",
+        "validatingadmissionpolicies",
+        "ValidatingAdmissionPolicy",
+        "",
+        S | G,
+    ),
+    (
+        "admissionregistration.k8s.io",
+        "v1",
+        "validatingadmissionpolicybindings",
+        "ValidatingAdmissionPolicyBinding",
+        "",
+        G,
+    ),
+    (
+        "admissionregistration.k8s.io",
+        "v1",
         "validatingwebhookconfigurations",
         "ValidatingWebhookConfiguration",
         "",

@@ -14,6 +14,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use crate::faults::Fault;
 use crate::record::Request;
 use crate::shared::Shared;
+use crate::state;
 use crate::transport::{Control, serve};
 
 /// A running API server. It ends with this value.
@@ -207,6 +208,30 @@ impl ApiServer {
             })?;
             state.put_raw(&resource, object);
             Ok(())
+        })
+    }
+
+    /// Takes an object away at once, past all checks, finalizers and grace. True: it was there.
+    /// `namespace` is empty for what is in none.
+    ///
+    /// # Errors
+    /// There is no such resource.
+    pub fn remove_raw(
+        &self,
+        api_version: &str,
+        plural: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<bool, NotServed> {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        self.shared.change(|state| {
+            let resource = state.registry.get(group, version, plural);
+            let resource = resource.ok_or_else(|| NotServed {
+                api_version: api_version.to_owned(),
+                plural: plural.to_owned(),
+            })?;
+            let key = state::key(namespace, name);
+            Ok(state.end(&resource, &key).is_some())
         })
     }
 

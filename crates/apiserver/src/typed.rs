@@ -32,6 +32,10 @@ pub(crate) fn as_typed(object: &Value, resource: &Resource) -> Result<Value, Str
         ("", "serviceaccounts") => through::<core::ServiceAccount>,
         ("", "services") => through::<core::Service>,
         (_, "mutatingwebhookconfigurations") => through::<admission::MutatingWebhookConfiguration>,
+        (_, "validatingadmissionpolicies") => through::<admission::ValidatingAdmissionPolicy>,
+        (_, "validatingadmissionpolicybindings") => {
+            through::<admission::ValidatingAdmissionPolicyBinding>
+        }
         (_, "validatingwebhookconfigurations") => {
             through::<admission::ValidatingWebhookConfiguration>
         }

@@ -1,10 +1,11 @@
-//! Admission webhooks: what a write meets between being read and being kept.
+//! Admission: what a write meets between being read and being kept.
 //!
 //! Mutating ones are asked one after the other, each of what the one before made of the object; then
-//! validating ones. One that does not answer is passed over where its `failurePolicy` is `Ignore`.
+//! validating ones, after the policies that need nobody to be asked. One that does not answer is passed over where its `failurePolicy` is `Ignore`.
 
 mod calling;
 mod matching;
+mod policies;
 
 use std::sync::Arc;
 
@@ -35,7 +36,8 @@ pub(crate) struct Question {
     pub(crate) object: Value,
     /// What is there; null of what is new.
     pub(crate) old: Value,
-    pub(crate) client: String,
+    /// Who asks, as `userInfo` has it.
+    pub(crate) user: Value,
     pub(crate) dry_run: bool,
 }
 
@@ -69,7 +71,7 @@ pub(crate) async fn mutate(
     Ok((object != question.object).then_some(object))
 }
 
-/// Asks validating webhooks. What they warn of is added.
+/// Holds a write to policies, and asks validating webhooks. What they warn of is added.
 ///
 /// # Errors
 /// As [`mutate`].
@@ -78,6 +80,7 @@ pub(crate) async fn validate(
     question: &Question,
     warnings: &mut Vec<String>,
 ) -> Result<(), Refusal> {
+    policies::hold(shared, question)?;
     for hook in hooks(shared, question, "validatingwebhookconfigurations") {
         hook.ask(question, &question.object, warnings).await?;
     }
@@ -205,7 +208,7 @@ impl Question {
             "requestResource": plural,
             "name": self.key.name,
             "operation": self.operation,
-            "userInfo": {"username": self.client, "groups": ["system:authenticated"]},
+            "userInfo": self.user,
             "object": object,
             "oldObject": self.old,
             "dryRun": self.dry_run,

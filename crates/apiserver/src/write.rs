@@ -182,6 +182,17 @@ fn applied(
         ));
     }
     check_kind(wanted, resource)?;
+    // In the words of the merge that a server does it by.
+    let undeclared = resource.schema().map(|it| it.tidy(&mut wanted.clone()));
+    if let Some(field) = undeclared.into_iter().flatten().next() {
+        let (version, kind) = (resource.api_version(), &resource.kind);
+        let message = format!(
+            "failed to create typed patch object ({}/{}; {version}, Kind={kind}): .{field}: field not \
+             declared in schema",
+            key.namespace, key.name
+        );
+        return Err(Refusal::new(500, "", message));
+    }
     if wanted["metadata"]["managedFields"].is_array() {
         return Err(Refusal::bad_request("metadata.managedFields must be nil"));
     }

@@ -12,7 +12,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use ring::rand::SystemRandom;
-use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
+use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -144,8 +144,13 @@ fn start_etcd(folder: &Path, port: u16) -> anyhow::Result<Process> {
 fn start_server(folder: &Path, etcd: u16, port: u16) -> anyhow::Result<Process> {
     let tokens = folder.join("tokens.csv");
     fs::write(&tokens, format!("{TOKEN},admin,admin,system:masters\n"))?;
-    let key = folder.join("service-accounts.key");
-    fs::write(&key, signing_key()?)?;
+    let (key, public) = (
+        folder.join("service-accounts.key"),
+        folder.join("service-accounts.pub"),
+    );
+    let keys = signing_keys()?;
+    fs::write(&key, keys.0)?;
+    fs::write(&public, keys.1)?;
     let arguments = [
         format!("--etcd-servers=http://127.0.0.1:{etcd}"),
         "--bind-address=127.0.0.1".to_owned(),
@@ -154,7 +159,7 @@ fn start_server(folder: &Path, etcd: u16, port: u16) -> anyhow::Result<Process> 
         format!("--token-auth-file={}", tokens.display()),
         "--authorization-mode=RBAC".to_owned(),
         "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
-        format!("--service-account-key-file={}", key.display()),
+        format!("--service-account-key-file={}", public.display()),
         format!("--service-account-signing-key-file={}", key.display()),
         "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
         // No controller makes the accounts that pods would need.
@@ -164,15 +169,27 @@ fn start_server(folder: &Path, etcd: u16, port: u16) -> anyhow::Result<Process> 
     Process::start("kube-apiserver", folder, &arguments)
 }
 
-/// A key for the tokens of service accounts, which a server wants to have.
-fn signing_key() -> anyhow::Result<String> {
+/// A key for the tokens of service accounts, which a server wants to have, and its public half. Where
+/// tokens are checked, a server reads no private key of this form (client-go's `ParsePublicKeysPEM`).
+fn signing_keys() -> anyhow::Result<(String, String)> {
+    // Of RFC 5480: a point of P-256 comes behind it.
+    const PUBLIC: &[u8] = &[
+        0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08,
+        0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
+    ];
     let random = SystemRandom::new();
-    let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random)
-        .map_err(|_| anyhow::anyhow!("no key can be made"))?;
-    let text = STANDARD.encode(key.as_ref());
-    Ok(format!(
-        "-----BEGIN PRIVATE KEY-----\n{text}\n-----END PRIVATE KEY-----\n"
-    ))
+    let failed = |_| anyhow::anyhow!("no key can be made");
+    let document = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random);
+    let document = document.map_err(failed)?;
+    let pair =
+        EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, document.as_ref(), &random);
+    let pair = pair.map_err(|why| anyhow::anyhow!("the key that was made: {why}"))?;
+    let public = [PUBLIC, pair.public_key().as_ref()].concat();
+    let text = |of: &str, bytes: &[u8]| {
+        let text = STANDARD.encode(bytes);
+        format!("-----BEGIN {of} KEY-----\n{text}\n-----END {of} KEY-----\n")
+    };
+    Ok((text("PRIVATE", document.as_ref()), text("PUBLIC", &public)))
 }
 
 fn kubeconfig(port: u16) -> String {
@@ -242,5 +259,19 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.child.kill().ok();
         self.child.wait().ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::signing_keys;
+
+    #[test]
+    fn the_public_key_is_that_of_the_private_one() {
+        let (private, public) = signing_keys().unwrap();
+        let pair = rcgen::KeyPair::from_pem(&private).unwrap();
+        let without_lines = |text: &str| text.replace(['\n', '\r'], "");
+        let right = without_lines(&pair.public_key_pem());
+        assert_eq!(without_lines(&public), right);
     }
 }

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::Body;
 use super::body::Broken;
 use super::watch::watch;
+use crate::access;
 use crate::call::{Call, Target};
 use crate::delete::{Deleted, Options, delete};
 use crate::discovery;
@@ -25,6 +26,7 @@ use crate::shared::Shared;
 use crate::state::{Committed, key};
 use crate::status::{Refusal, success};
 use crate::store::Stored;
+use crate::time;
 use crate::view::View;
 use crate::webhooks::{self, Question};
 use crate::write::{Content, draft};
@@ -66,12 +68,13 @@ pub(super) async fn answer(
     let (parts, body) = request.into_parts();
     let call = Call::new(&parts);
     let entry = shared.record.begin(&call);
-    let mut faulty = None;
+    let (mut faulty, mut clock) = (None, 0);
     for effect in shared.faults.meet(&call) {
         match effect {
             Effect::Delay(by) => tokio::time::sleep(by).await,
             Effect::Close => return Err(Broken),
             Effect::Refuse(code, after) => faulty = faulty.or(Some(refusal(code, after))),
+            Effect::Clock(seconds) => clock = seconds,
         }
     }
     let body = body.collect().await.map_err(|_| Broken)?.to_bytes();
@@ -79,7 +82,14 @@ pub(super) async fn answer(
         Some(refusal) => Err(refusal),
         None => dispatch(&shared, &call, &body, &entry).await,
     };
-    Ok(respond(reply, &entry))
+    let mut response = respond(reply, &entry);
+    // A date that is right is set by whoever sends it.
+    if clock != 0
+        && let Ok(date) = HeaderValue::try_from(time::date(clock))
+    {
+        response.headers_mut().insert("date", date);
+    }
+    Ok(response)
 }
 
 fn respond(reply: Result<Reply, Refusal>, entry: &Entry) -> Response<Body> {
@@ -132,6 +142,10 @@ async fn dispatch(
         plural,
         ..
     } = target;
+    if access::is_review(call, target) {
+        let review = access::review(shared, call, &parse(call, body)?);
+        return Ok(Reply::json(201, &review));
+    }
     let resource = shared.read().registry.get(group, version, plural);
     let resource = resource.ok_or_else(Refusal::no_such_path)?;
     if target.namespace.is_some() && !resource.namespaced {
@@ -263,7 +277,7 @@ fn asked(call: &Call, draft: &Draft) -> Question {
         },
         object: draft.new.clone(),
         old: draft.old_value().clone(),
-        client: call.client.clone(),
+        user: call.user(),
         dry_run: call.query.get("dryRun").is_some(),
     }
 }
@@ -287,7 +301,7 @@ async fn ask_of_deletion(
             operation: "DELETE",
             object: Value::Null,
             old: stored.value(resource),
-            client: call.client.clone(),
+            user: call.user(),
             dry_run: options.dry_run,
         };
         webhooks::validate(shared, &question, &mut warnings).await?;

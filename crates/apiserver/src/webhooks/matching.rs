@@ -3,7 +3,7 @@
 use netqos_k8s::convert::label_selector;
 use serde_json::Value;
 
-use super::Question;
+use super::{Question, policies};
 use crate::state::{State, key};
 
 /// Whether a webhook wants to be asked.
@@ -12,6 +12,16 @@ pub(super) fn matches(state: &State, webhook: &Value, question: &Question) -> bo
     rules.any(|rule| is_of(rule, question))
         && namespace_matches(state, &webhook["namespaceSelector"], question)
         && object_matches(&webhook["objectSelector"], question)
+        && conditions_hold(webhook, question)
+}
+
+/// By its `matchConditions`. One that cannot be evaluated is as a webhook that does not answer, which
+/// is passed over where its policy says so; else it is asked.
+fn conditions_hold(webhook: &Value, question: &Question) -> bool {
+    let conditions = webhook["matchConditions"].as_array().into_iter().flatten();
+    let mut held = conditions.map(|it| policies::holds(&it["expression"], question));
+    let may_be_passed_over = webhook["failurePolicy"] == "Ignore";
+    held.all(|held| held.unwrap_or(!may_be_passed_over))
 }
 
 fn is_of(rule: &Value, question: &Question) -> bool {

@@ -49,6 +49,67 @@ fn a_server_that_does_not_start_says_why() {
     assert!(text.contains("kube-apiserver ended with"), "{text}");
 }
 
+/// A real etcd, and in place of the server something that asks it as one would, and says by which flags
+/// it was started.
+#[test]
+fn etcd_is_started_and_a_server_is_told_of_it() {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders = std::env::split_paths(&path);
+    let Some(etcd) = folders.find_map(|it| Some(it.join("etcd")).filter(|it| it.exists())) else {
+        eprintln!("skipped: there is no etcd in $PATH (Debian's package etcd-server)");
+        return;
+    };
+    let folder = tempfile::TempDir::new().unwrap();
+    let server = folder.path().join("kube-apiserver");
+    std::fs::write(&server, SERVER).unwrap();
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&server, executable).unwrap();
+    let (passed, text) = suite(&[
+        ("TEST_ASSET_ETCD", etcd.to_str().unwrap()),
+        ("TEST_ASSET_KUBE_APISERVER", server.to_str().unwrap()),
+        ("PATH", path.to_str().unwrap()),
+    ]);
+    assert!(!passed, "{text}");
+    assert!(text.contains("kube-apiserver ended with"), "{text}");
+    for right in [
+        "etcd says {\"health\":\"true\"",
+        "--bind-address=127.0.0.1",
+        "--secure-port=",
+        "--token-auth-file=",
+        "--service-account-issuer=",
+        "--service-account-signing-key-file=",
+        "-----BEGIN PUBLIC KEY-----",
+        "netqos-testkit,admin,admin,system:masters",
+    ] {
+        assert!(text.contains(right), "{right}: {text}");
+    }
+    // Nothing is left of it.
+    let of_etcd = text
+        .split("--etcd-servers=http://127.0.0.1:")
+        .nth(1)
+        .unwrap();
+    let digits: String = of_etcd.chars().take_while(char::is_ascii_digit).collect();
+    let port: u16 = digits.parse().unwrap();
+    assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_err());
+}
+
+const SERVER: &str = r#"#!/bin/bash
+for flag in "$@"; do
+    echo "$flag"
+    case "$flag" in
+        --etcd-servers=http://*) etcd=${flag#*http://} ;;
+        --token-auth-file=* | --service-account-key-file=*) cat "${flag#*=}" ;;
+    esac
+done
+for try in $(seq 100); do
+    exec 3<>"/dev/tcp/${etcd%:*}/${etcd#*:}" && break
+    sleep 0.1
+done 2>/dev/null
+printf 'GET /health HTTP/1.0\r\n\r\n' >&3
+echo "etcd says $(tail -n 1 <&3)"
+exit 3
+"#;
+
 #[test]
 fn a_cluster_that_is_there_is_used_and_left_as_it_was() {
     let server = ApiServer::start().unwrap();

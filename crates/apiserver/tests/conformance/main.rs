@@ -88,6 +88,11 @@ behaviours! {
         an_eviction_asks_the_budget,
         the_events_of_both_groups_are_the_same,
     }
+    policing {
+        a_policy_holds_who_writes_to_what_its_token_says,
+        a_policy_that_cannot_be_evaluated_denies_unless_it_says_otherwise,
+        a_binding_that_warns_hides_none_that_denies,
+    }
     watching {
         a_watch_tells_what_happens_after_its_version,
         a_watch_from_nowhere_begins_with_what_is_there,

@@ -9,7 +9,8 @@ use futures_util::FutureExt as _;
 use futures_util::stream::{Stream, StreamExt as _};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::admissionregistration::v1::{
-    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+    MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+    ValidatingWebhookConfiguration,
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -111,6 +112,10 @@ impl<'c> Setting<'c> {
         webhooks.delete(&self.namespace, &parameters).await.ok();
         let webhooks: Api<MutatingWebhookConfiguration> = Api::all(self.client.clone());
         webhooks.delete(&self.namespace, &parameters).await.ok();
+        let policies: Api<ValidatingAdmissionPolicy> = Api::all(self.client.clone());
+        policies.delete(&self.namespace, &parameters).await.ok();
+        let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(self.client.clone());
+        bindings.delete(&self.namespace, &parameters).await.ok();
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         namespaces.delete(&self.namespace, &parameters).await.ok();
     }
