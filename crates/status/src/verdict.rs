@@ -10,6 +10,8 @@ use netqos_index::Subjects;
 pub struct Facts<'f> {
     /// Its name.
     pub name: &'f ObjectName,
+    /// Its `metadata.uid`.
+    pub uid: &'f str,
     /// Its `metadata.generation`.
     pub generation: i64,
     /// What is wrong with it, in words that name the fields: then nothing of it is in force.
@@ -163,8 +165,8 @@ fn accepted(facts: &Facts<'_>) -> Finding {
 
 fn zone(facts: &Facts<'_>, node: &Arc<str>) -> Zone {
     let report = facts.reports.get(node).filter(|report| {
-        let generation = report.policies.get(facts.name);
-        generation.is_some_and(|generation| *generation >= facts.generation)
+        let version = report.policies.get(facts.name);
+        version.is_some_and(|version| version.covers(facts.uid, facts.generation))
     });
     let in_force = report.map(|report| {
         let mut problems = report.problems.iter();
@@ -196,6 +198,8 @@ fn keeps_out(facts: &Facts<'_>, problem: &ReportedProblem) -> bool {
     }
     match problem.kind.as_str() {
         "NetworkQoS" => problem.object == *facts.name,
+        // An agent that leaves policies to others, where the controller does not.
+        "Node" => problem.reason == Reason::NetworkQosElsewhere.to_string(),
         "Pod" => {
             problem.object.namespace == facts.name.namespace && (facts.selects)(&problem.object)
         }

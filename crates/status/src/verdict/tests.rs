@@ -1,5 +1,13 @@
 use super::*;
+use netqos_core::PolicyVersion;
 use netqos_core::quota::Excess;
+
+fn version(uid: Option<&str>, generation: i64) -> PolicyVersion {
+    PolicyVersion {
+        uid: uid.map(Into::into),
+        generation,
+    }
+}
 
 /// What is known of `games/web`, generation 3, with pods on two nodes.
 pub(crate) struct Known {
@@ -31,7 +39,7 @@ impl Known {
         };
         let report = NodeReport {
             node: node.into(),
-            policies: [(ObjectName::new("games", "web"), generation)].into(),
+            policies: [(ObjectName::new("games", "web"), version(None, generation))].into(),
             problems: problems.iter().map(problem).collect(),
             ..NodeReport::default()
         };
@@ -43,6 +51,7 @@ impl Known {
         let name = ObjectName::new("games", "web");
         Verdict::of(&Facts {
             name: &name,
+            uid: "new",
             generation: 3,
             invalid: self.invalid,
             subjects: &self.subjects,
@@ -193,4 +202,24 @@ fn what_cannot_be_accepted_says_which_field() {
             "there is no network definition games/blue; it is not in force there"
         )
     );
+}
+
+/// It was deleted and made anew, with as many changes.
+#[test]
+fn the_report_on_one_of_the_same_name_before_it_is_none_on_it() {
+    let mut known = Known::new().said("node1", 3, &[]).said("node2", 3, &[]);
+    let web = ObjectName::new("games", "web");
+    let mut says = |uid: Option<&str>, generation: i64| {
+        let report = known.reports.get_mut("node2").unwrap();
+        report
+            .policies
+            .insert(web.clone(), version(uid, generation));
+        ready(&known).1
+    };
+    assert_eq!(says(Some("old"), 3), "Pending");
+    assert_eq!(says(Some("old"), 30), "Pending");
+    assert_eq!(says(Some("new"), 2), "Pending");
+    assert_eq!(says(Some("new"), 3), "Ready");
+    // An agent that does not know uids yet.
+    assert_eq!(says(None, 3), "Ready");
 }
