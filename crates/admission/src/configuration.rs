@@ -36,7 +36,8 @@ pub fn validating(
     reach: &Reach,
 ) -> Result<ValidatingWebhookConfiguration, serde_json::Error> {
     let annotated = "has(META) && has(META.annotations) && META.annotations.exists(key, \
-                     key.endsWith('gress-bandwidth') || key.startsWith('netqos.io/'))";
+                     key.endsWith('gress-bandwidth') || key.startsWith('netqos.io/') || \
+                     key == 'koordinator.sh/networkQOS')";
     let annotated = |path: &str| annotated.replace("META", path);
     let pods = webhook(
         options,
@@ -87,8 +88,40 @@ pub fn validating(
     typed(
         "ValidatingWebhookConfiguration",
         options,
-        json!([pods, workloads, ours]),
+        json!([
+            pods,
+            workloads,
+            ours,
+            slo_config(options, reach),
+            node_slos(options, reach)
+        ]),
     )
+}
+
+/// About one ConfigMap. A server that knows no match conditions asks about the others of its namespace,
+/// too.
+fn slo_config(options: &Options, reach: &Reach) -> Value {
+    let rules = json!([rule("", "v1", &["configmaps"])]);
+    let config = webhook(options, reach, VALIDATE, "slo-config.netqos.io", rules);
+    let is_it = format!("object.metadata.name == '{}'", options.slo_config);
+    let mut config = on(config, "is-the-configuration", &is_it);
+    config["namespaceSelector"] = json!({
+        "matchLabels": {"kubernetes.io/metadata.name": options.koordinator},
+    });
+    config
+}
+
+/// About NodeSLO objects that people write. Koordinator's manager writes much else into them, which
+/// must not be lost for what it says of the network; and what netqos' controller writes is right.
+fn node_slos(options: &Options, reach: &Reach) -> Value {
+    let rules = json!([rule("slo.koordinator.sh", "v1alpha1", &["nodeslos"])]);
+    let slos = webhook(options, reach, VALIDATE, "node-slos.netqos.io", rules);
+    let by_people = format!(
+        "!request.userInfo.username.startsWith('system:serviceaccount:{}:') && \
+         request.userInfo.username != 'system:serviceaccount:{}:netqos-controller'",
+        options.koordinator, options.namespace
+    );
+    on(slos, "is-written-by-people", &by_people)
 }
 
 /// The configuration of the mutating webhook, likewise.

@@ -5,8 +5,7 @@
 //! the Secret; the one that comes second reads what the first wrote.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -16,9 +15,13 @@ use netqos_core::with_causes;
 use tokio::time::Instant;
 
 use crate::certificate::CertificateError;
-use crate::register::{MANAGER, register};
-use crate::tls::Shown;
-use crate::{Certificates, Options};
+use crate::readiness::Kept;
+use crate::register::{Found, MANAGER, RegisterError, register};
+use crate::{Certificates, Options, Readiness};
+
+/// How soon it is looked again after what failed, and where there is no configuration yet: who
+/// installs all at once makes those last. Twice as long each time, up to the usual.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// The entries of the Secret, as Kubernetes names them where its type is `kubernetes.io/tls`.
 const CERTIFICATE: &str = "tls.crt";
@@ -31,10 +34,12 @@ pub(crate) struct Keeper {
     client: Client,
     options: Options,
     names: Vec<String>,
-    shown: Arc<Shown>,
+    readiness: Readiness,
     current: Option<Certificates>,
     /// What is to be shown, and since when the API server knows its authority.
     next: Option<(Certificates, Instant)>,
+    /// Whether the configurations knew its authorities when that was looked at last.
+    is_told: bool,
     /// What went wrong last, to be said once.
     trouble: String,
 }
@@ -43,31 +48,33 @@ pub(crate) struct Keeper {
 enum Trouble {
     #[error("the Secret: {0}")]
     Secret(#[source] kube::Error),
-    #[error("the webhook configurations: {0}")]
-    Register(#[source] kube::Error),
+    #[error(transparent)]
+    Register(#[from] RegisterError),
     #[error(transparent)]
     Certificate(#[from] CertificateError),
 }
 
 impl Keeper {
-    pub(crate) fn new(client: Client, options: Options, shown: Arc<Shown>) -> Self {
+    pub(crate) fn new(client: Client, options: Options, readiness: Readiness) -> Self {
         Self {
             client,
             names: options.all_names(),
             options,
-            shown,
+            readiness,
             current: None,
             next: None,
+            is_told: false,
             trouble: String::new(),
         }
     }
 
     /// Keeps it for ever.
     pub(crate) async fn run(mut self) {
+        let mut again = AGAIN;
         loop {
-            let trouble = match self.turn().await {
-                Ok(()) => String::new(),
-                Err(why) => with_causes(&why),
+            let (is_done, trouble) = match self.turn().await {
+                Ok(found) => (found == Found::All, String::new()),
+                Err(why) => (false, with_causes(&why)),
             };
             if trouble != self.trouble {
                 match trouble.as_str() {
@@ -76,7 +83,15 @@ impl Keeper {
                 }
                 self.trouble = trouble;
             }
-            let mut until = Instant::now() + self.options.look_every;
+            self.readiness.keep(Kept {
+                is_good: self.is_good(),
+                is_told: self.is_told,
+                trouble: self.trouble.clone(),
+            });
+            let pause = self.options.look_every;
+            let pause = if is_done { pause } else { pause.min(again) };
+            again = if is_done { AGAIN } else { pause * 2 };
+            let mut until = Instant::now() + pause;
             if let Some((_, known)) = &self.next {
                 until = until.min(*known + self.options.settle);
             }
@@ -84,8 +99,14 @@ impl Keeper {
         }
     }
 
+    /// Whether what is shown would be taken now, by who knows its authorities.
+    fn is_good(&self) -> bool {
+        let current = self.current.as_ref();
+        current.is_some_and(|it| it.check(&self.names, SystemTime::now()).is_ok())
+    }
+
     /// Does what there is to do now.
-    async fn turn(&mut self) -> Result<(), Trouble> {
+    async fn turn(&mut self) -> Result<Found, Trouble> {
         let wanted = self.kept().await?;
         // Told again each time: who installs anew takes the authorities out.
         let name = &self.options.configurations;
@@ -97,17 +118,20 @@ impl Keeper {
             // Nobody was told: what is shown is known, and what would be shown is not.
             self.next = told.is_ok().then(|| (wanted.clone(), since));
         }
-        let now = SystemTime::now();
-        let current = self.current.as_ref();
-        let is_good = current.is_some_and(|it| it.check(&self.names, now).is_ok());
         let settled = self.next.as_ref();
         let settled = settled.is_some_and(|(_, since)| since.elapsed() >= self.options.settle);
-        if (settled || !is_good) && self.current.as_ref() != Some(&wanted) {
-            self.shown.show(wanted.certified_key()?);
+        if (settled || !self.is_good()) && self.current.as_ref() != Some(&wanted) {
+            self.readiness.shown.show(wanted.certified_key()?);
             tracing::info!("the webhook has a new certificate");
             (self.current, self.next) = (Some(wanted), None);
         }
-        told.map_err(Trouble::Register)
+        match &told {
+            Ok(_) => self.is_told = true,
+            Err(RegisterError::Tell(_)) => self.is_told = false,
+            // Nothing was learned.
+            Err(RegisterError::Look(_)) => {}
+        }
+        Ok(told?)
     }
 
     /// What is in the Secret, made anew where it is not good for long enough.

@@ -4,6 +4,7 @@
 //!   API server ──HTTPS──► server ──► review ──┬─ pods       bad annotations: a warning
 //!       ▲                   ▲                 ├─ policies   NetworkQoS: schema, quotas, equal priorities
 //!       │ caBundle          │ certificate     ├─ bounds     NetworkQoSQuota, BandwidthProfile
+//!       │                   │                 ├─ slo        slo-controller-config, NodeSLO
 //!       │                   │                 └─ defaults   NetworkQoS without priority
 //!   register ◄── Keeper ────┘                       ▲
 //!                  │ Secret, shared by replicas     │ quotas, namespaces, policies
@@ -39,9 +40,11 @@ mod known;
 mod options;
 mod pods;
 mod policies;
+mod readiness;
 mod register;
 mod review;
 mod serve;
+mod slo;
 mod tls;
 
 pub use certificate::{CertificateError, Certificates};
@@ -49,5 +52,6 @@ pub use configuration::{MUTATE, Reach, VALIDATE, mutating, validating};
 pub use injection::inject;
 pub use known::Known;
 pub use options::Options;
+pub use readiness::Readiness;
 pub use review::{Request, mutate, validate};
 pub use serve::{ServeError, Webhook, serve};

@@ -20,6 +20,10 @@ pub struct Options {
     /// The name of its `ValidatingWebhookConfiguration` and `MutatingWebhookConfiguration`. Default
     /// `netqos`.
     pub configurations: String,
+    /// The namespace of Koordinator, and of its ConfigMap. Default `koordinator-system`.
+    pub koordinator: String,
+    /// That ConfigMap. Default `slo-controller-config`.
+    pub slo_config: String,
     /// Further DNS names and addresses for the certificate: where the API server is told a URL.
     pub names: Vec<String>,
     /// Whether pods with bad bandwidth annotations are refused, in place of a warning.
@@ -43,6 +47,8 @@ impl Default for Options {
             service: "netqos-webhook".to_owned(),
             secret: "netqos-webhook-certificate".to_owned(),
             configurations: "netqos".to_owned(),
+            koordinator: "koordinator-system".to_owned(),
+            slo_config: "slo-controller-config".to_owned(),
             names: Vec::new(),
             strict_annotations: false,
             lifetime: 90 * DAY,

@@ -1,9 +1,10 @@
-//! Bandwidth annotations of pods, and of what makes pods: who writes a Deployment never sees what is
+//! Bandwidth annotations of pods, Koordinator's `koordinator.sh/networkQOS` among them, and of what makes pods: who writes a Deployment never sees what is
 //! said to the pods that come of it.
 
 use std::collections::BTreeMap;
 
 use netqos_api::annotations::pod_limit_errors;
+use netqos_api::koordinator::{NETWORK_QOS_ANNOTATION, PodNetworkQos};
 use netqos_k8s::FieldError;
 use serde_json::Value;
 
@@ -42,7 +43,12 @@ pub(crate) fn check(kind: &str, object: &Value, old: Option<&Value>, strict: boo
     if old.is_some_and(|old| annotations(old, path) == now) {
         return findings;
     }
-    for error in pod_limit_errors(&now) {
+    let limits = pod_limit_errors(&now);
+    let limits = limits.into_iter().map(|error| error.to_string());
+    let shares = now.get(NETWORK_QOS_ANNOTATION);
+    let shares = shares.and_then(|text| PodNetworkQos::parse(text).err());
+    let shares = shares.into_iter().flatten();
+    for error in limits.chain(shares.map(|it| format!("annotation {it}"))) {
         match strict {
             true => findings
                 .invalid

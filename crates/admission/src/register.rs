@@ -12,25 +12,56 @@ use serde_json::{Value, json};
 /// Who writes, in `managedFields`.
 pub(crate) const MANAGER: &str = "netqos-webhook";
 
+/// Which of the configurations there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// Both.
+    All,
+    /// Not both.
+    NotAll,
+}
+
+/// Why an API server may not know the authorities.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RegisterError {
+    /// What it knows could not be read.
+    #[error("read the webhook configurations: {0}")]
+    Look(#[source] kube::Error),
+    /// It does not know them, and could not be told.
+    #[error("write its authority into the webhook configurations: {0}")]
+    Tell(#[source] kube::Error),
+}
+
 /// Writes the authorities into both configurations of this name, where they are not there yet. A
 /// configuration that does not exist is passed over: whoever installs netqos may leave it out.
 ///
 /// # Errors
 /// One cannot be read or written.
-pub(crate) async fn register(client: &Client, name: &str, authorities: &str) -> kube::Result<()> {
+pub(crate) async fn register(
+    client: &Client,
+    name: &str,
+    authorities: &str,
+) -> Result<Found, RegisterError> {
+    let mut found_all = Found::All;
     let all: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
-    if let Some(found) = all.get_opt(name).await? {
+    if let Some(found) = all.get_opt(name).await.map_err(RegisterError::Look)? {
         let webhooks = found.webhooks.iter().flatten();
         let webhooks = webhooks.map(|it| (it.name.as_str(), &it.client_config));
-        write(&all, name, operations(webhooks, authorities)).await?;
+        let written = write(&all, name, operations(webhooks, authorities)).await;
+        written.map_err(RegisterError::Tell)?;
+    } else {
+        found_all = Found::NotAll;
     }
     let all: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
-    if let Some(found) = all.get_opt(name).await? {
+    if let Some(found) = all.get_opt(name).await.map_err(RegisterError::Look)? {
         let webhooks = found.webhooks.iter().flatten();
         let webhooks = webhooks.map(|it| (it.name.as_str(), &it.client_config));
-        write(&all, name, operations(webhooks, authorities)).await?;
+        let written = write(&all, name, operations(webhooks, authorities)).await;
+        written.map_err(RegisterError::Tell)?;
+    } else {
+        found_all = Found::NotAll;
     }
-    Ok(())
+    Ok(found_all)
 }
 
 /// A JSON patch that touches nothing but the authorities, and fails when the webhooks are others

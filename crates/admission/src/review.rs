@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::findings::Findings;
 use crate::known::Known;
-use crate::{bounds, defaults, pods, policies};
+use crate::{bounds, defaults, pods, policies, slo};
 
 /// What is asked: of an object of any kind.
 pub type Request = AdmissionRequest<DynamicObject>;
@@ -31,6 +31,8 @@ pub fn validate(request: &Request, known: &Known, strict_annotations: bool) -> A
         ("netqos.io", "NetworkQoSQuota" | "BandwidthProfile" | "NetworkQoSDefault") => {
             bounds::check(&object, old, known)
         }
+        ("", "ConfigMap") => slo::check_config(&object, old),
+        ("slo.koordinator.sh", "NodeSLO") => slo::check_node(&object, old),
         ("" | "apps" | "batch", _) => pods::check(kind, &object, old, strict_annotations),
         _ => Findings::default(),
     };

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Json, State};
@@ -19,8 +19,8 @@ use tokio::net::TcpListener;
 use crate::configuration::{MUTATE, VALIDATE};
 use crate::keeper::Keeper;
 use crate::known::KINDS;
-use crate::tls::{Shown, TlsListener};
-use crate::{Known, Options, Request, review};
+use crate::tls::TlsListener;
+use crate::{Options, Readiness, Request, review};
 
 /// The most bytes of a question: an object of the size that etcd takes, as it is and as it was.
 const LONGEST: usize = 8 << 20;
@@ -47,12 +47,12 @@ pub struct Webhook {
     listener: TcpListener,
     address: SocketAddr,
     options: Options,
+    readiness: Readiness,
 }
 
 /// What every question is answered from.
 struct Answers {
-    known: RwLock<Known>,
-    shown: Arc<Shown>,
+    readiness: Readiness,
     strict_annotations: bool,
 }
 
@@ -83,12 +83,18 @@ impl Webhook {
             listener,
             address,
             options,
+            readiness: Readiness::default(),
         })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Whether it can be asked, for who runs it.
+    pub fn readiness(&self) -> Readiness {
+        self.readiness.clone()
     }
 
     /// As [`serve`].
@@ -100,31 +106,31 @@ impl Webhook {
         client: Client,
         stop: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), ServeError> {
-        let shown = Arc::new(Shown::default());
+        let readiness = self.readiness;
         let answers = Arc::new(Answers {
-            known: RwLock::default(),
-            shown: shown.clone(),
+            readiness: readiness.clone(),
             strict_annotations: self.options.strict_annotations,
         });
-        let listener = TlsListener::new(self.listener, shown.clone()).map_err(ServeError::Serve)?;
+        let listener = TlsListener::new(self.listener, readiness.shown.clone());
+        let listener = listener.map_err(ServeError::Serve)?;
         let app = Router::new()
             .route(VALIDATE, post(validate))
             .route(MUTATE, post(mutate))
             .route("/readyz", get(readyz))
             .layer(DefaultBodyLimit::max(LONGEST))
-            .with_state(answers.clone());
+            .with_state(answers);
         let serves = axum::serve(listener, app).with_graceful_shutdown(stop);
-        let keeper = Keeper::new(client.clone(), self.options, shown);
+        let keeper = Keeper::new(client.clone(), self.options, readiness.clone());
         tokio::select! {
             served = async { serves.await } => served.map_err(ServeError::Serve),
             () = keeper.run() => Ok(()),
-            () = learn(client, &answers) => Ok(()),
+            () = learn(client, &readiness) => Ok(()),
         }
     }
 }
 
 /// Takes note of what the cluster has, for ever.
-async fn learn(client: Client, answers: &Answers) {
+async fn learn(client: Client, readiness: &Readiness) {
     let watches = KINDS.map(|kind| {
         let read = |_: &_, value| object_from_value(&value).ok();
         let told = watch(client.clone(), &Selection::all(kind), read);
@@ -132,19 +138,11 @@ async fn learn(client: Client, answers: &Answers) {
     });
     let mut watches = stream::select_all(watches);
     while let Some((kind, told)) = watches.next().await {
-        let mut known = answers
-            .known
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        known.hear(kind, told);
+        readiness.learn(|known| known.hear(kind, told));
     }
 }
 
 impl Answers {
-    fn known(&self) -> RwLockReadGuard<'_, Known> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn answer(
         review: AdmissionReview<DynamicObject>,
         answer: impl FnOnce(&Request) -> AdmissionResponse,
@@ -162,7 +160,11 @@ async fn validate(
     Json(review): Json<AdmissionReview<DynamicObject>>,
 ) -> Json<AdmissionReview<DynamicObject>> {
     Answers::answer(review, |request| {
-        review::validate(request, &answers.known(), answers.strict_annotations)
+        review::validate(
+            request,
+            &answers.readiness.known(),
+            answers.strict_annotations,
+        )
     })
 }
 
@@ -170,16 +172,15 @@ async fn mutate(
     State(answers): State<Arc<Answers>>,
     Json(review): Json<AdmissionReview<DynamicObject>>,
 ) -> Json<AdmissionReview<DynamicObject>> {
-    Answers::answer(review, |request| review::mutate(request, &answers.known()))
+    Answers::answer(review, |request| {
+        review::mutate(request, &answers.readiness.known())
+    })
 }
 
-/// Ready once it has a certificate, and knows the quotas: a Service sends nobody before.
-async fn readyz(State(answers): State<Arc<Answers>>) -> (StatusCode, &'static str) {
-    match answers.shown.is_any() && answers.known().is_whole() {
-        true => (StatusCode::OK, "ok\n"),
-        false => (
-            StatusCode::SERVICE_UNAVAILABLE,
-            "what the cluster has is not known yet\n",
-        ),
+/// Ready once it can be asked: a Service sends nobody before.
+async fn readyz(State(answers): State<Arc<Answers>>) -> (StatusCode, String) {
+    match answers.readiness.lacks() {
+        None => (StatusCode::OK, "ok\n".to_owned()),
+        Some(lacks) => (StatusCode::SERVICE_UNAVAILABLE, format!("{lacks}\n")),
     }
 }

@@ -8,4 +8,5 @@ mod an_object_that_asks_for_too_much_is_refused;
 mod its_certificate_is_renewed_and_nothing_is_missed;
 mod namespaces_get_their_default;
 mod nobody_waits_for_who_is_away;
+mod shares_that_no_line_could_keep_are_refused;
 mod what_is_missing_is_filled_in;
