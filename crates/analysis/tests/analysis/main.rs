@@ -1,0 +1,7 @@
+//! What is said of objects, and of which not.
+#![allow(clippy::unwrap_used)]
+
+mod codes;
+mod manifests;
+mod objects;
+mod unread;
