@@ -222,7 +222,11 @@ impl Election {
         let now = Instant::now();
         self.renewed = Some(now);
         self.seen = Some((lease, now));
-        if !self.leads.send_replace(true) {
+        // Whoever listens is to hear of a beginning, and not of each renewal.
+        let begins = self
+            .leads
+            .send_if_modified(|leads| !std::mem::replace(leads, true));
+        if begins {
             tracing::info!("leads: it holds the lease {}", self.name);
         }
     }

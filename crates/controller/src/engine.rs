@@ -9,6 +9,7 @@ use futures_util::stream::{self, StreamExt as _};
 use kube::api::{Api, DeleteParams};
 use kube::{Client, Error};
 use netqos_cluster::{Kind, Selection, Told, watch};
+use netqos_coexistence::{AtWork, Choice, Concern, Enforce, Homes, Lingering};
 use netqos_core::{ObjectName, ReportedProblem};
 use netqos_index::{Change, PeerIndex};
 use netqos_k8s::NetworkQoSNodeReport;
@@ -18,6 +19,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 use crate::events::{Events, Told as Event};
 use crate::feed::{Feed, KINDS, News, Read};
 use crate::metrics::{Metrics, Outcome};
+use crate::node_slos::NodeSlos;
 use crate::server::Health;
 use crate::slices::SliceWriter;
 use crate::statuses::{EVERY, Statuses};
@@ -38,6 +40,14 @@ pub struct Options {
     pub identity: String,
     /// Whether each node has a condition of its own in the status of a policy.
     pub zone_conditions: bool,
+    /// Whether the agents enforce NetworkQoS, as they are told.
+    pub network_qos: Enforce,
+    /// Whether it writes NodeSLO objects. `Auto`: where Koordinator's manager does not.
+    pub node_slo: Enforce,
+    /// The ConfigMap that these are made of.
+    pub slo_config: ObjectName,
+    /// Where others live that enforce the same.
+    pub homes: Arc<Homes>,
 }
 
 /// Watches, and writes as long as it leads. It never ends.
@@ -49,9 +59,17 @@ pub async fn run(
     health: Sender<Health>,
 ) {
     let events = Events::begin(client.clone(), &options.identity, metrics.clone());
-    let watches = KINDS.map(|kind| {
-        let read = move |_: &ObjectName, value| Read::of(kind, value);
-        let told = watch(client.clone(), &Selection::all(kind), read);
+    let mut selections: Vec<Selection> = KINDS.map(Selection::all).into();
+    if options.node_slo != Enforce::Never {
+        let ObjectName { namespace, name } = &options.slo_config;
+        let config = Selection::all(Kind::ConfigMap).in_namespace(namespace);
+        selections.push(config.with_field("metadata.name", name));
+        selections.push(Selection::all(Kind::NodeSlo));
+    }
+    let watches = selections.into_iter().map(|selection| {
+        let (kind, homes) = (selection.kind, options.homes.clone());
+        let read = move |_: &ObjectName, value| Read::of(kind, value, &homes);
+        let told = watch(client.clone(), &selection, read);
         told.map(move |told| (kind, told)).boxed()
     });
     let mut watches = stream::select_all(watches);
@@ -61,7 +79,15 @@ pub async fn run(
         metrics.clone(),
         events.clone(),
     );
+    let node_slos = NodeSlos::new(
+        client.clone(),
+        options.node_slo,
+        options.slo_config.clone(),
+        metrics.clone(),
+        events.clone(),
+    );
     let mut engine = Engine {
+        node_slos,
         slices: SliceWriter::new(client.clone(), &options.namespace, metrics.clone()),
         statuses,
         client,
@@ -71,6 +97,11 @@ pub async fn run(
         strays: BTreeMap::new(),
         is_whole: false,
         leads: false,
+        choice: Choice {
+            network_qos: options.network_qos,
+            ..Choice::default()
+        },
+        lingering: Lingering::default(),
         metrics,
         events,
     };
@@ -98,7 +129,13 @@ pub async fn run(
                 }
                 engine.leads = *leads.borrow_and_update();
                 engine.metrics.leads(engine.leads);
-                engine.begin_to_write();
+                match engine.leads {
+                    true => engine.begin_to_write(),
+                    false => {
+                        engine.statuses.resign();
+                        engine.node_slos.resign();
+                    }
+                }
             }
             () = sleep_until(due.unwrap_or(far)), if due.is_some() => engine.write_slices().await,
             _ = looks.tick() => engine.look().await,
@@ -113,11 +150,14 @@ struct Engine {
     feed: Feed,
     slices: SliceWriter,
     statuses: Statuses,
+    node_slos: NodeSlos,
     nodes: BTreeSet<Arc<str>>,
     /// Since when nodes have not been there of which there are reports.
     strays: BTreeMap<Arc<str>, Instant>,
     is_whole: bool,
     leads: bool,
+    choice: Choice,
+    lingering: Lingering,
     metrics: Metrics,
     events: Events,
 }
@@ -157,8 +197,15 @@ impl Engine {
                         self.tell(&node, problem);
                     }
                 }
-                News::Node(name, true) => drop(self.nodes.insert(name)),
-                News::Node(name, false) => drop(self.nodes.remove(&name)),
+                News::Node(name, facts) => {
+                    self.node_slos.node(&name, facts.as_deref().cloned());
+                    match facts {
+                        Some(_) => drop(self.nodes.insert(name)),
+                        None => drop(self.nodes.remove(&name)),
+                    }
+                }
+                News::NodeSlo(name, facts) => self.node_slos.object(&name, facts.map(|it| *it)),
+                News::SloConfig(facts) => self.node_slos.config(facts),
             }
         }
     }
@@ -182,6 +229,7 @@ impl Engine {
         if self.may_write() {
             self.slices.wake();
             self.statuses.touch_all();
+            self.node_slos.touch_all();
         }
     }
 
@@ -199,11 +247,36 @@ impl Engine {
         for (kind, many) in self.feed.counts() {
             self.metrics.knows(kind.name(), many);
         }
+        let at_work = self.heed_others();
         if !self.may_write() {
             return;
         }
         self.statuses.round(&self.index).await;
+        if self.feed.knows_slos() {
+            let is_undefined = self.feed.is_unknown(Kind::NodeSlo);
+            self.node_slos
+                .round(at_work.koord_manager, is_undefined)
+                .await;
+        }
         self.remove_strays().await;
+    }
+
+    /// Leaves policies to who else enforces them, and takes them back. Gives back who is there.
+    fn heed_others(&mut self) -> AtWork {
+        if !self.is_whole {
+            return AtWork::default();
+        }
+        let at_work = AtWork {
+            ovn_statuses: self.statuses.are_of_ovn(),
+            ..self.feed.at_work()
+        };
+        let at_work = self.lingering.with(at_work, Instant::now().into_std());
+        let findings = self.choice.findings(&at_work).into_iter();
+        let mut left = findings.filter(|it| it.concern == Concern::NetworkQos && it.is_left);
+        let why = left.next().map(|finding| finding.message);
+        self.metrics.elsewhere(why.is_some());
+        self.statuses.leave(why);
+        at_work
     }
 
     /// Takes away what nodes have said that are not there any more.

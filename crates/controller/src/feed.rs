@@ -5,6 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use netqos_cluster::{Kind, Told};
+use netqos_coexistence::{
+    AtWork, Homes, Neighbour, is_written_by_netqos, is_written_by_ovn_kubernetes,
+};
 use netqos_core::objects::{NetworkDefinition, PeerSlice};
 use netqos_core::{NodeReport, ObjectName, PodId};
 use netqos_index::Change;
@@ -15,6 +18,8 @@ use netqos_k8s::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::Instant;
+
+use crate::node_slos::{ConfigFacts, NodeFacts, ObjectFacts};
 
 /// How long a kind that had objects may be unknown to the server before they are taken for gone.
 const DISBELIEF: Duration = Duration::from_secs(60);
@@ -33,11 +38,16 @@ pub(crate) const KINDS: [Kind; 10] = [
     Kind::NetworkQoSNodeReport,
 ];
 
+/// What is watched beside that: nothing else waits for it.
+pub(crate) const SLO_KINDS: [Kind; 2] = [Kind::ConfigMap, Kind::NodeSlo];
+
 /// An object as it is read when it comes; nothing else of it is kept.
 #[derive(Debug)]
 pub(crate) struct Read {
     version: u64,
     what: What,
+    /// What it is of another system.
+    neighbour: Option<Neighbour>,
 }
 
 #[derive(Debug)]
@@ -46,6 +56,9 @@ enum What {
     Policy(Box<PolicyRead>),
     Slice(PeerSlice),
     Report(NodeReport),
+    Node(Box<NodeFacts>),
+    NodeSlo(Box<ObjectFacts>),
+    SloConfig(ConfigFacts),
     Unreadable(String),
 }
 
@@ -63,6 +76,10 @@ pub(crate) struct PolicyFacts {
     /// What is wrong with it.
     pub(crate) invalid: Option<String>,
     pub(crate) status: Option<NetworkQosStatus>,
+    /// Its status is written as OVN-Kubernetes does.
+    pub(crate) is_of_ovn: bool,
+    /// Something of its status is ours.
+    pub(crate) is_ours: bool,
     /// The version of the object that this is known from.
     pub(crate) version: u64,
 }
@@ -80,15 +97,20 @@ pub(crate) enum News {
     Policy(ObjectName, Option<PolicyFacts>),
     /// A node has said something, or says nothing any more.
     Report(Arc<str>, Option<NodeReport>),
-    /// A node is there, or is not.
-    Node(Arc<str>, bool),
+    /// A node is there, or has changed; `None`: it is gone.
+    Node(Arc<str>, Option<Box<NodeFacts>>),
+    /// So is its NodeSLO.
+    NodeSlo(Arc<str>, Option<Box<ObjectFacts>>),
+    /// So is the ConfigMap that these are made of.
+    SloConfig(Option<ConfigFacts>),
 }
 
 impl Read {
     /// What an object is.
-    pub(crate) fn of(kind: Kind, value: Value) -> Self {
+    pub(crate) fn of(kind: Kind, value: Value, homes: &Homes) -> Self {
         let version = text(&value, "resourceVersion");
         let version = version.and_then(|it| it.parse().ok()).unwrap_or_default();
+        let neighbour = (kind == Kind::Pod).then(|| Neighbour::of_pod(&value, homes));
         let what = match kind {
             Kind::NetworkQoSPeerSlice => typed(value, |it: &NetworkQoSPeerSlice| {
                 convert::peer_slice(it).map(What::Slice)
@@ -97,12 +119,19 @@ impl Read {
                 convert::node_report(it).map(What::Report)
             }),
             Kind::NetworkQoS => What::Policy(Box::new(policy(value, version))),
+            Kind::Node => What::Node(Box::new(NodeFacts::of(&value))),
+            Kind::NodeSlo => What::NodeSlo(Box::new(ObjectFacts::of(&value, version))),
+            Kind::ConfigMap => What::SloConfig(ConfigFacts::of(&value)),
             _ => match object_from_value(&value) {
                 Ok(object) => What::Object(Box::new(object)),
                 Err(errors) => What::Unreadable(told(&errors)),
             },
         };
-        Self { version, what }
+        Self {
+            version,
+            what,
+            neighbour: neighbour.flatten(),
+        }
     }
 }
 
@@ -116,6 +145,8 @@ fn typed<T: DeserializeOwned>(
 }
 
 fn policy(mut value: Value, version: u64) -> PolicyRead {
+    let is_of_ovn = is_written_by_ovn_kubernetes(&value);
+    let is_ours = is_written_by_netqos(&value);
     let status = value.get_mut("status").map(Value::take);
     let status = status.and_then(|status| serde_json::from_value(status).ok());
     let generation = value.pointer("/metadata/generation");
@@ -131,6 +162,8 @@ fn policy(mut value: Value, version: u64) -> PolicyRead {
             generation,
             invalid: policy.as_ref().err().cloned(),
             status,
+            is_of_ovn,
+            is_ours,
             version,
         },
         policy,
@@ -157,6 +190,8 @@ pub(crate) struct Feed {
     names: BTreeMap<Kind, HashMap<ObjectName, Arc<str>>>,
     /// For one network there may be a definition and the object that OVN-Kubernetes made it from.
     networks: [BTreeMap<ObjectName, NetworkDefinition>; 2],
+    /// Pods of other systems.
+    neighbours: BTreeMap<ObjectName, Neighbour>,
 }
 
 impl Feed {
@@ -172,6 +207,14 @@ impl Feed {
             }
             Told::Answers => {}
             Told::Unknown => {
+                let is_ours = kind.group() == "netqos.io" || kind == Kind::NetworkQoS;
+                if is_ours && !self.unknown.contains_key(&kind) {
+                    tracing::warn!(
+                        "the API server does not know {}: install the definitions of this version \
+                         (kubectl apply --server-side -f deploy/crds)",
+                        kind.plural()
+                    );
+                }
                 let since = *self.unknown.entry(kind).or_insert_with(Instant::now);
                 let some = self.names.get(&kind).is_some_and(|names| !names.is_empty());
                 let matters = matches!(kind, Kind::NetworkQoS | Kind::NetworkQoSPeerSlice);
@@ -198,6 +241,16 @@ impl Feed {
         KINDS.iter().all(|kind| self.spoke.contains(kind))
     }
 
+    /// True when all that NodeSLO objects are made of, and all of those, was told once.
+    pub(crate) fn knows_slos(&self) -> bool {
+        SLO_KINDS.iter().all(|kind| self.spoke.contains(kind))
+    }
+
+    /// True where the server does not know a kind.
+    pub(crate) fn is_unknown(&self, kind: Kind) -> bool {
+        self.unknown.contains_key(&kind)
+    }
+
     /// What is waited for.
     pub(crate) fn waiting(&self) -> String {
         let kinds = KINDS.iter().filter(|kind| !self.spoke.contains(kind));
@@ -221,6 +274,14 @@ impl Feed {
         self.names.get(&Kind::Pod)?.get(name)
     }
 
+    /// Who else is at work in the cluster, as far as pods tell.
+    pub(crate) fn at_work(&self) -> AtWork {
+        let mut at_work = AtWork::default();
+        let neighbours = self.neighbours.values();
+        neighbours.for_each(|neighbour| at_work.meet(*neighbour));
+        at_work
+    }
+
     fn replace(&mut self, kind: Kind, all: BTreeMap<ObjectName, Read>, news: &mut Vec<News>) {
         let known = self.names.get(&kind);
         let gone = known.into_iter().flat_map(HashMap::keys);
@@ -236,6 +297,11 @@ impl Feed {
 
     fn there(&mut self, kind: Kind, name: ObjectName, read: Read, news: &mut Vec<News>) {
         let mut uid: Arc<str> = "".into();
+        match read.neighbour {
+            Some(neighbour) => drop(self.neighbours.insert(name.clone(), neighbour)),
+            None if kind == Kind::Pod => drop(self.neighbours.remove(&name)),
+            None => {}
+        }
         let change = match read.what {
             What::Slice(slice) => {
                 news.push(News::Slice(slice, read.version));
@@ -255,13 +321,21 @@ impl Feed {
                 news.push(News::Policy(name.clone(), Some(facts)));
                 None
             }
+            What::Node(facts) => {
+                news.push(News::Node(name.name.clone(), Some(facts)));
+                None
+            }
+            What::NodeSlo(facts) => {
+                news.push(News::NodeSlo(name.name.clone(), Some(facts)));
+                None
+            }
+            What::SloConfig(facts) => {
+                news.push(News::SloConfig(Some(facts)));
+                None
+            }
             What::Object(object) => match *object {
-                Object::Node(node) => {
-                    news.push(News::Node(node, true));
-                    None
-                }
                 Object::Namespace(namespace) => Some(Change::Namespace(namespace)),
-                Object::Pod(pod, _) => {
+                Object::Pod(pod, ..) => {
                     uid = pod.id.uid.clone();
                     Some(Change::Pod(*pod))
                 }
@@ -290,7 +364,10 @@ impl Feed {
         let name = name.clone();
         let change = match kind {
             Kind::Namespace => Change::NamespaceGone(name.name),
-            Kind::Pod => Change::PodGone(PodId { name, uid }),
+            Kind::Pod => {
+                self.neighbours.remove(&name);
+                Change::PodGone(PodId { name, uid })
+            }
             Kind::NetworkAttachmentDefinition | Kind::UserDefinedNetwork => {
                 self.networks[place(kind)].remove(&name);
                 match self.network(&name) {
@@ -306,7 +383,9 @@ impl Feed {
             }
             Kind::NetworkQoSPeerSlice => return news.push(News::SliceGone(name)),
             Kind::NetworkQoSNodeReport => return news.push(News::Report(name.name, None)),
-            Kind::Node => return news.push(News::Node(name.name, false)),
+            Kind::Node => return news.push(News::Node(name.name, None)),
+            Kind::NodeSlo => return news.push(News::NodeSlo(name.name, None)),
+            Kind::ConfigMap => return news.push(News::SloConfig(None)),
             _ => return,
         };
         news.push(News::Change(Box::new(change)));

@@ -5,6 +5,7 @@
 //!      ▲                   │          │
 //!      │                   │          └─ subjects ─┐
 //!      │                   └─ reports of nodes ────┴─► Statuses ──► NetworkQoS status, events
+//!      │                   └─ nodes, slo-controller-config ──► NodeSlos ──► NodeSLO
 //!      └── Lease ◄── Election: who of the replicas writes
 //! ```
 //!
@@ -17,11 +18,13 @@
 //! know.
 #![forbid(unsafe_code)]
 
+mod contested;
 mod election;
 mod engine;
 mod events;
 mod feed;
 mod metrics;
+mod node_slos;
 mod server;
 mod slices;
 mod statuses;

@@ -5,13 +5,16 @@ use std::future::pending;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Parser;
 use netqos_admission::Webhook;
 use netqos_cluster::{Client, Connect};
+use netqos_coexistence::{Enforce, Homes};
 use netqos_controller::{Election, Metrics, Options, Pace, Seen, run, serve};
-use netqos_daemon::{LogFormat, Logs};
+use netqos_core::ObjectName;
+use netqos_daemon::{LogArguments, Logs};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
@@ -54,7 +57,8 @@ struct Arguments {
     /// process.
     #[arg(long, value_name = "NAME", env = "POD_NAME")]
     identity: Option<String>,
-    /// Where to answer /livez, /readyz and /metrics: an address, or off.
+    /// Where to answer /livez, /readyz and /metrics, and from the machine itself /loglevel: an address,
+    /// or off.
     #[arg(long, value_name = "ADDRESS", default_value_t = everywhere(9471))]
     listen: String,
     /// Where to serve the admission webhook, by HTTPS: an address, or off.
@@ -67,12 +71,52 @@ struct Arguments {
     /// OVN-Kubernetes does. For consumers that need it: in a large cluster it makes large objects.
     #[arg(long)]
     zone_conditions: bool,
-    /// How lines of the log look.
-    #[arg(long, value_enum, default_value_t)]
-    log_format: LogFormat,
-    /// How much is logged: error, warn, info, debug, trace, or parts with levels.
-    #[arg(long, value_name = "LEVEL", env = "NETQOS_LOG", default_value = "info")]
-    log_level: String,
+    /// Whether the agents enforce NetworkQoS, as they are told by their flag of this name: auto (unless
+    /// OVN-Kubernetes does), always, never. Where they do not, no status is written.
+    #[arg(
+        long,
+        value_name = "WHEN",
+        env = "NETQOS_NETWORK_QOS",
+        default_value = "auto"
+    )]
+    network_qos: Enforce,
+    /// The namespaces of OVN-Kubernetes, with commas between them: a pod elsewhere is none of its,
+    /// whatever its labels say. Agents are told the same.
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_values = Homes::OVN_KUBERNETES
+    )]
+    ovn_kubernetes_namespaces: Vec<String>,
+    /// Whether it writes NodeSLO objects from the ConfigMap of Koordinator's manager: auto (where that
+    /// manager is not at work), always, never.
+    #[arg(
+        long,
+        value_name = "WHEN",
+        env = "NETQOS_NODE_SLO",
+        default_value = "auto"
+    )]
+    node_slo: Enforce,
+    /// The ConfigMap that they are made of.
+    #[arg(
+        long,
+        value_name = "NAMESPACE/NAME",
+        default_value = "koordinator-system/slo-controller-config",
+        value_parser = object_name
+    )]
+    slo_config: ObjectName,
+    /// The namespaces of Koordinator, with commas between them: a pod elsewhere is none of its, whatever
+    /// its labels say. Agents are told the same.
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_values = Homes::KOORDINATOR
+    )]
+    koordinator_namespaces: Vec<String>,
+    #[command(flatten)]
+    logs: LogArguments,
 }
 
 /// The Lease of whoever writes.
@@ -80,19 +124,16 @@ const LEASE: &str = "netqos-controller";
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    if let Err(why) = Logs::begin(arguments.log_format, &arguments.log_level) {
-        eprintln!(
-            "netqos-controller: --log-level {:?}: {why}",
-            arguments.log_level
-        );
-        return ExitCode::from(2);
-    }
+    let logs = match arguments.logs.begin("netqos-controller") {
+        Ok(logs) => logs,
+        Err(code) => return code,
+    };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
     let ended = runtime
         .context("start the runtime")
-        .and_then(|runtime| runtime.block_on(control(&arguments)));
+        .and_then(|runtime| runtime.block_on(control(&arguments, logs)));
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
@@ -102,7 +143,7 @@ fn main() -> ExitCode {
     }
 }
 
-async fn control(arguments: &Arguments) -> anyhow::Result<()> {
+async fn control(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
     let connect = Connect {
         kubeconfig: arguments.kubeconfig.clone(),
         context: arguments.context.clone(),
@@ -129,7 +170,8 @@ async fn control(arguments: &Arguments) -> anyhow::Result<()> {
         }
     };
     let metrics = Metrics::default();
-    let (health, seen) = Seen::new(metrics.clone());
+    let readiness = webhook.as_ref().map(Webhook::readiness);
+    let (health, seen) = Seen::new(metrics.clone(), readiness, logs);
     let (election, leads) = Election::new(
         client.clone(),
         &arguments.namespace,
@@ -148,6 +190,14 @@ async fn control(arguments: &Arguments) -> anyhow::Result<()> {
         namespace: arguments.namespace.clone(),
         identity,
         zone_conditions: arguments.zone_conditions,
+        network_qos: arguments.network_qos,
+        node_slo: arguments.node_slo,
+        slo_config: arguments.slo_config.clone(),
+        homes: Arc::new(Homes {
+            ovn_kubernetes: arguments.ovn_kubernetes_namespaces.clone(),
+            koordinator: arguments.koordinator_namespaces.clone(),
+            ..Homes::default()
+        }),
     };
     let (stop, stopped) = oneshot::channel::<()>();
     // The Lease is held beside the work, which may take its time.
@@ -201,6 +251,15 @@ fn everywhere(port: u16) -> String {
         Err(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)),
     };
     address.to_string()
+}
+
+fn object_name(text: &str) -> Result<ObjectName, String> {
+    match text.split_once('/') {
+        Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() => {
+            Ok(ObjectName::new(namespace, name))
+        }
+        _ => Err(format!("{text:?} is no NAMESPACE/NAME")),
+    }
 }
 
 fn address(flag: &str, text: &str) -> anyhow::Result<Option<SocketAddr>> {

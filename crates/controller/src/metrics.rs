@@ -18,10 +18,17 @@ type Labels = Vec<(&'static str, String)>;
 pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
     leader: Gauge<i64>,
+    elsewhere: Gauge<i64>,
     objects: Family<Labels, Gauge>,
-    sets: Gauge<i64>,
-    slices: Gauge<i64>,
+    /// What only who leads knows, as the two below: there is no sample where nobody does.
+    sets: Family<Labels, Gauge>,
+    slices: Family<Labels, Gauge>,
     policies: Family<Labels, Gauge>,
+    agents: Family<Labels, Gauge>,
+    node_slo_elsewhere: Gauge<i64>,
+    /// As sets.
+    node_slos: Family<Labels, Gauge>,
+    slo_config_problems: Family<Labels, Gauge>,
     writes: Family<Labels, Counter>,
     busy: Counter<f64, AtomicU64>,
 }
@@ -41,10 +48,15 @@ impl Default for Metrics {
         let metrics = Self {
             registry: Arc::default(),
             leader: Gauge::default(),
+            elsewhere: Gauge::default(),
             objects: Family::default(),
-            sets: Gauge::default(),
-            slices: Gauge::default(),
+            sets: Family::default(),
+            slices: Family::default(),
             policies: Family::default(),
+            agents: Family::default(),
+            node_slo_elsewhere: Gauge::default(),
+            node_slos: Family::default(),
+            slo_config_problems: Family::default(),
             writes: Family::default(),
             busy: Counter::default(),
         };
@@ -54,21 +66,47 @@ impl Default for Metrics {
             "1 where this replica leads, and writes",
             metrics.leader.clone(),
         );
+        registry.register(
+            "network_qos_elsewhere",
+            "1 where NetworkQoS objects are enforced by something else, and left to it",
+            metrics.elsewhere.clone(),
+        );
         registry.register("objects", "Objects that are known", metrics.objects.clone());
         registry.register(
             "peer_sets",
-            "Distinct selectors of peers on a network",
+            "Distinct selectors of peers on a network; of who leads",
             metrics.sets.clone(),
         );
         registry.register(
             "peer_slices",
-            "Slices that there are to be",
+            "Slices that there are to be; of who leads",
             metrics.slices.clone(),
         );
         registry.register(
             "policies",
-            "NetworkQoS objects, by whether they are ready and the reason why",
+            "NetworkQoS objects, by whether they are ready and the reason why; of who leads",
             metrics.policies.clone(),
+        );
+        registry.register(
+            "agents",
+            "Nodes with a report, by the version of the agent that wrote it",
+            metrics.agents.clone(),
+        );
+        registry.register(
+            "node_slo_elsewhere",
+            "1 where NodeSLO objects are left to Koordinator's manager",
+            metrics.node_slo_elsewhere.clone(),
+        );
+        registry.register(
+            "node_slos",
+            "Nodes with a NodeSLO of ours to be, by its state: current, kept as it was since what is \
+             said cannot be followed, left to who else has written it; of who leads",
+            metrics.node_slos.clone(),
+        );
+        registry.register(
+            "slo_config_problems",
+            "What is wrong with the ConfigMap slo-controller-config, by reason; of who leads",
+            metrics.slo_config_problems.clone(),
         );
         registry.register(
             "writes",
@@ -89,33 +127,48 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// All of them, in the form of OpenMetrics.
-    ///
-    /// # Errors
-    /// None that a test would not have found: they cannot be written.
-    pub fn text(&self) -> Result<String, std::fmt::Error> {
-        let mut text = String::new();
-        let registry = self.registry.lock();
-        let registry = registry.unwrap_or_else(std::sync::PoisonError::into_inner);
-        encode(&mut text, &registry)?;
-        Ok(text)
-    }
-
-    /// The same where each metric has a sample with all of its labels, whatever the values: what
+    /// All of them as text, each with a sample that has all of its labels, whatever the values: what
     /// docs/metrics.md is made from.
     ///
     /// # Errors
-    /// As [`text`](Self::text).
+    /// None that a test would not have found: they cannot be written.
     pub fn sample() -> Result<String, std::fmt::Error> {
         let metrics = Self::default();
         metrics.knows("Pod", 1);
+        metrics.sets(1);
+        metrics.slices(1);
         metrics.policy(true, "Ready", 1);
+        metrics.agent("0.1.0", 1);
+        metrics.node_slos("current", 1);
+        metrics.slo_config_problems("SLOConfigUnreadable", 0);
         metrics.wrote("networkqospeerslices", Outcome::Done);
-        metrics.text()
+        let mut text = String::new();
+        metrics.with_registry(|registry| encode(&mut text, registry))?;
+        Ok(text)
     }
 
+    /// Does something with all of them.
+    pub(crate) fn with_registry<T>(&self, act: impl FnOnce(&Registry) -> T) -> T {
+        let registry = self.registry.lock();
+        act(&registry.unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+
+    /// This replica leads from now on, or does no more: then it has nothing to say of what only who leads
+    /// knows, which would be counted twice.
     pub(crate) fn leads(&self, leads: bool) {
         self.leader.set(leads.into());
+        if !leads {
+            self.sets.clear();
+            self.slices.clear();
+            self.policies.clear();
+            self.node_slos.clear();
+            self.slo_config_problems.clear();
+        }
+    }
+
+    /// Whether policies are enforced by something else.
+    pub(crate) fn elsewhere(&self, elsewhere: bool) {
+        self.elsewhere.set(elsewhere.into());
     }
 
     pub(crate) fn knows(&self, kind: &str, many: usize) {
@@ -124,17 +177,46 @@ impl Metrics {
     }
 
     pub(crate) fn sets(&self, many: usize) {
-        self.sets.set(number(many));
+        self.sets.get_or_create(&Vec::new()).set(number(many));
     }
 
     pub(crate) fn slices(&self, many: usize) {
-        self.slices.set(number(many));
+        self.slices.get_or_create(&Vec::new()).set(number(many));
     }
 
     /// One more policy, or one fewer, is ready or not for a reason.
     pub(crate) fn policy(&self, ready: bool, reason: &str, more: i64) {
         let labels = vec![("ready", ready.to_string()), ("reason", reason.to_owned())];
         self.policies.get_or_create(&labels).inc_by(more);
+    }
+
+    /// One more node, or one fewer, has an agent of this version.
+    pub(crate) fn agent(&self, version: &str, more: i64) {
+        let labels = vec![("version", version.to_owned())];
+        let known = self.agents.get_or_create(&labels);
+        if known.inc_by(more) + more <= 0 {
+            drop(known);
+            // One that no agent has any more is nobody's.
+            self.agents.remove(&labels);
+        }
+    }
+
+    /// Whether NodeSLO objects are written by somebody else.
+    pub(crate) fn node_slo_elsewhere(&self, elsewhere: bool) {
+        self.node_slo_elsewhere.set(elsewhere.into());
+    }
+
+    /// This many nodes' are in a state.
+    pub(crate) fn node_slos(&self, state: &'static str, many: usize) {
+        let labels = vec![("state", state.to_owned())];
+        self.node_slos.get_or_create(&labels).set(number(many));
+    }
+
+    /// The ConfigMap has this many problems of a kind.
+    pub(crate) fn slo_config_problems(&self, reason: &'static str, many: usize) {
+        let labels = vec![("reason", reason.to_owned())];
+        let known = self.slo_config_problems.get_or_create(&labels);
+        known.set(number(many));
     }
 
     pub(crate) fn wrote(&self, resource: &str, outcome: Outcome) {
@@ -156,4 +238,30 @@ impl Metrics {
 
 fn number(many: usize) -> i64 {
     i64::try_from(many).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_that_no_agent_has_any_more_is_not_counted() {
+        let metrics = Metrics::default();
+        let text = || {
+            let mut text = String::new();
+            let written = metrics.with_registry(|registry| encode(&mut text, registry));
+            written.unwrap();
+            text
+        };
+        metrics.agent("0.1.0", 1);
+        metrics.agent("0.1.0", 1);
+        metrics.agent("0.1.0", -1);
+        assert!(
+            text().contains("agents{version=\"0.1.0\"} 1\n"),
+            "{}",
+            text()
+        );
+        metrics.agent("0.1.0", -1);
+        assert!(!text().contains("agents{version"), "{}", text());
+    }
 }

@@ -1,14 +1,16 @@
 //! What is to be seen of the controller, over HTTP.
 
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{RawQuery, State};
-use axum::http::{StatusCode, header};
+use axum::extract::{ConnectInfo, RawQuery, State};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use netqos_daemon::{Check, report};
+use netqos_admission::Readiness;
+use netqos_daemon::{Check, Logs, health, level, openmetrics, set_level};
 use tokio::net::TcpListener;
 use tokio::sync::watch::{self, Receiver, Sender};
 use tokio::time::Instant;
@@ -17,7 +19,6 @@ use crate::Metrics;
 
 /// An engine that shows nothing for so long hangs: it looks twice a second, and no write takes longer.
 const HANGS: Duration = Duration::from_secs(120);
-const FORM: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// How the engine is.
 #[derive(Clone, Debug)]
@@ -30,27 +31,36 @@ pub struct Health {
     pub leads: bool,
 }
 
-/// How the engine is, for the server.
+/// How the controller is, for the server.
 #[derive(Clone, Debug)]
 pub struct Seen {
     health: Receiver<Health>,
     metrics: Metrics,
+    webhook: Option<Readiness>,
+    logs: Logs,
 }
 
 impl Seen {
-    /// And where the engine says how it is.
-    pub fn new(metrics: Metrics) -> (Sender<Health>, Self) {
+    /// And where the engine says how it is. `webhook` is that of this process, if it serves one.
+    pub fn new(metrics: Metrics, webhook: Option<Readiness>, logs: Logs) -> (Sender<Health>, Self) {
         let health = Health {
             at: Instant::now(),
             waiting: Some("everything".to_owned()),
             leads: false,
         };
         let (sender, health) = watch::channel(health);
-        (sender, Self { health, metrics })
+        let seen = Self {
+            health,
+            metrics,
+            webhook,
+            logs,
+        };
+        (sender, seen)
     }
 }
 
-/// Answers `/livez`, `/readyz` and `/metrics`, for ever.
+/// Answers `/livez`, `/readyz` and `/metrics`, and to who is on the same machine, or forwards a port
+/// to the pod, `/loglevel`; for ever.
 ///
 /// # Errors
 /// Listening ended.
@@ -59,54 +69,72 @@ pub async fn serve(listener: TcpListener, seen: Seen) -> io::Result<()> {
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
+        .route("/loglevel", get(log_level).put(set_log_level))
         .with_state(seen);
-    axum::serve(listener, router).await
+    let service = router.into_make_service_with_connect_info::<SocketAddr>();
+    axum::serve(listener, service).await
 }
 
 async fn livez(State(seen): State<Seen>, query: RawQuery) -> Response {
     let silence = seen.health.borrow().at.elapsed();
-    let check = Check {
-        name: "engine".to_owned(),
-        ok: silence < HANGS,
-        message: format!("it has shown nothing for {} s", silence.as_secs()),
-    };
-    answer("livez", &[check], &query)
+    health("livez", &[Check::engine(silence, HANGS)], &query)
 }
 
-/// Ready: everything is known, so that it can take over at once. Whether it leads does not matter.
+/// Ready: everything is known, so that it can take over at once, and its webhook can be asked. Whether
+/// it leads does not matter.
 async fn readyz(State(seen): State<Seen>, query: RawQuery) -> Response {
-    let health = seen.health.borrow().clone();
+    let now = seen.health.borrow().clone();
     let known = Check {
         name: "cluster".to_owned(),
-        ok: health.waiting.is_none(),
-        message: format!("not listed yet: {}", health.waiting.unwrap_or_default()),
+        ok: now.waiting.is_none(),
+        message: format!("not listed yet: {}", now.waiting.unwrap_or_default()),
     };
     let role = Check {
-        name: if health.leads { "leader" } else { "standby" }.to_owned(),
+        name: if now.leads { "leader" } else { "standby" }.to_owned(),
         ok: true,
         message: String::new(),
     };
-    answer("readyz", &[known, role], &query)
-}
-
-fn answer(what: &str, checks: &[Check], query: &RawQuery) -> Response {
-    let mut parts = query.0.as_deref().unwrap_or_default().split('&');
-    let verbose = parts.any(|part| part == "verbose" || part.starts_with("verbose="));
-    let (ok, body) = report(what, checks, verbose);
-    let code = match ok {
-        true => StatusCode::OK,
-        false => StatusCode::SERVICE_UNAVAILABLE,
-    };
-    let kind = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
-    (code, kind, body).into_response()
+    let webhook = seen.webhook.map(|webhook| {
+        let lacks = webhook.lacks();
+        Check {
+            name: "webhook".to_owned(),
+            ok: lacks.is_none(),
+            message: lacks.unwrap_or_default(),
+        }
+    });
+    let checks: Vec<Check> = [known, role].into_iter().chain(webhook).collect();
+    health("readyz", &checks, &query)
 }
 
 async fn metrics(State(seen): State<Seen>) -> Response {
-    match seen.metrics.text() {
-        Ok(text) => ([(header::CONTENT_TYPE, FORM)], text).into_response(),
-        Err(why) => {
-            let text = format!("the metrics cannot be written: {why}\n");
-            (StatusCode::INTERNAL_SERVER_ERROR, text).into_response()
-        }
+    seen.metrics.with_registry(openmetrics)
+}
+
+async fn log_level(State(seen): State<Seen>, from: ConnectInfo<SocketAddr>) -> Response {
+    match is_near(from) {
+        true => level(&seen.logs).into_response(),
+        false => far(),
     }
+}
+
+async fn set_log_level(
+    State(seen): State<Seen>,
+    from: ConnectInfo<SocketAddr>,
+    level: String,
+) -> Response {
+    match is_near(from) {
+        true => set_level(&seen.logs, &level),
+        false => far(),
+    }
+}
+
+/// Whether who asks may change the controller: whoever may forward a port to its pod comes from the
+/// pod itself, whoever merely reaches its address does not.
+fn is_near(ConnectInfo(from): ConnectInfo<SocketAddr>) -> bool {
+    from.ip().to_canonical().is_loopback()
+}
+
+fn far() -> Response {
+    let text = "only from 127.0.0.1 and ::1: kubectl port-forward gets there\n";
+    (StatusCode::FORBIDDEN, text).into_response()
 }

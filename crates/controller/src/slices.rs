@@ -4,6 +4,9 @@
 //! pace. Each write names the version of what it replaces, and none reads: what is there is known from
 //! the watch.
 //!
+//! Several writes are on their way at once, as long as none stands on another: those of one set go one
+//! after the other, and an address that moves is out of one set before it gets into the other.
+//!
 //! A write that is refused keeps back what stands on it: the other slices of its set, and whoever is to
 //! have the addresses that it was to take out. It is tried again later, each time, and all others go on:
 //! a namespace in which nothing may be written stops no other. A server that does not answer ends the
@@ -15,6 +18,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use kube::api::{Api, DeleteParams, PostParams, Preconditions};
 use kube::{Client, Error, ResourceExt as _};
 use netqos_core::ObjectName;
@@ -32,6 +36,8 @@ pub(crate) const SOON: Duration = Duration::from_millis(100);
 const APART: Duration = Duration::from_millis(600);
 /// How long one write may take.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How many writes are on their way at once.
+const AT_ONCE: usize = 16;
 /// How long a round may take before what is left waits for the next.
 const ROUND: Duration = Duration::from_secs(2);
 /// How long to wait after what failed; twice as long each time, up to the most.
@@ -62,6 +68,27 @@ type SetName = (Arc<str>, String);
 struct Refused {
     until: Instant,
     times: u32,
+}
+
+/// A write that is on its way.
+struct Flying {
+    set: SetName,
+    /// The addresses that it takes out.
+    going: Vec<IpAddr>,
+}
+
+/// What a round has come to know.
+#[derive(Default)]
+struct Round {
+    /// The server did not answer.
+    is_silent: bool,
+    /// When what was kept back is tried again.
+    again: Option<Instant>,
+    /// Addresses that are in a slice which should have lost them.
+    stuck: HashSet<IpAddr>,
+    kept_back: HashSet<SetName>,
+    /// What is on its way, by its name.
+    flying: HashMap<ObjectName, Flying>,
 }
 
 /// Why a slice was not written.
@@ -147,89 +174,98 @@ impl SliceWriter {
     pub(crate) async fn round(&mut self) {
         let began = Instant::now();
         self.due = None;
-        let mut silent = false;
-        let mut again: Option<Instant> = None;
-        // Addresses that are in a slice which should have lost them.
-        let mut stuck: HashSet<IpAddr> = HashSet::new();
-        let mut kept_back: HashSet<SetName> = HashSet::new();
+        let mut round = Round::default();
+        let mut asked = FuturesUnordered::new();
         let mut writes = self.slicer.take_writes().into_iter();
         for write in writes.by_ref() {
+            // What this one stands on is done first, or known not to be.
+            while round.flying.len() >= AT_ONCE || round.stands_on_another(self, &write) {
+                let Some((write, answer)) = asked.next().await else {
+                    break;
+                };
+                self.land(&mut round, write, answer);
+            }
+            if round.is_silent {
+                self.undone(&write);
+                break;
+            }
             let name = named(&write);
             let set = set_of(name);
             let waits = self.refused.get(&set).map(|refused| refused.until);
             let waits = waits.filter(|until| *until > began);
-            let on_what_is_stuck = self.coming(&write).any(|address| stuck.contains(address));
-            if waits.is_some() || on_what_is_stuck || kept_back.contains(&set) {
-                stuck.extend(self.going(&write));
-                kept_back.insert(set);
+            let mut coming = self.coming(&write);
+            let on_what_is_stuck = coming.any(|address| round.stuck.contains(address));
+            drop(coming);
+            if waits.is_some() || on_what_is_stuck || round.kept_back.contains(&set) {
+                round.stuck.extend(self.going(&write));
+                round.kept_back.insert(set);
                 self.undone(&write);
-                let next = waits.unwrap_or_else(|| began + AGAIN);
-                again = again.into_iter().chain([next]).min();
+                round.try_again(waits.unwrap_or_else(|| began + AGAIN));
                 continue;
             }
-            match self.write(&write).await {
-                Ok(()) => {
-                    self.metrics.wrote(RESOURCE, Outcome::Done);
-                    self.silences = 0;
-                    self.refused.remove(&set);
-                }
-                Err(Failure::Refused(why)) => {
-                    self.metrics.wrote(RESOURCE, Outcome::Failed);
-                    let times = self.refused.get(&set).map_or(0, |refused| refused.times);
-                    if times == 0 {
-                        tracing::warn!("the slice {name} could not be written: {why}");
-                    }
-                    let until = Instant::now() + later(times);
-                    let refused = Refused {
-                        until,
-                        times: times + 1,
-                    };
-                    stuck.extend(self.going(&write));
-                    self.refused.insert(set.clone(), refused);
-                    kept_back.insert(set);
-                    self.undone(&write);
-                    again = again.into_iter().chain([until]).min();
-                }
-                Err(Failure::Silent(why)) => {
-                    self.metrics.wrote(RESOURCE, Outcome::Failed);
-                    tracing::warn!("the slice {name} could not be written: {why}");
-                    self.undone(&write);
-                    silent = true;
-                    break;
-                }
-            }
+            let going = self.going(&write);
+            round.flying.insert(name.clone(), Flying { set, going });
+            let known = self.versions.get(name).filter(|it| it.slice.is_some());
+            let known = known.map(|known| known.number);
+            asked.push(ask(self.client.clone(), write, known));
             if began.elapsed() > ROUND {
-                again = Some(Instant::now());
+                round.try_again(Instant::now());
                 break;
             }
+        }
+        while let Some((write, answer)) = asked.next().await {
+            self.land(&mut round, write, answer);
         }
         for write in writes {
             self.undone(&write);
         }
         self.metrics.slices(self.slicer.slices());
         self.last = Some(Instant::now());
-        if silent {
-            again = Some(Instant::now() + later(self.silences));
+        if round.is_silent {
+            round.again = Some(Instant::now() + later(self.silences));
             self.silences += 1;
         }
-        self.due = again;
+        self.due = round.again;
     }
 
-    async fn write(&mut self, write: &SliceWrite) -> Result<(), Failure> {
-        match timeout(PATIENCE, self.ask(write)).await {
-            Ok(Ok(known)) => {
-                self.versions.insert(named(write).clone(), known);
-                Ok(())
+    /// Takes note of what became of a write.
+    fn land(&mut self, round: &mut Round, write: SliceWrite, answer: Result<Version, Failure>) {
+        let name = named(&write).clone();
+        let Some(Flying { set, going }) = round.flying.remove(&name) else {
+            return;
+        };
+        match answer {
+            Ok(known) => {
+                self.metrics.wrote(RESOURCE, Outcome::Done);
+                self.versions.insert(name, known);
+                self.silences = 0;
+                self.refused.remove(&set);
             }
-            Ok(Err(Error::Api(status))) => Err(Failure::Refused(format!(
-                "{}: {}",
-                status.code, status.message
-            ))),
-            Ok(Err(why)) => Err(Failure::Silent(netqos_core::with_causes(&why))),
-            Err(_) => Err(Failure::Silent(format!(
-                "no answer in {} s",
-                PATIENCE.as_secs()
-            ))),
+            Err(Failure::Refused(why)) => {
+                self.metrics.wrote(RESOURCE, Outcome::Failed);
+                let times = self.refused.get(&set).map_or(0, |refused| refused.times);
+                if times == 0 {
+                    tracing::warn!("the slice {name} could not be written: {why}");
+                }
+                let until = Instant::now() + later(times);
+                let refused = Refused {
+                    until,
+                    times: times + 1,
+                };
+                round.stuck.extend(going);
+                self.refused.insert(set.clone(), refused);
+                round.kept_back.insert(set);
+                self.undone(&write);
+                round.try_again(until);
+            }
+            Err(Failure::Silent(why)) => {
+                self.metrics.wrote(RESOURCE, Outcome::Failed);
+                if !round.is_silent {
+                    tracing::warn!("the slice {name} could not be written: {why}");
+                }
+                self.undone(&write);
+                round.is_silent = true;
+            }
         }
     }
 
@@ -261,50 +297,6 @@ impl SliceWriter {
             .collect()
     }
 
-    async fn ask(&self, write: &SliceWrite) -> Result<Version, Error> {
-        let known = |name: &ObjectName| self.versions.get(name).filter(|it| it.slice.is_some());
-        match write {
-            SliceWrite::Put(slice) => {
-                let ObjectName { namespace, name } = &slice.name;
-                let api: Api<NetworkQoSPeerSlice> = Api::namespaced(self.client.clone(), namespace);
-                let mut object = NetworkQoSPeerSlice::of(slice);
-                let parameters = PostParams::default();
-                let written = match known(&slice.name) {
-                    None => api.create(&parameters, &object).await?,
-                    Some(known) => {
-                        object.metadata.resource_version = Some(known.number.to_string());
-                        api.replace(name, &parameters, &object).await?
-                    }
-                };
-                let number = written.resource_version();
-                Ok(Version {
-                    number: number.and_then(|it| it.parse().ok()).unwrap_or_default(),
-                    slice: Some(slice.clone()),
-                })
-            }
-            SliceWrite::Delete(full) => {
-                let ObjectName { namespace, name } = full;
-                let api: Api<NetworkQoSPeerSlice> = Api::namespaced(self.client.clone(), namespace);
-                let known = known(full);
-                let parameters = DeleteParams {
-                    preconditions: known.map(|known| Preconditions {
-                        resource_version: Some(known.number.to_string()),
-                        uid: None,
-                    }),
-                    ..DeleteParams::default()
-                };
-                match api.delete(name, &parameters).await {
-                    Err(Error::Api(status)) if status.code == 404 => {}
-                    other => drop(other?),
-                }
-                Ok(Version {
-                    number: known.map_or(0, |known| known.number),
-                    slice: None,
-                })
-            }
-        }
-    }
-
     /// A write was not done, or nobody knows: what is there is what was there.
     fn undone(&mut self, write: &SliceWrite) {
         let name = named(write);
@@ -312,6 +304,84 @@ impl SliceWriter {
         match known.and_then(|known| known.slice.clone()) {
             Some(slice) => self.slicer.found(slice),
             None => self.slicer.gone(name),
+        }
+    }
+}
+
+impl Round {
+    /// True when something on its way is of the same set, or takes out an address that this puts in.
+    fn stands_on_another(&self, writer: &SliceWriter, write: &SliceWrite) -> bool {
+        if self.flying.is_empty() {
+            return false;
+        }
+        let set = set_of(named(write));
+        let coming: HashSet<&IpAddr> = writer.coming(write).collect();
+        let mut flying = self.flying.values();
+        flying.any(|other| other.set == set || other.going.iter().any(|it| coming.contains(it)))
+    }
+
+    fn try_again(&mut self, at: Instant) {
+        self.again = self.again.into_iter().chain([at]).min();
+    }
+}
+
+/// Has the server write a slice; `known` is the version of the one that is there.
+async fn ask(
+    client: Client,
+    write: SliceWrite,
+    known: Option<u64>,
+) -> (SliceWrite, Result<Version, Failure>) {
+    let answer = match timeout(PATIENCE, put(client, &write, known)).await {
+        Ok(Ok(known)) => Ok(known),
+        Ok(Err(Error::Api(status))) => Err(Failure::Refused(format!(
+            "{}: {}",
+            status.code, status.message
+        ))),
+        Ok(Err(why)) => Err(Failure::Silent(netqos_core::with_causes(&why))),
+        Err(_) => Err(Failure::Silent(format!(
+            "no answer in {} s",
+            PATIENCE.as_secs()
+        ))),
+    };
+    (write, answer)
+}
+
+async fn put(client: Client, write: &SliceWrite, known: Option<u64>) -> Result<Version, Error> {
+    let ObjectName { namespace, name } = named(write);
+    let api: Api<NetworkQoSPeerSlice> = Api::namespaced(client, namespace);
+    match write {
+        SliceWrite::Put(slice) => {
+            let mut object = NetworkQoSPeerSlice::of(slice);
+            let parameters = PostParams::default();
+            let written = match known {
+                None => api.create(&parameters, &object).await?,
+                Some(known) => {
+                    object.metadata.resource_version = Some(known.to_string());
+                    api.replace(name, &parameters, &object).await?
+                }
+            };
+            let number = written.resource_version();
+            Ok(Version {
+                number: number.and_then(|it| it.parse().ok()).unwrap_or_default(),
+                slice: Some(slice.clone()),
+            })
+        }
+        SliceWrite::Delete(_) => {
+            let parameters = DeleteParams {
+                preconditions: known.map(|known| Preconditions {
+                    resource_version: Some(known.to_string()),
+                    uid: None,
+                }),
+                ..DeleteParams::default()
+            };
+            match api.delete(name, &parameters).await {
+                Err(Error::Api(status)) if status.code == 404 => {}
+                other => drop(other?),
+            }
+            Ok(Version {
+                number: known.unwrap_or_default(),
+                slice: None,
+            })
         }
     }
 }

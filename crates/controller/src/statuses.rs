@@ -2,7 +2,11 @@
 //!
 //! What somebody waits for is written at once: what became of a new generation, and what has failed.
 //! What passes by itself, as when the first pod of a policy comes to a node, is not said at all
-//! unless it lasts, and counts alone are written once a minute.
+//! unless it lasts, and counts alone are written when they have been wrong for a minute: pods that come
+//! within it are one write, and a pod in whose place another one comes is none.
+//!
+//! Where something else enforces policies, none of their statuses is ours: what was written before is
+//! taken back, and an event says once why.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -12,27 +16,30 @@ use futures_util::StreamExt as _;
 use futures_util::stream;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{Api, Patch, PatchParams};
-use kube::{Client, ResourceExt as _};
-use netqos_cluster::{Kind, Raw};
+use kube::Client;
+use netqos_cluster::{Kind, is_undeclared};
 use netqos_core::{NodeReport, ObjectName};
 use netqos_index::PeerIndex;
 use netqos_k8s::NetworkQosStatus;
 use netqos_status::{Difference, Facts, Verdict, difference, status};
-use serde_json::json;
 use tokio::time::{Instant, timeout};
 
+use crate::contested::Contested;
 use crate::events::{Events, Told};
 use crate::feed::PolicyFacts;
 use crate::metrics::{Metrics, Outcome};
 
-/// Who writes the status.
-pub(crate) const MANAGER: &str = "netqos-controller";
+mod write;
+
+use write::{Write, Written};
+
+/// The version of this controller.
+const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
 /// How often statuses are looked at.
 pub(crate) const EVERY: Duration = Duration::from_millis(500);
 /// How long what may pass by itself is not said.
 const LASTS: Duration = Duration::from_secs(10);
-/// How often counts are written.
+/// How long counts are wrong before they are written.
 const COUNTS: Duration = Duration::from_secs(60);
 /// How long to wait after a write that failed.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -48,8 +55,12 @@ pub(crate) struct Statuses {
     zones: bool,
     policies: BTreeMap<ObjectName, Policy>,
     reports: BTreeMap<Arc<str>, NodeReport>,
-    /// Policies that are to be looked at, and since when it may be said what passes by itself.
+    /// Policies that are to be looked at, and when.
     due: HashMap<ObjectName, Instant>,
+    /// Who else enforces policies, in words: then none of their statuses is ours.
+    left: Option<String>,
+    /// The definition is another's, which has no counts.
+    without_counts: bool,
     metrics: Metrics,
     events: Events,
 }
@@ -57,19 +68,20 @@ pub(crate) struct Statuses {
 #[derive(Debug, Default)]
 struct Policy {
     facts: PolicyFacts,
-    /// When its status was written last.
-    written: Option<Instant>,
+    /// Its status was right once since we lead: what is different in it is new.
+    settled: bool,
+    /// Since when its counts have been wrong, and nothing else of it.
+    miscounts: Option<Instant>,
+    /// Not to be written before, since that has failed.
+    again: Option<Instant>,
     /// Since when it has been different in what may pass by itself.
     differs: Option<Instant>,
     /// What the metrics say of it.
     counted: Option<(bool, String)>,
-}
-
-/// A status that is to be written.
-struct Write {
-    name: ObjectName,
-    status: NetworkQosStatus,
-    told: Option<Told>,
+    /// What of its status is somebody else's.
+    contested: Contested,
+    /// It was said that it is left to others.
+    told_left: bool,
 }
 
 impl Statuses {
@@ -80,6 +92,8 @@ impl Statuses {
             policies: BTreeMap::new(),
             reports: BTreeMap::new(),
             due: HashMap::new(),
+            left: None,
+            without_counts: false,
             metrics,
             events,
         }
@@ -96,8 +110,12 @@ impl Statuses {
             return;
         };
         let known = self.policies.entry(name.clone()).or_default();
+        if facts.uid != known.facts.uid {
+            known.told_left = false;
+        }
         // What we wrote ourselves may be known already.
         if facts.version >= known.facts.version || facts.uid != known.facts.uid {
+            known.contested.forget_gone(facts.status.as_ref());
             known.facts = facts;
             self.touch(name);
         }
@@ -112,17 +130,18 @@ impl Statuses {
         we_come: bool,
     ) -> Vec<netqos_core::ReportedProblem> {
         let before = match report.clone() {
-            Some(report) => self.reports.insert(node, report),
+            Some(report) => self.reports.insert(node.clone(), report),
             None => self.reports.remove(&node),
         };
+        self.count_agent(&node, before.as_ref(), report.as_ref());
         let mut concerned: BTreeSet<ObjectName> = BTreeSet::new();
         let problems = |it: &Option<NodeReport>| it.as_ref().map(|it| it.problems.clone());
         let same_problems = problems(&before) == problems(&report);
         for (one, other) in [(&before, &report), (&report, &before)] {
             let policies = one.iter().flat_map(|it| &it.policies);
-            let differing = policies.filter(|(name, generation)| {
+            let differing = policies.filter(|(name, version)| {
                 let other = other.as_ref().and_then(|it| it.policies.get(*name));
-                !same_problems || other != Some(*generation)
+                !same_problems || other != Some(*version)
             });
             concerned.extend(differing.map(|(name, _)| name.clone()));
         }
@@ -136,6 +155,50 @@ impl Statuses {
         new.collect()
     }
 
+    /// Says which versions agents have, and of the first of another one than ours.
+    fn count_agent(&self, node: &str, before: Option<&NodeReport>, now: Option<&NodeReport>) {
+        let version = |it: Option<&NodeReport>| it.map(|it| it.agent.clone());
+        let (before, now) = (version(before), version(now));
+        if before == now {
+            return;
+        }
+        if let Some(before) = &before {
+            self.metrics.agent(before, -1);
+        }
+        let Some(now) = &now else {
+            return;
+        };
+        let mut known = self.reports.iter().filter(|(it, _)| &***it != node);
+        if now != OWN_VERSION && !known.any(|(_, it)| it.agent == *now) {
+            tracing::warn!(
+                "the agent of {node} is of version {now}, and this is {OWN_VERSION}: that works \
+                 (docs/operate.md), and is not meant to last"
+            );
+        }
+        self.metrics.agent(now, 1);
+    }
+
+    /// True when a status is written as OVN-Kubernetes does.
+    pub(crate) fn are_of_ovn(&self) -> bool {
+        self.policies.values().any(|policy| policy.facts.is_of_ovn)
+    }
+
+    /// Says who else enforces policies, if anybody does.
+    pub(crate) fn leave(&mut self, left: Option<String>) {
+        if left == self.left {
+            return;
+        }
+        match &left {
+            Some(why) => tracing::warn!("{why}"),
+            None => tracing::info!("nobody else enforces NetworkQoS any more"),
+        }
+        self.left = left;
+        for policy in self.policies.values_mut() {
+            policy.told_left = false;
+        }
+        self.touch_all();
+    }
+
     /// The nodes that have said something.
     pub(crate) fn reporting(&self) -> impl Iterator<Item = &Arc<str>> {
         self.reports.keys()
@@ -143,8 +206,11 @@ impl Statuses {
 
     /// A policy may be other than it was.
     pub(crate) fn touch(&mut self, name: ObjectName) {
-        if self.policies.contains_key(&name) {
-            self.due.entry(name).or_insert_with(Instant::now);
+        // Also one that waits for its counts: there may be more to say of it by now.
+        if let Some(policy) = self.policies.get(&name) {
+            let now = Instant::now();
+            self.due
+                .insert(name, policy.again.map_or(now, |again| again.max(now)));
         }
     }
 
@@ -152,6 +218,15 @@ impl Statuses {
     pub(crate) fn touch_all(&mut self) {
         let names: Vec<ObjectName> = self.policies.keys().cloned().collect();
         names.into_iter().for_each(|name| self.touch(name));
+    }
+
+    /// Somebody else writes from now on: what the metrics have said of policies is not said any more.
+    pub(crate) fn resign(&mut self) {
+        for policy in self.policies.values_mut() {
+            policy.counted = None;
+            policy.settled = false;
+            policy.miscounts = None;
+        }
     }
 
     /// Writes what is due. To be called by the leader alone, once all is known.
@@ -176,15 +251,15 @@ impl Statuses {
             .map(|write| {
                 let client = client.clone();
                 async move {
-                    let answer = timeout(PATIENCE, put(client, &write)).await;
+                    let answer = timeout(PATIENCE, write.put(client)).await;
                     (write, answer)
                 }
             })
             .buffer_unordered(AT_ONCE);
         while let Some((write, answer)) = written.next().await {
             let outcome = match answer {
-                Ok(Ok(version)) => {
-                    self.wrote(write, version);
+                Ok(Ok(written)) => {
+                    self.wrote(write, written);
                     Outcome::Done
                 }
                 // It is gone, which the watch will tell.
@@ -192,13 +267,26 @@ impl Statuses {
                     self.due.remove(&write.name);
                     Outcome::Done
                 }
+                Ok(Err(kube::Error::Api(status))) if is_undeclared(&status.message) => {
+                    tracing::warn!(
+                        "the definition of NetworkQoS is not the one of netqos (deploy/crds): how many \
+                         pods and nodes there are is left out of statuses ({})",
+                        status.message
+                    );
+                    self.without_counts = true;
+                    Outcome::Failed
+                }
                 failed => {
                     let why = match failed {
                         Ok(Err(why)) => netqos_core::with_causes(&why),
                         _ => format!("no answer in {} s", PATIENCE.as_secs()),
                     };
                     tracing::warn!("the status of {} could not be written: {why}", write.name);
-                    self.due.insert(write.name, Instant::now() + AGAIN);
+                    let again = Instant::now() + AGAIN;
+                    if let Some(policy) = self.policies.get_mut(&write.name) {
+                        policy.again = Some(again);
+                    }
+                    self.due.insert(write.name, again);
                     Outcome::Failed
                 }
             };
@@ -211,10 +299,14 @@ impl Statuses {
         let Some(policy) = self.policies.get_mut(name) else {
             return Due::Never;
         };
+        if let Some(why) = &self.left {
+            return leave_alone(name, policy, why, &self.metrics, &self.events);
+        }
         let facts = &policy.facts;
         let subjects = index.subjects(name).unwrap_or_default();
         let verdict = Verdict::of(&Facts {
             name,
+            uid: &facts.uid,
             generation: facts.generation,
             invalid: facts.invalid.as_deref(),
             subjects: &subjects,
@@ -230,18 +322,27 @@ impl Statuses {
             self.metrics.policy(counted.0, &counted.1, 1);
             policy.counted = Some(counted);
         }
-        let before = facts.status.as_ref();
+        let before = facts.status.clone();
+        let before = before.map(|before| policy.contested.ours(before));
+        let before = before.as_ref();
         let at = Time(Timestamp::now());
-        let shall = status(&verdict, before, &at, self.zones);
+        let mut shall = status(&verdict, before, &at, self.zones);
+        if self.without_counts {
+            (shall.selected_pods, shall.nodes) = (None, None);
+        }
+        let shall = policy.contested.ours(shall);
         let was_ready = of_ready(before);
         let later = match difference(before, &shall) {
             Difference::None => {
                 policy.differs = None;
+                policy.miscounts = None;
+                policy.settled = true;
                 return Due::Never;
             }
             Difference::Counts => {
                 policy.differs = None;
-                policy.written.map(|written| written + COUNTS)
+                let since = *policy.miscounts.get_or_insert(now);
+                policy.settled.then_some(since + COUNTS)
             }
             Difference::Matter => {
                 // It was in force, and now a node has not said so yet.
@@ -275,17 +376,27 @@ impl Statuses {
         });
         Due::Now(Box::new(Write {
             name: name.clone(),
-            status: shall,
+            status: Some(shall),
             told,
         }))
     }
 
-    fn wrote(&mut self, write: Write, version: u64) {
+    fn wrote(&mut self, write: Write, written: Written) {
         self.due.remove(&write.name);
         let Some(policy) = self.policies.get_mut(&write.name) else {
             return;
         };
-        let remark = conflict(&write.status).filter(|_| {
+        policy.contested.add(written.contested);
+        policy.facts.version = written.version.max(policy.facts.version);
+        policy.differs = None;
+        policy.miscounts = None;
+        policy.again = None;
+        let Some(status) = write.status else {
+            policy.facts.is_ours = false;
+            return;
+        };
+        let status = policy.contested.ours(status);
+        let remark = conflict(&status).filter(|_| {
             let before = policy.facts.status.as_ref();
             before.is_none_or(|before| conflict(before).is_none())
         });
@@ -302,10 +413,9 @@ impl Statuses {
         if let Some(told) = write.told {
             self.events.tell(told);
         }
-        policy.facts.status = Some(write.status);
-        policy.facts.version = version.max(policy.facts.version);
-        policy.written = Some(Instant::now());
-        policy.differs = None;
+        policy.facts.status = Some(status);
+        policy.facts.is_ours = true;
+        policy.settled = true;
     }
 }
 
@@ -334,21 +444,35 @@ fn conflict(status: &NetworkQosStatus) -> Option<&str> {
     Some(&conflict.message)
 }
 
-/// Applies a status; conditions of others stay. Gives back the object's version.
-async fn put(client: Client, write: &Write) -> Result<u64, kube::Error> {
-    let ObjectName { namespace, name } = &write.name;
-    // As it comes: one whose spec cannot be read has a status all the same.
-    let api: Api<Raw> = Api::namespaced_with(client, namespace, &Kind::NetworkQoS);
-    let body = json!({
-        "apiVersion": "k8s.ovn.org/v1alpha1",
-        "kind": "NetworkQoS",
-        "metadata": {"name": &**name, "namespace": &**namespace},
-        "status": write.status,
-    });
-    let parameters = PatchParams::apply(MANAGER).force();
-    let written = api
-        .patch_status(name, &parameters, &Patch::Apply(&body))
-        .await?;
-    let version = written.resource_version();
-    Ok(version.and_then(|it| it.parse().ok()).unwrap_or_default())
+/// Leaves a policy to who else enforces it.
+fn leave_alone(
+    name: &ObjectName,
+    policy: &mut Policy,
+    why: &str,
+    metrics: &Metrics,
+    events: &Events,
+) -> Due {
+    if let Some((ready, reason)) = policy.counted.take() {
+        metrics.policy(ready, &reason, -1);
+    }
+    policy.differs = None;
+    if !policy.told_left {
+        policy.told_left = true;
+        events.tell(Told {
+            kind: Kind::NetworkQoS,
+            object: name.clone(),
+            uid: policy.facts.uid.clone(),
+            good: true,
+            reason: "EnforcedElsewhere".to_owned(),
+            note: why.to_owned(),
+        });
+    }
+    match policy.facts.is_ours {
+        false => Due::Never,
+        true => Due::Now(Box::new(Write {
+            name: name.clone(),
+            status: None,
+            told: None,
+        })),
+    }
 }

@@ -1,11 +1,13 @@
 //! What the controller is beside its own work: the webhook's server, and who gives namespaces their
 //! default policies.
 
-use std::net::TcpListener;
+use std::time::Duration;
 
-use serde_json::json;
+use k8s_openapi::ByteString;
+use netqos_admission::Certificates;
+use serde_json::{Value, json};
 
-use crate::world::{HOME, World};
+use crate::world::{World, free_address};
 
 #[test]
 fn who_leads_gives_namespaces_their_default() {
@@ -43,21 +45,71 @@ fn who_leads_gives_namespaces_their_default() {
     }
 }
 
+/// Each is asked as an API server asks it: by the name of the Service, knowing the authority that was
+/// published, and nobody else's.
 #[test]
 fn every_replica_serves_the_webhook_by_a_certificate_that_they_share() {
     let world = World::new();
-    let address = || {
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        free.local_addr().unwrap().to_string()
-    };
-    let (first, second) = (address(), address());
+    world.create_webhook_configurations();
+    let quota = ("netqos.io/v1alpha1", "NetworkQoSQuota", "");
+    world.create(
+        quota.0,
+        quota.1,
+        "",
+        json!({
+            "metadata": {"name": "tenants"},
+            "spec": {"namespaceSelector": {}, "priority": {"max": 50}}
+        }),
+    );
+    let (first, second) = (free_address(), free_address());
     let _one = world.replica_with("one", &["--webhook", &first]);
     let _two = world.replica_with("two", &["--webhook", &second]);
-    let secret = || world.get(("v1", "Secret", HOME), "netqos-webhook-certificate");
-    world.eventually("there is no certificate", || secret().is_some());
+    let published = || {
+        let of = (
+            "admissionregistration.k8s.io/v1",
+            "ValidatingWebhookConfiguration",
+            "",
+        );
+        let configuration = world.get(of, "netqos").unwrap();
+        let authority = &configuration["webhooks"][0]["clientConfig"]["caBundle"];
+        authority.as_str().unwrap_or_default().to_owned()
+    };
+    world.eventually("no authority is published", || !published().is_empty());
+    let bad = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "a", "annotations": {"kubernetes.io/egress-bandwidth": "10Mbit"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]}
+    });
+    let high = json!({
+        "apiVersion": "k8s.ovn.org/v1alpha1",
+        "kind": "NetworkQoS",
+        "metadata": {"name": "p", "namespace": world.namespace},
+        "spec": {"priority": 90, "egress": [{"dscp": 10}]}
+    });
     for address in [&first, &second] {
-        world.eventually("it does not listen", || {
-            std::net::TcpStream::connect(address).is_ok()
+        let ask = |object: &Value| world.ask_webhook(address, &published(), object);
+        world.eventually("it does not answer", || ask(&bad).is_ok());
+        let response = ask(&bad).unwrap();
+        assert_eq!(response["uid"], "question");
+        assert_eq!(response["allowed"], true);
+        let warning = response["warnings"][0].as_str().unwrap();
+        assert!(
+            warning.contains("kubernetes.io/egress-bandwidth"),
+            "{warning}"
+        );
+        // What it has to know the cluster for.
+        world.eventually("it does not refuse what is beyond the quota", || {
+            ask(&high).unwrap()["allowed"] == false
         });
+        let response = ask(&high).unwrap();
+        assert_eq!(response["status"]["code"], 403, "{response}");
     }
+    // And with another authority, nobody believes it.
+    let own = ["netqos-webhook.netqos-system.svc".to_owned()];
+    let other = Certificates::make(&own, Duration::from_secs(600), None).unwrap();
+    let other = ByteString(other.authorities.into_bytes());
+    let other = serde_json::to_value(other).unwrap();
+    let refused = world.ask_webhook(&first, other.as_str().unwrap(), &bad);
+    assert!(refused.unwrap_err().contains("certificate"));
 }

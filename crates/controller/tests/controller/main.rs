@@ -4,9 +4,16 @@
 #![allow(clippy::unwrap_used, reason = "a test ends by it")]
 
 mod admission;
+mod away;
+mod clock;
+mod coexistence;
+mod events;
 mod leading;
+mod node_slos;
 mod peers;
+mod readiness;
 mod requests;
+mod seen;
 mod statuses;
 mod troubles;
 mod world;

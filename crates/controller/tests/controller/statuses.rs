@@ -183,3 +183,63 @@ fn what_a_node_said_goes_with_it() {
     assert!(begin.elapsed() > Duration::from_secs(20));
     assert!(world.get(of, "node1").is_some());
 }
+
+#[test]
+fn a_policy_made_anew_is_not_ready_by_what_was_said_of_the_one_before() {
+    let world = World::new();
+    world.create_pod("a", "web", "node1", "10.0.0.1");
+    world.create_policy("p", "web", "db");
+    let uid = || world.get(world.policies(), "p").unwrap()["metadata"]["uid"].clone();
+    let report = |uid: &Value| {
+        world.report_as(&json!([{
+            "namespace": world.namespace, "name": "p", "uid": uid, "generation": 1
+        }]));
+    };
+    let first = uid();
+    report(&first);
+    let _replica = world.replica("one");
+    world.wait_for("p", "Ready", "True", "Ready");
+    world.delete(world.policies(), "p");
+    world.create_policy("p", "web", "db");
+    assert_ne!(uid(), first);
+    world.wait_for("p", "Ready", "False", "Pending");
+    report(&uid());
+    world.wait_for("p", "Ready", "True", "Ready");
+}
+
+/// By its words an agent of an older version is known, and what a newer one says besides is no matter.
+#[test]
+fn reports_of_agents_of_other_versions_count_and_are_told_of() {
+    let Some(world) = World::with_fixture() else {
+        return;
+    };
+    world.create("v1", "Node", "", json!({"metadata": {"name": "node2"}}));
+    world.create_pod("a", "web", "node1", "10.0.0.1");
+    world.create_pod("b", "web", "node2", "10.0.0.2");
+    world.create_policy("p", "web", "db");
+    let of = |node: &str, version: &str, policy: Value| {
+        let mut report = json!({
+            "apiVersion": "netqos.io/v1alpha1", "kind": "NetworkQoSNodeReport",
+            "metadata": {"name": node},
+            "agentVersion": version, "problems": [], "policies": [policy], "heartbeat": {"of": "now"}
+        });
+        report["policies"][0]["namespace"] = world.namespace.clone().into();
+        let api_version = "netqos.io/v1alpha1";
+        let plural = "networkqosnodereports";
+        world
+            .fixture()
+            .put_raw(api_version, plural, report)
+            .unwrap();
+    };
+    let uid = world.get(world.policies(), "p").unwrap()["metadata"]["uid"].clone();
+    of("node1", "0.0.9", json!({"name": "p", "generation": 1}));
+    let newer = json!({"name": "p", "uid": uid, "generation": 1, "since": "now"});
+    of("node2", "7.0.0", newer);
+    let replica = world.replica("one");
+    world.wait_for("p", "Ready", "True", "Ready");
+    let log = world.log(&replica);
+    for (node, version) in [("node1", "0.0.9"), ("node2", "7.0.0")] {
+        let told = format!("the agent of {node} is of version {version}, and this is ");
+        assert_eq!(log.matches(&told).count(), 1, "{log}");
+    }
+}

@@ -1,22 +1,30 @@
 //! A cluster, replicas of the controller, and what there is in the cluster.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use kube::core::{ApiResource, GroupVersionKind};
-use kube::{Client, ResourceExt as _};
+use kube::Client;
 use netqos_apiserver::{ApiServer, Cluster};
-use netqos_k8s::PEER_SET_LABEL;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-/// How long anything may take that is waited for.
-const PATIENCE: Duration = Duration::from_secs(30);
+mod asked;
+mod http;
+mod objects;
+mod peers;
+mod slos;
+mod told;
+mod webhook;
+
+pub(crate) use http::{free_address, http};
+
+/// How long anything may take that is waited for: longer than a write that fails time and again waits
+/// before it is tried once more.
+const PATIENCE: Duration = Duration::from_secs(90);
 /// The namespace of the controller.
 pub(crate) const HOME: &str = "netqos-system";
 
@@ -60,6 +68,14 @@ impl World {
         world
     }
 
+    /// Puts a definition in place of the one of its name.
+    pub(crate) fn define(&self, definition: &Value) {
+        let definition = serde_json::from_value(definition.clone()).unwrap();
+        self.runtime
+            .block_on(self.cluster.define(&definition))
+            .unwrap();
+    }
+
     /// `None`, said aloud, where the server has no faults on demand.
     pub(crate) fn with_fixture() -> Option<Self> {
         let world = Self::new();
@@ -80,20 +96,28 @@ impl World {
     }
 
     pub(crate) fn replica_with(&self, name: &str, more: &[&str]) -> Replica {
+        self.replica_where(name, more, &[])
+    }
+
+    /// A replica with more arguments, and variables.
+    pub(crate) fn replica_where(
+        &self,
+        name: &str,
+        more: &[&str],
+        variables: &[(&str, &Path)],
+    ) -> Replica {
         let kubeconfig = self.folder.path().join(name);
         fs::write(&kubeconfig, self.cluster.kubeconfig(name)).unwrap();
         let log = fs::File::create(self.folder.path().join(format!("{name}.log"))).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_netqos-controller"))
-            .args(["--namespace", HOME, "--identity", name, "--listen", "off"])
-            .args(if more.contains(&"--webhook") {
-                &[][..]
-            } else {
-                &["--webhook", "off"]
-            })
+            .args(["--namespace", HOME, "--identity", name])
+            .args(off("--listen", more))
+            .args(off("--webhook", more))
             .args(["--log-level", "info,netqos_controller=debug"])
             .arg("--kubeconfig")
             .arg(&kubeconfig)
             .args(more)
+            .envs(variables.iter().copied())
             .stderr(Stdio::from(log))
             .spawn()
             .unwrap();
@@ -104,8 +128,31 @@ impl World {
     }
 
     pub(crate) fn log(&self, replica: &Replica) -> String {
-        let path = self.folder.path().join(format!("{}.log", replica.name));
+        self.log_of(&replica.name)
+    }
+
+    pub(crate) fn log_of(&self, name: &str) -> String {
+        let path = self.folder.path().join(format!("{name}.log"));
         fs::read_to_string(path).unwrap()
+    }
+
+    /// A policy whose set has one address, and the replica `one`, which leads and has published it.
+    pub(crate) fn published_by_one(&self) -> Replica {
+        self.create_policy("p", "web", "db");
+        self.create_pod("b", "db", "node1", "10.0.0.2");
+        let one = self.replica("one");
+        self.wait_for_leader("one");
+        self.wait_for_peers(&[&["10.0.0.2"]]);
+        one
+    }
+
+    /// A replica that knows everything, and waits.
+    pub(crate) fn standby(&self, name: &str) -> Replica {
+        let replica = self.replica(name);
+        self.eventually("it knows nothing", || {
+            self.log(&replica).contains("everything is known")
+        });
+        replica
     }
 
     /// Waits for something.
@@ -124,213 +171,6 @@ impl World {
         texts.collect()
     }
 
-    fn api(&self, api_version: &str, kind: &str, namespace: &str) -> Api<DynamicObject> {
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let mut resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-        if kind == "NetworkQoS" {
-            resource.plural = "networkqoses".to_owned();
-        }
-        match namespace {
-            "" => Api::all_with(self.client.clone(), &resource),
-            namespace => Api::namespaced_with(self.client.clone(), namespace, &resource),
-        }
-    }
-
-    pub(crate) fn create(&self, api_version: &str, kind: &str, namespace: &str, object: Value) {
-        let api = self.api(api_version, kind, namespace);
-        let mut object = object;
-        object["apiVersion"] = api_version.into();
-        object["kind"] = kind.into();
-        let object: DynamicObject = serde_json::from_value(object).unwrap();
-        let created = self
-            .runtime
-            .block_on(api.create(&PostParams::default(), &object));
-        match created {
-            // Of a cluster that was there before.
-            Err(kube::Error::Api(status)) if status.code == 409 => {}
-            other => drop(other.unwrap()),
-        }
-    }
-
-    pub(crate) fn merge(&self, of: (&str, &str, &str), name: &str, patch: &Value) {
-        let api = self.api(of.0, of.1, of.2);
-        let (parameters, patch) = (PatchParams::default(), Patch::Merge(patch));
-        let patched = api.patch(name, &parameters, &patch);
-        self.runtime.block_on(patched).unwrap();
-    }
-
-    pub(crate) fn delete(&self, of: (&str, &str, &str), name: &str) {
-        let api = self.api(of.0, of.1, of.2);
-        let parameters = DeleteParams::default().grace_period(0);
-        let deleted = api.delete(name, &parameters);
-        self.runtime.block_on(deleted).unwrap();
-    }
-
-    pub(crate) fn get(&self, of: (&str, &str, &str), name: &str) -> Option<Value> {
-        let api = self.api(of.0, of.1, of.2);
-        let got = self.runtime.block_on(api.get_opt(name)).unwrap();
-        got.map(|object| serde_json::to_value(object).unwrap())
-    }
-
-    pub(crate) fn list(&self, of: (&str, &str, &str)) -> Vec<DynamicObject> {
-        let api = self.api(of.0, of.1, of.2);
-        let listed = self.runtime.block_on(api.list(&ListParams::default()));
-        listed.unwrap().items
-    }
-
-    /// A pod that runs on a node and has this address.
-    pub(crate) fn create_pod(&self, name: &str, app: &str, node: &str, address: &str) {
-        let namespace = self.namespace.clone();
-        self.create(
-            "v1",
-            "Pod",
-            &namespace,
-            json!({
-                "metadata": {"name": name, "labels": {"app": app}},
-                "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]}
-            }),
-        );
-        let api = self.api("v1", "Pod", &namespace);
-        let status = json!({"status": {
-            "phase": "Running", "podIP": address, "podIPs": [{"ip": address}]
-        }});
-        let (parameters, patch) = (PatchParams::default(), Patch::Merge(&status));
-        let patched = api.patch_status(name, &parameters, &patch);
-        self.runtime.block_on(patched).unwrap();
-    }
-
-    pub(crate) fn delete_pod(&self, name: &str) {
-        self.delete(("v1", "Pod", &self.namespace.clone()), name);
-    }
-
-    pub(crate) fn policies(&self) -> (&'static str, &'static str, &str) {
-        ("k8s.ovn.org/v1alpha1", "NetworkQoS", &self.namespace)
-    }
-
-    /// A policy for the pods of the app `from`, about what they send to those of `to`.
-    pub(crate) fn create_policy(&self, name: &str, from: &str, to: &str) {
-        let (api_version, kind, namespace) = self.policies();
-        self.create(
-            api_version,
-            kind,
-            namespace,
-            json!({
-                "metadata": {"name": name},
-                "spec": {
-                    "priority": 10,
-                    "podSelector": {"matchLabels": {"app": from}},
-                    "egress": [{
-                        "dscp": 10,
-                        "classifier": {"to": [{"podSelector": {"matchLabels": {"app": to}}}]}
-                    }]
-                }
-            }),
-        );
-    }
-
-    /// The addresses of the sets that are published, by the slice's namespace and set.
-    pub(crate) fn published(&self) -> BTreeMap<(String, String), BTreeSet<String>> {
-        let mut sets: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
-        for slice in self.slices() {
-            let labels = slice.labels();
-            let set = labels.get(PEER_SET_LABEL).cloned().unwrap_or_default();
-            let addresses = slice.data["addresses"].as_array().unwrap().iter();
-            let addresses = addresses.map(|it| it.as_str().unwrap().to_owned());
-            let key = (slice.namespace().unwrap_or_default(), set);
-            sets.entry(key).or_default().extend(addresses);
-        }
-        sets
-    }
-
-    pub(crate) fn slices(&self) -> Vec<DynamicObject> {
-        let of = ("netqos.io/v1alpha1", "NetworkQoSPeerSlice", "");
-        let mine = [self.namespace.as_str(), HOME];
-        let slices = self.list(of).into_iter();
-        slices
-            .filter(|it| mine.contains(&it.namespace().unwrap_or_default().as_str()))
-            .collect()
-    }
-
-    /// Waits until the sets that are published have these addresses.
-    pub(crate) fn wait_for_peers(&self, sets: &[&[&str]]) {
-        let mut right: Vec<BTreeSet<String>> = sets
-            .iter()
-            .map(|set| set.iter().map(|it| (*it).to_owned()).collect())
-            .collect();
-        right.sort();
-        let mut last = Vec::new();
-        self.eventually(&format!("{right:?} are not published"), || {
-            let published = self.published();
-            last = published.into_values().collect();
-            last.sort();
-            last == right
-        });
-    }
-
-    /// A node says what is in force on it.
-    pub(crate) fn report(&self, node: &str, policies: &[(&str, i64)], problems: &Value) {
-        let policies: Vec<Value> = policies
-            .iter()
-            .map(|(name, generation)| {
-                json!({"namespace": self.namespace, "name": name, "generation": generation})
-            })
-            .collect();
-        let report = json!({
-            "apiVersion": "netqos.io/v1alpha1",
-            "kind": "NetworkQoSNodeReport",
-            "metadata": {"name": node},
-            "agentVersion": "0.1.0",
-            "policies": policies,
-            "problems": problems,
-        });
-        let api = self.api("netqos.io/v1alpha1", "NetworkQoSNodeReport", "");
-        let parameters = PatchParams::apply("agent").force();
-        let patch = Patch::Apply(&report);
-        let applied = api.patch(node, &parameters, &patch);
-        self.runtime.block_on(applied).unwrap();
-    }
-
-    /// Somebody else gives a policy a condition.
-    pub(crate) fn apply_condition(&self, name: &str, manager: &str, type_: &str) {
-        let (api_version, kind, namespace) = self.policies();
-        let api = self.api(api_version, kind, namespace);
-        let status = json!({
-            "apiVersion": api_version, "kind": kind,
-            "metadata": {"name": name, "namespace": namespace},
-            "status": {"conditions": [{
-                "type": type_, "status": "True", "reason": "Because", "message": "",
-                "lastTransitionTime": "2026-01-01T00:00:00Z"
-            }]}
-        });
-        let parameters = PatchParams::apply(manager);
-        let patch = Patch::Apply(&status);
-        let applied = api.patch_status(name, &parameters, &patch);
-        self.runtime.block_on(applied).unwrap();
-    }
-
-    /// A condition of a policy: status, reason and message.
-    pub(crate) fn condition(&self, name: &str, type_: &str) -> Option<(String, String, String)> {
-        let policy = self.get(self.policies(), name)?;
-        let conditions = policy["status"]["conditions"].as_array()?.clone();
-        let found = conditions.into_iter().find(|it| it["type"] == type_)?;
-        let text = |field: &str| found[field].as_str().unwrap().to_owned();
-        Some((text("status"), text("reason"), text("message")))
-    }
-
-    /// Waits until a condition has this status and reason. Gives back its message.
-    pub(crate) fn wait_for(&self, name: &str, type_: &str, status: &str, reason: &str) -> String {
-        let mut message = String::new();
-        let mut is = None;
-        self.eventually(&format!("{name} is not {type_}={status} {reason}"), || {
-            is = self.condition(name, type_);
-            is.as_ref().is_some_and(|(is_status, is_reason, said)| {
-                message.clone_from(said);
-                is_status == status && is_reason == reason
-            })
-        });
-        message
-    }
-
     /// Who leads.
     pub(crate) fn leader(&self) -> String {
         let lease = self.get(
@@ -344,23 +184,13 @@ impl World {
     pub(crate) fn wait_for_leader(&self, name: &str) {
         self.eventually(&format!("{name} does not lead"), || self.leader() == name);
     }
+}
 
-    /// What a replica has asked for: verb and resource.
-    pub(crate) fn requests(&self, of: &str) -> Vec<(String, String)> {
-        let requests = self.fixture().requests().into_iter();
-        requests
-            .filter(|it| it.client == of)
-            .map(|it| (it.verb.to_owned(), it.resource))
-            .collect()
-    }
-
-    /// How often a replica has written anything but the lease.
-    pub(crate) fn writes(&self, of: &str) -> usize {
-        let reading = ["get", "list", "watch"];
-        let requests = self.requests(of).into_iter();
-        requests
-            .filter(|(verb, resource)| !reading.contains(&verb.as_str()) && resource != "leases")
-            .count()
+/// What turns a server off that a test says nothing of.
+fn off(flag: &'static str, more: &[&str]) -> Vec<&'static str> {
+    match more.contains(&flag) {
+        true => Vec::new(),
+        false => vec![flag, "off"],
     }
 }
 
@@ -370,6 +200,10 @@ impl Replica {
             .args([format!("-{signal}"), self.child.id().to_string()])
             .status();
         assert!(status.unwrap().success());
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
     }
 
     /// Ends it in an instant.

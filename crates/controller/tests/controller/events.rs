@@ -1,0 +1,153 @@
+//! What is told once, when it becomes so, and what is told again.
+
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+/// A cluster in which `p` is in force for the pod `a`, and a problem that node1 may tell of.
+fn ready() -> World {
+    let world = World::new();
+    world.create_pod("a", "web", "node1", "10.0.0.1");
+    world.create_policy("p", "web", "db");
+    world.report("node1", &[("p", 1)], &json!([]));
+    world
+}
+
+fn problem(world: &World, kind: &str, name: &str, reason: &str) -> Value {
+    let namespace = match kind {
+        "Node" => Value::Null,
+        _ => world.namespace.clone().into(),
+    };
+    json!([{
+        "kind": kind, "namespace": namespace, "name": name,
+        "reason": reason, "message": "give them different priorities"
+    }])
+}
+
+#[test]
+fn a_conflict_is_told_of_its_policy_which_is_in_force_all_the_same() {
+    let world = ready();
+    let _replica = world.replica("one");
+    world.wait_for("p", "Ready", "True", "Ready");
+    let conflict = problem(&world, "NetworkQoS", "p", "Conflict");
+    world.report("node1", &[("p", 1)], &conflict);
+    world.wait_for("p", "Conflict", "True", "EqualPriority");
+    world.eventually("no event", || {
+        !world.events("NetworkQoS", "Conflict").is_empty()
+    });
+    let event = world.events("NetworkQoS", "Conflict").remove(0);
+    let note = event.data["note"].as_str().unwrap();
+    assert!(note.contains("give them different priorities"), "{note}");
+    assert_eq!(event.data["type"], "Warning");
+    let p = world.get(world.policies(), "p").unwrap();
+    assert_eq!(event.data["regarding"]["uid"], p["metadata"]["uid"]);
+    world.wait_for("p", "Ready", "True", "Ready");
+}
+
+#[test]
+fn what_the_kernel_lacks_is_told_of_the_pod_and_of_the_policy() {
+    let world = ready();
+    let _replica = world.replica("one");
+    world.wait_for("p", "Ready", "True", "Ready");
+    let lacking = problem(&world, "Pod", "a", "KernelFeatureMissing");
+    world.report("node1", &[("p", 1)], &lacking);
+    for kind in ["Pod", "NetworkQoS"] {
+        world.eventually("no event", || {
+            !world.events(kind, "KernelFeatureMissing").is_empty()
+        });
+        let event = world.events(kind, "KernelFeatureMissing").remove(0);
+        assert_eq!(event.data["type"], "Warning");
+        assert_eq!(event.data["reportingController"], "netqos-controller");
+    }
+}
+
+/// It comes, goes, and comes again: one event that says how often.
+#[test]
+fn the_same_again_is_one_event_with_a_count() {
+    let world = ready();
+    let _replica = world.replica("one");
+    world.wait_for("p", "Ready", "True", "Ready");
+    let invalid = problem(&world, "Pod", "a", "InvalidBandwidth");
+    let events = || world.events("Pod", "InvalidBandwidth");
+    world.report("node1", &[("p", 1)], &invalid);
+    world.eventually("no event", || events().len() == 1);
+    assert_eq!(events()[0].data["series"], Value::Null);
+    for count in [2, 3] {
+        world.report("node1", &[("p", 1)], &json!([]));
+        // Seen, and not taken for one with what comes next.
+        let seen = json!({"spec": {"priority": 10 + count}});
+        world.merge(world.policies(), "p", &seen);
+        let generation = i64::from(count);
+        world.report("node1", &[("p", generation)], &json!([]));
+        world.wait_for("p", "Ready", "True", "Ready");
+        world.eventually("the controller is behind", || {
+            let p = world.get(world.policies(), "p").unwrap();
+            p["status"]["conditions"][0]["observedGeneration"] == generation
+        });
+        world.report("node1", &[("p", generation)], &invalid);
+        world.eventually("it is not counted", || {
+            events()[0].data["series"]["count"] == count
+        });
+    }
+    assert_eq!(events().len(), 1);
+}
+
+#[test]
+fn what_keeps_a_policy_out_is_told_of_it() {
+    let world = ready();
+    let _replica = world.replica("one");
+    world.wait_for("p", "Ready", "True", "Ready");
+    let told = |policy: &str, reason: &str, what: &str| {
+        let of = world.get(world.policies(), policy).unwrap();
+        let events = || {
+            let mut events = world.events("NetworkQoS", reason);
+            events.retain(|it| it.data["regarding"]["uid"] == of["metadata"]["uid"]);
+            events
+        };
+        world.eventually("no event", || !events().is_empty());
+        let event = events().remove(0);
+        assert_eq!(event.data["type"], "Warning");
+        let note = event.data["note"].as_str().unwrap();
+        assert!(note.contains(what), "{note}");
+    };
+    let (api_version, kind, namespace) = world.policies();
+    let lost = json!({
+        "metadata": {"name": "lost"},
+        "spec": {
+            "priority": 1,
+            "netAttachRefs": [{"kind": "NetworkAttachmentDefinition", "name": "nowhere"}],
+            "podSelector": {},
+            "egress": [{"dscp": 10, "classifier": {"to": []}}]
+        }
+    });
+    world.create(api_version, kind, namespace, lost);
+    told("lost", "NetworkNotFound", "nowhere");
+
+    let quota = json!({
+        "metadata": {"name": "tenants"},
+        "spec": {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": world.namespace}},
+            "priority": {"max": 5}
+        }
+    });
+    world.create("netqos.io/v1alpha1", "NetworkQoSQuota", "", quota);
+    told("p", "QuotaExceeded", "10 is not between 0 and 5");
+}
+
+#[test]
+fn what_is_left_to_others_on_a_node_is_told_of_the_node() {
+    let world = ready();
+    let _replica = world.replica("one");
+    world.wait_for("p", "Ready", "True", "Ready");
+    let left = problem(&world, "Node", "node1", "AnnotationsElsewhere");
+    world.report("node1", &[("p", 1)], &left);
+    let events = || {
+        let events = world.list(("events.k8s.io/v1", "Event", "default"));
+        let about = events.into_iter().filter(|it| {
+            it.data["regarding"]["kind"] == "Node" && it.data["reason"] == "AnnotationsElsewhere"
+        });
+        about.count()
+    };
+    world.eventually("no event", || events() == 1);
+    world.wait_for("p", "Ready", "True", "Ready");
+}

@@ -1,0 +1,113 @@
+//! Objects of the API server.
+
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::{Value, json};
+
+use super::World;
+
+impl World {
+    pub(super) fn api(&self, api_version: &str, kind: &str, namespace: &str) -> Api<DynamicObject> {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let mut resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        if kind == "NetworkQoS" {
+            resource.plural = "networkqoses".to_owned();
+        }
+        match namespace {
+            "" => Api::all_with(self.client.clone(), &resource),
+            namespace => Api::namespaced_with(self.client.clone(), namespace, &resource),
+        }
+    }
+
+    pub(crate) fn create(&self, api_version: &str, kind: &str, namespace: &str, object: Value) {
+        let api = self.api(api_version, kind, namespace);
+        let mut object = object;
+        object["apiVersion"] = api_version.into();
+        object["kind"] = kind.into();
+        let object: DynamicObject = serde_json::from_value(object).unwrap();
+        let created = self
+            .runtime
+            .block_on(api.create(&PostParams::default(), &object));
+        match created {
+            // Of a cluster that was there before.
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            other => drop(other.unwrap()),
+        }
+    }
+
+    pub(crate) fn merge(&self, of: (&str, &str, &str), name: &str, patch: &Value) {
+        let api = self.api(of.0, of.1, of.2);
+        let (parameters, patch) = (PatchParams::default(), Patch::Merge(patch));
+        let patched = api.patch(name, &parameters, &patch);
+        self.runtime.block_on(patched).unwrap();
+    }
+
+    pub(crate) fn delete(&self, of: (&str, &str, &str), name: &str) {
+        let api = self.api(of.0, of.1, of.2);
+        let parameters = DeleteParams::default().grace_period(0);
+        let deleted = api.delete(name, &parameters);
+        self.runtime.block_on(deleted).unwrap();
+    }
+
+    pub(crate) fn get(&self, of: (&str, &str, &str), name: &str) -> Option<Value> {
+        let api = self.api(of.0, of.1, of.2);
+        let got = self.runtime.block_on(api.get_opt(name)).unwrap();
+        got.map(|object| serde_json::to_value(object).unwrap())
+    }
+
+    pub(crate) fn list(&self, of: (&str, &str, &str)) -> Vec<DynamicObject> {
+        let api = self.api(of.0, of.1, of.2);
+        let listed = self.runtime.block_on(api.list(&ListParams::default()));
+        listed.unwrap().items
+    }
+
+    /// A pod that runs on a node and has this address.
+    pub(crate) fn create_pod(&self, name: &str, app: &str, node: &str, address: &str) {
+        let namespace = self.namespace.clone();
+        self.create(
+            "v1",
+            "Pod",
+            &namespace,
+            json!({
+                "metadata": {"name": name, "labels": {"app": app}},
+                "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]}
+            }),
+        );
+        let api = self.api("v1", "Pod", &namespace);
+        let status = json!({"status": {
+            "phase": "Running", "podIP": address, "podIPs": [{"ip": address}]
+        }});
+        let (parameters, patch) = (PatchParams::default(), Patch::Merge(&status));
+        let patched = api.patch_status(name, &parameters, &patch);
+        self.runtime.block_on(patched).unwrap();
+    }
+
+    pub(crate) fn delete_pod(&self, name: &str) {
+        self.delete(("v1", "Pod", &self.namespace.clone()), name);
+    }
+
+    pub(crate) fn policies(&self) -> (&'static str, &'static str, &str) {
+        ("k8s.ovn.org/v1alpha1", "NetworkQoS", &self.namespace)
+    }
+
+    /// A policy for the pods of the app `from`, about what they send to those of `to`.
+    pub(crate) fn create_policy(&self, name: &str, from: &str, to: &str) {
+        let (api_version, kind, namespace) = self.policies();
+        self.create(
+            api_version,
+            kind,
+            namespace,
+            json!({
+                "metadata": {"name": name},
+                "spec": {
+                    "priority": 10,
+                    "podSelector": {"matchLabels": {"app": from}},
+                    "egress": [{
+                        "dscp": 10,
+                        "classifier": {"to": [{"podSelector": {"matchLabels": {"app": to}}}]}
+                    }]
+                }
+            }),
+        );
+    }
+}
