@@ -5,16 +5,16 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use netqos_api::{EgressWay, HookChoice};
 use netqos_bpf::Pins;
+use netqos_coexistence::Choice;
 use netqos_core::objects::LocalInterface;
 use netqos_core::{
-    Attachment, EndpointId, NetworkKey, NodeReport, ObjectName, ObjectRef, PlanDelta, Problem,
-    Reason,
+    Attachment, EndpointId, NetworkKey, NodeReport, ObjectName, ObjectRef, PlanDelta,
+    PolicyVersion, Problem, Reason,
 };
 use netqos_datapath::rules::{Outcome, RuleDatapath};
 use netqos_datapath::{Features, Paths};
@@ -22,16 +22,25 @@ use netqos_index::{Change, Index, PeerSource};
 
 use crate::Batch;
 use crate::event::{Asked, Event};
-use crate::node_report::reported;
 use crate::status::Reconciled;
 
 mod backoff;
+mod bpffs;
+mod classes;
+mod elsewhere;
 mod limits;
+mod problems;
+mod pulse;
 mod report;
 mod whereabouts;
 
 use backoff::{Backoff, Failing};
+use bpffs::Bpffs;
+pub use classes::ClassOptions;
+use classes::Classes;
+use elsewhere::Others;
 use limits::{Known, PodLimits, attachment};
+pub(crate) use pulse::Pulse;
 use whereabouts::Whereabouts;
 
 /// How long what could not be cleaned up waits for another try.
@@ -50,6 +59,8 @@ pub struct Options {
     pub node: String,
     /// The folders of the node that are written to.
     pub paths: Paths,
+    /// Where the host's processes are to be seen, `/proc` on a host.
+    pub proc: std::path::PathBuf,
     /// Where runtimes remember their attachments.
     pub caches: Vec<std::path::PathBuf>,
     /// How programs are attached.
@@ -58,18 +69,14 @@ pub struct Options {
     pub egress: EgressWay,
     /// What the addresses of peers are learned from.
     pub peers: PeerSource,
+    /// What it enforces where others do, too.
+    pub enforce: Choice,
+    /// Which lines are divided, and by whom.
+    pub classes: ClassOptions,
     /// Where what is in force is told to others. `None`: it is not.
     pub reports: Option<tokio::sync::watch::Sender<NodeReport>>,
     /// The sources that have to speak before anything is changed.
     pub sources: Vec<&'static str>,
-}
-
-/// What the engine shows while it works, without being asked.
-#[derive(Debug)]
-pub(crate) struct Pulse {
-    born: Instant,
-    /// Milliseconds since then, when it last began something.
-    last: AtomicU64,
 }
 
 /// Keeps the kernel as the sources say.
@@ -83,8 +90,8 @@ pub struct Engine {
     outcome: Outcome,
     /// What each source said is wrong, and how many objects it has.
     sources: BTreeMap<&'static str, (Vec<Problem>, BTreeMap<&'static str, u64>)>,
-    /// The generations of the policies that are in force.
-    policies: BTreeMap<ObjectName, i64>,
+    /// Which versions of policies are in force.
+    policies: BTreeMap<ObjectName, PolicyVersion>,
     /// What sources wait for that have not spoken.
     waiting: BTreeMap<&'static str, String>,
     /// The pods that there is an object of, by their uids.
@@ -94,7 +101,12 @@ pub struct Engine {
     touched: BTreeSet<ObjectName>,
     /// What is wrong with the node itself.
     node_problems: BTreeMap<&'static str, Problem>,
+    bpffs: Bpffs,
+    /// What is wrong with where pins are. It does not pass by trying again.
+    pins_problem: Option<Problem>,
     known_problems: BTreeSet<Problem>,
+    others: Others,
+    classes: Classes,
     synced: bool,
     retry: Backoff,
     tidy_at: Option<Instant>,
@@ -108,26 +120,6 @@ pub struct Engine {
 /// How long it took each time.
 pub(crate) type Durations = prometheus_client::metrics::histogram::Histogram;
 
-impl Pulse {
-    fn new() -> Self {
-        Self {
-            born: Instant::now(),
-            last: AtomicU64::new(0),
-        }
-    }
-
-    fn beat(&self) {
-        let now = self.born.elapsed().as_millis();
-        self.last.store(now as u64, Ordering::Relaxed);
-    }
-
-    /// For how long it has shown nothing.
-    pub(crate) fn silence(&self) -> Duration {
-        let last = Duration::from_millis(self.last.load(Ordering::Relaxed));
-        self.born.elapsed().saturating_sub(last)
-    }
-}
-
 impl Engine {
     /// An engine that has changed nothing yet.
     pub fn new(options: Options) -> Self {
@@ -137,6 +129,9 @@ impl Engine {
         ];
         Self {
             index: Index::with_peers(&options.node, options.peers.clone()),
+            bpffs: Bpffs::before(options.paths.bpffs().to_owned(), options.proc.clone()),
+            pins_problem: None,
+            classes: Classes::new(&options),
             options,
             limits: None,
             rules: None,
@@ -149,6 +144,7 @@ impl Engine {
             touched: BTreeSet::new(),
             node_problems: BTreeMap::new(),
             known_problems: BTreeSet::new(),
+            others: Others::default(),
             synced: false,
             retry: Backoff::default(),
             tidy_at: None,
@@ -188,6 +184,10 @@ impl Engine {
                                 news = true;
                                 self.find(found);
                             }
+                            Event::Cgroups(folders) => {
+                                news = true;
+                                self.classes.find(folders);
+                            }
                             Event::Waiting { source, why } => {
                                 self.waiting.insert(source, why);
                             }
@@ -203,6 +203,9 @@ impl Engine {
             let due = self.retry.due().is_some_and(|at| at <= now);
             if self.all_spoke() && (news || due || !self.synced) {
                 self.reconcile(due);
+            }
+            if self.synced && self.classes.has_news() {
+                self.tell_problems();
             }
             for answer in asked {
                 // Whoever asked may have gone.
@@ -258,8 +261,12 @@ impl Engine {
             self.locate(&pod);
             self.touched.insert(pod);
         }
+        if let Some(input) = batch.classes {
+            self.classes.hear(&input);
+        }
         if batch.source == "cluster" {
             self.policies = batch.policies;
+            self.others.said = batch.at_work;
         }
         self.sources
             .insert(batch.source, (batch.problems, batch.objects));
@@ -279,6 +286,7 @@ impl Engine {
     fn locate(&mut self, pod: &ObjectName) {
         if let Some(change) = self.whereabouts.settle(pod, self.pods.get(pod)) {
             self.touched.insert(pod.clone());
+            self.classes.is_stale = true;
             self.index.apply(change);
         }
     }
@@ -286,6 +294,7 @@ impl Engine {
     /// Makes the kernel as the index says: what changed of it, or, again, all.
     fn reconcile(&mut self, again: bool) {
         let began = Instant::now();
+        self.heed_others();
         let delta = self.index.take_delta();
         for endpoint in delta.endpoints.values().flatten() {
             self.touched.insert(endpoint.pod.name.clone());
@@ -300,6 +309,14 @@ impl Engine {
             self.reconcile_limits(again);
         }
         self.synced = true;
+        self.plan_classes(first);
+        if first || again {
+            self.pins_problem = self.bpffs.problem().map(|message| Problem {
+                object: ObjectRef::Node(self.options.node.clone()),
+                reason: Reason::PinsNotOnNode,
+                message,
+            });
+        }
         let took = began.elapsed();
         self.durations.observe(took.as_secs_f64());
         self.reconciled.times += 1;
@@ -416,68 +433,6 @@ impl Engine {
         self.reconciled.limits = limits.changes;
     }
 
-    fn node_problem(&mut self, what: &'static str, reason: Reason, message: String) {
-        let object = ObjectRef::Node(self.options.node.clone());
-        let problem = Problem {
-            object,
-            reason,
-            message,
-        };
-        self.node_problems.insert(what, problem);
-    }
-
-    /// Everything that is wrong.
-    fn problems(&self) -> BTreeSet<Problem> {
-        let mut problems: BTreeSet<Problem> = self.index.problems().into_iter().collect();
-        problems.extend(self.sources.values().flat_map(|(all, _)| all.clone()));
-        problems.extend(self.outcome.problems.iter().cloned());
-        problems.extend(self.node_problems.values().cloned());
-        let limits = self.limits.iter().flat_map(PodLimits::problems);
-        problems.extend(limits.cloned());
-        problems
-    }
-
-    /// Says what has become wrong, and what is right again.
-    fn tell_problems(&mut self) {
-        let now = self.problems();
-        for problem in now.difference(&self.known_problems) {
-            let Problem {
-                object,
-                reason,
-                message,
-            } = problem;
-            tracing::warn!(%object, %reason, "{message}");
-        }
-        for problem in self.known_problems.difference(&now) {
-            let Problem { object, reason, .. } = problem;
-            tracing::info!(%object, %reason, "not any more");
-        }
-        self.known_problems = now;
-        self.tell_report();
-    }
-
-    /// Leaves what is in force where whoever tells it to others finds it, if it is something else
-    /// than before.
-    fn tell_report(&self) {
-        let Some(reports) = &self.options.reports else {
-            return;
-        };
-        let node = &self.options.node;
-        let problems = self.known_problems.iter();
-        let report = NodeReport {
-            node: node.as_str().into(),
-            agent: env!("CARGO_PKG_VERSION").to_owned(),
-            policies: self.policies.clone(),
-            problems: problems.map(|it| reported(it, node)).collect(),
-            more_problems: 0,
-        };
-        reports.send_if_modified(|last| {
-            let is_new = *last != report;
-            *last = report;
-            is_new
-        });
-    }
-
     /// What failed is tried again, later each time.
     fn plan_retry(&mut self, again: bool) {
         let may_pass = |problem: &&Problem| {
@@ -499,6 +454,12 @@ impl Engine {
     /// Puts back what others took away, or came before.
     fn inspect(&mut self) {
         self.inspect_at = Instant::now() + INSPECT;
+        if self.synced && self.heed_others() {
+            self.reconcile(false);
+        }
+        if self.synced && self.plan_classes(true) {
+            self.tell_problems();
+        }
         let Some(rules) = self.rules.as_mut().filter(|_| self.synced) else {
             return;
         };
@@ -552,6 +513,8 @@ impl Engine {
             features: self.features.clone().unwrap_or_default(),
             desired: self.index.plan().clone(),
             rules: self.outcome.clone(),
+            lines: self.classes.plan().clone(),
+            divided: self.classes.shown(),
         }
     }
 }

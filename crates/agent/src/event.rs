@@ -1,9 +1,13 @@
 //! What the engine is told, and asked.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use netqos_core::{ObjectName, Problem};
+use netqos_coexistence::AtWork;
+use netqos_core::{ObjectName, PolicyVersion, Problem};
 use netqos_index::Change;
+
+use crate::classes::ClassInput;
 
 /// What a source has to say at once. The first one of a source says all that it knows.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -16,9 +20,13 @@ pub struct Batch {
     pub problems: Vec<Problem>,
     /// How many objects of each kind it knows now.
     pub objects: BTreeMap<&'static str, u64>,
-    /// The `metadata.generation` of each policy that is in force once these changes are. None of
-    /// those that come from no API server.
-    pub policies: BTreeMap<ObjectName, i64>,
+    /// Which version of each policy is in force once these changes are, of the namespaces that this
+    /// node's pods are in. None of those that come from no API server.
+    pub policies: BTreeMap<ObjectName, PolicyVersion>,
+    /// Who else is at work on this node, as the cluster's objects say.
+    pub at_work: AtWork,
+    /// All that it says of who shares the node's lines; `None` of one that says nothing of that.
+    pub classes: Option<Arc<ClassInput>>,
 }
 
 /// What a source said last of how things are.
@@ -37,6 +45,8 @@ impl Said {
             problems: batch.problems.clone(),
             objects: batch.objects.clone(),
             policies: batch.policies.clone(),
+            at_work: batch.at_work,
+            classes: batch.classes.clone(),
         };
         let is_news = !batch.changes.is_empty() || self.0.as_ref() != Some(&now);
         self.0 = Some(now);
@@ -56,7 +66,9 @@ pub enum Event {
     /// A source has something to say.
     Batch(Batch),
     /// All pods whose cgroups lead to an interface, by their uids.
-    InCgroups(BTreeMap<std::sync::Arc<str>, netqos_core::objects::LocalInterface>),
+    InCgroups(BTreeMap<Arc<str>, netqos_core::objects::LocalInterface>),
+    /// The cgroups of all pods, by their uids, below the root of the hierarchy.
+    Cgroups(BTreeMap<Arc<str>, std::path::PathBuf>),
     /// A source has nothing to say yet.
     Waiting {
         /// Which.
@@ -82,4 +94,8 @@ pub struct Asked {
     pub desired: netqos_core::NodePlan,
     /// What the rules' data plane said when it was last changed.
     pub rules: netqos_datapath::rules::Outcome,
+    /// How the node's lines shall be divided.
+    pub lines: netqos_core::classes::ClassPlan,
+    /// How they are, as the backend says.
+    pub divided: crate::classes::Shown,
 }

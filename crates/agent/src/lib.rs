@@ -8,6 +8,8 @@
 //!   /metrics /readyz /debug/state  ◄── server ◄────── Status
 //! ```
 //!
+//! What of it is about the node's lines, and who shares them, is in [`classes`].
+//!
 //! A source is a thread that sends [`Batch`]es of changes; whether they come from a folder or from a
 //! cluster makes no difference to the rest. The engine is one thread too: it alone changes the kernel. What is to be
 //! seen of it is asked of it ([`Status`]), and served by a runtime that the data plane never waits
@@ -19,12 +21,15 @@
 
 #[cfg(feature = "daemon")]
 mod cgroups;
+pub mod classes;
 pub mod client;
 #[cfg(feature = "daemon")]
 mod engine;
 mod error;
 mod event;
 mod locate;
+#[cfg(feature = "daemon")]
+mod neighbours;
 #[cfg(feature = "daemon")]
 mod node_report;
 pub mod places;
@@ -36,7 +41,7 @@ mod status;
 mod watch;
 
 #[cfg(feature = "daemon")]
-pub use engine::{Engine, Options};
+pub use engine::{ClassOptions, Engine, Options};
 pub use error::{Error, Result};
 pub use event::Batch;
 #[cfg(feature = "daemon")]
@@ -44,12 +49,15 @@ pub use event::{Asked, Event};
 pub use locate::Locator;
 pub use netqos_daemon::Check;
 #[cfg(feature = "daemon")]
-pub use netqos_daemon::{LogFormat, Logs};
-pub use places::{Lock, agent_lock, socket_path};
+pub use netqos_daemon::{LogArguments, Logs};
+pub use places::{Lock, agent_lock, has_rules, socket_path};
 #[cfg(feature = "daemon")]
 pub use server::{Bound, Listen, Seen, metrics_sample, serve};
 pub use source::Folder;
-pub use status::{Counts, LimitStatus, PodStatus, ProblemStatus, Reconciled, RuleStatus, Status};
+pub use status::{
+    Counts, LimitStatus, LineStatus, PodStatus, ProblemStatus, Reconciled, RuleStatus, ShareStatus,
+    Status,
+};
 #[cfg(feature = "daemon")]
 pub use {
     cgroups::{CgroupOptions, spawn as watch_cgroups},

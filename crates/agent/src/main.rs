@@ -4,16 +4,22 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Parser;
+use netqos_agent::classes::{CGROUPS, DEFAULT_CLASS_BACKEND};
 use netqos_agent::{
-    CgroupOptions, ClusterOptions, Engine, Event, Listen, LogFormat, Logs, Options, agent_lock,
+    CgroupOptions, ClassOptions, ClusterOptions, Engine, Event, Listen, LogArguments, Logs,
+    Options, agent_lock,
 };
+use netqos_api::koordinator::BackendKind;
 use netqos_api::{EgressWay, HookChoice};
 use netqos_cluster::Connect;
+use netqos_coexistence::{Choice, Enforce, Homes};
 use netqos_core::NodeReport;
 use netqos_datapath::Paths;
 use netqos_index::PeerSource;
@@ -60,6 +66,10 @@ struct Arguments {
     /// What must outlive a reboot: what the cluster said last, for when its API server is away.
     #[arg(long, value_name = "DIR", default_value = "/var/lib/netqos")]
     state_dir: PathBuf,
+    /// How often the report of what is in force is written again where nothing has changed, in
+    /// seconds: so long one that somebody has deleted is missing.
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
+    report_refresh: u64,
     /// The name of this node, as in the `nodeName` of its pods.
     #[arg(long, value_name = "NAME", env = "NODE_NAME")]
     node: String,
@@ -87,15 +97,53 @@ struct Arguments {
     /// Where a limit that no plugin has made queues what a pod sends.
     #[arg(long, value_enum, env = "NETQOS_EGRESS", default_value_t)]
     egress: Egress,
+    /// Whether it enforces NetworkQoS: auto (unless OVN-Kubernetes does), always, never.
+    #[arg(
+        long,
+        value_name = "WHEN",
+        env = "NETQOS_NETWORK_QOS",
+        default_value = "auto"
+    )]
+    network_qos: Enforce,
+    /// Whether it enforces bandwidth annotations: auto (unless Cilium's bandwidth manager or
+    /// OVN-Kubernetes does), always, never.
+    #[arg(
+        long,
+        value_name = "WHEN",
+        env = "NETQOS_ANNOTATIONS",
+        default_value = "auto"
+    )]
+    annotations: Enforce,
+    /// The namespaces of OVN-Kubernetes, with commas between them: a pod elsewhere is none of its,
+    /// whatever its labels say.
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_values = Homes::OVN_KUBERNETES
+    )]
+    ovn_kubernetes_namespaces: Vec<String>,
+    /// The same of Koordinator.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_values = Homes::KOORDINATOR)]
+    koordinator_namespaces: Vec<String>,
+    /// Who divides the node's lines among classes of pods, where neither the node's label
+    /// netqos.io/class-backend nor netQOSPolicy says another: kernel, tc, terway-qos, none.
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "NETQOS_CLASS_BACKEND",
+        default_value_t = DEFAULT_CLASS_BACKEND
+    )]
+    class_backend: BackendKind,
+    /// A line of the node's: the name of a link; may be given more than once. Without it, the links
+    /// that default routes leave by.
+    #[arg(long = "line", value_name = "NAME")]
+    lines: Vec<String>,
     /// Leaves the names of pods out of the metrics.
     #[arg(long)]
     no_pod_labels: bool,
-    /// How lines of the log look.
-    #[arg(long, value_enum, default_value_t)]
-    log_format: LogFormat,
-    /// How much is logged: error, warn, info, debug, trace, or parts with levels.
-    #[arg(long, value_name = "LEVEL", env = "NETQOS_LOG", default_value = "info")]
-    log_level: String,
+    #[command(flatten)]
+    logs: LogArguments,
 }
 
 #[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
@@ -129,12 +177,9 @@ enum Egress {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let logs = match Logs::begin(arguments.log_format, &arguments.log_level) {
+    let logs = match arguments.logs.begin("netqos-agent") {
         Ok(logs) => logs,
-        Err(why) => {
-            eprintln!("netqos-agent: --log-level {:?}: {why}", arguments.log_level);
-            return ExitCode::from(2);
-        }
+        Err(code) => return code,
     };
     match run(&arguments, logs) {
         Ok(()) => ExitCode::SUCCESS,
@@ -171,7 +216,8 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
     let (reports, reported) = watch::channel(NodeReport::default());
     let engine = Engine::new(Options {
         node: arguments.node.clone(),
-        paths,
+        paths: paths.clone(),
+        proc: arguments.proc.clone(),
         caches: arguments.cni_cache.clone(),
         hook: match arguments.hook {
             Hook::Auto => HookChoice::Auto,
@@ -183,12 +229,27 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
             Egress::Ifb => EgressWay::Ifb,
         },
         peers: arguments.peer_source(),
+        enforce: Choice {
+            network_qos: arguments.network_qos,
+            annotations: arguments.annotations,
+        },
+        classes: ClassOptions {
+            backend: arguments.class_backend,
+            lines: arguments.lines.clone(),
+            cgroups: match arguments.cgroup_root.as_str() {
+                "off" => CGROUPS.into(),
+                root => root.into(),
+            },
+        },
         reports: arguments.manifests.is_none().then_some(reports),
         sources,
     });
     match &arguments.manifests {
         Some(folder) => netqos_agent::watch_manifests(folder.clone(), sender.clone())?,
-        None => netqos_agent::watch_cluster(arguments.cluster(reported), sender.clone())?,
+        None => {
+            let options = arguments.cluster(reported, netqos_agent::has_rules(&paths));
+            netqos_agent::watch_cluster(options, sender.clone())?;
+        }
     }
     netqos_agent::watch_attachments(arguments.cni_cache.clone(), sender.clone())?;
     if let Some(cgroups) = cgroups {
@@ -233,7 +294,7 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
 }
 
 impl Arguments {
-    fn cluster(&self, reports: Receiver<NodeReport>) -> ClusterOptions {
+    fn cluster(&self, reports: Receiver<NodeReport>, has_rules: bool) -> ClusterOptions {
         ClusterOptions {
             node: self.node.clone(),
             connect: Connect {
@@ -242,7 +303,14 @@ impl Arguments {
             },
             state: self.state_dir.clone(),
             peers: self.peer_source(),
+            has_rules,
             reports: Some(reports),
+            report_refresh: Duration::from_secs(self.report_refresh),
+            homes: Arc::new(Homes {
+                ovn_kubernetes: self.ovn_kubernetes_namespaces.clone(),
+                koordinator: self.koordinator_namespaces.clone(),
+                ..Homes::default()
+            }),
         }
     }
 

@@ -5,9 +5,14 @@
 //! ```
 //!
 //! The engine never waits for it: it leaves the newest report where the writer finds it. One write is
-//! at some time in the five seconds after something has changed, and at least as long after the one
-//! before, so that thousands of agents that one change concerns do not write at once. What cannot be
-//! written is tried again, later each time; what is written then is how things are by then.
+//! at some time from two to five seconds after something has changed, and at least five after the one
+//! before, so that thousands of agents that one change concerns do not write at once, and that what
+//! passes by itself, such as a pod that runs a moment before its interface is found, is not written.
+//! What cannot be written is tried again, later each time; what is written then is how things are by
+//! then.
+//!
+//! What nobody has changed is written again every ten minutes: a report that somebody has deleted, or
+//! changed, is there again then. That the server has it already costs it no more than the request.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::Duration;
@@ -16,35 +21,63 @@ use netqos_cluster::{Client, WriteError, apply};
 use netqos_core::{NodeReport, ObjectName, ObjectRef, Problem, ReportedProblem};
 use netqos_k8s::NetworkQoSNodeReport;
 use tokio::sync::watch::Receiver;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// As whom the server knows who wrote it.
 const MANAGER: &str = "netqos-agent";
 /// The least time between two writes, and the most that a first one waits.
 const APART: Duration = Duration::from_secs(5);
+/// How long a first one waits at least.
+const LASTS: Duration = Duration::from_secs(2);
 /// How long it waits after the first failure, and at most.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 /// How long where the kind does not exist: a definition is not installed by the minute.
 const UNKNOWN: Duration = Duration::from_secs(300);
 
-/// Writes each new report, until nobody reports any more.
-pub(crate) async fn write(client: Client, mut reports: Receiver<NodeReport>) {
+/// Writes each new report, and the last one again after `refresh`, until nobody reports any more.
+pub(crate) async fn write(client: Client, mut reports: Receiver<NodeReport>, refresh: Duration) {
     let mut written = None;
     let mut earliest = Instant::now();
     let mut failures = 0;
-    while reports.changed().await.is_ok() {
-        sleep_until(earliest.max(Instant::now() + random(APART))).await;
+    // The definition may be one of an older version, which has no uids.
+    let mut with_uids = true;
+    loop {
+        // Not all agents at the same time, where they have been started so.
+        let again = refresh - random(refresh / 10);
+        match timeout(again, reports.changed()).await {
+            Ok(Err(_)) => return,
+            Ok(Ok(())) => {
+                let lasts = LASTS + random(APART - LASTS);
+                sleep_until(earliest.max(Instant::now() + lasts)).await;
+            }
+            Err(_) if written.is_none() => continue,
+            Err(_) => {
+                written = None;
+                with_uids = true;
+            }
+        }
         loop {
             let report = reports.borrow_and_update().clone();
             if written.as_ref() == Some(&report) {
                 break;
             }
             earliest = Instant::now() + APART;
-            match apply(&client, MANAGER, &NetworkQoSNodeReport::of(&report)).await {
+            let mut object = NetworkQoSNodeReport::of(&report);
+            if !with_uids {
+                object.policies.iter_mut().for_each(|it| it.uid = None);
+            }
+            match apply(&client, MANAGER, &object).await {
                 Ok(()) => {
                     failures = 0;
                     written = Some(report);
                     break;
+                }
+                Err(WriteError::Undeclared(why)) if with_uids => {
+                    tracing::warn!(
+                        "what is in force here is told without the uids of policies: the definition of \
+                         networkqosnodereports is an older one ({why})"
+                    );
+                    with_uids = false;
                 }
                 Err(why) => {
                     match failures {

@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use netqos_datapath::{Documents, Paths};
 use rustix::fs::{FlockOperation, flock, major, minor};
 
 use crate::{Error, Result};
@@ -28,6 +29,13 @@ pub fn limits_folder(run: &Path) -> PathBuf {
 /// The file that says by its lock that an agent runs.
 pub fn lock_path(run: &Path) -> PathBuf {
     run.join("agent.lock")
+}
+
+/// True when rules are in force on the node, or were when the last agent ended: there is a record of
+/// each interface that has some. One that cannot be looked for may be there.
+pub fn has_rules(paths: &Paths) -> bool {
+    let names = Documents::new(paths.rules()).names();
+    !names.is_ok_and(|names| names.is_empty())
 }
 
 /// Becomes the only agent of this run folder.

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, sync_channel};
 use std::time::Duration;
 
-use axum::extract::{RawQuery, State};
-use axum::http::{StatusCode, header};
+use axum::extract::State;
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -183,9 +183,11 @@ async fn state(State(desk): State<Desk>) -> std::result::Result<Response, Unansw
     let asked = desk.ask().await?;
     let state = json!({
         "desired": asked.desired,
+        "desiredLines": asked.lines,
         "actual": {
             "rules": asked.rules,
             "pods": asked.status.pods,
+            "lines": asked.divided,
         },
         "reconciled": asked.status.reconciled,
         "objects": asked.status.objects,
@@ -195,31 +197,9 @@ async fn state(State(desk): State<Desk>) -> std::result::Result<Response, Unansw
 }
 
 async fn level(State(desk): State<Desk>) -> String {
-    format!("{}\n", desk.logs.level())
+    netqos_daemon::level(&desk.logs)
 }
 
 async fn set_level(State(desk): State<Desk>, level: String) -> Response {
-    match desk.logs.set_level(&level) {
-        Ok(()) => {
-            tracing::info!(level = level.trim(), "log level changed");
-            format!("{}\n", desk.logs.level()).into_response()
-        }
-        Err(why) => {
-            let text =
-                format!("{why}: write trace, debug, info, warn, error, or parts with levels\n");
-            (StatusCode::BAD_REQUEST, text).into_response()
-        }
-    }
-}
-
-fn is_verbose(query: &RawQuery) -> bool {
-    let parts = query.0.as_deref().unwrap_or_default().split('&');
-    parts
-        .into_iter()
-        .any(|part| part == "verbose" || part.starts_with("verbose="))
-}
-
-fn text(code: StatusCode, body: String) -> Response {
-    let kind = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
-    (code, kind, body).into_response()
+    netqos_daemon::set_level(&desk.logs, &level)
 }

@@ -21,6 +21,10 @@ pub struct Status {
     pub reconciled: Reconciled,
     /// How many objects of each kind are known.
     pub objects: BTreeMap<String, u64>,
+    /// Who divides the node's lines.
+    pub class_backend: String,
+    /// The node's lines, and how they are to be shared.
+    pub lines: Vec<LineStatus>,
     /// The interfaces that something is for.
     pub pods: Vec<PodStatus>,
     /// What is not as it should be.
@@ -71,6 +75,32 @@ pub struct PodStatus {
     pub limits: Vec<LimitStatus>,
     /// Its rules, the one of highest precedence first.
     pub rules: Vec<RuleStatus>,
+}
+
+/// A line of the node's.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LineStatus {
+    /// The name of its link.
+    pub name: String,
+    /// Why it is not shared as it should be; empty when it is.
+    pub failing: String,
+    /// What each class may take of it in each direction.
+    pub shares: Vec<ShareStatus>,
+}
+
+/// What a class may take of a line in one direction. Rates are bits per second.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ShareStatus {
+    /// `ingress` or `egress`.
+    pub direction: String,
+    /// `system`, `latency-sensitive`, `best-effort`.
+    pub class: String,
+    /// What it is guaranteed.
+    pub min: u64,
+    /// What it never exceeds.
+    pub max: u64,
 }
 
 /// A limit of an interface as a whole.

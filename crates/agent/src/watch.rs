@@ -1,6 +1,10 @@
 //! Folders, watched: which of their files were written to their end, put there, or taken away.
 //!
 //! A folder that is not there is waited for: the nearest one above it is watched instead.
+//!
+//! What a node has of inotify can be used up by others (`fs.inotify.max_user_instances`,
+//! `max_user_watches`). Nothing is heard then, which whoever waits is told by [`deafness`], and told
+//! soon that nothing was heard; it is tried again each time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -10,6 +14,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use netqos_core::{ObjectRef, Problem, Reason};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
@@ -29,11 +34,14 @@ const HEARD: WatchFlags = WatchFlags::CLOSE_WRITE
 /// After the first event of a burst, how long it is waited for the next, and for all.
 const QUIET: Duration = Duration::from_millis(2);
 const AT_MOST: Duration = Duration::from_millis(20);
+/// How long it is waited at most where nothing can be heard.
+pub(crate) const DEAF: Duration = Duration::from_secs(2);
 
 /// A watched folder.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    inotify: OwnedFd,
+    /// By what it hears, or why it does not.
+    ear: std::result::Result<OwnedFd, Errno>,
     folder: PathBuf,
     /// What is watched now: the folder, or one above it, with its number.
     on: Option<(i32, PathBuf, Identity)>,
@@ -54,18 +62,35 @@ pub(crate) struct Heard {
 }
 
 impl Watch {
-    /// Watches this folder, from now on.
-    pub(crate) fn new(folder: PathBuf) -> Result<Self> {
-        let flags = CreateFlags::NONBLOCK | CreateFlags::CLOEXEC;
-        let inotify = inotify::init(flags).map_err(|errno| Error::Watch(errno.into()))?;
+    /// Watches this folder, from now on, or as soon as the node lets it.
+    pub(crate) fn new(folder: PathBuf) -> Self {
         let mut watch = Self {
-            inotify,
+            ear: Err(Errno::MFILE),
             folder,
             on: None,
             open: BTreeSet::new(),
         };
-        watch.aim()?;
-        Ok(watch)
+        watch.listen();
+        watch
+    }
+
+    /// Begins to listen, where it does not.
+    fn listen(&mut self) {
+        if self.ear.is_ok() {
+            return;
+        }
+        self.on = None;
+        self.open.clear();
+        let flags = CreateFlags::NONBLOCK | CreateFlags::CLOEXEC;
+        self.ear = inotify::init(flags);
+        self.aim();
+    }
+
+    /// Hears nothing any more, until it listens again.
+    fn fall_deaf(&mut self, why: Errno) {
+        self.ear = Err(why);
+        self.on = None;
+        self.open.clear();
     }
 
     /// True while somebody is writing to this file, as far as was heard.
@@ -73,8 +98,9 @@ impl Watch {
         self.open.contains(name)
     }
 
-    /// Watches the folder, or what is nearest to it; true when that is another than before.
-    pub(crate) fn aim(&mut self) -> Result<bool> {
+    /// Watches the folder, or what is nearest to it; true when that is another than before, or
+    /// cannot be.
+    pub(crate) fn aim(&mut self) -> bool {
         let before = self.on.as_ref().map(|(_, _, identity)| *identity);
         for _ in 0..64 {
             let nearest = self.folder.ancestors().find(|path| path.is_dir());
@@ -84,24 +110,33 @@ impl Watch {
             };
             let aimed = self.on.as_ref();
             if aimed.is_some_and(|(_, path, now)| *path == nearest && *now == identity) {
-                return Ok(before != Some(identity));
+                return before != Some(identity);
             }
+            let Ok(ear) = &self.ear else {
+                return true;
+            };
             if let Some((number, ..)) = self.on.take() {
-                let _ = inotify::remove_watch(&self.inotify, number);
+                let _ = inotify::remove_watch(ear, number);
             }
-            match inotify::add_watch(&self.inotify, &nearest, HEARD) {
+            match inotify::add_watch(ear, &nearest, HEARD) {
                 Ok(number) => self.on = Some((number, nearest, identity)),
                 // It went in between.
                 Err(Errno::NOENT | Errno::NOTDIR) => {}
-                Err(errno) => return Err(Error::Watch(errno.into())),
+                Err(errno) => {
+                    self.fall_deaf(errno);
+                    return true;
+                }
             }
             // Once more: what came before it was watched was not heard of.
         }
-        Ok(true)
+        true
     }
 
     /// Takes note of all that was heard up to now.
-    fn read(&mut self, heard: &mut Heard) -> Result<()> {
+    fn read(&mut self, heard: &mut Heard) {
+        let Ok(ear) = &self.ear else {
+            return;
+        };
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut lost_aim = false;
         let on_folder = self
@@ -109,12 +144,15 @@ impl Watch {
             .as_ref()
             .is_some_and(|(_, on, _)| *on == self.folder);
         let number = self.on.as_ref().map(|(number, ..)| *number);
-        let mut reader = inotify::Reader::new(self.inotify.as_fd(), &mut buffer);
+        let mut reader = inotify::Reader::new(ear.as_fd(), &mut buffer);
         loop {
             let event = match reader.next() {
                 Err(Errno::AGAIN) => break,
                 Err(Errno::INTR) => continue,
-                Err(errno) => return Err(Error::Watch(errno.into())),
+                Err(errno) => {
+                    heard.everything = true;
+                    return self.fall_deaf(errno);
+                }
                 Ok(event) => event,
             };
             let what = event.events();
@@ -158,18 +196,53 @@ impl Watch {
             }
             // Its number is no more, though the path may be the same.
             if on_folder && let Some((number, ..)) = self.on.take() {
-                let _ = inotify::remove_watch(&self.inotify, number);
+                let _ = inotify::remove_watch(ear, number);
             }
-            heard.everything |= self.aim()?;
+            heard.everything |= self.aim();
         }
-        Ok(())
+    }
+}
+
+/// Why nothing is heard of some of these folders, and what to do, where that is so.
+pub(crate) fn deafness(watches: &[Watch]) -> Option<Problem> {
+    let deaf = watches.iter().find_map(|watch| {
+        let why = watch.ear.as_ref().err()?;
+        Some((&watch.folder, *why))
+    });
+    deaf.map(|(folder, why)| exhausted(folder, why))
+}
+
+/// That nothing can be heard of a folder.
+pub(crate) fn exhausted(folder: &Path, why: Errno) -> Problem {
+    let what = match why {
+        Errno::MFILE => "fs.inotify.max_user_instances, which is used up",
+        Errno::NOSPC => "fs.inotify.max_user_watches, which is used up",
+        _ => "fs.inotify.max_user_instances and max_user_watches",
+    };
+    Problem {
+        object: ObjectRef::File(folder.display().to_string()),
+        reason: Reason::InotifyExhausted,
+        message: format!(
+            "the node gives no inotify to hear of changes in {} by ({}); they are looked for every \
+             {} s instead: raise {what}",
+            folder.display(),
+            io::Error::from(why),
+            DEAF.as_secs()
+        ),
     }
 }
 
 /// Waits until something is heard of any of these folders, and then until it is quiet again. Empty
-/// when nothing was for so long.
+/// when nothing was for so long, or could be: all is to be looked at then.
 pub(crate) fn wait(watches: &mut [Watch], timeout: Duration) -> Result<BTreeMap<usize, Heard>> {
     let mut heard: BTreeMap<usize, Heard> = BTreeMap::new();
+    let are_deaf = watches.iter().enumerate();
+    let are_deaf = are_deaf.filter(|(_, watch)| watch.ear.is_err());
+    let deaf: Vec<usize> = are_deaf.map(|(index, _)| index).collect();
+    let timeout = match deaf.is_empty() {
+        true => timeout,
+        false => timeout.min(DEAF),
+    };
     let until = Instant::now() + timeout;
     let mut burst: Option<Instant> = None;
     for round in 0_u64.. {
@@ -180,7 +253,10 @@ pub(crate) fn wait(watches: &mut [Watch], timeout: Duration) -> Result<BTreeMap<
         if left.is_zero() && round > 0 {
             break;
         }
-        let fds: Vec<BorrowedFd<'_>> = watches.iter().map(|watch| watch.inotify.as_fd()).collect();
+        let hearing = watches.iter().enumerate();
+        let hearing = hearing.filter_map(|(index, watch)| Some((index, watch.ear.as_ref().ok()?)));
+        let (indices, fds): (Vec<usize>, Vec<BorrowedFd<'_>>) =
+            hearing.map(|(index, ear)| (index, ear.as_fd())).unzip();
         let mut polled: Vec<PollFd<'_>> = fds
             .iter()
             .map(|fd| PollFd::new(fd, PollFlags::IN))
@@ -190,21 +266,34 @@ pub(crate) fn wait(watches: &mut [Watch], timeout: Duration) -> Result<BTreeMap<
             tv_nsec: i64::from(left.subsec_nanos()),
         };
         match poll(&mut polled, Some(&timespec)) {
-            Ok(0) => return Ok(heard),
+            Ok(0) => break,
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(Error::Watch(io::Error::from(errno))),
         }
-        let ready: Vec<bool> = polled.iter().map(|one| !one.revents().is_empty()).collect();
+        let ready = indices.into_iter().zip(&polled);
+        let ready = ready.filter(|(_, one)| !one.revents().is_empty());
+        let ready: Vec<usize> = ready.map(|(index, _)| index).collect();
         drop(polled);
-        for (index, watch) in watches.iter_mut().enumerate() {
-            if ready.get(index) == Some(&true) {
-                let mut one = heard.remove(&index).unwrap_or_default();
-                watch.read(&mut one)?;
-                if one != Heard::default() {
-                    heard.insert(index, one);
-                    burst.get_or_insert_with(Instant::now);
-                }
+        for index in ready {
+            let Some(watch) = watches.get_mut(index) else {
+                continue;
+            };
+            let mut one = heard.remove(&index).unwrap_or_default();
+            watch.read(&mut one);
+            if one != Heard::default() {
+                heard.insert(index, one);
+                burst.get_or_insert_with(Instant::now);
             }
+        }
+    }
+    for index in deaf {
+        let Some(watch) = watches.get_mut(index) else {
+            continue;
+        };
+        watch.listen();
+        // What came before it was heard of, or is not heard of while others are.
+        if watch.ear.is_ok() || !heard.is_empty() {
+            heard.entry(index).or_default().everything = true;
         }
     }
     Ok(heard)
@@ -245,7 +334,7 @@ mod tests {
     fn a_file_is_heard_of_when_it_is_whole() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
-        let mut watch = [Watch::new(folder.path().to_owned()).unwrap()];
+        let mut watch = [Watch::new(folder.path().to_owned())];
         let mut file = fs::File::create(at("a.yaml")).unwrap();
         file.write_all(b"half").unwrap();
         assert_eq!(next(&mut watch), Heard::default());
@@ -265,7 +354,7 @@ mod tests {
     fn a_folder_may_come_and_go() {
         let above = tempfile::tempdir().unwrap();
         let folder = above.path().join("deep/results");
-        let mut watch = [Watch::new(folder.clone()).unwrap()];
+        let mut watch = [Watch::new(folder.clone())];
         fs::create_dir_all(&folder).unwrap();
         assert!(next(&mut watch).everything);
         fs::write(folder.join("a"), "").unwrap();

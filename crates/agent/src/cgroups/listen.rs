@@ -1,4 +1,7 @@
 //! What is heard of the folders of pods, and of those above.
+//!
+//! Where the node gives no more of inotify, nothing is heard of any, until it does: half of them heard
+//! would look like all.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -6,13 +9,16 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
+use netqos_core::Problem;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 
 use super::tree::Tree;
+use crate::watch::{self, DEAF};
 use crate::{Error, Result};
 
 const FOLDERS: WatchFlags = WatchFlags::CREATE
@@ -29,7 +35,8 @@ const AT_MOST: Duration = Duration::from_millis(20);
 /// Listens to folders.
 #[derive(Debug)]
 pub(super) struct Ears {
-    inotify: OwnedFd,
+    /// By what it hears, or why it does not.
+    ear: std::result::Result<OwnedFd, Errno>,
     by_number: HashMap<i32, Place>,
     numbers: HashMap<PathBuf, i32>,
 }
@@ -50,31 +57,58 @@ pub(super) struct Heard {
 }
 
 impl Ears {
-    pub(super) fn new() -> Result<Self> {
-        let flags = CreateFlags::NONBLOCK | CreateFlags::CLOEXEC;
-        let inotify = inotify::init(flags).map_err(failed)?;
-        Ok(Self {
-            inotify,
+    pub(super) fn new() -> Self {
+        Self {
+            ear: init(),
             by_number: HashMap::new(),
             numbers: HashMap::new(),
-        })
+        }
     }
 
-    /// Finds the pods, and listens to their folders from now on: nothing that comes after what is
-    /// returned was found is missed.
-    pub(super) fn find(&mut self, root: &Path) -> Result<Tree> {
+    /// True where nothing is heard, whatever happens.
+    pub(super) fn are_deaf(&self) -> bool {
+        self.ear.is_err()
+    }
+
+    /// Why nothing is heard, and what to do, where that is so.
+    pub(super) fn deafness(&self, root: &Path) -> Option<Problem> {
+        let why = self.ear.as_ref().err()?;
+        Some(watch::exhausted(root, *why))
+    }
+
+    /// Finds the pods, and listens to their folders from now on, if it can: nothing that comes after
+    /// what is returned was found is missed then.
+    pub(super) fn find(&mut self, root: &Path) -> Tree {
+        if self.ear.is_err() {
+            self.ear = init();
+        }
         // Each round finds what had come before the round before it began to listen.
         for _ in 0..16 {
             let tree = Tree::find(root);
-            if !self.listen(&tree)? {
-                return Ok(tree);
+            match self.listen(&tree) {
+                Ok(true) => {}
+                Ok(false) => return tree,
+                Err(why) => {
+                    self.fall_deaf(why);
+                    return tree;
+                }
             }
         }
-        Ok(Tree::find(root))
+        Tree::find(root)
+    }
+
+    /// Hears nothing any more, until it finds again.
+    fn fall_deaf(&mut self, why: Errno) {
+        self.ear = Err(why);
+        self.by_number.clear();
+        self.numbers.clear();
     }
 
     /// True when there is something to listen to that was not before.
-    fn listen(&mut self, tree: &Tree) -> Result<bool> {
+    fn listen(&mut self, tree: &Tree) -> std::result::Result<bool, Errno> {
+        let Ok(ear) = &self.ear else {
+            return Ok(false);
+        };
         let above = tree.above.iter();
         let above = above.map(|path| (path.clone(), Place::Above(path.clone())));
         let mut wanted: BTreeMap<PathBuf, Place> = above.collect();
@@ -93,7 +127,7 @@ impl Ears {
             if let Some(number) = self.numbers.remove(&path) {
                 self.by_number.remove(&number);
                 // It is gone with its folder.
-                let _ = inotify::remove_watch(&self.inotify, number);
+                let _ = inotify::remove_watch(ear, number);
             }
         }
         let mut is_new = false;
@@ -105,7 +139,7 @@ impl Ears {
                 true => WatchFlags::MODIFY,
                 false => FOLDERS,
             };
-            match inotify::add_watch(&self.inotify, &path, flags) {
+            match inotify::add_watch(ear, &path, flags) {
                 Ok(number) => {
                     self.numbers.insert(path, number);
                     self.by_number.insert(number, place);
@@ -113,15 +147,20 @@ impl Ears {
                 }
                 // It went in between, or it is the file that v1 does not have.
                 Err(Errno::NOENT | Errno::NOTDIR) => {}
-                Err(errno) => return Err(failed(errno)),
+                Err(errno) => return Err(errno),
             }
         }
         Ok(is_new)
     }
 
-    /// Waits until something is heard, and then until it is quiet again; at most for so long.
+    /// Waits until something is heard, and then until it is quiet again; at most for so long, and
+    /// where nothing can be heard, not for long.
     pub(super) fn wait(&mut self, timeout: Duration) -> Result<Heard> {
         let mut heard = Heard::default();
+        if self.ear.is_err() {
+            thread::sleep(timeout.min(DEAF));
+            return Ok(heard);
+        }
         let until = Instant::now() + timeout;
         let mut burst: Option<Instant> = None;
         loop {
@@ -133,15 +172,15 @@ impl Ears {
                 tv_sec: left.as_secs() as i64,
                 tv_nsec: i64::from(left.subsec_nanos()),
             };
-            match poll(
-                &mut [PollFd::new(&self.inotify, PollFlags::IN)],
-                Some(&timespec),
-            ) {
+            let Ok(ear) = &self.ear else {
+                return Ok(heard);
+            };
+            match poll(&mut [PollFd::new(ear, PollFlags::IN)], Some(&timespec)) {
                 Ok(0) => return Ok(heard),
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(errno) => return Err(failed(errno)),
             }
-            self.read(&mut heard)?;
+            self.read(&mut heard);
             if heard != Heard::default() && left.is_zero() {
                 return Ok(heard);
             }
@@ -151,14 +190,20 @@ impl Ears {
         }
     }
 
-    fn read(&mut self, heard: &mut Heard) -> Result<()> {
+    fn read(&mut self, heard: &mut Heard) {
+        let Ok(ear) = &self.ear else {
+            return;
+        };
         let mut buffer = [MaybeUninit::uninit(); 4096];
-        let mut reader = inotify::Reader::new(self.inotify.as_fd(), &mut buffer);
+        let mut reader = inotify::Reader::new(ear.as_fd(), &mut buffer);
         loop {
             let event = match reader.next() {
-                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::AGAIN) => return,
                 Err(Errno::INTR) => continue,
-                Err(errno) => return Err(failed(errno)),
+                Err(errno) => {
+                    heard.tree = true;
+                    return self.fall_deaf(errno);
+                }
                 Ok(event) => event,
             };
             let what = event.events();
@@ -199,6 +244,10 @@ impl Place {
     }
 }
 
+fn init() -> std::result::Result<OwnedFd, Errno> {
+    inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)
+}
+
 fn failed(errno: Errno) -> Error {
     Error::Watch(io::Error::from(errno))
 }
@@ -220,15 +269,15 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let root = root.path();
         fs::write(root.join("cgroup.procs"), "").unwrap();
-        let mut ears = Ears::new().unwrap();
-        assert!(ears.find(root).unwrap().pods.is_empty());
+        let mut ears = Ears::new();
+        assert!(ears.find(root).pods.is_empty());
         assert_eq!(heard(&mut ears), (false, vec![]));
         // Folders and what is in them, at once.
         mkdir(root, "kubepods/burstable/poda");
         assert_eq!(heard(&mut ears), (true, vec![]));
         let pod = root.join("kubepods/burstable/poda");
         fs::write(pod.join(EVENTS), "populated 0\n").unwrap();
-        assert_eq!(ears.find(root).unwrap().pods.len(), 1);
+        assert_eq!(ears.find(root).pods.len(), 1);
         fs::create_dir(pod.join("container")).unwrap();
         assert_eq!(heard(&mut ears), (false, vec!["a".into()]));
         fs::write(pod.join(EVENTS), "populated 1\n").unwrap();
@@ -240,7 +289,7 @@ mod tests {
         assert!(heard(&mut ears).0);
         mkdir(root, "kubepods/burstable/poda");
         assert!(heard(&mut ears).0);
-        assert_eq!(ears.find(root).unwrap().pods.len(), 1);
+        assert_eq!(ears.find(root).pods.len(), 1);
         fs::create_dir(pod.join("container")).unwrap();
         assert_eq!(heard(&mut ears), (false, vec!["a".into()]));
     }

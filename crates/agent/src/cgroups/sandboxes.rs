@@ -13,6 +13,7 @@ use netqos_datapath::{Reach, Records, locate_first};
 
 use super::CgroupOptions;
 use super::processes::{Namespace, Processes, identity};
+use super::tree::below_root;
 
 /// What a network is called of which nobody has said the name.
 const NETWORK: &str = "pod-network";
@@ -122,6 +123,14 @@ impl Sandboxes {
         let known = self.known.iter();
         known
             .filter_map(|(uid, sandbox)| Some((uid.clone(), sandbox.interface.clone()?)))
+            .collect()
+    }
+
+    /// The cgroups of all pods, below the root of the hierarchy.
+    pub(super) fn folders(&self) -> BTreeMap<Arc<str>, PathBuf> {
+        let known = self.known.iter();
+        known
+            .map(|(uid, sandbox)| (uid.clone(), below_root(&sandbox.folder)))
             .collect()
     }
 

@@ -62,6 +62,13 @@ fn hierarchies(root: &Path) -> Vec<PathBuf> {
     inside
 }
 
+/// Where a cgroup is in its hierarchy, wherever that is mounted: `/kubepods.slice/…`.
+pub(super) fn below_root(cgroup: &Path) -> PathBuf {
+    let above = cgroup.ancestors().take_while(|path| is_cgroup(path));
+    let below = above.last().and_then(|root| cgroup.strip_prefix(root).ok());
+    Path::new("/").join(below.unwrap_or(Path::new("")))
+}
+
 fn is_cgroup(path: &Path) -> bool {
     path.join("cgroup.procs").exists()
 }
@@ -156,6 +163,15 @@ pub(super) mod tests {
         assert!(!is_above(root, "net_cls"), "once is enough");
         mkdir(root, "unified/kubepods/poda");
         assert_eq!(found(root), [("a".into(), "unified/kubepods/poda".into())]);
+    }
+
+    #[test]
+    fn a_cgroup_is_named_from_the_root_of_its_hierarchy() {
+        let root = tempfile::tempdir().unwrap();
+        mkdir(root.path(), "unified/kubelet/kubepods/poda");
+        let pod = root.path().join("unified/kubelet/kubepods/poda");
+        assert_eq!(below_root(&pod), Path::new("/kubelet/kubepods/poda"));
+        assert_eq!(below_root(Path::new("/nowhere")), Path::new("/"));
     }
 
     #[test]

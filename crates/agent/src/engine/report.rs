@@ -2,13 +2,18 @@
 
 use std::collections::HashMap;
 
+use netqos_api::koordinator::BackendKind;
 use netqos_bpf::Pins;
+use netqos_classes::Trouble;
+use netqos_core::classes::TrafficClass;
 use netqos_core::plan::{Attach, ChainRule, Endpoint, RuleId};
 use netqos_core::{Direction, EndpointId, Mode, NodePlan};
 use netqos_datapath::rules::RuleCount;
 
 use super::{Engine, attachment};
-use crate::status::{Counts, LimitStatus, PodStatus, ProblemStatus, RuleStatus, Status};
+use crate::status::{
+    Counts, LimitStatus, LineStatus, PodStatus, ProblemStatus, RuleStatus, ShareStatus, Status,
+};
 use netqos_daemon::Check;
 
 type RuleCounts = HashMap<(EndpointId, RuleId), Counts>;
@@ -50,9 +55,46 @@ impl Engine {
             checks: self.checks(),
             reconciled: self.reconciled,
             objects,
+            class_backend: self.classes.backend().to_string(),
+            lines: self.lines(),
             pods,
             problems: problems.iter().map(ProblemStatus::from).collect(),
         }
+    }
+
+    fn lines(&self) -> Vec<LineStatus> {
+        let shown = self.classes.shown();
+        let lines = self.classes.plan().lines.iter();
+        lines
+            .map(|(name, shares)| {
+                let here = |it: &&Trouble| it.line.as_ref() == Some(name) && it.part.is_none();
+                let troubles = shown.troubles.iter().filter(here);
+                let mut failing: Vec<&str> = troubles.map(|it| it.what.as_str()).collect();
+                if failing.is_empty() && !shown.lines.contains(name) {
+                    let why = shown.failure.as_deref();
+                    failing.push(match self.classes.backend() {
+                        BackendKind::None => "nobody divides it: the class backend is none",
+                        _ => why.unwrap_or("it is not divided yet"),
+                    });
+                }
+                let ways = [Direction::Ingress, Direction::Egress].into_iter();
+                let each = ways.flat_map(|way| TrafficClass::ALL.map(|class| (way, class)));
+                let shares = each.map(|(direction, class)| {
+                    let share = shares.of(direction).of(class);
+                    ShareStatus {
+                        direction: direction.to_string(),
+                        class: class.to_string(),
+                        min: share.min.bits_per_second(),
+                        max: share.max.bits_per_second(),
+                    }
+                });
+                LineStatus {
+                    name: name.to_string(),
+                    failing: failing.join("; "),
+                    shares: shares.collect(),
+                }
+            })
+            .collect()
     }
 
     fn checks(&self) -> Vec<Check> {
@@ -73,7 +115,7 @@ impl Engine {
             .collect();
         checks.push(check(
             "sync",
-            self.synced,
+            self.synced && self.classes.has_begun(),
             "the plan was not put in force yet",
         ));
         for (name, what) in [("rules", "rules"), ("limits", "limits")] {

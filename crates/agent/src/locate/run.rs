@@ -18,11 +18,10 @@ const THOROUGH: u32 = 8;
 /// Sends where pods are, from now on, until nobody listens.
 ///
 /// # Errors
-/// The caches cannot be watched.
+/// The thread cannot be started.
 pub fn spawn(caches: Vec<PathBuf>, events: Sender<Event>) -> Result<()> {
     let results: Vec<PathBuf> = caches.iter().map(|cache| cache.join("results")).collect();
-    let watches: Result<Vec<Watch>> = results.iter().cloned().map(Watch::new).collect();
-    let watches = watches?;
+    let watches: Vec<Watch> = results.iter().cloned().map(Watch::new).collect();
     let thread = thread::Builder::new().name("locator".into());
     let run = move || {
         if let Err(why) = run(Locator::new(caches), &results, watches, &events) {
@@ -44,6 +43,7 @@ fn run(
     let mut said = Said::default();
     let mut rescans = 0_u32;
     loop {
+        batch.problems.extend(watch::deafness(&watches));
         if said.is_news(&batch) && events.send(Event::Batch(batch)).is_err() {
             return Ok(());
         }
@@ -69,7 +69,7 @@ fn run(
             batch = locator.batch();
         }
         for watch in &mut watches {
-            watch.aim()?;
+            watch.aim();
         }
     }
 }

@@ -9,10 +9,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 
 use axum::extract::State;
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
+use netqos_daemon::openmetrics;
 use netqos_datapath::Support;
-use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -24,8 +23,6 @@ use crate::engine::Durations;
 use crate::status::{Counts, PodStatus, Status};
 
 pub use sample::metrics_sample;
-
-const FORM: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 type Labels = Vec<(&'static str, String)>;
 
@@ -40,12 +37,7 @@ pub(super) async fn metrics(State(desk): State<Desk>) -> std::result::Result<Res
         .map(|(feature, support)| (feature.to_string(), matches!(support, Support::Works)))
         .collect();
     let registry = registry(&asked.status, &features, durations, pod_labels);
-    let mut text = String::new();
-    if let Err(why) = encode(&mut text, &registry) {
-        let text = format!("the metrics cannot be written: {why}\n");
-        return Ok((StatusCode::INTERNAL_SERVER_ERROR, text).into_response());
-    }
-    Ok(([(header::CONTENT_TYPE, FORM)], text).into_response())
+    Ok(openmetrics(&registry))
 }
 
 /// All metrics. docs/metrics.md is made from them by `cargo xtask metrics`.
@@ -53,6 +45,7 @@ fn registry(status: &Status, features: &Works, durations: Durations, pod_labels:
     let mut registry = Registry::with_prefix("netqos");
     build(&mut registry);
     of_pods(&mut registry, status, pod_labels);
+    of_lines(&mut registry, status);
     of_agent(&mut registry, status, features);
     registry.register_with_unit(
         "reconcile_duration",
@@ -124,6 +117,47 @@ fn of_pods(registry: &mut Registry, status: &Status, pod_labels: bool) {
         "pod_rate_limit_bytes_per_second",
         "What an interface, or with a rule all pods of it on the node, are held to",
         rates,
+    );
+}
+
+/// How the node's lines are to be shared, and whether they are.
+fn of_lines(registry: &mut Registry, status: &Status) {
+    let guaranteed = Family::<Labels, Gauge<f64, AtomicU64>>::default();
+    let most = Family::<Labels, Gauge<f64, AtomicU64>>::default();
+    let shared = Family::<Labels, Gauge>::default();
+    for line in &status.lines {
+        let labels = vec![
+            ("line", line.name.clone()),
+            ("backend", status.class_backend.clone()),
+        ];
+        let is_shared = line.failing.is_empty();
+        shared.get_or_create(&labels).set(i64::from(is_shared));
+        for share in &line.shares {
+            let labels = vec![
+                ("line", line.name.clone()),
+                ("direction", share.direction.clone()),
+                ("class", share.class.clone()),
+            ];
+            guaranteed
+                .get_or_create(&labels)
+                .set(share.min as f64 / 8.0);
+            most.get_or_create(&labels).set(share.max as f64 / 8.0);
+        }
+    }
+    registry.register(
+        "line_shared",
+        "Whether a line of the node is shared among classes as it should be: 1, or 0",
+        shared,
+    );
+    registry.register(
+        "line_guaranteed_bytes_per_second",
+        "What a class is to be guaranteed of a line",
+        guaranteed,
+    );
+    registry.register(
+        "line_limit_bytes_per_second",
+        "The most that a class is to have of a line",
+        most,
     );
 }
 

@@ -22,6 +22,7 @@
 
 mod gate;
 mod interest;
+mod leader;
 mod run;
 mod saved;
 mod seen;
@@ -30,8 +31,11 @@ mod trim;
 mod watches;
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use netqos_cluster::{Connect, Kind, Selection};
+use netqos_coexistence::Homes;
 use netqos_core::NodeReport;
 use netqos_index::PeerSource;
 use tokio::sync::watch::Receiver;
@@ -52,8 +56,15 @@ pub struct ClusterOptions {
     pub state: PathBuf,
     /// What the addresses of peers are learned from.
     pub peers: PeerSource,
+    /// True where rules of an earlier process are in force on the node, which must not be lifted for
+    /// want of knowledge.
+    pub has_rules: bool,
     /// What is in force, to be told to the controller. `None`: it is not.
     pub reports: Option<Receiver<NodeReport>>,
+    /// How often that is told again.
+    pub report_refresh: Duration,
+    /// Where others live that enforce the same.
+    pub homes: Arc<Homes>,
 }
 
 impl ClusterOptions {
@@ -66,12 +77,13 @@ impl ClusterOptions {
             .filter_map(|kind| {
                 let all = Selection::all(kind);
                 Some(match kind {
-                    Kind::Node => all.with_field("metadata.name", &self.node),
+                    Kind::Node | Kind::NodeSlo => all.with_field("metadata.name", &self.node),
                     Kind::Pod if sliced => all.with_field("spec.nodeName", &self.node),
                     Kind::NetworkQoS if sliced => return None,
                     Kind::NetworkQoSPeerSlice
                     | Kind::NetworkQoSNodeReport
-                    | Kind::NetworkQoSDefault => return None,
+                    | Kind::NetworkQoSDefault
+                    | Kind::ConfigMap => return None,
                     _ => all,
                 })
             })

@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use netqos_coexistence::AtWork;
 use netqos_core::{ObjectRef, Problem, Reason};
 use netqos_index::Change;
 use netqos_k8s::objects_from_yaml;
@@ -192,6 +193,8 @@ impl Folder {
             problems,
             objects: self.objects.counts(),
             policies: BTreeMap::new(),
+            at_work: AtWork::default(),
+            classes: Some(self.objects.classes()),
         }
     }
 }

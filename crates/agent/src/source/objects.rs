@@ -12,6 +12,8 @@ use netqos_core::{ObjectRef, PodId, Problem, Reason};
 use netqos_index::Change;
 use netqos_k8s::Object;
 
+use crate::classes::{self, ClassInput};
+
 const DEFINITION: &str = "NetworkAttachmentDefinition";
 const USER_NETWORK: &str = "UserDefinedNetwork";
 
@@ -33,6 +35,8 @@ pub(super) struct Objects {
     by_file: BTreeMap<String, BTreeSet<Key>>,
     /// Pods by their uids. Of several with one the first counts: they could not be told apart.
     by_uid: BTreeMap<Arc<str>, BTreeSet<Key>>,
+    /// What those that count say of classes.
+    classes: Arc<ClassInput>,
 }
 
 impl Objects {
@@ -73,16 +77,27 @@ impl Objects {
         }
         // Who goes makes place for who comes.
         let (mut changes, mut coming) = (Vec::new(), Vec::new());
+        let (mut left, mut came) = (Vec::new(), Vec::new());
         for (subject, before) in before {
             match (before, self.counting(&subject)) {
-                (Some(before), None) => changes.extend(gone(&before)),
+                (Some(before), None) => {
+                    changes.extend(gone(&before));
+                    left.extend(Some(before).filter(classes::concerns));
+                }
                 (before, Some(after)) if before.as_ref() != Some(after) => {
                     coming.extend(there(after));
+                    let concerned = before.iter().chain([after]).any(classes::concerns);
+                    came.extend(concerned.then(|| after.clone()));
                 }
                 _ => {}
             }
         }
         changes.extend(coming);
+        if !left.is_empty() || !came.is_empty() {
+            let classes = Arc::make_mut(&mut self.classes);
+            left.iter().for_each(|object| classes.remove(object));
+            came.iter().for_each(|object| classes.put(object));
+        }
         changes
     }
 
@@ -124,6 +139,11 @@ impl Objects {
         sharing.first().filter(|first| *first != key)
     }
 
+    /// All that is said of classes.
+    pub(super) fn classes(&self) -> Arc<ClassInput> {
+        self.classes.clone()
+    }
+
     /// How many there are of each kind.
     pub(super) fn counts(&self) -> BTreeMap<&'static str, u64> {
         let mut counts = BTreeMap::new();
@@ -141,7 +161,7 @@ impl Objects {
             let (Some((first, _)), Some(object)) = (files.next(), places.values().next()) else {
                 continue;
             };
-            if let Object::Pod(pod, found) = object {
+            if let Object::Pod(pod, found, ..) = object {
                 problems.extend(found.iter().cloned());
                 let namesake = self.namesake(key, object).map(|first| Problem {
                     object: ObjectRef::Pod(pod.id.name.clone()),
@@ -201,7 +221,7 @@ impl Key {
 fn key(object: &Object) -> Option<Key> {
     let (kind, name) = match object {
         Object::Namespace(namespace) => ("Namespace", namespace.name.to_string()),
-        Object::Pod(pod, _) => ("Pod", pod.id.name.to_string()),
+        Object::Pod(pod, ..) => ("Pod", pod.id.name.to_string()),
         Object::Policy(policy) => ("NetworkQoS", policy.name.to_string()),
         Object::Quota(quota) => ("NetworkQoSQuota", quota.name.to_string()),
         Object::Profile(profile) => ("BandwidthProfile", profile.name.to_string()),
@@ -211,7 +231,9 @@ fn key(object: &Object) -> Option<Key> {
         Object::Service(service) => ("Service", service.name.to_string()),
         Object::EndpointSlice(slice) => ("EndpointSlice", slice.name.to_string()),
         Object::PeerSlice(slice) => ("NetworkQoSPeerSlice", slice.name.to_string()),
-        Object::Node(name) => ("Node", name.to_string()),
+        Object::Node(node) => ("Node", node.name.to_string()),
+        Object::SloConfig(name, _) => ("ConfigMap", name.to_string()),
+        Object::NodeSlo(name, _) => ("NodeSLO", name.to_string()),
         Object::Other { .. } => return None,
     };
     Some(Key { kind, name })
@@ -225,7 +247,7 @@ fn first_of(places: &BTreeMap<Place, Object>) -> Option<&Object> {
 /// By which a pod is known, whatever its name.
 fn uid(object: &Object) -> Option<Arc<str>> {
     match object {
-        Object::Pod(pod, _) => Some(pod.id.uid.clone()),
+        Object::Pod(pod, ..) => Some(pod.id.uid.clone()),
         _ => None,
     }
 }
@@ -233,7 +255,7 @@ fn uid(object: &Object) -> Option<Arc<str>> {
 fn there(object: &Object) -> Option<Change> {
     Some(match object.clone() {
         Object::Namespace(namespace) => Change::Namespace(namespace),
-        Object::Pod(pod, _) => Change::Pod(*pod),
+        Object::Pod(pod, ..) => Change::Pod(*pod),
         Object::Policy(policy) => Change::Policy(policy),
         Object::Quota(quota) => Change::Quota(quota),
         Object::Profile(profile) => Change::Profile(profile),
@@ -244,14 +266,16 @@ fn there(object: &Object) -> Option<Change> {
         Object::Service(service) => Change::Service(service),
         Object::EndpointSlice(slice) => Change::EndpointSlice(slice),
         Object::PeerSlice(slice) => Change::PeerSlice(slice),
-        Object::Node(_) | Object::Other { .. } => return None,
+        Object::Node(_) | Object::SloConfig(..) | Object::NodeSlo(..) | Object::Other { .. } => {
+            return None;
+        }
     })
 }
 
 fn gone(object: &Object) -> Option<Change> {
     Some(match object {
         Object::Namespace(namespace) => Change::NamespaceGone(namespace.name.clone()),
-        Object::Pod(pod, _) => Change::PodGone(PodId::clone(&pod.id)),
+        Object::Pod(pod, ..) => Change::PodGone(PodId::clone(&pod.id)),
         Object::Policy(policy) => Change::PolicyGone(policy.name.clone()),
         Object::Quota(quota) => Change::QuotaGone(quota.name.clone()),
         Object::Profile(profile) => Change::ProfileGone(profile.name.clone()),
@@ -262,7 +286,9 @@ fn gone(object: &Object) -> Option<Change> {
         Object::Service(service) => Change::ServiceGone(service.name.clone()),
         Object::EndpointSlice(slice) => Change::EndpointSliceGone(slice.name.clone()),
         Object::PeerSlice(slice) => Change::PeerSliceGone(slice.name.clone()),
-        Object::Node(_) | Object::Other { .. } => return None,
+        Object::Node(_) | Object::SloConfig(..) | Object::NodeSlo(..) | Object::Other { .. } => {
+            return None;
+        }
     })
 }
 

@@ -19,9 +19,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Sends what the folder says, from now on, until nobody listens.
 ///
 /// # Errors
-/// The folder is not there, or cannot be watched.
+/// The folder is not there.
 pub fn spawn(folder: std::path::PathBuf, events: Sender<Event>) -> Result<()> {
-    let watch = Watch::new(folder.clone())?;
+    let watch = Watch::new(folder.clone());
     let folder = Folder::open(folder)?;
     let thread = thread::Builder::new().name("manifests".into());
     let run = move || {
@@ -57,7 +57,8 @@ fn run(mut folder: Folder, watch: Watch, events: &Sender<Event>) -> Result<()> {
         }
         // The first says all, but does not wait for long.
         if said.anything() || !put_off || began.elapsed() > PATIENCE {
-            let batch = folder.batch(std::mem::take(&mut changes));
+            let mut batch = folder.batch(std::mem::take(&mut changes));
+            batch.problems.extend(watch::deafness(&watches));
             if said.is_news(&batch) && events.send(Event::Batch(batch)).is_err() {
                 return Ok(());
             }
@@ -69,6 +70,6 @@ fn run(mut folder: Folder, watch: Watch, events: &Sender<Event>) -> Result<()> {
                 files: BTreeSet::new(),
                 everything: true,
             });
-        watches[0].aim()?;
+        watches[0].aim();
     }
 }

@@ -12,10 +12,12 @@ use crate::stage::{self, Agent, Flow};
 const OBSTACLE: &str = "/run/obstacle";
 const BPFFS: &str = "/run/obstacle/bpf";
 
-/// What is wrong with the node itself.
+/// What is wrong with the node itself. (That the agent had to make a BPF file system of its own, where
+/// the obstacle was, is so from then on.)
 fn node_problems() -> Vec<String> {
     let problems = stage::status().problems.into_iter();
-    let of_node = problems.filter(|problem| problem.kind == "Node");
+    let of_node =
+        problems.filter(|problem| problem.kind == "Node" && problem.reason != "PinsNotOnNode");
     of_node.map(|problem| problem.message).collect()
 }
 

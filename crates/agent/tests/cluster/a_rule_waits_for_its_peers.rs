@@ -254,6 +254,48 @@ fn also_by_an_agent_that_starts_and_knows_nothing() {
     drop(flow.end());
 }
 
+/// There is nothing that what waits could lift: what needs no peers, and limits, do not wait for a
+/// controller that may never come.
+#[test]
+fn but_on_a_new_node_nothing_else_waits_with_it() {
+    let Some((mut world, mut controller)) = World::sliced() else {
+        return;
+    };
+    world.mark_to("p", 2, 20, &apps(&["b"]));
+    world.mark_to("q", 1, 30, &json!({"ipBlock": {"cidr": "0.0.0.0/0"}}));
+    let annotation = json!({"kubernetes.io/egress-bandwidth": "1G"});
+    let patch = json!({"metadata": {"annotations": annotation}});
+    world.patch("v1", "Pod", "a", &patch);
+    world.start_agent();
+    let flow = world.flow();
+    flow.wait_for(30);
+    let is_limited = || stage::pod_status("a").is_some_and(|pod| pod.limits[0].in_force);
+    assert!(stage::eventually(is_limited));
+    assert!(stage::eventually(|| tells_of_unknown_peers(&world)));
+    let problems = world.problems();
+    let (_, message) = &problems[0];
+    assert!(message.contains("nothing of it is in force"), "{message}");
+    let names_it = || {
+        let problems = world.problems();
+        problems[0]
+            .1
+            .contains("no Lease netqos-system/netqos-controller is there")
+    };
+    assert!(stage::eventually(names_it), "{:?}", world.problems());
+    // What it knows is written down by then.
+    let known = Path::new("/var/lib/netqos/objects/networkqoses.json");
+    assert!(stage::eventually(|| known.exists()));
+    // Started again it knows no more, and nothing is lifted.
+    world.start_agent();
+    assert!(stage::eventually(|| tells_of_unknown_peers(&world)));
+    let seen = flow.end_after(100);
+    assert!(seen.iter().all(|seen| seen.dscp == 30), "{:?}", seen.last());
+    let flow = world.flow();
+    controller.publish(&world);
+    flow.wait_for_after(30, 20);
+    drop(flow.end());
+}
+
 /// From pods to slices and back: what is in force stays.
 #[test]
 fn also_where_it_learned_of_them_from_pods_before() {

@@ -88,7 +88,7 @@ impl Controller {
         for object in objects {
             let change = match object_from_value(&object).unwrap() {
                 Object::Namespace(namespace) => Change::Namespace(namespace),
-                Object::Pod(pod, _) => {
+                Object::Pod(pod, ..) => {
                     pods.insert(pod.id.clone());
                     Change::Pod(*pod)
                 }

@@ -2,30 +2,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::thread::sleep;
 use std::time::Duration;
 
+use netqos_apiserver::{Request, Roles};
 use serde_json::json;
 
 use crate::manifests;
 use crate::stage;
 use crate::world::{AGENT, World};
 
-/// What its ClusterRole lets it do: verb and resource.
-fn allowed() -> BTreeSet<(String, String)> {
-    let role = manifests::object("agent-rbac.yaml", "ClusterRole");
-    let mut all = BTreeSet::new();
-    for rule in role["rules"].as_array().unwrap() {
-        let words = |field: &str| manifests::words(&rule[field]);
-        for group in words("apiGroups") {
-            for resource in words("resources") {
-                let resource = match group.as_str() {
-                    "" => resource,
-                    group => format!("{resource}.{group}"),
-                };
-                let verbs = words("verbs").into_iter();
-                all.extend(verbs.map(|verb| (verb, resource.clone())));
-            }
-        }
-    }
-    all
+/// What its ClusterRole lets it do.
+fn allowed() -> Roles {
+    Roles::among([manifests::object("agent-rbac.yaml", "ClusterRole")]).unwrap()
 }
 
 /// It lists and watches, reads nothing for a pod that comes, and writes its report alone.
@@ -49,11 +35,7 @@ fn of_the_api_server() {
     world.mark("p", 20);
     flow.wait_for(20);
     drop(flow.end());
-    let has_written = || {
-        asked(&world)
-            .iter()
-            .any(netqos_apiserver::Request::is_write)
-    };
+    let has_written = || asked(&world).iter().any(Request::is_write);
     assert!(stage::eventually(has_written));
     // Kinds that do not exist are asked for again, by and by.
     let requests = asked(&world);
@@ -61,20 +43,23 @@ fn of_the_api_server() {
     let more = requests_since.filter(|it| it.status != 404 && !it.is_write());
     let more: Vec<_> = more.map(|it| (it.verb, it.path.clone())).collect();
     assert_eq!(more, []);
-    let done = requests.iter();
-    let done = done.map(|it| (it.verb.to_owned(), it.qualified_resource()));
+    let allowed = allowed();
+    assert_eq!(allowed.refused(&requests), BTreeSet::new(), "not allowed");
     // Kinds that do not exist are listed, and never watched.
-    let mut done: BTreeSet<(String, String)> = done.collect();
     let unknown = requests.iter();
     let unknown = unknown.filter(|it| it.status == 404 && it.verb == "list");
-    done.extend(unknown.map(|it| ("watch".to_owned(), it.qualified_resource())));
-    // For agents that a controller tells of peers; and of who makes an object by applying it, a real
-    // server asks whether it may create one.
-    let mut allowed = allowed();
-    allowed.retain(|(verb, resource)| {
-        resource != "networkqospeerslices.netqos.io" && verb != "create"
-    });
-    assert_eq!(done, allowed);
+    let unknown: BTreeSet<String> = unknown.map(Request::qualified_resource).collect();
+    let mut unused = allowed.unused(&requests);
+    unused.retain(|it| !(it.verb == "watch" && unknown.contains(&it.resource)));
+    let unused: Vec<String> = unused.iter().map(ToString::to_string).collect();
+    let elsewhere = [
+        // Of who makes an object by applying it, a real server asks whether it may create one.
+        "create networkqosnodereports.netqos.io */*",
+        // For agents that a controller tells of peers.
+        "list networkqospeerslices.netqos.io */*",
+        "watch networkqospeerslices.netqos.io */*",
+    ];
+    assert_eq!(unused, elsewhere, "allowed and never asked for");
     let nodes = requests.iter().filter(|it| it.resource == "nodes");
     for request in nodes {
         let only = Some("metadata.name=node1".to_owned());
@@ -98,7 +83,7 @@ fn and_more_and_more_seldom_for_what_is_not_there() {
     for request in unknown {
         *asked.entry(request.qualified_resource()).or_default() += 1;
     }
-    assert_eq!(asked.len(), 3, "{asked:?}");
+    assert_eq!(asked.len(), 4, "{asked:?}");
     // After 0.8 s, and after twice as long each time.
     assert!(
         asked.values().all(|times| (2..=6).contains(times)),

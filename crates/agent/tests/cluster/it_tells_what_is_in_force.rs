@@ -28,7 +28,8 @@ fn report(world: &World) -> Option<NodeReport> {
 /// The generation of a policy that is told to be in force.
 fn generation(world: &World, name: &str) -> Option<i64> {
     let policies = report(world)?.policies;
-    policies.get(&ObjectName::new("games", name)).copied()
+    let version = policies.get(&ObjectName::new("games", name));
+    version.map(|version| version.generation)
 }
 
 fn reasons(world: &World) -> Vec<String> {
@@ -148,4 +149,73 @@ fn without_haste_and_without_delaying_anything() {
         .map(|two| two[1].duration_since(two[0]).unwrap());
     let least = apart.min().unwrap();
     assert!(least >= Duration::from_millis(4_900), "{least:?}");
+}
+
+/// By uid: one that is deleted and made anew is another one, though it has the name and the generation
+/// of the one before.
+#[test]
+fn of_which_policy_of_a_name_it_is_told_and_of_other_namespaces_none() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    world.create(
+        "v1",
+        "Namespace",
+        "",
+        json!({"metadata": {"name": "empty"}}),
+    );
+    let elsewhere = json!({
+        "metadata": {"name": "q", "namespace": "empty"},
+        "spec": {"priority": 1, "egress": [{"dscp": 1}]}
+    });
+    world.create("k8s.ovn.org/v1alpha1", "NetworkQoS", "empty", elsewhere);
+    world.create_policy("p", 10);
+    world.start_agent();
+    let policies = |world: &World| world.list("k8s.ovn.org/v1alpha1", "NetworkQoS");
+    let uid = |world: &World| {
+        let p = policies(world).into_iter();
+        let mut p = p.filter(|it| it["metadata"]["name"] == "p");
+        p.next().unwrap()["metadata"]["uid"].clone()
+    };
+    let told = |world: &World| {
+        let policies = report(world).map(|it| it.policies).unwrap_or_default();
+        let told = policies.into_iter();
+        let told =
+            told.map(|(name, it)| (name.to_string(), it.uid.unwrap_or_default(), it.generation));
+        told.collect::<Vec<_>>()
+    };
+    let is_told = |world: &World| {
+        let first = uid(world);
+        let expected = ("games/p".to_owned(), first.as_str().unwrap().into(), 1);
+        stage::eventually(|| told(world) == [expected.clone()])
+    };
+    assert!(is_told(&world), "{:?}", told(&world));
+    let first = uid(&world);
+    world.delete("k8s.ovn.org/v1alpha1", "NetworkQoS", "p");
+    world.create_policy("p", 10);
+    assert_ne!(uid(&world), first);
+    assert!(is_told(&world), "{:?}", told(&world));
+}
+
+#[test]
+fn again_when_somebody_has_deleted_it() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    world.flags = vec!["--report-refresh", "2"];
+    world.create_policy("p", 10);
+    world.start_agent();
+    assert!(stage::eventually(|| generation(&world, "p") == Some(1)));
+    world.delete_in("", "netqos.io/v1alpha1", "NetworkQoSNodeReport", "node1");
+    assert!(stage::eventually(|| generation(&world, "p") == Some(1)));
+    // What is there as it was is not touched.
+    let version = || {
+        let report = world
+            .list("netqos.io/v1alpha1", "NetworkQoSNodeReport")
+            .pop();
+        report.unwrap()["metadata"]["resourceVersion"].clone()
+    };
+    let before = version();
+    thread::sleep(Duration::from_secs(5));
+    assert_eq!(version(), before);
 }

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use netqos_apiserver::Request;
 use serde_json::{Value, json};
 
 use crate::controller::{NAMESPACE, apps};
 use crate::stage;
-use crate::world::World;
+use crate::world::{AGENT, World};
 
 const KUBECONFIG: &str = "/run/controller-kubeconfig";
 
@@ -48,9 +49,11 @@ fn begin() -> Option<(World, PathBuf)> {
         return None;
     }
     let (world, _) = World::sliced()?;
-    fs::write(KUBECONFIG, world.cluster.kubeconfig("controller")).unwrap();
+    fs::write(KUBECONFIG, world.cluster.kubeconfig(CONTROLLER)).unwrap();
     Some((world, program))
 }
+
+const CONTROLLER: &str = "controller";
 
 /// The condition Ready of a policy: status and message.
 fn ready(world: &World, name: &str) -> Option<(String, String)> {
@@ -112,4 +115,85 @@ fn a_peer_is_marked_to_and_the_status_says_so_and_stays_true() {
     is_ready(&world, "True");
     let seen = flow.end_after(500);
     stage::assert_no_loss(&seen);
+}
+
+/// Pods that a policy is for, whom its rules go to, both, and neither, one after the other, so that
+/// nothing but counts is written for two of them together.
+#[test]
+fn a_pod_that_starts_costs_less_than_one_write_and_no_read() {
+    const PODS: usize = 8;
+    let Some((mut world, program)) = begin() else {
+        return;
+    };
+    if world.fixture().is_none() {
+        return;
+    }
+    // What is asked beside watches, which go on, the Lease, and what does not exist.
+    let asked = |requests: Vec<Request>| {
+        let counts = |it: &Request| {
+            [AGENT, CONTROLLER].contains(&it.client.as_str())
+                && it.resource != "leases"
+                && it.status != 404
+                && it.verb != "watch"
+        };
+        let asked = requests.into_iter().filter(counts);
+        let asked = asked.map(|it| {
+            let what = format!("{} {} {}", it.client, it.verb, it.qualified_resource());
+            (it.is_write(), what)
+        });
+        asked.collect::<Vec<_>>()
+    };
+    let _controller = Process::start(&program);
+    for (pod, app) in [(&world.a, "a"), (&world.b, "b")] {
+        let label = json!({"metadata": {"labels": {"app": app}}});
+        world.patch("v1", "Pod", pod.name(), &label);
+    }
+    let both = world.node.pod("both").unwrap();
+    world.start_pod(&both, "both");
+    let among = |apps: [&str; 2]| json!([{"key": "app", "operator": "In", "values": apps}]);
+    let policy = json!({
+        "apiVersion": "k8s.ovn.org/v1alpha1", "kind": "NetworkQoS",
+        "metadata": {"name": "p", "namespace": world.namespace},
+        "spec": {
+            "priority": 1,
+            "podSelector": {"matchExpressions": among(["a", "both"])},
+            "egress": [{"dscp": 10, "classifier": {"to": [
+                {"podSelector": {"matchExpressions": among(["b", "both"])}}
+            ]}}]
+        }
+    });
+    world.apply("k8s.ovn.org/v1alpha1", "NetworkQoS", &policy);
+    world.start_agent();
+    let selected = |world: &World| {
+        let policy = world.list("k8s.ovn.org/v1alpha1", "NetworkQoS").remove(0);
+        policy["status"]["selectedPods"].clone()
+    };
+    let is_ready = |world: &World| ready(world, "p").is_some_and(|(is, _)| is == "True");
+    assert!(stage::eventually(
+        || is_ready(&world) && selected(&world) == 2
+    ));
+    // What follows is written: the events, and the report of what is in force.
+    std::thread::sleep(Duration::from_secs(8));
+    let before = world.fixture().unwrap().requests().len();
+
+    let pods: Vec<_> = (0..PODS)
+        .map(|number| {
+            let pod = world.node.pod(&format!("late{number}")).unwrap();
+            world.start_pod(&pod, ["both", "a", "b", "neither"][number % 4]);
+            std::thread::sleep(Duration::from_secs(2));
+            pod
+        })
+        .collect();
+    let end = Instant::now() + Duration::from_secs(90);
+    while selected(&world) != 2 + PODS / 2 {
+        assert!(Instant::now() < end, "{}", selected(&world));
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    assert!(is_ready(&world));
+    let since = world.fixture().unwrap().requests().split_off(before);
+    let (writes, reads): (Vec<_>, Vec<_>) = { asked(since).into_iter() }.partition(|it| it.0);
+    println!("{writes:?}");
+    assert_eq!(reads, []);
+    assert!(writes.len() <= PODS, "{writes:?}");
+    drop(pods);
 }

@@ -1,11 +1,15 @@
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
+use std::process::Command;
 
 use netqos_datapath::Paths;
 use netqos_datapath::rules::remove_all;
 
 use crate::stage;
 use crate::world::{World, readiness};
+
+const STATE: &str = "/var/lib/netqos";
 
 fn is_away(world: &World) -> bool {
     let problems = world.problems();
@@ -97,19 +101,41 @@ fn also_after_a_reboot() {
     assert!(stage::eventually(|| !is_away(&world)));
 }
 
-/// What cannot be written down is no reason to stop.
+/// What cannot be written down is no reason to stop, and no reason to lose what was.
 #[test]
 fn a_full_disk_stops_nothing() {
     let Some(mut world) = World::new() else {
         return;
     };
-    // In the place of the folder stands what cannot be one.
-    fs::write("/var/lib/netqos", "").unwrap();
+    // In the test's own mount namespace.
+    fs::create_dir_all(STATE).unwrap();
+    let size = ["-t", "tmpfs", "-o", "size=256k", "tmpfs", STATE];
+    assert!(Command::new("mount").args(size).status().unwrap().success());
+    let list = Path::new(STATE).join("objects/networkqoses.json");
     let flow = world.marked(10);
-    let told = || stage::has_logged(&["cannot be written down", "/var/lib/netqos"]);
-    assert!(stage::eventually(told));
+    let written = || fs::read_to_string(&list).is_ok_and(|text| text.contains("\"dscp\":10"));
+    assert!(stage::eventually(written));
+    let before = fs::read(&list).unwrap();
+
+    let filler = Path::new(STATE).join("filler");
+    let full = fs::write(&filler, vec![1; 1 << 20]).unwrap_err();
+    assert_eq!(full.kind(), ErrorKind::StorageFull);
     world.mark("p", 20);
     flow.wait_for(20);
     drop(flow.end());
-    assert!(Path::new("/var/lib/netqos").is_file());
+    let told = || stage::has_logged(&["cannot be written down", "os error 28"]);
+    assert!(stage::eventually(told), "{}", stage::log());
+    // Whole, as it was: nothing half written stands in its place.
+    assert_eq!(fs::read(&list).unwrap(), before);
+    world.mark("p", 30);
+    let flow = world.flow();
+    flow.wait_for(30);
+
+    // An agent goes by it that finds the disk full and the server away.
+    if let Some(server) = world.cluster.as_fixture() {
+        server.go_away().unwrap();
+        world.spawn_agent();
+        flow.wait_for(10);
+    }
+    drop(flow.end());
 }

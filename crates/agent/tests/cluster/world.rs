@@ -253,6 +253,30 @@ impl World {
         self.runtime.block_on(applied).unwrap();
     }
 
+    /// Puts a definition there, in place of one of its name.
+    pub(crate) fn define(&self, definition: &Value) {
+        let definition = serde_json::from_value(definition.clone()).unwrap();
+        let defined = self.cluster.define(&definition);
+        self.runtime.block_on(defined).unwrap();
+    }
+
+    /// Somebody else gives a policy a condition.
+    pub(crate) fn apply_status(&self, name: &str, manager: &str, type_: &str) {
+        let (api_version, kind) = ("k8s.ovn.org/v1alpha1", "NetworkQoS");
+        let object = json!({
+            "apiVersion": api_version, "kind": kind,
+            "metadata": {"name": name, "namespace": self.namespace},
+            "status": {"conditions": [{
+                "type": type_, "status": "True", "reason": "Success", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z"
+            }]}
+        });
+        let api = self.api(api_version, kind, &self.namespace);
+        let (parameters, patch) = (PatchParams::apply(manager), Patch::Apply(&object));
+        let applied = api.patch_status(name, &parameters, &patch);
+        self.runtime.block_on(applied).unwrap();
+    }
+
     pub(crate) fn delete_in(&self, namespace: &str, api_version: &str, kind: &str, name: &str) {
         let api = self.api(api_version, kind, namespace);
         let parameters = DeleteParams::default().grace_period(0);
@@ -276,6 +300,24 @@ impl World {
         let written = pods.patch_status(pod.name(), &parameters, &patch);
         let written = self.runtime.block_on(written).unwrap();
         stage::remember_as(pod, &written.metadata.uid.unwrap(), json!({}));
+    }
+
+    /// A pod of the node that is made, and runs as soon as the runtime has added it.
+    pub(crate) fn start_pod(&self, pod: &Pod, app: &str) {
+        let object = json!({
+            "metadata": {"name": pod.name(), "namespace": self.namespace, "labels": {"app": app}},
+            "spec": {"nodeName": "node1", "containers": [{"name": "c", "image": "none"}]}
+        });
+        self.create("v1", "Pod", &self.namespace, object);
+        std::thread::sleep(Duration::from_millis(300));
+        let pods = self.api("v1", "Pod", &self.namespace);
+        let made = self.runtime.block_on(pods.get(pod.name())).unwrap();
+        stage::remember_as(pod, &made.metadata.uid.unwrap(), json!({}));
+        let address = pod.address();
+        let status = json!({
+            "phase": "Running", "podIP": address, "podIPs": [{"ip": address}]
+        });
+        self.patch_status(pod.name(), &json!({"status": status}));
     }
 
     /// A policy for the pods of app `a` that marks all they send.

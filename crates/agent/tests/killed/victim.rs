@@ -38,10 +38,13 @@ pub fn run(way: Way) {
     let engine = Engine::new(Options {
         node: "node1".to_owned(),
         paths,
+        proc: "/proc".into(),
         caches: caches.clone(),
         hook: Default::default(),
         egress: Default::default(),
         peers: netqos_index::PeerSource::Pods,
+        enforce: Default::default(),
+        classes: Default::default(),
         reports: None,
         sources: vec!["manifests", "attachments"],
     });

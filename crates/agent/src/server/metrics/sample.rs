@@ -8,7 +8,9 @@ use prometheus_client::encoding::text::encode;
 use super::registry;
 use crate::Check;
 use crate::engine::Durations;
-use crate::status::{Counts, LimitStatus, PodStatus, ProblemStatus, RuleStatus, Status};
+use crate::status::{
+    Counts, LimitStatus, LineStatus, PodStatus, ProblemStatus, RuleStatus, ShareStatus, Status,
+};
 
 /// The answer of `/metrics` where each metric has a sample with all of its labels. The values say
 /// nothing.
@@ -23,7 +25,7 @@ pub fn metrics_sample() -> Result<String, fmt::Error> {
     Ok(text)
 }
 
-/// A pod with a limit and a rule, and a problem.
+/// A pod with a limit and a rule, a line, and a problem.
 fn status() -> Status {
     let pod = PodStatus {
         limits: vec![LimitStatus {
@@ -36,6 +38,10 @@ fn status() -> Status {
             ..RuleStatus::default()
         }],
         ..PodStatus::default()
+    };
+    let line = LineStatus {
+        shares: vec![ShareStatus::default()],
+        ..LineStatus::default()
     };
     let problem = ProblemStatus {
         kind: "Pod".to_owned(),
@@ -51,6 +57,7 @@ fn status() -> Status {
     Status {
         checks: vec![check],
         objects: BTreeMap::from([("Pod".to_owned(), 1)]),
+        lines: vec![line],
         pods: vec![pod],
         problems: vec![problem],
         ..Status::default()

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use netqos_core::plan::{PeerSet, SetId};
-use netqos_core::{Labels, ObjectName, ObjectRef, Policy, Problem, Reason};
+use netqos_core::{Labels, ObjectName, ObjectRef, Policy, PolicyVersion, Problem, Reason};
 use netqos_index::{Change, PolicySets, head_name};
 use serde_json::value::RawValue;
 
@@ -59,6 +59,8 @@ pub(super) struct Gate {
     /// Any policy may name other sets than before.
     renamed: bool,
     wanted: Wanted,
+    /// What is known of the controller, where it was asked for.
+    leader: Option<String>,
 }
 
 /// Sets that have to be known, by the namespace in which they are published.
@@ -112,7 +114,23 @@ impl Gate {
             dirty: BTreeSet::new(),
             renamed: false,
             wanted: Wanted::new(),
+            leader: None,
         }
+    }
+
+    /// Since when something has waited for a controller, where something does.
+    pub(super) fn waiting(&self) -> Option<Instant> {
+        self.policies.values().filter_map(|it| it.waiting).min()
+    }
+
+    /// What is known of the controller, where it was asked for.
+    pub(super) fn leader(&self) -> Option<&str> {
+        self.leader.as_deref()
+    }
+
+    /// What is known of the controller.
+    pub(super) fn tell_of_leader(&mut self, said: String) {
+        self.leader = Some(said);
     }
 
     /// Takes note of changes, and gives back those that the index is to be told of. `stands` says how
@@ -156,6 +174,9 @@ impl Gate {
             passed.append(&mut self.held);
         }
         passed.extend(self.let_go());
+        if self.leader.is_some() && self.waiting().is_none() {
+            self.leader = None;
+        }
         passed
     }
 
@@ -390,23 +411,25 @@ impl Gate {
             .collect()
     }
 
-    /// Takes out of the generations that are told what waits: what is in force of it is another one,
+    /// Takes out of the versions that are told what waits: what is in force of it is another one,
     /// or none.
-    pub(super) fn in_force(&self, generations: &mut BTreeMap<ObjectName, i64>) {
+    pub(super) fn in_force(&self, versions: &mut BTreeMap<ObjectName, PolicyVersion>) {
         for (name, entry) in &self.policies {
             if entry.waiting.is_none() {
                 continue;
             }
             let released = entry.released.as_ref();
-            match released.and_then(|it| it.stands.generation) {
-                Some(generation) => generations.insert(name.clone(), generation),
-                None => generations.remove(name),
+            match released.and_then(|it| it.stands.version.clone()) {
+                Some(version) => versions.insert(name.clone(), version),
+                None => versions.remove(name),
             };
         }
     }
 
     /// What has waited for long.
     pub(super) fn problems(&self, now: Instant) -> Vec<Problem> {
+        let leader = self.leader.as_deref();
+        let leader = leader.unwrap_or("look whether netqos-controller runs");
         let waiting = self.policies.iter().filter(|(_, entry)| {
             let since = entry.waiting;
             since.is_some_and(|since| since + PATIENCE <= now)
@@ -431,8 +454,7 @@ impl Gate {
                     reason: Reason::PeersUnknown,
                     message: format!(
                         "no controller has published the pods that its rules go to (as \
-                         NetworkQoSPeerSlices in {}): {meanwhile} until one has; look whether \
-                         netqos-controller runs",
+                         NetworkQoSPeerSlices in {}): {meanwhile} until one has; {leader}",
                         homes.join(", ")
                     ),
                 }

@@ -5,8 +5,11 @@ use std::thread;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use netqos_cluster::Client;
+use netqos_index::PeerSource;
 use tokio::time::{Instant, sleep_until};
 
+use super::leader::Leader;
 use super::source::Source;
 use super::watches::Watches;
 use super::{ClusterOptions, SOURCE};
@@ -36,16 +39,26 @@ pub fn spawn(options: ClusterOptions, events: Sender<Event>) -> Result<()> {
         runtime.block_on(async {
             // It ends by itself when nobody reports any more.
             if let Some(reports) = options.reports.clone() {
-                tokio::spawn(node_report::write(client.clone(), reports));
+                tokio::spawn(node_report::write(
+                    client.clone(),
+                    reports,
+                    options.report_refresh,
+                ));
             }
-            run(&options, Watches::new(client), &events).await;
+            run(&options, client, &events).await;
         });
     };
     thread.spawn(run).map_err(Error::Thread)?;
     Ok(())
 }
 
-async fn run(options: &ClusterOptions, watches: Watches, events: &Sender<Event>) {
+async fn run(options: &ClusterOptions, client: Client, events: &Sender<Event>) {
+    let controller = match &options.peers {
+        PeerSource::Slices { controller } => controller,
+        PeerSource::Pods => "",
+    };
+    let mut leader = Leader::new(client.clone(), controller);
+    let watches = Watches::new(client, options.homes.clone());
     let mut source = Source::new(options, watches);
     let mut said = Said::default();
     let mut patience = Some(Instant::now() + PATIENCE);
@@ -53,6 +66,9 @@ async fn run(options: &ClusterOptions, watches: Watches, events: &Sender<Event>)
     loop {
         let far = Instant::now() + Duration::from_secs(3600);
         let due = source.due().map(Instant::from_std);
+        let ask = source
+            .waits()
+            .map(|since| Instant::from_std(leader.due(since)));
         tokio::select! {
             Some((selection, told)) = source.watches.next() => {
                 source.hear(&selection, told);
@@ -69,6 +85,11 @@ async fn run(options: &ClusterOptions, watches: Watches, events: &Sender<Event>)
                 source.remember();
             }
             () = sleep_until(due.unwrap_or(far)), if due.is_some() => source.advance(),
+            () = sleep_until(ask.unwrap_or(far)), if ask.is_some() => {
+                leader.ask();
+                continue;
+            }
+            Some(said) = leader.answer() => source.tell_of_leader(said),
             () = sleep_until(save_at.unwrap_or(far)), if save_at.is_some() => {
                 save_at = None;
                 if let Err(why) = source.save() {

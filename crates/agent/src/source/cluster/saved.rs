@@ -3,9 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use netqos_cluster::Kind;
+use netqos_coexistence::Homes;
 use netqos_core::{Digest, ObjectName};
 use netqos_datapath::Documents;
 use serde::{Deserialize, Serialize};
@@ -21,6 +23,7 @@ const FOLDER: &str = "objects";
 #[derive(Debug)]
 pub(super) struct Saved {
     documents: Documents,
+    homes: Arc<Homes>,
     /// What each list was when it was written last, by its digest.
     written: BTreeMap<Kind, Digest>,
 }
@@ -49,9 +52,10 @@ struct Stamp {
 
 impl Saved {
     /// Those below this folder, which need not exist yet.
-    pub(super) fn new(state: &Path) -> Self {
+    pub(super) fn new(state: &Path, homes: Arc<Homes>) -> Self {
         Self {
             documents: Documents::new(state.join(FOLDER)),
+            homes,
             written: BTreeMap::new(),
         }
     }
@@ -69,7 +73,7 @@ impl Saved {
             let metadata = value.get("metadata")?;
             let text = |name: &str| metadata.get(name).and_then(Value::as_str);
             let name = ObjectName::new(text("namespace").unwrap_or_default(), text("name")?);
-            let read = Read::of(kind, &name, value);
+            let read = Read::of(kind, &name, value, &self.homes);
             Some((name, read))
         });
         Some((written.metadata.written_at, objects.collect()))
@@ -88,9 +92,10 @@ impl Saved {
         let _ = self.documents.remove_unfinished();
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let written_at = now.map_or(0, |now| now.as_secs());
-        // Reports are told to others.
+        // Reports are told to others, and ConfigMaps are read by the controller.
+        let others = [Kind::NetworkQoSNodeReport, Kind::ConfigMap];
         let kinds = Kind::ALL.into_iter();
-        for kind in kinds.filter(|kind| *kind != Kind::NetworkQoSNodeReport) {
+        for kind in kinds.filter(|kind| !others.contains(kind)) {
             let items = texts(kind);
             let digest = Digest::of(&items);
             if self.written.get(&kind) == Some(&digest) {

@@ -5,36 +5,23 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use netqos_cluster::{Kind, Selection, Told};
-use netqos_core::{ObjectName, ObjectRef, Policy, Problem, Reason};
+use netqos_coexistence::AtWork;
+use netqos_core::{ObjectName, PolicyVersion, Problem};
 use netqos_index::Change;
-use netqos_k8s::{Object, object_from_value};
-use serde_json::Value;
+use netqos_k8s::Object;
 use serde_json::value::RawValue;
 
-use super::trim::trim;
 use super::{ClusterOptions, SOURCE};
 use crate::Batch;
 use crate::source::objects::Objects;
 
+mod read;
 #[cfg(test)]
 mod tests;
+mod words;
 
-/// An object as it was told: what it says, and its text, to be kept.
-#[derive(Clone, Debug)]
-pub(super) struct Read {
-    object: Result<Object, Problem>,
-    generation: Option<i64>,
-    text: Option<Arc<RawValue>>,
-}
-
-/// How an object stands there, apart from what it means.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Stands {
-    /// What is looked at of it, as it is written.
-    pub(super) text: Option<Arc<RawValue>>,
-    /// Its `metadata.generation`.
-    pub(super) generation: Option<i64>,
-}
+pub(super) use read::{Read, Stands};
+use read::{Trace, key};
 
 /// How long a server has to say that it does not know a kind, of which there were objects, before
 /// it is believed: one that has just started may not know its definitions yet.
@@ -74,82 +61,12 @@ impl Watched {
 
 #[derive(Debug)]
 struct Known {
-    generation: Option<i64>,
+    version: Option<PolicyVersion>,
+    /// Of a pod of this node: the namespace.
+    here: Option<Arc<str>>,
     text: Option<Arc<RawValue>>,
     problem: Option<Problem>,
-}
-
-impl Read {
-    /// Reads what stands in an object.
-    pub(super) fn of(kind: Kind, name: &ObjectName, mut value: Value) -> Self {
-        trim(kind, &mut value);
-        let object = object_from_value(&value).map_err(|errors| {
-            let errors = errors.iter().map(ToString::to_string);
-            Problem {
-                object: about(kind, name),
-                reason: Reason::Invalid,
-                message: format!(
-                    "left out: {kind} {name}: {}",
-                    errors.collect::<Vec<_>>().join("; ")
-                ),
-            }
-        });
-        Self {
-            object,
-            generation: value
-                .pointer("/metadata/generation")
-                .and_then(Value::as_i64),
-            text: serde_json::value::to_raw_value(&value).ok().map(Arc::from),
-        }
-    }
-
-    /// The policy that it is, and how it stands there.
-    pub(super) fn into_policy(self) -> Option<(Policy, Stands)> {
-        let stands = Stands {
-            text: self.text,
-            generation: self.generation,
-        };
-        match self.object {
-            Ok(Object::Policy(policy)) => Some((policy, stands)),
-            _ => None,
-        }
-    }
-
-    /// True when it is one of those that a watch of the agent's is of.
-    fn is_of(&self, selection: &Selection, name: &ObjectName) -> bool {
-        let namespace = selection.namespace.as_deref();
-        let fields = selection.fields.as_deref();
-        let labels = selection.labels.as_deref();
-        let selected = match &self.object {
-            Ok(Object::Pod(pod, _)) => fields.is_none_or(|fields| {
-                let node = pod.node.as_deref().unwrap_or_default();
-                fields == format!("spec.nodeName={node}")
-            }),
-            Ok(Object::PeerSlice(slice)) => {
-                labels.is_none_or(|labels| labels.contains(&slice.set.0.to_string()))
-            }
-            _ => true,
-        };
-        selected && namespace.is_none_or(|namespace| namespace == &*name.namespace)
-    }
-}
-
-/// What a problem with an object is about, in words that a condition or an event can be hung on.
-fn about(kind: Kind, name: &ObjectName) -> ObjectRef {
-    match kind {
-        Kind::NetworkQoS => ObjectRef::Policy(name.clone()),
-        Kind::Pod => ObjectRef::Pod(name.clone()),
-        Kind::Node => ObjectRef::Node(name.name.to_string()),
-        _ => ObjectRef::File(key(kind, name)),
-    }
-}
-
-/// Where an object stands: `pods/games/a`.
-fn key(kind: Kind, name: &ObjectName) -> String {
-    match &*name.namespace {
-        "" => format!("{}/{}", kind.plural(), name.name),
-        namespace => format!("{}/{namespace}/{}", kind.plural(), name.name),
-    }
+    trace: Option<Trace>,
 }
 
 impl Seen {
@@ -269,18 +186,32 @@ impl Seen {
             return self.objects.put(&file, Vec::new());
         };
         let Read {
-            object,
-            generation,
+            mut object,
+            version,
             text,
+            trace,
         } = read;
+        let here = match &mut object {
+            Ok(Object::Pod(pod, ..)) if pod.node.as_deref() == Some(&*self.node) => {
+                Some(pod.id.name.namespace.clone())
+            }
+            Ok(Object::Pod(_, _, class)) => {
+                // Those of other nodes have no part of this one's lines.
+                *class = None;
+                None
+            }
+            _ => None,
+        };
         let (objects, problem) = match object {
             Ok(object) => (vec![object], None),
             Err(problem) => (vec![], Some(problem)),
         };
         let known = Known {
-            generation,
+            version,
+            here,
             text,
             problem,
+            trace,
         };
         watched.objects.insert(name, known);
         self.objects.put(&file, objects)
@@ -294,7 +225,9 @@ impl Seen {
     ) -> (bool, Vec<Change>) {
         let waiting = self.watched.iter().filter(|(_, it)| !it.is_known());
         let found: Option<Vec<_>> = waiting
-            .map(|(selection, _)| Some((saved(selection.kind)?, selection.clone())))
+            .map(|(selection, _)| (saved(selection.kind), selection))
+            .filter(|(saved, selection)| saved.is_some() || is_needed(selection.kind))
+            .map(|(saved, selection)| Some((saved?, selection.clone())))
             .collect();
         let Some(found) = found else {
             return (false, Vec::new());
@@ -310,16 +243,19 @@ impl Seen {
         (true, changes)
     }
 
-    /// True when everything was told at least once, or written down by an earlier process, and the node is one of the cluster: under a name
-    /// that is none, it would have no pods, and all that is in force would go.
+    /// True when everything was told at least once, or written down by an earlier process, and the node
+    /// is one of the cluster: under a name that is none, it would have no pods, and all that is in force
+    /// would go.
     pub(super) fn is_known(&self) -> bool {
-        self.watched.values().all(Watched::is_known) && self.knows_node()
+        let mut needed = self.watched.iter().filter(|(it, _)| is_needed(it.kind));
+        needed.all(|(_, watched)| watched.is_known()) && self.knows_node()
     }
 
     /// True when all is told but slices, of which there may be a watch that waits.
     pub(super) fn is_told(&self) -> bool {
         let others = self.watched.iter();
-        let mut others = others.filter(|(it, _)| it.kind != Kind::NetworkQoSPeerSlice);
+        let mut others =
+            others.filter(|(it, _)| is_needed(it.kind) && it.kind != Kind::NetworkQoSPeerSlice);
         others.all(|(_, watched)| watched.spoke) && self.knows_node()
     }
 
@@ -329,31 +265,6 @@ impl Seen {
         watched.any(|(it, watched)| it.kind == Kind::Node && !watched.objects.is_empty())
     }
 
-    /// What is still waited for, and why it does not come.
-    pub(super) fn waiting(&self) -> String {
-        let mut kinds = Vec::new();
-        let mut why = BTreeSet::new();
-        for (selection, watched) in self.watched.iter().filter(|(_, it)| !it.spoke) {
-            kinds.push(selection.kind.plural());
-            why.extend(&watched.silent);
-        }
-        kinds.dedup();
-        if kinds.is_empty() && !self.knows_node() {
-            return format!(
-                "the cluster has no Node {}: --node has to be the nodeName of its pods",
-                self.node
-            );
-        }
-        if kinds.is_empty() {
-            return String::new();
-        }
-        let why: Vec<&str> = why.into_iter().map(String::as_str).collect();
-        match why.is_empty() {
-            true => format!("{} were not listed yet", kinds.join(", ")),
-            false => format!("{} cannot be listed: {}", kinds.join(", "), why.join("; ")),
-        }
-    }
-
     /// The texts of all objects of a kind, to be written down.
     pub(super) fn texts(&self, kind: Kind) -> Vec<&RawValue> {
         let watched = self.watched.iter().filter(|(it, _)| it.kind == kind);
@@ -361,25 +272,43 @@ impl Seen {
         known.filter_map(|known| known.text.as_deref()).collect()
     }
 
-    /// The generations of all policies that can be read.
-    pub(super) fn policies(&self) -> BTreeMap<ObjectName, i64> {
-        let kind = |(it, _): &(&Selection, &Watched)| it.kind == Kind::NetworkQoS;
-        let watched = self.watched.iter().filter(kind);
-        let known = watched.flat_map(|(_, watched)| &watched.objects);
-        let readable = known.filter(|(_, known)| known.problem.is_none());
-        readable
-            .filter_map(|(name, known)| Some((name.clone(), known.generation?)))
+    /// The versions of all policies that can be read, of the namespaces that this node's pods are in.
+    pub(super) fn policies(&self) -> BTreeMap<ObjectName, PolicyVersion> {
+        let of = |kind: Kind| {
+            let watched = self.watched.iter().filter(move |(it, _)| it.kind == kind);
+            watched.flat_map(|(_, watched)| &watched.objects)
+        };
+        let namespaces: BTreeSet<&Arc<str>> = of(Kind::Pod)
+            .filter_map(|(_, pod)| pod.here.as_ref())
+            .collect();
+        of(Kind::NetworkQoS)
+            .filter(|(name, known)| known.problem.is_none() && namespaces.contains(&name.namespace))
+            .filter_map(|(name, known)| Some((name.clone(), known.version.clone()?)))
             .collect()
     }
 
-    /// The text of an object, and its generation.
+    /// Who else is at work on this node.
+    pub(super) fn at_work(&self) -> AtWork {
+        let mut at_work = AtWork::default();
+        let known = self.watched.values().flat_map(|it| it.objects.values());
+        for trace in known.filter_map(|known| known.trace.as_ref()) {
+            match trace {
+                Trace::Pod(node, neighbour) if *node == self.node => at_work.meet(*neighbour),
+                Trace::Pod(..) => {}
+                Trace::Status => at_work.ovn_statuses = true,
+            }
+        }
+        at_work
+    }
+
+    /// The text of an object, and its version.
     pub(super) fn stands(&self, kind: Kind, name: &ObjectName) -> Stands {
         let watched = self.watched.iter().filter(|(it, _)| it.kind == kind);
         let mut known = watched.filter_map(|(_, watched)| watched.objects.get(name));
         let known = known.next_back();
         Stands {
             text: known.and_then(|known| known.text.clone()),
-            generation: known.and_then(|known| known.generation),
+            version: known.and_then(|known| known.version.clone()),
         }
     }
 
@@ -389,6 +318,7 @@ impl Seen {
         let known = self.watched.values().flat_map(|it| it.objects.values());
         problems.extend(known.filter_map(|known| known.problem.clone()));
         problems.extend(self.silence());
+        problems.extend(self.undefined());
         problems.sort();
         Batch {
             source: SOURCE,
@@ -396,47 +326,14 @@ impl Seen {
             problems,
             objects: self.objects.counts(),
             policies: BTreeMap::new(),
+            at_work: self.at_work(),
+            classes: Some(self.objects.classes()),
         }
-    }
-
-    /// That the server does not answer: one problem, whatever was asked.
-    fn silence(&self) -> Option<Problem> {
-        let mut kinds = Vec::new();
-        let mut why = BTreeSet::new();
-        let mut oldest: Option<u64> = None;
-        for (selection, watched) in &self.watched {
-            if let Some(silent) = &watched.silent {
-                kinds.push(selection.kind.plural());
-                why.insert(silent.as_str());
-            }
-            oldest = oldest.into_iter().chain(watched.remembered).min();
-        }
-        kinds.dedup();
-        if kinds.is_empty() && oldest.is_none() {
-            return None;
-        }
-        let why = why.into_iter().collect::<Vec<_>>().join("; ");
-        let stays = match oldest {
-            None => "what was known before stays in force".to_owned(),
-            Some(at) => format!(
-                "what an agent before this one knew is in force (written down {})",
-                stamp(at)
-            ),
-        };
-        Some(Problem {
-            object: ObjectRef::Node(self.node.clone()),
-            reason: Reason::ApiUnavailable,
-            message: format!(
-                "the API server does not tell of {}: {why}; {stays}, and it is asked again",
-                kinds.join(", ")
-            ),
-        })
     }
 }
 
-/// When it was: not how long ago, since a problem's text must not change by itself.
-fn stamp(at: u64) -> String {
-    let at = std::time::UNIX_EPOCH + Duration::from_secs(at);
-    let at = k8s_openapi::jiff::Timestamp::try_from(at);
-    at.map_or_else(|_| "at an unknown time".to_owned(), |at| at.to_string())
+/// True of kinds without which nothing may be said. Who may not list what divides lines leaves them as
+/// they are, and limits and rules need not wait for it.
+fn is_needed(kind: Kind) -> bool {
+    kind != Kind::NodeSlo
 }

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use netqos_cluster::{Kind, Selection, Told};
+use netqos_coexistence::Lingering;
 use netqos_core::ObjectName;
 use netqos_index::{Change, PeerSource};
 
@@ -28,6 +29,9 @@ pub(super) struct Source {
     /// What an earlier process wrote down was looked at.
     is_remembered: bool,
     changed_since_saved: bool,
+    lingering: Lingering,
+    /// Rules of an earlier process are in force.
+    has_rules: bool,
 }
 
 struct Sliced {
@@ -38,7 +42,7 @@ struct Sliced {
 impl Source {
     /// Begins to watch.
     pub(super) fn new(options: &ClusterOptions, mut watches: Watches) -> Self {
-        let saved = Saved::new(&options.state);
+        let saved = Saved::new(&options.state, options.homes.clone());
         for selection in options.selections() {
             watches.begin(selection);
         }
@@ -57,6 +61,8 @@ impl Source {
             changes: Vec::new(),
             is_remembered: false,
             changed_since_saved: true,
+            lingering: Lingering::default(),
+            has_rules: options.has_rules,
         }
     }
 
@@ -123,9 +129,12 @@ impl Source {
         }
     }
 
-    /// True when nothing is missing that something may be in force by.
+    /// True when nothing is missing that something may be in force by. Where no rule is in force, as
+    /// on a node that has just come, what waits takes nothing from anybody: all else need not wait
+    /// with it for a controller.
     pub(super) fn is_known(&self) -> bool {
         let gate = self.sliced.as_ref().map(|sliced| &sliced.gate);
+        let gate = gate.filter(|_| self.has_rules);
         let is_missing = gate.is_some_and(|it| it.missing(self.is_remembered).next().is_some());
         self.seen.is_known() && !is_missing
     }
@@ -141,10 +150,13 @@ impl Source {
         if missing.is_empty() {
             return waiting;
         }
-        let unknown = format!(
+        let mut unknown = format!(
             "the pods that rules go to are not published yet (NetworkQoS {})",
             missing.join(", ")
         );
+        if let Some(leader) = gate.and_then(Gate::leader) {
+            unknown = format!("{unknown}; {leader}");
+        }
         match waiting.as_str() {
             "" => unknown,
             waiting => format!("{waiting}; {unknown}"),
@@ -154,6 +166,7 @@ impl Source {
     /// What there is to say, and how things are now.
     pub(super) fn batch(&mut self) -> Batch {
         let mut batch = self.seen.batch(std::mem::take(&mut self.changes));
+        batch.at_work = self.lingering.with(batch.at_work, Instant::now());
         if let Some(Sliced { gate, .. }) = &self.sliced {
             batch.problems.extend(gate.problems(Instant::now()));
             batch.problems.sort();
@@ -165,9 +178,23 @@ impl Source {
         batch
     }
 
+    /// Since when something has waited for a controller.
+    pub(super) fn waits(&self) -> Option<Instant> {
+        self.sliced.as_ref()?.gate.waiting()
+    }
+
+    /// What is known of the controller.
+    pub(super) fn tell_of_leader(&mut self, said: String) {
+        if let Some(Sliced { gate, .. }) = &mut self.sliced {
+            gate.tell_of_leader(said);
+        }
+    }
+
     /// When something is to be looked at although nothing is told.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.sliced.as_ref()?.gate.due(Instant::now())
+        let gate = self.sliced.as_ref();
+        let gate = gate.and_then(|it| it.gate.due(Instant::now()));
+        gate.into_iter().chain(self.lingering.ends()).min()
     }
 
     /// True when something is others than what is written down, and worth it.

@@ -1,12 +1,14 @@
 //! What of an object is looked at: the rest is neither parsed nor kept.
 
 use netqos_cluster::Kind;
+use netqos_coexistence::{Homes, Neighbour};
 use serde_json::{Map, Value};
 
 /// What of a pod's spec and status says where it is and whether it runs.
 const SPEC: [&str; 2] = ["nodeName", "hostNetwork"];
-const STATUS: [&str; 6] = [
+const STATUS: [&str; 7] = [
     "phase",
+    "qosClass",
     "podIP",
     "podIPs",
     "initContainerStatuses",
@@ -17,17 +19,25 @@ const STATUS: [&str; 6] = [
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Takes away what nobody looks at.
-pub(super) fn trim(kind: Kind, value: &mut Value) {
+pub(super) fn trim(kind: Kind, value: &mut Value, homes: &Homes) {
+    if let Some(metadata) = fields(value, "metadata") {
+        metadata.remove("managedFields");
+    }
     if let Some(annotations) = fields(value, "metadata").and_then(|it| it.get_mut("annotations"))
         && let Some(annotations) = annotations.as_object_mut()
     {
         annotations.remove(LAST_APPLIED);
     }
     match kind {
-        Kind::Pod => trim_pod(value),
+        Kind::Pod => trim_pod(value, homes),
         Kind::Node | Kind::Namespace => {
             keep(value.as_object_mut(), &["apiVersion", "kind", "metadata"]);
         }
+        // The rest is for Koordinator's own agent.
+        Kind::NodeSlo => keep(
+            fields(value, "spec"),
+            &["resourceQOSStrategy", "systemStrategy"],
+        ),
         // Written by the controller, for people.
         Kind::NetworkQoS => {
             value.as_object_mut().map(|fields| fields.remove("status"));
@@ -36,10 +46,14 @@ pub(super) fn trim(kind: Kind, value: &mut Value) {
     }
 }
 
-fn trim_pod(pod: &mut Value) {
-    keep(fields(pod, "spec"), &SPEC);
+fn trim_pod(pod: &mut Value, homes: &Homes) {
+    // What it is told is looked at again when it was written down.
+    let is_neighbour = Neighbour::of_pod(pod, homes).is_some();
+    let containers = is_neighbour.then_some("containers");
+    let spec: Vec<&str> = SPEC.into_iter().chain(containers).collect();
+    keep(fields(pod, "spec"), &spec);
     keep(fields(pod, "status"), &STATUS);
-    for list in &STATUS[3..] {
+    for list in &STATUS[4..] {
         let statuses = fields(pod, "status").and_then(|it| it.get_mut(*list));
         let statuses = statuses.and_then(Value::as_array_mut);
         for status in statuses.into_iter().flatten() {
@@ -83,7 +97,7 @@ mod tests {
                 "containers": [{"name": "c", "image": "i", "env": [{"name": "A", "value": "b"}]}]
             },
             "status": {
-                "phase": "Running", "podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}],
+                "phase": "Running", "qosClass": "BestEffort", "podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}],
                 "conditions": [{"type": "Ready", "status": "True"}],
                 "containerStatuses": [{
                     "name": "c", "image": "i", "imageID": "x", "ready": true, "restartCount": 0,
@@ -92,7 +106,7 @@ mod tests {
             }
         });
         let whole = object_from_value(&pod).unwrap();
-        trim(Kind::Pod, &mut pod);
+        trim(Kind::Pod, &mut pod, &Homes::default());
         assert_eq!(object_from_value(&pod).unwrap(), whole);
         let text = pod.to_string();
         for word in ["image", "conditions", "last-applied", "env"] {
@@ -100,7 +114,7 @@ mod tests {
         }
         // Also where it is no such object at all.
         for mut odd in [json!(7), json!({"spec": 7, "status": [], "metadata": null})] {
-            trim(Kind::Pod, &mut odd);
+            trim(Kind::Pod, &mut odd, &Homes::default());
         }
     }
 }

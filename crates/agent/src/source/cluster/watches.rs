@@ -1,24 +1,28 @@
 //! The watches of an agent, which begin and end.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use futures_util::stream::{AbortHandle, BoxStream, SelectAll, StreamExt as _, abortable};
 use netqos_cluster::{Client, Selection, Told, watch};
+use netqos_coexistence::Homes;
 
 use super::seen::Read;
 
 /// What the watches tell, one after the other.
 pub(super) struct Watches {
     client: Client,
+    homes: Arc<Homes>,
     streams: SelectAll<BoxStream<'static, (Selection, Told<Read>)>>,
     live: BTreeMap<Selection, AbortHandle>,
 }
 
 impl Watches {
     /// None yet.
-    pub(super) fn new(client: Client) -> Self {
+    pub(super) fn new(client: Client, homes: Arc<Homes>) -> Self {
         Self {
             client,
+            homes,
             streams: SelectAll::new(),
             live: BTreeMap::new(),
         }
@@ -27,7 +31,8 @@ impl Watches {
     /// Begins a watch, if it is none of those that there are.
     pub(super) fn begin(&mut self, selection: Selection) {
         let kind = selection.kind;
-        let read = move |name: &_, value| Read::of(kind, name, value);
+        let homes = self.homes.clone();
+        let read = move |name: &_, value| Read::of(kind, name, value, &homes);
         let told = watch(self.client.clone(), &selection, read);
         let of = selection.clone();
         let (told, handle) = abortable(told.map(move |told| (of.clone(), told)));

@@ -13,7 +13,7 @@ struct Told {
 fn said(text: &str) -> Change {
     match objects_from_yaml(text).remove(0).unwrap() {
         Object::Policy(policy) => Change::Policy(policy),
-        Object::Pod(pod, _) => Change::Pod(*pod),
+        Object::Pod(pod, ..) => Change::Pod(*pod),
         Object::Network(network) => Change::NetworkDefinition(network),
         other => panic!("{other:?}"),
     }

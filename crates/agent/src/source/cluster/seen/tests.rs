@@ -1,5 +1,6 @@
 use netqos_cluster::Connect;
-use serde_json::json;
+use netqos_coexistence::Homes;
+use serde_json::{Value, json};
 
 use super::*;
 
@@ -8,8 +9,11 @@ fn options() -> ClusterOptions {
         node: "node1".to_owned(),
         connect: Connect::default(),
         state: "/nowhere".into(),
+        has_rules: false,
         peers: netqos_index::PeerSource::Pods,
         reports: None,
+        report_refresh: Duration::from_secs(600),
+        homes: Arc::default(),
     }
 }
 
@@ -29,7 +33,7 @@ fn read(kind: Kind, name: &str, more: &Value) -> (ObjectName, Read) {
     for (field, said) in more.as_object().unwrap() {
         value[field] = said.clone();
     }
-    let read = Read::of(kind, &name, value);
+    let read = Read::of(kind, &name, value, &Homes::default());
     (name, read)
 }
 
@@ -168,7 +172,7 @@ fn before_everything_was_told_nothing_counts() {
 #[test]
 fn what_was_written_down_counts_until_the_server_tells() {
     let folder = tempfile::tempdir().unwrap();
-    let mut saved = super::super::saved::Saved::new(folder.path());
+    let mut saved = super::super::saved::Saved::new(folder.path(), Arc::default());
     let mut seen = Seen::new(&options(), BTreeSet::new());
     let (found, changes) = seen.remember(|kind| saved.read(kind));
     assert!(!found && changes.is_empty(), "nothing was written down");
@@ -204,6 +208,12 @@ fn a_kind_of_which_there_were_objects_is_not_believed_to_be_unknown_at_once() {
     // It goes on to say so.
     cluster.0.disbelief = Duration::ZERO;
     assert_eq!(cluster.policies(Told::Unknown), ["games/a gone"]);
+    let problems = cluster.problems();
+    let expected = "Node node1: DefinitionMissing: the API server does not know networkqoses: ";
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert!(problems[0].starts_with(expected), "{problems:?}");
+    // Until it is defined.
+    cluster.policies(Told::All([policy("games/a", 1)].into()));
     assert_eq!(cluster.problems(), [""; 0]);
 
     // Nor by who has just started, and has it from disk that there were some.

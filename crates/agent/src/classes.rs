@@ -1,0 +1,41 @@
+//! Who has which part of the node's lines: from objects to a plan that a backend puts in force.
+//!
+//! ```text
+//!   NodeSLO, or ConfigMap and Node ─┐
+//!   pods: labels, annotations ──────┼─► ClassInput ─► Knowledge: what is right, or was last
+//!                                   │                      │
+//!   default routes, speeds ─► Lines ┴──────────────────────┤
+//!   whereabouts, cgroups ─► Place ─────────────────────────┴─► plan ─► ClassPlan ─► Divider
+//! ```
+//!
+//! Here, and only here, what was right before counts where what is said now is wrong, or is not said
+//! any more: a line must not lose its guarantees by a slip of the pen.
+
+mod backend;
+#[cfg(feature = "daemon")]
+mod divider;
+#[cfg(feature = "daemon")]
+mod host_links;
+mod input;
+mod knowledge;
+#[cfg(feature = "daemon")]
+mod lines;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+pub use backend::{
+    CGROUPS, DEFAULT_CLASS_BACKEND, backend_record, class_backend, recorded_backend,
+};
+#[cfg(feature = "daemon")]
+pub use divider::Shown;
+#[cfg(feature = "daemon")]
+pub(crate) use divider::{Divider, Order};
+#[cfg(feature = "daemon")]
+pub(crate) use host_links::HostLinks;
+pub(crate) use input::concerns;
+pub use input::{ClassInput, InputPod, stated_place};
+pub use knowledge::{BACKEND_LABEL, Knowledge};
+#[cfg(feature = "daemon")]
+pub(crate) use lines::Lines;
+pub use plan::plan;

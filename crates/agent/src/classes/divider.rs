@@ -1,0 +1,276 @@
+//! The thread that divides lines. It has one of its own: a backend may run programs of the node, which
+//! rules and limits must not wait for.
+//!
+//! A plan is put in force when it is another one, and again from time to time, which puts back what
+//! others took away, and takes up lines that came back. What fails is tried again, later each time. A
+//! backend that another takes the place of is torn down first, also where that was another process's.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use netqos_api::koordinator::BackendKind;
+use netqos_classes::{ClassBackend, Standing, Trouble};
+use netqos_core::classes::ClassPlan;
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
+
+use super::backend::{recorded_backend, write_down};
+
+/// How often what is in force is compared with the plan although nothing has changed.
+const INSPECT: Duration = Duration::from_secs(10);
+/// How long a failure waits for another try: at first, and at most.
+const AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(60));
+
+/// What opens a backend by its name.
+type Open = Box<dyn Fn(BackendKind) -> netqos_classes::Result<Box<dyn ClassBackend>> + Send>;
+
+/// What is to be in force.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Order {
+    /// By whom.
+    pub(crate) kind: BackendKind,
+    /// What. `None`: it is not known, and what is in force by that backend stays.
+    pub(crate) plan: Option<Arc<ClassPlan>>,
+}
+
+/// What became of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Shown {
+    /// How often anything about it was new.
+    #[serde(skip)]
+    pub news: u64,
+    /// Who divides.
+    #[serde(rename = "backend", serialize_with = "name")]
+    pub kind: Option<BackendKind>,
+    /// The lines that are as the plan says.
+    pub lines: Vec<Arc<str>>,
+    /// What is not as the plan says.
+    pub troubles: Vec<Trouble>,
+    /// Why nothing could be done at all.
+    pub failure: Option<String>,
+    /// How many changes were made since the start.
+    pub changes: usize,
+    /// What is in force, as it was found last.
+    #[serde(serialize_with = "flat")]
+    pub standing: BTreeMap<Arc<str>, Standing>,
+}
+
+/// The engine's end of the thread.
+#[derive(Debug)]
+pub(crate) struct Divider {
+    orders: Option<Sender<Order>>,
+    thread: Option<JoinHandle<()>>,
+    shown: Arc<Mutex<Shown>>,
+    last: Option<Order>,
+}
+
+impl Divider {
+    /// Begins, with nothing to do. `run` is the folder in which it says who has anything in force.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub(crate) fn begin(
+        run: PathBuf,
+        open: impl Fn(BackendKind) -> netqos_classes::Result<Box<dyn ClassBackend>> + Send + 'static,
+    ) -> std::io::Result<Self> {
+        let (orders, ordered) = channel();
+        let shown = Arc::new(Mutex::new(Shown::default()));
+        let worker = Worker {
+            run,
+            open: Box::new(open),
+            shown: shown.clone(),
+            backend: None,
+            failures: 0,
+        };
+        let thread = thread::Builder::new().name("classes".into());
+        let thread = thread.spawn(move || worker.work(&ordered))?;
+        Ok(Self {
+            orders: Some(orders),
+            thread: Some(thread),
+            shown,
+            last: None,
+        })
+    }
+
+    /// Has this put in force, if it is something else than before.
+    pub(crate) fn order(&mut self, order: Order) {
+        if self.last.as_ref() != Some(&order) {
+            self.last = Some(order.clone());
+            // A thread that has ended has said why.
+            let _ = self.orders.as_ref().map(|orders| orders.send(order));
+        }
+    }
+
+    /// What became of it.
+    pub(crate) fn shown(&self) -> Shown {
+        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.clone()
+    }
+
+    /// How often anything about that was new.
+    pub(crate) fn news(&self) -> u64 {
+        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.news
+    }
+}
+
+impl Drop for Divider {
+    /// Waits for what is being done: nothing is left half made that need not be.
+    fn drop(&mut self) {
+        self.orders = None;
+        if self.thread.take().is_some_and(|it| it.join().is_err()) {
+            tracing::error!("the thread that divides lines has panicked");
+        }
+    }
+}
+
+struct Worker {
+    run: PathBuf,
+    open: Open,
+    shown: Arc<Mutex<Shown>>,
+    backend: Option<Box<dyn ClassBackend>>,
+    /// How often it has failed in a row.
+    failures: u32,
+}
+
+impl Worker {
+    fn work(mut self, orders: &Receiver<Order>) {
+        let Ok(mut order) = orders.recv() else {
+            return;
+        };
+        loop {
+            order = orders.try_iter().last().unwrap_or(order);
+            let wait = self.turn(&order);
+            let due = Instant::now() + wait;
+            match orders.recv_timeout(due.saturating_duration_since(Instant::now())) {
+                Ok(next) => {
+                    self.failures = 0;
+                    order = next;
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// Makes it so. How long until it is looked at again.
+    fn turn(&mut self, order: &Order) -> Duration {
+        let mut shown = Shown {
+            kind: Some(order.kind),
+            ..Shown::default()
+        };
+        let done = self.change_to(order.kind).and_then(|()| match &order.plan {
+            Some(plan) => self.apply(order.kind, plan, &mut shown),
+            None => Ok(()),
+        });
+        shown.failure = done.err();
+        let wait = match shown.failure {
+            None => {
+                self.failures = 0;
+                INSPECT
+            }
+            Some(_) => {
+                let (first, most) = AGAIN;
+                let wait = first.saturating_mul(1 << self.failures.min(16)).min(most);
+                self.failures += 1;
+                wait
+            }
+        };
+        self.show(shown);
+        wait
+    }
+
+    /// Takes down what another backend has in force.
+    fn change_to(&mut self, kind: BackendKind) -> Result<(), String> {
+        let before = self.backend.as_ref().map(|backend| backend.kind());
+        let before = before.or_else(|| recorded_backend(&self.run));
+        let Some(before) = before.filter(|before| *before != kind) else {
+            return Ok(());
+        };
+        let waits = |why| format!("{before} is not torn down, and {kind} waits for that: {why}");
+        let mut backend = match self.backend.take() {
+            Some(backend) => backend,
+            None => (self.open)(before).map_err(waits)?,
+        };
+        if let Err(why) = backend.teardown() {
+            self.backend = Some(backend);
+            return Err(waits(why));
+        }
+        tracing::info!(%before, after = %kind, "another class backend");
+        write_down(&self.run, BackendKind::None)
+            .map_err(|why| format!("write down that {before} is torn down: {why}"))
+    }
+
+    fn apply(
+        &mut self,
+        kind: BackendKind,
+        plan: &ClassPlan,
+        shown: &mut Shown,
+    ) -> Result<(), String> {
+        let mut backend = match self.backend.take() {
+            Some(backend) => backend,
+            None => (self.open)(kind).map_err(|why| why.to_string())?,
+        };
+        if recorded_backend(&self.run) != Some(kind).filter(|it| *it != BackendKind::None) {
+            let written = write_down(&self.run, kind);
+            written.map_err(|why| format!("write down that {kind} divides the lines: {why}"))?;
+        }
+        let outcome = backend.apply(plan);
+        let standing = backend.standing();
+        self.backend = Some(backend);
+        let outcome = outcome.map_err(|why| why.to_string())?;
+        shown.lines = outcome.lines;
+        shown.troubles = outcome.troubles;
+        shown.changes = outcome.changes;
+        shown.standing = standing.map_err(|why| format!("read what is in force: {why}"))?;
+        Ok(())
+    }
+
+    fn show(&self, now: Shown) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::take(&mut *shown);
+        *shown = Shown {
+            news: before.news,
+            changes: before.changes + now.changes,
+            ..now
+        };
+        if (Shown {
+            changes: before.changes,
+            ..shown.clone()
+        }) != before
+        {
+            shown.news += 1;
+        }
+    }
+}
+
+fn name<S: Serializer>(kind: &Option<BackendKind>, to: S) -> Result<S::Ok, S::Error> {
+    kind.map(BackendKind::name).serialize(to)
+}
+
+/// As lists: what stands there is known by more than a name.
+fn flat<S: Serializer>(standing: &BTreeMap<Arc<str>, Standing>, to: S) -> Result<S::Ok, S::Error> {
+    let line = |standing: &Standing| {
+        let classes = standing.classes.iter();
+        let classes = classes.map(|((direction, class), (min, max))| {
+            json!({"direction": direction, "class": class, "min": min, "max": max})
+        });
+        let parts = standing.parts.iter();
+        let parts = parts.map(|((direction, part), (min, max))| {
+            json!({"direction": direction, "part": part, "min": min, "max": max})
+        });
+        json!({"classes": classes.collect::<Vec<Value>>(), "parts": parts.collect::<Vec<Value>>()})
+    };
+    let lines = standing
+        .iter()
+        .map(|(name, standing)| (name, line(standing)));
+    lines.collect::<BTreeMap<_, _>>().serialize(to)
+}
+
+#[cfg(test)]
+mod tests;

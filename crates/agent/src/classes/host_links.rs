@@ -1,0 +1,55 @@
+//! The host's ends of pods' interfaces.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use netqos_core::objects::LocalInterface;
+use netqos_core::plan::{Attach, Interface};
+use netqos_netlink::{Namespace, Result, Socket};
+
+/// The names of host ends that were looked up.
+#[derive(Debug, Default)]
+pub(crate) struct HostLinks {
+    known: BTreeMap<Interface, Arc<str>>,
+}
+
+impl HostLinks {
+    /// The host's ends of these interfaces, where they have one that is to be found.
+    pub(crate) fn of(&mut self, interfaces: &[LocalInterface]) -> BTreeSet<Arc<str>> {
+        let veths = interfaces.iter().filter_map(|one| match &one.attach {
+            Attach::HostVeth(interface) => Some(interface),
+            Attach::PodNetns(_) | Attach::Unsupported { .. } => None,
+        });
+        let names = veths.filter_map(|interface| {
+            if let Some(name) = self.known.get(interface) {
+                return Some(name.clone());
+            }
+            let found = host_end(interface).unwrap_or_else(|why| {
+                tracing::debug!(interface = interface.name, "look for the host's end: {why}");
+                None
+            });
+            let name: Arc<str> = found?.into();
+            self.known.insert(interface.clone(), name.clone());
+            Some(name)
+        });
+        names.collect()
+    }
+
+    /// Forgets those that are of none of these interfaces.
+    pub(crate) fn keep<'i>(&mut self, used: impl Iterator<Item = &'i LocalInterface>) {
+        let used: BTreeSet<&Interface> = used.filter_map(|one| one.attach.interface()).collect();
+        self.known.retain(|interface, _| used.contains(interface));
+    }
+}
+
+fn host_end(interface: &Interface) -> Result<Option<String>> {
+    let namespace = Namespace::open(&interface.netns)?;
+    let inside = Socket::open_in(&namespace)?.link_by_name(&interface.name)?;
+    let Some(index) = inside.related.filter(|_| inside.kind == "veth") else {
+        return Ok(None);
+    };
+    let end = Socket::open()?.link_by_index(index)?;
+    // The number may be another link's here, where the other end is in a third namespace.
+    let is_its_end = end.kind == "veth" && end.related == Some(inside.index);
+    Ok(is_its_end.then_some(end.name))
+}

@@ -1,0 +1,225 @@
+//! Which links are the node's lines, and what each carries.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use netqos_core::BitRate;
+use netqos_netlink::link::Link;
+use netqos_netlink::{Result, Socket};
+
+/// Where the kernel says how fast links are.
+const LINKS: &str = "/sys/class/net";
+/// Kinds of links that others are ports of, and that their ports send by.
+const BUNDLES: [&str; 2] = ["bond", "team"];
+
+/// The node's lines.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    named: Vec<String>,
+    links: PathBuf,
+    /// As they were seen last, or before, with what each carries.
+    speeds: BTreeMap<Arc<str>, Option<BitRate>>,
+    problem: Option<String>,
+}
+
+impl Lines {
+    /// Those of these names; where none is named, those that default routes leave by.
+    pub(crate) fn new(named: Vec<String>) -> Self {
+        Self {
+            named,
+            links: LINKS.into(),
+            speeds: BTreeMap::new(),
+            problem: None,
+        }
+    }
+
+    /// The lines, with what each carries, where that is known.
+    pub(crate) fn speeds(&self) -> &BTreeMap<Arc<str>, Option<BitRate>> {
+        &self.speeds
+    }
+
+    /// Why it is not known which links are lines.
+    pub(crate) fn problem(&self) -> Option<&str> {
+        self.problem.as_deref()
+    }
+
+    /// Looks at the node. A line without a link, or whose speed is not to be read any more, is as it was
+    /// seen last: one that is away for a while does not lose its shares. True when anything is others
+    /// than before.
+    pub(crate) fn look(&mut self) -> bool {
+        let before = (self.speeds.clone(), self.problem.take());
+        match self.find() {
+            Ok(found) if found.is_empty() => {
+                self.problem = Some(match self.speeds.is_empty() {
+                    true => {
+                        "the node has no default route, by which its lines are known; name them \
+                             (--line)"
+                            .to_owned()
+                    }
+                    false => "the node has no default route any more; the lines that it had are \
+                              divided as before"
+                        .to_owned(),
+                });
+            }
+            Ok(found) => {
+                let last = std::mem::take(&mut self.speeds);
+                let speeds = found.into_iter().map(|line| {
+                    let speed = speed(&self.links, &line);
+                    let speed = speed.or_else(|| last.get(&line).copied().flatten());
+                    (line, speed)
+                });
+                self.speeds = speeds.collect();
+            }
+            Err(why) => {
+                self.problem = Some(format!(
+                    "the node's lines cannot be looked for: {why}; those that were found before stay"
+                ));
+            }
+        }
+        (&self.speeds, &self.problem) != (&before.0, &before.1)
+    }
+
+    fn find(&self) -> Result<BTreeSet<Arc<str>>> {
+        let mut socket = Socket::open()?;
+        let routes = match self.named.is_empty() {
+            true => socket.default_route_links()?,
+            false => BTreeSet::new(),
+        };
+        Ok(chosen(&socket.links()?, &self.named, &routes))
+    }
+}
+
+/// The lines among these links: those of these names, or else those that routes leave by. In place of a
+/// bond's port stands the bond, and in place of a VLAN the link that it is on, where that is a line
+/// itself: nobody's traffic is to be counted twice.
+fn chosen(links: &[Link], named: &[String], routes: &BTreeSet<u32>) -> BTreeSet<Arc<str>> {
+    let by_index: BTreeMap<u32, &Link> = links.iter().map(|link| (link.index, link)).collect();
+    let bundle = |link: &'_ Link| {
+        let master = by_index.get(&link.master?)?;
+        BUNDLES.contains(&master.kind.as_str()).then_some(*master)
+    };
+    let is_meant = |link: &&Link| named.contains(&link.name) || routes.contains(&link.index);
+    let meant = links.iter().filter(is_meant);
+    let meant: BTreeMap<u32, &Link> = meant
+        .map(|link| bundle(link).unwrap_or(link))
+        .map(|link| (link.index, link))
+        .collect();
+    let is_on_another = |link: &Link| {
+        let mut at = link;
+        // A VLAN in a VLAN has more than one below it.
+        while let Some(below) = at.related.and_then(|index| by_index.get(&index))
+            && at.kind == "vlan"
+        {
+            at = bundle(below).unwrap_or(below);
+            if meant.contains_key(&at.index) {
+                return true;
+            }
+        }
+        false
+    };
+    let lines = meant.values().filter(|link| !is_on_another(link));
+    let lines = lines.map(|link| Arc::from(link.name.as_str()));
+    // One that is not there may come.
+    let away = named
+        .iter()
+        .filter(|name| links.iter().all(|link| link.name != **name));
+    lines
+        .chain(away.map(|name| Arc::from(name.as_str())))
+        .collect()
+}
+
+/// What a link carries, by its driver, which says megabits; virtual ones and those without a cable say
+/// -1, or nothing.
+fn speed(links: &Path, line: &str) -> Option<BitRate> {
+    let text = fs::read_to_string(links.join(line).join("speed")).ok()?;
+    let megabits: u64 = text.trim().parse().ok()?;
+    let bits = megabits.checked_mul(1_000_000)?;
+    // What older drivers say for "unknown", as a number without a sign.
+    let is_known = (1..u64::from(u32::MAX)).contains(&megabits);
+    is_known.then(|| BitRate::from_bits_per_second(bits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A link: index, name, kind, master, and what it is on.
+    type Spec = (u32, &'static str, &'static str, u32, u32);
+
+    fn link((index, name, kind, master, on): Spec) -> Link {
+        let some = |index: u32| Some(index).filter(|index| *index != 0);
+        Link {
+            index,
+            name: name.to_owned(),
+            kind: kind.to_owned(),
+            mtu: 1500,
+            tx_queue_len: 1000,
+            gso_max_size: 65_536,
+            address: Vec::new(),
+            related: some(on),
+            master: some(master),
+            alias: None,
+            is_up: true,
+            is_loopback: false,
+        }
+    }
+
+    #[test]
+    fn a_port_or_a_vlan_never_stands_beside_what_it_sends_by() {
+        let links: Vec<Link> = [
+            (1, "lo", "", 0, 0),
+            (2, "eth0", "", 0, 0),
+            (3, "eth1", "", 9, 0),
+            (4, "eth2", "", 9, 0),
+            (5, "eth0.7", "vlan", 0, 2),
+            (6, "bond0.8", "vlan", 0, 9),
+            (7, "eth3", "", 8, 0),
+            (8, "br0", "bridge", 0, 0),
+            (9, "bond0", "bond", 0, 0),
+            (10, "eth0.7.9", "vlan", 0, 5),
+            // A veth has another end, which it is not on.
+            (11, "up0", "veth", 0, 2),
+        ]
+        .map(link)
+        .into();
+        for (named, routes, expected) in [
+            (&[][..], &[2][..], &["eth0"][..]),
+            (&[], &[2, 9], &["bond0", "eth0"]),
+            (&[], &[3, 9], &["bond0"]),
+            (&[], &[5], &["eth0.7"]),
+            (&[], &[2, 5, 10], &["eth0"]),
+            (&[], &[5, 10], &["eth0.7"]),
+            (&[], &[4, 6], &["bond0"]),
+            (&[], &[8], &["br0"]),
+            (&[], &[2, 11], &["eth0", "up0"]),
+            (&["eth1", "eth2"], &[], &["bond0"]),
+            (&["eth3", "eth9"], &[], &["eth3", "eth9"]),
+            (&["bond0.8", "eth1"], &[], &["bond0"]),
+        ] {
+            let named: Vec<String> = named.iter().map(|it: &&str| (*it).to_owned()).collect();
+            let found = chosen(&links, &named, &routes.iter().copied().collect());
+            let found: Vec<&str> = found.iter().map(|it| &**it).collect();
+            assert_eq!(found, expected, "{named:?} {routes:?}");
+        }
+    }
+
+    #[test]
+    fn a_speed_that_is_none_is_not_known() {
+        let place = tempfile::tempdir().unwrap();
+        fs::create_dir(place.path().join("eth0")).unwrap();
+        assert_eq!(speed(place.path(), "eth0"), None);
+        for (text, megabits) in [
+            ("1000\n", Some(1000)),
+            ("-1\n", None),
+            ("0\n", None),
+            ("4294967295\n", None),
+            ("fast\n", None),
+        ] {
+            fs::write(place.path().join("eth0/speed"), text).unwrap();
+            let bits = speed(place.path(), "eth0").map(BitRate::bits_per_second);
+            assert_eq!(bits, megabits.map(|it: u64| it * 1_000_000), "{text}");
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The node's lines are divided as the objects say.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use netqos_api::koordinator::BackendKind;
+use netqos_core::classes::{ClassPlan, Place};
+use netqos_core::{ObjectRef, Problem, Reason};
+
+use super::whereabouts::Whereabouts;
+use super::{Engine, Options};
+use crate::classes::{
+    CGROUPS, ClassInput, DEFAULT_CLASS_BACKEND, Divider, HostLinks, InputPod, Knowledge, Lines,
+    Order, Shown, class_backend, plan, recorded_backend, stated_place,
+};
+
+/// Which lines are divided, and by whom.
+#[derive(Clone, Debug)]
+pub struct ClassOptions {
+    /// Who divides them where no object says another.
+    pub backend: BackendKind,
+    /// The names of their links; without any, the links of default routes.
+    pub lines: Vec<String>,
+    /// Where cgroups are mounted.
+    pub cgroups: PathBuf,
+}
+
+impl Default for ClassOptions {
+    fn default() -> Self {
+        Self {
+            backend: DEFAULT_CLASS_BACKEND,
+            lines: Vec::new(),
+            cgroups: CGROUPS.into(),
+        }
+    }
+}
+
+/// What is known, and what follows from it.
+#[derive(Debug)]
+pub(super) struct Classes {
+    node: String,
+    knowledge: Knowledge,
+    input: Arc<ClassInput>,
+    lines: Lines,
+    host_links: HostLinks,
+    cgroups: BTreeMap<Arc<str>, PathBuf>,
+    plan: Arc<ClassPlan>,
+    problems: Vec<Problem>,
+    /// Something that the plan depends on may be another than when it was made.
+    pub(super) is_stale: bool,
+    divider: Option<Divider>,
+    /// How much of what the divider has shown was told.
+    told: u64,
+}
+
+impl Classes {
+    pub(super) fn new(options: &Options) -> Self {
+        Self {
+            node: options.node.clone(),
+            knowledge: Knowledge::new(&options.node, options.classes.backend),
+            input: Arc::default(),
+            lines: Lines::new(options.classes.lines.clone()),
+            host_links: HostLinks::default(),
+            cgroups: BTreeMap::new(),
+            plan: Arc::default(),
+            problems: Vec::new(),
+            is_stale: true,
+            divider: None,
+            told: 0,
+        }
+    }
+
+    /// Takes note of what a source says.
+    pub(super) fn hear(&mut self, input: &Arc<ClassInput>) {
+        if self.input != *input {
+            self.input = input.clone();
+            self.knowledge.hear(input);
+            self.is_stale = true;
+        }
+    }
+
+    /// Takes note of where the cgroups of pods are.
+    pub(super) fn find(&mut self, cgroups: BTreeMap<Arc<str>, PathBuf>) {
+        self.cgroups = cgroups;
+        self.is_stale = true;
+    }
+
+    /// What is to be in force.
+    pub(super) fn plan(&self) -> &ClassPlan {
+        &self.plan
+    }
+
+    /// Who is to put it in force.
+    pub(super) fn backend(&self) -> BackendKind {
+        self.knowledge.backend()
+    }
+
+    /// What became of it.
+    pub(super) fn shown(&self) -> Shown {
+        let divider = self.divider.as_ref();
+        divider.map(Divider::shown).unwrap_or_default()
+    }
+
+    /// True unless lines are being divided for the first time.
+    pub(super) fn has_begun(&self) -> bool {
+        let divider = self.divider.as_ref();
+        divider.is_none_or(|divider| divider.shown().kind.is_some())
+    }
+
+    /// True once when what became of it is new.
+    pub(super) fn has_news(&mut self) -> bool {
+        let news = self.divider.as_ref().map_or(0, Divider::news);
+        std::mem::replace(&mut self.told, news) != news
+    }
+
+    /// Makes the plan anew. `None`: nobody has said how lines are divided.
+    fn make(&mut self, whereabouts: &Whereabouts) -> Option<Arc<ClassPlan>> {
+        let slo = *self.knowledge.slo()?;
+        let here = self.input.pods.values();
+        let here = here.filter(|pod| *pod.node == *self.node);
+        let mut pods = Vec::new();
+        for pod in here {
+            if let Some(class) = self.knowledge.class(&pod.id.uid) {
+                let place = place(pod, whereabouts, &mut self.host_links, &self.cgroups);
+                pods.push((pod.id.clone(), class.clone(), place));
+            }
+        }
+        let (made, problems) = plan(&self.node, &slo, self.lines.speeds(), pods, &self.plan);
+        self.problems = problems;
+        if *self.plan != made {
+            self.plan = Arc::new(made);
+        }
+        Some(self.plan.clone())
+    }
+}
+
+fn place(
+    pod: &InputPod,
+    whereabouts: &Whereabouts,
+    host_links: &mut HostLinks,
+    cgroups: &BTreeMap<Arc<str>, PathBuf>,
+) -> Place {
+    let mut place = stated_place(pod);
+    place.cgroup = cgroups.get(&pod.id.uid).cloned();
+    if !pod.host_network {
+        let interfaces = whereabouts.of(&pod.id.name);
+        let found = interfaces.iter().flat_map(|one| &one.addresses);
+        place.addresses.extend(found);
+        place.host_links = host_links.of(interfaces);
+    }
+    place
+}
+
+impl Engine {
+    /// Has the lines divided as everything says now, if that is something else than before; `look`:
+    /// also where only the node itself may be another. True when something was.
+    pub(super) fn plan_classes(&mut self, look: bool) -> bool {
+        let classes = &mut self.classes;
+        let is_shared = classes.knowledge.slo().is_some();
+        if is_shared && (look || classes.lines.speeds().is_empty()) {
+            classes.is_stale |= classes.lines.look();
+        }
+        if look {
+            classes.host_links.keep(self.whereabouts.all());
+        }
+        if !classes.is_stale && !look {
+            return false;
+        }
+        let was_stale = std::mem::take(&mut classes.is_stale);
+        let before = classes.plan.clone();
+        let plan = classes.make(&self.whereabouts);
+        let is_new = was_stale || classes.plan != before;
+        let kind = classes.knowledge.backend();
+        let run = self.options.paths.run();
+        let is_idle = plan.is_none() && recorded_backend(run).is_none_or(|it| it == kind);
+        if classes.divider.is_none() && is_idle {
+            return is_new;
+        }
+        if classes.divider.is_none() {
+            let paths = self.options.paths.clone();
+            let cgroups = self.options.classes.cgroups.clone();
+            let open = move |kind| class_backend(kind, &paths, &cgroups);
+            let begun = Divider::begin(run.to_owned(), open);
+            match begun {
+                Ok(divider) => classes.divider = Some(divider),
+                Err(why) => {
+                    classes.is_stale = true;
+                    let message = format!("no line can be divided: start a thread: {why}");
+                    self.node_problem("classes", Reason::LineNotDivided, message);
+                    return true;
+                }
+            }
+            self.node_problems.remove("classes");
+        }
+        if let Some(divider) = &mut self.classes.divider {
+            divider.order(Order { kind, plan });
+        }
+        is_new
+    }
+
+    /// What is wrong with what is said, with what follows from it, and with what became of it.
+    pub(super) fn class_problems(&self) -> Vec<Problem> {
+        let classes = &self.classes;
+        let node = || ObjectRef::Node(self.options.node.clone());
+        let mut problems = classes.knowledge.problems().to_vec();
+        problems.extend(classes.problems.iter().cloned());
+        problems.extend(classes.lines.problem().map(|message| Problem {
+            object: node(),
+            reason: Reason::LineNotDivided,
+            message: message.to_owned(),
+        }));
+        let shown = classes.shown();
+        problems.extend(shown.troubles.into_iter().map(|trouble| {
+            let pod = trouble
+                .part
+                .and_then(|part| classes.plan.pods.get(&part.pod));
+            Problem {
+                object: pod.map_or_else(node, |pod| ObjectRef::Pod(pod.id.name.clone())),
+                reason: Reason::LineNotDivided,
+                message: match trouble.line {
+                    Some(line) if !trouble.what.starts_with(&*line) => {
+                        format!("{line}: {}", trouble.what)
+                    }
+                    _ => trouble.what,
+                },
+            }
+        }));
+        problems.extend(shown.failure.map(|why| Problem {
+            object: node(),
+            reason: Reason::LineNotDivided,
+            message: format!("the lines are not divided as they should be: {why}; tried again"),
+        }));
+        problems
+    }
+}

@@ -1,0 +1,50 @@
+//! What others on the node enforce is left to them.
+
+use netqos_coexistence::AtWork;
+use netqos_core::{Elsewhere, ObjectRef, Problem};
+use netqos_index::Change;
+
+use super::Engine;
+use crate::neighbours;
+
+/// Who is at work, and what follows from it.
+#[derive(Debug, Default)]
+pub(super) struct Others {
+    /// By what is on the node itself.
+    here: AtWork,
+    /// By what the cluster says.
+    pub(super) said: AtWork,
+    at_work: AtWork,
+    elsewhere: Elsewhere,
+    pub(super) problems: Vec<Problem>,
+}
+
+impl Engine {
+    /// Looks at the node, and takes out of the plan what others enforce, or into it what they do not
+    /// any more. True when that is something else than before.
+    pub(super) fn heed_others(&mut self) -> bool {
+        let choice = self.options.enforce;
+        let others = &mut self.others;
+        others.here = neighbours::look(self.options.paths.bpffs(), others.here);
+        let at_work = others.here.and(others.said);
+        let is_first = !self.synced && others.problems.is_empty();
+        if at_work == others.at_work && !is_first {
+            return false;
+        }
+        others.at_work = at_work;
+        let findings = choice.findings(&at_work).into_iter();
+        others.problems = findings
+            .map(|finding| Problem {
+                object: ObjectRef::Node(self.options.node.clone()),
+                reason: finding.reason(),
+                message: finding.to_string(),
+            })
+            .collect();
+        let elsewhere = choice.elsewhere(&at_work);
+        if elsewhere != others.elsewhere {
+            others.elsewhere = elsewhere;
+            self.index.apply(Change::Elsewhere(elsewhere));
+        }
+        true
+    }
+}

@@ -1,0 +1,147 @@
+use super::*;
+use serde_json::json;
+
+#[test]
+fn addresses_are_found_in_results_of_all_versions() {
+    let set = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
+    for (result, expected) in [
+        (
+            json!({
+                "cniVersion": "1.1.0",
+                "interfaces": [{"name": "veth1"}, {"name": "eth0"}, {"name": "net1"}],
+                "ips": [
+                    {"address": "10.1.0.2/24", "interface": 1},
+                    {"address": "fd00::2/64", "interface": 1},
+                    {"address": "10.2.0.2/24", "interface": 2},
+                ],
+            }),
+            set(&["10.1.0.2", "fd00::2"]),
+        ),
+        (
+            json!({"cniVersion": "0.4.0", "ips": [{"version": "4", "address": "10.1.0.2/24"}]}),
+            set(&["10.1.0.2"]),
+        ),
+        (
+            json!({"ip4": {"ip": "10.1.0.2/24"}, "ip6": {"ip": "fd00::2/64"}}),
+            set(&["10.1.0.2", "fd00::2"]),
+        ),
+        (json!({"ips": [{"address": "nonsense"}, 7]}), set(&[])),
+        (json!(null), set(&[])),
+    ] {
+        assert_eq!(addresses(&result, "eth0"), expected, "{result}");
+    }
+}
+
+/// A cache with files for these containers of the pod `games/a`, in namespaces that are there
+/// (this process's own) or not.
+fn locator(containers: &[(&str, &str)]) -> (tempfile::TempDir, Locator) {
+    let cache = tempfile::tempdir().unwrap();
+    fs::create_dir(cache.path().join("results")).unwrap();
+    for (container, netns) in containers {
+        write(cache.path(), container, netns);
+    }
+    let locator = Locator::new(vec![cache.path().to_owned(), "/nowhere".into()]);
+    (cache, locator)
+}
+
+fn write(cache: &Path, container: &str, netns: &str) {
+    let text = json!({
+        "kind": "cniCacheV1", "containerId": container, "config": "", "ifName": "eth0",
+        "networkName": "net", "netns": netns,
+        "cniArgs": [["IgnoreUnknown", "1"], ["K8S_POD_NAMESPACE", "games"],
+                    ["K8S_POD_NAME", "a"], ["K8S_POD_UID", container]],
+        "result": {"ips": [{"address": "10.1.0.2/24"}]},
+    });
+    let file = cache.join("results").join(format!("net-{container}-eth0"));
+    fs::write(file, text.to_string()).unwrap();
+    // File times have the grain of the kernel's tick.
+    std::thread::sleep(std::time::Duration::from_millis(15));
+}
+
+fn uids(batch: &Batch) -> Vec<(Option<&str>, usize)> {
+    let changes = batch.changes.iter().map(|change| match change {
+        Change::Attachments {
+            uid, interfaces, ..
+        } => (uid.as_deref(), interfaces.len()),
+        other => panic!("{other:?}"),
+    });
+    changes.collect()
+}
+
+#[test]
+fn the_youngest_sandbox_of_a_pod_counts() {
+    // No interface of that name is in here, which is said, and where the pod is not.
+    let (cache, mut locator) = locator(&[("z", "/proc/self/ns/net"), ("b", "/proc/self/ns/net")]);
+    assert_eq!(uids(&locator.look()), [(Some("b"), 1)]);
+    assert_eq!(uids(&locator.look()), []);
+    write(cache.path(), "a", "/proc/self/ns/net");
+    assert_eq!(uids(&locator.look()), [(Some("a"), 1)]);
+    fs::remove_file(cache.path().join("results/net-a-eth0")).unwrap();
+    assert_eq!(uids(&locator.look()), [(Some("b"), 1)]);
+    fs::remove_dir_all(cache.path().join("results")).unwrap();
+    assert_eq!(uids(&locator.look()), [(None, 0)]);
+}
+
+#[test]
+fn the_youngest_is_the_one_that_came_last_whatever_the_clock_says() {
+    let (cache, mut locator) = locator(&[("a", "/proc/self/ns/net")]);
+    assert_eq!(uids(&locator.look()), [(Some("a"), 1)]);
+    // It was put back meanwhile.
+    write(cache.path(), "b", "/proc/self/ns/net");
+    let file = cache.path().join("results/net-b-eth0");
+    let file = fs::File::options().append(true).open(file).unwrap();
+    file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+    assert_eq!(uids(&locator.look()), [(Some("b"), 1)]);
+    // The older one's is written again.
+    write(cache.path(), "a", "/proc/self/ns/net");
+    assert_eq!(uids(&locator.look()), []);
+}
+
+#[cfg(feature = "daemon")]
+#[test]
+fn who_looks_over_it_sees_what_has_come_and_gone() {
+    let (cache, mut locator) = locator(&[("a", "/proc/self/ns/net")]);
+    assert_eq!(uids(&locator.look_over()), [(Some("a"), 1)]);
+    assert_eq!(uids(&locator.look_over()), []);
+    write(cache.path(), "b", "/proc/self/ns/net");
+    assert_eq!(uids(&locator.look_over()), [(Some("b"), 1)]);
+    fs::remove_file(cache.path().join("results/net-b-eth0")).unwrap();
+    assert_eq!(uids(&locator.look_over()), [(Some("a"), 1)]);
+    write(cache.path(), "a", "/run/netns/nowhere");
+    assert_eq!(uids(&locator.look_over()), [(None, 0)]);
+}
+
+#[test]
+fn the_namespace_of_the_node_is_no_pods() {
+    let (cache, mut locator) = locator(&[]);
+    // An interface that is there.
+    write(cache.path(), "a", "/proc/self/ns/net");
+    let file = cache.path().join("results/net-a-eth0");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replace("\"eth0\"", "\"lo0\"")).unwrap();
+    let batch = locator.look();
+    let [Change::Attachments { interfaces, .. }] = &batch.changes[..] else {
+        panic!("{batch:?}");
+    };
+    let Attach::Unsupported { reason } = &interfaces[0].attach else {
+        panic!("{interfaces:?}");
+    };
+    assert!(reason.contains("of the node itself"), "{reason}");
+}
+
+#[test]
+fn what_a_reboot_left_is_not_there() {
+    let (_cache, mut locator) = locator(&[("old", "/run/netns/nowhere")]);
+    let batch = locator.look();
+    assert_eq!(uids(&batch), []);
+    assert_eq!(batch.problems, []);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_reported_and_stops_no_other() {
+    let (cache, mut locator) = locator(&[("b", "/proc/self/ns/net")]);
+    fs::write(cache.path().join("results/net-x-eth0"), "{").unwrap();
+    let batch = locator.look();
+    assert_eq!(uids(&batch), [(Some("b"), 1)]);
+    assert_eq!(batch.problems.len(), 1);
+}

@@ -1,0 +1,140 @@
+//! What one object says.
+
+use std::sync::Arc;
+
+use netqos_cluster::{Kind, Selection};
+use netqos_coexistence::{Homes, Neighbour, is_written_by_ovn_kubernetes};
+use netqos_core::{ObjectName, ObjectRef, Policy, PolicyVersion, Problem, Reason};
+use netqos_k8s::{Object, object_from_value};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::super::trim::trim;
+
+/// An object as it was told: what it says, and its text, to be kept.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Read {
+    pub(super) object: Result<Object, Problem>,
+    pub(super) version: Option<PolicyVersion>,
+    pub(super) text: Option<Arc<RawValue>>,
+    pub(super) trace: Option<Trace>,
+}
+
+/// What an object tells of who else is at work.
+#[derive(Clone, Debug)]
+pub(super) enum Trace {
+    /// A pod of another system, on this node.
+    Pod(String, Neighbour),
+    /// A policy whose status is written as OVN-Kubernetes does.
+    Status,
+}
+
+/// How an object stands there, apart from what it means.
+#[derive(Clone, Debug, Default)]
+pub(in super::super) struct Stands {
+    /// What is looked at of it, as it is written.
+    pub(in super::super) text: Option<Arc<RawValue>>,
+    /// Which policy it is, and which version of it.
+    pub(in super::super) version: Option<PolicyVersion>,
+}
+
+impl Read {
+    /// Reads what stands in an object.
+    pub(in super::super) fn of(
+        kind: Kind,
+        name: &ObjectName,
+        mut value: Value,
+        homes: &Homes,
+    ) -> Self {
+        let trace = Trace::of(kind, &value, homes);
+        trim(kind, &mut value, homes);
+        let object = object_from_value(&value).map_err(|errors| {
+            let errors = errors.iter().map(ToString::to_string);
+            Problem {
+                object: about(kind, name),
+                reason: Reason::Invalid,
+                message: format!(
+                    "left out: {kind} {name}: {}",
+                    errors.collect::<Vec<_>>().join("; ")
+                ),
+            }
+        });
+        Self {
+            object,
+            version: version(&value),
+            text: serde_json::value::to_raw_value(&value).ok().map(Arc::from),
+            trace,
+        }
+    }
+
+    /// The policy that it is, and how it stands there.
+    pub(in super::super) fn into_policy(self) -> Option<(Policy, Stands)> {
+        let stands = Stands {
+            text: self.text,
+            version: self.version,
+        };
+        match self.object {
+            Ok(Object::Policy(policy)) => Some((policy, stands)),
+            _ => None,
+        }
+    }
+
+    /// True when it is one of those that a watch of the agent's is of.
+    pub(super) fn is_of(&self, selection: &Selection, name: &ObjectName) -> bool {
+        let namespace = selection.namespace.as_deref();
+        let fields = selection.fields.as_deref();
+        let labels = selection.labels.as_deref();
+        let selected = match &self.object {
+            Ok(Object::Pod(pod, ..)) => fields.is_none_or(|fields| {
+                let node = pod.node.as_deref().unwrap_or_default();
+                fields == format!("spec.nodeName={node}")
+            }),
+            Ok(Object::PeerSlice(slice)) => {
+                labels.is_none_or(|labels| labels.contains(&slice.set.0.to_string()))
+            }
+            _ => true,
+        };
+        selected && namespace.is_none_or(|namespace| namespace == &*name.namespace)
+    }
+}
+
+impl Trace {
+    /// What is to be found in an object before it is trimmed.
+    fn of(kind: Kind, value: &Value, homes: &Homes) -> Option<Self> {
+        match kind {
+            Kind::Pod => {
+                let node = value.pointer("/spec/nodeName")?.as_str()?;
+                Some(Self::Pod(node.to_owned(), Neighbour::of_pod(value, homes)?))
+            }
+            Kind::NetworkQoS => is_written_by_ovn_kubernetes(value).then_some(Self::Status),
+            _ => None,
+        }
+    }
+}
+
+/// What a problem with an object is about, in words that a condition or an event can be hung on.
+fn about(kind: Kind, name: &ObjectName) -> ObjectRef {
+    match kind {
+        Kind::NetworkQoS => ObjectRef::Policy(name.clone()),
+        Kind::Pod => ObjectRef::Pod(name.clone()),
+        Kind::Node => ObjectRef::Node(name.name.to_string()),
+        _ => ObjectRef::File(key(kind, name)),
+    }
+}
+
+/// Which policy an object is, and which version of it.
+fn version(value: &Value) -> Option<PolicyVersion> {
+    let metadata = value.get("metadata")?;
+    Some(PolicyVersion {
+        uid: metadata.get("uid").and_then(Value::as_str).map(Arc::from),
+        generation: metadata.get("generation")?.as_i64()?,
+    })
+}
+
+/// Where an object stands: `pods/games/a`.
+pub(super) fn key(kind: Kind, name: &ObjectName) -> String {
+    match &*name.namespace {
+        "" => format!("{}/{}", kind.plural(), name.name),
+        namespace => format!("{}/{namespace}/{}", kind.plural(), name.name),
+    }
+}

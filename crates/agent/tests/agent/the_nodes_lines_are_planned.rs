@@ -1,0 +1,223 @@
+//! Who shares the node's lines follows from objects, and from the node itself.
+
+use serde_json::{Value, json};
+
+use netqos_testkit::Node;
+
+use crate::cgroup::{Driver, Tree};
+use crate::stage::{self, Agent};
+
+const UID: &str = "36cee2dc-0bd6-4f1f-a5c2-6f4c86bd4f4a";
+
+/// A line, by which the default route leaves.
+fn line(node: &Node) {
+    for command in [
+        "link add up0 type veth peer name far0",
+        "link set up0 up",
+        "link set far0 up",
+        "address add 192.0.2.2/24 dev up0",
+        "route add default via 192.0.2.1 dev up0",
+    ] {
+        let words: Vec<&str> = command.split(' ').collect();
+        node.run("ip", &words).unwrap();
+    }
+}
+
+fn put_config(be: u8, total: &str) {
+    let class = |request: u8| json!({"networkQOS": {"enable": true, "ingressRequest": request, "egressRequest": request}});
+    let resources = json!({"clusterStrategy": {"lsClass": class(30), "beClass": class(be)}});
+    let system = json!({"clusterStrategy": {"totalNetworkBandwidth": total}});
+    let config = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "slo-controller-config", "namespace": "koordinator-system"},
+        "data": {
+            "resource-qos-config": resources.to_string(), "system-config": system.to_string()
+        }
+    });
+    stage::put("config.json", &config.to_string());
+}
+
+fn state() -> Value {
+    serde_json::from_str(&stage::ask("/debug/state")).unwrap()
+}
+
+/// What best-effort pods have guaranteed of what the line sends, in Mbit/s.
+fn guaranteed() -> Option<u64> {
+    let status = stage::status();
+    let line = status.lines.iter().find(|line| line.name == "up0")?;
+    let mut shares = line.shares.iter();
+    let share = shares.find(|it| it.direction == "egress" && it.class == "best-effort")?;
+    Some(share.min / 1_000_000)
+}
+
+fn classes(node: &Node) -> String {
+    node.run("tc", &["class", "show", "dev", "up0"]).unwrap()
+}
+
+/// True when best-effort pods have so many Mbit/s of what the line sends, in the kernel.
+fn is_divided(node: &Node, megabits: u64) -> bool {
+    classes(node).contains(&format!(
+        "class htb 6e71:4 parent 6e71:1 rate {megabits}Mbit"
+    ))
+}
+
+/// The problems of lines and classes.
+fn problems() -> Vec<String> {
+    let problems = stage::status().problems.into_iter();
+    let ours = problems.filter(|it| it.reason != "PinsNotOnNode");
+    ours.map(|it| format!("{} {}: {}: {}", it.kind, it.name, it.reason, it.message))
+        .collect()
+}
+
+#[test]
+fn as_a_folder_says_and_as_it_said_last_where_it_is_wrong() {
+    let Some(node) = stage::node() else { return };
+    line(&node);
+    let (a, _b) = stage::pods(&node);
+    put_config(20, "1000M");
+    let asked = json!({"koordinator.sh/networkQOS": r#"{"egressRequest": 10, "QoSClass": "BE"}"#});
+    stage::put("a.json", &stage::manifest(&a, asked));
+    let _agent = Agent::start();
+    assert_eq!(guaranteed(), Some(200));
+    assert_eq!(problems(), [""; 0]);
+    let state = state();
+    let pod = &state["desiredLines"]["pods"]["games/a"];
+    assert_eq!(pod["class"], "best-effort", "{state:#}");
+    assert_eq!(pod["asked"]["egress"]["min"], 100_000_000);
+    assert_eq!(pod["place"]["addresses"], json!([a.address()]));
+    assert_eq!(pod["place"]["hostLinks"], json!([a.host_link()]));
+    assert!(stage::eventually(|| is_divided(&node, 200)));
+    let status = stage::status();
+    assert_eq!(status.class_backend, "kernel");
+    assert!(stage::eventually(|| stage::status().lines[0]
+        .failing
+        .is_empty()));
+
+    let metrics = stage::ask("/metrics");
+    for sample in [
+        r#"netqos_line_shared{line="up0",backend="kernel"} 1"#,
+        r#"netqos_line_guaranteed_bytes_per_second{line="up0",direction="egress",class="best-effort"} 25000000.0"#,
+        r#"netqos_line_limit_bytes_per_second{line="up0",direction="ingress",class="system"} 125000000.0"#,
+    ] {
+        assert!(metrics.contains(sample), "{sample} is not in {metrics}");
+    }
+
+    // A change is followed at once, a mistake is told of, and what goes away stays.
+    put_config(25, "1000M");
+    assert!(stage::eventually(|| guaranteed() == Some(250)));
+    assert!(stage::eventually(|| is_divided(&node, 250)));
+    put_config(90, "1000M");
+    let said = |text: &str| problems().iter().any(|it| it.contains(text));
+    assert!(stage::eventually(|| said(
+        "Node node1: InvalidClasses: up0, which carries 1 Gbit/s: egress: requests of 1.2 Gbit/s"
+    )));
+    assert_eq!(guaranteed(), Some(250));
+    std::fs::remove_file("/run/objects/config.json").unwrap();
+    assert!(stage::eventually(|| said(
+        "slo-controller-config is there any more"
+    )));
+    assert_eq!(guaranteed(), Some(250));
+    assert!(is_divided(&node, 250));
+    put_config(20, "2000M");
+    assert!(stage::eventually(
+        || guaranteed() == Some(400) && problems().is_empty()
+    ));
+    assert!(stage::has_logged(&["InvalidClasses", "requests of"]));
+
+    // A backend that no object can mean, and nobody in the place of the one that is.
+    let label = |name: &str| {
+        let node = json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": "node1", "labels": {"netqos.io/class-backend": name}}
+        });
+        stage::put("node.json", &node.to_string());
+    };
+    label("cake");
+    assert!(stage::eventually(|| said("\"cake\" divides no lines")));
+    assert_eq!(stage::status().class_backend, "kernel");
+    label("none");
+    assert!(stage::eventually(|| problems().is_empty()));
+    assert!(stage::eventually(|| !classes(&node).contains("htb")));
+}
+
+#[test]
+fn a_line_that_goes_away_keeps_its_shares_and_is_taken_up_again() {
+    let Some(node) = stage::node() else { return };
+    line(&node);
+    put_config(20, "1000M");
+    let _agent = Agent::start();
+    assert_eq!(guaranteed(), Some(200));
+    node.run("ip", &["link", "delete", "up0"]).unwrap();
+    let gone = || {
+        problems()
+            .iter()
+            .any(|it| it.contains("LineNotDivided: the node has no default route"))
+    };
+    assert!(stage::eventually(gone), "{:?}", problems());
+    assert_eq!(guaranteed(), Some(200));
+    line(&node);
+    assert!(stage::eventually(|| problems().is_empty()));
+    assert_eq!(guaranteed(), Some(200));
+}
+
+/// Its speed is not to be read, as of virtual links.
+#[test]
+fn a_line_of_unknown_speed_has_no_guarantees_and_limits_hold() {
+    let Some(node) = stage::node() else { return };
+    line(&node);
+    let (a, _b) = stage::pods(&node);
+    put_config(20, "0");
+    let limit = json!({"kubernetes.io/egress-bandwidth": "80M"});
+    stage::put("a.json", &stage::manifest(&a, limit));
+    let _agent = Agent::start_with(&["--line", "nosuch0"]);
+    let problems = problems();
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert!(
+        problems[0].starts_with("Node node1: LineSpeedUnknown: nosuch0: "),
+        "{problems:?}"
+    );
+    assert_eq!(stage::status().lines, []);
+    let limits = stage::pod_status("a").unwrap().limits;
+    assert!(limits[0].in_force, "{limits:?}");
+}
+
+#[test]
+fn a_pod_on_the_hosts_network_is_known_by_its_cgroup() {
+    let Some(tree) = Tree::of_v2() else { return };
+    let Some(node) = stage::node() else { return };
+    line(&node);
+    put_config(20, "1000M");
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "h", "namespace": "games", "uid": UID},
+        "spec": {"nodeName": "node1", "hostNetwork": true, "containers": [{"name": "c"}]},
+        "status": {"qosClass": "Burstable", "podIP": "192.0.2.2", "podIPs": [{"ip": "192.0.2.2"}]},
+    });
+    stage::put("h.json", &pod.to_string());
+    let _agent = Agent::start_with(&["--cgroup-root", tree.path()]);
+    let place = || state()["desiredLines"]["pods"][UID]["place"].clone();
+    assert_eq!(
+        place(),
+        json!({"hostNetwork": true, "addresses": [], "hostLinks": []})
+    );
+    let sandbox = tree.sandbox(UID, Driver::Systemd);
+    let slice = "kubepods.slice/kubepods-burstable.slice/\
+                 kubepods-burstable-pod36cee2dc_0bd6_4f1f_a5c2_6f4c86bd4f4a.slice";
+    let name = std::path::Path::new(tree.path())
+        .file_name()
+        .unwrap()
+        .to_str()
+        .unwrap();
+    let cgroup = json!(format!("/{name}/{slice}"));
+    assert!(
+        stage::eventually(|| place()["cgroup"] == cgroup),
+        "{}",
+        place()
+    );
+    assert_eq!(
+        state()["desiredLines"]["pods"][UID]["class"],
+        "latency-sensitive"
+    );
+    sandbox.remove();
+    assert!(stage::eventually(|| place()["cgroup"].is_null()));
+}
