@@ -1,4 +1,13 @@
-//! `netqos check`: what this node can do, and what is in force on it.
+//! `netqos check`: what this node can do, and what is in force on it; or whether a cluster is such that
+//! netqos works there.
+
+mod certificate;
+mod cluster;
+mod installed;
+mod line;
+mod nodes;
+mod permissions;
+mod webhook;
 
 use std::process::ExitCode;
 
@@ -7,17 +16,34 @@ use netqos_core::{Attachment, Direction, Limits};
 use netqos_datapath::{Feature, Features, HookKind, Mode, Paths, Record, Records, Support};
 use serde::Serialize;
 
-use crate::output::{self, ENVIRONMENT, FAILED, Format};
+use crate::cluster::ClusterArguments;
+use crate::output::{self, DataFormat, ENVIRONMENT, FAILED};
 
 /// What to look at, and how to say it.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Example: netqos check -o json | jq '.features[] | select(.works == false)'"
-)]
+#[command(after_help = "\
+Of a cluster (--cluster, --pre or any other of its options, and always as kubectl netqos) it looks at what
+is installed: definitions, agents on all nodes, controller, webhook, and whether their versions go together.
+With --pre, before an installation: the API server's version, what you may do, and the nodes' kernels.
+✓ is well, ! works though not all of it, ✗ does not work; → is what to do. -n is the namespace that it is
+installed in, netqos-system without it.
+
+Examples:
+  netqos check
+  netqos check -o json | jq '.features[] | select(.works == false)'
+  netqos check --pre
+  netqos check --cluster -o json | jq '.checks[] | select(.state != \"ok\")'
+
+Exit codes: 0 it works, 1 something does not, 2 wrong usage, 3 not root, or no cluster answers.")]
 pub struct Arguments {
     /// How to print it.
     #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
+    output: DataFormat,
+    /// Of a cluster: what an installation needs, before there is one.
+    #[arg(long)]
+    pre: bool,
+    #[command(flatten)]
+    cluster: ClusterArguments,
 }
 
 #[derive(Serialize)]
@@ -60,7 +86,10 @@ struct Queue {
 }
 
 /// Looks, and prints.
-pub fn run(arguments: &Arguments) -> ExitCode {
+pub fn run(arguments: &Arguments, as_plugin: bool) -> ExitCode {
+    if arguments.cluster.is_asked(as_plugin || arguments.pre) {
+        return cluster::run(&arguments.cluster, arguments.pre, arguments.output);
+    }
     let paths = Paths::from_variables(|name| std::env::var(name).ok());
     let features = match Features::probe_anew(&paths) {
         Ok(features) => features,
@@ -81,16 +110,11 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         features: features.iter().map(found).collect(),
         attachments: records.into_iter().map(in_force).collect(),
     };
-    match arguments.output {
-        Format::Json => {
-            output::json(&report);
-        }
-        Format::Table => print(&report),
-    }
+    let printed = output::data(arguments.output, &report, print);
     if report.mode == Mode::None {
         ExitCode::from(FAILED)
     } else {
-        ExitCode::SUCCESS
+        printed
     }
 }
 

@@ -6,7 +6,9 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
+use netqos_agent::classes::{CGROUPS, class_backend, recorded_backend};
 use netqos_agent::{agent_lock, places, socket_path};
+use netqos_api::koordinator::BackendKind;
 use netqos_datapath::{HostLinks, LimitDatapath, Paths, rules};
 
 use crate::output::{self, BAD_INPUT, ENVIRONMENT, FAILED};
@@ -14,9 +16,10 @@ use crate::output::{self, BAD_INPUT, ENVIRONMENT, FAILED};
 /// Whether to ask.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Removes rules, limits of pods (those of the plugin, too), programs, links, pins and records: all that an
-agent leaves in force when it stops. Pods live on, unlimited and unmarked. The configuration of the CNI
-network is left as it is: while it names the plugin, the next pod is limited again.
+Removes rules, limits of pods (those of the plugin, too), what divides the node's lines among classes (of
+every class backend), programs, links, pins and records: all that an agent leaves in force when it stops.
+Pods live on, unlimited and unmarked. The configuration of the CNI network is left as it is: while it names
+the plugin, the next pod is limited again.
 
 Needs root, and no agent may run. NETQOS_RUN_DIR and NETQOS_BPFFS move /run/netqos and /sys/fs/bpf.
 
@@ -92,6 +95,20 @@ fn remove(paths: &Paths) -> Vec<String> {
     };
     let in_words = |why: netqos_datapath::Error| why.to_string();
     note("rules", rules::remove_all(paths).map_err(in_words));
+    // Whoever divides lines is written down before anything is; the kernel's leftovers are looked for
+    // anyway, which needs no program of the node's.
+    let kinds = recorded_backend(paths.run()).into_iter();
+    for kind in kinds
+        .filter(|kind| *kind != BackendKind::Kernel)
+        .chain([BackendKind::Kernel])
+    {
+        let torn = class_backend(kind, paths, Path::new(CGROUPS))
+            .and_then(|mut backend| backend.teardown());
+        note(
+            &format!("class backend {kind}"),
+            torn.map_err(|why| why.to_string()),
+        );
+    }
     match LimitDatapath::open(paths.clone()) {
         Err(why) => note("limits", Err(why.to_string())),
         Ok(mut limits) => {
@@ -132,7 +149,8 @@ fn remove(paths: &Paths) -> Vec<String> {
         for folder in [paths.attachments(), limits, paths.rules()] {
             note(&folder, fs::remove_dir_all(&folder));
         }
-        for file in [socket_path(run), places::lock_path(run)] {
+        let record = netqos_agent::classes::backend_record(run);
+        for file in [socket_path(run), places::lock_path(run), record] {
             note(&file, fs::remove_file(&file));
         }
         // Whatever else is in there is somebody else's.

@@ -4,26 +4,31 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use netqos_cluster::Kind;
 use netqos_core::{NetworkKey, ObjectName, Protocol};
-use netqos_index::{Query, To};
+use netqos_index::{Index, Query, To};
 
+use crate::cluster::{ASKED, ClusterArguments};
 use crate::manifests;
 use crate::output::{self, DataFormat, FAILED};
 
 /// Which packet.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Needs neither root nor an agent: it answers from the objects themselves.
+Needs neither root nor an agent: it answers from the objects themselves, those of a folder or, without
+one, those of a cluster.
 
 Examples:
+  netqos explain --from games/free --to 192.0.2.7 --proto tcp --port 443
   netqos explain --manifests objects/ --from games/free --to 192.0.2.7 --proto tcp --port 443
   netqos explain --manifests objects/ --from games/free --to games/server --proto udp --port 53 -o json
 
-Exit codes: 0 there is an answer, 1 there is none (the message says why), 2 wrong usage.")]
+Exit codes: 0 there is an answer, 1 there is none (the message says why), 2 wrong usage, 3 no cluster
+answers.")]
 pub struct Arguments {
-    /// The folder of objects.
-    #[arg(long, value_name = "DIR")]
-    manifests: PathBuf,
+    /// The folder of objects; without it a cluster is asked.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["kubeconfig", "context", "cluster"])]
+    manifests: Option<PathBuf>,
     /// The pod that sends.
     #[arg(long, value_name = "NAMESPACE/POD", value_parser = object_name)]
     from: ObjectName,
@@ -43,16 +48,24 @@ pub struct Arguments {
     /// How to print it.
     #[arg(short, long, value_enum, default_value_t)]
     output: DataFormat,
+    #[command(flatten)]
+    cluster: ClusterArguments,
 }
 
 /// Reads, explains, and prints.
 pub fn run(arguments: &Arguments) -> ExitCode {
-    let read = match manifests::read(&arguments.manifests, "", &[]) {
-        Ok(read) => read,
+    let index = match &arguments.manifests {
+        Some(folder) => manifests::read(folder, "", &[]).map(|read| {
+            manifests::tell(&read.problems);
+            read.index
+        }),
+        None => of_cluster(&arguments.cluster),
+    };
+    let index = match index {
+        Ok(index) => index,
         Err(code) => return code,
     };
-    manifests::tell(&read.problems);
-    let explanation = read.index.explain(&Query {
+    let explanation = index.explain(&Query {
         from: arguments.from.clone(),
         network: arguments.network.clone(),
         to: arguments.to.clone(),
@@ -64,6 +77,14 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         Some(_) => ExitCode::from(FAILED),
         None => printed,
     }
+}
+
+/// An index of what a cluster has.
+fn of_cluster(arguments: &ClusterArguments) -> Result<Index, ExitCode> {
+    let kinds = [&ASKED[..], &[Kind::Service, Kind::EndpointSlice]].concat();
+    let namespace = arguments.namespace.as_deref();
+    let snapshot = arguments.connect()?.snapshot(&kinds, namespace)?;
+    Ok(snapshot.index())
 }
 
 fn object_name(text: &str) -> Result<ObjectName, String> {

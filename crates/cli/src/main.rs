@@ -1,23 +1,28 @@
 //! The `netqos` command.
 #![forbid(unsafe_code)]
 
+mod analyze;
 mod check;
 mod cleanup;
+mod cluster;
+mod describe;
 mod explain;
 mod install_plugin;
 mod lab;
 mod manifests;
 mod output;
 mod plan;
+mod plugin;
 mod pod;
 mod status;
 mod traffic;
 mod validate;
 
 use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
 /// The network quality of Kubernetes pods: bandwidth that is kept, and told about.
@@ -36,7 +41,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Says what this node can do, and what is in force on it.
+    /// Says what this node can do and what is in force on it, or whether a cluster is such that netqos
+    /// works there.
     Check(check::Arguments),
     /// Plays the kubelet's role: sets up, tears down or checks the network of one pod.
     #[command(subcommand)]
@@ -49,11 +55,17 @@ enum Command {
     Traffic(traffic::Command),
     /// Checks manifests as a cluster would, without one.
     Validate(validate::Arguments),
-    /// Says what the agent of this node has in force, for each pod and each rule.
+    /// Says what is wrong with the objects of a cluster, or with manifests.
+    Analyze(analyze::Arguments),
+    /// Says what one pod gets, and by whom.
+    #[command(subcommand)]
+    Describe(describe::Command),
+    /// Says what the agent of this node has in force for each pod and each rule, or how things stand in a
+    /// cluster.
     Status(status::Arguments),
     /// Says what an agent would enforce, from manifests.
     Plan(plan::Arguments),
-    /// Says which rule decides about a packet and why, from manifests.
+    /// Says which rule decides about a packet and why, from manifests or a cluster's objects.
     Explain(explain::Arguments),
     /// Puts the CNI plugin bandwidth in place on this node, and out of it again.
     InstallPlugin(install_plugin::Arguments),
@@ -77,13 +89,23 @@ Examples:
 }
 
 fn main() -> ExitCode {
-    match Arguments::parse().command {
-        Command::Check(arguments) => check::run(&arguments),
+    let program = std::env::args_os().next();
+    let as_plugin = plugin::is_meant(program.as_deref().map(Path::new));
+    let mut command = Arguments::command();
+    if as_plugin {
+        command = plugin::named(command);
+    }
+    let given = command.get_matches();
+    let arguments = Arguments::from_arg_matches(&given).unwrap_or_else(|why| why.exit());
+    match arguments.command {
+        Command::Check(arguments) => check::run(&arguments, as_plugin),
         Command::Pod(command) => pod::run(&command),
         Command::Lab(command) => lab::run(&command),
         Command::Traffic(command) => traffic::run(&command),
         Command::Validate(arguments) => validate::run(&arguments),
-        Command::Status(arguments) => status::run(&arguments),
+        Command::Analyze(arguments) => analyze::run(&arguments, as_plugin),
+        Command::Describe(command) => describe::run(&command, as_plugin),
+        Command::Status(arguments) => status::run(&arguments, as_plugin),
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::InstallPlugin(arguments) => install_plugin::run(&arguments),

@@ -1,9 +1,14 @@
-//! A folder of manifests, read into an index, without an agent and without root.
+//! Manifests, read without an agent and without root.
 
-use std::path::Path;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::{fs, io};
 
+use netqos_agent::classes::ClassInput;
 use netqos_agent::{Batch, Folder, Locator};
+use netqos_analysis::Snapshot;
 use netqos_core::{Problem, Reason};
 use netqos_index::Index;
 
@@ -15,6 +20,8 @@ pub struct Read {
     pub index: Index,
     /// What was left out, and what will not be as it is asked for.
     pub problems: Vec<Problem>,
+    /// What it says of who shares the lines of nodes.
+    pub classes: Arc<ClassInput>,
 }
 
 /// Reads the folder for a node, and where its pods are if these caches of CNI results say so.
@@ -26,7 +33,9 @@ pub fn read(folder: &Path, node: &str, caches: &[std::path::PathBuf]) -> Result<
     }
     let mut index = Index::for_node(node);
     let mut problems = Vec::new();
+    let mut classes = Arc::default();
     for batch in batches {
+        classes = batch.classes.unwrap_or(classes);
         batch.changes.into_iter().for_each(|it| index.apply(it));
         problems.extend(batch.problems);
     }
@@ -35,7 +44,11 @@ pub fn read(folder: &Path, node: &str, caches: &[std::path::PathBuf]) -> Result<
     let is_news = |it: &Problem| !caches.is_empty() || it.reason != Reason::EndpointUnreachable;
     problems.extend(index.problems().into_iter().filter(is_news));
     problems.sort();
-    Ok(Read { index, problems })
+    Ok(Read {
+        index,
+        problems,
+        classes,
+    })
 }
 
 /// Says what is wrong on standard error.
@@ -43,4 +56,57 @@ pub fn tell(problems: &[Problem]) {
     for problem in problems {
         eprintln!("netqos: {problem}");
     }
+}
+
+/// Shows the text of each of these files, of the manifests in folders, and of standard input for `-`.
+///
+/// # Errors
+/// One cannot be read, which was said.
+pub fn texts(names: &[PathBuf], mut each: impl FnMut(&str, &str)) -> Result<(), ExitCode> {
+    for name in names {
+        for file in files(name).map_err(|why| unreadable(name, &why))? {
+            let text = read_text(&file).map_err(|why| unreadable(&file, &why))?;
+            each(&file.display().to_string(), &text);
+        }
+    }
+    Ok(())
+}
+
+/// Puts the objects of these files among others.
+///
+/// # Errors
+/// As [`texts`].
+pub fn put(snapshot: &mut Snapshot, names: &[PathBuf]) -> Result<(), ExitCode> {
+    texts(names, |file, text| snapshot.put_text(file, text))
+}
+
+fn unreadable(path: &Path, why: &io::Error) -> ExitCode {
+    eprintln!("netqos: {}: {why}", path.display());
+    ExitCode::from(BAD_INPUT)
+}
+
+/// The files of a folder that may hold manifests, by name; or the file itself.
+fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for entry in fs::read_dir(path)? {
+        let path = entry?.path();
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        if matches!(extension, Some("yaml" | "yml" | "json")) && path.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn read_text(path: &Path) -> io::Result<String> {
+    if path == Path::new("-") {
+        let mut text = String::new();
+        io::stdin().read_to_string(&mut text)?;
+        return Ok(text);
+    }
+    fs::read_to_string(path)
 }

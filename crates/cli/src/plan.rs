@@ -1,11 +1,16 @@
 //! `netqos plan`: what an agent would enforce on a node.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use comfy_table::{Table, presets};
 use netqos_agent::RuleStatus;
-use netqos_core::{BitRate, Direction, NodePlan, Reason};
+use netqos_agent::classes::{DEFAULT_CLASS_BACKEND, Knowledge, plan, stated_place};
+use netqos_core::classes::{ClassPlan, TrafficClass};
+use netqos_core::{BitRate, Direction, NodePlan, Problem, Reason};
+use serde::Serialize;
 
 use crate::manifests;
 use crate::output::{self, DataFormat, FAILED};
@@ -31,6 +36,10 @@ pub struct Arguments {
     /// Where runtimes remember their CNI results (on a node: /var/lib/cni); without it pods are planned without interfaces.
     #[arg(long, value_name = "DIR")]
     cni_cache: Vec<PathBuf>,
+    /// A line of the node's, as `--line` of netqos-agent; may be given more than once. What it carries
+    /// the objects have to say.
+    #[arg(long = "line", value_name = "NAME", default_value = "eth0")]
+    lines: Vec<String>,
     /// How to print it.
     #[arg(short, long, value_enum, default_value_t)]
     output: DataFormat,
@@ -43,16 +52,104 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         Ok(read) => read,
         Err(code) => return code,
     };
-    manifests::tell(&read.problems);
-    let printed = output::data(arguments.output, read.index.plan(), print);
-    let left_out = |reason| matches!(reason, Reason::Invalid | Reason::InvalidBandwidth);
-    if read.problems.iter().any(|it| left_out(it.reason)) {
+    let (lines, of_lines) = divide(&read, arguments);
+    let problems = [read.problems, of_lines].concat();
+    manifests::tell(&problems);
+    let planned = Planned {
+        node: read.index.plan(),
+        lines: &lines,
+    };
+    let printed = output::data(arguments.output, &planned, print);
+    let left_out = |reason| {
+        matches!(
+            reason,
+            Reason::Invalid
+                | Reason::InvalidBandwidth
+                | Reason::InvalidPodClass
+                | Reason::InvalidClasses
+        )
+    };
+    if problems.iter().any(|it| left_out(it.reason)) {
         return ExitCode::from(FAILED);
     }
     printed
 }
 
-fn print(plan: &NodePlan) {
+/// All that is planned.
+#[derive(Serialize)]
+struct Planned<'p> {
+    #[serde(flatten)]
+    node: &'p NodePlan,
+    #[serde(flatten)]
+    lines: &'p ClassPlan,
+}
+
+/// How the node's lines are to be divided, and what is wrong with that.
+fn divide(read: &manifests::Read, arguments: &Arguments) -> (ClassPlan, Vec<Problem>) {
+    let node = arguments.node.as_str();
+    let mut knowledge = Knowledge::new(node, DEFAULT_CLASS_BACKEND);
+    knowledge.hear(&read.classes);
+    let mut problems = knowledge.problems().to_vec();
+    let Some(slo) = knowledge.slo() else {
+        return (ClassPlan::default(), problems);
+    };
+    let here = read.classes.pods.values().filter(|pod| &*pod.node == node);
+    let pods = here.filter_map(|pod| {
+        let class = knowledge.class(&pod.id.uid)?.clone();
+        Some((pod.id.clone(), class, stated_place(pod)))
+    });
+    let names = arguments.lines.iter();
+    let speeds: BTreeMap<Arc<str>, Option<BitRate>> =
+        names.map(|line| (line.as_str().into(), None)).collect();
+    let (plan, found) = plan(node, slo, &speeds, pods, &ClassPlan::default());
+    problems.extend(found);
+    (plan, problems)
+}
+
+fn print(planned: &Planned<'_>) {
+    if !planned.lines.lines.is_empty() {
+        println!("{}\n", lines(planned.lines));
+    }
+    print_node(planned.node);
+}
+
+/// What each class may take of each line.
+fn lines(plan: &ClassPlan) -> Table {
+    let mut table = line_table();
+    for (line, shares) in &plan.lines {
+        for direction in [Direction::Ingress, Direction::Egress] {
+            let shares = shares.of(direction);
+            let cell = |class| {
+                let share = shares.of(class);
+                share_cell(share.min.bits_per_second(), share.max.bits_per_second())
+            };
+            let mut row = vec![line.to_string(), direction.to_string()];
+            row.extend(TrafficClass::ALL.map(cell));
+            table.add_row(row);
+        }
+    }
+    table
+}
+
+/// A table with what classes may take of lines.
+pub fn line_table() -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header([
+        "LINE",
+        "DIRECTION",
+        "SYSTEM",
+        "LATENCY-SENSITIVE",
+        "BEST-EFFORT",
+    ]);
+    table
+}
+
+/// What is guaranteed, and the most.
+pub fn share_cell(min: u64, max: u64) -> String {
+    format!("{}..{}", rate(min), rate(max))
+}
+
+fn print_node(plan: &NodePlan) {
     if plan.endpoints.is_empty() {
         println!("nothing is in force on this node");
         return;

@@ -1,14 +1,20 @@
-//! `netqos status`: what the agent of this node has in force.
+//! `netqos status`: what the agent of this node has in force, or a whole cluster.
+
+mod cluster;
+pub mod overview;
+pub mod workload;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use comfy_table::{Table, presets};
 use netqos_agent::{RuleStatus, Status, client};
 use netqos_core::ByteCount;
 use netqos_datapath::Paths;
 
+use crate::cluster::ClusterArguments;
 use crate::output::{self, DataFormat, ENVIRONMENT, FAILED};
-use crate::plan::rate;
+use crate::plan::{line_table, rate, share_cell};
 
 /// What is above the [cells of a rule](rule_cells).
 pub const RULE_HEADER: [&str; 7] = ["RULE", "PRIORITY", "TO", "PORTS", "DSCP", "RATE", "MODE"];
@@ -19,24 +25,50 @@ pub const RULE_HEADER: [&str; 7] = ["RULE", "PRIORITY", "TO", "PORTS", "DSCP", "
 Asks the agent that runs on this node through its socket, which only root may open. NETQOS_RUN_DIR moves
 /run/netqos, where it is. Counters are the kernel's, and go on when the agent is started anew.
 
-The first table has an interface in each line: what annotations limit it to, packets that were dropped for
+Where the node's lines are shared by classes of pods, it begins with what each class is guaranteed of each
+line, and the most that it may take. The first table after that has an interface in each line: what annotations limit it to, packets that were dropped for
 that, and how many rules are for it. The second has a rule in each line, the first that matches wins: RATE
 is shared by all pods of the rule on the node; QUEUE is the interface on the node in which what is over it
 waits, or policer where it is dropped at once; MODE shadow only counts.
 
+Of a cluster (--cluster, or any other of its options, and always as kubectl netqos) it tells of the
+controller, of each node what its agent has said, and of each NetworkQoS whether it is in force: all of
+them, or with -n those of a namespace, and then these alone decide how it ends.
+
 Examples:
   netqos status
   netqos status -o json | jq '.pods[] | select(.failing != \"\")'
+  netqos status --cluster --wait=5m
+  netqos status -n games
 
-Exit codes: 0 all is in force, 1 something is not, 3 no agent answers (the message says what to do).")]
+Exit codes: 0 all is in force, 1 something is not, 3 no agent or no cluster answers (the message says what
+to do).")]
 pub struct Arguments {
     /// How to print it.
     #[arg(short, long, value_enum, default_value_t)]
     output: DataFormat,
+    /// Of a cluster: wait until all is in force, at most so long; without a time for 1m.
+    #[arg(
+        long,
+        value_name = "TIMEOUT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "1m",
+        value_parser = netqos_api::duration::parse_duration
+    )]
+    wait: Option<Duration>,
+    #[command(flatten)]
+    cluster: ClusterArguments,
 }
 
 /// Asks, and prints.
-pub fn run(arguments: &Arguments) -> ExitCode {
+pub fn run(arguments: &Arguments, as_plugin: bool) -> ExitCode {
+    if arguments
+        .cluster
+        .is_asked(as_plugin || arguments.wait.is_some())
+    {
+        return cluster::run(&arguments.cluster, arguments.wait, arguments.output);
+    }
     let paths = Paths::from_variables(|name| std::env::var(name).ok());
     let status = match client::status(paths.run()) {
         Ok(status) => status,
@@ -60,6 +92,9 @@ fn print(status: &Status) {
     for check in status.checks.iter().filter(|check| !check.ok) {
         println!("  {}: {}", check.name, check.message);
     }
+    if !status.lines.is_empty() {
+        println!("\n{}", lines(status));
+    }
     if status.pods.is_empty() {
         println!("no pod has a limit or a rule");
     } else {
@@ -76,6 +111,26 @@ fn print(status: &Status) {
         let (kind, name) = (&problem.kind, &problem.name);
         println!("  {kind} {name}: {}: {}", problem.reason, problem.message);
     }
+}
+
+fn lines(status: &Status) -> Table {
+    let mut table = line_table();
+    let header = table.header().into_iter().flat_map(|it| it.cell_iter());
+    let header: Vec<String> = header.map(|cell| cell.content()).collect();
+    table.set_header(header.into_iter().chain(["STATE".to_owned()]));
+    for line in &status.lines {
+        for direction in ["ingress", "egress"] {
+            let shares = line.shares.iter().filter(|it| it.direction == direction);
+            let mut row = vec![line.name.clone(), direction.to_owned()];
+            row.extend(shares.map(|share| share_cell(share.min, share.max)));
+            row.push(match line.failing.as_str() {
+                "" => format!("shared by {}", status.class_backend),
+                why => why.to_owned(),
+            });
+            table.add_row(row);
+        }
+    }
+    table
 }
 
 fn pods(status: &Status) -> Table {

@@ -1,17 +1,17 @@
 //! `netqos validate`: manifests, checked as a cluster would, without one.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::fmt;
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::{fmt, fs, io};
 
 use comfy_table::{Table, presets};
 use netqos_k8s::{Definition, FieldError, Object, documents, object_from_value};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::output::{self, BAD_INPUT, FAILED};
+use crate::manifests;
+use crate::output::{self, FAILED};
 
 /// Which manifests, and how to say it.
 #[derive(Debug, clap::Args)]
@@ -81,17 +81,11 @@ enum Severity {
 /// Reads, checks, and prints.
 pub fn run(arguments: &Arguments) -> ExitCode {
     let mut report = Report::default();
-    for name in &arguments.filename {
-        let files = match files(name) {
-            Ok(files) => files,
-            Err(why) => return unreadable(name, &why),
-        };
-        for file in files {
-            match read(&file) {
-                Ok(text) => check_file(&file.display().to_string(), &text, &mut report),
-                Err(why) => return unreadable(&file, &why),
-            }
-        }
+    let read = manifests::texts(&arguments.filename, |file, text| {
+        check_file(file, text, &mut report);
+    });
+    if let Err(code) = read {
+        return code;
     }
     match arguments.output {
         Some(Format::Json) => {
@@ -111,37 +105,6 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     } else {
         ExitCode::SUCCESS
     }
-}
-
-fn unreadable(path: &Path, why: &io::Error) -> ExitCode {
-    eprintln!("netqos: {}: {why}", path.display());
-    ExitCode::from(BAD_INPUT)
-}
-
-/// The files of a folder that may hold manifests, by name; or the file itself.
-fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
-    if !path.is_dir() {
-        return Ok(vec![path.to_owned()]);
-    }
-    let mut files = Vec::new();
-    for entry in fs::read_dir(path)? {
-        let path = entry?.path();
-        let extension = path.extension().and_then(|extension| extension.to_str());
-        if matches!(extension, Some("yaml" | "yml" | "json")) && path.is_file() {
-            files.push(path);
-        }
-    }
-    files.sort();
-    Ok(files)
-}
-
-fn read(path: &Path) -> io::Result<String> {
-    if path == Path::new("-") {
-        let mut text = String::new();
-        io::stdin().read_to_string(&mut text)?;
-        return Ok(text);
-    }
-    fs::read_to_string(path)
 }
 
 fn check_file(file: &str, text: &str, report: &mut Report) {

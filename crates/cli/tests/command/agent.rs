@@ -13,7 +13,7 @@ use netqos_core::{
 use netqos_datapath::rules::RuleDatapath;
 use netqos_datapath::{HostLinks, LimitDatapath, Paths, Request};
 use netqos_testkit::{Node, Pod};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{netqos, run, stderr, stdout};
 
@@ -112,6 +112,55 @@ fn a_plan_needs_neither_root_nor_interfaces() {
     let yaml = on_folder(OBJECTS, "plan", &["--node", "node1", "-o", "yaml"]);
     let yaml: Value = serde_saphyr::from_str(&stdout(&yaml)).unwrap();
     assert_eq!(yaml, plan);
+}
+
+#[test]
+fn a_plan_says_how_lines_are_shared() {
+    let config = r#"
+kind: ConfigMap
+apiVersion: v1
+metadata: {name: slo-controller-config, namespace: koordinator-system}
+data:
+  system-config: '{"clusterStrategy": {"totalNetworkBandwidth": "1000M"}}'
+  resource-qos-config: '{"clusterStrategy": {"beClass": {"networkQOS": {"egressLimit": 50}}}}'
+"#;
+    let objects = format!("{OBJECTS}---{config}");
+    let plan = on_folder(&objects, "plan", &["--node", "node1", "-o", "json"]);
+    assert_eq!(plan.status.code(), Some(0), "{plan:?}");
+    let plan = json(&plan);
+    assert!(plan["endpoints"].is_object());
+    let best_effort = &plan["lines"]["eth0"]["egress"]["bestEffort"];
+    assert_eq!(
+        (&best_effort["min"], &best_effort["max"]),
+        (&json!(300_000_000), &json!(500_000_000))
+    );
+    assert_eq!(plan["pods"]["games/free"]["class"], "system", "{plan:#}");
+    let table = on_folder(&objects, "plan", &["--node", "node1", "--line", "bond0"]);
+    let table = stdout(&table);
+    let row = table.lines().find(|it| it.contains("egress")).unwrap();
+    let cells: Vec<&str> = row
+        .split("  ")
+        .map(str::trim)
+        .filter(|it| !it.is_empty())
+        .collect();
+    assert_eq!(
+        cells,
+        [
+            "bond0",
+            "egress",
+            "400 Mbit/s..1 Gbit/s",
+            "300 Mbit/s..1 Gbit/s",
+            "300 Mbit/s..500 Mbit/s"
+        ]
+    );
+    let wrong = objects.replace("1000M", "fast");
+    let plan = on_folder(&wrong, "plan", &["--node", "node1"]);
+    assert_eq!(plan.status.code(), Some(1));
+    assert!(
+        stderr(&plan).contains("InvalidClasses"),
+        "{}",
+        stderr(&plan)
+    );
 }
 
 #[test]

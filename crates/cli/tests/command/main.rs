@@ -3,8 +3,13 @@
 #![allow(clippy::unwrap_used)]
 
 mod agent;
+mod analyze;
 mod check;
+mod cluster_check;
+mod cluster_status;
+mod describe;
 mod install_plugin;
+mod kubectl;
 mod lab;
 mod lab_live;
 mod lab_with_limits;
@@ -15,6 +20,7 @@ mod stage;
 mod status;
 mod traffic;
 mod validate;
+mod world;
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -66,7 +72,9 @@ fn every_command_has_help_and_every_shell_a_completion() {
         "traffic udp",
         "traffic latency",
         "traffic dscp",
+        "analyze",
         "check",
+        "describe pod",
         "validate",
         "status",
         "plan",

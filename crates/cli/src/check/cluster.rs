@@ -1,0 +1,196 @@
+//! `netqos check` of a cluster: what it asks, and how it is said.
+
+use std::process::ExitCode;
+
+use k8s_openapi::jiff::Timestamp;
+use netqos_cluster::{Kind, ReadError, Which, list_any, now, version};
+use netqos_coexistence::{Choice, Homes};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::installed::{self, Seen};
+use super::line::{Line, State};
+use super::nodes;
+use super::permissions;
+use crate::cluster::{Cluster, ClusterArguments};
+use crate::output::{self, DataFormat, ENVIRONMENT, FAILED};
+use crate::status::workload;
+
+/// The oldest Kubernetes that is supported (docs/install.md).
+const OLDEST: (u32, u32) = (1, 33);
+
+const DEFINITIONS: (&str, &str, &str) = (
+    "apiextensions.k8s.io/v1",
+    "CustomResourceDefinition",
+    "customresourcedefinitions",
+);
+const VALIDATING: (&str, &str, &str) = (
+    "admissionregistration.k8s.io/v1",
+    "ValidatingWebhookConfiguration",
+    "validatingwebhookconfigurations",
+);
+const MUTATING: (&str, &str, &str) = (
+    "admissionregistration.k8s.io/v1",
+    "MutatingWebhookConfiguration",
+    "mutatingwebhookconfigurations",
+);
+const DAEMON_SETS: (&str, &str, &str) = ("apps/v1", "DaemonSet", "daemonsets");
+const CONFIG_MAPS: (&str, &str, &str) = ("v1", "ConfigMap", "configmaps");
+const POLICIES: (&str, &str, &str) = ("k8s.ovn.org/v1alpha1", "NetworkQoS", "networkqoses");
+const LEASES: (&str, &str, &str) = ("coordination.k8s.io/v1", "Lease", "leases");
+
+/// Where it is installed.
+const HOME: &str = "netqos-system";
+
+#[derive(Serialize)]
+struct Report {
+    checks: Vec<Line>,
+}
+
+/// Asks, and prints.
+pub fn run(arguments: &ClusterArguments, pre: bool, format: DataFormat) -> ExitCode {
+    let cluster = match arguments.connect() {
+        Ok(cluster) => cluster,
+        Err(code) => return code,
+    };
+    let home = arguments.namespace.as_deref().unwrap_or(HOME);
+    let mut checks = match api(&cluster) {
+        Ok(line) => vec![line],
+        Err(why) => return output::failure(ENVIRONMENT, &why),
+    };
+    match pre {
+        true => {
+            checks.extend(permissions::look(&cluster, home));
+            match seen(&cluster, kind(Kind::Node), Which::All) {
+                Ok(all) => checks.extend(nodes::look(&all)),
+                Err(line) => checks.push(line),
+            }
+        }
+        false => checks.extend(installed(&cluster)),
+    }
+    checks.extend(coexistence(&cluster));
+    let failed = checks.iter().any(|it| it.state == State::Failed);
+    let report = Report { checks };
+    let printed = output::data(format, &report, |it| it.checks.iter().for_each(Line::print));
+    match failed {
+        true => ExitCode::from(FAILED),
+        false => printed,
+    }
+}
+
+fn api(cluster: &Cluster) -> Result<Line, ReadError> {
+    let version = cluster.wait(version(cluster.client()))?;
+    let (major, minor) = OLDEST;
+    let text = format!("Kubernetes {}", version.text);
+    Ok(match (version.major, version.minor) >= OLDEST {
+        true => Line::ok("API server", text),
+        false => Line::failed(
+            "API server",
+            text,
+            format!("update the cluster: {major}.{minor} is the oldest that is supported"),
+        ),
+    })
+}
+
+fn installed(cluster: &Cluster) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let read = |of, which| seen(cluster, of, which);
+    let seen = Seen {
+        definitions: take(read(DEFINITIONS, Which::All), &mut lines),
+        validating: take(read(VALIDATING, Which::Named("netqos")), &mut lines),
+        mutating: take(read(MUTATING, Which::Named("netqos")), &mut lines),
+        leases: take(read(LEASES, Which::Named("netqos-controller")), &mut lines),
+        agents: take(told("daemonsets", workload::agents(cluster)), &mut lines),
+        controllers: take(
+            told("deployments", workload::controllers(cluster)),
+            &mut lines,
+        ),
+        nodes: take(read(kind(Kind::Node), Which::All), &mut lines),
+        reports: take(
+            read(kind(Kind::NetworkQoSNodeReport), Which::All),
+            &mut lines,
+        ),
+    };
+    let now = cluster.wait(now(cluster.client())).ok().flatten();
+    let mut all = installed::look(&seen, now.unwrap_or_else(Timestamp::now));
+    all.extend(lines);
+    all
+}
+
+/// What is to be seen; what is not becomes a line.
+fn take<T>(told: Result<Vec<T>, Line>, lines: &mut Vec<Line>) -> Option<Vec<T>> {
+    told.map_err(|line| lines.push(line)).ok()
+}
+
+/// Who else is at work, and what is left to them.
+fn coexistence(cluster: &Cluster) -> Vec<Line> {
+    const WHAT: &str = "coexistence";
+    let mut hidden = Vec::new();
+    let mut all = |of: (&str, &str, &str), which| {
+        seen(cluster, of, which).unwrap_or_else(|_| {
+            hidden.push(of.2.to_owned());
+            Vec::new()
+        })
+    };
+    let (definitions, daemon_sets) = (all(DEFINITIONS, Which::All), all(DAEMON_SETS, Which::All));
+    let (config_maps, policies) = (
+        all(CONFIG_MAPS, Which::Named("cilium-config")),
+        all(POLICIES, Which::All),
+    );
+    let objects = netqos_coexistence::Objects {
+        definitions: &definitions,
+        daemon_sets: &daemon_sets,
+        config_maps: &config_maps,
+        policies: &policies,
+    };
+    let findings = objects
+        .findings(&Choice::default(), &Homes::default())
+        .into_iter();
+    let mut lines: Vec<Line> = findings
+        .map(|it| Line::warning(WHAT, it.message, it.to_do))
+        .collect();
+    if !hidden.is_empty() {
+        let message = format!(
+            "not all was looked at: you may not list {}",
+            hidden.join(", ")
+        );
+        lines.push(Line::warning(
+            WHAT,
+            message,
+            "run it with a role that may list them",
+        ));
+    }
+    if lines.is_empty() {
+        let text = "nothing else is at work that limits pods";
+        lines.push(Line::ok(WHAT, text));
+    }
+    lines
+}
+
+fn kind(kind: Kind) -> (&'static str, &'static str, &'static str) {
+    let api_version = match kind {
+        Kind::NetworkQoSNodeReport => "netqos.io/v1alpha1",
+        _ => "v1",
+    };
+    (api_version, kind.name(), kind.plural())
+}
+
+/// The objects, or that they cannot be seen.
+fn seen(cluster: &Cluster, of: (&str, &str, &str), which: Which<'_>) -> Result<Vec<Value>, Line> {
+    told(
+        of.2,
+        cluster.wait(list_any(cluster.client(), of, None, which)),
+    )
+}
+
+fn told<T>(plural: &str, told: Result<Vec<T>, ReadError>) -> Result<Vec<T>, Line> {
+    match told {
+        Err(why) if why.is_unknown_kind() => Ok(Vec::new()),
+        Err(why) => Err(Line::warning(
+            plural,
+            format!("not looked at: {why}"),
+            "run it with a role that may list them",
+        )),
+        Ok(all) => Ok(all),
+    }
+}
