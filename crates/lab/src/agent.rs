@@ -56,7 +56,11 @@ pub(crate) fn start(
     executable: &Path,
 ) -> Result<(), LabError> {
     write_objects(node, manifests)?;
-    let process = lab.change(|_| (), |_| spawn(node, executable))?;
+    let lines: Vec<&str> = match manifests.objects.shares {
+        true => node.lines().collect(),
+        false => Vec::new(),
+    };
+    let process = lab.change(|_| (), |_| spawn(node, executable, &lines))?;
     // One that is not recorded yet is found by its namespace.
     lab.change(
         |lab| {
@@ -74,7 +78,7 @@ pub(crate) fn status(files: &Files) -> Result<Status, LabError> {
     client::status(&files.run()).map_err(|why| failed(files, why.to_string()))
 }
 
-fn spawn(node: &Node, executable: &Path) -> Result<Process, LabError> {
+fn spawn(node: &Node, executable: &Path, lines: &[&str]) -> Result<Process, LabError> {
     let files = &node.files;
     let path = files.agent_log();
     let log = File::create(&path).map_err(LabError::io("make file", &path))?;
@@ -86,6 +90,7 @@ fn spawn(node: &Node, executable: &Path) -> Result<Process, LabError> {
         .args(["--node", NODE, "--listen", "off"])
         .arg("--cni-cache")
         .arg(files.cache())
+        .args(lines.iter().flat_map(|line| ["--line", line]))
         .env("NETQOS_RUN_DIR", files.run())
         .env("NETQOS_BPFFS", files.bpffs())
         .stdin(Stdio::null())

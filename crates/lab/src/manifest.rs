@@ -96,7 +96,8 @@ impl Document {
             match kind {
                 Some(kind) => format!(
                     "a {kind} is nothing to build here: Pod and Scenario are, and beside them \
-                     NetworkQoS, Namespace, NetworkAttachmentDefinition, Service and EndpointSlice"
+                     NetworkQoS, Namespace, NetworkAttachmentDefinition, Service, EndpointSlice, \
+                     ConfigMap, Node and NodeSLO"
                 ),
                 None => "missing: a document says what it is, as Pod or Scenario".to_owned(),
             },

@@ -64,6 +64,8 @@ pub(crate) struct LiveInterface {
     pub(crate) addresses: Vec<IpAddr>,
     gateways: Vec<IpAddr>,
     mtu: u32,
+    /// The node's end of it, where it has one.
+    node_link: Option<String>,
 }
 
 /// Which addresses of two ends are meant.
@@ -298,6 +300,12 @@ impl Node {
         Ok(())
     }
 
+    /// The links by which the node reaches the hosts outside.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = &str> {
+        let interfaces = self.outside.iter().flat_map(|host| &host.interfaces);
+        interfaces.filter_map(|interface| interface.node_link.as_deref())
+    }
+
     /// The two ends of a measurement.
     pub(crate) fn ends(
         &self,
@@ -419,6 +427,11 @@ fn interface(
         addresses: result.ips.iter().map(|ip| ip.address.address()).collect(),
         gateways: result.ips.iter().filter_map(|ip| ip.gateway).collect(),
         mtu: mtu(namespace, name),
+        node_link: result
+            .interfaces
+            .iter()
+            .rfind(|link| link.sandbox.is_empty())
+            .map(|link| link.name.clone()),
     }
 }
 

@@ -60,9 +60,9 @@ pub fn run(folder: &Path, options: &Options) -> Result<Report, LabError> {
     for host in &manifests.scenario.outside {
         plugins::check(&node::outside_network(host)?, &plugin_dirs)?;
     }
-    let agent = match manifests.objects.policies {
-        0 => None,
-        _ => Some(agent::executable(options.agent.as_deref())?),
+    let agent = match manifests.objects.need_an_agent() {
+        false => None,
+        true => Some(agent::executable(options.agent.as_deref())?),
     };
 
     let source = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());

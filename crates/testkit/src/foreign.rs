@@ -94,3 +94,22 @@ pub fn foreign_map(path: impl AsRef<Path>) -> Result<()> {
     let map = object.map("seen").ok_or_else(|| anyhow!("no map"))?;
     Ok(map.pin(path)?)
 }
+
+/// Pins the map by which Cilium's bandwidth manager knows what pods are held to, as it does, in the BPF
+/// file system of the node: with an entry for each endpoint and direction (0: egress, 1: ingress).
+pub fn cilium_throttle(endpoints: &[(u32, u8)]) -> Result<()> {
+    let folder = Path::new("/sys/fs/bpf/tc/globals");
+    std::fs::create_dir_all(folder)?;
+    let mut map = aya::maps::HashMap::<_, [u8; 8], [u8; 56]>::create(65_535, 0)?;
+    for (endpoint, direction) in endpoints {
+        let mut key = [0; 8];
+        key[..4].copy_from_slice(&endpoint.to_ne_bytes());
+        key[4] = *direction;
+        map.insert(key, [0; 56], 0)?;
+    }
+    let path = folder.join("cilium_throttle");
+    if path.exists() {
+        std::fs::remove_file(&path)?;
+    }
+    Ok(map.pin(path)?)
+}

@@ -28,7 +28,7 @@ mod steps;
 
 pub use aya::programs::TcAttachType;
 pub use delay::DelayLine;
-pub use foreign::{ForeignHook, ForeignProgram, Verdict, foreign_map};
+pub use foreign::{ForeignHook, ForeignProgram, Verdict, cilium_throttle, foreign_map};
 pub use lacking::run_without;
 pub use nfnetlink::{Nfnetlink, with_nfnetlink};
 pub use node::Node;

@@ -21,6 +21,7 @@ pub fn mk_pod(
         node: Some(node.into()),
         host_network: false,
         finished: false,
+        starting: false,
         limits: Limits::default(),
         addresses: vec![PodAddresses {
             network: NetworkName::Default,

@@ -61,7 +61,12 @@ pub struct Objects {
     pub metered: Vec<MeteredRule>,
     /// How many NetworkQoS there are: an agent is needed for them.
     pub policies: usize,
+    /// Something says how lines are shared: the agent divides those to the hosts outside.
+    pub shares: bool,
 }
+
+/// What says how lines are shared, and whose node it is said of. The agent reads and checks them.
+const OF_LINES: [&str; 3] = ["ConfigMap", "Node", "NodeSLO"];
 
 impl Objects {
     /// True for a kind that can be among them.
@@ -73,11 +78,20 @@ impl Objects {
                 | "NetworkAttachmentDefinition"
                 | "Service"
                 | "EndpointSlice"
-        )
+        ) || OF_LINES.contains(&kind)
+    }
+
+    /// True when an agent is needed.
+    pub(crate) fn need_an_agent(&self) -> bool {
+        self.policies > 0 || self.shares
     }
 
     /// Takes one more.
     pub(super) fn put(&mut self, document: &Document, kind: &str) -> Result<(), ManifestError> {
+        if OF_LINES.contains(&kind) {
+            self.shares |= kind != "Node";
+            return self.put_as(document, kind, name_of(document)?);
+        }
         let object = object_from_value(&document.value).map_err(|errors| {
             let first = errors.into_iter().next();
             first.map_or_else(
@@ -112,6 +126,15 @@ impl Objects {
                 return Err(document.problem("apiVersion", problem));
             }
         };
+        self.put_as(document, kind, name)
+    }
+
+    fn put_as(
+        &mut self,
+        document: &Document,
+        kind: &str,
+        name: ObjectName,
+    ) -> Result<(), ManifestError> {
         let twin = |other: &&ObjectManifest| other.kind == kind && other.name == name;
         if self.all.iter().any(|other| twin(&other)) {
             let problem = format!("there are two of kind {kind}: {name}");
@@ -153,6 +176,18 @@ impl Objects {
     /// The network of this name.
     pub(crate) fn network(&self, name: &ObjectName) -> Option<&SecondNetwork> {
         self.networks.iter().find(|network| network.name == *name)
+    }
+}
+
+/// The name that a document's metadata gives.
+fn name_of(document: &Document) -> Result<ObjectName, ManifestError> {
+    let text = |field: &str| {
+        let path = format!("/metadata/{field}");
+        document.value.pointer(&path).and_then(Value::as_str)
+    };
+    match text("name") {
+        Some(name) => Ok(ObjectName::new(text("namespace").unwrap_or_default(), name)),
+        None => Err(document.problem("metadata.name", "missing")),
     }
 }
 

@@ -133,6 +133,7 @@ pub(crate) fn shape_of(limit: &Limit) -> Shape {
         tx_queue_len: 1000,
         gso_max_size: 65_536,
         address: Vec::new(),
+        master: None,
         related: None,
         alias: None,
         is_up: true,
