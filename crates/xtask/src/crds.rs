@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 use crate::generated::{Arguments, Files};
 
 const FOLDER: &str = "deploy/crds";
+/// What is another project's, for clusters that do not have it.
+const KOORDINATORS: &str = "deploy/crds/koordinator";
 const IN_CHART: &str = "deploy/helm/netqos/crds";
 
 /// Writes the files, or compares them.
@@ -30,6 +32,11 @@ pub fn run(arguments: Arguments) -> anyhow::Result<()> {
          resources:\n{list}"
     );
     files.put(&format!("{FOLDER}/kustomization.yaml"), &kustomization)?;
-    names.insert("kustomization.yaml".to_owned());
-    files.only(FOLDER, &names)
+    names.extend(["kustomization.yaml", "koordinator"].map(str::to_owned));
+    files.only(FOLDER, &names)?;
+    // In a folder of its own, where `kubectl apply -f deploy/crds` does not look.
+    let koordinators = netqos_k8s::node_slo_definition();
+    let name = koordinators.file();
+    files.put(&format!("{KOORDINATORS}/{name}"), &koordinators.yaml()?)?;
+    files.only(KOORDINATORS, &BTreeSet::from([name]))
 }

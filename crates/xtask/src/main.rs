@@ -5,6 +5,7 @@ mod bench;
 mod crds;
 mod generated;
 mod manifests;
+mod messages;
 mod metrics;
 
 use clap::{Parser, Subcommand};
@@ -27,6 +28,10 @@ enum Chore {
     Bench(bench::Arguments),
     /// Measures what rules per destination cost, and writes docs/benchmarks-rules.md.
     BenchRules(bench::rules::Arguments),
+    /// Measures what the classes of a line give and cost, and writes docs/benchmarks-classes.md.
+    BenchClasses(bench::classes::Arguments),
+    /// Measures what agent and controller take in a large cluster, and writes docs/benchmarks-cluster.md.
+    BenchCluster(bench::cluster::Arguments),
     /// Measures how fast the policy index is, and prints a table.
     BenchIndex(bench::index::Arguments),
     /// Measures how fast the controller finds out who is a peer, and prints a table.
@@ -35,6 +40,8 @@ enum Chore {
     Crds(generated::Arguments),
     /// Writes the chart's values and deploy/kustomize from the chart's templates.
     Manifests(generated::Arguments),
+    /// Writes docs/messages.md from the codes of crates/analysis.
+    Messages(generated::Arguments),
     /// Writes docs/metrics.md's table, alerts and the dashboard, held to the registry of metrics.
     Metrics(generated::Arguments),
 }
@@ -43,10 +50,13 @@ fn main() -> anyhow::Result<()> {
     match Arguments::parse().chore {
         Chore::Bench(arguments) => bench::run(&arguments),
         Chore::BenchRules(arguments) => bench::rules::run(&arguments),
+        Chore::BenchClasses(arguments) => bench::classes::run(&arguments),
+        Chore::BenchCluster(arguments) => bench::cluster::run(&arguments),
         Chore::BenchIndex(arguments) => bench::index::run(&arguments),
         Chore::BenchPeers(arguments) => bench::peers::run(&arguments),
         Chore::Crds(arguments) => crds::run(arguments),
         Chore::Manifests(arguments) => manifests::run(arguments),
+        Chore::Messages(arguments) => messages::run(arguments),
         Chore::Metrics(arguments) => metrics::run(arguments),
     }
 }

@@ -9,6 +9,7 @@
 //! The chart's templates are written by hand; kustomize's folders are what they render to.
 
 mod chart;
+mod definition;
 mod kustomize;
 mod template;
 #[cfg(test)]
@@ -32,6 +33,10 @@ pub fn run(arguments: Arguments) -> anyhow::Result<()> {
     files.put(
         &format!("{CHART}/templates/webhook-configurations.yaml"),
         &webhook::template()?,
+    )?;
+    files.put(
+        &format!("{CHART}/templates/node-slo-definition.yaml"),
+        &definition::template()?,
     )?;
     kustomize::write(&files, &Chart::read()?)
 }

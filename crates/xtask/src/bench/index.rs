@@ -236,11 +236,11 @@ fn is_here(number: u32, pods: u32, local: u32) -> bool {
     number.is_multiple_of(every) && number / every < local
 }
 
-fn namespace_name(number: u32) -> String {
+pub(super) fn namespace_name(number: u32) -> String {
     format!("team-{number}")
 }
 
-fn application(number: u32) -> String {
+pub(super) fn application(number: u32) -> String {
     format!("app-{}", number % APPLICATIONS)
 }
 

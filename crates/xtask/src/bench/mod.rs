@@ -4,6 +4,8 @@
 //! machine does falls on both. Everything happens in network namespaces of the benchmark's own.
 
 mod calls;
+pub mod classes;
+pub mod cluster;
 pub mod index;
 pub mod peers;
 mod report;

@@ -11,10 +11,14 @@ use super::calls::{Calls, Cost};
 use super::traffic::{FirstSecond, Given, Traffic};
 use super::{Measured, Who};
 
+mod classes;
+mod cluster;
 mod rules;
 #[cfg(test)]
 mod tests;
 
+pub use classes::write_classes;
+pub use cluster::write_cluster;
 pub use rules::write_rules;
 
 /// What stands below the table comes from this file, and is written by hand.

@@ -1,5 +1,5 @@
 //! `deploy/kustomize`, from the chart: what it renders to by itself is the base, and what it renders to
-//! with something chosen, less the base, is a component.
+//! with something chosen, less the base, is a component. Overlays are for who chooses nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,6 +19,37 @@ pub fn components() -> Vec<(&'static str, Value)> {
     vec![
         ("cni-plugin", json!({"cniPlugin": {"install": true}})),
         ("monitoring", json!({"monitoring": {"enabled": true}})),
+    ]
+}
+
+/// Components that are not for every cluster, and so not with all: likewise.
+pub fn optional() -> Vec<(&'static str, Value)> {
+    let definition = json!({"nodeSlo": {"installDefinition": true}});
+    vec![
+        // Not where Koordinator is, which brings its own.
+        ("node-slo-definition", definition),
+    ]
+}
+
+/// Components by which it leaves a cluster, each put over those with which it was installed, as the last:
+/// its name, and what is chosen for it.
+pub fn departures() -> Vec<(&'static str, Value)> {
+    let leaving = json!({"leaving": true});
+    let with_plugin = json!({"leaving": true, "cniPlugin": {"install": true}});
+    vec![
+        ("leaving", leaving),
+        // Puts back the plugin that was there, too.
+        ("leaving-cni-plugin", with_plugin),
+    ]
+}
+
+/// Overlays by which it leaves: the name, what the overlay that it was installed with has, and the
+/// component that is put over that.
+pub fn leaving_overlays() -> Vec<(&'static str, Vec<&'static str>, &'static str)> {
+    let all = components().into_iter().map(|(name, _)| name).collect();
+    vec![
+        ("leaving", Vec::new(), "leaving"),
+        ("leaving-all", all, "leaving-cni-plugin"),
     ]
 }
 
@@ -43,7 +74,8 @@ pub fn write(files: &Files, chart: &Chart) -> anyhow::Result<()> {
     folder(files, "base", "Kustomization", texts, &[])?;
 
     let plain = chart.objects(&json!({}))?;
-    for (name, chosen) in components() {
+    let all = components().into_iter().chain(optional());
+    for (name, chosen) in all.chain(departures()) {
         let mut added = BTreeMap::new();
         let mut patches = Vec::new();
         let texts = chart.render(&chosen)?;
@@ -97,7 +129,23 @@ pub fn write(files: &Files, chart: &Chart) -> anyhow::Result<()> {
          resources:\n- ../../../crds\n- ../../base\n\
          components:\n{names}"
     );
-    files.put(&format!("{FOLDER}/overlays/all/kustomization.yaml"), &all)
+    files.put(&format!("{FOLDER}/overlays/all/kustomization.yaml"), &all)?;
+    for (name, installed, leaves) in leaving_overlays() {
+        let names = installed.iter().chain([&leaves]);
+        let names: String = names
+            .map(|name| format!("- ../../components/{name}\n"))
+            .collect();
+        let overlay = format!(
+            "{HEADER}# Takes it off a cluster, definitions and their objects excepted: docs/operate.md.\n\
+             apiVersion: kustomize.config.k8s.io/v1beta1\n\
+             kind: Kustomization\n\
+             resources:\n- ../../base\n\
+             components:\n{names}"
+        );
+        let path = format!("{FOLDER}/overlays/{name}/kustomization.yaml");
+        files.put(&path, &overlay)?;
+    }
+    Ok(())
 }
 
 /// Writes a folder with its list.
@@ -151,18 +199,16 @@ fn namespace() -> String {
     )
 }
 
-/// What is to be merged into the one to get the other; `None` where they are the same.
+/// What is to be merged into the one to get the other; `None` where they are the same. What goes is null.
 ///
 /// # Errors
-/// Something would have to be taken away.
+/// An item of a list would have to be taken away.
 fn difference(before: &Value, now: &Value) -> anyhow::Result<Option<Value>> {
     let (Value::Object(old), Value::Object(new)) = (before, now) else {
         return Ok((before != now).then(|| now.clone()));
     };
-    if let Some(gone) = old.keys().find(|name| !new.contains_key(*name)) {
-        bail!("{gone} goes, which a component cannot say");
-    }
-    let mut patch = Map::new();
+    let gone = old.keys().filter(|name| !new.contains_key(*name));
+    let mut patch: Map<String, Value> = gone.map(|name| (name.clone(), Value::Null)).collect();
     for (name, value) in new {
         let change = match old.get(name) {
             None => Some(value.clone()),

@@ -13,9 +13,8 @@ use super::kustomize;
 fn choices() -> Vec<Value> {
     let mut all = vec![
         json!({}),
-        json!({"leaving": true}),
+        json!({"agent": {"ownReportOnly": false}}),
         json!({"controller": {"enabled": false}, "monitoring": {"enabled": true}}),
-        json!({"leaving": true, "cniPlugin": {"install": true}}),
         json!({"agent": {"enterPods": false, "egress": "ifb", "hook": "clsact"}}),
         json!({
             "agent": {
@@ -34,20 +33,31 @@ fn choices() -> Vec<Value> {
             "monitoring": {"enabled": true, "labels": {"release": "prometheus"}, "dashboardLabels": {}},
         }),
     ];
-    all.extend(
-        kustomize::components()
-            .into_iter()
-            .map(|(_, chosen)| chosen),
-    );
+    let components = kustomize::components().into_iter();
+    let components = components.chain(kustomize::optional());
+    let components = components.chain(kustomize::departures());
+    all.extend(components.map(|(_, chosen)| chosen));
     all.push(everything());
     all
 }
 
 /// All components.
 fn everything() -> Value {
+    let names: Vec<&str> = kustomize::components()
+        .iter()
+        .map(|(name, _)| *name)
+        .collect();
+    chosen(&names)
+}
+
+/// What is chosen with these components.
+fn chosen(names: &[&str]) -> Value {
     let mut all = serde_json::Map::new();
-    for (_, chosen) in kustomize::components() {
-        all.extend(chosen.as_object().unwrap().clone());
+    let components = kustomize::components().into_iter();
+    for (name, chosen) in components.chain(kustomize::departures()) {
+        if names.contains(&name) {
+            all.extend(chosen.as_object().unwrap().clone());
+        }
     }
     Value::Object(all)
 }

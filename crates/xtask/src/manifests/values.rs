@@ -20,6 +20,8 @@ pub struct Values {
     pub cni_plugin: CniPlugin,
     /// The controller.
     pub controller: Controller,
+    /// What netqos enforces where others do, too: docs/coexistence.md.
+    pub enforce: Enforce,
     /// What Helm hands to charts that are part of another. Nothing is read of it.
     pub global: Object,
     /// The image with all executables: made from deploy/Containerfile.
@@ -29,6 +31,8 @@ pub struct Values {
     pub leaving: bool,
     /// What Prometheus and Grafana are told. Needs the definitions of the Prometheus operator.
     pub monitoring: Monitoring,
+    /// How nodes' lines are divided between classes of pods: docs/node-slo.md.
+    pub node_slo: NodeSlo,
 }
 
 /// The agents.
@@ -37,6 +41,9 @@ pub struct Values {
 pub struct Agent {
     /// Which nodes are preferred, as in a pod.
     pub affinity: Object,
+    /// Who divides the node's lines among classes of pods, where neither the node's label
+    /// netqos.io/class-backend nor netQOSPolicy says another.
+    pub class_backend: ClassBackend,
     /// Where the container runtime remembers its CNI results (in `results` below).
     #[schemars(regex(pattern = "^/"))]
     pub cni_cache: String,
@@ -49,6 +56,8 @@ pub struct Agent {
     pub extra_args: Vec<String>,
     /// How programs are attached; `auto` is what is quickest.
     pub hook: Hook,
+    /// The node's lines, by the names of their links; without any, the links of default routes.
+    pub lines: Vec<String>,
     /// How lines of the log look.
     pub log_format: LogFormat,
     /// How much is logged: error, warn, info, debug, trace, or parts with levels.
@@ -58,6 +67,10 @@ pub struct Agent {
     pub max_unavailable: Share,
     /// Which nodes have one: labels, besides kubernetes.io/os.
     pub node_selector: BTreeMap<String, String>,
+    /// Whether API servers take from an agent the report of its own node alone, which they tell by its
+    /// token (a ValidatingAdmissionPolicy). Off: who has the token of one agent can say that rules are in
+    /// force on every node.
+    pub own_report_only: bool,
     /// Annotations of its pods.
     pub pod_annotations: BTreeMap<String, String>,
     /// Whether metrics name pods. Without their names, counters are sums.
@@ -121,6 +134,26 @@ pub struct Controller {
     pub zone_conditions: bool,
 }
 
+/// What is enforced.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Enforce {
+    /// Bandwidth annotations of pods: `auto` unless Cilium's bandwidth manager or OVN-Kubernetes does,
+    /// `always`, `never`.
+    pub annotations: When,
+    /// The namespaces of Koordinator: a pod elsewhere is none of its, whatever its labels say.
+    #[schemars(length(min = 1))]
+    pub koordinator_namespaces: Vec<String>,
+    /// NetworkQoS objects: `auto` unless OVN-Kubernetes does, `always`, `never`.
+    pub network_qos: When,
+    /// NodeSLO objects, which are written from Koordinator's ConfigMap: `auto` where its manager does not,
+    /// `always`, `never`.
+    pub node_slo: When,
+    /// The namespaces of OVN-Kubernetes: a pod elsewhere is none of its, whatever its labels say.
+    #[schemars(length(min = 1))]
+    pub ovn_kubernetes_namespaces: Vec<String>,
+}
+
 /// The image.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -153,6 +186,29 @@ pub struct Monitoring {
     pub runbooks: String,
 }
 
+/// How nodes' lines are divided.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NodeSlo {
+    /// The ConfigMap that says it.
+    pub config_map: ConfigMap,
+    /// Whether netqos' definition of NodeSLO is installed. Only for clusters without Koordinator, which
+    /// brings its own: Helm refuses to overwrite that. It stays when the release goes.
+    pub install_definition: bool,
+}
+
+/// A ConfigMap.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ConfigMap {
+    /// Its name.
+    #[schemars(length(min = 1))]
+    pub name: String,
+    /// Its namespace. Need not be there.
+    #[schemars(length(min = 1))]
+    pub namespace: String,
+}
+
 /// How programs are attached.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -163,6 +219,17 @@ pub enum Hook {
     Tcx,
 }
 
+/// Who divides lines.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[expect(dead_code, reason = "chosen in YAML")]
+pub enum ClassBackend {
+    Kernel,
+    Tc,
+    TerwayQos,
+    None,
+}
+
 /// Where limits queue.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -170,6 +237,16 @@ pub enum Hook {
 pub enum Egress {
     Pod,
     Ifb,
+}
+
+/// When something is enforced.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[expect(dead_code, reason = "chosen in YAML")]
+pub enum When {
+    Auto,
+    Always,
+    Never,
 }
 
 /// How logs look.
@@ -203,15 +280,18 @@ impl Default for Agent {
     fn default() -> Self {
         Self {
             affinity: Object::new(),
+            class_backend: ClassBackend::Kernel,
             cni_cache: "/var/lib/cni".to_owned(),
             egress: Egress::Pod,
             enter_pods: true,
             extra_args: Vec::new(),
             hook: Hook::Auto,
+            lines: Vec::new(),
             log_format: LogFormat::Json,
             log_level: "info".to_owned(),
             max_unavailable: Share::Percent("10%".to_owned()),
             node_selector: BTreeMap::new(),
+            own_report_only: true,
             pod_annotations: BTreeMap::new(),
             pod_labels: true,
             port: 9470,
@@ -250,6 +330,19 @@ impl Default for Controller {
     }
 }
 
+impl Default for Enforce {
+    fn default() -> Self {
+        let names = |all: &[&str]| all.iter().map(ToString::to_string).collect();
+        Self {
+            annotations: When::Auto,
+            koordinator_namespaces: names(&["koordinator-system"]),
+            network_qos: When::Auto,
+            node_slo: When::Auto,
+            ovn_kubernetes_namespaces: names(&["ovn-kubernetes", "openshift-ovn-kubernetes"]),
+        }
+    }
+}
+
 impl Default for Image {
     fn default() -> Self {
         Self {
@@ -269,6 +362,18 @@ impl Default for Monitoring {
             interval: "30s".to_owned(),
             labels: BTreeMap::new(),
             runbooks: "docs/operate.md".to_owned(),
+        }
+    }
+}
+
+impl Default for NodeSlo {
+    fn default() -> Self {
+        Self {
+            config_map: ConfigMap {
+                name: "slo-controller-config".to_owned(),
+                namespace: "koordinator-system".to_owned(),
+            },
+            install_definition: false,
         }
     }
 }

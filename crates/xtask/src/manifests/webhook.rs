@@ -3,8 +3,10 @@
 
 use netqos_admission::{Options, Reach, mutating, validating};
 
-/// Stands where the release's namespace is to be.
+/// Stand where the release's namespace is to be, and those of Koordinator and its ConfigMap.
 const NAMESPACE: &str = "NAMESPACE-OF-RELEASE";
+const KOORDINATOR: &str = "NAMESPACE-OF-KOORDINATOR";
+const SLO_CONFIG: &str = "NAME-OF-SLO-CONFIG";
 
 /// The template. `caBundle` is left to the webhook, which makes its own certificate.
 ///
@@ -13,13 +15,21 @@ const NAMESPACE: &str = "NAMESPACE-OF-RELEASE";
 pub fn template() -> anyhow::Result<String> {
     let options = Options {
         namespace: NAMESPACE.to_owned(),
+        koordinator: KOORDINATOR.to_owned(),
+        slo_config: SLO_CONFIG.to_owned(),
         ..Options::default()
     };
     let validating = serde_saphyr::to_string(&validating(&options, &Reach::Service)?)?;
     let mutating = serde_saphyr::to_string(&mutating(&options, &Reach::Service)?)?;
     let text = format!("{validating}---\n{mutating}");
     anyhow::ensure!(!text.contains("{{"), "it would be taken for an action");
-    let text = text.replace(NAMESPACE, "{{ .Release.Namespace }}");
+    let mut text = text.replace(NAMESPACE, "{{ .Release.Namespace }}");
+    for (place, value) in [(KOORDINATOR, "namespace"), (SLO_CONFIG, "name")] {
+        text = text.replace(
+            place,
+            &format!("{{{{ .Values.nodeSlo.configMap.{value} }}}}"),
+        );
+    }
     Ok(format!(
         "{{{{- /* Made by `cargo xtask manifests` from crates/admission. */ -}}}}\n\
          {{{{- if .Values.controller.enabled }}}}\n{text}{{{{- end }}}}\n"

@@ -29,6 +29,7 @@ pub use end_to_end::EndToEnd;
 pub use hooks::Hooks;
 pub use peers::ManyPeers;
 pub use program::ProgramRun;
+pub use stage::on_a_node;
 pub use statistics::{Quantiles, Spread};
 
 /// How many rules a pod's chain has.

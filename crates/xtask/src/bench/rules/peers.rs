@@ -52,8 +52,7 @@ pub fn measure(peers: u32, runs: u32) -> Result<ManyPeers> {
         for network in rules.networks.networks()? {
             bytes += rules.networks.bytes(network)?;
         }
-        let on_default = |key: &&(NetworkKey, IpAddr)| key.0 == NetworkKey::Default;
-        let count = stage.index.plan().peers.keys().filter(on_default).count();
+        let count = stage.index.plan().peers.on(&NetworkKey::Default).count();
         let comes = stage.apply([come(peers)])?.changes;
         let goes = stage.apply([Change::PodGone(pod(peers).id)])?.changes;
         Ok(ManyPeers {

@@ -24,6 +24,11 @@ pub fn call(name: &str, arguments: &[Value]) -> anyhow::Result<Value> {
                 .collect();
             Value::String(format!("\n{}", lines.join("\n")))
         }
+        ("join", [Value::String(between), Value::Array(items)]) => {
+            let texts = items.iter().map(|item| item.as_str().context("no text"));
+            let texts: Vec<&str> = texts.collect::<anyhow::Result<_>>()?;
+            Value::String(texts.join(between))
+        }
         ("eq", [one, other]) => Value::Bool(one == other),
         ("not", [value]) => Value::Bool(!is_true(value)),
         // Both give the value that decided.

@@ -6,9 +6,9 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::super::chart::{CHART, Chart, NAMESPACE, objects};
-use super::super::kustomize::FOLDER;
+use super::super::kustomize::{FOLDER, leaving_overlays};
 use super::super::values_files;
-use super::{choices, everything};
+use super::{choices, chosen, everything};
 use crate::generated::{read, root};
 
 /// What kubectl makes of a folder; `None`, said aloud, where there is no kubectl.
@@ -51,16 +51,45 @@ fn kustomize_and_the_chart_make_the_same_objects() {
             let in_chart = objects(&read(&format!("{CHART}/crds/{file}")).unwrap()).unwrap();
             assert_eq!(in_chart.get(&name), Some(&object));
         }
-        let rendered = chart.objects(&chosen).unwrap();
-        assert_eq!(
-            made.keys().collect::<Vec<_>>(),
-            rendered.keys().collect::<Vec<_>>(),
-            "{folder}"
-        );
-        for (name, object) in rendered {
-            // Kustomize sorts nothing that counts: lists of a patch come before those of the base.
-            assert_eq!(sorted(&made[&name]), sorted(&object), "{folder}: {name}");
-        }
+        assert_same(&folder, &made, &chart.objects(&chosen).unwrap());
+    }
+}
+
+/// And of each node's pods those that put back the plugin do it before they clean up, as with the chart.
+#[test]
+fn kustomize_takes_it_off_a_cluster_as_the_chart_does() {
+    let chart = Chart::read().unwrap();
+    for (name, mut components, leaves) in leaving_overlays() {
+        let folder = format!("{FOLDER}/overlays/{name}");
+        let Some(mut made) = kubectl(&folder) else {
+            return;
+        };
+        assert!(made.remove(&format!("Namespace/{NAMESPACE}")).is_some());
+        components.push(leaves);
+        let rendered = chart.objects(&chosen(&components)).unwrap();
+        assert_same(&folder, &made, &rendered);
+        let steps = |objects: &BTreeMap<String, Value>| -> Vec<Value> {
+            let pod = &objects["DaemonSet/netqos-agent"]["spec"]["template"]["spec"];
+            let lists = ["initContainers", "containers"].map(|list| pod[list].as_array().unwrap());
+            let steps = lists.into_iter().flatten();
+            steps.map(|step| step["command"].clone()).collect()
+        };
+        assert_eq!(steps(&made), steps(&rendered), "{folder}");
+        let stays = json!(["/netqos", "cleanup", "--yes", "--stay"]);
+        assert_eq!(steps(&made).last(), Some(&stays));
+    }
+}
+
+#[track_caller]
+fn assert_same(folder: &str, made: &BTreeMap<String, Value>, rendered: &BTreeMap<String, Value>) {
+    assert_eq!(
+        made.keys().collect::<Vec<_>>(),
+        rendered.keys().collect::<Vec<_>>(),
+        "{folder}"
+    );
+    for (name, object) in rendered {
+        // Kustomize sorts nothing that counts: lists of a patch come before those of the base.
+        assert_eq!(sorted(&made[name]), sorted(object), "{folder}: {name}");
     }
 }
 

@@ -1,0 +1,164 @@
+//! What agent and controller take in a large cluster, each a process of its own beside the tests' API
+//! server, which is in the benchmark's process: what that takes does not count.
+
+mod agent;
+mod controller;
+mod objects;
+mod process;
+mod replay;
+mod server;
+mod stage;
+mod starts;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+
+use super::{cores, kernel, report};
+
+pub use agent::{Node, Resident};
+pub use controller::{Controlled, Size};
+pub use starts::Starts;
+
+/// What is measured, and how large the cluster is.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// The controller, as a cluster has it.
+    #[arg(long, default_value = "target/dist/netqos-controller")]
+    controller: PathBuf,
+    /// The agent, as a node has it.
+    #[arg(long, default_value = "target/dist/netqos-agent")]
+    agent: PathBuf,
+    /// Only this; the figures of the other parts stay as they are. May be given more than once.
+    #[arg(long, value_enum)]
+    part: Vec<Part>,
+    /// Pods in the cluster.
+    #[arg(long, default_value_t = 100_000)]
+    pods: u32,
+    /// Policies in the cluster.
+    #[arg(long, default_value_t = 10_000)]
+    policies: u32,
+    /// Nodes in the cluster.
+    #[arg(long, default_value_t = 1_000)]
+    nodes: u32,
+    /// Pods that come or go in a second.
+    #[arg(long, default_value_t = 500)]
+    rate: u32,
+    /// For how many seconds.
+    #[arg(long, default_value_t = 60)]
+    seconds: u32,
+    /// Peers of an agent's rules, in the large case.
+    #[arg(long, default_value_t = 100_000)]
+    peers: u32,
+    /// Only looks whether everything can be measured: the figures are worth nothing.
+    #[arg(long)]
+    quick: bool,
+    /// Where the table goes.
+    #[arg(long, default_value = "docs/benchmarks-cluster.md")]
+    table: PathBuf,
+    /// Where the figures go, for machines.
+    #[arg(long, default_value = "target/bench/cluster.json")]
+    json: PathBuf,
+    /// Measure nothing, and write the table of the figures that are there.
+    #[arg(long)]
+    table_only: bool,
+}
+
+/// What can be measured by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    /// The controller while pods come and go.
+    Controller,
+    /// What an agent has in memory, and takes when idle.
+    Agent,
+    /// What is asked of the API server when a pod starts.
+    Starts,
+}
+
+/// The figures, as far as they were measured.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Measured {
+    pub kernel: String,
+    pub cores: usize,
+    pub controller: Option<Controlled>,
+    pub agents: Vec<Resident>,
+    pub starts: Option<Starts>,
+}
+
+impl Arguments {
+    fn size(&self) -> Size {
+        let whole = Size {
+            pods: self.pods,
+            policies: self.policies,
+            nodes: self.nodes,
+            rate: self.rate,
+            seconds: self.seconds,
+        };
+        match self.quick {
+            true => Size {
+                pods: 2_000,
+                policies: 200,
+                nodes: 20,
+                rate: 50,
+                seconds: 5,
+            },
+            false => whole,
+        }
+    }
+
+    fn measures(&self, part: Part) -> bool {
+        self.part.is_empty() || self.part.contains(&part)
+    }
+
+    /// Where the table goes: one that is worth nothing does not take the place of one that is.
+    fn table(&self) -> &Path {
+        match self.quick {
+            true => Path::new("target/bench/quick-cluster.md"),
+            false => &self.table,
+        }
+    }
+
+    fn json(&self) -> &Path {
+        match self.quick {
+            true => Path::new("target/bench/quick-cluster.json"),
+            false => &self.json,
+        }
+    }
+}
+
+/// Measures, and writes the table.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let mut measured: Measured = match arguments.json().exists() {
+        true => report::read_json(arguments.json())?,
+        false => Measured::default(),
+    };
+    if arguments.table_only {
+        return report::write_cluster(arguments.table(), &measured);
+    }
+    (measured.kernel, measured.cores) = (kernel()?, cores()?);
+    if arguments.measures(Part::Controller) {
+        let figures = controller::measure(&arguments.controller, arguments.size())?;
+        measured.controller = Some(figures);
+        report::write_json(arguments.json(), &measured)?;
+    }
+    if arguments.measures(Part::Agent) {
+        measured.agents.clear();
+        let peers = if arguments.quick {
+            2_000
+        } else {
+            arguments.peers
+        };
+        for node in Node::all(peers) {
+            let figures = agent::measure(&arguments.agent, node, arguments.quick)?;
+            measured.agents.push(figures);
+        }
+        report::write_json(arguments.json(), &measured)?;
+    }
+    if arguments.measures(Part::Starts) {
+        measured.starts = Some(starts::measure(&arguments.agent, &arguments.controller)?);
+        report::write_json(arguments.json(), &measured)?;
+    }
+    report::write_cluster(arguments.table(), &measured)
+}

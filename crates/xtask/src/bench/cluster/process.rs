@@ -1,0 +1,72 @@
+//! A process, and what the kernel says that it takes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+/// A process of the benchmark's, which is killed when it is let go.
+pub struct Process(Child);
+
+impl Process {
+    /// Starts it; what fails is shown.
+    pub fn start(program: &Path, arguments: &[&str]) -> Result<Self> {
+        ensure!(
+            program.exists(),
+            "{} is missing; `make build` makes it",
+            program.display()
+        );
+        let child = Command::new(program)
+            .args(arguments)
+            .args(["--log-level", "error"])
+            .stderr(Stdio::inherit())
+            .spawn()
+            .with_context(|| format!("start {}", program.display()))?;
+        Ok(Self(child))
+    }
+
+    /// For how long it has worked: in hundredths of a second, as `/proc/PID/stat` has it.
+    pub fn processor_time(&self) -> Result<Duration> {
+        let stat = fs::read_to_string(self.file("stat"))?;
+        // The name, in brackets, may have anything in it.
+        let (_, rest) = stat.rsplit_once(')').context("/proc/PID/stat")?;
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        let ticks = |field: usize| -> Result<u64> {
+            let ticks = fields.get(field).context("/proc/PID/stat is short")?;
+            Ok(ticks.parse()?)
+        };
+        // utime and stime, the 14th and 15th of all.
+        Ok(Duration::from_millis((ticks(11)? + ticks(12)?) * 10))
+    }
+
+    /// Bytes in memory now.
+    pub fn resident(&self) -> Result<u64> {
+        self.status("VmRSS:")
+    }
+
+    /// The most bytes that it had in memory since it was started.
+    pub fn peak(&self) -> Result<u64> {
+        self.status("VmHWM:")
+    }
+
+    fn status(&self, name: &str) -> Result<u64> {
+        let status = fs::read_to_string(self.file("status"))?;
+        let mut lines = status.lines();
+        let line = lines.find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB"));
+        let kilobytes: u64 = line.with_context(|| format!("no {name}"))?.parse()?;
+        Ok(kilobytes * 1024)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        Path::new("/proc").join(self.0.id().to_string()).join(name)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
