@@ -21,7 +21,7 @@ build: dependencies
 	@ls -l $(DIST) | awk 'NR > 1 { print "  $(DIST)/" $$NF "  " $$5 " bytes" }'
 
 DEMOS := iperf-slow $(addprefix networkqos-,story1-marks story2-free-is-limited story3-priorities \
-  secondary-network ipv6 with-annotations)
+  secondary-network ipv6 with-annotations) $(addprefix classes-,story2-offline-yields story3-a-pod-is-limited)
 
 # Each scenario's report is in target/demo/NAME.json and .html; all are shown, also when one fails.
 # What a busy machine spoils is measured again, which the reports say.
@@ -47,6 +47,7 @@ lint: dependencies
 	cargo run --quiet --locked -p netqos-xtask -- crds --check
 	cargo run --quiet --locked -p netqos-xtask -- metrics --check
 	cargo run --quiet --locked -p netqos-xtask -- manifests --check
+	cargo run --quiet --locked -p netqos-xtask -- messages --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --locked --manifest-path fuzz/Cargo.toml --target-dir target/fuzz \
