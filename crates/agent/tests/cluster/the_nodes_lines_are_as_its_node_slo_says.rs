@@ -50,6 +50,10 @@ fn and_stay_so_when_that_is_gone() {
     let Some(mut world) = World::new() else {
         return;
     };
+    for line in ["link add up0 type veth peer name far0", "link set up0 up"] {
+        let args: Vec<&str> = line.split(' ').collect();
+        world.node.run("ip", &args).unwrap();
+    }
     world.flags = vec!["--line", "up0"];
     // Where nobody has heard of the kind nothing is missed.
     world.start_agent();
@@ -111,7 +115,22 @@ fn and_stay_so_when_that_is_gone() {
     assert_eq!(guaranteed(), 20_000_000);
     world.apply("v1", "Node", &annotated("1000M"));
     world.apply(VERSION, "NodeSLO", &node_slo("node1", 30));
-    assert!(stage::eventually(
-        || guaranteed() == 300_000_000 && world.problems().is_empty()
-    ));
+    assert!(
+        stage::eventually(|| guaranteed() == 300_000_000 && world.problems().is_empty()),
+        "{:?}\n{}\n{}",
+        world.problems(),
+        desired(),
+        stage::log()
+    );
+    let shares = || {
+        world
+            .node
+            .run("tc", &["class", "show", "dev", "up0"])
+            .unwrap()
+    };
+    assert!(
+        stage::eventually(|| shares().contains("rate 300Mbit ceil 1Gbit")),
+        "{}",
+        shares()
+    );
 }
