@@ -14,7 +14,9 @@
 mod backend;
 mod error;
 mod kernel;
+mod net_cls;
 mod none;
+mod rate;
 pub mod tc;
 pub mod terway;
 

@@ -33,6 +33,11 @@ impl Handle {
         self.0
     }
 
+    /// What is before the colon.
+    pub const fn major(self) -> u16 {
+        (self.0 >> 16) as u16
+    }
+
     /// The part after the colon.
     pub const fn minor(self) -> u16 {
         (self.0 & 0xFFFF) as u16

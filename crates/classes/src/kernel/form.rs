@@ -3,19 +3,14 @@
 use std::collections::BTreeMap;
 
 use netqos_bpf::classes::{Leaf, Slot};
-use netqos_core::BitRate;
 use netqos_core::classes::{PartId, Share, TrafficClass, Tree};
 use netqos_netlink::class::HtbClass;
 use netqos_netlink::qdisc::Bfifo;
 
+use crate::rate::{FLOOR, class, passing};
+
 const MILLISECOND: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
-/// Bytes per second of who is guaranteed nothing: HTB knows no class without a rate.
-const FLOOR: u64 = 1_000;
-/// Bytes that may be sent at once: what passes in so much time, and some frames. Less, and a timer that
-/// fires late costs rate; more, and who was idle sends too much when it begins.
-const BURST_NANOS: u64 = 2 * MILLISECOND;
-const LEAST_BURST: u64 = 4 * 1514;
 /// The part of a slot's guarantee that is kept for flows that take little.
 const QUICK_PART: u64 = 4;
 /// How long bulk waits when its class has the whole line.
@@ -57,26 +52,6 @@ pub(super) struct Forms {
 /// The minor number of the line as a whole.
 pub(super) const LINE: u16 = 1;
 
-fn burst(bytes_per_second: u64) -> u32 {
-    let passing = BitRate::from_bits_per_second(bytes_per_second.saturating_mul(8))
-        .bytes_in_nanos(BURST_NANOS)
-        .bytes();
-    passing.max(LEAST_BURST).min(u32::MAX.into()) as u32
-}
-
-fn class(rate: u64, ceil: u64, quantum: u32, priority: u8) -> HtbClass {
-    let rate = rate.max(FLOOR);
-    let ceil = ceil.max(rate);
-    HtbClass {
-        rate,
-        ceil,
-        burst: burst(rate),
-        ceil_burst: burst(ceil),
-        quantum,
-        priority,
-    }
-}
-
 /// A slot with this share, of which `given` bytes per second are guaranteed to parts below it.
 fn form(slot: Slot, above: u16, of: TrafficClass, share: Share, given: u64, line: u64) -> Form {
     let min = share.min.bytes_per_second();
@@ -85,13 +60,9 @@ fn form(slot: Slot, above: u16, of: TrafficClass, share: Share, given: u64, line
     let quick_rate = own / QUICK_PART;
     // All of what one class borrows goes before anything that the next one does.
     let priority = 2 * of.priority();
-    let room = BitRate::from_bits_per_second(max.saturating_mul(8))
-        .bytes_in_nanos(BULK_NANOS)
-        .bytes()
-        .max(LEAST_BULK)
-        .min(u32::MAX.into());
+    let room = passing(max, BULK_NANOS, LEAST_BULK);
     let reference = min.max(line / LEAST_PART).max(FLOOR);
-    let hold = (room * SECOND / reference).min(LONGEST_HOLD);
+    let hold = (u64::from(room) * SECOND / reference).min(LONGEST_HOLD);
     Form {
         slot,
         above,
@@ -99,7 +70,7 @@ fn form(slot: Slot, above: u16, of: TrafficClass, share: Share, given: u64, line
         quick: class(quick_rate, max, QUICK_QUANTUM, priority),
         bulk: class(own - quick_rate, max, BULK_QUANTUM, priority + 1),
         quick_queue: Bfifo { limit: QUICK_BYTES },
-        bulk_queue: Bfifo { limit: room as u32 },
+        bulk_queue: Bfifo { limit: room },
         leaf: Leaf::new(reference, ALLOWANCE, hold),
     }
 }
@@ -128,6 +99,7 @@ pub(super) fn forms(tree: &Tree, slots: &BTreeMap<PartId, Slot>) -> Forms {
 
 #[cfg(test)]
 mod tests {
+    use netqos_core::BitRate;
     use netqos_core::classes::{Part, Shares};
     use proptest::prelude::*;
 

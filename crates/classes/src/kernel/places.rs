@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use netqos_bpf::classes::{
-    Classes, Flow, FlowKey, MOST_CGROUP_LEVELS, MOST_POD_FLOWS, Pod, Settings, Slot, cgroup_class,
+    Classes, Flow, FlowKey, MOST_CGROUP_LEVELS, MOST_POD_FLOWS, Pod, Settings, Slot, TREE_MAJOR,
+    cgroup_class,
 };
 use netqos_bpf::rules::{Plain, Table};
 use netqos_core::Direction;
@@ -20,6 +21,7 @@ use netqos_netlink::{Handle, Socket};
 
 use super::{Kernel, KernelOptions, ingress};
 use crate::error::Doing;
+use crate::net_cls::NetCls;
 use crate::{Error, Outcome, Result, Trouble};
 
 /// Our filter on the host's end of a pod's interface. It only writes down where a packet came from, so
@@ -36,6 +38,8 @@ struct Known {
     addresses: BTreeMap<IpAddr, u32>,
     links: BTreeMap<u32, (Link, u32)>,
     cgroups: BTreeMap<u64, u32>,
+    /// By the folders of cgroups of version 1.
+    classids: BTreeMap<PathBuf, Handle>,
     levels: u16,
 }
 
@@ -63,9 +67,6 @@ pub(super) fn apply(
                 }),
                 what,
             }));
-        if pod.place.host_network {
-            outcome.changes += classify(&kernel.options, pod, number)?;
-        }
     }
     let settings = Settings::new(known.levels, &kernel.options.tunnel_ports);
     if programs.settings()? != settings {
@@ -86,6 +87,9 @@ pub(super) fn apply(
         &programs.cgroups,
         known.cgroups.iter().map(|(key, pod)| (*key, *pod)),
     )?;
+    if let Some(net_cls) = net_cls(&kernel.options) {
+        outcome.changes += net_cls.hold(&known.classids)?;
+    }
     let links = known.links.iter().map(|(index, (_, pod))| (*index, *pod));
     outcome.changes += put(&programs.links, links)?;
     outcome.changes += stamp(kernel, programs, &known)?;
@@ -203,6 +207,10 @@ fn learn_cgroup(
             "its cgroup is not known, and its traffic is the system's".to_owned(),
         ));
     };
+    if let Some(net_cls) = &options.net_cls {
+        let class = Handle::from_raw(cgroup_class(number as u16));
+        known.classids.insert(net_cls.join(path), class);
+    }
     let Some(root) = &options.cgroups else {
         let none = options.net_cls.is_none().then(|| {
             "it is on the host's network, and neither cgroups of version 2 nor net_cls are mounted; \
@@ -238,36 +246,11 @@ fn learn_cgroup(
     }
 }
 
-/// Gives the cgroups of version 1 of a pod on the host's network its number.
-fn classify(options: &KernelOptions, pod: &ClassedPod, number: u32) -> Result<usize> {
-    let (Some(root), Some(path)) = (&options.net_cls, below(pod)) else {
-        return Ok(0);
-    };
-    set_classid(&root.join(path), cgroup_class(number as u16))
-}
-
-/// Writes the class of a cgroup and of all below it, where it is another.
-fn set_classid(folder: &Path, class: u32) -> Result<usize> {
-    let file = folder.join("net_cls.classid");
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |source| Error::File { path, source }
-    };
-    let text = match fs::read_to_string(&file) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
-        text => text.map_err(failed(&file))?,
-    };
-    let mut changes = 0;
-    if text.trim() != class.to_string() {
-        fs::write(&file, class.to_string()).map_err(failed(&file))?;
-        changes += 1;
-    }
-    for entry in fs::read_dir(folder).map_err(failed(folder))?.flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            changes += set_classid(&entry.path(), class)?;
-        }
-    }
-    Ok(changes)
+/// Where cgroups of version 1 have our numbers.
+fn net_cls(options: &KernelOptions) -> Option<NetCls<'_>> {
+    let root = options.net_cls.as_deref()?;
+    let is_ours = |number: Handle| number.major() == TREE_MAJOR;
+    Some(NetCls { root, is_ours })
 }
 
 /// Writes what is not there.
@@ -393,8 +376,8 @@ pub(super) fn clear(kernel: &mut Kernel, programs: &Classes) -> Result<usize> {
     for index in programs.links.keys()? {
         changes += unstamp(kernel, programs, index)?;
     }
-    if let Some(root) = &kernel.options.net_cls {
-        changes += unclassify(root)?;
+    if let Some(net_cls) = net_cls(&kernel.options) {
+        changes += net_cls.hold(&BTreeMap::new())?;
     }
     for (address, _) in programs.addresses()? {
         changes += usize::from(programs.remove_address(address)?);
@@ -402,36 +385,5 @@ pub(super) fn clear(kernel: &mut Kernel, programs: &Classes) -> Result<usize> {
     changes += retain(&programs.cgroups, |_| false)?;
     changes += retain(&programs.pods, |_| false)?;
     changes += retain(&programs.flows, |_| false)?;
-    Ok(changes)
-}
-
-/// Takes our classes from all cgroups of version 1.
-fn unclassify(root: &Path) -> Result<usize> {
-    let mut changes = 0;
-    let mut folders: Vec<PathBuf> = vec![root.to_owned()];
-    while let Some(folder) = folders.pop() {
-        let file = folder.join("net_cls.classid");
-        let is_ours = fs::read_to_string(&file).is_ok_and(|text| {
-            let class = text.trim().parse::<u32>().unwrap_or_default();
-            class & 0xffff_0000 == cgroup_class(0)
-        });
-        if is_ours {
-            let failed = |source| Error::File {
-                path: file.clone(),
-                source,
-            };
-            match fs::write(&file, "0") {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                written => written.map_err(failed)?,
-            }
-            changes += 1;
-        }
-        let below = fs::read_dir(&folder).into_iter().flatten().flatten();
-        folders.extend(
-            below
-                .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-                .map(|entry| entry.path()),
-        );
-    }
     Ok(changes)
 }

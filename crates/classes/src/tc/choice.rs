@@ -9,11 +9,11 @@ use netqos_netlink::Handle;
 
 use super::line::Line;
 use super::names::{self, Family};
-use super::net_cls::NetCls;
 use super::numbers::{self, Unnumbered};
 use super::sets::{self, Sets};
 use super::untold;
 use crate::Trouble;
+use crate::net_cls::NetCls;
 
 /// What chooses the class of each pod's packets.
 #[derive(Debug, Default)]
@@ -108,7 +108,7 @@ fn known_by(pod: &ClassedPod, net_cls: NetCls<'_>) -> Result<KnownBy, String> {
         };
     }
     if !net_cls.is_mounted() {
-        let root = net_cls.0.display();
+        let root = net_cls.root.display();
         return Err(format!(
             "it is on the host's network, and there is no net_cls (cgroup v1) at {root}"
         ));

@@ -19,7 +19,6 @@ mod choice;
 mod command;
 mod line;
 mod names;
-mod net_cls;
 mod numbers;
 mod rules;
 mod sets;
@@ -28,7 +27,7 @@ mod tree;
 mod untold;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use netqos_api::koordinator::BackendKind;
@@ -36,13 +35,11 @@ use netqos_core::Direction;
 use netqos_core::classes::{ClassPlan, PartId};
 use netqos_netlink::Socket;
 
-pub use net_cls::NET_CLS_ROOT;
-
 use crate::error::Doing;
+use crate::net_cls::NetCls;
 use crate::{ClassBackend, Error, Outcome, Result, Standing};
 use line::Line;
 use names::Family;
-use net_cls::NetCls;
 use steps::Steps;
 
 /// The backend of the proposal. It works in the network namespace of the calling thread.
@@ -55,7 +52,7 @@ pub struct Tc {
 
 impl Default for Tc {
     fn default() -> Self {
-        Self::new(NET_CLS_ROOT)
+        Self::new(netqos_api::terway::NET_CLS_ROOT)
     }
 }
 
@@ -89,6 +86,11 @@ impl Tc {
     }
 }
 
+fn net_cls(root: &Path) -> NetCls<'_> {
+    let is_ours = names::is_cgroups;
+    NetCls { root, is_ours }
+}
+
 impl ClassBackend for Tc {
     fn kind(&self) -> BackendKind {
         BackendKind::Tc
@@ -96,7 +98,7 @@ impl ClassBackend for Tc {
 
     fn apply(&mut self, plan: &ClassPlan) -> Result<Outcome> {
         let mut socket = Self::socket()?;
-        let steps = Steps::plan(plan, NetCls(&self.net_cls), &mut socket)?;
+        let steps = Steps::plan(plan, net_cls(&self.net_cls), &mut socket)?;
         self.numbers = steps.numbers();
         steps.take()
     }
@@ -139,7 +141,7 @@ impl ClassBackend for Tc {
             keep(rules::hold(family, &[]).map(drop));
             keep(sets::destroy(family).map(drop));
         }
-        keep(NetCls(&self.net_cls).hold(&BTreeMap::new()).map(drop));
+        keep(net_cls(&self.net_cls).hold(&BTreeMap::new()).map(drop));
         for line in &lines {
             keep(line.remove(&mut socket));
         }

@@ -49,6 +49,11 @@ pub(super) fn is_part(handle: Handle) -> bool {
     handle == minor(handle.minor()) && handle.minor() >= FIRST_PART
 }
 
+/// Whether a cgroup has this number from this backend.
+pub(super) fn is_cgroups(handle: Handle) -> bool {
+    TrafficClass::ALL.map(rest).contains(&handle) || is_part(handle)
+}
+
 impl Family {
     pub(super) const BOTH: [Self; 2] = [Self::V4, Self::V6];
 

@@ -10,10 +10,10 @@ use netqos_netlink::Socket;
 use super::choice::Choice;
 use super::line::Line;
 use super::names::Family;
-use super::net_cls::NetCls;
 use super::sets::{self, Sets};
 use super::tree::{self, Wanted};
 use super::{Tc, rules, untold};
+use crate::net_cls::NetCls;
 use crate::{Error, Outcome, Result, Trouble};
 
 /// The way from what is found to what a plan says.
@@ -63,7 +63,6 @@ impl<'a> Steps<'a> {
         for line in lines {
             let name: Arc<str> = line.name().into();
             if let Some(tree) = whole.tree(&name, Direction::Egress) {
-                troubles.extend(untold::kept_less(&name, &whole, &tree));
                 divided.push((line, tree::classes(&tree, &choice.numbers)));
             }
         }

@@ -22,16 +22,11 @@ use netqos_netlink::Handle;
 use netqos_netlink::class::{HtbClass, InstalledClass};
 
 use super::names;
+use crate::rate::{self, FLOOR};
 
-/// The rate of who is guaranteed nothing, in bytes per second: HTB knows no class of none.
-const NOTHING: u64 = 1_000;
 /// How much of a class's queue goes before another's of the same rank does, in bytes. It is the same for
 /// all, since HTB does not change it of a class with others below it.
 const QUANTUM: u32 = 10 * 1514;
-/// Bytes that may go at once: what passes in so much time, and some frames. Less, and a timer that fires
-/// late costs rate; more, and who was idle sends too much when it begins.
-const BURST_NANOS: u64 = 2_000_000;
-const LEAST_BURST: u64 = 4 * 1514;
 /// How long a packet waits in a full queue at the ceiling, and the least that a queue holds: some GSO
 /// packets.
 const QUEUE_NANOS: u64 = 50_000_000;
@@ -87,53 +82,36 @@ fn inner(handle: Handle, parent: Handle, share: Share) -> Wanted {
 
 fn leaf(handle: Handle, parent: Handle, share: Share, class: TrafficClass) -> Wanted {
     let class = htb(share, class.priority());
-    let bytes = BitRate::from_bits_per_second(class.ceil.saturating_mul(8))
-        .bytes_in_nanos(QUEUE_NANOS)
-        .bytes()
-        .max(LEAST_QUEUE);
     Wanted {
         handle,
         parent,
         class,
-        queue: Some(u32::try_from(bytes).unwrap_or(u32::MAX)),
+        queue: Some(rate::passing(class.ceil, QUEUE_NANOS, LEAST_QUEUE)),
     }
 }
 
 fn htb(share: Share, priority: u8) -> HtbClass {
-    let ceil = share.max.bytes_per_second().max(NOTHING);
-    let rate = share.min.bytes_per_second().clamp(NOTHING, ceil);
-    HtbClass {
-        rate,
-        ceil,
-        burst: burst(rate),
-        ceil_burst: burst(ceil),
-        quantum: QUANTUM,
-        priority,
-    }
-}
-
-fn burst(bytes_per_second: u64) -> u32 {
-    let passing = BitRate::from_bits_per_second(bytes_per_second.saturating_mul(8))
-        .bytes_in_nanos(BURST_NANOS)
-        .bytes();
-    u32::try_from(passing.max(LEAST_BURST)).unwrap_or(u32::MAX)
+    let (min, max) = (share.min.bytes_per_second(), share.max.bytes_per_second());
+    rate::class(min, max, QUANTUM, priority)
 }
 
 impl Wanted {
     /// As this, and guaranteed nothing.
     pub(super) fn without_guarantee(&self) -> HtbClass {
-        HtbClass {
-            rate: NOTHING,
-            burst: burst(NOTHING),
-            ..self.class
-        }
+        let HtbClass {
+            ceil,
+            quantum,
+            priority,
+            ..
+        } = self.class;
+        rate::class(0, ceil, quantum, priority)
     }
 }
 
 /// What a class has, as a plan says it.
 pub(super) fn share(class: &InstalledClass) -> (BitRate, BitRate) {
     let rate = |bytes: u64| match bytes {
-        NOTHING => BitRate::default(),
+        FLOOR => BitRate::default(),
         bytes => BitRate::from_bits_per_second(bytes.saturating_mul(8)),
     };
     (rate(class.rate()), rate(class.ceil()))
@@ -219,10 +197,7 @@ mod tests {
                 max: rate(max),
             };
             let class = htb(share, 2);
-            assert!(
-                NOTHING <= class.rate && class.rate <= class.ceil,
-                "{class:?}"
-            );
+            assert!(FLOOR <= class.rate && class.rate <= class.ceil, "{class:?}");
             assert!(
                 class.burst >= 1514 && class.ceil_burst >= class.burst,
                 "{class:?}"

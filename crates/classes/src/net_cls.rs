@@ -8,57 +8,90 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use netqos_core::classes::TrafficClass;
 use netqos_netlink::Handle;
 
-use super::names;
 use crate::{Error, Result};
-
-/// Where it is usually mounted.
-pub const NET_CLS_ROOT: &str = netqos_api::terway::NET_CLS_ROOT;
 
 const FILE: &str = "net_cls.classid";
 /// Pods' cgroups are below a cgroup whose name has this in it, wherever that is.
 const PODS: &str = "kubepods";
 
-/// The hierarchy.
+/// The hierarchy, and which numbers in it are of the backend that asks.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct NetCls<'a>(pub(super) &'a Path);
+pub(crate) struct NetCls<'a> {
+    pub(crate) root: &'a Path,
+    pub(crate) is_ours: fn(Handle) -> bool,
+}
 
 impl NetCls<'_> {
     /// Whether it is there.
-    pub(super) fn is_mounted(self) -> bool {
-        self.0.join(FILE).exists()
+    pub(crate) fn is_mounted(self) -> bool {
+        self.root.join(FILE).exists()
     }
 
     /// The folder of a pod's cgroup, if it is there.
-    pub(super) fn folder(self, cgroup: &Path) -> Option<PathBuf> {
-        let folder = self.0.join(cgroup.strip_prefix("/").unwrap_or(cgroup));
+    pub(crate) fn folder(self, cgroup: &Path) -> Option<PathBuf> {
+        let folder = self.root.join(cgroup.strip_prefix("/").unwrap_or(cgroup));
         folder.join(FILE).exists().then_some(folder)
     }
 
     /// The number of a cgroup.
-    pub(super) fn number(self, folder: &Path) -> Option<Handle> {
+    pub(crate) fn number(self, folder: &Path) -> Option<Handle> {
         read(folder).ok().flatten()
     }
 
     /// Makes the cgroups of pods have these numbers, and no others have one of ours; how many had not.
-    pub(super) fn hold(self, wanted: &BTreeMap<PathBuf, Handle>) -> Result<usize> {
+    pub(crate) fn hold(self, wanted: &BTreeMap<PathBuf, Handle>) -> Result<usize> {
         if !self.is_mounted() {
             return Ok(0);
         }
         let mut changes = 0;
         let mut errors = Vec::new();
-        for folder in pods_below(self.0) {
-            walk(&folder, Handle::NONE, wanted, &mut changes, &mut errors);
+        for folder in pods_below(self.root) {
+            self.walk(&folder, Handle::NONE, wanted, &mut changes, &mut errors);
         }
         // A pod may have its cgroup elsewhere.
         for (folder, number) in wanted {
-            walk(folder, *number, wanted, &mut changes, &mut errors);
+            self.walk(folder, *number, wanted, &mut changes, &mut errors);
         }
         match errors.is_empty() {
             true => Ok(changes),
             false => Err(Error::Several(errors)),
+        }
+    }
+
+    /// Gives a cgroup and all below it their numbers: the next above that has one decides.
+    fn walk(
+        self,
+        folder: &Path,
+        inherited: Handle,
+        wanted: &BTreeMap<PathBuf, Handle>,
+        changes: &mut usize,
+        errors: &mut Vec<Error>,
+    ) {
+        let number = wanted.get(folder).copied().unwrap_or(inherited);
+        match self.put(folder, number) {
+            Ok(changed) => *changes += usize::from(changed),
+            Err(error) => errors.push(error),
+        }
+        for child in below(folder) {
+            self.walk(&child, number, wanted, changes, errors);
+        }
+    }
+
+    /// Gives one cgroup its number; whether that changed it. A cgroup that is gone has none.
+    fn put(self, folder: &Path, number: Handle) -> Result<bool> {
+        let Some(found) = read(folder)? else {
+            return Ok(false);
+        };
+        if found == number || (number == Handle::NONE && !(self.is_ours)(found)) {
+            return Ok(false);
+        }
+        let path = folder.join(FILE);
+        match fs::write(&path, number.raw().to_string()) {
+            Ok(()) => Ok(true),
+            Err(error) if is_gone(&error) => Ok(false),
+            Err(source) => Err(Error::File { path, source }),
         }
     }
 }
@@ -74,40 +107,6 @@ fn pods_below(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Gives a cgroup and all below it their numbers: the next above that has one decides.
-fn walk(
-    folder: &Path,
-    inherited: Handle,
-    wanted: &BTreeMap<PathBuf, Handle>,
-    changes: &mut usize,
-    errors: &mut Vec<Error>,
-) {
-    let number = wanted.get(folder).copied().unwrap_or(inherited);
-    match hold(folder, number) {
-        Ok(changed) => *changes += usize::from(changed),
-        Err(error) => errors.push(error),
-    }
-    for child in below(folder) {
-        walk(&child, number, wanted, changes, errors);
-    }
-}
-
-/// Gives one cgroup its number; whether that changed it. A cgroup that is gone has none.
-fn hold(folder: &Path, number: Handle) -> Result<bool> {
-    let Some(found) = read(folder)? else {
-        return Ok(false);
-    };
-    if found == number || (number == Handle::NONE && !is_ours(found)) {
-        return Ok(false);
-    }
-    let path = folder.join(FILE);
-    match fs::write(&path, number.raw().to_string()) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(source) => Err(Error::File { path, source }),
-    }
-}
-
 fn read(folder: &Path) -> Result<Option<Handle>> {
     let path = folder.join(FILE);
     match fs::read_to_string(&path) {
@@ -121,10 +120,6 @@ fn is_gone(error: &io::Error) -> bool {
     // A cgroup that goes while its file is open answers that there is no such device.
     error.kind() == io::ErrorKind::NotFound
         || error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error())
-}
-
-fn is_ours(number: Handle) -> bool {
-    TrafficClass::ALL.map(names::rest).contains(&number) || names::is_part(number)
 }
 
 /// The cgroups right below one; none of one that is gone.
