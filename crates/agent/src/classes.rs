@@ -13,6 +13,8 @@
 
 mod backend;
 #[cfg(feature = "daemon")]
+mod counters;
+#[cfg(feature = "daemon")]
 mod divider;
 #[cfg(feature = "daemon")]
 mod host_links;
@@ -27,6 +29,8 @@ mod tests;
 pub use backend::{
     CGROUPS, DEFAULT_CLASS_BACKEND, backend_record, class_backend, recorded_backend,
 };
+#[cfg(feature = "daemon")]
+pub(crate) use counters::Counters;
 #[cfg(feature = "daemon")]
 pub use divider::Shown;
 #[cfg(feature = "daemon")]

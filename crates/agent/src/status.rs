@@ -101,6 +101,9 @@ pub struct ShareStatus {
     pub min: u64,
     /// What it never exceeds.
     pub max: u64,
+    /// What went through it since the agent started, as far as the backend has the packets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counts: Option<Counts>,
 }
 
 /// A limit of an interface as a whole.

@@ -9,7 +9,7 @@ use netqos_core::classes::{ClassPlan, PartId, TrafficClass};
 use netqos_core::{BitRate, Direction};
 use serde::Serialize;
 
-use crate::Result;
+use crate::{Result, Traffic};
 
 /// Divides lines among classes.
 ///
@@ -32,6 +32,8 @@ use crate::Result;
 /// 7. **Reading is not changing**: [`standing`](Self::standing) says what is in force as the kernel, or
 ///    the file, has it, and not what was asked for.
 /// 8. **Teardown leaves nothing**, and may be repeated, also without any `apply` before.
+/// 9. **What it counts it has seen**: [`traffic`](Self::traffic) is of packets that went through the
+///    classes of a line, and nothing is said of a direction, or of a line, whose packets others handle.
 pub trait ClassBackend: fmt::Debug + Send {
     /// Which one it is.
     fn kind(&self) -> BackendKind;
@@ -47,6 +49,12 @@ pub trait ClassBackend: fmt::Debug + Send {
     /// # Errors
     /// It cannot be read.
     fn standing(&mut self) -> Result<BTreeMap<Arc<str>, Standing>>;
+
+    /// What went through the classes of this line; nothing where it has none of this backend's.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn traffic(&mut self, line: &str) -> Result<Traffic>;
 
     /// Removes everything that this backend ever made on this node.
     ///

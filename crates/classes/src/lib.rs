@@ -19,6 +19,7 @@ mod none;
 mod rate;
 pub mod tc;
 pub mod terway;
+mod traffic;
 
 pub use backend::{ClassBackend, Outcome, Standing, Trouble};
 pub use error::{Error, Result};
@@ -27,3 +28,4 @@ pub use netqos_api::koordinator::BackendKind;
 pub use none::Nobody;
 pub use tc::Tc;
 pub use terway::TerwayQos;
+pub use traffic::{Counted, Traffic};

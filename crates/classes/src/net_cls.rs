@@ -21,6 +21,8 @@ const PODS: &str = "kubepods";
 pub(crate) struct NetCls<'a> {
     pub(crate) root: &'a Path,
     pub(crate) is_ours: fn(Handle) -> bool,
+    /// Others may have given such numbers too: those above pods' cgroups, and beside them, stay.
+    pub(crate) may_be_others: bool,
 }
 
 impl NetCls<'_> {
@@ -47,7 +49,11 @@ impl NetCls<'_> {
         }
         let mut changes = 0;
         let mut errors = Vec::new();
-        for folder in pods_below(self.root) {
+        let tops = match self.may_be_others {
+            true => pods_below(self.root),
+            false => below(self.root),
+        };
+        for folder in tops {
             self.walk(&folder, Handle::NONE, wanted, &mut changes, &mut errors);
         }
         // A pod may have its cgroup elsewhere.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use netqos_api::koordinator::BackendKind;
 use netqos_core::classes::ClassPlan;
 
-use crate::{ClassBackend, Outcome, Result, Standing};
+use crate::{ClassBackend, Outcome, Result, Standing, Traffic};
 
 /// The backend that does nothing. Changing to it from another one is that one's teardown.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,6 +23,10 @@ impl ClassBackend for Nobody {
 
     fn standing(&mut self) -> Result<BTreeMap<Arc<str>, Standing>> {
         Ok(BTreeMap::new())
+    }
+
+    fn traffic(&mut self, _: &str) -> Result<Traffic> {
+        Ok(Traffic::new())
     }
 
     fn teardown(&mut self) -> Result<()> {

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -19,11 +19,15 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::backend::{recorded_backend, write_down};
+use super::counters::Counters;
 
 /// How often what is in force is compared with the plan although nothing has changed.
 const INSPECT: Duration = Duration::from_secs(10);
 /// How long a failure waits for another try: at first, and at most.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(60));
+
+/// How long what was counted is waited for; a divider that is at work says it later.
+const COUNTED: Duration = Duration::from_millis(50);
 
 /// What opens a backend by its name.
 type Open = Box<dyn Fn(BackendKind) -> netqos_classes::Result<Box<dyn ClassBackend>> + Send>;
@@ -35,6 +39,13 @@ pub(crate) struct Order {
     pub(crate) kind: BackendKind,
     /// What. `None`: it is not known, and what is in force by that backend stays.
     pub(crate) plan: Option<Arc<ClassPlan>>,
+}
+
+/// What the thread is asked to do.
+enum Ask {
+    Divide(Order),
+    /// To count, and to say so.
+    Count(SyncSender<()>),
 }
 
 /// What became of it.
@@ -63,9 +74,10 @@ pub struct Shown {
 /// The engine's end of the thread.
 #[derive(Debug)]
 pub(crate) struct Divider {
-    orders: Option<Sender<Order>>,
+    asks: Option<Sender<Ask>>,
     thread: Option<JoinHandle<()>>,
     shown: Arc<Mutex<Shown>>,
+    counters: Arc<Mutex<Counters>>,
     last: Option<Order>,
 }
 
@@ -78,21 +90,24 @@ impl Divider {
         run: PathBuf,
         open: impl Fn(BackendKind) -> netqos_classes::Result<Box<dyn ClassBackend>> + Send + 'static,
     ) -> std::io::Result<Self> {
-        let (orders, ordered) = channel();
+        let (asks, asked) = channel();
         let shown = Arc::new(Mutex::new(Shown::default()));
+        let counters = Arc::new(Mutex::new(Counters::default()));
         let worker = Worker {
             run,
             open: Box::new(open),
             shown: shown.clone(),
+            counters: counters.clone(),
             backend: None,
             failures: 0,
         };
         let thread = thread::Builder::new().name("classes".into());
-        let thread = thread.spawn(move || worker.work(&ordered))?;
+        let thread = thread.spawn(move || worker.work(&asked))?;
         Ok(Self {
-            orders: Some(orders),
+            asks: Some(asks),
             thread: Some(thread),
             shown,
+            counters,
             last: None,
         })
     }
@@ -102,7 +117,7 @@ impl Divider {
         if self.last.as_ref() != Some(&order) {
             self.last = Some(order.clone());
             // A thread that has ended has said why.
-            let _ = self.orders.as_ref().map(|orders| orders.send(order));
+            let _ = self.asks.as_ref().map(|asks| asks.send(Ask::Divide(order)));
         }
     }
 
@@ -110,6 +125,18 @@ impl Divider {
     pub(crate) fn shown(&self) -> Shown {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         shown.clone()
+    }
+
+    /// What went through the classes of lines since this thread began, as it is now, or, while it is at
+    /// work, as it was last.
+    pub(crate) fn counters(&self) -> Counters {
+        let (counted, done) = sync_channel(1);
+        let asks = self.asks.as_ref();
+        if asks.is_some_and(|asks| asks.send(Ask::Count(counted)).is_ok()) {
+            let _ = done.recv_timeout(COUNTED);
+        }
+        let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        counters.clone()
     }
 
     /// How often anything about that was new.
@@ -122,7 +149,7 @@ impl Divider {
 impl Drop for Divider {
     /// Waits for what is being done: nothing is left half made that need not be.
     fn drop(&mut self) {
-        self.orders = None;
+        self.asks = None;
         if self.thread.take().is_some_and(|it| it.join().is_err()) {
             tracing::error!("the thread that divides lines has panicked");
         }
@@ -133,27 +160,67 @@ struct Worker {
     run: PathBuf,
     open: Open,
     shown: Arc<Mutex<Shown>>,
+    counters: Arc<Mutex<Counters>>,
     backend: Option<Box<dyn ClassBackend>>,
     /// How often it has failed in a row.
     failures: u32,
 }
 
 impl Worker {
-    fn work(mut self, orders: &Receiver<Order>) {
-        let Ok(mut order) = orders.recv() else {
-            return;
-        };
+    fn work(mut self, asks: &Receiver<Ask>) {
+        let mut order = None;
+        let mut due: Option<Instant> = None;
         loop {
-            order = orders.try_iter().last().unwrap_or(order);
-            let wait = self.turn(&order);
-            let due = Instant::now() + wait;
-            match orders.recv_timeout(due.saturating_duration_since(Instant::now())) {
-                Ok(next) => {
-                    self.failures = 0;
-                    order = next;
+            let wait = due.map(|due| due.saturating_duration_since(Instant::now()));
+            let ask = match wait {
+                None => asks.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(wait) => asks.recv_timeout(wait),
+            };
+            match ask {
+                Ok(ask) => {
+                    // Of several orders the last one counts.
+                    for ask in std::iter::once(ask).chain(asks.try_iter()) {
+                        match ask {
+                            Ask::Divide(next) => {
+                                self.failures = 0;
+                                order = Some(next);
+                                due = Some(Instant::now());
+                            }
+                            Ask::Count(done) => {
+                                self.count(order.as_ref());
+                                // Whoever asked may have gone.
+                                let _ = done.try_send(());
+                            }
+                        }
+                    }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if due.is_some_and(|due| due <= Instant::now())
+                && let Some(order) = &order
+            {
+                let wait = self.turn(order);
+                self.count(Some(order));
+                due = Some(Instant::now() + wait);
+            }
+        }
+    }
+
+    /// Takes note of what went through the lines.
+    fn count(&mut self, order: Option<&Order>) {
+        let plan = order.and_then(|order| order.plan.as_ref());
+        let (Some(plan), Some(backend)) = (plan, &mut self.backend) else {
+            return;
+        };
+        for line in plan.lines.keys() {
+            match backend.traffic(line) {
+                Ok(traffic) => {
+                    let counters = self.counters.lock();
+                    let mut counters = counters.unwrap_or_else(PoisonError::into_inner);
+                    counters.note(line, traffic);
+                }
+                Err(why) => tracing::debug!(%line, "what went through is not known: {why}"),
             }
         }
     }

@@ -125,6 +125,9 @@ fn of_lines(registry: &mut Registry, status: &Status) {
     let guaranteed = Family::<Labels, Gauge<f64, AtomicU64>>::default();
     let most = Family::<Labels, Gauge<f64, AtomicU64>>::default();
     let shared = Family::<Labels, Gauge>::default();
+    let packets = Family::<Labels, Counter>::default();
+    let bytes = Family::<Labels, Counter>::default();
+    let dropped = Family::<Labels, Counter>::default();
     for line in &status.lines {
         let labels = vec![
             ("line", line.name.clone()),
@@ -142,6 +145,13 @@ fn of_lines(registry: &mut Registry, status: &Status) {
                 .get_or_create(&labels)
                 .set(share.min as f64 / 8.0);
             most.get_or_create(&labels).set(share.max as f64 / 8.0);
+            if let Some(counts) = share.counts {
+                packets.get_or_create(&labels).inc_by(counts.packets);
+                bytes.get_or_create(&labels).inc_by(counts.bytes);
+                dropped
+                    .get_or_create(&labels)
+                    .inc_by(counts.dropped_packets);
+            }
         }
     }
     registry.register(
@@ -158,6 +168,17 @@ fn of_lines(registry: &mut Registry, status: &Status) {
         "line_limit_bytes_per_second",
         "The most that a class is to have of a line",
         most,
+    );
+    registry.register(
+        "class_packets",
+        "Packets that went through a class of a line since the agent started",
+        packets,
+    );
+    registry.register("class_bytes", "Bytes of these packets at layer 2", bytes);
+    registry.register(
+        "class_dropped_packets",
+        "Packets of a class that found its queue for a line full",
+        dropped,
     );
 }
 

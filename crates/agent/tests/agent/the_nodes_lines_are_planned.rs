@@ -102,6 +102,37 @@ fn as_a_folder_says_and_as_it_said_last_where_it_is_wrong() {
         assert!(metrics.contains(sample), "{sample} is not in {metrics}");
     }
 
+    // Who is sent to need not answer.
+    let far = "neighbour add 192.0.2.1 lladdr 02:00:00:00:00:01 dev up0";
+    let words: Vec<&str> = far.split(' ').collect();
+    node.run("ip", &words).unwrap();
+    let socket = std::net::UdpSocket::bind("192.0.2.2:0").unwrap();
+    for _ in 0..7 {
+        socket.send_to(&[0; 958], "192.0.2.1:9").unwrap();
+    }
+    let of_system = r#"_total{line="up0",direction="egress",class="system"}"#;
+    let counted = |what: &str| {
+        let metrics = stage::ask("/metrics");
+        let of = |line: &str| {
+            line.strip_prefix(&format!("netqos_class_{what}{of_system} "))?
+                .parse::<u64>()
+                .ok()
+        };
+        metrics.lines().find_map(of)
+    };
+    // The node may say something of its own accord, too.
+    assert!(
+        counted("packets").is_some_and(|it| (7..50).contains(&it)),
+        "{:?}",
+        counted("packets")
+    );
+    assert!(
+        counted("bytes").is_some_and(|it| it >= 7_000),
+        "{:?}",
+        counted("bytes")
+    );
+    assert_eq!(counted("dropped_packets"), Some(0));
+
     // A change is followed at once, a mistake is told of, and what goes away stays.
     put_config(25, "1000M");
     assert!(stage::eventually(|| guaranteed() == Some(250)));

@@ -33,7 +33,7 @@ use netqos_netlink::Socket;
 use netqos_netlink::link::Link;
 
 use crate::error::Doing;
-use crate::{BackendKind, ClassBackend, Error, Outcome, Result, Standing, Trouble};
+use crate::{BackendKind, ClassBackend, Error, Outcome, Result, Standing, Traffic, Trouble};
 
 use numbers::Numbers;
 
@@ -209,6 +209,18 @@ impl ClassBackend for Kernel {
             }
         }
         Ok(found)
+    }
+
+    fn traffic(&mut self, line: &str) -> Result<Traffic> {
+        let link = match self.link(line) {
+            Err(Error::NoLine(_)) => return Ok(Traffic::new()),
+            link => link?,
+        };
+        let mut traffic = tree::traffic(&mut self.socket, &link, Direction::Egress)?;
+        if let Some(ifb) = ingress::of_line(&mut self.socket, &link)? {
+            traffic.extend(tree::traffic(&mut self.socket, &ifb, Direction::Ingress)?);
+        }
+        Ok(traffic)
     }
 
     fn teardown(&mut self) -> Result<()> {

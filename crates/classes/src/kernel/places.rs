@@ -250,7 +250,11 @@ fn learn_cgroup(
 fn net_cls(options: &KernelOptions) -> Option<NetCls<'_>> {
     let root = options.net_cls.as_deref()?;
     let is_ours = |number: Handle| number.major() == TREE_MAJOR;
-    Some(NetCls { root, is_ours })
+    Some(NetCls {
+        root,
+        is_ours,
+        may_be_others: false,
+    })
 }
 
 /// Writes what is not there.

@@ -14,7 +14,7 @@ use netqos_netlink::{Handle, Socket};
 
 use super::form::{Forms, LINE};
 use crate::error::Doing;
-use crate::{Error, Result, Standing};
+use crate::{Error, Result, Standing, Traffic, traffic};
 
 /// The handle of every tree of ours.
 pub(super) const ROOT: Handle = Handle::new(TREE_MAJOR, 0);
@@ -217,4 +217,14 @@ pub(super) fn read(
         }
     }
     Ok(())
+}
+
+/// What went through the classes of a link's tree, if it is one of ours.
+pub(super) fn traffic(socket: &mut Socket, link: &Link, direction: Direction) -> Result<Traffic> {
+    if !is_ours(socket, link)? {
+        return Ok(Traffic::new());
+    }
+    let tree = socket.classes(link).doing("list classes")?;
+    let whole = |class| handle(Slot::of(class).inner());
+    Ok(traffic::counted(&tree, direction, whole))
 }

@@ -37,7 +37,7 @@ use netqos_netlink::Socket;
 
 use crate::error::Doing;
 use crate::net_cls::NetCls;
-use crate::{ClassBackend, Error, Outcome, Result, Standing};
+use crate::{ClassBackend, Error, Outcome, Result, Standing, Traffic, traffic};
 use line::Line;
 use names::Family;
 use steps::Steps;
@@ -87,8 +87,11 @@ impl Tc {
 }
 
 fn net_cls(root: &Path) -> NetCls<'_> {
-    let is_ours = names::is_cgroups;
-    NetCls { root, is_ours }
+    NetCls {
+        root,
+        is_ours: names::is_cgroups,
+        may_be_others: true,
+    }
 }
 
 impl ClassBackend for Tc {
@@ -126,6 +129,18 @@ impl ClassBackend for Tc {
             .iter()
             .map(|line| (Arc::from(line.name()), standing(line)))
             .collect())
+    }
+
+    fn traffic(&mut self, line: &str) -> Result<Traffic> {
+        match Line::find(&mut Self::socket()?, line) {
+            Ok(line) if line.is_ours() => Ok(traffic::counted(
+                &line.classes,
+                Direction::Egress,
+                names::whole,
+            )),
+            Ok(_) | Err(Error::NoLine(_)) => Ok(Traffic::new()),
+            Err(error) => Err(error),
+        }
     }
 
     fn teardown(&mut self) -> Result<()> {

@@ -26,7 +26,7 @@ use netqos_api::terway::{GlobalBps, PodEntry, pod_json};
 use netqos_core::classes::{ClassPlan, LineShares, PartId, Share, Shares, TrafficClass};
 use netqos_core::{BitRate, Direction};
 
-use crate::{ClassBackend, Error, Outcome, Result, Standing, Trouble};
+use crate::{ClassBackend, Error, Outcome, Result, Standing, Traffic, Trouble};
 use files::{Folder, invalid};
 
 /// Where terway-qos reads.
@@ -143,6 +143,11 @@ impl ClassBackend for TerwayQos {
         };
         let standing = standing_of(&global, &pods, &self.terway.join(GLOBAL))?;
         Ok(BTreeMap::from([(line, standing)]))
+    }
+
+    /// terway-qos has the packets.
+    fn traffic(&mut self, _: &str) -> Result<Traffic> {
+        Ok(Traffic::new())
     }
 
     fn teardown(&mut self) -> Result<()> {

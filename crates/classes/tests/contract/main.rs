@@ -20,6 +20,7 @@ macro_rules! keeps_its_contract {
                 a_line_that_is_gone_is_no_error_of_the_others,
                 reading_is_not_changing,
                 teardown_leaves_nothing,
+                what_it_counts_it_has_seen,
             );
         }
     };

@@ -1,6 +1,6 @@
 //! The promises, in the order in which the contract has them.
 
-use netqos_classes::{Outcome, Trouble};
+use netqos_classes::{Outcome, Traffic, Trouble};
 
 use crate::plans::{self, LINES};
 use crate::worlds::{Obstacle, World, enter};
@@ -208,4 +208,25 @@ pub fn teardown_leaves_nothing<W: World>() {
     backend.apply(&plans::new()).unwrap();
     world.backend().teardown().unwrap();
     assert_eq!(world.state(), before);
+}
+
+/// 9. `traffic` is of the classes of a line that its packets go through, and of no others. (That it
+///    counts what passes is seen where something does: `kernel` and `tc`.)
+pub fn what_it_counts_it_has_seen<W: World>() {
+    let Some(world) = enter::<W>() else { return };
+    let mut backend = world.backend();
+    assert_eq!(backend.traffic(LINES[0]).unwrap(), Traffic::new());
+    backend.apply(&plans::old()).unwrap();
+    let state = world.state();
+    let standing = backend.standing().unwrap();
+    for line in LINES {
+        let of_line = standing.get(line).filter(|_| W::HAS_PACKETS);
+        let expected = of_line.map(|it| it.classes.keys().copied().collect());
+        let found = backend.traffic(line).unwrap().into_keys().collect();
+        assert_eq!(Some(found), expected.or_else(|| Some(Vec::new())), "{line}");
+    }
+    assert_eq!(backend.traffic("no-line").unwrap(), Traffic::new());
+    assert_eq!(world.state(), state);
+    backend.teardown().unwrap();
+    assert_eq!(backend.traffic(LINES[0]).unwrap(), Traffic::new());
 }

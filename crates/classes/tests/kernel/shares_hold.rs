@@ -1,6 +1,8 @@
+use netqos_classes::ClassBackend;
+use netqos_core::Direction;
 use netqos_traffic::Flow;
 
-use crate::world::{World, divided, shares};
+use crate::world::{BE, LS, World, divided, shares};
 
 const ALL: [&str; 3] = ["sys", "ls", "be"];
 
@@ -39,6 +41,43 @@ fn when_everybody_wants_all_of_the_line() {
         });
         assert_near(&[100.0], 4.0, || world.together(flow, false, &["be"], 3.0));
     }
+}
+
+#[test]
+fn and_what_each_class_takes_is_counted() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    world.divide(shares(100));
+    let line = world.line();
+    let mut before = world.backend.traffic(&line).unwrap();
+    for (flow, direction) in [
+        (Flow::Upload, Direction::Egress),
+        (Flow::Download, Direction::Ingress),
+    ] {
+        let rates = world.together(flow, false, &["be"], 2.0);
+        // A second that is not measured comes before.
+        let least = rates[0] * 1e6 / 8.0 * 2.0;
+        let after = world.backend.traffic(&line).unwrap();
+        let took = |class| after[&(direction, class)].bytes - before[&(direction, class)].bytes;
+        let took_most = took(BE) as f64;
+        assert!(
+            (least..least * 2.5).contains(&took_most),
+            "{took_most} of {least}"
+        );
+        assert!(took(LS) < 10_000, "{after:?}");
+        let packets = after[&(direction, BE)].packets - before[&(direction, BE)].packets;
+        assert!(
+            (1_000..=1_514).contains(&(took(BE) / packets)),
+            "{packets} of {took_most}"
+        );
+        before = after;
+    }
+    // More than a queue holds, and all of it at once.
+    let dropped = |world: &mut World| {
+        world.backend.traffic(&line).unwrap()[&(Direction::Egress, BE)].dropped_packets
+    };
+    assert!(dropped(&mut world) > 0, "cubic has filled no queue");
 }
 
 #[test]

@@ -19,6 +19,12 @@ use netqos_netlink::Socket;
 use netqos_testkit::{Node, Pod};
 use netqos_traffic::{Flow, LatencyReport, LatencyTest, Server, TcpTest};
 
+#[path = "../kernel/group.rs"]
+mod group;
+
+pub use group::Group;
+use group::unified;
+
 pub const SYSTEM: TrafficClass = TrafficClass::System;
 pub const LS: TrafficClass = TrafficClass::LatencySensitive;
 pub const BE: TrafficClass = TrafficClass::BestEffort;
@@ -430,54 +436,6 @@ fn in_a_group() {
         ..TcpTest::new(server.parse().unwrap())
     };
     println!("\nbytes {}", bytes(&test));
-}
-
-/// A cgroup, which goes when it is dropped.
-pub struct Group {
-    root: PathBuf,
-    pub path: PathBuf,
-}
-
-/// Where cgroups of version 2 are on this machine.
-fn unified() -> PathBuf {
-    let paths = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(PathBuf::from);
-    let found = paths
-        .into_iter()
-        .find(|path| path.join("cgroup.controllers").exists());
-    found.expect("a cgroup hierarchy of version 2")
-}
-
-impl Group {
-    fn new(root: PathBuf) -> Self {
-        let name = format!(
-            "netqos-test-{}-{:?}",
-            std::process::id(),
-            thread::current().id()
-        );
-        let path = root.join(name.replace(['(', ')'], "")).join("pod");
-        fs::create_dir_all(&path).unwrap();
-        Self { root, path }
-    }
-
-    fn below(&self) -> PathBuf {
-        Path::new("/").join(self.path.strip_prefix(&self.root).unwrap())
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        // Whoever was in it has ended; the kernel may need a moment to see that.
-        for _ in 0..50 {
-            if fs::remove_dir(&self.path).is_ok() {
-                break;
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
-        let _ = self.path.parent().map(fs::remove_dir);
-        if self.root.starts_with("/run") {
-            let _ = Command::new("umount").arg(&self.root).status();
-        }
-    }
 }
 
 pub fn options() -> KernelOptions {

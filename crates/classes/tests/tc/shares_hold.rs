@@ -1,11 +1,12 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use netqos_classes::Tc;
+use netqos_classes::{ClassBackend, Tc};
+use netqos_core::Direction;
 use netqos_traffic::Flow;
 
 use crate::divided::{ask, divide};
-use crate::world::{BE, World, divided, shares};
+use crate::world::{BE, LS, World, divided, shares};
 
 const ALL: [&str; 3] = ["sys", "ls", "be"];
 
@@ -50,6 +51,28 @@ fn carried(world: &World, v6: bool, pods: &[&str]) -> Vec<f64> {
         after.keys().map(rate).collect()
     });
     found
+}
+
+#[test]
+fn and_what_each_class_sends_is_counted() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let mut tc = Tc::default();
+    divide(&mut world, &mut tc, shares(100));
+    let line = world.line();
+    let before = tc.traffic(&line).unwrap();
+    let rates = world.together(Flow::Upload, false, &["be"], 2.0);
+    let least = rates[0] * 1e6 / 8.0 * 2.0;
+    let after = tc.traffic(&line).unwrap();
+    let took = |class| {
+        after[&(Direction::Egress, class)].bytes - before[&(Direction::Egress, class)].bytes
+    };
+    // A second that is not measured comes before.
+    let sent = took(BE) as f64;
+    assert!((least..least * 2.5).contains(&sent), "{sent} of {least}");
+    assert!(took(LS) < 10_000, "{after:?}");
+    assert_eq!(after.len(), 3, "what comes is seen by nobody");
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub struct Alert {
 }
 
 /// All of them.
-pub const ALERTS: [Alert; 9] = [
+pub const ALERTS: [Alert; 11] = [
     Alert {
         name: "NetqosNotEnforced",
         severity: Severity::Critical,
@@ -78,6 +78,15 @@ pub const ALERTS: [Alert; 9] = [
                       heard of. The agent's log has the reason.",
     },
     Alert {
+        name: "NetqosLineNotShared",
+        severity: Severity::Critical,
+        query: r#"min by (node, line) (netqos_line_shared) == 0"#,
+        lasts: "10m",
+        summary: "{{ $labels.line }} of {{ $labels.node }} is not shared as its objects say",
+        description: "When it is full, latency-sensitive pods may wait behind best-effort ones. \
+                      `netqos status` on the node says why.",
+    },
+    Alert {
         name: "NetqosHookContested",
         severity: Severity::Warning,
         query: r#"sum by (node) (netqos_problems{reason="HookContested"}) > 0"#,
@@ -108,6 +117,15 @@ pub const ALERTS: [Alert; 9] = [
         summary: "Objects are left out, as seen from {{ $labels.node }}",
         description: "{{ $value }} objects cannot be read, or break a rule, and are not in force. The \
                       agent's log and `netqos status` name them, and the field.",
+    },
+    Alert {
+        name: "NetqosSloConfigWrong",
+        severity: Severity::Info,
+        query: "max by (namespace, reason) (netqos_controller_slo_config_problems) > 0",
+        lasts: "30m",
+        summary: "slo-controller-config says what cannot be followed: {{ $labels.reason }}",
+        description: "Lines are shared as it last said what can be. The controller's log, and the events \
+                      of the ConfigMap, name the key and the node strategy.",
     },
     Alert {
         name: "NetqosControllerWithoutLeader",

@@ -27,7 +27,7 @@ struct Panel {
 }
 
 /// Rows, from above.
-const ROWS: [(&str, u32, &[Panel]); 4] = [
+const ROWS: [(&str, u32, &[Panel]); 5] = [
     (
         "Nodes",
         5,
@@ -124,6 +124,46 @@ const ROWS: [(&str, u32, &[Panel]); 4] = [
                 queries: &[(
                     r#"sum by (namespace, pod, rule) (rate(netqos_pod_marked_packets_total{node=~"$node", namespace=~"$namespace", pod=~"$pod"}[$__rate_interval]))"#,
                     "{{namespace}}/{{pod}} {{rule}}",
+                )],
+            },
+        ],
+    ),
+    (
+        "Lines and classes",
+        8,
+        &[
+            Panel {
+                title: "Through each class",
+                about: "What system, latency-sensitive and best-effort traffic takes of the nodes' lines, at \
+                        layer 2.",
+                shows: Shows::Course,
+                unit: "bps",
+                width: 12,
+                queries: &[(
+                    r#"8 * sum by (node, line, direction, class) (rate(netqos_class_bytes_total{node=~"$node"}[$__rate_interval]))"#,
+                    "{{node}} {{line}} {{direction}} {{class}}",
+                )],
+            },
+            Panel {
+                title: "Guaranteed",
+                about: "What each class gets when all want all of the line.",
+                shows: Shows::Course,
+                unit: "bps",
+                width: 6,
+                queries: &[(
+                    r#"8 * max by (node, line, direction, class) (netqos_line_guaranteed_bytes_per_second{node=~"$node"})"#,
+                    "{{node}} {{line}} {{direction}} {{class}}",
+                )],
+            },
+            Panel {
+                title: "Queues that were full",
+                about: "Packets of a class that were dropped for that. TCP finds its rate by some.",
+                shows: Shows::Course,
+                unit: "pps",
+                width: 6,
+                queries: &[(
+                    r#"sum by (node, line, direction, class) (rate(netqos_class_dropped_packets_total{node=~"$node"}[$__rate_interval]))"#,
+                    "{{node}} {{line}} {{direction}} {{class}}",
                 )],
             },
         ],

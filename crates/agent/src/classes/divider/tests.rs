@@ -1,6 +1,6 @@
 use std::fs;
 
-use netqos_classes::{Error, Outcome, Result};
+use netqos_classes::{Error, Outcome, Result, Traffic};
 use tempfile::TempDir;
 
 use super::*;
@@ -38,6 +38,10 @@ impl ClassBackend for Backend {
 
     fn standing(&mut self) -> Result<BTreeMap<Arc<str>, Standing>> {
         Ok(BTreeMap::new())
+    }
+
+    fn traffic(&mut self, _: &str) -> Result<Traffic> {
+        Ok(Traffic::new())
     }
 
     fn teardown(&mut self) -> Result<()> {

@@ -40,7 +40,10 @@ fn status() -> Status {
         ..PodStatus::default()
     };
     let line = LineStatus {
-        shares: vec![ShareStatus::default()],
+        shares: vec![ShareStatus {
+            counts: Some(Counts::default()),
+            ..ShareStatus::default()
+        }],
         ..LineStatus::default()
     };
     let problem = ProblemStatus {

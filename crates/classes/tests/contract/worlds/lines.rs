@@ -67,6 +67,7 @@ impl<D: Divider> OnLines<D> {
 impl<D: Divider> World for OnLines<D> {
     const CHANGES: bool = true;
     const TELLS_PODS: bool = true;
+    const HAS_PACKETS: bool = true;
     const SEES_LINES: bool = true;
 
     fn new(node: Node) -> Self {

@@ -38,6 +38,8 @@ pub trait World: Sized {
     const CHANGES: bool;
     /// Whether it knows pods, and says when it cannot tell one.
     const TELLS_PODS: bool;
+    /// Whether it sees the packets of lines, and counts them.
+    const HAS_PACKETS: bool;
     /// Whether it notices that a line is gone.
     const SEES_LINES: bool;
 

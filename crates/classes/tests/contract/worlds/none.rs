@@ -15,6 +15,7 @@ pub struct None(Node);
 impl World for None {
     const CHANGES: bool = false;
     const TELLS_PODS: bool = false;
+    const HAS_PACKETS: bool = false;
     const SEES_LINES: bool = false;
 
     fn new(node: Node) -> Self {

@@ -38,6 +38,7 @@ impl TerwayQos {
 impl World for TerwayQos {
     const CHANGES: bool = true;
     const TELLS_PODS: bool = true;
+    const HAS_PACKETS: bool = false;
     const SEES_LINES: bool = false;
 
     fn new(node: Node) -> Self {
