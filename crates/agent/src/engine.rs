@@ -9,13 +9,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use netqos_api::{EgressWay, HookChoice};
-use netqos_bpf::Pins;
 use netqos_coexistence::Choice;
 use netqos_core::objects::LocalInterface;
-use netqos_core::{
-    Attachment, EndpointId, NetworkKey, NodeReport, ObjectName, ObjectRef, PlanDelta,
-    PolicyVersion, Problem, Reason,
-};
+use netqos_core::{NodeReport, ObjectName, PolicyVersion, Problem};
 use netqos_datapath::rules::{Outcome, RuleDatapath};
 use netqos_datapath::{Features, Paths};
 use netqos_index::{Change, Index, PeerSource};
@@ -31,15 +27,16 @@ mod elsewhere;
 mod limits;
 mod problems;
 mod pulse;
+mod reconcile;
 mod report;
 mod whereabouts;
 
-use backoff::{Backoff, Failing};
+use backoff::Backoff;
 use bpffs::Bpffs;
 pub use classes::ClassOptions;
 use classes::Classes;
 use elsewhere::Others;
-use limits::{Known, PodLimits, attachment};
+use limits::PodLimits;
 pub(crate) use pulse::Pulse;
 use whereabouts::Whereabouts;
 
@@ -289,166 +286,6 @@ impl Engine {
             self.classes.is_stale = true;
             self.index.apply(change);
         }
-    }
-
-    /// Makes the kernel as the index says: what changed of it, or, again, all.
-    fn reconcile(&mut self, again: bool) {
-        let began = Instant::now();
-        self.heed_others();
-        let delta = self.index.take_delta();
-        for endpoint in delta.endpoints.values().flatten() {
-            self.touched.insert(endpoint.pod.name.clone());
-        }
-        let first = !self.synced;
-        // Loading the programs of rules takes time, once.
-        if first {
-            self.reconcile_limits(again);
-            self.reconcile_rules(&delta, again);
-        } else {
-            self.reconcile_rules(&delta, again);
-            self.reconcile_limits(again);
-        }
-        self.synced = true;
-        self.plan_classes(first);
-        if first || again {
-            self.pins_problem = self.bpffs.problem().map(|message| Problem {
-                object: ObjectRef::Node(self.options.node.clone()),
-                reason: Reason::PinsNotOnNode,
-                message,
-            });
-        }
-        let took = began.elapsed();
-        self.durations.observe(took.as_secs_f64());
-        self.reconciled.times += 1;
-        self.reconciled.last_seconds = took.as_secs_f64();
-        tracing::debug!(?took, changes = self.outcome.changes, first, "reconciled");
-        self.tell_problems();
-        self.plan_retry(again);
-        self.tidy_at = Some(Instant::now() + IDLE);
-    }
-
-    fn reconcile_rules(&mut self, delta: &PlanDelta, again: bool) {
-        let is_first = self.rules.is_none();
-        let needs_rules = self.needs_rules();
-        if !needs_rules {
-            // What cannot be had is not missed any more.
-            self.node_problems.remove("rules");
-        }
-        // Also where there are none: the first one to come should not wait for programs that the
-        // kernel has to verify.
-        if is_first && (!self.synced || needs_rules) {
-            let (paths, hook) = (self.options.paths.clone(), self.options.hook);
-            match RuleDatapath::open(paths, hook) {
-                Ok(rules) => {
-                    self.rules = Some(rules);
-                    self.node_problems.remove("rules");
-                }
-                Err(why) if !needs_rules => {
-                    tracing::info!(
-                        "this kernel could put no rule in force, if there were one: {why}"
-                    );
-                }
-                Err(why) => {
-                    let reason = Reason::KernelFeatureMissing;
-                    let message = format!("no rule can be put in force: {why}");
-                    self.node_problem("rules", reason, message);
-                }
-            }
-        }
-        let Some(rules) = &mut self.rules else {
-            return;
-        };
-        if !is_first && !again && delta.is_empty() {
-            self.outcome.changes = 0;
-            return;
-        }
-        self.outcome = match is_first || again {
-            true => rules.sync(self.index.plan()),
-            false => rules.apply(self.index.plan(), delta),
-        };
-        self.reconciled.changes += self.outcome.changes;
-    }
-
-    /// True when there are rules, or were before this agent started: those would have to go.
-    fn needs_rules(&self) -> bool {
-        let left = Pins::folder_in(self.options.paths.bpffs()).join("endpoints");
-        !self.index.plan().chains.is_empty() || left.exists()
-    }
-
-    fn reconcile_limits(&mut self, again: bool) {
-        if self.limits.is_none() {
-            let Options {
-                paths,
-                caches,
-                hook,
-                egress,
-                ..
-            } = &self.options;
-            match PodLimits::open(paths, caches.clone(), *hook, *egress) {
-                Ok(limits) => {
-                    self.limits = Some(limits);
-                    self.node_problems.remove("limits");
-                }
-                Err(why) => {
-                    let message = format!("no limit can be put in force: {why}; tried again");
-                    self.node_problem("limits", Reason::UpdateFailed, message);
-                    return;
-                }
-            }
-        }
-        let Some(limits) = &mut self.limits else {
-            return;
-        };
-        if !self.synced {
-            let located = self.whereabouts.all();
-            let located = located
-                .filter_map(|one| one.attach.interface())
-                .filter_map(attachment);
-            limits.collect(&located.collect::<BTreeSet<Attachment>>());
-        }
-        let mut touched = std::mem::take(&mut self.touched);
-        if again {
-            touched.extend(limits.failed());
-        }
-        let plan = self.index.plan();
-        for pod in &touched {
-            let uid = self.pods.get(pod);
-            let endpoints = uid.map(|uid| {
-                let first = EndpointId {
-                    pod: uid.clone(),
-                    network: NetworkKey::Default,
-                    ordinal: 0,
-                };
-                let from_first = plan.endpoints.range(first..);
-                let of_pod = from_first.take_while(|(id, _)| id.pod == *uid);
-                of_pod.collect()
-            });
-            limits.reconcile(&Known {
-                pod,
-                has_object: uid.is_some(),
-                endpoints: endpoints.unwrap_or_default(),
-                interfaces: self.whereabouts.of(pod),
-            });
-        }
-        self.reconciled.limits = limits.changes;
-    }
-
-    /// What failed is tried again, later each time.
-    fn plan_retry(&mut self, again: bool) {
-        let may_pass = |problem: &&Problem| {
-            matches!(
-                problem.reason,
-                Reason::UpdateFailed | Reason::KernelFeatureMissing | Reason::EndpointUnreachable
-            )
-        };
-        let of_rules = self.outcome.problems.iter().filter(may_pass);
-        let of_limits = self.limits.iter().flat_map(PodLimits::problems);
-        let failing = of_rules.chain(of_limits).chain(self.node_problems.values());
-        let failing: Failing = failing
-            .map(|problem| (problem.object.clone(), problem.reason))
-            .collect();
-        self.reconciled.retries += u64::from(again);
-        self.retry.note(Instant::now(), failing, again);
     }
 
     /// Puts back what others took away, or came before.

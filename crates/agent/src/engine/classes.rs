@@ -11,8 +11,8 @@ use netqos_core::{ObjectRef, Problem, Reason};
 use super::whereabouts::Whereabouts;
 use super::{Engine, Options};
 use crate::classes::{
-    CGROUPS, ClassInput, DEFAULT_CLASS_BACKEND, Divider, HostLinks, InputPod, Knowledge, Lines,
-    Order, Shown, class_backend, plan, recorded_backend, stated_place,
+    CGROUPS, ClassInput, Counters, DEFAULT_CLASS_BACKEND, Divider, HostLinks, InputPod, Knowledge,
+    Lines, Order, Shown, class_backend, plan, recorded_backend, stated_place,
 };
 
 /// Which lines are divided, and by whom.
@@ -100,6 +100,12 @@ impl Classes {
     pub(super) fn shown(&self) -> Shown {
         let divider = self.divider.as_ref();
         divider.map(Divider::shown).unwrap_or_default()
+    }
+
+    /// What went through the classes of lines.
+    pub(super) fn counters(&self) -> Counters {
+        let divider = self.divider.as_ref();
+        divider.map(Divider::counters).unwrap_or_default()
     }
 
     /// True unless lines are being divided for the first time.

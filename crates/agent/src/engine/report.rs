@@ -4,13 +4,14 @@ use std::collections::HashMap;
 
 use netqos_api::koordinator::BackendKind;
 use netqos_bpf::Pins;
-use netqos_classes::Trouble;
+use netqos_classes::{Counted, Trouble};
 use netqos_core::classes::TrafficClass;
 use netqos_core::plan::{Attach, ChainRule, Endpoint, RuleId};
 use netqos_core::{Direction, EndpointId, Mode, NodePlan};
 use netqos_datapath::rules::RuleCount;
 
-use super::{Engine, attachment};
+use super::Engine;
+use super::limits::attachment;
 use crate::status::{
     Counts, LimitStatus, LineStatus, PodStatus, ProblemStatus, RuleStatus, ShareStatus, Status,
 };
@@ -64,6 +65,7 @@ impl Engine {
 
     fn lines(&self) -> Vec<LineStatus> {
         let shown = self.classes.shown();
+        let counters = self.classes.counters();
         let lines = self.classes.plan().lines.iter();
         lines
             .map(|(name, shares)| {
@@ -86,6 +88,7 @@ impl Engine {
                         class: class.to_string(),
                         min: share.min.bits_per_second(),
                         max: share.max.bits_per_second(),
+                        counts: counters.of(name, direction, class).map(counted),
                     }
                 });
                 LineStatus {
@@ -217,6 +220,15 @@ impl Engine {
         }
         status.counts = counts;
         status
+    }
+}
+
+fn counted(counted: Counted) -> Counts {
+    Counts {
+        packets: counted.packets,
+        bytes: counted.bytes,
+        dropped_packets: counted.dropped_packets,
+        ..Counts::default()
     }
 }
 
