@@ -1,5 +1,4 @@
 use std::fs;
-use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,7 +9,7 @@ use serde_json::json;
 
 use crate::controller::{Controller, apps};
 use crate::stage::{self, Flow};
-use crate::world::{AGENT, World, readiness};
+use crate::world::{AGENT, World, has_written, readiness};
 
 const SLICES: &str = "networkqospeerslices";
 
@@ -191,14 +190,9 @@ fn also_over_a_restart_of_the_agent() {
     let Some((mut world, mut controller, flow)) = begin() else {
         return;
     };
-    let written = |kind: &str, words: &str| {
-        let path = Path::new("/var/lib/netqos/objects").join(kind);
-        fs::read_to_string(path).is_ok_and(|text| text.contains(words))
-    };
     let address = world.b.address();
     let is_written = || {
-        written("networkqospeerslices.json", &address)
-            && written("networkqoses.json", "\"dscp\":10")
+        has_written("networkqospeerslices", &address) && has_written("networkqoses", "\"dscp\":10")
     };
     assert!(stage::eventually(is_written));
     world.mark_to("p", 1, 20, &apps(&["b", "c"]));
@@ -283,8 +277,7 @@ fn but_on_a_new_node_nothing_else_waits_with_it() {
     };
     assert!(stage::eventually(names_it), "{:?}", world.problems());
     // What it knows is written down by then.
-    let known = Path::new("/var/lib/netqos/objects/networkqoses.json");
-    assert!(stage::eventually(|| known.exists()));
+    assert!(stage::eventually(|| has_written("networkqoses", "")));
     // Started again it knows no more, and nothing is lifted.
     world.start_agent();
     assert!(stage::eventually(|| tells_of_unknown_peers(&world)));

@@ -6,7 +6,7 @@ use netqos_testkit::cilium_throttle;
 use serde_json::{Value, json};
 
 use crate::stage;
-use crate::world::World;
+use crate::world::{World, has_written};
 
 /// Where OVN-Kubernetes lives.
 const HOME: &str = "ovn-kubernetes";
@@ -111,11 +111,7 @@ fn ovn_kubernetes_has_the_rules_and_the_annotations_of_its_node_and_a_profile_is
     assert_eq!(limit("a", "egress"), None);
 
     // An agent that comes while the server is away knows it from what was written down.
-    let written = || {
-        let text = std::fs::read_to_string("/var/lib/netqos/objects/pods.json");
-        text.is_ok_and(|text| text.contains("ovnkube-node1"))
-    };
-    assert!(stage::eventually(written));
+    assert!(stage::eventually(|| has_written("pods", "ovnkube-node1")));
     world.stop_agent();
     if let Some(server) = world.cluster.as_fixture() {
         server.go_away().unwrap();
@@ -159,11 +155,7 @@ fn a_tenants_pod_that_calls_itself_ovn_kubernetes_changes_nothing() {
     assert!(stage::eventually(
         || limit("a", "egress") == Some(10_000_000)
     ));
-    let written = || {
-        let text = std::fs::read_to_string("/var/lib/netqos/objects/pods.json");
-        text.is_ok_and(|text| text.contains("ovnkube-node1"))
-    };
-    assert!(stage::eventually(written));
+    assert!(stage::eventually(|| has_written("pods", "ovnkube-node1")));
     // One that comes while the agent runs, and what follows it.
     world.delete("v1", "Pod", "ovnkube-node1");
     create_ovn_pod_in(&world, &world.namespace, "node1", "true");

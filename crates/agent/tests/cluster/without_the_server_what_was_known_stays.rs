@@ -7,7 +7,7 @@ use netqos_datapath::Paths;
 use netqos_datapath::rules::remove_all;
 
 use crate::stage;
-use crate::world::{World, readiness};
+use crate::world::{World, has_written, readiness};
 
 const STATE: &str = "/var/lib/netqos";
 
@@ -74,11 +74,10 @@ fn also_after_a_reboot() {
     };
     world.create_policy("p", 10);
     world.start_agent();
-    let written = || {
-        let text = fs::read_to_string("/var/lib/netqos/objects/networkqoses.json");
-        text.is_ok_and(|text| text.contains("\"dscp\":10"))
-    };
-    assert!(stage::eventually(written));
+    assert!(stage::eventually(|| has_written(
+        "networkqoses",
+        "\"dscp\":10"
+    )));
     world.stop_agent();
     // What a reboot leaves of programs, maps and records.
     remove_all(&Paths::from_variables(|_| None)).unwrap();

@@ -10,6 +10,7 @@ use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams
 use kube::core::{ApiResource, GroupVersionKind};
 use netqos_agent::client;
 use netqos_apiserver::{ApiServer, Cluster};
+use netqos_cluster::Kind;
 use netqos_testkit::{Node, Pod};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -355,4 +356,13 @@ impl World {
 pub(crate) fn readiness() -> String {
     let answer = client::request(Path::new(RUN), "GET", "/readyz?verbose", "");
     answer.map_or_else(|why| why.to_string(), |(_, text)| text)
+}
+
+/// True when the agent has written down a list of this kind with these words, and all that it writes
+/// down with it: killed in the midst of that, it would leave too little to begin from.
+pub(crate) fn has_written(plural: &str, words: &str) -> bool {
+    let folder = Path::new("/var/lib/netqos/objects");
+    let last = Kind::ALL.last().map_or("", |kind| kind.plural());
+    let text = fs::read_to_string(folder.join(format!("{plural}.json")));
+    text.is_ok_and(|text| text.contains(words)) && folder.join(format!("{last}.json")).exists()
 }
