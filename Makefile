@@ -1,6 +1,6 @@
 # make demo    pods made by real CNI plugins, held to annotations and NetworkQoS, measured
 # make test    every test; those that make network namespaces need root, and say so without it
-# make lint    formatting, generated files, and clippy with warnings as errors, of the fuzz targets too
+# make lint    formatting, and clippy with warnings as errors, of the fuzz targets too
 # make build   static executables for a node, in target/dist
 # make bench   the figures of docs/benchmarks.md and docs/benchmarks-rules.md, measured again
 .PHONY: demo test lint build bench dependencies clean
@@ -38,16 +38,12 @@ demo: build
 	echo; if [ -n "$$failed" ]; then echo "did not hold:$$failed"; exit 1; fi; \
 	echo "all held; pages with courses over time are in target/demo"
 
-# Tests in one binary run one after the other: many of them move traffic and measure time.
+# That generated files are fresh is a test, too. What fails beside others is tried again by itself.
 test: dependencies
-	cargo test --locked --workspace -- --test-threads=1
+	scripts/test
 
 lint: dependencies
 	cargo fmt --all --check
-	cargo run --quiet --locked -p netqos-xtask -- crds --check
-	cargo run --quiet --locked -p netqos-xtask -- metrics --check
-	cargo run --quiet --locked -p netqos-xtask -- manifests --check
-	cargo run --quiet --locked -p netqos-xtask -- messages --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --locked --manifest-path fuzz/Cargo.toml --target-dir target/fuzz \

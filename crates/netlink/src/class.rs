@@ -181,7 +181,6 @@ impl PartialEq<HtbClass> for InstalledClass {
     fn eq(&self, wanted: &HtbClass) -> bool {
         let (buffer, ceil_buffer) = wanted.buffers();
         let near = |a: u32, b: u32| a.abs_diff(b) <= 1;
-        // Only a leaf has a priority and a quantum, and only a leaf reports them.
         self.rate == wanted.rate
             && self.ceil == wanted.ceil
             && near(self.buffer, buffer)

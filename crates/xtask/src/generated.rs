@@ -106,3 +106,19 @@ pub fn root() -> PathBuf {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     package.ancestors().nth(2).unwrap_or(package).to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Arguments;
+    use crate::{crds, manifests, messages, metrics};
+
+    /// With `NETQOS_WRITE_GENERATED` in its environment it makes it so. The manifests are of what the
+    /// others write.
+    #[test]
+    fn what_is_checked_in_is_fresh() {
+        let check = std::env::var_os("NETQOS_WRITE_GENERATED").is_none();
+        for chore in [crds::run, metrics::run, manifests::run, messages::run] {
+            chore(Arguments { check }).unwrap();
+        }
+    }
+}
