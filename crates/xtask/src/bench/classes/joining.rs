@@ -20,6 +20,8 @@ pub struct Joining {
     pub after: [f64; 2],
     /// The most that the line carried in a tenth of a second, as a part of what it may: the same.
     pub most: [f64; 2],
+    /// That of the second before it began.
+    pub before: [f64; 2],
 }
 
 /// How long one look takes.
@@ -38,22 +40,45 @@ pub fn measure(lines: &[u64], repeats: usize) -> Result<Vec<Joining>> {
                 .map(|_| join(&stage, line))
                 .collect::<Result<Vec<_>>>()
         })?;
-        let both = |pick: fn(&(f64, f64)) -> f64| {
+        let both = |pick: fn(&Run) -> f64| {
             let all: Vec<f64> = runs.iter().map(pick).collect();
             let worst = all.iter().copied().fold(0.0, f64::max);
             [median(all), worst]
         };
         found.push(Joining {
             line,
-            after: both(|run| run.0),
-            most: both(|run| run.1),
+            after: both(|run| run.after),
+            most: both(|run| run.most),
+            before: both(|run| run.before),
         });
     }
     Ok(found)
 }
 
-fn join(stage: &Stage, line: u64) -> Result<(f64, f64)> {
-    let looks = stage.while_loaded(Flow::Upload, &["be"], 2.0, || {
+/// One time that it begins.
+struct Run {
+    after: f64,
+    most: f64,
+    before: f64,
+}
+
+/// What was sent at a moment.
+type Look = (Instant, Sent);
+
+/// Looks for a second.
+fn look(stage: &Stage) -> Result<Vec<Look>> {
+    let start = Instant::now();
+    let mut looks = Vec::new();
+    while start.elapsed() < Duration::from_secs(1) {
+        looks.push((Instant::now(), stage.sent(Flow::Upload)?));
+        thread::sleep(LOOK);
+    }
+    Ok(looks)
+}
+
+fn join(stage: &Stage, line: u64) -> Result<Run> {
+    let (before, looks) = stage.while_loaded(Flow::Upload, &["be"], 3.0, || {
+        let before = look(stage)?;
         let test = TcpTest {
             streams: 2,
             omit: Duration::ZERO,
@@ -63,19 +88,14 @@ fn join(stage: &Stage, line: u64) -> Result<(f64, f64)> {
         let pod = &stage.pods["sys"];
         thread::scope(|scope| {
             let joins = scope.spawn(|| pod.inside(|| test.run(|_| ())));
-            let start = Instant::now();
-            let mut looks = Vec::new();
-            while start.elapsed() < Duration::from_secs(1) {
-                looks.push((Instant::now(), stage.sent(Flow::Upload)?));
-                thread::sleep(LOOK);
-            }
+            let looks = look(stage);
             joins
                 .join()
                 .map_err(|_| anyhow!("who joins panicked"))???;
-            Ok(looks)
+            Ok((before, looks?))
         })
     })?;
-    let megabits = |from: &(Instant, Sent), to: &(Instant, Sent), pick: fn(&Sent) -> u64| {
+    let megabits = |from: &Look, to: &Look, pick: fn(&Sent) -> u64| {
         let time = to.0 - from.0;
         (pick(&to.1) - pick(&from.1)) as f64 * 8.0 / time.as_secs_f64() / 1e6
     };
@@ -92,9 +112,15 @@ fn join(stage: &Stage, line: u64) -> Result<(f64, f64)> {
     let after = has_it.map_or(f64::INFINITY, |pair| {
         (pair[1].0 - looks[begin].0).as_secs_f64() * 1e3
     });
-    let most = looks
-        .windows(WINDOW + 1)
-        .map(|some| megabits(&some[0], &some[WINDOW], |sent| sent.line) / line as f64)
-        .fold(0.0, f64::max);
-    Ok((after, most))
+    let most = |looks: &[Look]| {
+        looks
+            .windows(WINDOW + 1)
+            .map(|some| megabits(&some[0], &some[WINDOW], |sent| sent.line) / line as f64)
+            .fold(0.0, f64::max)
+    };
+    Ok(Run {
+        after,
+        most: most(&looks),
+        before: most(&before),
+    })
 }
