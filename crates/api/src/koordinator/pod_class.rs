@@ -13,6 +13,8 @@ use super::pod::{NETWORK_QOS_ANNOTATION, PodNetworkQos};
 pub struct PodClass {
     /// By its label, or by what Kubernetes says of it.
     by_label: TrafficClass,
+    /// It is its label that says it.
+    is_labelled: bool,
     /// By its annotation.
     asked: PodNetworkQos,
     /// What cannot be read.
@@ -40,6 +42,8 @@ impl PodClass {
             unread.label = true;
             wrong.push(format!("metadata.labels[{QOS_CLASS_LABEL}]: {misspelt}"));
         }
+        let label = labels.get(QOS_CLASS_LABEL);
+        let is_labelled = !unread.label && label.is_some_and(|label| !label.is_empty());
         let text = annotations.get(NETWORK_QOS_ANNOTATION);
         let asked = match text.map(|text| PodNetworkQos::parse(text)) {
             None => PodNetworkQos::default(),
@@ -56,6 +60,7 @@ impl PodClass {
         };
         let class = Self {
             by_label,
+            is_labelled,
             asked,
             unread,
         };
@@ -65,6 +70,12 @@ impl PodClass {
     /// The class of its traffic: what its annotation says goes before its label.
     pub fn class(&self) -> TrafficClass {
         self.asked.class.unwrap_or(self.by_label)
+    }
+
+    /// The same, unless nobody but Kubernetes says it.
+    pub fn said(&self) -> Option<TrafficClass> {
+        let by_label = self.is_labelled.then_some(self.by_label);
+        self.asked.class.or(by_label)
     }
 
     /// What it asks for.
@@ -78,6 +89,7 @@ impl PodClass {
         if let Some(last) = last {
             if self.unread.label {
                 self.by_label = last.by_label;
+                self.is_labelled = last.is_labelled;
             }
             if self.unread.annotation {
                 self.asked = last.asked.clone();
@@ -110,6 +122,24 @@ mod tests {
         );
         assert!(pod.asked().qos.egress.limit.is_some());
         assert_eq!(read("SYSTEM", "{}").0.class(), TrafficClass::System);
+    }
+
+    #[test]
+    fn what_only_kubernetes_says_it_does_not_say_itself() {
+        let l1 = Some(TrafficClass::LatencySensitive);
+        for (label, annotation, said) in [
+            ("", "{}", None),
+            ("LLS", "{}", None),
+            ("LS", "{}", l1),
+            ("", r#"{"QoSClass": "LS"}"#, l1),
+            ("BE", r#"{"QoSClass": "LS"}"#, l1),
+        ] {
+            let (pod, _) = read(label, annotation);
+            assert_eq!(pod.said(), said, "{label} {annotation}");
+        }
+        // Its label was right last.
+        let (last, now) = (read("LS", "{}").0, read("LLS", "{}").0);
+        assert_eq!(now.or_last(Some(&last)).said(), l1);
     }
 
     #[test]
