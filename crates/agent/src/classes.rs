@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   NodeSLO, or ConfigMap and Node ─┐
-//!   pods: labels, annotations ──────┼─► ClassInput ─► Knowledge: what is right, or was last
-//!                                   │                      │
-//!   default routes, speeds ─► Lines ┴──────────────────────┤
+//!   pods: labels, annotations ──────┴─► ClassInput ─► Knowledge: what is right, or was last
+//!   another agent's files ────────────► NetFiles ────────┘ │
+//!   default routes, speeds ─► Lines ───────────────────────┤
 //!   whereabouts, cgroups ─► Place ─────────────────────────┴─► plan ─► ClassPlan ─► Divider
 //! ```
 //!
@@ -16,6 +16,7 @@ mod backend;
 mod counters;
 #[cfg(feature = "daemon")]
 mod divider;
+mod filed;
 #[cfg(feature = "daemon")]
 mod host_links;
 mod input;
@@ -35,6 +36,7 @@ pub(crate) use counters::Counters;
 pub use divider::Shown;
 #[cfg(feature = "daemon")]
 pub(crate) use divider::{Divider, Order};
+pub use filed::{NODE_FILE, NetFiles, PODS_FILE, Word};
 #[cfg(feature = "daemon")]
 pub(crate) use host_links::HostLinks;
 pub(crate) use input::concerns;
@@ -42,4 +44,4 @@ pub use input::{ClassInput, InputPod, stated_place};
 pub use knowledge::{BACKEND_LABEL, Knowledge};
 #[cfg(feature = "daemon")]
 pub(crate) use lines::Lines;
-pub use plan::plan;
+pub use plan::{Division, KnownPod, plan};

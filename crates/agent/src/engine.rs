@@ -185,6 +185,10 @@ impl Engine {
                                 news = true;
                                 self.classes.find(folders);
                             }
+                            Event::NetFiles(files) => {
+                                news = true;
+                                self.classes.hear_files(files);
+                            }
                             Event::Waiting { source, why } => {
                                 self.waiting.insert(source, why);
                             }

@@ -8,6 +8,8 @@ use netqos_core::{ObjectName, PolicyVersion, Problem};
 use netqos_index::Change;
 
 use crate::classes::ClassInput;
+#[cfg(feature = "daemon")]
+use crate::classes::NetFiles;
 
 /// What a source has to say at once. The first one of a source says all that it knows.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -69,6 +71,8 @@ pub enum Event {
     InCgroups(BTreeMap<Arc<str>, netqos_core::objects::LocalInterface>),
     /// The cgroups of all pods, by their uids, below the root of the hierarchy.
     Cgroups(BTreeMap<Arc<str>, std::path::PathBuf>),
+    /// What another agent says in files of who shares the node's lines.
+    NetFiles(Arc<NetFiles>),
     /// A source has nothing to say yet.
     Waiting {
         /// Which.

@@ -4,7 +4,8 @@
 //!   folder of manifests, ─► source ─┐ Batch: changes, problems           ┌─► rules (eBPF)
 //!   or API server                   ├──────────────► engine: index ──────┤
 //!   CNI result cache ────► locator ─┤                  │  ▲   plan, delta └─► limits (tc)
-//!   cgroups of pods ─────► cgroups ─┘                  ▼  │ asked
+//!   cgroups of pods ─────► cgroups ─┤                  │  │
+//!   Koordinator's files ► net files ┘                  ▼  │ asked
 //!   /metrics /readyz /debug/state  ◄── server ◄────── Status
 //! ```
 //!
@@ -27,9 +28,12 @@ pub mod client;
 mod engine;
 mod error;
 mod event;
+mod file;
 mod locate;
 #[cfg(feature = "daemon")]
 mod neighbours;
+#[cfg(feature = "daemon")]
+mod net_files;
 #[cfg(feature = "daemon")]
 mod node_report;
 pub mod places;
@@ -62,5 +66,6 @@ pub use status::{
 pub use {
     cgroups::{CgroupOptions, spawn as watch_cgroups},
     locate::spawn as watch_attachments,
+    net_files::{NetFileOptions, spawn as watch_net_files},
     source::{ClusterOptions, spawn as watch_manifests, spawn_cluster as watch_cluster},
 };

@@ -14,7 +14,7 @@ use clap::Parser;
 use netqos_agent::classes::{CGROUPS, DEFAULT_CLASS_BACKEND};
 use netqos_agent::{
     CgroupOptions, ClassOptions, ClusterOptions, Engine, Event, Listen, LogArguments, Logs,
-    Options, agent_lock,
+    NetFileOptions, Options, agent_lock,
 };
 use netqos_api::koordinator::BackendKind;
 use netqos_api::{EgressWay, HookChoice};
@@ -139,6 +139,14 @@ struct Arguments {
     /// that default routes leave by.
     #[arg(long = "line", value_name = "NAME")]
     lines: Vec<String>,
+    /// Where another agent may say how the lines are shared, by the files `node` and `pods` of
+    /// Koordinator's proposal; what objects say goes before it. Empty: nowhere.
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = netqos_classes::terway::NET_FOLDER
+    )]
+    koordinator_net_files: String,
     /// Leaves the names of pods out of the metrics.
     #[arg(long)]
     no_pod_labels: bool,
@@ -208,11 +216,13 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
     };
     let (sender, events) = mpsc::channel();
     let cgroups = arguments.cgroups(&paths);
+    let net_files = arguments.net_files(&paths);
     let mut sources = match &arguments.manifests {
         Some(_) => vec!["manifests", "attachments"],
         None => vec!["cluster", "attachments"],
     };
     sources.extend(cgroups.as_ref().map(|_| "cgroups"));
+    sources.extend(net_files.as_ref().map(|_| "net-files"));
     let (reports, reported) = watch::channel(NodeReport::default());
     let engine = Engine::new(Options {
         node: arguments.node.clone(),
@@ -254,6 +264,9 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
     netqos_agent::watch_attachments(arguments.cni_cache.clone(), sender.clone())?;
     if let Some(cgroups) = cgroups {
         netqos_agent::watch_cgroups(cgroups, sender.clone())?;
+    }
+    if let Some(files) = net_files {
+        netqos_agent::watch_net_files(files, sender.clone())?;
     }
     let seen = engine.seen();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -330,6 +343,15 @@ impl Arguments {
             root: self.cgroup_root.clone().into(),
             proc: self.proc.clone(),
             paths: paths.clone(),
+        })
+    }
+
+    /// `None`: no other agent is listened to.
+    fn net_files(&self, paths: &Paths) -> Option<NetFileOptions> {
+        let folder = &self.koordinator_net_files;
+        (!folder.is_empty()).then(|| NetFileOptions {
+            folder: folder.into(),
+            run: paths.run().to_owned(),
         })
     }
 }

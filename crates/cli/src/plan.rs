@@ -90,18 +90,15 @@ fn divide(read: &manifests::Read, arguments: &Arguments) -> (ClassPlan, Vec<Prob
     let mut knowledge = Knowledge::new(node, DEFAULT_CLASS_BACKEND);
     knowledge.hear(&read.classes);
     let mut problems = knowledge.problems().to_vec();
-    let Some(slo) = knowledge.slo() else {
+    let Some(division) = knowledge.division() else {
         return (ClassPlan::default(), problems);
     };
     let here = read.classes.pods.values().filter(|pod| &*pod.node == node);
-    let pods = here.filter_map(|pod| {
-        let class = knowledge.class(&pod.id.uid)?.clone();
-        Some((pod.id.clone(), class, stated_place(pod)))
-    });
+    let pods = here.filter_map(|pod| knowledge.pod(pod, stated_place(pod)));
     let names = arguments.lines.iter();
     let speeds: BTreeMap<Arc<str>, Option<BitRate>> =
         names.map(|line| (line.as_str().into(), None)).collect();
-    let (plan, found) = plan(node, slo, &speeds, pods, &ClassPlan::default());
+    let (plan, found) = plan(node, division, &speeds, pods, &ClassPlan::default());
     problems.extend(found);
     (plan, problems)
 }

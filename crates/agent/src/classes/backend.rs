@@ -31,7 +31,8 @@ pub fn class_backend(
     })
 }
 
-/// The file that says which backend has anything in force.
+/// The file that says which backend has anything in force. It does so before that backend makes the first
+/// thing, and until it has removed the last one.
 pub fn backend_record(run: &Path) -> PathBuf {
     run.join("class-backend")
 }

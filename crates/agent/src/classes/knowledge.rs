@@ -1,4 +1,9 @@
 //! What is known of a node's classes: what is said, as far as it is right, else what was right last.
+//!
+//! Of how lines are shared objects speak first: the NodeSLO of the node, or else the ConfigMap. Where
+//! none is there, or none ever said it right, the files of another agent count ([`NetFiles`]). Of a pod
+//! they say what it does not say itself. Where terway-qos divides the lines nothing is taken from them:
+//! they are what that backend writes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,10 +11,12 @@ use std::sync::Arc;
 use netqos_api::koordinator::{
     BackendKind, Mistake, NODE_BANDWIDTH_ANNOTATION, NodeSlo, PodClass, SloConfig, annotated,
 };
+use netqos_core::classes::Place;
 use netqos_core::objects::Node;
 use netqos_core::{ObjectName, ObjectRef, Problem, Reason};
 
-use super::ClassInput;
+use super::filed::Filed;
+use super::{ClassInput, Division, InputPod, KnownPod, NetFiles};
 
 /// The label of a node that says who divides its lines.
 pub const BACKEND_LABEL: &str = "netqos.io/class-backend";
@@ -24,7 +31,19 @@ pub struct Knowledge {
     slo: Option<NodeSlo>,
     label: Option<BackendKind>,
     pods: BTreeMap<Arc<str>, PodClass>,
+    filed: Filed,
     problems: Vec<Problem>,
+}
+
+/// What objects say of how lines are shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Said {
+    /// Something that can be followed.
+    Right,
+    /// Something, but nothing that can be.
+    Wrong,
+    /// Nothing.
+    Nothing,
 }
 
 impl Knowledge {
@@ -37,42 +56,78 @@ impl Knowledge {
             slo: None,
             label: None,
             pods: BTreeMap::new(),
+            filed: Filed::default(),
             problems: Vec::new(),
         }
     }
 
-    /// Takes note of all that is said now.
+    /// Takes note of what files say, for when objects are heard the next time.
+    pub fn hear_files(&mut self, files: Arc<NetFiles>) {
+        self.filed.put(files);
+    }
+
+    /// Takes note of all that objects say now.
     pub fn hear(&mut self, input: &ClassInput) {
         self.problems.clear();
         let nothing = Node::default();
         let node = input.nodes.get(self.node.as_str()).unwrap_or(&nothing);
         self.hear_label(node);
-        match (
+        let said = match (
             input.slos.get(self.node.as_str()),
             input.configs.first_key_value(),
         ) {
-            (Some(Ok(slo)), _) => self.hear_slo(slo, node),
+            (Some(Ok(slo)), _) => {
+                self.hear_slo(slo, node);
+                Said::Right
+            }
             (Some(Err(mistakes)), _) => {
                 let about = format!("NodeSLO {}: spec", self.node);
                 self.mistaken(&about, mistakes);
+                Said::Wrong
             }
             (None, Some((name, data))) => self.hear_config(name, data, node),
-            (None, None) if self.slo.is_some() => self.wrong(
+            (None, None) => Said::Nothing,
+        };
+        let here = input.pods.values();
+        let here: Vec<&InputPod> = here.filter(|pod| *pod.node == *self.node).collect();
+        let classes = here.iter().map(|pod| {
+            let uid = &pod.id.uid;
+            let class = pod.class.clone().or_last(self.pods.get(uid));
+            (uid.clone(), class)
+        });
+        self.pods = classes.collect();
+        self.weigh_files(said, &here);
+    }
+
+    /// What files say counts where objects say nothing.
+    fn weigh_files(&mut self, said: Said, here: &[&InputPod]) {
+        let terway = BackendKind::TerwayQos;
+        if self.backend() == terway {
+            self.filed.forget();
+            if self.slo.is_none()
+                && let Some(unheard) = self.filed.unheard()
+            {
+                self.wrong(unheard);
+            }
+        } else {
+            self.filed.follow();
+            // Without what objects said of it, another may divide.
+            let is_read = self.label.unwrap_or(self.default) != terway;
+            if said == Said::Nothing && self.filed.says_shares() && is_read {
+                self.slo = None;
+            }
+            for problem in self.filed.problems(self.slo.is_none(), here) {
+                self.wrong(problem);
+            }
+        }
+        if said == Said::Nothing && self.slo.is_some() {
+            self.wrong(
                 "neither a NodeSLO of this node nor slo-controller-config is there any more; what it \
                  said stays in force. To share the lines no more, label the node \
                  netqos.io/class-backend=none"
                     .to_owned(),
-            ),
-            (None, None) => {}
+            );
         }
-        let here = input.pods.iter();
-        let here = here.filter(|(_, pod)| *pod.node == *self.node);
-        self.pods = here
-            .map(|(uid, pod)| {
-                let class = pod.class.clone().or_last(self.pods.get(uid));
-                (uid.clone(), class)
-            })
-            .collect();
     }
 
     fn hear_label(&mut self, node: &Node) {
@@ -99,7 +154,12 @@ impl Knowledge {
         self.slo = Some(slo);
     }
 
-    fn hear_config(&mut self, name: &ObjectName, data: &BTreeMap<String, String>, node: &Node) {
+    fn hear_config(
+        &mut self,
+        name: &ObjectName,
+        data: &BTreeMap<String, String>,
+        node: &Node,
+    ) -> Said {
         let updated = self.config.update(data);
         let is_right = updated.is_ok();
         if let Err(mistakes) = updated {
@@ -107,13 +167,17 @@ impl Knowledge {
         }
         match self.config.for_node(&node.labels, &node.annotations) {
             // What was never right says nothing, not even what would be so by default.
-            Ok(slo) if is_right || self.slo.is_some() => self.slo = Some(slo),
-            Ok(_) => {}
+            Ok(slo) if is_right || self.slo.is_some() => {
+                self.slo = Some(slo);
+                Said::Right
+            }
+            Ok(_) => Said::Wrong,
             Err(mistakes) => {
                 let is_of_node = |it: &&Mistake| it.path == NODE_BANDWIDTH_ANNOTATION;
                 let (of_node, others): (Vec<_>, Vec<_>) = mistakes.iter().partition(is_of_node);
                 self.mistaken("metadata.annotations", of_node);
                 self.mistaken(&format!("ConfigMap {name}: data"), others);
+                Said::Wrong
             }
         }
     }
@@ -135,8 +199,9 @@ impl Knowledge {
     }
 
     /// What the node's lines are divided into. `None`: nobody has said it yet.
-    pub fn slo(&self) -> Option<&NodeSlo> {
-        self.slo.as_ref()
+    pub fn division(&self) -> Option<Division<'_>> {
+        let by_files = || self.filed.shares().map(Division::Files);
+        self.slo.as_ref().map(Division::Slo).or_else(by_files)
     }
 
     /// Who divides them: by the node's label, else by `netQOSPolicy`, else the default.
@@ -145,9 +210,16 @@ impl Knowledge {
         self.label.or_else(policy).unwrap_or(self.default)
     }
 
-    /// What a pod of this node says of its class.
-    pub fn class(&self, uid: &str) -> Option<&PodClass> {
-        self.pods.get(uid)
+    /// What is known of a pod of this node that is there.
+    pub fn pod(&self, pod: &InputPod, place: Place) -> Option<KnownPod> {
+        let class = self.pods.get(&pod.id.uid)?.clone();
+        let filed = self.filed.pod(pod, place.cgroup.as_deref()).cloned();
+        Some(KnownPod {
+            id: pod.id.clone(),
+            class,
+            filed,
+            place,
+        })
     }
 
     /// What is wrong with what is said. What is wrong with a pod says its reader.

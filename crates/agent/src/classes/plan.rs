@@ -3,12 +3,36 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use netqos_api::koordinator::{Amount, PodClass};
-use netqos_api::koordinator::{Ask as Wanted, NODE_BANDWIDTH_ANNOTATION, NetworkQos, NodeSlo};
+use netqos_api::koordinator::net_files::NetPod;
+use netqos_api::koordinator::{
+    Amount, Ask as Wanted, NODE_BANDWIDTH_ANNOTATION, NetworkQos, NodeSlo, PodClass,
+};
 use netqos_core::classes::{
     Ask, Asked, ClassPlan, ClassedPod, FlowMatch, FlowPart, LineShares, PartId, Place,
 };
 use netqos_core::{BitRate, Direction, ObjectRef, PodId, Problem, Reason};
+
+/// What a node's lines are divided into.
+#[derive(Clone, Copy, Debug)]
+pub enum Division<'k> {
+    /// What objects say, of what each line carries.
+    Slo(&'k NodeSlo),
+    /// What another agent's file says: each line exactly so, whatever it carries by itself.
+    Files(&'k LineShares),
+}
+
+/// A pod, with what is known of its part of the lines.
+#[derive(Clone, Debug)]
+pub struct KnownPod {
+    /// Which.
+    pub id: PodId,
+    /// What it says itself.
+    pub class: PodClass,
+    /// What another agent's file says of it, which counts where it says nothing itself.
+    pub filed: Option<NetPod>,
+    /// How its traffic is told from others'.
+    pub place: Place,
+}
 
 /// What a node's lines and the pods on them are to be held to, and what is wrong with that.
 ///
@@ -17,16 +41,16 @@ use netqos_core::{BitRate, Direction, ObjectRef, PodId, Problem, Reason};
 /// Percentages in what a pod asks for are of the slowest line, so that each line can keep them.
 pub fn plan(
     node: &str,
-    slo: &NodeSlo,
+    division: Division<'_>,
     speeds: &BTreeMap<Arc<str>, Option<BitRate>>,
-    pods: impl IntoIterator<Item = (PodId, PodClass, Place)>,
+    pods: impl IntoIterator<Item = KnownPod>,
     last: &ClassPlan,
 ) -> (ClassPlan, Vec<Problem>) {
     let mut problems = Vec::new();
     let mut lines = BTreeMap::new();
     for (line, speed) in speeds {
         let was = last.lines.get(line);
-        match shares(slo, line, *speed, was.is_some()) {
+        match shares(division, line, *speed, was.is_some()) {
             Ok(shares) => {
                 lines.insert(line.clone(), shares);
             }
@@ -43,8 +67,8 @@ pub fn plan(
     }
     let totals = lines.values().map(|it| it.ingress.total);
     let of = totals.min();
-    let pods = pods.into_iter().map(|(id, class, place)| {
-        let pod = classed(id, &class, place, of);
+    let pods = pods.into_iter().map(|pod| {
+        let pod = classed(pod, of);
         (pod.id.uid.clone(), pod)
     });
     let plan = ClassPlan {
@@ -57,11 +81,15 @@ pub fn plan(
 }
 
 fn shares(
-    slo: &NodeSlo,
+    division: Division<'_>,
     line: &str,
     speed: Option<BitRate>,
     was_shared: bool,
 ) -> Result<LineShares, Vec<(Reason, String)>> {
+    let slo = match division {
+        Division::Slo(slo) => slo,
+        Division::Files(shares) => return Ok(*shares),
+    };
     let stays = match was_shared {
         true => "; it is shared as before",
         false => "",
@@ -83,7 +111,13 @@ fn shares(
     })
 }
 
-fn classed(id: PodId, class: &PodClass, place: Place, of: Option<BitRate>) -> ClassedPod {
+fn classed(pod: KnownPod, of: Option<BitRate>) -> ClassedPod {
+    let KnownPod {
+        id,
+        class,
+        filed,
+        place,
+    } = pod;
     let asked = class.asked();
     let mut flows = Vec::new();
     for port in &asked.ports {
@@ -104,12 +138,34 @@ fn classed(id: PodId, class: &PodClass, place: Place, of: Option<BitRate>) -> Cl
             });
         }
     }
-    ClassedPod {
+    let mut own = ClassedPod {
         id,
         class: class.class(),
         place,
         asked: both(&asked.qos, of),
         flows,
+    };
+    if let Some(filed) = filed {
+        own.class = class.said().unwrap_or(filed.class);
+        fill(
+            &mut own.asked.ingress,
+            &asked.qos.ingress,
+            filed.asked.ingress,
+        );
+        fill(&mut own.asked.egress, &asked.qos.egress, filed.asked.egress);
+        // The first that matches decides.
+        own.flows.extend(filed.flows);
+    }
+    own
+}
+
+/// Takes what the pod does not say itself from the file.
+fn fill(own: &mut Ask, said: &Wanted, filed: Ask) {
+    if said.request.is_none() {
+        own.min = filed.min;
+    }
+    if said.limit.is_none() {
+        own.max = filed.max;
     }
 }
 
@@ -155,8 +211,7 @@ fn reduced(plan: &ClassPlan) -> Vec<Problem> {
                         part.class
                     ),
                 };
-                let of =
-                    port(pod, &id).map_or_else(String::new, |port| format!(" for port {port}"));
+                let of = flow(pod, &id).map_or_else(String::new, |flow| format!(" for {flow}"));
                 problems.push(Problem {
                     object: ObjectRef::Pod(pod.id.name.clone()),
                     reason: Reason::GuaranteeReduced,
@@ -171,8 +226,18 @@ fn reduced(plan: &ClassPlan) -> Vec<Problem> {
     problems
 }
 
-/// The port that a part is of, unless it is all of the pod.
-fn port(pod: &ClassedPod, part: &PartId) -> Option<u16> {
-    let flow = pod.flows.get(usize::from(part.flow?))?;
-    Some(*flow.flow.port.as_ref()?.start())
+/// The flows that a part is of, in words, unless it is all of the pod.
+fn flow(pod: &ClassedPod, part: &PartId) -> Option<String> {
+    let FlowMatch { peer, port, dscp } = &pod.flows.get(usize::from(part.flow?))?.flow;
+    let port = port.as_ref().map(|port| match (port.start(), port.end()) {
+        (first, last) if first == last => format!("port {first}"),
+        (first, last) => format!("ports {first}-{last}"),
+    });
+    let peer = peer.map(|peer| format!("peer {peer}"));
+    let dscp = dscp.map(|dscp| format!("DSCP {dscp}"));
+    let words: Vec<String> = [port, peer, dscp].into_iter().flatten().collect();
+    Some(match words.is_empty() {
+        true => "some flows".to_owned(),
+        false => words.join(", "),
+    })
 }

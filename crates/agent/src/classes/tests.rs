@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::Folder;
 
+mod files;
+
 /// A node that reads a folder.
 struct Scene {
     place: tempfile::TempDir,
@@ -93,18 +95,20 @@ impl Scene {
             Value::Null => fs::remove_file(path).unwrap(),
             object => fs::write(path, object.to_string()).unwrap(),
         }
+        self.read()
+    }
+
+    /// What is wrong now.
+    fn read(&mut self) -> Vec<String> {
         let batch = self.folder.read();
         let input = batch.classes.unwrap();
         self.knowledge.hear(&input);
         let mut problems = batch.problems;
         problems.extend(self.knowledge.problems().iter().cloned());
-        if let Some(slo) = self.knowledge.slo() {
+        if let Some(division) = self.knowledge.division() {
             let pods = input.pods.values().filter(|pod| &*pod.node == "node1");
-            let pods = pods.map(|pod| {
-                let class = self.knowledge.class(&pod.id.uid).unwrap();
-                (pod.id.clone(), class.clone(), stated_place(pod))
-            });
-            let (plan, found) = plan("node1", slo, &self.speeds, pods, &self.plan);
+            let pods = pods.map(|pod| self.knowledge.pod(pod, stated_place(pod)).unwrap());
+            let (plan, found) = plan("node1", division, &self.speeds, pods, &self.plan);
             self.plan = plan;
             problems.extend(found);
         }
@@ -409,7 +413,7 @@ fn what_was_never_right_is_not_in_force() {
     let mut scene = Scene::new();
     let fine = shares(&json!(30), &json!(20)).to_string();
     assert_eq!(scene.say("config", &config("{", &total("1000M"))).len(), 1);
-    assert!(scene.knowledge.slo().is_none());
+    assert!(scene.knowledge.division().is_none());
     // Nobody can say what a virtual line carries.
     assert_eq!(scene.say("config", &config(&fine, "{}")).len(), 1);
     assert_eq!(scene.guaranteed(), None);

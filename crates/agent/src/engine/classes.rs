@@ -12,7 +12,7 @@ use super::whereabouts::Whereabouts;
 use super::{Engine, Options};
 use crate::classes::{
     CGROUPS, ClassInput, Counters, DEFAULT_CLASS_BACKEND, Divider, HostLinks, InputPod, Knowledge,
-    Lines, Order, Shown, class_backend, plan, recorded_backend, stated_place,
+    Lines, NetFiles, Order, Shown, class_backend, plan, recorded_backend, stated_place,
 };
 
 /// Which lines are divided, and by whom.
@@ -80,6 +80,13 @@ impl Classes {
         }
     }
 
+    /// Takes note of what another agent's files say.
+    pub(super) fn hear_files(&mut self, files: Arc<NetFiles>) {
+        self.knowledge.hear_files(files);
+        self.knowledge.hear(&self.input);
+        self.is_stale = true;
+    }
+
     /// Takes note of where the cgroups of pods are.
     pub(super) fn find(&mut self, cgroups: BTreeMap<Arc<str>, PathBuf>) {
         self.cgroups = cgroups;
@@ -122,17 +129,15 @@ impl Classes {
 
     /// Makes the plan anew. `None`: nobody has said how lines are divided.
     fn make(&mut self, whereabouts: &Whereabouts) -> Option<Arc<ClassPlan>> {
-        let slo = *self.knowledge.slo()?;
+        let division = self.knowledge.division()?;
         let here = self.input.pods.values();
         let here = here.filter(|pod| *pod.node == *self.node);
         let mut pods = Vec::new();
         for pod in here {
-            if let Some(class) = self.knowledge.class(&pod.id.uid) {
-                let place = place(pod, whereabouts, &mut self.host_links, &self.cgroups);
-                pods.push((pod.id.clone(), class.clone(), place));
-            }
+            let place = place(pod, whereabouts, &mut self.host_links, &self.cgroups);
+            pods.extend(self.knowledge.pod(pod, place));
         }
-        let (made, problems) = plan(&self.node, &slo, self.lines.speeds(), pods, &self.plan);
+        let (made, problems) = plan(&self.node, division, self.lines.speeds(), pods, &self.plan);
         self.problems = problems;
         if *self.plan != made {
             self.plan = Arc::new(made);
@@ -163,7 +168,7 @@ impl Engine {
     /// also where only the node itself may be another. True when something was.
     pub(super) fn plan_classes(&mut self, look: bool) -> bool {
         let classes = &mut self.classes;
-        let is_shared = classes.knowledge.slo().is_some();
+        let is_shared = classes.knowledge.division().is_some();
         if is_shared && (look || classes.lines.speeds().is_empty()) {
             classes.is_stale |= classes.lines.look();
         }

@@ -1,11 +1,9 @@
 //! A folder of manifests, read.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::{self, Read as _};
-use std::os::unix::fs::MetadataExt;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
 
 use netqos_coexistence::AtWork;
 use netqos_core::{ObjectRef, Problem, Reason};
@@ -13,14 +11,11 @@ use netqos_index::Change;
 use netqos_k8s::objects_from_yaml;
 
 use super::objects::Objects;
+use crate::file::{Stamp, is_young, read_text};
 use crate::{Batch, Error, Result};
 
 /// The name of this source.
 const SOURCE: &str = "manifests";
-/// A larger file is no manifest.
-const MOST_BYTES: u64 = 64 << 20;
-/// What was written to so short a time ago may still be.
-pub(super) const SETTLED: Duration = Duration::from_millis(50);
 
 /// The objects of the files of a folder whose names end in `.yaml`, `.yml` or `.json`. Not those of
 /// folders in it, nor of files whose names begin with a dot.
@@ -39,10 +34,6 @@ struct Known {
     stamp: Option<Stamp>,
     problems: Vec<Problem>,
 }
-
-/// By which a file is known to be the same: device, inode, size, and times of change in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp([i64; 7]);
 
 /// What of a folder is read again.
 #[derive(Clone, Copy)]
@@ -103,7 +94,7 @@ impl Folder {
         }
         for name in names {
             let path = self.path.join(&name);
-            let stamp = fs::metadata(&path).ok().map(|it| Stamp::of(&it));
+            let stamp = Stamp::at(&path);
             if stamp.is_some() && self.files.get(&name).is_some_and(|it| it.stamp == stamp) {
                 continue;
             }
@@ -126,7 +117,7 @@ impl Folder {
         let path = self.path.join(name);
         let shown = path.display().to_string();
         let (text, stamp) = match read_text(&path) {
-            Ok(read) => read,
+            Ok((text, stamp)) => (text, Some(stamp)),
             Err(why) if why.kind() == io::ErrorKind::NotFound => {
                 self.files.remove(name);
                 return self.objects.put(name, Vec::new());
@@ -199,20 +190,6 @@ impl Folder {
     }
 }
 
-impl Stamp {
-    fn of(metadata: &fs::Metadata) -> Self {
-        Self([
-            metadata.dev() as i64,
-            metadata.ino() as i64,
-            metadata.size() as i64,
-            metadata.mtime(),
-            metadata.mtime_nsec(),
-            metadata.ctime(),
-            metadata.ctime_nsec(),
-        ])
-    }
-}
-
 /// True for names that manifests have, and editors give to nothing else.
 fn is_manifest(name: &str) -> bool {
     let extension = Path::new(name).extension();
@@ -231,39 +208,6 @@ fn names(folder: &Path) -> io::Result<BTreeSet<String>> {
     Ok(names)
 }
 
-/// True where somebody may be writing to it still, of whom was not heard. By the clock that files are
-/// dated with: one that jumps lets it be read too soon, and then once more when it is closed.
-#[allow(
-    clippy::disallowed_methods,
-    reason = "files are dated by no other clock"
-)]
-fn is_young(path: &Path) -> bool {
-    let modified = fs::metadata(path).and_then(|metadata| metadata.modified());
-    let age = modified.map(|time| SystemTime::now().duration_since(time).unwrap_or(SETTLED));
-    age.is_ok_and(|age| age < SETTLED)
-}
-
-/// The text of a file with its stamp, or what is wrong with the text.
-#[allow(clippy::type_complexity)]
-fn read_text(path: &Path) -> io::Result<(std::result::Result<String, String>, Option<Stamp>)> {
-    // Before it is opened: a pipe would not answer.
-    let metadata = fs::metadata(path)?;
-    let stamp = Some(Stamp::of(&metadata));
-    if !metadata.is_file() {
-        return Ok((Err("it is not a file".to_owned()), stamp));
-    }
-    let mut bytes = Vec::new();
-    File::open(path)?
-        .take(MOST_BYTES + 1)
-        .read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MOST_BYTES {
-        let most = MOST_BYTES >> 20;
-        return Ok((Err(format!("it is larger than {most} MiB")), stamp));
-    }
-    let text = String::from_utf8(bytes).map_err(|why| format!("it is not UTF-8: {why}"));
-    Ok((text, stamp))
-}
-
 fn invalid(object: ObjectRef, message: String) -> Problem {
     Problem {
         object,
@@ -275,6 +219,7 @@ fn invalid(object: ObjectRef, message: String) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::file::SETTLED;
 
     /// A folder of the test's own.
     struct Place(tempfile::TempDir, Folder);

@@ -6,8 +6,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::Folder;
-use super::folder::{SETTLED, Which};
+use super::folder::Which;
 use crate::event::{Event, Said};
+use crate::file::SETTLED;
 use crate::watch::{self, Heard, Watch};
 use crate::{Error, Result};
 

@@ -24,6 +24,7 @@ mod a_pod_is_found_by_the_hosts_proc;
 mod a_policy_beyond_its_quota_is_not_in_force;
 mod a_profile_holds_pods_and_changes_live;
 mod a_second_network_has_rules_of_its_own;
+mod another_agent_says_by_files_how_lines_are_shared;
 mod it_says_how_things_are;
 mod killed_and_started_again_it_takes_over;
 mod node_problems_pass;

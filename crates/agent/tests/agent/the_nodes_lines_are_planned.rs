@@ -10,7 +10,7 @@ use crate::stage::{self, Agent};
 const UID: &str = "36cee2dc-0bd6-4f1f-a5c2-6f4c86bd4f4a";
 
 /// A line, by which the default route leaves.
-fn line(node: &Node) {
+pub(crate) fn line(node: &Node) {
     for command in [
         "link add up0 type veth peer name far0",
         "link set up0 up",
@@ -23,7 +23,7 @@ fn line(node: &Node) {
     }
 }
 
-fn put_config(be: u8, total: &str) {
+pub(crate) fn put_config(be: u8, total: &str) {
     let class = |request: u8| json!({"networkQOS": {"enable": true, "ingressRequest": request, "egressRequest": request}});
     let resources = json!({"clusterStrategy": {"lsClass": class(30), "beClass": class(be)}});
     let system = json!({"clusterStrategy": {"totalNetworkBandwidth": total}});
@@ -37,12 +37,12 @@ fn put_config(be: u8, total: &str) {
     stage::put("config.json", &config.to_string());
 }
 
-fn state() -> Value {
+pub(crate) fn state() -> Value {
     serde_json::from_str(&stage::ask("/debug/state")).unwrap()
 }
 
 /// What best-effort pods have guaranteed of what the line sends, in Mbit/s.
-fn guaranteed() -> Option<u64> {
+pub(crate) fn guaranteed() -> Option<u64> {
     let status = stage::status();
     let line = status.lines.iter().find(|line| line.name == "up0")?;
     let mut shares = line.shares.iter();
@@ -50,19 +50,19 @@ fn guaranteed() -> Option<u64> {
     Some(share.min / 1_000_000)
 }
 
-fn classes(node: &Node) -> String {
+pub(crate) fn classes(node: &Node) -> String {
     node.run("tc", &["class", "show", "dev", "up0"]).unwrap()
 }
 
 /// True when best-effort pods have so many Mbit/s of what the line sends, in the kernel.
-fn is_divided(node: &Node, megabits: u64) -> bool {
+pub(crate) fn is_divided(node: &Node, megabits: u64) -> bool {
     classes(node).contains(&format!(
         "class htb 6e71:4 parent 6e71:1 rate {megabits}Mbit"
     ))
 }
 
 /// The problems of lines and classes.
-fn problems() -> Vec<String> {
+pub(crate) fn problems() -> Vec<String> {
     let problems = stage::status().problems.into_iter();
     let ours = problems.filter(|it| it.reason != "PinsNotOnNode");
     ours.map(|it| format!("{} {}: {}: {}", it.kind, it.name, it.reason, it.message))
