@@ -119,7 +119,8 @@ mod tests {
     /// A node with both folders.
     struct Place(tempfile::TempDir, Reader);
 
-    const NODE: &str = r#"{"hw_tx_bps_max": 1000, "hw_rx_bps_max": 1000, "l2_tx_bps_min": 200}"#;
+    const NODE: &str = r#"{"hw_tx_bps_max": 1000, "hw_rx_bps_max": 1000,
+                           "l2_tx_bps_min": 200, "l2_tx_bps_max": 1000}"#;
     const PODS: &str = r#"[{"pod": "games/a", "podUID": "a", "priority": 2}]"#;
 
     impl Place {
