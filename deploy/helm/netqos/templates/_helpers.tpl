@@ -57,6 +57,10 @@ seLinuxOptions:
   mountPath: /sys/fs/cgroup
   mountPropagation: HostToContainer
   readOnly: true
+# Where another agent may say how lines are shared.
+- name: koordinator
+  mountPath: /host/koordinator
+  readOnly: true
 # Those of pods that come later, too; under both names that runtimes write.
 - name: netns
   mountPath: /run/netns
