@@ -30,6 +30,7 @@ mod killed_and_started_again_it_takes_over;
 mod node_problems_pass;
 mod pods_are_found_wherever_they_come_from;
 mod services_are_read_from_the_folder;
+mod shares_in_the_config_map_are_seen_in_throughput;
 mod the_nodes_lines_are_planned;
 mod what_others_took_away_is_put_back;
 mod where_inotify_is_used_up_it_looks_from_time_to_time;
