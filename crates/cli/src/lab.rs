@@ -183,7 +183,7 @@ fn how_to_enter(kept: &Kept) -> String {
     for (who, netns) in &kept.namespaces {
         text.push_str(&format!("  {who}: nsenter --net=/run/netns/{netns}\n"));
     }
-    if let Some(agent) = &kept.agent {
+    for agent in &kept.agents {
         text.push_str(&format!(
             "  the agent goes on: what is changed in {} is in force a moment later;\n  \
              NETQOS_RUN_DIR={} netqos status shows it\n",

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use netqos_agent::{Status, client};
+use netqos_core::ObjectName;
 use serde_json::{Value, json};
 
 use crate::manifest::{Manifests, PodManifest};
@@ -23,8 +24,6 @@ use crate::{LabError, netns};
 pub const AGENT: &str = "NETQOS_AGENT";
 /// What it is called.
 const NAME: &str = "netqos-agent";
-/// The node's name in the objects.
-const NODE: &str = "node";
 /// How long it may take to be ready.
 const PATIENCE: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(10);
@@ -87,7 +86,7 @@ fn spawn(node: &Node, executable: &Path, lines: &[&str]) -> Result<Process, LabE
     command
         .arg("--manifests")
         .arg(files.objects())
-        .args(["--node", NODE, "--listen", "off"])
+        .args(["--node", &node.name, "--listen", "off"])
         .arg("--cni-cache")
         .arg(files.cache())
         .args(lines.iter().flat_map(|line| ["--line", line]))
@@ -134,23 +133,37 @@ fn failed(files: &Files, why: String) -> LabError {
     }
 }
 
+/// What classes and shares of lines it works by: `lines` and `pods`, as `/debug/state` has them.
+pub(crate) fn desired_lines(files: &Files) -> Result<Value, LabError> {
+    let asked = client::request(&files.run(), "GET", "/debug/state", "");
+    let (_, body) = asked.map_err(|why| failed(files, why.to_string()))?;
+    let state: Value = serde_json::from_str(&body).map_err(|why| failed(files, why.to_string()))?;
+    Ok(state["desiredLines"].clone())
+}
+
+/// The file of an object in the folder that it reads.
+pub(crate) fn object_file(files: &Files, kind: &str, name: &ObjectName) -> PathBuf {
+    let (kind, ObjectName { namespace, name }) = (kind.to_lowercase(), name);
+    files
+        .objects()
+        .join(format!("{kind}_{namespace}_{name}.json"))
+}
+
 /// One file for each object.
 fn write_objects(node: &Node, manifests: &Manifests) -> Result<(), LabError> {
     let folder = node.files.objects();
     fs::create_dir_all(&folder).map_err(LabError::io("make folder", &folder))?;
-    let write = |file: String, object: &Value| {
-        let path = folder.join(file);
+    let write = |kind: &str, name: &ObjectName, object: &Value| {
+        let path = object_file(&node.files, kind, name);
         fs::write(&path, format!("{object:#}\n")).map_err(LabError::io("write", path))
     };
     for object in &manifests.objects.all {
-        let kind = object.kind.to_lowercase();
-        let (namespace, name) = (&object.name.namespace, &object.name.name);
-        write(format!("{kind}_{namespace}_{name}.json"), &object.value)?;
+        write(&object.kind, &object.name, &object.value)?;
     }
-    for (manifest, pod) in manifests.pods.iter().zip(node.pods()) {
-        let (namespace, name) = (&manifest.pod.namespace, &manifest.pod.name);
+    for (manifest, pod) in manifests.pods_of(&node.name).zip(node.pods()) {
+        let name = ObjectName::new(&*manifest.pod.namespace, &*manifest.pod.name);
         let object = pod_object(manifest, pod, &manifests.network.name);
-        write(format!("pod_{namespace}_{name}.json"), &object)?;
+        write("Pod", &name, &object)?;
     }
     Ok(())
 }
@@ -174,7 +187,7 @@ fn pod_object(manifest: &PodManifest, pod: &LivePod, network: &str) -> Value {
         manifest.pod.namespace.as_str().into(),
     );
     set(&["metadata", "uid"], manifest.pod.uid.as_str().into());
-    set(&["spec", "nodeName"], NODE.into());
+    set(&["spec", "nodeName"], manifest.node.as_str().into());
     let addresses = pod.interfaces.first().map(|one| &one.addresses);
     let addresses = addresses.into_iter().flatten();
     let ips: Vec<_> = addresses.map(|ip| json!({"ip": ip})).collect();

@@ -55,6 +55,8 @@ mod tests {
             load: None,
             result: None,
             parts: Vec::new(),
+            flows: Vec::new(),
+            changes: Vec::new(),
             verdict: match failure {
                 None => Verdict::Held,
                 Some(_) => Verdict::Failed,

@@ -20,6 +20,7 @@
 
 mod agent;
 mod attempts;
+mod change;
 mod down;
 mod error;
 mod expectation;

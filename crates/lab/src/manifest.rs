@@ -27,7 +27,9 @@ use serde_json::Value;
 pub use error::ManifestError;
 pub use objects::{MeteredRule, ObjectManifest, Objects, RuleName, SecondNetwork};
 pub use pod::{Container, PodManifest, WantedNetwork};
-pub use scenario::{Expect, Family, HeldTo, Load, Measurement, Outside, Place, Scenario, What};
+pub use scenario::{
+    Change, Expect, Family, HeldTo, Load, Measurement, Outside, Place, Scenario, What,
+};
 
 /// Everything that a folder describes.
 #[derive(Clone, Debug)]
@@ -72,6 +74,7 @@ impl Manifests {
             }
         }
         pod::refuse_twins(folder, &pods)?;
+        pod::place(folder, &mut pods, &objects.nodes())?;
         pod::refuse_unknown_networks(folder, &pods, &objects)?;
         objects.complete(pods.iter().map(|pod| pod.pod.namespace.as_str()));
         let scenario = only_one(folder, "Scenario document", scenarios)?;
@@ -82,6 +85,13 @@ impl Manifests {
             objects,
             pods,
         })
+    }
+}
+
+impl Manifests {
+    /// The pods of a node, in their order.
+    pub(crate) fn pods_of(&self, node: &str) -> impl Iterator<Item = &PodManifest> {
+        self.pods.iter().filter(move |pod| pod.node == node)
     }
 }
 

@@ -1,21 +1,16 @@
 //! Running one measurement of a scenario on a node.
 
 use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use netqos_traffic::{Flow, LatencyTest, Sample, Server, TcpTest, TrafficError, UdpTest};
 
-use crate::manifest::{Load, Measurement, Place, What};
+use crate::manifest::{Change, Load, Measurement, Place, What};
 use crate::node::{Node, Way};
-use crate::report::{LoadReport, Outcome, Part};
+use crate::report::{ChangeReport, FlowReport, LoadReport, Outcome, Part};
 use crate::{LabError, Progress, netns};
-
-/// How long a load fills the path before what is measured under it begins.
-const RAMP: Duration = Duration::from_secs(1);
-
-/// How long a load goes on after that, so that it is there to the end.
-const TAIL: Duration = Duration::from_millis(300);
 
 /// A response that takes longer is lost. A queue of a slow link may hold seconds.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -26,9 +21,23 @@ pub(crate) struct Measured {
     /// What came from each place, where there are several.
     pub(crate) parts: Vec<Part>,
     pub(crate) load: Option<LoadReport>,
+    /// All that was sent on one axis of time, where there is more to see than the outcome.
+    pub(crate) flows: Vec<FlowReport>,
+    /// What was changed meanwhile.
+    pub(crate) changes: Vec<ChangeReport>,
 }
 
-/// Measures.
+/// What a meter found.
+struct Found {
+    outcome: Outcome,
+    /// When its first byte arrived, where that was counted.
+    began: Option<Instant>,
+}
+
+/// What a meter found, or why nothing arrived; anything else keeps it from being tried at all.
+type Tried = Result<Result<Found, TrafficError>, LabError>;
+
+/// Measures, and has each change made when its time has come.
 ///
 /// # Errors
 ///
@@ -37,60 +46,82 @@ pub(crate) fn measure(
     node: &Node,
     measurement: &Measurement,
     progress: &Progress,
+    make: &(dyn Fn(&Change) -> Result<(), LabError> + Sync),
 ) -> Result<Measured, LabError> {
     let timing = Timing {
         omit: measurement.omit,
         duration: measurement.duration,
     };
-    let run = || {
-        from_all(node, measurement, timing, &|now| {
-            progress.update(&format!("{}: {now}", measurement.name));
-        })
-    };
-    let Some(load) = &measurement.load else {
-        return run();
-    };
-    let load_timing = Timing {
-        omit: RAMP,
-        duration: timing
-            .omit
-            .saturating_add(timing.duration)
-            .saturating_add(TAIL),
-    };
+    let begins = Instant::now();
+    let load = measurement.load.as_ref();
+    let before = load.map_or(Duration::ZERO, |load| load.before);
     thread::scope(|scope| {
-        let loading = scope.spawn(|| fill(node, load, load_timing));
-        thread::sleep(RAMP);
-        let measured = run()?;
-        let load = loading
-            .join()
-            .map_err(|_| LabError::Panicked("fill a path"))??;
-        Ok(Measured {
-            load: Some(load),
-            ..measured
-        })
+        let (running, over) = channel();
+        let changing = scope.spawn(move || {
+            let due = |change: &Change| begins + before + change.at;
+            change_all(&measurement.changes, begins, due, &over, make)
+        });
+        let loading = load.map(|load| {
+            let timing = timing.of_load(load);
+            scope.spawn(move || fill(node, load, timing))
+        });
+        if loading.is_some() {
+            thread::sleep(before);
+        }
+        let found = from_all(node, measurement, timing, &|now| {
+            progress.update(&format!("{}: {now}", measurement.name));
+        })?;
+        let load = match loading {
+            None => None,
+            Some(loading) => {
+                let panicked = |_| LabError::Panicked("fill a path");
+                Some(loading.join().map_err(panicked)??)
+            }
+        };
+        drop(running);
+        let changing = changing.join();
+        let changes = changing.map_err(|_| LabError::Panicked("change objects"))??;
+        together(measurement, found, load, changes, begins)
     })
 }
 
-/// From all of its places at once.
+/// Makes each change at its time, unless it is over before.
+fn change_all(
+    changes: &[Change],
+    begins: Instant,
+    due: impl Fn(&Change) -> Instant,
+    over: &Receiver<()>,
+    make: &(dyn Fn(&Change) -> Result<(), LabError> + Sync),
+) -> Result<Vec<ChangeReport>, LabError> {
+    let mut made = Vec::new();
+    for change in changes {
+        let wait = due(change).saturating_duration_since(Instant::now());
+        if over.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
+            break;
+        }
+        let at = begins.elapsed();
+        make(change)?;
+        made.push(ChangeReport {
+            at,
+            title: change.title.clone(),
+        });
+    }
+    Ok(made)
+}
+
+/// From all of its places at once, in their order.
 fn from_all(
     node: &Node,
     measurement: &Measurement,
     timing: Timing,
     on_progress: &(dyn Fn(String) + Sync),
-) -> Result<Measured, LabError> {
+) -> Result<Vec<Result<Found, TrafficError>>, LabError> {
     let Measurement { to, what, .. } = measurement;
     let way = measurement.way();
     let one = |from: &Place, on_progress: &(dyn Fn(String) + Sync)| {
         between(node, from, to, way, what, timing, on_progress)
     };
-    if measurement.beside.is_empty() {
-        return Ok(Measured {
-            outcome: one(&measurement.from, on_progress)?,
-            parts: Vec::new(),
-            load: None,
-        });
-    }
-    let outcomes = thread::scope(|scope| {
+    thread::scope(|scope| {
         let others: Vec<_> = measurement
             .beside
             .iter()
@@ -98,39 +129,93 @@ fn from_all(
             .collect();
         let first = one(&measurement.from, on_progress);
         let others = others.into_iter().map(|thread| {
-            thread
-                .join()
-                .unwrap_or(Err(LabError::Panicked("measure from several places")))
+            let panicked = |_| Err(LabError::Panicked("measure from several places"));
+            thread.join().unwrap_or_else(panicked)
         });
-        let all: Vec<_> = std::iter::once(first).chain(others).collect();
-        all
-    });
-    let (mut parts, mut found) = (Vec::new(), Vec::new());
-    for (from, outcome) in measurement.senders().zip(outcomes) {
-        match outcome? {
-            Err(why) => {
-                return Ok(Measured {
-                    outcome: Err(why),
-                    parts: Vec::new(),
-                    load: None,
-                });
+        std::iter::once(first).chain(others).collect()
+    })
+}
+
+/// All that came of a measurement.
+fn together(
+    measurement: &Measurement,
+    found: Vec<Result<Found, TrafficError>>,
+    load: Option<Result<Found, TrafficError>>,
+    changes: Vec<ChangeReport>,
+    begins: Instant,
+) -> Result<Measured, LabError> {
+    let mut measured = Vec::new();
+    let mut flows = Vec::new();
+    let mut failed = None;
+    for (from, found) in measurement.senders().zip(found) {
+        match found {
+            Ok(found) => {
+                flows.extend(found.flow(from, &measurement.to, false, begins));
+                measured.push((from, found.outcome));
             }
-            Ok(outcome) => {
-                let goodput = outcome.rate();
-                parts.push(Part {
-                    from: from.clone(),
-                    goodput,
-                });
-                found.push(outcome);
-            }
+            Err(why) => failed = failed.or(Some(why)),
         }
     }
-    let together = Outcome::together(found).ok_or(LabError::Panicked("add up what it found"))?;
+    let counted = flows.first().and_then(FlowReport::counted);
+    let load = measurement.load.as_ref().zip(load).map(|(load, found)| {
+        let flow = found.as_ref().ok();
+        let flow = flow.and_then(|it| it.flow(&load.from, &load.to, true, begins));
+        let meanwhile = flow.as_ref().zip(counted.clone());
+        let meanwhile = meanwhile.and_then(|(flow, counted)| flow.rate_within(counted));
+        flows.extend(flow);
+        let (goodput, error) = match found {
+            Ok(found) => (meanwhile.or(found.outcome.rate()), None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        LoadReport {
+            kind: load.what.kind().to_owned(),
+            from: load.from.clone(),
+            to: load.to.clone(),
+            goodput,
+            error,
+        }
+    });
+    if flows.len() < 2 && changes.is_empty() {
+        // The outcome has it all.
+        flows.clear();
+    }
+    let mut parts = Vec::new();
+    if failed.is_none() && !measurement.beside.is_empty() {
+        parts.extend(measured.iter().map(|(from, outcome)| Part {
+            from: (*from).clone(),
+            goodput: outcome.rate(),
+        }));
+    }
+    let outcome = match failed {
+        Some(why) => Err(why),
+        None => {
+            let outcomes = measured.into_iter().map(|(_, outcome)| outcome);
+            let sum = Outcome::together(outcomes.collect());
+            Ok(sum.ok_or(LabError::Panicked("add up what it found"))?)
+        }
+    };
     Ok(Measured {
-        outcome: Ok(together),
+        outcome,
         parts,
-        load: None,
+        load,
+        flows,
+        changes,
     })
+}
+
+impl Found {
+    /// What it sent over time; `None` where that was not counted.
+    fn flow(&self, from: &Place, to: &Place, is_load: bool, begins: Instant) -> Option<FlowReport> {
+        let goodput = self.outcome.goodput()?;
+        Some(FlowReport {
+            from: from.clone(),
+            to: to.clone(),
+            is_load,
+            began: self.began?.saturating_duration_since(begins),
+            counted: goodput.elapsed,
+            samples: goodput.samples.clone(),
+        })
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -139,22 +224,22 @@ struct Timing {
     duration: Duration,
 }
 
-fn fill(node: &Node, load: &Load, timing: Timing) -> Result<LoadReport, LabError> {
+impl Timing {
+    /// How long a load goes on: until what is measured under it is over, and after that.
+    const fn of_load(self, load: &Load) -> Self {
+        let meanwhile = self.omit.saturating_add(self.duration);
+        Self {
+            omit: load.before,
+            duration: meanwhile.saturating_add(load.after),
+        }
+    }
+}
+
+fn fill(node: &Node, load: &Load, timing: Timing) -> Tried {
     let (way, nothing) = (Way::default(), |_| ());
-    let outcome = between(
+    between(
         node, &load.from, &load.to, way, &load.what, timing, &nothing,
-    )?;
-    let (goodput, error) = match outcome {
-        Ok(outcome) => (outcome.rate(), None),
-        Err(error) => (None, Some(error.to_string())),
-    };
-    Ok(LoadReport {
-        kind: load.what.kind().to_owned(),
-        from: load.from.clone(),
-        to: load.to.clone(),
-        goodput,
-        error,
-    })
+    )
 }
 
 fn between(
@@ -165,7 +250,7 @@ fn between(
     what: &What,
     timing: Timing,
     on_progress: &(dyn Fn(String) + Sync),
-) -> Result<Result<Outcome, TrafficError>, LabError> {
+) -> Tried {
     let (from, to) = node.ends(from, to, way)?;
     let bind = || Server::bind(SocketAddr::new(to.address, 0));
     let server = match netns::inside(to.namespace, "serve in a pod", bind)? {
@@ -183,10 +268,16 @@ fn run(
     server: SocketAddr,
     timing: Timing,
     on_progress: &dyn Fn(String),
-) -> Result<Outcome, TrafficError> {
+) -> Result<Found, TrafficError> {
     let Timing { omit, duration } = timing;
-    let on_sample = |sample: Sample| on_progress(live(sample));
-    match what {
+    let mut began = None;
+    let on_sample = |sample: Sample| {
+        on_progress(live(sample));
+        // The one that was told with the least delay knows best.
+        let first_byte = Instant::now().checked_sub(sample.at);
+        began = began.min(first_byte).or(first_byte);
+    };
+    let outcome = match what {
         What::Tcp {
             streams,
             congestion_control,
@@ -242,7 +333,8 @@ fn run(
             });
             report.map(Outcome::Latency)
         }
-    }
+    }?;
+    Ok(Found { outcome, began })
 }
 
 fn live(sample: Sample) -> String {

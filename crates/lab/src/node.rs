@@ -30,6 +30,8 @@ const USUAL_MTU: u32 = 1500;
 /// A node that stands.
 #[derive(Debug)]
 pub(crate) struct Node {
+    /// What objects call it.
+    pub(crate) name: String,
     pub(crate) namespace: Namespace,
     network: NetworkConfigList,
     pods: Vec<LivePod>,
@@ -86,8 +88,10 @@ pub(crate) struct End<'a> {
 /// What a node is built from.
 pub(crate) struct Plan<'a> {
     pub(crate) manifests: &'a Manifests,
-    /// What sets it apart from the run's other nodes; empty for the first.
-    pub(crate) side: &'static str,
+    /// What objects call it; the pods that are on it are those that say so.
+    pub(crate) name: &'a str,
+    /// What sets it apart from the run's other nodes; empty for the only one, or the one with netqos.
+    pub(crate) side: &'a str,
     pub(crate) plugin_dirs: Vec<PathBuf>,
 }
 
@@ -115,6 +119,7 @@ impl Plan<'_> {
             },
         )?;
         let mut node = Node {
+            name: self.name.to_owned(),
             namespace,
             network,
             pods: Vec::new(),
@@ -126,7 +131,7 @@ impl Plan<'_> {
         for second in &self.manifests.objects.networks {
             node.write_network(&file_of(second), &second.list)?;
         }
-        for (index, pod) in self.manifests.pods.iter().enumerate() {
+        for (index, pod) in self.manifests.pods_of(self.name).enumerate() {
             node.add_pod(lab, self.side, index, pod)?;
         }
         for host in &self.manifests.scenario.outside {
@@ -139,6 +144,11 @@ impl Plan<'_> {
 impl Node {
     pub(crate) fn pods(&self) -> &[LivePod] {
         &self.pods
+    }
+
+    /// True when one of its pods is at this place.
+    pub(crate) fn has(&self, place: &Place) -> bool {
+        matches!(place, Place::Pod(_)) && self.pod(place).is_some()
     }
 
     fn add_pod(

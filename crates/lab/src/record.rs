@@ -48,7 +48,7 @@ pub struct Record {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeRecord {
-    /// What sets it apart from the run's other nodes; empty for the first.
+    /// What sets it apart from the run's other nodes; empty for the only one, or the one with netqos.
     pub side: String,
     /// Where plugins are looked for, in this order.
     pub plugin_dirs: Vec<PathBuf>,

@@ -5,9 +5,12 @@
 
 mod attempt;
 mod environment;
+mod flow;
 mod html;
+mod lines;
 mod table;
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use netqos_agent::Status;
@@ -18,10 +21,14 @@ use netqos_traffic::{
 use serde::Serialize;
 
 use crate::manifest::{Family, Place};
+use crate::node::Node;
 
 pub use attempt::FailedAttempt;
 pub use environment::Environment;
-pub(crate) use environment::{ShaperReport, modes, timestamp};
+use environment::modes;
+pub(crate) use environment::{ShaperReport, timestamp};
+pub use flow::{ChangeReport, FlowReport};
+pub use lines::LineReport;
 
 /// Everything that a run found.
 #[derive(Clone, Debug, Serialize)]
@@ -38,6 +45,9 @@ pub struct Report {
     pub environment: Environment,
     /// The pods.
     pub pods: Vec<PodReport>,
+    /// The nodes' lines, and how they were shared.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lines: Vec<LineReport>,
     /// The rules of NetworkQoS objects that were in force, by pod.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<RuleReport>,
@@ -59,6 +69,11 @@ pub struct Report {
 pub struct PodReport {
     /// Its name.
     pub name: String,
+    /// The node that it is on.
+    pub node: String,
+    /// Its class, where lines are shared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
     /// Its address.
     pub address: IpAddr,
     /// What it is held to.
@@ -131,6 +146,12 @@ pub struct MeasurementReport {
     /// What came from each place, where there were several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Part>,
+    /// All that was sent on one axis of time, where it is more than one result tells.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub flows: Vec<FlowReport>,
+    /// What was changed meanwhile.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<ChangeReport>,
     /// Whether all that was expected came true.
     pub verdict: Verdict,
     /// What did not, one sentence each.
@@ -195,7 +216,7 @@ pub struct LoadReport {
     pub from: Place,
     /// Where it went.
     pub to: Place,
-    /// What arrived of it.
+    /// What arrived of it while the measurement counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub goodput: Option<BitRate>,
     /// Why nothing did.
@@ -239,9 +260,9 @@ pub struct Kept {
     pub namespaces: Vec<(String, String)>,
     /// The folder with all of its files, the containers' logs among them.
     pub folder: std::path::PathBuf,
-    /// Where an agent goes on: the folder of its objects, and the one that it runs in.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent: Option<KeptAgent>,
+    /// Where agents go on: the folder of their objects, and the one that they run in.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<KeptAgent>,
 }
 
 /// An agent that goes on.
@@ -262,6 +283,17 @@ impl Report {
             .all(|measurement| measurement.verdict != Verdict::Failed)
     }
 
+    /// The names of the nodes that pods are on.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = &str> {
+        let names = self.pods.iter().map(|pod| pod.node.as_str());
+        names.collect::<BTreeSet<_>>().into_iter()
+    }
+
+    /// The pod of this name.
+    pub(crate) fn pod(&self, name: &str) -> Option<&PodReport> {
+        self.pods.iter().find(|pod| pod.name == name)
+    }
+
     /// The same measurement without netqos.
     pub(crate) fn compared(&self, name: &str) -> Option<&MeasurementReport> {
         let comparison = self.comparison.as_ref()?;
@@ -279,6 +311,20 @@ impl Report {
     /// As one HTML page, which needs nothing beside it.
     pub fn to_html(&self) -> String {
         html::render(self)
+    }
+}
+
+impl PodReport {
+    /// All pods of a node, before anything is said of their classes.
+    pub(crate) fn all(node: &Node) -> impl Iterator<Item = Self> {
+        node.pods().iter().map(|pod| Self {
+            name: pod.name.clone(),
+            node: node.name.clone(),
+            class: None,
+            address: pod.address,
+            limits: pod.limits,
+            enforced: modes(&node.files, &pod.netns),
+        })
     }
 }
 
@@ -343,13 +389,18 @@ impl Outcome {
         })
     }
 
-    /// The goodput, where there is one.
-    pub fn rate(&self) -> Option<BitRate> {
+    /// What arrived, where that was counted.
+    pub fn goodput(&self) -> Option<&Goodput> {
         match self {
-            Self::Tcp(report) => Some(report.goodput.rate),
-            Self::Udp(report) => Some(report.goodput.rate),
+            Self::Tcp(report) => Some(&report.goodput),
+            Self::Udp(report) => Some(&report.goodput),
             Self::Latency(_) => None,
         }
+    }
+
+    /// The goodput's rate, where there is one.
+    pub fn rate(&self) -> Option<BitRate> {
+        Some(self.goodput()?.rate)
     }
 
     /// Round trips, or delays.

@@ -2,25 +2,30 @@
 
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use netqos_agent::ProblemStatus;
 
 use crate::agent;
 use crate::attempts::until_it_holds;
+use crate::change::Changed;
 use crate::expectation::{configured, failures};
-use crate::manifest::{Manifests, Measurement};
+use crate::manifest::{Change, Manifests, Measurement};
 use crate::measure::{Measured, measure};
 use crate::network::Files;
 use crate::node::{self, Node, Plan};
 use crate::plugins::{self, Shaper};
 use crate::record::Record;
 use crate::report::{
-    Comparison, Environment, Kept, KeptAgent, MeasurementReport, PodReport, Report, RuleReport,
-    ShaperReport, Verdict, modes, rounded, timestamp,
+    Comparison, Environment, Kept, KeptAgent, LineReport, MeasurementReport, PodReport, Report,
+    RuleReport, ShaperReport, Verdict, rounded, timestamp,
 };
 use crate::standing::Standing;
 use crate::{LabError, Progress};
 
+/// How long the agent has until what a measurement changed is as before.
+const PUT_BACK: Duration = Duration::from_secs(1);
 /// The side without netqos.
 const STOCK: &str = "stock";
 
@@ -111,30 +116,35 @@ struct Run<'a> {
 impl Run<'_> {
     fn report(&self, started: String) -> Result<Report, LabError> {
         let network = &self.manifests.network;
-        self.progress.update("building pods");
-        let node = self.build("", self.plugin_dirs.clone())?;
+        let names = self.manifests.objects.nodes();
+        let mut nodes = Vec::new();
+        for name in &names {
+            self.progress.update("building pods");
+            // What it is called sets it apart where there are others.
+            let side = if names.len() > 1 { name.as_str() } else { "" };
+            let node = self.build(name, side, self.plugin_dirs.clone())?;
+            if let Some(agent) = &self.agent {
+                self.progress.update("starting the agent");
+                agent::start(self.lab, &node, self.manifests, agent)?;
+            }
+            nodes.push(node);
+        }
         self.progress.note(&format!(
             "lab {}: {} pods on network {:?}",
             self.lab.run(),
-            node.pods().len(),
+            self.manifests.pods.len(),
             network.name
         ));
-        if let Some(agent) = &self.agent {
-            self.progress.update("starting the agent");
-            agent::start(self.lab, &node, self.manifests, agent)?;
-        }
-        let pods = node
-            .pods()
+        let mut pods: Vec<_> = nodes.iter().flat_map(PodReport::all).collect();
+        let Some(first) = nodes.first() else {
+            return Err(LabError::Panicked("build a node"));
+        };
+        let mut warnings: Vec<_> = nodes
             .iter()
-            .map(|pod| PodReport {
-                name: pod.name.clone(),
-                address: pod.address,
-                limits: pod.limits,
-                enforced: modes(&node.files, &pod.netns),
-            })
+            .flat_map(|node| node.warnings.clone())
             .collect();
-        let mut warnings = node.warnings.clone();
-        if let Some(shaper) = node.shaper.as_ref().filter(|shaper| !shaper.is_netqos()) {
+        let shaper = first.shaper.as_ref();
+        if let Some(shaper) = shaper.filter(|shaper| !shaper.is_netqos()) {
             warnings.push(format!(
                 "the bandwidth plugin of this network is not netqos': {} ({})",
                 shaper.path.display(),
@@ -142,11 +152,12 @@ impl Run<'_> {
             ));
         }
         let all = self.manifests.scenario.measurements.iter();
-        let measurements = self.measure_all(&node, "", self.attempts, all)?;
-        let mut rules = Vec::new();
-        if self.agent.is_some() {
+        let measurements = self.measure_all(&nodes, "", self.attempts, all)?;
+        let (mut rules, mut lines) = (Vec::new(), Vec::new());
+        for node in nodes.iter().filter(|_| self.agent.is_some()) {
             let status = agent::status(&node.files)?;
-            rules = RuleReport::all(&status);
+            rules.extend(RuleReport::all(&status));
+            lines.extend(LineReport::all(&node.name, &status));
             warnings.extend(status.problems.iter().map(|problem| {
                 let ProblemStatus {
                     kind,
@@ -157,15 +168,19 @@ impl Run<'_> {
                 format!("the agent: {kind} {name}: {reason}: {message}")
             }));
         }
+        if !lines.is_empty() {
+            self.say_classes(&nodes, &mut pods)?;
+        }
         let kinds = network.plugins.iter().map(|p| p.kind.clone()).collect();
-        let environment = Environment::now(&network.name, kinds, node.shaper.as_ref(), &node.files);
-        let comparison = self.compare(node.shaper.as_ref())?;
+        let environment = Environment::now(&network.name, kinds, shaper, &first.files);
+        let comparison = self.compare(shaper)?;
         Ok(Report {
             scenario: self.manifests.scenario.name.clone(),
             description: self.manifests.scenario.description.clone(),
             started,
             environment,
             pods,
+            lines,
             rules,
             measurements,
             comparison,
@@ -174,13 +189,29 @@ impl Run<'_> {
         })
     }
 
-    fn build(&self, side: &'static str, plugin_dirs: Vec<PathBuf>) -> Result<Node, LabError> {
+    fn build(&self, name: &str, side: &str, plugin_dirs: Vec<PathBuf>) -> Result<Node, LabError> {
         let plan = Plan {
             manifests: self.manifests,
+            name,
             side,
             plugin_dirs,
         };
         plan.build(self.lab)
+    }
+
+    /// Says of each pod which class it is of.
+    fn say_classes(&self, nodes: &[Node], pods: &mut [PodReport]) -> Result<(), LabError> {
+        for node in nodes {
+            let desired = agent::desired_lines(&node.files)?;
+            for pod in self.manifests.pods_of(&node.name).map(|it| &it.pod) {
+                let class = desired["pods"][pod.uid.as_str()]["class"].as_str();
+                let mut reports = pods.iter_mut();
+                if let Some(report) = reports.find(|report| report.name == pod.name) {
+                    report.class = class.map(str::to_owned);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The measurements that ask for it once more, on a node like the first with the plugin that
@@ -209,27 +240,35 @@ impl Run<'_> {
                  (Debian: apt-get install containernetworking-plugins)",
             );
         };
-        let node = self.build(STOCK, plugin_dirs)?;
+        let names = self.manifests.objects.nodes();
+        let name = names.first().map_or("", String::as_str);
+        let nodes = [self.build(name, STOCK, plugin_dirs)?];
         let compared = measurements
             .iter()
             .filter(|measurement| measurement.compare);
         Ok(Some(Comparison {
-            shaper: node.shaper.as_ref().map(ShaperReport::of),
+            shaper: nodes[0].shaper.as_ref().map(ShaperReport::of),
             // What is expected of netqos is no reason to measure another again.
-            measurements: self.measure_all(&node, "without netqos: ", NonZeroU32::MIN, compared)?,
+            measurements: self.measure_all(
+                &nodes,
+                "without netqos: ",
+                NonZeroU32::MIN,
+                compared,
+            )?,
             left_out_because: None,
         }))
     }
 
     fn measure_all<'m>(
         &self,
-        node: &Node,
+        nodes: &[Node],
         prefix: &str,
         attempts: NonZeroU32,
         measurements: impl Iterator<Item = &'m Measurement>,
     ) -> Result<Vec<MeasurementReport>, LabError> {
         measurements
             .map(|measurement| {
+                let node = node_of(nodes, measurement)?;
                 self.progress
                     .update(&format!("{prefix}{}", measurement.name));
                 let report = until_it_holds(
@@ -253,11 +292,19 @@ impl Run<'_> {
     ) -> Result<MeasurementReport, LabError> {
         let (from, to) = node.ends(&measurement.from, &measurement.to, measurement.way())?;
         let configured = configured(node, measurement, &from, &to);
+        let changed = Changed::nothing(&node.files);
+        let make = |change: &Change| changed.make(change);
+        let measured = measure(node, measurement, self.progress, &make);
+        if changed.put_back()? {
+            thread::sleep(PUT_BACK);
+        }
         let Measured {
             outcome,
             parts,
             load,
-        } = measure(node, measurement, self.progress)?;
+            flows,
+            changes,
+        } = measured?;
         let (result, failures) = match outcome {
             Ok(outcome) => {
                 let failures = failures(&measurement.expect, configured.as_ref(), &outcome);
@@ -279,6 +326,8 @@ impl Run<'_> {
             load,
             result,
             parts,
+            flows,
+            changes,
             verdict: match &failures {
                 None => Verdict::Informational,
                 Some(failures) if failures.is_empty() => Verdict::Held,
@@ -289,6 +338,17 @@ impl Run<'_> {
             failed_attempts: Vec::new(),
         })
     }
+}
+
+/// The node that a measurement is made on: that of its pods, else the first.
+fn node_of<'n>(nodes: &'n [Node], measurement: &Measurement) -> Result<&'n Node, LabError> {
+    let load = measurement.load.iter();
+    let of_load = load.flat_map(|load| [&load.from, &load.to]);
+    let ends = measurement.senders().chain([&measurement.to]);
+    let mut places = ends.chain(of_load);
+    let has_pods = places.find_map(|place| nodes.iter().find(|node| node.has(place)));
+    let node = has_pods.or(nodes.first());
+    node.ok_or(LabError::Panicked("find the node of a measurement"))
 }
 
 /// A measurement in one line.
@@ -331,13 +391,15 @@ fn kept(record: &Record) -> Kept {
             namespaces.push((format!("{}{side}", pod.name), pod.netns.clone()));
         }
     }
-    let with_agent = record.nodes.iter().find(|node| node.agent.is_some());
+    let with_agent = record.nodes.iter().filter(|node| node.agent.is_some());
     let files = with_agent.map(|node| Files::of(record, node));
     Kept {
-        agent: files.map(|files| KeptAgent {
-            objects: files.objects(),
-            run: files.run(),
-        }),
+        agents: files
+            .map(|files| KeptAgent {
+                objects: files.objects(),
+                run: files.run(),
+            })
+            .collect(),
         run: record.run.clone(),
         namespaces,
         folder: record.folder(),

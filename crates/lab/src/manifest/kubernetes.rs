@@ -42,7 +42,6 @@ pub(super) const POD_SPEC: &[&str] = &[
     "hostnameOverride",
     "imagePullSecrets",
     "initContainers",
-    "nodeName",
     "nodeSelector",
     "os",
     "overhead",

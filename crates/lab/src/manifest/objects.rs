@@ -7,6 +7,7 @@ use netqos_core::{Bandwidth, ObjectName};
 use netqos_k8s::{Object, object_from_value};
 use serde_json::{Value, json};
 
+use super::pod::check_name;
 use super::{Document, ManifestError};
 
 /// The label that every namespace of a cluster has.
@@ -65,6 +66,9 @@ pub struct Objects {
     pub shares: bool,
 }
 
+/// What a node is called that no object names.
+const NODE: &str = "node";
+
 /// What says how lines are shared, and whose node it is said of. The agent reads and checks them.
 const OF_LINES: [&str; 3] = ["ConfigMap", "Node", "NodeSLO"];
 
@@ -90,7 +94,11 @@ impl Objects {
     pub(super) fn put(&mut self, document: &Document, kind: &str) -> Result<(), ManifestError> {
         if OF_LINES.contains(&kind) {
             self.shares |= kind != "Node";
-            return self.put_as(document, kind, name_of(document)?);
+            let name = name_of(document)?;
+            if kind == "Node" {
+                check_name(document, "metadata.name", &name.name)?;
+            }
+            return self.put_as(document, kind, name);
         }
         let object = object_from_value(&document.value).map_err(|errors| {
             let first = errors.into_iter().next();
@@ -170,6 +178,16 @@ impl Objects {
                 name: ObjectName::new("", namespace),
                 value,
             });
+        }
+    }
+
+    /// The names of the nodes, of which there is always one.
+    pub fn nodes(&self) -> Vec<String> {
+        let nodes = self.all.iter().filter(|one| one.kind == "Node");
+        let names: Vec<String> = nodes.map(|one| one.name.name.to_string()).collect();
+        match names.is_empty() {
+            true => vec![NODE.to_owned()],
+            false => names,
         }
     }
 

@@ -26,6 +26,8 @@ pub struct PodManifest {
     pub containers: Vec<Container>,
     /// The networks that it is on beside the one that all are on.
     pub networks: Vec<WantedNetwork>,
+    /// The node that it is on.
+    pub node: String,
     /// All of it, as it was read.
     pub value: Value,
 }
@@ -87,6 +89,8 @@ struct PodSpec {
     containers: Vec<ContainerDocument>,
     #[serde(default)]
     host_network: bool,
+    #[serde(default)]
+    node_name: Option<String>,
     #[serde(flatten)]
     other: BTreeMap<String, Value>,
 }
@@ -154,6 +158,7 @@ impl PodManifest {
         };
         Ok(Self {
             networks,
+            node: spec.node_name.unwrap_or_default(),
             value: document.value.clone(),
             pod: Pod {
                 // The API server would have given it one; any text does.
@@ -292,8 +297,36 @@ pub(super) fn refuse_unknown_networks(
     Ok(())
 }
 
+/// Puts each pod on the node that it names, else on the first. Where there is only one, all are on it,
+/// whatever cluster they were taken from.
+pub(super) fn place(
+    folder: &Path,
+    pods: &mut [PodManifest],
+    nodes: &[String],
+) -> Result<(), ManifestError> {
+    for pod in pods {
+        let names_one = nodes.len() > 1 && !pod.node.is_empty();
+        if names_one && !nodes.contains(&pod.node) {
+            return Err(ManifestError::Field {
+                file: folder.to_owned(),
+                path: "spec.nodeName".to_owned(),
+                problem: format!(
+                    "pod {} is on node {:?}; there are {}",
+                    pod.name(),
+                    pod.node,
+                    nodes.join(", ")
+                ),
+            });
+        }
+        if !names_one {
+            pod.node = nodes.first().cloned().unwrap_or_default();
+        }
+    }
+    Ok(())
+}
+
 /// Names become parts of paths and arguments of plugins.
-fn check_name(document: &Document, path: &str, name: &str) -> Result<(), ManifestError> {
+pub(super) fn check_name(document: &Document, path: &str, name: &str) -> Result<(), ManifestError> {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
     let is_end = |c: char| c.is_ascii_alphanumeric();
     let good = name.len() <= MAX_NAME

@@ -1,14 +1,17 @@
 //! The scenario: what is measured between which pods, and what should come of it.
 
+mod changes;
 mod check;
+mod expected;
 
 use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use netqos_core::{BitRate, Direction};
+use netqos_core::{BitRate, Direction, ObjectName};
 use netqos_traffic::Dscp;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::values::{Mark, Percentage, Rate, Span};
 use super::{Document, ManifestError, Objects, PodManifest, RuleName};
@@ -65,6 +68,8 @@ pub struct Measurement {
     pub what: What,
     /// What else goes on meanwhile.
     pub load: Option<Load>,
+    /// What is changed meanwhile, in the order of time, and put back at the end.
+    pub changes: Vec<Change>,
     /// Also measured without netqos.
     pub compare: bool,
     /// What should come of it.
@@ -144,6 +149,25 @@ pub struct Load {
     pub to: Place,
     /// TCP or UDP.
     pub what: What,
+    /// How long it goes on by itself before what is measured begins.
+    pub before: Duration,
+    /// How long it goes on by itself after that.
+    pub after: Duration,
+}
+
+/// An object that is changed while something is measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// When, from where what is measured begins.
+    pub at: Duration,
+    /// The object's kind.
+    pub kind: String,
+    /// The object's name.
+    pub name: ObjectName,
+    /// What becomes other in it (RFC 7386): `null` takes a field away.
+    pub patch: Value,
+    /// What it is called in reports.
+    pub title: String,
 }
 
 /// What should come of a measurement. What is `None` is not asked for.
@@ -222,6 +246,8 @@ struct MeasurementDocument {
     interval: Option<Span>,
     dscp: Option<Mark>,
     under_load: Option<LoadDocument>,
+    #[serde(default)]
+    changes: Vec<ChangeDocument>,
     compare: Option<bool>,
     #[serde(default)]
     expect: ExpectDocument,
@@ -246,6 +272,16 @@ struct LoadDocument {
     congestion_control: Option<String>,
     rate: Option<Rate>,
     size: Option<usize>,
+    before: Option<Span>,
+    after: Option<Span>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChangeDocument {
+    at: Span,
+    title: Option<String>,
+    patch: Value,
 }
 
 #[derive(Default, Deserialize)]

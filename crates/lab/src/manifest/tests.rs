@@ -1,5 +1,7 @@
 //! What is understood, and what is said of what is not.
 
+mod nodes;
+
 use proptest::prelude::*;
 
 use super::*;

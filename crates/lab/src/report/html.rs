@@ -4,6 +4,7 @@
 mod goodput;
 mod latency;
 mod tables;
+mod together;
 
 use super::{MeasurementReport, Report, Verdict};
 
@@ -38,6 +39,7 @@ pub(super) fn render(report: &Report) -> String {
         section("Rate over time", &goodput::courses(report)),
         section("Latency", &latency::ranges(report)),
         section("Rules", &tables::rules(report)),
+        section("Lines", &tables::lines(report)),
         section("Pods", &tables::pods(report)),
         section("Environment", &tables::environment(report)),
         section("Good to know", &tables::notes(report)),

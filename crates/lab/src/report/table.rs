@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+use netqos_core::BitRate;
 
 use super::{Comparison, MeasurementReport, Outcome, Part, Report, Verdict, rounded};
 
@@ -55,6 +56,16 @@ pub(super) fn render(report: &Report) -> String {
         text.push_str(&rule_table(report));
         text.push('\n');
     }
+    for line in &report.lines {
+        let classes: Vec<_> = line.by_class().filter_map(class).collect();
+        text.push_str(&format!(
+            "\n· {} of {}, divided by {}: {}",
+            line.line.name,
+            line.node,
+            line.backend,
+            classes.join(", ")
+        ));
+    }
     for measurement in report.measurements.iter().filter(|m| !m.parts.is_empty()) {
         let parts: Vec<_> = measurement.parts.iter().map(part).collect();
         text.push_str(&format!("\n· {}: {}", measurement.name, parts.join(", ")));
@@ -80,6 +91,17 @@ pub(super) fn render(report: &Report) -> String {
     text.truncate(text.trim_end().len());
     text.push('\n');
     text
+}
+
+/// What a class has of what a line sends; what it gets where that is something else.
+fn class((name, shares): (&str, [Option<(BitRate, BitRate)>; 2])) -> Option<String> {
+    let said = |(min, max): (BitRate, BitRate)| format!("{min} to {max}");
+    let [sends, gets] = shares.map(|share| share.map(said));
+    let (sends, gets) = (sends?, gets?);
+    Some(match sends == gets {
+        true => format!("{name} {sends}"),
+        false => format!("{name} {sends}, and gets {gets}"),
+    })
 }
 
 fn part(part: &Part) -> String {

@@ -10,6 +10,8 @@
 )]
 #![forbid(unsafe_code)]
 
+#[path = "../shared/agent.rs"]
+mod agent;
 mod bandwidth;
 mod case;
 mod eyes;

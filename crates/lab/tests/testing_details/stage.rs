@@ -13,6 +13,7 @@ use netqos_netlink::Namespace;
 use netqos_testkit::Node;
 use tempfile::TempDir;
 
+use crate::agent::agent;
 use crate::eyes::{Packet, seen};
 
 const NETWORK: &str = r#"{"cniVersion": "1.0.0", "name": "pods", "plugins": [
@@ -120,7 +121,7 @@ impl Stage {
         let kept = report.kept.unwrap();
         let namespaces = kept.namespaces.into_iter();
         Some(Self {
-            objects: kept.agent.unwrap().objects,
+            objects: kept.agents[0].objects.clone(),
             namespaces: namespaces
                 .map(|(who, name)| (who, Path::new("/run/netns").join(name)))
                 .collect(),
@@ -202,28 +203,4 @@ pub(crate) fn inside<T: Send>(netns: &Path, act: impl FnOnce() -> T + Send) -> T
         });
         thread.join().unwrap()
     })
-}
-
-/// The agent, which stands beside the tests where the whole workspace was built.
-fn agent() -> Option<PathBuf> {
-    let plugins = ["bridge", "host-local", "ptp", "static"];
-    let missing = plugins.map(|name| Path::new("/usr/lib/cni").join(name));
-    let agent = std::env::var_os(netqos_lab::AGENT).map_or_else(
-        || {
-            let test = std::env::current_exe().unwrap();
-            test.ancestors().nth(2).unwrap().join("netqos-agent")
-        },
-        PathBuf::from,
-    );
-    let missing = missing.iter().chain([&agent]).find(|path| !path.is_file());
-    let Some(missing) = missing else {
-        return Some(agent);
-    };
-    let said = format!(
-        "{} is missing: cargo build -p netqos-agent, and containernetworking-plugins",
-        missing.display()
-    );
-    assert!(std::env::var_os("NETQOS_REQUIRE_ROOT").is_none(), "{said}");
-    eprintln!("skipped: {said}");
-    None
 }

@@ -4,21 +4,24 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use netqos_api::pod_limits;
-use netqos_core::{BitRate, Direction};
+use netqos_core::BitRate;
 use netqos_traffic::{HEADER_SIZE, MAX_SIZE, MAX_STREAMS};
 
 use super::{
-    Expect, ExpectDocument, HeldTo, Kind, Load, LoadDocument, Measurement, MeasurementDocument,
-    Names, Outside, Place, Scenario, ScenarioDocument, What,
+    Kind, Load, LoadDocument, Measurement, MeasurementDocument, Names, Outside, Place, Scenario,
+    ScenarioDocument, What,
 };
 use crate::manifest::values::{Mark, Rate, Span};
-use crate::manifest::{Document, ManifestError, MeteredRule, Objects, PodManifest, RuleName};
+use crate::manifest::{Document, ManifestError, Objects, PodManifest};
 
 /// What a pod must not be called, since scenarios call the node so.
 const NODE: &str = "node";
 
 /// What is measured when nothing is said.
+/// How long a load fills the path before what is measured under it begins.
+const BEFORE: Duration = Duration::from_secs(1);
+/// How long a load goes on after that, so that it is there to the end.
+const AFTER: Duration = Duration::from_millis(300);
 const OMIT: Duration = Duration::from_secs(1);
 const DURATION: Duration = Duration::from_secs(4);
 const STREAMS: u16 = 1;
@@ -27,7 +30,6 @@ const REQUEST: usize = 64;
 const REQUEST_INTERVAL: Duration = Duration::from_millis(10);
 const DSCP_RATE: BitRate = BitRate::from_bits_per_second(100_000);
 const DSCP_SIZE: usize = 100;
-const TOLERANCE: f64 = 5.0;
 
 /// The longest measurement: beyond it, somebody has mistaken the unit.
 const MAX_LENGTH: Duration = Duration::from_secs(3600);
@@ -43,12 +45,12 @@ struct Fields {
 }
 
 /// Where in which document something stands.
-struct At<'a> {
+pub(super) struct At<'a> {
     document: &'a Document,
     path: String,
-    pods: &'a [PodManifest],
+    pub(super) pods: &'a [PodManifest],
     outside: &'a [Outside],
-    objects: &'a Objects,
+    pub(super) objects: &'a Objects,
 }
 
 pub(super) fn scenario(
@@ -64,6 +66,7 @@ pub(super) fn scenario(
     check_outside(document, &outside, pods)?;
     let mut names = BTreeSet::new();
     let mut measurements = Vec::new();
+    let one_node = objects.nodes().len() == 1;
     let compare = parsed.spec.compare;
     for (index, measurement) in parsed.spec.measurements.into_iter().enumerate() {
         let at = At {
@@ -77,7 +80,13 @@ pub(super) fn scenario(
             let problem = format!("there are two measurements {:?}", measurement.name);
             return Err(at.problem("name", problem));
         }
-        measurements.push(at.measurement(measurement, compare)?);
+        let measurement = at.measurement(measurement, compare)?;
+        if measurement.compare && (!one_node || !measurement.changes.is_empty()) {
+            let problem =
+                "what is on one of several nodes, or is changed meanwhile, is not compared";
+            return Err(at.problem("compare", problem));
+        }
+        measurements.push(measurement);
     }
     if measurements.is_empty() {
         return Err(document.problem("spec.measurements", "nothing is measured"));
@@ -136,9 +145,17 @@ fn pair(address: IpAddr) -> IpAddr {
 }
 
 impl At<'_> {
-    fn problem(&self, field: &str, problem: impl Into<String>) -> ManifestError {
+    pub(super) fn problem(&self, field: &str, problem: impl Into<String>) -> ManifestError {
         self.document
             .problem(format!("{}.{field}", self.path), problem)
+    }
+
+    /// One of its fields.
+    pub(super) fn below(&self, field: &str) -> Self {
+        Self {
+            path: format!("{}.{field}", self.path),
+            ..*self
+        }
     }
 
     fn measurement(
@@ -163,10 +180,7 @@ impl At<'_> {
             self.check_interface(interface, [&from, &to].into_iter().chain(&beside))?;
         }
         let load = parsed.under_load.map(|load| {
-            let at = At {
-                path: format!("{}.underLoad", self.path),
-                ..*self
-            };
+            let at = self.below("underLoad");
             at.load(load)
         });
         let omit = parsed.omit.map_or(OMIT, |span| span.0);
@@ -174,6 +188,10 @@ impl At<'_> {
         if duration.is_zero() || omit.saturating_add(duration) > MAX_LENGTH {
             return Err(self.problem("duration", "a measurement lasts up to an hour"));
         }
+        let load = load.transpose()?;
+        let ends = load.iter().flat_map(|load| [&load.from, &load.to]);
+        self.check_node([&from, &to].into_iter().chain(&beside).chain(ends))?;
+        let changes = self.changes(parsed.changes, omit.saturating_add(duration))?;
         let expect = self.expect(parsed.expect, &what, &from, &to)?;
         Ok(Measurement {
             name: parsed.name,
@@ -186,7 +204,8 @@ impl At<'_> {
             omit,
             duration,
             what,
-            load: load.transpose()?,
+            load,
+            changes,
             compare: parsed.compare.unwrap_or(compare),
             expect,
         })
@@ -206,7 +225,18 @@ impl At<'_> {
             dscp: None,
         };
         let what = self.what(parsed.kind, fields)?;
-        Ok(Load { from, to, what })
+        let before = parsed.before.map_or(BEFORE, |span| span.0);
+        let after = parsed.after.map_or(AFTER, |span| span.0);
+        if before.saturating_add(after) > MAX_LENGTH {
+            return Err(self.problem("before", "a load goes on by itself for up to an hour"));
+        }
+        Ok(Load {
+            from,
+            to,
+            what,
+            before,
+            after,
+        })
     }
 
     /// Where it comes from, also where else, and where it goes.
@@ -250,6 +280,22 @@ impl At<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Nodes are not connected to each other: all of its pods must be on one.
+    fn check_node<'p>(&self, places: impl Iterator<Item = &'p Place>) -> Result<(), ManifestError> {
+        let names = places.filter_map(|place| match place {
+            Place::Pod(name) => Some(name.as_str()),
+            Place::Node | Place::Outside(_) => None,
+        });
+        let pods = names.filter_map(|name| self.pods.iter().find(|pod| pod.name() == name));
+        let nodes: BTreeSet<&str> = pods.map(|pod| pod.node.as_str()).collect();
+        if nodes.len() < 2 {
+            return Ok(());
+        }
+        let nodes: Vec<_> = nodes.into_iter().collect();
+        let problem = format!("there is nothing between the nodes {}", nodes.join(" and "));
+        Err(self.problem("to", problem))
     }
 
     fn ends(&self, from: &str, to: &str) -> Result<(Place, Place), ManifestError> {
@@ -358,122 +404,5 @@ impl At<'_> {
                 },
             },
         })
-    }
-
-    fn expect(
-        &self,
-        parsed: ExpectDocument,
-        what: &What,
-        from: &Place,
-        to: &Place,
-    ) -> Result<Expect, ManifestError> {
-        let held_to = match (parsed.held_to, parsed.rate) {
-            (Some(_), Some(_)) => {
-                return Err(self.problem("expect.rate", "there is a heldTo already"));
-            }
-            (Some(text), None) => Some(self.held_to(&text, from, to)?),
-            (None, rate) => rate.map(|rate| HeldTo::Rate(rate.0)),
-        };
-        let expect = Expect {
-            held_to,
-            tolerance: parsed.tolerance.map_or(TOLERANCE, |percent| percent.0),
-            at_least: parsed.at_least.map(|rate| rate.0),
-            not_held_to: parsed
-                .not_held_to
-                .map(|rule| self.not_held_to(&rule))
-                .transpose()?,
-            p50_at_most: parsed.p50_at_most.map(|span| span.0),
-            p99_at_most: parsed.p99_at_most.map(|span| span.0),
-            loss_at_most: parsed.loss_at_most.map(|percent| percent.0),
-            dscp: parsed.dscp.map(|mark| mark.0),
-        };
-        let (is_tcp, is_latency) = match what {
-            What::Tcp { .. } => (true, false),
-            What::Udp { .. } => (false, false),
-            What::Latency { .. } => (false, true),
-        };
-        for (field, is_there, can_tell) in [
-            ("heldTo or rate", expect.held_to.is_some(), !is_latency),
-            ("atLeast", expect.at_least.is_some(), !is_latency),
-            ("notHeldTo", expect.not_held_to.is_some(), is_tcp),
-            ("p50AtMost", expect.p50_at_most.is_some(), !is_tcp),
-            ("p99AtMost", expect.p99_at_most.is_some(), !is_tcp),
-            ("lossAtMost", expect.loss_at_most.is_some(), !is_tcp),
-            ("dscp", expect.dscp.is_some(), !is_tcp && !is_latency),
-        ] {
-            if is_there && !can_tell {
-                let problem = format!("a measurement of {} does not tell this", what.kind());
-                return Err(self.problem(&format!("expect.{field}"), problem));
-            }
-        }
-        Ok(expect)
-    }
-
-    /// A pod's limit by its direction, or a rule's bandwidth by its name.
-    fn held_to(&self, text: &str, from: &Place, to: &Place) -> Result<HeldTo, ManifestError> {
-        for direction in [Direction::Ingress, Direction::Egress] {
-            if text == direction.to_string() {
-                self.check_limited(direction, from, to)?;
-                return Ok(HeldTo::Limit(direction));
-            }
-        }
-        let rule = self.metered(text).map_err(|known| {
-            let problem = format!("{text:?} is neither ingress nor egress, and {known}");
-            self.problem("expect.heldTo", problem)
-        })?;
-        Ok(HeldTo::Rule(rule.name.clone(), rule.bandwidth.rate))
-    }
-
-    /// A rule's bandwidth by its name.
-    fn not_held_to(&self, text: &str) -> Result<(RuleName, BitRate), ManifestError> {
-        let rule = self.metered(text).map_err(|known| {
-            let problem = format!("{text:?} is none of them: {known}");
-            self.problem("expect.notHeldTo", problem)
-        })?;
-        Ok((rule.name.clone(), rule.bandwidth.rate))
-    }
-
-    /// The rule with a bandwidth by this name; else a sentence that says which ones there are.
-    fn metered(&self, text: &str) -> Result<&MeteredRule, String> {
-        let metered = &self.objects.metered;
-        let found =
-            RuleName::parse(text).and_then(|name| metered.iter().find(|rule| rule.name == name));
-        found.ok_or_else(|| {
-            let known: Vec<_> = metered.iter().map(|rule| rule.name.to_string()).collect();
-            match &known[..] {
-                [] => "no rule of a NetworkQoS has a bandwidth here".to_owned(),
-                known => format!("rules with a bandwidth are {}", known.join(", ")),
-            }
-        })
-    }
-
-    /// A limit that traffic is to be held to must be there.
-    fn check_limited(
-        &self,
-        direction: Direction,
-        from: &Place,
-        to: &Place,
-    ) -> Result<(), ManifestError> {
-        let (field, place) = match direction {
-            Direction::Ingress => ("to", to),
-            Direction::Egress => ("from", from),
-        };
-        let problem = |problem: String| self.problem("expect.heldTo", problem);
-        let pod = match place {
-            Place::Node | Place::Outside(_) => {
-                return Err(problem(format!(
-                    "{direction} is that of the pod at `{field}`, and {place} has no limit"
-                )));
-            }
-            Place::Pod(name) => self.pods.iter().find(|pod| pod.name() == name),
-        };
-        // A bad annotation is told when the pod is set up, by who plays the kubelet.
-        let limits = pod.and_then(|pod| pod_limits(&pod.pod.annotations).ok());
-        match limits {
-            Some(limits) if limits.of(direction).is_none() => Err(problem(format!(
-                "pod {place} has no annotation kubernetes.io/{direction}-bandwidth"
-            ))),
-            _ => Ok(()),
-        }
     }
 }

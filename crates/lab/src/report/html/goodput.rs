@@ -3,7 +3,7 @@
 use netqos_core::BitRate;
 use netqos_traffic::Sample;
 
-use super::{escape, label};
+use super::{escape, label, together};
 use crate::report::{MeasurementReport, Outcome, Report, rounded};
 
 /// The drawing's width, in its own units.
@@ -104,13 +104,22 @@ fn bar(
     svg + "</svg>"
 }
 
-/// A small drawing for each limited measurement: its rate in every interval.
+/// A small drawing for each limited measurement: its rate in every interval. Where there were several
+/// senders, or changes, all of them in a wide one.
 pub(super) fn courses(report: &Report) -> String {
     let drawings: String = report
         .measurements
         .iter()
+        .filter(|row| row.has_rate())
         .filter_map(|row| {
-            let configured = row.configured.as_ref()?;
+            let configured = row.configured.as_ref();
+            if !row.flows.is_empty() {
+                let (name, drawing) = (escape(&row.name), together::drawing(report, row));
+                return Some(format!(
+                    "<div class=\"wide\"><h3>{name}</h3>{drawing}</div>\n"
+                ));
+            }
+            let configured = configured?;
             let ours = samples(row)?;
             let theirs = report.compared(&row.name).and_then(samples);
             let drawing = course(ours, theirs, configured.payload);
@@ -125,7 +134,8 @@ pub(super) fn courses(report: &Report) -> String {
     }
     format!(
         "<div class=\"courses\">\n{drawings}</div>\n<p class=\"caption\">Payload that arrived in \
-         each 100 ms, from the first byte on; the line is what the limit leaves for it.</p>\n"
+         each 100 ms, from the first byte on; the dashed line is what the limit leaves for it, where it \
+         was measured.</p>\n"
     )
 }
 
@@ -178,9 +188,6 @@ fn rate(row: &MeasurementReport) -> Option<BitRate> {
 }
 
 fn samples(row: &MeasurementReport) -> Option<&[Sample]> {
-    match row.result.as_ref()? {
-        Outcome::Tcp(report) => Some(&report.goodput.samples),
-        Outcome::Udp(report) => Some(&report.goodput.samples),
-        Outcome::Latency(_) => None,
-    }
+    let goodput = row.result.as_ref().and_then(Outcome::goodput)?;
+    Some(&goodput.samples)
 }

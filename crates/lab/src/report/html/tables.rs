@@ -5,6 +5,7 @@ use crate::report::{Comparison, Report};
 
 /// Who was there, and what each was promised.
 pub(super) fn pods(report: &Report) -> String {
+    let several = report.nodes().count();
     let rows: String = report
         .pods
         .iter()
@@ -12,9 +13,15 @@ pub(super) fn pods(report: &Report) -> String {
             let limit = |limit: Option<netqos_core::Limit>| {
                 limit.map_or("unlimited".to_owned(), |limit| limit.rate.to_string())
             };
+            let class = pod.class.iter().map(String::as_str);
+            let node = pod.node.as_str();
+            let of: String = class
+                .chain((several > 1).then_some(node))
+                .map(|text| format!("<br>{}", escape(text)))
+                .collect();
             let enforced: Vec<_> = pod.enforced.iter().map(|text| escape(text)).collect();
             format!(
-                "<tr><td><b>{}</b></td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
+                "<tr><td><b>{}</b>{of}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
                 escape(&pod.name),
                 pod.address,
                 limit(pod.limits.ingress),
@@ -27,6 +34,33 @@ pub(super) fn pods(report: &Report) -> String {
         "<table>\n<tr><th>pod</th><th>address</th><th>ingress</th><th>egress</th>\
          <th>how it is held</th></tr>\n{rows}</table>\n"
     )
+}
+
+/// How the nodes' lines were shared.
+pub(super) fn lines(report: &Report) -> String {
+    let mut rows = String::new();
+    for line in &report.lines {
+        for (class, shares) in line.by_class() {
+            let [sends, gets] = shares.map(|share| match share {
+                Some((min, max)) => format!("<td>{min}</td><td>{max}</td>"),
+                None => "<td></td><td></td>".to_owned(),
+            });
+            rows.push_str(&format!(
+                "<tr><td><b>{}</b> {}</td><td>{}</td><td>{}</td>{sends}{gets}</tr>\n",
+                escape(&line.node),
+                escape(&line.line.name),
+                escape(&line.backend),
+                escape(class)
+            ));
+        }
+    }
+    match rows.is_empty() {
+        true => rows,
+        false => format!(
+            "<table>\n<tr><th>node, line</th><th>divided by</th><th>class</th><th>sends at least</th>\
+             <th>at most</th><th>gets at least</th><th>at most</th></tr>\n{rows}</table>\n"
+        ),
+    }
 }
 
 /// Marks that were expected, and those that arrived.
