@@ -21,7 +21,8 @@ build: dependencies
 	@ls -l $(DIST) | awk 'NR > 1 { print "  $(DIST)/" $$NF "  " $$5 " bytes" }'
 
 DEMOS := iperf-slow $(addprefix networkqos-,story1-marks story2-free-is-limited story3-priorities \
-  secondary-network ipv6 with-annotations) $(addprefix classes-,story2-offline-yields story3-a-pod-is-limited)
+  secondary-network ipv6 with-annotations) $(addprefix classes-,story2-offline-yields story3-a-pod-is-limited \
+  story4-backend-per-node)
 
 # Each scenario's report is in target/demo/NAME.json and .html; all are shown, also when one fails.
 # What a busy machine spoils is measured again, which the reports say.
