@@ -25,8 +25,8 @@ fn to_probes_and_prometheus_and_people() {
     assert_eq!(stage::ask("/readyz"), "ok\n");
     assert_eq!(
         stage::ask("/readyz?verbose"),
-        "[+]manifests ok\n[+]attachments ok\n[+]cgroups ok\n[+]sync ok\n[+]rules ok\n[+]limits ok\n\
-         readyz check passed\n"
+        "[+]manifests ok\n[+]attachments ok\n[+]cgroups ok\n[+]net-files ok\n[+]sync ok\n\
+         [+]rules ok\n[+]limits ok\nreadyz check passed\n"
     );
     let pod = stage::pod_status("a").unwrap();
     assert_eq!((pod.interface.as_str(), pod.failing.as_str()), ("eth0", ""));
