@@ -161,7 +161,7 @@ fn write_objects(node: &Node, manifests: &Manifests) -> Result<(), LabError> {
         write(&object.kind, &object.name, &object.value)?;
     }
     for (manifest, pod) in manifests.pods_of(&node.name).zip(node.pods()) {
-        let name = ObjectName::new(&*manifest.pod.namespace, &*manifest.pod.name);
+        let name = ObjectName::new(&manifest.pod.namespace, &manifest.pod.name);
         let object = pod_object(manifest, pod, &manifests.network.name);
         write("Pod", &name, &object)?;
     }
