@@ -67,10 +67,11 @@ fn counted_as_on_the_wire(world: Option<World>, families: &[bool]) {
         let now = [world.rules.counts().unwrap()[0].bytes, queued_by_a(&world)];
         let [by_rule, by_queue] = [now[0] - before[0], now[1] - before[1]];
         assert!(by_rule > (PATTERN * REPEATS) as u64, "{v6}: {by_rule}");
-        // Beside what the rule matches, the queue has what finds neighbours.
+        // Beside what the rule matches, the queue has what finds neighbours; and it may still hold what
+        // the rule has seen.
         let part = by_rule as f64 / by_queue as f64;
         assert!(
-            (0.999..=1.0).contains(&part),
+            (0.999..=1.001).contains(&part),
             "{v6}: {by_rule} of {by_queue}"
         );
         before = now;
