@@ -16,6 +16,7 @@
 #include <linux/bpf.h>
 
 #include "classes.h"
+#include "flows.h"
 #include "packet.h"
 
 #include <linux/pkt_cls.h>
@@ -23,13 +24,6 @@
 #ifndef TC_ACT_UNSPEC
 #define TC_ACT_UNSPEC (-1)
 #endif
-
-#define FLOW_ROWS 2
-#define FLOW_SLOTS 16384
-/* As rank.h has them. */
-#define EPOCH_SHIFT 27
-#define LEAST_FLOWS 16
-#define FULL_FRAME 1514
 
 #define VXLAN_HEADER 8
 #define UDP_HEADER 8
@@ -158,26 +152,6 @@ static __always_inline struct class_settings *our_settings(void)
 }
 
 /* ------------------------------------------------------------------ which leaf of a slot */
-
-static __always_inline __u32 scatter(__u32 hash, __u32 salt)
-{
-	hash ^= salt * 0x9e3779b1u;
-	hash ^= hash >> 16;
-	hash *= 0x85ebca6bu;
-	hash ^= hash >> 13;
-	hash *= 0xc2b2ae35u;
-	return hash ^ hash >> 16;
-}
-
-static __always_inline __u64 later(__u64 a, __u64 b)
-{
-	return a > b ? a : b;
-}
-
-static __always_inline __u64 earlier(__u64 a, __u64 b)
-{
-	return a < b ? a : b;
-}
 
 /*
  * A flow that takes less than its share of what its slot is guaranteed does not wait behind the
@@ -387,7 +361,7 @@ int netqos_class_egress(struct __sk_buff *skb)
 			slot = slot_of(skb, pod, EGRESS, &packet, &ends);
 		}
 	}
-	__u64 length = skb->wire_len > skb->len ? skb->wire_len : skb->len;
+	__u64 length = length_at_egress(skb);
 	skb->tc_classid = choose_leaf(skb, slot, EGRESS, length);
 	return TC_ACT_OK;
 }

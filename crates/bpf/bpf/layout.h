@@ -11,10 +11,6 @@
 
 #define NETQOS_LAYOUT 1
 
-/* Rows and slots of the table of flows; the slots are a power of two. */
-#define FLOW_ROWS 2
-#define FLOW_SLOTS 16384
-
 /* What a limiter is told. Times are nanoseconds of CLOCK_MONOTONIC. */
 struct limiter_settings {
 	__u64 cost_per_byte;  /* ns per byte at the limit, times 2^cost_shift, rounded up */

@@ -11,6 +11,7 @@
  */
 #pragma once
 
+#include "flows.h"
 #include "layout.h"
 
 #include <bpf/bpf_helpers.h>
@@ -24,12 +25,6 @@
 #define PRIORITY_SPARSE 6 /* TC_PRIO_INTERACTIVE */
 #define PRIORITY_BULK 0	  /* TC_PRIO_BESTEFFORT */
 
-/* An epoch, in which active flows and pods are counted, is 2^27 ns = 134 ms. */
-#define EPOCH_SHIFT 27
-/* A flow's share is the limit divided by the active flows, of which there are at least so many. */
-#define LEAST_FLOWS 16
-/* A flow that owes nothing may always send one packet of this size. */
-#define FULL_FRAME 1514
 /* A packet up to this size is let through whoever sent too much: acknowledgements, questions. */
 #define SMALL_PACKET 300
 /* After its last bulk packet has left the queue a flow stays bulk for this long. */
@@ -52,27 +47,6 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } flows SEC(".maps");
 
-static __always_inline __u64 later(__u64 a, __u64 b)
-{
-	return a > b ? a : b;
-}
-
-static __always_inline __u64 earlier(__u64 a, __u64 b)
-{
-	return a < b ? a : b;
-}
-
-/* Spreads the flow's hash, so that the two rows and the limiters do not collide together. */
-static __always_inline __u32 scatter(__u32 hash, __u32 salt)
-{
-	hash ^= salt * 0x9e3779b1u;
-	hash ^= hash >> 16;
-	hash *= 0x85ebca6bu;
-	hash ^= hash >> 13;
-	hash *= 0xc2b2ae35u;
-	return hash ^ hash >> 16;
-}
-
 /* Charges a flow in one row; says until when it owes. */
 static __always_inline void charge(struct flow *flow, __u64 now, __u64 cost, __u64 allowance,
 				   __u32 epoch)
@@ -81,13 +55,6 @@ static __always_inline void charge(struct flow *flow, __u64 now, __u64 cost, __u
 	flow->owes_until =
 		earlier(later(flow->owes_until, now) + cost, now + 2 * allowance + 1);
 	flow->epoch = epoch;
-}
-
-/* What the qdisc counts at an egress hook: each frame of a GSO packet with its own headers. (At an
- * ingress hook the kernel has not counted them yet.) */
-static __always_inline __u64 length_at_egress(struct __sk_buff *skb)
-{
-	return skb->wire_len > skb->len ? skb->wire_len : skb->len;
 }
 
 /*
