@@ -17,7 +17,7 @@ use netqos_datapath::{Features, Paths};
 use netqos_index::{Change, Index, PeerSource};
 
 use crate::Batch;
-use crate::event::{Asked, Event};
+use crate::event::{Event, Look};
 use crate::status::Reconciled;
 
 mod backoff;
@@ -29,6 +29,7 @@ mod problems;
 mod pulse;
 mod reconcile;
 mod report;
+mod tally;
 mod whereabouts;
 
 use backoff::Backoff;
@@ -38,6 +39,7 @@ use classes::Classes;
 use elsewhere::Others;
 use limits::PodLimits;
 pub(crate) use pulse::Pulse;
+pub(crate) use tally::{Of, Row, Tally};
 use whereabouts::Whereabouts;
 
 /// How long what could not be cleaned up waits for another try.
@@ -166,7 +168,7 @@ impl Engine {
     pub fn run(mut self, events: &Receiver<Event>) {
         loop {
             self.pulse.beat();
-            let mut asked = Vec::new();
+            let mut looks: Vec<Look> = Vec::new();
             let mut news = false;
             match events.recv_timeout(self.timeout()) {
                 Ok(first) => {
@@ -192,7 +194,7 @@ impl Engine {
                             Event::Waiting { source, why } => {
                                 self.waiting.insert(source, why);
                             }
-                            Event::Ask(answer) => asked.push(answer),
+                            Event::Look(look) => looks.push(look),
                             Event::Stop => return,
                         }
                     }
@@ -208,9 +210,8 @@ impl Engine {
             if self.synced && self.classes.has_news() {
                 self.tell_problems();
             }
-            for answer in asked {
-                // Whoever asked may have gone.
-                let _ = answer.try_send(self.answer());
+            for look in looks {
+                look.take(&self);
             }
             if self.tidy_at.is_some_and(|at| at <= Instant::now()) {
                 self.tidy();
@@ -345,17 +346,6 @@ impl Engine {
                     self.features = Some(Features::default());
                 }
             }
-        }
-    }
-
-    fn answer(&self) -> Asked {
-        Asked {
-            status: self.status(),
-            features: self.features.clone().unwrap_or_default(),
-            desired: self.index.plan().clone(),
-            rules: self.outcome.clone(),
-            lines: self.classes.plan().clone(),
-            divided: self.classes.shown(),
         }
     }
 }

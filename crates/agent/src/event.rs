@@ -81,25 +81,36 @@ pub enum Event {
         why: String,
     },
     /// Somebody wants to know how things are.
-    Ask(std::sync::mpsc::SyncSender<Asked>),
+    Look(Look),
     /// It shall end, and leave everything in force.
     Stop,
 }
 
-/// What is answered.
+/// A look at the engine, between two changes: it takes with it only what it wants to know.
 #[cfg(feature = "daemon")]
-#[derive(Debug)]
-pub struct Asked {
-    /// What is in force, with counters.
-    pub status: crate::Status,
-    /// What the kernel has of what is used; nothing until that was found out.
-    pub features: netqos_datapath::Features,
-    /// What shall be.
-    pub desired: netqos_core::NodePlan,
-    /// What the rules' data plane said when it was last changed.
-    pub rules: netqos_datapath::rules::Outcome,
-    /// How the node's lines shall be divided.
-    pub lines: netqos_core::classes::ClassPlan,
-    /// How they are, as the backend says.
-    pub divided: crate::classes::Shown,
+pub struct Look(Box<dyn FnOnce(&crate::Engine) + Send>);
+
+#[cfg(feature = "daemon")]
+impl Look {
+    /// Looks, and hands over what was seen. Whoever asked may have gone: then nobody gets it.
+    pub fn new<T: Send + 'static>(
+        look: impl FnOnce(&crate::Engine) -> T + Send + 'static,
+    ) -> (Self, tokio::sync::oneshot::Receiver<T>) {
+        let (answer, answered) = tokio::sync::oneshot::channel();
+        let look = move |engine: &crate::Engine| {
+            let _ = answer.send(look(engine));
+        };
+        (Self(Box::new(look)), answered)
+    }
+
+    pub(crate) fn take(self, engine: &crate::Engine) {
+        (self.0)(engine);
+    }
+}
+
+#[cfg(feature = "daemon")]
+impl std::fmt::Debug for Look {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Look")
+    }
 }

@@ -5,16 +5,16 @@
 //!   or API server                   ├──────────────► engine: index ──────┤
 //!   CNI result cache ────► locator ─┤                  │  ▲   plan, delta └─► limits (tc)
 //!   cgroups of pods ─────► cgroups ─┤                  │  │
-//!   Koordinator's files ► net files ┘                  ▼  │ asked
-//!   /metrics /readyz /debug/state  ◄── server ◄────── Status
+//!   Koordinator's files ► net files ┘                  ▼  │ Look
+//!   /metrics /readyz /debug/state  ◄── server ◄── what was seen
 //! ```
 //!
 //! What of it is about the node's lines, and who shares them, is in [`classes`].
 //!
 //! A source is a thread that sends [`Batch`]es of changes; whether they come from a folder or from a
 //! cluster makes no difference to the rest. The engine is one thread too: it alone changes the kernel. What is to be
-//! seen of it is asked of it ([`Status`]), and served by a runtime that the data plane never waits
-//! for.
+//! seen of it is what somebody takes with him who looks at it ([`Look`]) between two changes, and
+//! served by a runtime that the data plane never waits for.
 //!
 //! Without the feature `daemon` there is what a command line needs: [`Folder`], [`Status`], and
 //! [`client`], which asks a running agent.
@@ -49,7 +49,7 @@ pub use engine::{ClassOptions, Engine, Options};
 pub use error::{Error, Result};
 pub use event::Batch;
 #[cfg(feature = "daemon")]
-pub use event::{Asked, Event};
+pub use event::{Event, Look};
 pub use locate::Locator;
 pub use netqos_daemon::Check;
 #[cfg(feature = "daemon")]

@@ -7,23 +7,24 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, sync_channel};
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
+use axum::Router;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::{Json, Router};
-use serde_json::json;
 use tokio::net::{TcpListener, UnixListener};
+use tokio::time::timeout;
 
 use crate::engine::{Durations, Pulse};
-use crate::event::{Asked, Event};
+use crate::event::{Event, Look};
 use crate::{Engine, Error, Logs, Result, socket_path};
 
 mod health;
 mod metrics;
+mod parts;
 
 pub use metrics::metrics_sample;
 
@@ -152,15 +153,19 @@ impl Engine {
 }
 
 impl Desk {
-    /// The engine's answer, or why there is none.
-    async fn ask(&self) -> std::result::Result<Asked, Unanswered> {
-        let (answer, answered) = sync_channel(1);
+    /// What is seen of the engine, or why nothing is.
+    async fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Engine) -> T + Send + 'static,
+    ) -> std::result::Result<T, Unanswered> {
+        let (look, answered) = Look::new(look);
         self.events
-            .send(Event::Ask(answer))
+            .send(Event::Look(look))
             .map_err(|_| Unanswered)?;
-        let wait = move || answered.recv_timeout(PATIENCE).map_err(|_| Unanswered);
-        let waited = tokio::task::spawn_blocking(wait).await;
-        waited.unwrap_or(Err(Unanswered))
+        match timeout(PATIENCE, answered).await {
+            Ok(Ok(seen)) => Ok(seen),
+            _ => Err(Unanswered),
+        }
     }
 }
 
@@ -175,25 +180,22 @@ impl IntoResponse for Unanswered {
 }
 
 async fn status(State(desk): State<Desk>) -> std::result::Result<Response, Unanswered> {
-    Ok(Json(desk.ask().await?.status).into_response())
+    Ok(json(desk.look(Engine::status).await?))
 }
 
 /// What shall be against what is.
 async fn state(State(desk): State<Desk>) -> std::result::Result<Response, Unanswered> {
-    let asked = desk.ask().await?;
-    let state = json!({
-        "desired": asked.desired,
-        "desiredLines": asked.lines,
-        "actual": {
-            "rules": asked.rules,
-            "pods": asked.status.pods,
-            "lines": asked.divided,
-        },
-        "reconciled": asked.status.reconciled,
-        "objects": asked.status.objects,
-        "problems": asked.status.problems,
-    });
-    Ok(Json(state).into_response())
+    Ok(json(desk.look(Engine::state).await?))
+}
+
+fn json(written: serde_json::Result<Vec<u8>>) -> Response {
+    match written {
+        Ok(text) => ([(header::CONTENT_TYPE, "application/json")], text).into_response(),
+        Err(why) => {
+            let text = format!("it cannot be written: {why}\n");
+            (StatusCode::INTERNAL_SERVER_ERROR, text).into_response()
+        }
+    }
 }
 
 async fn level(State(desk): State<Desk>) -> String {

@@ -8,7 +8,8 @@ use prometheus_client::registry::Registry;
 
 use crate::{Check, Logs, report};
 
-const FORM: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// The content type of OpenMetrics.
+pub const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The answer to `/livez` or `/readyz`: 200 where all is well, else 503; with `?verbose` a line for each
 /// check.
@@ -28,7 +29,7 @@ pub fn health(what: &str, checks: &[Check], query: &RawQuery) -> Response {
 pub fn openmetrics(registry: &Registry) -> Response {
     let mut text = String::new();
     match encode(&mut text, registry) {
-        Ok(()) => ([(header::CONTENT_TYPE, FORM)], text).into_response(),
+        Ok(()) => ([(header::CONTENT_TYPE, OPENMETRICS)], text).into_response(),
         Err(why) => {
             let text = format!("the metrics cannot be written: {why}\n");
             (StatusCode::INTERNAL_SERVER_ERROR, text).into_response()

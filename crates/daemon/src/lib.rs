@@ -11,6 +11,6 @@ pub use check::Check;
 #[cfg(feature = "process")]
 pub(crate) use check::report;
 #[cfg(feature = "process")]
-pub use http::{health, level, openmetrics, set_level};
+pub use http::{OPENMETRICS, health, level, openmetrics, set_level};
 #[cfg(feature = "process")]
 pub use logs::{LogArguments, LogFormat, Logs};

@@ -1,69 +1,134 @@
-//! The engine's answer to what it is asked.
+//! What is to be seen of the engine, for people and probes.
+//!
+//! A node has as many as a hundred pods with hundreds of rules each. What is told of them is written
+//! pod by pod, and nothing of it is kept: an answer takes as much memory as its text, and who only
+//! asks whether all is well gets nothing else made.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use netqos_api::koordinator::BackendKind;
 use netqos_bpf::Pins;
 use netqos_classes::{Counted, Trouble};
-use netqos_core::classes::TrafficClass;
+use netqos_core::classes::{ClassPlan, TrafficClass};
 use netqos_core::plan::{Attach, ChainRule, Endpoint, RuleId};
-use netqos_core::{Direction, EndpointId, Mode, NodePlan};
-use netqos_datapath::rules::RuleCount;
+use netqos_core::{Direction, EndpointId, Mode, NodePlan, Problem};
+use netqos_daemon::Check;
+use netqos_datapath::rules::{Outcome, RuleCount};
+use serde::{Serialize, Serializer};
 
 use super::Engine;
 use super::limits::attachment;
+use crate::classes::Shown;
 use crate::status::{
-    Counts, LimitStatus, LineStatus, PodStatus, ProblemStatus, RuleStatus, ShareStatus, Status,
+    Counts, LimitStatus, LineStatus, PodStatus, ProblemStatus, Reconciled, RuleStatus, ShareStatus,
 };
-use netqos_daemon::Check;
 
-type RuleCounts = HashMap<(EndpointId, RuleId), Counts>;
+/// The engine, and what was read of the kernel for one answer.
+pub(super) struct Glance<'e> {
+    pub(super) engine: &'e Engine,
+    counts: RuleCounts,
+    pins: Option<Pins>,
+    /// What is not as it should be, with what became known by reading.
+    pub(super) problems: Vec<Problem>,
+}
+
+/// What was counted, in the order of endpoints and rules.
+#[derive(Debug, Default)]
+struct RuleCounts(Vec<RuleCount>);
+
+/// The fields of [`crate::Status`], which reads them.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct StatusOf<'e> {
+    version: &'static str,
+    node: &'e str,
+    checks: Vec<Check>,
+    reconciled: Reconciled,
+    objects: BTreeMap<&'static str, u64>,
+    class_backend: String,
+    lines: Vec<LineStatus>,
+    pods: Pods<'e>,
+    problems: Vec<ProblemStatus>,
+}
+
+/// What shall be against what is.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct State<'e> {
+    desired: &'e NodePlan,
+    desired_lines: &'e ClassPlan,
+    actual: Actual<'e>,
+    reconciled: Reconciled,
+    objects: BTreeMap<&'static str, u64>,
+    problems: Vec<ProblemStatus>,
+}
+
+#[derive(Serialize)]
+struct Actual<'e> {
+    rules: &'e Outcome,
+    pods: Pods<'e>,
+    lines: Shown,
+}
+
+/// Each is made when it is written.
+struct Pods<'e>(&'e Glance<'e>);
+
+impl Serialize for Pods<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let endpoints = self.0.endpoints().into_iter();
+        serializer.collect_seq(endpoints.map(|(id, endpoint)| self.0.pod(id, endpoint)))
+    }
+}
 
 impl Engine {
-    pub(super) fn status(&self) -> Status {
-        let mut problems = self.problems();
-        let counts = match self.rules.as_ref().map(|rules| rules.counts()) {
-            Some(Ok(counts)) => by_rule(counts),
-            Some(Err(why)) => {
-                problems.insert(netqos_core::Problem {
-                    object: netqos_core::ObjectRef::Node(self.options.node.clone()),
-                    reason: netqos_core::Reason::UpdateFailed,
-                    message: format!("the counters of rules cannot be read: {why}"),
-                });
-                RuleCounts::new()
-            }
-            None => RuleCounts::new(),
-        };
-        let plan = self.index.plan();
-        let pins = Pins::open(self.options.paths.bpffs()).ok().flatten();
-        let pods = plan.endpoints.iter();
-        let pods = pods.map(|(id, endpoint)| self.pod(id, endpoint, plan, &counts, pins.as_ref()));
-        let mut objects = std::collections::BTreeMap::new();
-        for (kind, many) in self.sources.values().flat_map(|(_, objects)| objects) {
-            *objects.entry((*kind).to_owned()).or_default() += many;
-        }
-        let mut pods: Vec<PodStatus> = pods.collect();
-        pods.sort_by(|a, b| {
-            let key = |pod: &PodStatus| {
-                let names = (pod.namespace.clone(), pod.name.clone());
-                (names, pod.network.clone(), pod.interface.clone())
-            };
-            key(a).cmp(&key(b))
-        });
-        Status {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            node: self.options.node.clone(),
-            checks: self.checks(),
-            reconciled: self.reconciled,
-            objects,
-            class_backend: self.classes.backend().to_string(),
-            lines: self.lines(),
-            pods,
-            problems: problems.iter().map(ProblemStatus::from).collect(),
-        }
+    /// What was done.
+    pub fn reconciled(&self) -> Reconciled {
+        self.reconciled
     }
 
-    fn lines(&self) -> Vec<LineStatus> {
+    /// The answer of `/v1/status`: a [`crate::Status`] in JSON.
+    pub(crate) fn status(&self) -> serde_json::Result<Vec<u8>> {
+        let glance = Glance::at(self);
+        serde_json::to_vec(&StatusOf {
+            version: env!("CARGO_PKG_VERSION"),
+            node: &self.options.node,
+            checks: self.checks(),
+            reconciled: self.reconciled,
+            objects: self.objects(),
+            class_backend: self.classes.backend().to_string(),
+            lines: self.lines(),
+            pods: Pods(&glance),
+            problems: glance.problems.iter().map(ProblemStatus::from).collect(),
+        })
+    }
+
+    /// The answer of `/debug/state`, in JSON.
+    pub(crate) fn state(&self) -> serde_json::Result<Vec<u8>> {
+        let glance = Glance::at(self);
+        serde_json::to_vec(&State {
+            desired: self.index.plan(),
+            desired_lines: self.classes.plan(),
+            actual: Actual {
+                rules: &self.outcome,
+                pods: Pods(&glance),
+                lines: self.classes.shown(),
+            },
+            reconciled: self.reconciled,
+            objects: self.objects(),
+            problems: glance.problems.iter().map(ProblemStatus::from).collect(),
+        })
+    }
+
+    /// How many objects of each kind the sources know.
+    pub(super) fn objects(&self) -> BTreeMap<&'static str, u64> {
+        let mut objects = BTreeMap::new();
+        for (kind, many) in self.sources.values().flat_map(|(_, objects)| objects) {
+            *objects.entry(*kind).or_default() += many;
+        }
+        objects
+    }
+
+    pub(super) fn lines(&self) -> Vec<LineStatus> {
         let shown = self.classes.shown();
         let counters = self.classes.counters();
         let lines = self.classes.plan().lines.iter();
@@ -100,7 +165,8 @@ impl Engine {
             .collect()
     }
 
-    fn checks(&self) -> Vec<Check> {
+    /// What has to be well before it is ready.
+    pub fn checks(&self) -> Vec<Check> {
         let check = |name: &str, ok: bool, message: &str| Check {
             name: name.to_owned(),
             ok,
@@ -128,30 +194,46 @@ impl Engine {
         }
         checks
     }
+}
 
-    fn pod(
-        &self,
-        id: &EndpointId,
-        endpoint: &Endpoint,
-        plan: &NodePlan,
-        counts: &RuleCounts,
-        pins: Option<&Pins>,
-    ) -> PodStatus {
-        let in_force = self.outcome.endpoints.get(id);
-        let chain = endpoint.chain.and_then(|chain| plan.chains.get(&chain));
-        let rules = chain.into_iter().flat_map(|chain| &chain.rules);
-        let limits = self.limits_of(endpoint, pins);
-        let mut failing = Vec::new();
-        if let Attach::Unsupported { reason } = &endpoint.attach {
-            failing.push(reason.clone());
-        } else {
-            if chain.is_some() && in_force.is_none() {
-                failing.push("rules are not in force".to_owned());
+impl<'e> Glance<'e> {
+    /// Reads what the kernel has counted.
+    pub(super) fn at(engine: &'e Engine) -> Self {
+        let mut problems = engine.problems();
+        let counts = match engine.rules.as_ref().map(|rules| rules.counts()) {
+            Some(Ok(counts)) => RuleCounts(counts),
+            Some(Err(why)) => {
+                problems.insert(Problem {
+                    object: netqos_core::ObjectRef::Node(engine.options.node.clone()),
+                    reason: netqos_core::Reason::UpdateFailed,
+                    message: format!("the counters of rules cannot be read: {why}"),
+                });
+                RuleCounts::default()
             }
-            if limits.iter().any(|limit| !limit.in_force) {
-                failing.push("limits are not in force".to_owned());
-            }
+            None => RuleCounts::default(),
+        };
+        Self {
+            engine,
+            counts,
+            pins: Pins::open(engine.options.paths.bpffs()).ok().flatten(),
+            problems: problems.into_iter().collect(),
         }
+    }
+
+    /// The interfaces that something is for, by the names of their pods.
+    pub(super) fn endpoints(&self) -> Vec<(&'e EndpointId, &'e Endpoint)> {
+        let mut endpoints: Vec<_> = self.engine.index.plan().endpoints.iter().collect();
+        endpoints.sort_by_cached_key(|(id, endpoint)| {
+            let interface = endpoint.attach.interface();
+            let interface = interface.map(|one| one.name.clone());
+            (endpoint.pod.name.clone(), id.network.to_string(), interface)
+        });
+        endpoints
+    }
+
+    fn pod(&self, id: &EndpointId, endpoint: &Endpoint) -> PodStatus {
+        let in_force = self.engine.outcome.endpoints.get(id);
+        let limits = self.limits(endpoint);
         let interface = endpoint.attach.interface();
         PodStatus {
             namespace: endpoint.pod.name.namespace.to_string(),
@@ -162,20 +244,51 @@ impl Engine {
             addresses: endpoint.addresses.iter().map(ToString::to_string).collect(),
             hook_on: in_force.map_or_else(String::new, |status| status.interface.clone()),
             hook: in_force.map_or_else(String::new, |status| word(&status.hook)),
-            failing: failing.join("; "),
-            limits,
-            rules: rules
-                .map(|rule| {
-                    let key = (id.clone(), rule.id.clone());
-                    self.rule(rule, counts.get(&key).copied().unwrap_or_default())
-                })
+            failing: self.failing(id, endpoint, &limits),
+            limits: limits.into_iter().map(|(_, limit)| limit).collect(),
+            rules: self
+                .rules(endpoint)
+                .map(|rule| self.rule(rule, self.counts(id, &rule.id)))
                 .collect(),
         }
     }
 
-    fn limits_of(&self, endpoint: &Endpoint, pins: Option<&Pins>) -> Vec<LimitStatus> {
+    /// What is not in force, and why; empty when all is.
+    pub(super) fn failing(
+        &self,
+        id: &EndpointId,
+        endpoint: &Endpoint,
+        limits: &[(Direction, LimitStatus)],
+    ) -> String {
+        if let Attach::Unsupported { reason } = &endpoint.attach {
+            return reason.clone();
+        }
+        let mut failing = Vec::new();
+        if endpoint.chain.is_some() && !self.engine.outcome.endpoints.contains_key(id) {
+            failing.push("rules are not in force");
+        }
+        if limits.iter().any(|(_, limit)| !limit.in_force) {
+            failing.push("limits are not in force");
+        }
+        failing.join("; ")
+    }
+
+    /// Its rules, the one of highest precedence first.
+    pub(super) fn rules(&self, endpoint: &Endpoint) -> impl Iterator<Item = &'e ChainRule> {
+        let chains = &self.engine.index.plan().chains;
+        let chain = endpoint.chain.and_then(|chain| chains.get(&chain));
+        chain.into_iter().flat_map(|chain| &chain.rules)
+    }
+
+    /// What was counted of a rule for an endpoint.
+    pub(super) fn counts(&self, endpoint: &EndpointId, rule: &RuleId) -> Counts {
+        self.counts.of(endpoint, rule)
+    }
+
+    /// What it is held to as a whole.
+    pub(super) fn limits(&self, endpoint: &Endpoint) -> Vec<(Direction, LimitStatus)> {
         let attachment = endpoint.attach.interface().and_then(attachment);
-        let known = self.limits.as_ref().zip(attachment.as_ref());
+        let known = self.engine.limits.as_ref().zip(attachment.as_ref());
         let held = known.is_some_and(|(limits, one)| limits.is_held(&endpoint.pod.name, one));
         let record = known.and_then(|(limits, one)| limits.record(one));
         let both = [Direction::Ingress, Direction::Egress].into_iter();
@@ -187,9 +300,9 @@ impl Engine {
                     .filter(|queue| queue.direction == direction)
                     .find_map(|queue| queue.limiter);
                 let limiter = limiter
-                    .zip(pins)
+                    .zip(self.pins.as_ref())
                     .and_then(|(id, pins)| pins.limiters().get(id).ok().flatten());
-                LimitStatus {
+                let status = LimitStatus {
                     direction: direction.to_string(),
                     rate: limit.rate.bits_per_second(),
                     in_force: held,
@@ -203,14 +316,15 @@ impl Engine {
                             dropped_bytes: counters.dropped_bytes,
                         }
                     }),
-                }
+                };
+                (direction, status)
             })
             .collect()
     }
 
     fn rule(&self, rule: &ChainRule, counts: Counts) -> RuleStatus {
         let mut status = RuleStatus::of(rule);
-        if let Some(meter) = self.outcome.meters.get(&rule.id) {
+        if let Some(meter) = self.engine.outcome.meters.get(&rule.id) {
             status.burst = Some(meter.burst.bytes());
             // In shadow mode nothing waits, and nothing is dropped.
             if rule.mode == Mode::Enforce {
@@ -223,6 +337,26 @@ impl Engine {
     }
 }
 
+impl RuleCounts {
+    fn of(&self, endpoint: &EndpointId, rule: &RuleId) -> Counts {
+        let place = |count: &RuleCount| (&count.endpoint, &count.rule).cmp(&(endpoint, rule));
+        let found = self.0.binary_search_by(place);
+        found.map_or_else(
+            |_| Counts::default(),
+            |place| {
+                let count = &self.0[place];
+                Counts {
+                    packets: count.packets,
+                    bytes: count.bytes,
+                    marked_packets: count.marked,
+                    dropped_packets: count.dropped_packets,
+                    dropped_bytes: count.dropped_bytes,
+                }
+            },
+        )
+    }
+}
+
 fn counted(counted: Counted) -> Counts {
     Counts {
         packets: counted.packets,
@@ -232,22 +366,11 @@ fn counted(counted: Counted) -> Counts {
     }
 }
 
-fn by_rule(counts: Vec<RuleCount>) -> RuleCounts {
-    let entry = |count: RuleCount| {
-        let counts = Counts {
-            packets: count.packets,
-            bytes: count.bytes,
-            marked_packets: count.marked,
-            dropped_packets: count.dropped_packets,
-            dropped_bytes: count.dropped_bytes,
-        };
-        ((count.endpoint, count.rule), counts)
-    };
-    counts.into_iter().map(entry).collect()
-}
-
 /// The word by which something is written in JSON.
 fn word(value: &impl serde::Serialize) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
     value.as_str().unwrap_or_default().to_owned()
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@ use axum::response::Response;
 use netqos_daemon::health;
 
 use super::{Desk, Unanswered};
-use crate::Check;
+use crate::{Check, Engine};
 
 /// An engine that shows nothing for so long hangs.
 const HANGS: Duration = Duration::from_secs(60);
@@ -23,6 +23,6 @@ pub(super) async fn readyz(
     State(desk): State<Desk>,
     query: RawQuery,
 ) -> std::result::Result<Response, Unanswered> {
-    let checks = desk.ask().await?.status.checks;
+    let checks = desk.look(Engine::checks).await?;
     Ok(health("readyz", &checks, &query))
 }

@@ -5,11 +5,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::exit;
-use std::sync::mpsc::{Sender, channel, sync_channel};
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use netqos_agent::{Asked, Engine, Event, Options, agent_lock};
+use netqos_agent::{Engine, Event, Look, Options, agent_lock};
 use netqos_datapath::Paths;
 use netqos_testkit::stop_here;
 
@@ -56,13 +56,13 @@ pub fn run(way: Way) {
 
 /// Ends the agent when it has nothing to do any more.
 fn see_to_it(way: Way, events: &Sender<Event>) {
-    wait_for(events, |asked| asked.status.is_ready());
+    wait_for(events, is_ready);
     thread::sleep(LATER);
     if way == Way::Hears {
-        let times = ask(events).status.reconciled.times;
+        let times = look(events, |engine| engine.reconciled().times);
         fs::rename(next(), Path::new(MANIFESTS).join(OBJECTS)).unwrap();
-        wait_for(events, |asked| {
-            asked.status.reconciled.times > times && asked.status.is_ready()
+        wait_for(events, move |engine| {
+            engine.reconciled().times > times && is_ready(engine)
         });
         thread::sleep(LATER);
     }
@@ -70,9 +70,13 @@ fn see_to_it(way: Way, events: &Sender<Event>) {
     let _ = events.send(Event::Stop);
 }
 
-fn wait_for(events: &Sender<Event>, is_so: impl Fn(&Asked) -> bool) {
+fn is_ready(engine: &Engine) -> bool {
+    engine.checks().iter().all(|check| check.ok)
+}
+
+fn wait_for(events: &Sender<Event>, is_so: impl Fn(&Engine) -> bool + Send + Copy + 'static) {
     let began = Instant::now();
-    while !is_so(&ask(events)) {
+    while !look(events, is_so) {
         if began.elapsed() > PATIENCE {
             eprintln!("it does not get there");
             exit(2);
@@ -81,12 +85,15 @@ fn wait_for(events: &Sender<Event>, is_so: impl Fn(&Asked) -> bool) {
     }
 }
 
-fn ask(events: &Sender<Event>) -> Asked {
-    let (answer, answered) = sync_channel(1);
-    let asked = events.send(Event::Ask(answer)).ok();
-    let Some(asked) = asked.and_then(|()| answered.recv().ok()) else {
+fn look<T: Send + 'static>(
+    events: &Sender<Event>,
+    look: impl FnOnce(&Engine) -> T + Send + 'static,
+) -> T {
+    let (look, answered) = Look::new(look);
+    let asked = events.send(Event::Look(look)).ok();
+    let Some(seen) = asked.and_then(|()| answered.blocking_recv().ok()) else {
         eprintln!("the engine has ended");
         exit(2);
     };
-    asked
+    seen
 }

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
+use netqos_core::plan::RuleId;
+use netqos_core::{Direction, ObjectName};
 use prometheus_client::encoding::text::encode;
 
 use super::registry;
 use crate::Check;
-use crate::engine::Durations;
-use crate::status::{
-    Counts, LimitStatus, LineStatus, PodStatus, ProblemStatus, RuleStatus, ShareStatus, Status,
-};
+use crate::engine::{Durations, Of, Row, Tally};
+use crate::status::{Counts, LineStatus, ShareStatus};
 
 /// The answer of `/metrics` where each metric has a sample with all of its labels. The values say
 /// nothing.
@@ -18,26 +19,28 @@ use crate::status::{
 /// # Errors
 /// It cannot be written.
 pub fn metrics_sample() -> Result<String, fmt::Error> {
-    let features = BTreeMap::from([("qdisc tbf".to_owned(), true)]);
     let durations = Durations::new([1.0]);
     let mut text = String::new();
-    encode(&mut text, &registry(&status(), &features, durations, true))?;
+    encode(&mut text, &registry(tally(), durations, true))?;
     Ok(text)
 }
 
 /// A pod with a limit and a rule, a line, and a problem.
-fn status() -> Status {
-    let pod = PodStatus {
-        limits: vec![LimitStatus {
-            direction: "egress".to_owned(),
-            counts: Some(Counts::default()),
-            ..LimitStatus::default()
-        }],
-        rules: vec![RuleStatus {
-            rate: Some(8),
-            ..RuleStatus::default()
-        }],
-        ..PodStatus::default()
+fn tally() -> Tally {
+    let limit = Row {
+        of: Arc::new(Of::default()),
+        direction: Direction::Egress,
+        rule: None,
+        rate: None,
+        counts: Some(Counts::default()),
+    };
+    let rule = Row {
+        rule: Some(RuleId {
+            policy: ObjectName::new("games", "free"),
+            index: 0,
+        }),
+        rate: Some(8),
+        ..limit.clone()
     };
     let line = LineStatus {
         shares: vec![ShareStatus {
@@ -46,23 +49,18 @@ fn status() -> Status {
         }],
         ..LineStatus::default()
     };
-    let problem = ProblemStatus {
-        kind: "Pod".to_owned(),
-        name: "games/a".to_owned(),
-        reason: "UpdateFailed".to_owned(),
-        message: String::new(),
-    };
     let check = Check {
         name: "plan".to_owned(),
         ok: true,
         message: String::new(),
     };
-    Status {
+    Tally {
         checks: vec![check],
-        objects: BTreeMap::from([("Pod".to_owned(), 1)]),
+        objects: BTreeMap::from([("Pod", 1)]),
+        features: BTreeMap::from([("qdisc tbf".to_owned(), true)]),
+        problems: BTreeMap::from([("UpdateFailed".to_owned(), 1)]),
         lines: vec![line],
-        pods: vec![pod],
-        problems: vec![problem],
-        ..Status::default()
+        rows: vec![limit, rule],
+        ..Tally::default()
     }
 }
