@@ -32,7 +32,7 @@ struct flow_debt {
 	__u64 owes_until;
 	__u64 bulk_until;
 	__u32 epoch;
-	__u32 unused;
+	__u32 told; /* whose connection was remembered in this epoch */
 };
 
 struct {
@@ -153,26 +153,39 @@ static __always_inline struct class_settings *our_settings(void)
 
 /* ------------------------------------------------------------------ which leaf of a slot */
 
+/* What a packet's flow owes, by its hash. */
+struct debts {
+	struct flow_debt *a, *b;
+	__u64 now;
+	__u32 hash;
+};
+
+static __always_inline bool find_debts(struct __sk_buff *skb, __u32 slot, __u32 way,
+				       struct debts *of)
+{
+	__u32 salt = slot << 1 | way;
+	of->hash = bpf_get_hash_recalc(skb);
+	__u32 at[FLOW_ROWS] = {
+		scatter(of->hash, salt) % FLOW_SLOTS,
+		FLOW_SLOTS + scatter(of->hash, ~salt) % FLOW_SLOTS,
+	};
+	of->a = bpf_map_lookup_elem(&debts, &at[0]);
+	of->b = bpf_map_lookup_elem(&debts, &at[1]);
+	of->now = bpf_ktime_get_ns();
+	return of->a && of->b;
+}
+
 /*
  * A flow that takes less than its share of what its slot is guaranteed does not wait behind the
  * others. As in rank.h, without the virtual queue: what a slot may take changes with what others
  * leave, and HTB bounds both leaves. Counters are not locked: two processors that count at once are
  * wrong by a packet.
  */
-static __always_inline bool takes_little(struct __sk_buff *skb, struct class_leaf *leaf, __u32 salt,
+static __always_inline bool takes_little(const struct debts *of, struct class_leaf *leaf,
 					 __u64 length)
 {
-	__u32 hash = bpf_get_hash_recalc(skb);
-	__u32 at[FLOW_ROWS] = {
-		scatter(hash, salt) % FLOW_SLOTS,
-		FLOW_SLOTS + scatter(hash, ~salt) % FLOW_SLOTS,
-	};
-	struct flow_debt *a = bpf_map_lookup_elem(&debts, &at[0]);
-	struct flow_debt *b = bpf_map_lookup_elem(&debts, &at[1]);
-	if (!a || !b)
-		return false;
-
-	__u64 now = bpf_ktime_get_ns();
+	struct flow_debt *a = of->a, *b = of->b;
+	__u64 now = of->now;
 	__u32 epoch = now >> EPOCH_SHIFT;
 	if (leaf->epoch != epoch) {
 		leaf->flows_before = leaf->epoch + 1 == epoch ? leaf->flows_now : 0;
@@ -202,18 +215,16 @@ static __always_inline bool takes_little(struct __sk_buff *skb, struct class_lea
 	return little;
 }
 
-static __always_inline __u32 choose_leaf(struct __sk_buff *skb, __u32 slot, __u32 way, __u64 length)
+/* How flows of a slot are told apart on this line; of a part that the line does not have yet, or no
+ * more, it is the system's. */
+static __always_inline struct class_leaf *leaf_of(struct __sk_buff *skb, __u32 *slot)
 {
-	struct class_leaf_key key = {.ifindex = skb->ifindex, .slot = slot};
+	struct class_leaf_key key = {.ifindex = skb->ifindex, .slot = *slot};
 	struct class_leaf *leaf = bpf_map_lookup_elem(&leaves, &key);
-	if (!leaf) {
-		/* A part that this line does not have yet, or no more. */
-		slot = SLOT_SYSTEM;
-		key.slot = slot;
-		leaf = bpf_map_lookup_elem(&leaves, &key);
-	}
-	bool little = leaf && takes_little(skb, leaf, slot << 1 | way, length);
-	return little ? LEAF_QUICK(slot) : LEAF_BULK(slot);
+	if (leaf)
+		return leaf;
+	*slot = key.slot = SLOT_SYSTEM;
+	return bpf_map_lookup_elem(&leaves, &key);
 }
 
 /* ------------------------------------------------------------------ which slot of a pod */
@@ -291,6 +302,38 @@ static __always_inline __u32 slot_of(struct __sk_buff *skb, __u32 number, __u32 
 	return pod->slot[way & 1];
 }
 
+/* ------------------------------------------------------------------ without reading a packet */
+
+/* The IP header, where it follows Ethernet's and is at hand. Most are, and cost no call then. */
+static __always_inline const struct iphdr *plain_ipv4(struct __sk_buff *skb)
+{
+	const struct iphdr *ip = (void *)(long)skb->data + ETH_HLEN;
+	bool is_there = (void *)(ip + 1) <= (void *)(long)skb->data_end;
+	return is_there && skb->protocol == bpf_htons(ETH_P_IP) ? ip : NULL;
+}
+
+static __always_inline const struct ipv6hdr *plain_ipv6(struct __sk_buff *skb)
+{
+	const struct ipv6hdr *ip = (void *)(long)skb->data + ETH_HLEN;
+	bool is_there = (void *)(ip + 1) <= (void *)(long)skb->data_end;
+	return is_there && skb->protocol == bpf_htons(ETH_P_IPV6) ? ip : NULL;
+}
+
+static __always_inline bool is_same(const __be32 *a, const __be32 *b)
+{
+	return !((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]));
+}
+
+/* True of what a pod sends by the address that it is known to have: nobody has masqueraded it. */
+static __always_inline bool is_from(struct __sk_buff *skb, const struct class_pod *pod)
+{
+	const struct iphdr *ip = plain_ipv4(skb);
+	if (ip)
+		return ip->saddr == pod->address;
+	const struct ipv6hdr *ip6 = plain_ipv6(skb);
+	return ip6 && is_same(ip6->saddr.in6_u.u6_addr32, pod->address6);
+}
+
 /* ------------------------------------------------------------------ whose a packet is */
 
 /* On the host's end of a pod's interface, as it comes from the pod. */
@@ -340,29 +383,58 @@ static __always_inline void remember(const struct packet *packet, const struct e
 		bpf_map_update_elem(&tuples, &tuple, &pod, BPF_ANY);
 }
 
-/* A filter of the line's tree: the answer is the class. */
-SEC("classifier")
-int netqos_class_egress(struct __sk_buff *skb)
+/* Whose a packet is by all that can be known of it: its slot. What comes back of a connection that is
+ * not from an address of the pod's is known by the connection. */
+static __noinline __u32 slot_of_sender(struct __sk_buff *skb, __u32 pod)
 {
 	struct class_settings *settings = our_settings();
 	struct packet packet = {};
 	struct ends ends = {};
-	__u32 slot = SLOT_SYSTEM;
-	if (settings && read_packet(skb, &packet)) {
-		read_ends(skb, &packet, &ends);
-		__u32 by_address = pod_at(ends.source);
-		__u32 pod = skb->tc_index & STAMP ? skb->tc_index & ~STAMP : by_address;
-		if (!pod)
-			pod = pod_of_sender(skb, settings->cgroup_levels);
-		if (pod) {
-			/* What comes back is not for an address that is a pod's. */
-			if (!by_address && packet.transport)
-				remember(&packet, &ends, pod);
-			slot = slot_of(skb, pod, EGRESS, &packet, &ends);
-		}
+	if (!settings || !read_packet(skb, &packet))
+		return SLOT_SYSTEM;
+	read_ends(skb, &packet, &ends);
+	__u32 by_address = pod_at(ends.source);
+	if (!pod)
+		pod = by_address;
+	if (!pod)
+		pod = pod_of_sender(skb, settings->cgroup_levels);
+	if (!pod)
+		return SLOT_SYSTEM;
+	if (!by_address && packet.transport)
+		remember(&packet, &ends, pod);
+	return slot_of(skb, pod, EGRESS, &packet, &ends);
+}
+
+/* A masqueraded connection of a pod is remembered once in an epoch, and not with each packet. */
+static __always_inline void remember_once(struct __sk_buff *skb, __u32 pod, const struct debts *of)
+{
+	__u32 epoch = of->now >> EPOCH_SHIFT;
+	__u32 told = scatter(of->hash, pod) | 1;
+	if (of->a->epoch == epoch && of->a->told == told)
+		return;
+	slot_of_sender(skb, pod);
+	of->a->told = told;
+}
+
+/* A filter of the line's tree: the answer is the class. */
+SEC("classifier")
+int netqos_class_egress(struct __sk_buff *skb)
+{
+	__u32 number = skb->tc_index & STAMP ? skb->tc_index & ~STAMP : 0;
+	struct class_pod *pod = number ? bpf_map_lookup_elem(&pods, &number) : NULL;
+	/* All that it sends waits in the same part. */
+	bool is_one = pod && !pod->flows;
+	__u32 slot = is_one ? pod->slot[EGRESS] : slot_of_sender(skb, number);
+	bool is_masqueraded = is_one && !is_from(skb, pod);
+	struct class_leaf *leaf = leaf_of(skb, &slot);
+	struct debts of = {};
+	bool little = false;
+	if (leaf && find_debts(skb, slot, EGRESS, &of)) {
+		if (is_masqueraded)
+			remember_once(skb, number, &of);
+		little = takes_little(&of, leaf, length_at_egress(skb));
 	}
-	__u64 length = length_at_egress(skb);
-	skb->tc_classid = choose_leaf(skb, slot, EGRESS, length);
+	skb->tc_classid = little ? LEAF_QUICK(slot) : LEAF_BULK(slot);
 	return TC_ACT_OK;
 }
 
@@ -411,27 +483,54 @@ static __always_inline __u32 pod_of_connection(const struct packet *packet, cons
 	return pod ? *pod : 0;
 }
 
-/* On the line, as it comes in: every packet goes on to the ifb. */
-SEC("classifier")
-int netqos_class_ingress(struct __sk_buff *skb)
+/* Whose a packet that comes in is by all that can be known of it: its slot, and its length. */
+static __noinline __u32 slot_of_receiver(struct __sk_buff *skb, __u64 *length)
 {
 	struct class_settings *settings = our_settings();
 	struct packet packet = {};
 	struct ends ends = {};
-	__u32 slot = SLOT_SYSTEM;
-	__u64 length = skb->len;
-	if (settings && read_packet(skb, &packet)) {
-		read_ends(skb, &packet, &ends);
-		length = length_on_wire(skb, &packet);
-		__u32 pod = pod_at(packet.destination);
-		if (!pod)
-			pod = pod_in_tunnel(skb, &packet, settings);
-		if (!pod)
-			pod = pod_of_connection(&packet, &ends);
-		if (pod)
-			slot = slot_of(skb, pod, INGRESS, &packet, &ends);
+	if (!settings || !read_packet(skb, &packet))
+		return SLOT_SYSTEM;
+	read_ends(skb, &packet, &ends);
+	*length = length_on_wire(skb, &packet);
+	__u32 pod = pod_at(packet.destination);
+	if (!pod)
+		pod = pod_in_tunnel(skb, &packet, settings);
+	if (!pod)
+		pod = pod_of_connection(&packet, &ends);
+	return pod ? slot_of(skb, pod, INGRESS, &packet, &ends) : SLOT_SYSTEM;
+}
+
+/* The number of the pod whose address a plain packet is for; 0 of any other packet. */
+static __always_inline __u32 pod_of_plain(struct __sk_buff *skb)
+{
+	struct address to = {};
+	const struct iphdr *ip = plain_ipv4(skb);
+	const struct ipv6hdr *ip6 = plain_ipv6(skb);
+	if (ip) {
+		to.bytes[10] = to.bytes[11] = 0xff;
+		__builtin_memcpy(to.bytes + 12, &ip->daddr, 4);
+	} else if (ip6) {
+		__builtin_memcpy(to.bytes, &ip6->daddr, 16);
+	} else {
+		return 0;
 	}
-	skb->priority = TREE_MAJOR | choose_leaf(skb, slot, INGRESS, length);
+	return pod_at(to.bytes);
+}
+
+/* On the line, as it comes in: every packet goes on to the ifb. */
+SEC("classifier")
+int netqos_class_ingress(struct __sk_buff *skb)
+{
+	__u32 number = pod_of_plain(skb);
+	struct class_pod *pod = number ? bpf_map_lookup_elem(&pods, &number) : NULL;
+	bool is_one = pod && !pod->flows && !skb->gso_size;
+	__u64 length = skb->len;
+	__u32 slot = is_one ? pod->slot[INGRESS] : slot_of_receiver(skb, &length);
+	struct class_leaf *leaf = leaf_of(skb, &slot);
+	struct debts of = {};
+	bool little = leaf && find_debts(skb, slot, INGRESS, &of) && takes_little(&of, leaf, length);
+	skb->priority = TREE_MAJOR | (little ? LEAF_QUICK(slot) : LEAF_BULK(slot));
 	return 1;
 }
 

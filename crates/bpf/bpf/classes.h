@@ -44,9 +44,12 @@ struct class_settings {
 };
 
 struct class_pod {
-	__u16 slot[2]; /* by way */
-	__u16 flows;   /* how many entries of class_flows it has */
+	__u16 slot[2];	 /* by way */
+	__u16 flows;	 /* how many entries of class_flows it has */
 	__u16 unused;
+	__be32 address;	 /* one of its own; 0 where it has none of IPv4 */
+	__be32 address6[4]; /* the same of IPv6 */
+	__u32 unused_too;
 };
 
 struct class_flow_key {
@@ -99,7 +102,7 @@ struct class_tuple {
 };
 
 _Static_assert(sizeof(struct class_settings) == 16, "layout");
-_Static_assert(sizeof(struct class_pod) == 8, "layout");
+_Static_assert(sizeof(struct class_pod) == 32, "layout");
 _Static_assert(sizeof(struct class_flow_key) == 8, "layout");
 _Static_assert(sizeof(struct class_flow) == 32, "layout");
 _Static_assert(sizeof(struct class_leaf_key) == 8, "layout");

@@ -98,6 +98,9 @@ pub struct Pod {
     slots: [u16; 2],
     flows: u16,
     unused: u16,
+    address: [u8; 4],
+    address6: [u8; 16],
+    unused_too: u32,
 }
 
 impl Pod {
@@ -106,8 +109,22 @@ impl Pod {
         Self {
             slots: [ingress.0, egress.0],
             flows: flows.min(MOST_POD_FLOWS) as u16,
-            unused: 0,
+            ..Self::default()
         }
+    }
+
+    /// With the address of each family by which what it sends is known soonest: the lowest, where it
+    /// has several.
+    #[must_use]
+    pub fn at<'a>(mut self, addresses: impl IntoIterator<Item = &'a IpAddr>) -> Self {
+        for address in addresses {
+            match address {
+                IpAddr::V4(v4) if self.address == [0; 4] => self.address = v4.octets(),
+                IpAddr::V6(v6) if self.address6 == [0; 16] => self.address6 = v6.octets(),
+                _ => {}
+            }
+        }
+        self
     }
 }
 
@@ -264,7 +281,7 @@ pub(super) fn key(address: IpAddr) -> [u8; 16] {
 // bpf/classes.h asserts the same numbers.
 plain! {
     Settings: 16,
-    Pod: 8,
+    Pod: 32,
     FlowKey: 8,
     Flow: 32,
     LeafKey: 8,
@@ -302,6 +319,15 @@ mod tests {
         assert_eq!((flow.peer_bits, flow.way, flow.slot), (104, 1, 7));
         assert_eq!(flow.peer[10..], [0xff, 0xff, 10, 0, 0, 0]);
         assert_eq!(flow.flags, 1 | 2 | 8);
+    }
+
+    #[test]
+    fn a_pod_has_an_address_of_each_family() {
+        let all = ["10.0.0.1", "10.0.0.2", "fd00::1"].map(|it| it.parse().unwrap());
+        let pod = Pod::new(Slot(1), Slot(2), 0).at(&all);
+        assert_eq!(pod.address, [10, 0, 0, 1]);
+        assert_eq!((pod.address6[0], pod.address6[15]), (0xfd, 1));
+        assert_eq!(Pod::new(Slot(1), Slot(2), 0).at(&[]).address, [0; 4]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The programs that choose among a line's classes, their maps, and how they are reached.
 //!
 //! ```text
-//!   bpf/classes.bpf.c ─clang─► object ─aya─► <bpffs>/netqos/classes-v1/
+//!   bpf/classes.bpf.c ─clang─► object ─aya─► <bpffs>/netqos/classes-v2/
 //!                                              stamp-<digest> egress-… ingress-…   programs
 //!                                              pods links addresses cgroups …      maps
 //! ```

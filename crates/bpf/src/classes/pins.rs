@@ -16,7 +16,7 @@ use crate::{Error, Result, filesystem, sys};
 /// The compiled programs.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/classes.o"));
 /// The folder of this layout.
-const FOLDER: &str = "classes-v1";
+const FOLDER: &str = "classes-v2";
 const STAMP: &str = "netqos_stamp";
 const EGRESS: &str = "netqos_class_egress";
 const INGRESS: &str = "netqos_class_ingress";

@@ -172,7 +172,8 @@ fn learn(
         whole(Direction::Ingress),
         whole(Direction::Egress),
         pod.flows.len(),
-    );
+    )
+    .at(&pod.place.addresses);
     known.pods.insert(number, written);
     if pod.place.host_network {
         troubles.extend(learn_cgroup(&kernel.options, pod, number, known)?);
