@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use netqos_bpf::classes::{Leaf, Slot};
 use netqos_core::classes::{PartId, Share, TrafficClass, Tree};
 use netqos_netlink::class::HtbClass;
-use netqos_netlink::qdisc::Bfifo;
+use netqos_netlink::qdisc::{Bfifo, Installed, Tbf};
 
 use crate::rate::{FLOOR, class, passing};
 
@@ -28,6 +28,24 @@ const LONGEST_HOLD: u64 = SECOND / 2;
 /// A slot that is guaranteed little tells its flows apart as if it were this part of the line.
 const LEAST_PART: u64 = 20;
 
+/// On a slower line, in bytes per second, GSO packets are cut into frames before they wait: there one of
+/// 64 KB keeps the line for more than a millisecond, which whoever comes next has to wait for, and is
+/// more than a class that begins should have beyond what the line carries.
+const CUTS_BELOW: u64 = 500_000_000 / 8;
+/// What is not cut: any frame, and somewhat larger GSO packets.
+const UNCUT: u32 = 9_216 + 22;
+/// What cuts lets everything pass as soon as it comes: a frame in less time than the kernel needs for it.
+const CUTTER: u64 = 10_000_000_000;
+
+/// What of a slot's packets wait in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Queue {
+    /// GSO packets in one piece.
+    Whole(Bfifo),
+    /// Frames: a token bucket cuts what is larger than its bucket, which is all that this one does.
+    Cut(Tbf),
+}
+
 /// One slot of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Form {
@@ -37,8 +55,8 @@ pub(super) struct Form {
     pub(super) inner: HtbClass,
     pub(super) quick: HtbClass,
     pub(super) bulk: HtbClass,
-    pub(super) quick_queue: Bfifo,
-    pub(super) bulk_queue: Bfifo,
+    pub(super) quick_queue: Queue,
+    pub(super) bulk_queue: Queue,
     pub(super) leaf: Leaf,
 }
 
@@ -51,6 +69,36 @@ pub(super) struct Forms {
 
 /// The minor number of the line as a whole.
 pub(super) const LINE: u16 = 1;
+
+impl Queue {
+    /// For what fills a line of so many bytes per second.
+    fn of_bulk(limit: u32, line: u64) -> Self {
+        match line < CUTS_BELOW {
+            false => Self::Whole(Bfifo { limit }),
+            true => Self::Cut(Tbf {
+                rate: CUTTER,
+                burst: UNCUT,
+                limit,
+            }),
+        }
+    }
+
+    /// True when a qdisc is this one.
+    pub(super) fn is(&self, there: &Installed) -> bool {
+        match self {
+            Self::Whole(bfifo) => there.bfifo() == Some(*bfifo),
+            Self::Cut(tbf) => there.tbf().is_some_and(|there| there == *tbf),
+        }
+    }
+
+    /// True when a qdisc is one of ours that would be made anew, and not changed, to be this one.
+    pub(super) fn is_replaced(&self, there: &Installed) -> bool {
+        match self {
+            Self::Whole(_) => there.tbf().is_some(),
+            Self::Cut(_) => there.bfifo().is_some(),
+        }
+    }
+}
 
 /// A slot with this share, of which `given` bytes per second are guaranteed to parts below it.
 fn form(slot: Slot, above: u16, of: TrafficClass, share: Share, given: u64, line: u64) -> Form {
@@ -69,8 +117,8 @@ fn form(slot: Slot, above: u16, of: TrafficClass, share: Share, given: u64, line
         inner: class(min, max, BULK_QUANTUM, 0),
         quick: class(quick_rate, max, QUICK_QUANTUM, priority),
         bulk: class(own - quick_rate, max, BULK_QUANTUM, priority + 1),
-        quick_queue: Bfifo { limit: QUICK_BYTES },
-        bulk_queue: Bfifo { limit: room },
+        quick_queue: Queue::Whole(Bfifo { limit: QUICK_BYTES }),
+        bulk_queue: Queue::of_bulk(room, line),
         leaf: Leaf::new(reference, ALLOWANCE, hold),
     }
 }
@@ -176,6 +224,26 @@ mod tests {
                 prop_assert!(form.slot.is_class() == (form.above == LINE));
             }
         }
+    }
+
+    #[test]
+    fn only_a_slow_line_has_what_fills_it_cut() {
+        let cuts = |megabits: u64| {
+            let shares = share(megabits * 300_000, megabits * 1_000_000);
+            let shares = Shares::try_new(bits(megabits * 1_000_000), shares, shares).unwrap();
+            let tree = Tree {
+                shares,
+                parts: BTreeMap::new(),
+            };
+            let slots = forms(&tree, &BTreeMap::new()).slots;
+            let is_cut = |queue| matches!(queue, Queue::Cut(_));
+            assert!(slots.iter().all(|form| !is_cut(form.quick_queue)));
+            slots.iter().all(|form| is_cut(form.bulk_queue))
+        };
+        assert_eq!(
+            [10, 100, 499, 500, 1000].map(cuts),
+            [true, true, true, false, false]
+        );
     }
 
     #[test]

@@ -9,10 +9,10 @@ use netqos_core::classes::{PartId, TrafficClass};
 use netqos_core::{BitRate, Direction};
 use netqos_netlink::class::{HtbClass, InstalledClass};
 use netqos_netlink::link::{Link, gone};
-use netqos_netlink::qdisc::{Bfifo, Htb};
+use netqos_netlink::qdisc::{Htb, Installed};
 use netqos_netlink::{Handle, Socket};
 
-use super::form::{Forms, LINE};
+use super::form::{Forms, LINE, Queue};
 use crate::error::Doing;
 use crate::{Error, Result, Standing, Traffic, traffic};
 
@@ -117,9 +117,9 @@ pub(super) fn apply(
 
 fn apply_queues(socket: &mut Socket, link: &Link, forms: &Forms) -> Result<usize> {
     let there = socket.qdiscs(link).doing("list qdiscs")?;
-    let there: BTreeMap<Handle, Option<Bfifo>> = there
-        .iter()
-        .map(|qdisc| (qdisc.parent, qdisc.bfifo()))
+    let there: BTreeMap<Handle, Installed> = there
+        .into_iter()
+        .map(|qdisc| (qdisc.parent, qdisc))
         .collect();
     let mut changes = 0;
     for form in &forms.slots {
@@ -127,12 +127,21 @@ fn apply_queues(socket: &mut Socket, link: &Link, forms: &Forms) -> Result<usize
             (form.slot.quick(), form.quick_queue),
             (form.slot.bulk(), form.bulk_queue),
         ] {
-            if there.get(&handle(minor)) != Some(&Some(queue)) {
-                socket
-                    .put_qdisc(link, handle(minor), Handle::NONE, &queue)
-                    .doing("put a class' queue")?;
-                changes += 1;
+            if let Some(found) = there.get(&handle(minor)) {
+                // One of the other kind does as well for as long as something waits in it, which would
+                // be lost.
+                let waits = found.statistics.queued_packets > 0;
+                if queue.is(found) || waits && queue.is_replaced(found) {
+                    continue;
+                }
             }
+            let above = handle(minor);
+            match queue {
+                Queue::Whole(bfifo) => socket.put_qdisc(link, above, Handle::NONE, &bfifo),
+                Queue::Cut(tbf) => socket.put_qdisc(link, above, Handle::NONE, &tbf),
+            }
+            .doing("put a class' queue")?;
+            changes += 1;
         }
     }
     Ok(changes)

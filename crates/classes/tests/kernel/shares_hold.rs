@@ -1,5 +1,9 @@
+use std::thread;
+use std::time::Duration;
+
 use netqos_classes::ClassBackend;
 use netqos_core::Direction;
+use netqos_netlink::Socket;
 use netqos_traffic::Flow;
 
 use crate::world::{BE, LS, World, divided, shares};
@@ -131,4 +135,34 @@ fn and_questions_of_the_system_do_not_wait() {
     // A single queue would have them wait 14 ms.
     let quick = times.iter().min().unwrap();
     assert!(*quick < std::time::Duration::from_millis(5), "{times:?}");
+}
+
+/// What waits on a slow line waits in frames, or in little more: whoever comes next waits for no packet
+/// of 64 KB. A fast one is spared the work.
+#[test]
+fn what_fills_a_slow_line_waits_in_small_packets() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let mut largest = |megabits: u64| {
+        world.divide(shares(megabits));
+        let mut socket = Socket::open().unwrap();
+        let line = socket.link_by_name(&world.line()).unwrap();
+        let (_, largest) = world.while_loaded(Flow::Upload, false, &["be"], 2.0, || {
+            let mut look = || {
+                thread::sleep(Duration::from_millis(5));
+                let queues = socket.qdiscs(&line).unwrap();
+                let below = queues.iter().filter(|it| it.parent.minor() >= 0x10);
+                let each = below.map(|it| it.statistics);
+                let waiting = each.filter(|it| it.queued_packets > 0);
+                let mean = waiting.map(|it| it.queued_bytes / it.queued_packets);
+                mean.max().unwrap_or_default()
+            };
+            (0..200).map(|_| look()).max().unwrap_or_default()
+        });
+        largest
+    };
+    let (slow, fast) = (largest(100), largest(600));
+    assert!((1..=9238).contains(&slow), "{slow} bytes");
+    assert!(fast > 9238, "{fast} bytes");
 }
