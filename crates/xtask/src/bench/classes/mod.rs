@@ -32,6 +32,9 @@ pub struct Arguments {
     /// Bursts of 100 packets by which their cost is measured, for each way.
     #[arg(long, default_value_t = 1500)]
     bursts: usize,
+    /// Only this; the figures of the other parts stay as they are. May be given more than once.
+    #[arg(long, value_enum)]
+    part: Vec<Part>,
     /// Where the table goes.
     #[arg(long, default_value = "docs/benchmarks-classes.md")]
     table: PathBuf,
@@ -43,8 +46,23 @@ pub struct Arguments {
     table_only: bool,
 }
 
-/// The figures of one run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// What can be measured by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    /// Processor time of a forwarded packet.
+    Cost,
+    /// Packets that pass in a second.
+    Throughput,
+    /// What each class has of the line.
+    Shares,
+    /// A class that begins.
+    Joining,
+    /// Questions and answers beside transfers.
+    Latency,
+}
+
+/// The figures, as far as they were measured.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Measured {
     pub kernel: String,
@@ -66,16 +84,28 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         return report::write_classes(&arguments.table, &report::read_json(&arguments.json)?);
     }
     let (repeats, seconds) = (arguments.repeats, arguments.seconds);
-    let measured = Measured {
-        kernel: super::kernel()?,
-        cores: super::cores()?,
-        repeats,
-        cost: cost::measure(arguments.bursts)?,
-        throughput: cost::throughput(repeats)?,
-        shared: shares::measure(&LINES, repeats, seconds)?,
-        joining: joining::measure(&LINES, repeats)?,
-        latency: shares::latency(&LINES, repeats, seconds)?,
+    let is_meant = |part| arguments.part.is_empty() || arguments.part.contains(&part);
+    let mut measured = match arguments.part.is_empty() || !arguments.json.exists() {
+        true => Measured::default(),
+        false => report::read_json(&arguments.json)?,
     };
+    (measured.kernel, measured.cores) = (super::kernel()?, super::cores()?);
+    measured.repeats = repeats;
+    if is_meant(Part::Cost) {
+        measured.cost = cost::measure(arguments.bursts)?;
+    }
+    if is_meant(Part::Throughput) {
+        measured.throughput = cost::throughput(repeats)?;
+    }
+    if is_meant(Part::Shares) {
+        measured.shared = shares::measure(&LINES, repeats, seconds)?;
+    }
+    if is_meant(Part::Joining) {
+        measured.joining = joining::measure(&LINES, repeats)?;
+    }
+    if is_meant(Part::Latency) {
+        measured.latency = shares::latency(&LINES, repeats, seconds)?;
+    }
     report::write_json(&arguments.json, &measured)?;
     report::write_classes(&arguments.table, &measured)
 }
