@@ -128,8 +128,8 @@ fn apply_queues(socket: &mut Socket, link: &Link, forms: &Forms) -> Result<usize
             (form.slot.bulk(), form.bulk_queue),
         ] {
             if let Some(found) = there.get(&handle(minor)) {
-                // One of the other kind does as well for as long as something waits in it, which would
-                // be lost.
+                // One of the other kind does as well, until the next change: what waits in it would be
+                // lost.
                 let waits = found.statistics.queued_packets > 0;
                 if queue.is(found) || waits && queue.is_replaced(found) {
                     continue;

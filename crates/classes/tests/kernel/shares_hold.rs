@@ -144,25 +144,35 @@ fn what_fills_a_slow_line_waits_in_small_packets() {
     let Some(mut world) = World::new() else {
         return;
     };
-    let mut largest = |megabits: u64| {
+    // Of each leaf with its queue: whether that cuts, and the mean size of what waits in it.
+    let mut queues = |megabits: u64| {
+        // A queue in which something waits is not exchanged.
+        thread::sleep(Duration::from_secs(1));
         world.divide(shares(megabits));
         let mut socket = Socket::open().unwrap();
         let line = socket.link_by_name(&world.line()).unwrap();
-        let (_, largest) = world.while_loaded(Flow::Upload, false, &["be"], 2.0, || {
-            let mut look = || {
+        let load = world.while_loaded(Flow::Upload, false, &["be"], 2.0, || {
+            let look = |_| {
                 thread::sleep(Duration::from_millis(5));
-                let queues = socket.qdiscs(&line).unwrap();
-                let below = queues.iter().filter(|it| it.parent.minor() >= 0x10);
-                let each = below.map(|it| it.statistics);
-                let waiting = each.filter(|it| it.queued_packets > 0);
-                let mean = waiting.map(|it| it.queued_bytes / it.queued_packets);
-                mean.max().unwrap_or_default()
+                let queues = socket.qdiscs(&line).unwrap().into_iter();
+                queues.filter(|it| it.handle.minor() == 0 && it.parent.major() == 0x6e71)
             };
-            (0..200).map(|_| look()).max().unwrap_or_default()
+            let looks = (0..200).flat_map(look);
+            let each = looks.map(|it| {
+                let waits = it.statistics;
+                let mean = waits.queued_bytes.checked_div(waits.queued_packets);
+                (it.tbf().is_some(), mean.unwrap_or_default())
+            });
+            each.collect::<Vec<_>>()
         });
-        largest
+        load.1
     };
-    let (slow, fast) = (largest(100), largest(600));
-    assert!((1..=9238).contains(&slow), "{slow} bytes");
-    assert!(fast > 9238, "{fast} bytes");
+    let (slow, fast) = (queues(100), queues(600));
+    let largest = |of: &[(bool, u32)]| of.iter().map(|it| it.1).max();
+    assert!(slow.iter().any(|(cuts, _)| *cuts), "{slow:?}");
+    assert!((1..=9238).contains(&largest(&slow).unwrap()), "{slow:?}");
+    assert!(
+        !fast.is_empty() && fast.iter().all(|(cuts, _)| !cuts),
+        "{fast:?}"
+    );
 }
