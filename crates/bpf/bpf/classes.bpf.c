@@ -2,7 +2,7 @@
 /*
  * Chooses the leaf of a line's tree that a packet waits in.
  *
- *   netqos_stamp           host's end of a pod's veth, ingress   tc_index says which pod
+ *   netqos_stamp           host's end of a pod's veth, ingress   tc_index says which pod, and flow
  *   netqos_class_egress    filter of the line's HTB              the class is the answer
  *   netqos_class_ingress   line, ingress, before the ifb         the class is in skb->priority
  *
@@ -52,7 +52,7 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pods SEC(".maps");
 
-/* The host's ends of pods' interfaces, by ifindex. */
+/* The host's ends of pods' interfaces, by ifindex: the pod's number and LINK_FLOWS. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -266,11 +266,11 @@ static __always_inline bool is_flow(struct __sk_buff *skb, const struct class_fl
 }
 
 /*
- * The slot of a pod's packet; marks it, where its flow is to be. Not static: the verifier looks at it
- * by itself.
+ * Which of its flows a pod's packet is of, from 0; -1: of none. Not static: the verifier looks at it by
+ * itself.
  */
-__noinline int slot_of_flow(struct __sk_buff *skb, const struct packet *packet,
-			    const struct ends *ends, __u32 pod, __u32 way)
+__noinline int flow_of(struct __sk_buff *skb, const struct packet *packet, const struct ends *ends,
+		       __u32 pod, __u32 way)
 {
 	if (!packet || !ends)
 		return -1;
@@ -279,13 +279,31 @@ __noinline int slot_of_flow(struct __sk_buff *skb, const struct packet *packet,
 		struct class_flow *flow = bpf_map_lookup_elem(&pod_flows, &key);
 		if (!flow)
 			return -1;
-		if (!is_flow(skb, flow, way, packet, ends))
-			continue;
-		if (flow->flags & FLOW_MARKS)
-			write_dscp(skb, packet, flow->mark);
-		return flow->slot;
+		if (is_flow(skb, flow, way, packet, ends))
+			return i;
 	}
 	return -1;
+}
+
+static __noinline int mark(struct __sk_buff *skb, __u8 dscp)
+{
+	struct packet packet = {};
+	if (read_packet(skb, &packet))
+		write_dscp(skb, &packet, dscp);
+	return 0;
+}
+
+/* The slot of a pod's packet that is of this flow; marks it, where its flow is to be. */
+static __always_inline __u32 slot_in(struct __sk_buff *skb, const struct class_pod *pod,
+				     __u32 number, int index, __u32 way)
+{
+	struct class_flow_key key = {.pod = number, .index = index};
+	struct class_flow *flow = index < 0 ? NULL : bpf_map_lookup_elem(&pod_flows, &key);
+	if (!flow)
+		return pod->slot[way & 1];
+	if (flow->flags & FLOW_MARKS)
+		mark(skb, flow->mark);
+	return flow->slot;
 }
 
 static __always_inline __u32 slot_of(struct __sk_buff *skb, __u32 number, __u32 way,
@@ -294,12 +312,8 @@ static __always_inline __u32 slot_of(struct __sk_buff *skb, __u32 number, __u32 
 	struct class_pod *pod = bpf_map_lookup_elem(&pods, &number);
 	if (!pod)
 		return SLOT_SYSTEM;
-	if (pod->flows) {
-		int slot = slot_of_flow(skb, packet, ends, number, way);
-		if (slot >= 0)
-			return slot;
-	}
-	return pod->slot[way & 1];
+	int index = pod->flows ? flow_of(skb, packet, ends, number, way) : -1;
+	return slot_in(skb, pod, number, index, way);
 }
 
 /* ------------------------------------------------------------------ without reading a packet */
@@ -336,13 +350,27 @@ static __always_inline bool is_from(struct __sk_buff *skb, const struct class_po
 
 /* ------------------------------------------------------------------ whose a packet is */
 
+/* The number of a packet's flow from 1, 0 of none, as the pod has sent it: before it is masqueraded, or in
+ * a tunnel. */
+static __noinline __u32 flow_at_pod(struct __sk_buff *skb, __u32 pod)
+{
+	struct packet packet = {};
+	struct ends ends = {};
+	if (!read_packet(skb, &packet))
+		return 0;
+	read_ends(skb, &packet, &ends);
+	return flow_of(skb, &packet, &ends, pod, EGRESS) + 1;
+}
+
 /* On the host's end of a pod's interface, as it comes from the pod. */
 SEC("classifier")
 int netqos_stamp(struct __sk_buff *skb)
 {
 	__u32 ifindex = skb->ifindex;
-	__u32 *pod = bpf_map_lookup_elem(&links, &ifindex);
-	skb->tc_index = pod ? STAMP | *pod : 0;
+	__u32 *link = bpf_map_lookup_elem(&links, &ifindex);
+	__u32 pod = link ? *link & STAMP_POD : 0;
+	__u32 flow = link && *link & LINK_FLOWS ? flow_at_pod(skb, pod) : 0;
+	skb->tc_index = pod ? STAMP | flow << STAMP_FLOW_SHIFT | pod : 0;
 	return TC_ACT_UNSPEC;
 }
 
@@ -383,26 +411,17 @@ static __always_inline void remember(const struct packet *packet, const struct e
 		bpf_map_update_elem(&tuples, &tuple, &pod, BPF_ANY);
 }
 
-/* Whose a packet is by all that can be known of it: its slot. What comes back of a connection that is
- * not from an address of the pod's is known by the connection. */
-static __noinline __u32 slot_of_sender(struct __sk_buff *skb, __u32 pod)
+/* What comes back of a connection that is not from an address of a pod's is known by the connection. */
+static __noinline int remember_sender(struct __sk_buff *skb, __u32 pod)
 {
-	struct class_settings *settings = our_settings();
 	struct packet packet = {};
 	struct ends ends = {};
-	if (!settings || !read_packet(skb, &packet))
-		return SLOT_SYSTEM;
+	if (!read_packet(skb, &packet))
+		return 0;
 	read_ends(skb, &packet, &ends);
-	__u32 by_address = pod_at(ends.source);
-	if (!pod)
-		pod = by_address;
-	if (!pod)
-		pod = pod_of_sender(skb, settings->cgroup_levels);
-	if (!pod)
-		return SLOT_SYSTEM;
-	if (!by_address && packet.transport)
+	if (packet.transport && !pod_at(ends.source))
 		remember(&packet, &ends, pod);
-	return slot_of(skb, pod, EGRESS, &packet, &ends);
+	return 0;
 }
 
 /* A masqueraded connection of a pod is remembered once in an epoch, and not with each packet. */
@@ -412,20 +431,38 @@ static __always_inline void remember_once(struct __sk_buff *skb, __u32 pod, cons
 	__u32 told = scatter(of->hash, pod) | 1;
 	if (of->a->epoch == epoch && of->a->told == told)
 		return;
-	slot_of_sender(skb, pod);
+	remember_sender(skb, pod);
 	of->a->told = told;
+}
+
+/* The slot of what has no stamp: by its address, or by its socket. */
+static __noinline __u32 slot_of_sender(struct __sk_buff *skb)
+{
+	struct class_settings *settings = our_settings();
+	struct packet packet = {};
+	struct ends ends = {};
+	if (!settings || !read_packet(skb, &packet))
+		return SLOT_SYSTEM;
+	read_ends(skb, &packet, &ends);
+	__u32 pod = pod_at(ends.source);
+	if (!pod) {
+		pod = pod_of_sender(skb, settings->cgroup_levels);
+		if (pod && packet.transport)
+			remember(&packet, &ends, pod);
+	}
+	return pod ? slot_of(skb, pod, EGRESS, &packet, &ends) : SLOT_SYSTEM;
 }
 
 /* A filter of the line's tree: the answer is the class. */
 SEC("classifier")
 int netqos_class_egress(struct __sk_buff *skb)
 {
-	__u32 number = skb->tc_index & STAMP ? skb->tc_index & ~STAMP : 0;
+	__u32 stamp = skb->tc_index & STAMP ? skb->tc_index & ~STAMP : 0;
+	__u32 number = stamp & STAMP_POD;
 	struct class_pod *pod = number ? bpf_map_lookup_elem(&pods, &number) : NULL;
-	/* All that it sends waits in the same part. */
-	bool is_one = pod && !pod->flows;
-	__u32 slot = is_one ? pod->slot[EGRESS] : slot_of_sender(skb, number);
-	bool is_masqueraded = is_one && !is_from(skb, pod);
+	bool is_masqueraded = pod && !is_from(skb, pod);
+	int flow = (stamp >> STAMP_FLOW_SHIFT) - 1;
+	__u32 slot = pod ? slot_in(skb, pod, number, flow, EGRESS) : slot_of_sender(skb);
 	struct class_leaf *leaf = leaf_of(skb, &slot);
 	struct debts of = {};
 	bool little = false;
@@ -494,8 +531,13 @@ static __noinline __u32 slot_of_receiver(struct __sk_buff *skb, __u64 *length)
 	read_ends(skb, &packet, &ends);
 	*length = length_on_wire(skb, &packet);
 	__u32 pod = pod_at(packet.destination);
-	if (!pod)
+	if (!pod) {
 		pod = pod_in_tunnel(skb, &packet, settings);
+		/* What is in there is not told apart. */
+		struct class_pod *whole = pod ? bpf_map_lookup_elem(&pods, &pod) : NULL;
+		if (whole)
+			return whole->slot[INGRESS];
+	}
 	if (!pod)
 		pod = pod_of_connection(&packet, &ends);
 	return pod ? slot_of(skb, pod, INGRESS, &packet, &ends) : SLOT_SYSTEM;

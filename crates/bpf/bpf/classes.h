@@ -24,8 +24,12 @@
 /* The handle of every tree, by which alone a priority names one of its classes. */
 #define TREE_MAJOR 0x6e710000
 
-/* In skb->tc_index, of what came from a pod: this, and the pod's number. */
+/* In skb->tc_index, of what came from a pod: this, the number of its flow from 1, and the pod's. */
 #define STAMP 0x8000
+#define STAMP_FLOW_SHIFT 11
+#define STAMP_POD 0x07ff
+/* In the entry of a link, beside the pod's number: it has flows that are told apart. */
+#define LINK_FLOWS 0x10000
 /* In net_cls.classid, of what a pod on the host's network sends: this, and the pod's number. */
 #define CGROUP_CLASS 0x6e710000
 
@@ -33,7 +37,7 @@
 #define INGRESS 0
 #define EGRESS 1
 
-#define MOST_POD_FLOWS 16
+#define MOST_POD_FLOWS 15
 #define MOST_CGROUP_LEVELS 16
 #define MOST_TUNNEL_PORTS 4
 

@@ -9,10 +9,12 @@ use crate::rules::{Plain, plain};
 
 /// The major number of every tree's handle.
 pub const TREE_MAJOR: u16 = 0x6e71;
-/// The bit of `skb->tc_index` beside a pod's number; no number has it.
-pub const STAMP: u16 = 0x8000;
+/// The highest number of a pod: what `skb->tc_index` has room for beside a bit that says so, and a flow.
+pub const MOST_PODS: u16 = 0x7ff;
 /// How many flows of a pod may have parts of their own.
-pub const MOST_POD_FLOWS: usize = 16;
+pub const MOST_POD_FLOWS: usize = 15;
+/// Beside a pod's number in the entry of its link: it has flows that are told apart there.
+const LINK_FLOWS: u32 = 0x1_0000;
 /// Depths at which a cgroup may be found.
 pub const MOST_CGROUP_LEVELS: usize = 16;
 /// Ports of tunnels that are looked into.
@@ -59,6 +61,11 @@ impl Slot {
     pub const fn bulk(self) -> u16 {
         FIRST_LEAF + 1 + 2 * self.0
     }
+}
+
+/// The entry of a pod's link.
+pub const fn link_entry(pod: u32, has_flows: bool) -> u32 {
+    if has_flows { pod | LINK_FLOWS } else { pod }
 }
 
 /// What `net_cls.classid` says of a pod on the host's network.

@@ -12,7 +12,7 @@ mod layout;
 mod pins;
 
 pub use layout::{
-    Flow, FlowFlags, FlowKey, Leaf, LeafKey, MOST_CGROUP_LEVELS, MOST_POD_FLOWS, MOST_TUNNEL_PORTS,
-    Pod, STAMP, Settings, Slot, TREE_MAJOR, cgroup_class,
+    Flow, FlowFlags, FlowKey, Leaf, LeafKey, MOST_CGROUP_LEVELS, MOST_POD_FLOWS, MOST_PODS,
+    MOST_TUNNEL_PORTS, Pod, Settings, Slot, TREE_MAJOR, cgroup_class, link_entry,
 };
 pub use pins::Classes;

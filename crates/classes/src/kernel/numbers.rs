@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use netqos_bpf::classes::{STAMP, Slot};
+use netqos_bpf::classes::{MOST_PODS, Slot};
 use netqos_core::Direction;
 use netqos_core::classes::{ClassPlan, PartId, TrafficClass};
 use netqos_datapath::{Documents, Paths};
@@ -77,7 +77,7 @@ impl Numbers {
     pub(super) fn assign(&mut self, plan: &ClassPlan) -> Result<bool> {
         let mut next = self.written.clone();
         let taken: BTreeSet<u16> = next.pods.values().copied().collect();
-        let mut free = (1..STAMP).filter(|number| !taken.contains(number));
+        let mut free = (1..=MOST_PODS).filter(|number| !taken.contains(number));
         for uid in plan
             .pods
             .keys()

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use netqos_bpf::classes::{
     Classes, Flow, FlowKey, MOST_CGROUP_LEVELS, MOST_POD_FLOWS, Pod, Settings, Slot, TREE_MAJOR,
-    cgroup_class,
+    cgroup_class, link_entry,
 };
 use netqos_bpf::rules::{Plain, Table};
 use netqos_core::Direction;
@@ -90,7 +90,10 @@ pub(super) fn apply(
     if let Some(net_cls) = net_cls(&kernel.options) {
         outcome.changes += net_cls.hold(&known.classids)?;
     }
-    let links = known.links.iter().map(|(index, (_, pod))| (*index, *pod));
+    let links = known
+        .links
+        .iter()
+        .map(|(index, (_, entry))| (*index, *entry));
     outcome.changes += put(&programs.links, links)?;
     outcome.changes += stamp(kernel, programs, &known)?;
     let there: BTreeMap<IpAddr, u32> = programs.addresses()?.into_iter().collect();
@@ -182,9 +185,10 @@ fn learn(
     known
         .addresses
         .extend(pod.place.addresses.iter().map(|address| (*address, number)));
+    let entry = link_entry(number, !pod.flows.is_empty());
     for name in &pod.place.host_links {
         match optional(kernel.socket.link_by_name(name)).doing("find a pod's link")? {
-            Some(link) => drop(known.links.insert(link.index, (link, number))),
+            Some(link) => drop(known.links.insert(link.index, (link, entry))),
             None => troubles.push(format!("there is no link {name}")),
         }
     }

@@ -180,3 +180,35 @@ fn and_single_ports_of_them() {
         0
     );
 }
+
+/// On the line there is nothing to be seen of the port: the packets are those of a tunnel.
+#[test]
+fn and_single_ports_of_them_in_a_tunnel() {
+    let Some(mut world) = World::empty() else {
+        return;
+    };
+    world.bridged_pods();
+    world.vxlan();
+    let port = 8443;
+    let pod = world.plan.pods.get_mut("be").unwrap();
+    pod.flows = vec![FlowPart {
+        direction: Direction::Egress,
+        flow: FlowMatch {
+            port: Some(port..=port),
+            ..FlowMatch::default()
+        },
+        class: Some(LS),
+        ask: Ask {
+            min: mbit(10),
+            max: Some(mbit(20)),
+        },
+        dscp: None,
+    }];
+    world.divide(shares(100));
+    let found: Vec<f64> = (0..3).map(|_| world.served_at("be", port)).collect();
+    assert!(found.iter().all(|rate| *rate < 20.0), "{found:?}");
+    assert!(found.iter().any(|rate| *rate > 16.0), "{found:?}");
+    // Another port of the same pod is not held to that.
+    let other = world.served_at("be", port + 1);
+    assert!(other > 40.0, "{other}");
+}
