@@ -17,6 +17,8 @@ use super::server::{HOME, Server};
 use super::stage::{self, NAMESPACE};
 use crate::bench::rules::on_a_node;
 
+/// How often Prometheus asks before it is looked at.
+const SCRAPES: u32 = 3;
 /// Sets that the peers are in.
 const SETS: usize = 100;
 
@@ -90,8 +92,11 @@ pub fn measure(program: &Path, node: Node, quick: bool) -> Result<Resident> {
             status.pods.len() == node.pods
                 && all.all(|pod| pod.failing.is_empty() && pod.rules.len() == node.policies)
         })?;
-        // What is urgent is done, and what was seen is written down.
-        thread::sleep(settled);
+        // What is urgent is done, what was seen is written down, and Prometheus has come by.
+        for _ in 0..SCRAPES {
+            thread::sleep(settled / SCRAPES);
+            stage::scrape()?;
+        }
         let before = agent.processor_time()?;
         thread::sleep(idle);
         let busy = (agent.processor_time()? - before).as_secs_f64();

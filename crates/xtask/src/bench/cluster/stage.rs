@@ -71,6 +71,16 @@ pub fn wait_for(what: &str, is_so: impl Fn(&Status) -> bool) -> Result<()> {
     }
 }
 
+/// Asks for all metrics.
+pub fn scrape() -> Result<()> {
+    let (code, text) = client::request(Path::new(RUN), "GET", "/metrics", "")?;
+    ensure!(
+        code == 200 && text.ends_with("# EOF\n"),
+        "{code}: metrics that break off"
+    );
+    Ok(())
+}
+
 /// The object of a pod of the node.
 pub fn pod_object(pod: &Pod, app: &str) -> Value {
     json!({
