@@ -53,7 +53,7 @@ pub use event::{Event, Look};
 pub use locate::Locator;
 pub use netqos_daemon::Check;
 #[cfg(feature = "daemon")]
-pub use netqos_daemon::{LogArguments, Logs};
+pub use netqos_daemon::{LogArguments, Logs, Service};
 pub use places::{Lock, agent_lock, has_rules, socket_path};
 #[cfg(feature = "daemon")]
 pub use server::{Bound, Listen, Seen, metrics_sample, serve};

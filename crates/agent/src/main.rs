@@ -14,7 +14,7 @@ use clap::Parser;
 use netqos_agent::classes::{CGROUPS, DEFAULT_CLASS_BACKEND};
 use netqos_agent::{
     CgroupOptions, ClassOptions, ClusterOptions, Engine, Event, Listen, LogArguments, Logs,
-    NetFileOptions, Options, agent_lock,
+    NetFileOptions, Options, Service, agent_lock,
 };
 use netqos_api::koordinator::BackendKind;
 use netqos_api::{EgressWay, HookChoice};
@@ -185,17 +185,25 @@ enum Egress {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let logs = match arguments.logs.begin("netqos-agent") {
+    let service = Service {
+        name: "netqos-agent",
+        version: env!("CARGO_PKG_VERSION"),
+        instance: arguments.node.clone(),
+        node: Some(arguments.node.clone()),
+    };
+    let logs = match arguments.logs.begin(&service) {
         Ok(logs) => logs,
         Err(code) => return code,
     };
-    match run(&arguments, logs) {
+    let code = match run(&arguments, logs.clone()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             tracing::error!("{why:#}");
             ExitCode::FAILURE
         }
-    }
+    };
+    logs.end();
+    code
 }
 
 fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {

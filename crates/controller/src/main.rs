@@ -14,7 +14,7 @@ use netqos_cluster::{Client, Connect};
 use netqos_coexistence::{Enforce, Homes};
 use netqos_controller::{Election, Metrics, Options, Pace, Seen, run, serve};
 use netqos_core::ObjectName;
-use netqos_daemon::{LogArguments, Logs};
+use netqos_daemon::{LogArguments, Logs, Service};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
@@ -124,7 +124,14 @@ const LEASE: &str = "netqos-controller";
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let logs = match arguments.logs.begin("netqos-controller") {
+    let identity = arguments.identity.clone().unwrap_or_else(identity);
+    let service = Service {
+        name: "netqos-controller",
+        version: env!("CARGO_PKG_VERSION"),
+        instance: identity.clone(),
+        node: None,
+    };
+    let logs = match arguments.logs.begin(&service) {
         Ok(logs) => logs,
         Err(code) => return code,
     };
@@ -133,23 +140,24 @@ fn main() -> ExitCode {
         .build();
     let ended = runtime
         .context("start the runtime")
-        .and_then(|runtime| runtime.block_on(control(&arguments, logs)));
-    match ended {
+        .and_then(|runtime| runtime.block_on(control(&arguments, identity, logs.clone())));
+    let code = match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             tracing::error!("{why:#}");
             ExitCode::FAILURE
         }
-    }
+    };
+    logs.end();
+    code
 }
 
-async fn control(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
+async fn control(arguments: &Arguments, identity: String, logs: Logs) -> anyhow::Result<()> {
     let connect = Connect {
         kubeconfig: arguments.kubeconfig.clone(),
         context: arguments.context.clone(),
     };
     let client = connect.client().await?;
-    let identity = arguments.identity.clone().unwrap_or_else(identity);
     let listener = match address("--listen", &arguments.listen)? {
         None => None,
         Some(address) => {
