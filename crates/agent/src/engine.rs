@@ -29,6 +29,7 @@ mod problems;
 mod pulse;
 mod reconcile;
 mod report;
+mod spans;
 mod tally;
 mod whereabouts;
 
@@ -39,6 +40,7 @@ use classes::Classes;
 use elsewhere::Others;
 use limits::PodLimits;
 pub(crate) use pulse::Pulse;
+pub(crate) use spans::many;
 pub(crate) use tally::{Of, Row, Tally};
 use whereabouts::Whereabouts;
 
@@ -168,45 +170,15 @@ impl Engine {
     pub fn run(mut self, events: &Receiver<Event>) {
         loop {
             self.pulse.beat();
-            let mut looks: Vec<Look> = Vec::new();
-            let mut news = false;
-            match events.recv_timeout(self.timeout()) {
-                Ok(first) => {
-                    // What came meanwhile is one change.
-                    for event in std::iter::once(first).chain(events.try_iter()) {
-                        match event {
-                            Event::Batch(batch) => {
-                                news = true;
-                                self.hear(batch);
-                            }
-                            Event::InCgroups(found) => {
-                                news = true;
-                                self.find(found);
-                            }
-                            Event::Cgroups(folders) => {
-                                news = true;
-                                self.classes.find(folders);
-                            }
-                            Event::NetFiles(files) => {
-                                news = true;
-                                self.classes.hear_files(files);
-                            }
-                            Event::Waiting { source, why } => {
-                                self.waiting.insert(source, why);
-                            }
-                            Event::Look(look) => looks.push(look),
-                            Event::Stop => return,
-                        }
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => {}
+            // What came meanwhile is one change.
+            let heard: Vec<Event> = match events.recv_timeout(self.timeout()) {
+                Ok(first) => std::iter::once(first).chain(events.try_iter()).collect(),
+                Err(RecvTimeoutError::Timeout) => Vec::new(),
                 Err(RecvTimeoutError::Disconnected) => return,
-            }
-            let now = Instant::now();
-            let due = self.retry.due().is_some_and(|at| at <= now);
-            if self.all_spoke() && (news || due || !self.synced) {
-                self.reconcile(due);
-            }
+            };
+            let Some(looks) = self.meet(heard) else {
+                return;
+            };
             if self.synced && self.classes.has_news() {
                 self.tell_problems();
             }
@@ -220,6 +192,32 @@ impl Engine {
                 self.inspect();
             }
         }
+    }
+
+    /// Does what follows from what was heard, and what is due. Who wants to look; `None`: it is to end.
+    fn meet(&mut self, heard: Vec<Event>) -> Option<Vec<Look>> {
+        let now = Instant::now();
+        let due = self.retry.due().is_some_and(|at| at <= now);
+        let news = heard.iter().any(Event::is_news);
+        let _span = (news || due).then(|| spans::sync(&heard, due).entered());
+        let mut looks = Vec::new();
+        for event in heard {
+            match event {
+                Event::Batch(batch) => self.hear(batch),
+                Event::InCgroups(found) => self.find(found),
+                Event::Cgroups(folders) => self.classes.find(folders),
+                Event::NetFiles(files) => self.classes.hear_files(files),
+                Event::Waiting { source, why } => {
+                    self.waiting.insert(source, why);
+                }
+                Event::Look(look) => looks.push(look),
+                Event::Stop => return None,
+            }
+        }
+        if self.all_spoke() && (news || due || !self.synced) {
+            self.reconcile(due);
+        }
+        Some(looks)
     }
 
     fn timeout(&self) -> Duration {
@@ -236,6 +234,7 @@ impl Engine {
 
     /// Takes note of what a source says.
     fn hear(&mut self, batch: Batch) {
+        let _span = spans::hear(&batch).entered();
         for change in batch.changes {
             let pod = match &change {
                 Change::Pod(pod) => {
@@ -297,6 +296,7 @@ impl Engine {
     fn inspect(&mut self) {
         self.inspect_at = Instant::now() + INSPECT;
         if self.synced && self.heed_others() {
+            let _span = spans::sync(&[], false).entered();
             self.reconcile(false);
         }
         if self.synced && self.plan_classes(true) {

@@ -86,6 +86,17 @@ pub enum Event {
     Stop,
 }
 
+#[cfg(feature = "daemon")]
+impl Event {
+    /// True for what may change what is to be in force.
+    pub(crate) fn is_news(&self) -> bool {
+        match self {
+            Self::Batch(_) | Self::InCgroups(_) | Self::Cgroups(_) | Self::NetFiles(_) => true,
+            Self::Waiting { .. } | Self::Look(_) | Self::Stop => false,
+        }
+    }
+}
+
 /// A look at the engine, between two changes: it takes with it only what it wants to know.
 #[cfg(feature = "daemon")]
 pub struct Look(Box<dyn FnOnce(&crate::Engine) + Send>);

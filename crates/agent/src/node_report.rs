@@ -22,6 +22,10 @@ use netqos_core::{NodeReport, ObjectName, ObjectRef, Problem, ReportedProblem};
 use netqos_k8s::NetworkQoSNodeReport;
 use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tracing::Instrument as _;
+use tracing::field::Empty;
+
+use crate::engine::many;
 
 /// As whom the server knows who wrote it.
 const MANAGER: &str = "netqos-agent";
@@ -66,7 +70,22 @@ pub(crate) async fn write(client: Client, mut reports: Receiver<NodeReport>, ref
             if !with_uids {
                 object.policies.iter_mut().for_each(|it| it.uid = None);
             }
-            match apply(&client, MANAGER, &object).await {
+            let span = tracing::info_span!(
+                parent: None,
+                "report",
+                netqos.policies = many(object.policies.len()),
+                netqos.problems = many(object.problems.len()),
+                otel.status_code = Empty,
+                otel.status_description = Empty,
+            );
+            let applied = apply(&client, MANAGER, &object);
+            let applied = applied.instrument(span.clone()).await;
+            if let Err(why) = &applied {
+                span.record("otel.status_code", "ERROR");
+                span.record("otel.status_description", why.to_string());
+            }
+            drop(span);
+            match applied {
                 Ok(()) => {
                     failures = 0;
                     written = Some(report);

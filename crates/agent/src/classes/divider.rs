@@ -15,11 +15,15 @@ use std::time::{Duration, Instant};
 use netqos_api::koordinator::BackendKind;
 use netqos_classes::{ClassBackend, Standing, Trouble};
 use netqos_core::classes::ClassPlan;
+use netqos_daemon::Origin;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
+use tracing::Span;
+use tracing::field::Empty;
 
 use super::backend::{recorded_backend, write_down};
 use super::counters::Counters;
+use crate::engine::many;
 
 /// How often what is in force is compared with the plan although nothing has changed.
 const INSPECT: Duration = Duration::from_secs(10);
@@ -43,7 +47,7 @@ pub(crate) struct Order {
 
 /// What the thread is asked to do.
 enum Ask {
-    Divide(Order),
+    Divide(Order, Origin),
     /// To count, and to say so.
     Count(SyncSender<()>),
 }
@@ -117,7 +121,8 @@ impl Divider {
         if self.last.as_ref() != Some(&order) {
             self.last = Some(order.clone());
             // A thread that has ended has said why.
-            let _ = self.asks.as_ref().map(|asks| asks.send(Ask::Divide(order)));
+            let ask = Ask::Divide(order, Origin::current());
+            let _ = self.asks.as_ref().map(|asks| asks.send(ask));
         }
     }
 
@@ -168,7 +173,9 @@ struct Worker {
 
 impl Worker {
     fn work(mut self, asks: &Receiver<Ask>) {
-        let mut order = None;
+        let mut order: Option<Order> = None;
+        // For whom it works; nobody, where it looks after what is in force.
+        let mut origin = None;
         let mut due: Option<Instant> = None;
         loop {
             let wait = due.map(|due| due.saturating_duration_since(Instant::now()));
@@ -181,8 +188,9 @@ impl Worker {
                     // Of several orders the last one counts.
                     for ask in std::iter::once(ask).chain(asks.try_iter()) {
                         match ask {
-                            Ask::Divide(next) => {
+                            Ask::Divide(next, from) => {
                                 self.failures = 0;
+                                origin = Some(from);
                                 order = Some(next);
                                 due = Some(Instant::now());
                             }
@@ -200,7 +208,12 @@ impl Worker {
             if due.is_some_and(|due| due <= Instant::now())
                 && let Some(order) = &order
             {
-                let wait = self.turn(order);
+                let span = origin
+                    .as_ref()
+                    .map_or_else(Span::none, |from| divide(order, from));
+                let wait = span.in_scope(|| self.turn(order));
+                // Another try is a trace of its own: it may be much later.
+                origin = (self.failures > 0).then(Origin::default);
                 self.count(Some(order));
                 due = Some(Instant::now() + wait);
             }
@@ -236,6 +249,15 @@ impl Worker {
             None => Ok(()),
         });
         shown.failure = done.err();
+        let span = Span::current();
+        span.record("netqos.writes", many(shown.changes));
+        if let Some(why) = &shown.failure {
+            span.record("otel.status_code", "ERROR");
+            span.record("otel.status_description", why);
+        } else if let Some(trouble) = shown.troubles.first() {
+            span.record("otel.status_code", "ERROR");
+            span.record("otel.status_description", &trouble.what);
+        }
         let wait = match shown.failure {
             None => {
                 self.failures = 0;
@@ -314,6 +336,23 @@ impl Worker {
             shown.news += 1;
         }
     }
+}
+
+/// That lines are divided because somebody has asked for it.
+fn divide(order: &Order, from: &Origin) -> Span {
+    let plan = order.plan.as_ref();
+    let span = tracing::info_span!(
+        parent: None,
+        "divide",
+        netqos.class_backend = order.kind.name(),
+        netqos.lines = plan.map(|plan| many(plan.lines.len())),
+        netqos.pods = plan.map(|plan| many(plan.pods.len())),
+        netqos.writes = Empty,
+        otel.status_code = Empty,
+        otel.status_description = Empty,
+    );
+    from.begets(&span);
+    span
 }
 
 fn name<S: Serializer>(kind: &Option<BackendKind>, to: S) -> Result<S::Ok, S::Error> {

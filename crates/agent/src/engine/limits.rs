@@ -20,6 +20,8 @@ use netqos_datapath::{
     Documents, HookKind, HostLinks, LimitDatapath, Paths, Record, Request, Result, SideName,
 };
 use serde::{Deserialize, Serialize};
+use tracing::Span;
+use tracing::field::Empty;
 
 use crate::places::limits_folder;
 
@@ -152,7 +154,16 @@ impl PodLimits {
                 held.remove(&attachment);
                 continue;
             }
-            match self.lift(&attachment, netns.as_deref()) {
+            let work = tracing::info_span!(
+                "lift",
+                k8s.namespace.name = &*pod.namespace,
+                k8s.pod.name = &*pod.name,
+                netqos.interface = attachment.interface(),
+                otel.status_code = Empty,
+                otel.status_description = Empty,
+            );
+            let lifted = work.in_scope(|| self.lift(&attachment, netns.as_deref()));
+            match ended(&work, lifted) {
                 Ok(()) => {
                     held.remove(&attachment);
                 }
@@ -165,7 +176,16 @@ impl PodLimits {
                 continue;
             }
             held.remove(attachment);
-            match self.hold(attachment, wanted) {
+            let work = tracing::info_span!(
+                "hold",
+                k8s.namespace.name = &*pod.namespace,
+                k8s.pod.name = &*pod.name,
+                netqos.interface = attachment.interface(),
+                otel.status_code = Empty,
+                otel.status_description = Empty,
+            );
+            let made = work.in_scope(|| self.hold(attachment, wanted));
+            match ended(&work, made) {
                 Ok(()) => {
                     held.insert(attachment.clone(), wanted.clone());
                 }
@@ -300,6 +320,16 @@ impl PodLimits {
             Err(why) => tracing::warn!("read which limits are the agent's own: {why}"),
         }
     }
+}
+
+/// Says in a trace how it ended.
+fn ended(work: &Span, how: Result<()>) -> Result<()> {
+    if let Err(why) = &how {
+        // In this order: the words are those of an error.
+        work.record("otel.status_code", "ERROR");
+        work.record("otel.status_description", why.to_string());
+    }
+    how
 }
 
 pub(super) fn attachment(interface: &Interface) -> Option<Attachment> {

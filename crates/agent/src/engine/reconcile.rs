@@ -6,20 +6,19 @@ use std::time::Instant;
 use netqos_bpf::Pins;
 use netqos_core::{Attachment, EndpointId, NetworkKey, ObjectRef, PlanDelta, Problem, Reason};
 use netqos_datapath::rules::RuleDatapath;
+use tracing::Span;
+use tracing::field::Empty;
 
 use super::backoff::Failing;
 use super::limits::{Known, PodLimits, attachment};
+use super::spans::{self, many};
 use super::{Engine, IDLE, Options};
 
 impl Engine {
     /// Makes the kernel as the index says: what changed of it, or, again, all.
     pub(super) fn reconcile(&mut self, again: bool) {
         let began = Instant::now();
-        self.heed_others();
-        let delta = self.index.take_delta();
-        for endpoint in delta.endpoints.values().flatten() {
-            self.touched.insert(endpoint.pod.name.clone());
-        }
+        let delta = self.plan();
         let first = !self.synced;
         // Loading the programs of rules takes time, once.
         if first {
@@ -30,7 +29,7 @@ impl Engine {
             self.reconcile_limits(again);
         }
         self.synced = true;
-        self.plan_classes(first);
+        tracing::info_span!("lines").in_scope(|| self.plan_classes(first));
         if first || again {
             self.pins_problem = self.bpffs.problem().map(|message| Problem {
                 object: ObjectRef::Node(self.options.node.clone()),
@@ -46,9 +45,37 @@ impl Engine {
         self.tell_problems();
         self.plan_retry(again);
         self.tidy_at = Some(Instant::now() + IDLE);
+        let span = Span::current();
+        if !span.is_disabled() {
+            span.record("netqos.first", first);
+            span.record("netqos.writes", self.outcome.changes as i64);
+            span.record("netqos.problems", many(self.known_problems.len()));
+            if self.retry.due().is_some() {
+                span.record("otel.status_code", "ERROR");
+            }
+        }
+    }
+
+    /// What has become of the plan.
+    fn plan(&mut self) -> PlanDelta {
+        let span = spans::plan().entered();
+        self.heed_others();
+        let delta = self.index.take_delta();
+        for endpoint in delta.endpoints.values().flatten() {
+            self.touched.insert(endpoint.pod.name.clone());
+        }
+        spans::planned(&span, &delta);
+        delta
     }
 
     fn reconcile_rules(&mut self, delta: &PlanDelta, again: bool) {
+        let span = tracing::info_span!(
+            "rules",
+            netqos.again = again,
+            netqos.writes = Empty,
+            otel.status_code = Empty
+        );
+        let span = span.entered();
         let is_first = self.rules.is_none();
         let needs_rules = self.needs_rules();
         if !needs_rules {
@@ -88,6 +115,10 @@ impl Engine {
             false => rules.apply(self.index.plan(), delta),
         };
         self.reconciled.changes += self.outcome.changes;
+        span.record("netqos.writes", self.outcome.changes as i64);
+        if !self.outcome.problems.is_empty() {
+            span.record("otel.status_code", "ERROR");
+        }
     }
 
     /// True when there are rules, or were before this agent started: those would have to go.
@@ -97,6 +128,7 @@ impl Engine {
     }
 
     fn reconcile_limits(&mut self, again: bool) {
+        let _span = tracing::info_span!("limits", netqos.again = again).entered();
         if self.limits.is_none() {
             let Options {
                 paths,

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod cgroup;
+mod collector;
 #[path = "../../../datapath/tests/rules_services/proxy.rs"]
 mod proxy;
 mod second_network;
@@ -32,6 +33,7 @@ mod pods_are_found_wherever_they_come_from;
 mod services_are_read_from_the_folder;
 mod shares_in_the_config_map_are_seen_in_throughput;
 mod the_nodes_lines_are_planned;
+mod traces_show_where_the_time_of_a_change_went;
 mod what_others_took_away_is_put_back;
 mod where_inotify_is_used_up_it_looks_from_time_to_time;
 mod where_the_node_has_no_bpffs_it_says_so;

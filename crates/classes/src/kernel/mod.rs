@@ -31,6 +31,7 @@ use netqos_core::classes::ClassPlan;
 use netqos_datapath::Paths;
 use netqos_netlink::Socket;
 use netqos_netlink::link::Link;
+use tracing::field::Empty;
 
 use crate::error::Doing;
 use crate::{BackendKind, ClassBackend, Error, Outcome, Result, Standing, Traffic, Trouble};
@@ -113,10 +114,28 @@ impl Kernel {
                 continue;
             };
             let forms = form::forms(&tree, &self.numbers.slots());
-            changes += match direction {
-                Direction::Egress => line::apply(&mut self.socket, &link, &forms, programs)?,
-                Direction::Ingress => ingress::apply(&mut self.socket, &link, &forms, programs)?,
-            };
+            let span = tracing::info_span!(
+                "line",
+                netqos.line = &**name,
+                netqos.direction = %direction,
+                netqos.writes = Empty,
+                otel.status_code = Empty,
+                otel.status_description = Empty,
+            );
+            let made = span.in_scope(|| match direction {
+                Direction::Egress => line::apply(&mut self.socket, &link, &forms, programs),
+                Direction::Ingress => ingress::apply(&mut self.socket, &link, &forms, programs),
+            });
+            match &made {
+                Ok(writes) => {
+                    span.record("netqos.writes", *writes as i64);
+                }
+                Err(why) => {
+                    span.record("otel.status_code", "ERROR");
+                    span.record("otel.status_description", why.to_string());
+                }
+            }
+            changes += made?;
         }
         Ok(changes)
     }
@@ -171,7 +190,8 @@ impl ClassBackend for Kernel {
             }
         }
         // Packets go to new parts once these are there, and old parts go once no packet does.
-        places::apply(self, plan, &programs, &mut outcome)?;
+        tracing::info_span!("places")
+            .in_scope(|| places::apply(self, plan, &programs, &mut outcome))?;
         let keep: BTreeSet<_> = plan.lines.keys().cloned().collect();
         outcome.changes += self.leave(&keep, Some(&programs))?;
         outcome.changes += usize::from(self.numbers.retain(plan)?);

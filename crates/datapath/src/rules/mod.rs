@@ -28,6 +28,7 @@ mod purge;
 mod rates;
 mod services;
 mod site;
+mod spans;
 mod strays;
 mod tables;
 

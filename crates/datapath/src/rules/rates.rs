@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use netqos_core::plan::{Attach, Chain, ChainId, RuleId};
 use netqos_core::{Mode, NodePlan, ObjectRef, PlanDelta, Problem, Reason};
+use tracing::field::Empty;
 
 use super::endpoints::Arrival;
 use super::engine::RuleDatapath;
 use super::meters::{self, Settings, Wanted, Way};
 use super::problems::Subject;
+use super::spans;
 use super::tables::{ChainTables, rule_number};
 use crate::Result;
 
@@ -125,6 +127,14 @@ impl RuleDatapath {
         {
             return;
         }
+        let span = tracing::info_span!(
+            "meter",
+            netqos.rule = %wanted.rule,
+            netqos.rate = %wanted.settings.bandwidth.rate,
+            otel.status_code = Empty,
+            otel.status_description = Empty,
+        );
+        let span = span.entered();
         let socket = &mut self.host.socket;
         let mut made = meters::apply(socket, &self.pins, &self.rules, wanted);
         let mut without_queue = None;
@@ -136,6 +146,7 @@ impl RuleDatapath {
             policing.settings.way = Way::Police;
             made = meters::apply(socket, &self.pins, &self.rules, &policing);
         }
+        made = spans::ended(&span, made);
         let about = |reason, message| Problem {
             object: ObjectRef::Policy(wanted.rule.policy.clone()),
             reason,
