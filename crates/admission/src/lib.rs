@@ -45,6 +45,7 @@ mod register;
 mod review;
 mod serve;
 mod slo;
+mod spans;
 mod tls;
 
 pub use certificate::{CertificateError, Certificates};

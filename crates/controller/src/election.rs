@@ -14,6 +14,9 @@ use kube::api::{Api, PostParams};
 use kube::{Client, Error};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
+use tracing::Instrument as _;
+
+use crate::spans;
 
 /// How quickly replicas follow each other.
 #[derive(Clone, Copy, Debug)]
@@ -94,16 +97,20 @@ impl Election {
 
     /// Renews the Lease, or takes it where it is to be had.
     async fn attempt(&mut self) {
-        let tried = timeout(self.pace.retry, self.try_hold()).await;
+        let span = spans::lease(&self.name, &self.identity);
+        let tries = timeout(self.pace.retry, self.try_hold());
+        let tried = tries.instrument(span.clone()).await;
         let failed = match tried {
             Ok(Ok(())) => None,
             Ok(Err(why)) => Some(why.to_string()),
             Err(_) => Some("the API server does not answer".to_owned()),
         };
         let leads = *self.leads.borrow();
+        span.record("netqos.leads", leads);
         let Some(why) = failed else {
             return;
         };
+        spans::failed(&span, &why);
         tracing::warn!(leads, "the lease {} cannot be held: {why}", self.name);
         let overdue = self
             .renewed

@@ -27,6 +27,7 @@ mod metrics;
 mod node_slos;
 mod server;
 mod slices;
+mod spans;
 mod statuses;
 
 pub use election::{Election, Pace};

@@ -26,8 +26,10 @@ use netqos_core::objects::PeerSlice;
 use netqos_index::{PeerChange, SliceWrite, Slicer};
 use netqos_k8s::NetworkQoSPeerSlice;
 use tokio::time::{Instant, timeout};
+use tracing::{Instrument as _, Span};
 
 use crate::metrics::{Metrics, Outcome};
+use crate::spans;
 
 const RESOURCE: &str = "networkqospeerslices";
 /// How long changes are collected when nothing was written for a while.
@@ -172,11 +174,20 @@ impl SliceWriter {
     /// Writes what is to be written, or a part of it. To be called by the leader alone, once all is
     /// known.
     pub(crate) async fn round(&mut self) {
-        let began = Instant::now();
         self.due = None;
+        let writes = self.slicer.take_writes();
+        let span = match writes.is_empty() {
+            true => Span::none(),
+            false => spans::slices(writes.len()),
+        };
+        self.write(writes).instrument(span).await;
+    }
+
+    async fn write(&mut self, writes: Vec<SliceWrite>) {
+        let began = Instant::now();
         let mut round = Round::default();
         let mut asked = FuturesUnordered::new();
-        let mut writes = self.slicer.take_writes().into_iter();
+        let mut writes = writes.into_iter();
         for write in writes.by_ref() {
             // What this one stands on is done first, or known not to be.
             while round.flying.len() >= AT_ONCE || round.stands_on_another(self, &write) {
@@ -207,7 +218,8 @@ impl SliceWriter {
             round.flying.insert(name.clone(), Flying { set, going });
             let known = self.versions.get(name).filter(|it| it.slice.is_some());
             let known = known.map(|known| known.number);
-            asked.push(ask(self.client.clone(), write, known));
+            let span = spans::write(RESOURCE, named(&write));
+            asked.push(ask(self.client.clone(), write, known).instrument(span));
             if began.elapsed() > ROUND {
                 round.try_again(Instant::now());
                 break;
@@ -343,6 +355,9 @@ async fn ask(
             PATIENCE.as_secs()
         ))),
     };
+    if let Err(Failure::Refused(why) | Failure::Silent(why)) = &answer {
+        spans::failed(&Span::current(), why);
+    }
     (write, answer)
 }
 

@@ -23,16 +23,19 @@ use netqos_index::PeerIndex;
 use netqos_k8s::NetworkQosStatus;
 use netqos_status::{Difference, Facts, Verdict, difference, status};
 use tokio::time::{Instant, timeout};
+use tracing::{Instrument as _, Span};
 
 use crate::contested::Contested;
 use crate::events::{Events, Told};
 use crate::feed::PolicyFacts;
 use crate::metrics::{Metrics, Outcome};
+use crate::spans;
 
 mod write;
 
 use write::{Write, Written};
 
+const RESOURCE: &str = "networkqoses/status";
 /// The version of this controller.
 const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
 /// How often statuses are looked at.
@@ -234,6 +237,10 @@ impl Statuses {
         let now = Instant::now();
         let due = self.due.iter().filter(|(_, at)| **at <= now);
         let names: Vec<ObjectName> = due.map(|(name, _)| name.clone()).take(MOST).collect();
+        if names.is_empty() {
+            return;
+        }
+        let span = spans::statuses(names.len());
         let mut writes = Vec::new();
         for name in names {
             match self.look(&name, index, now) {
@@ -246,14 +253,26 @@ impl Statuses {
                 Due::Now(write) => writes.push(*write),
             }
         }
+        span.record("netqos.writes", spans::many(writes.len()));
+        self.write(writes).instrument(span).await;
+    }
+
+    async fn write(&mut self, writes: Vec<Write>) {
         let client = self.client.clone();
         let mut written = stream::iter(writes)
             .map(|write| {
                 let client = client.clone();
-                async move {
+                let span = spans::write(RESOURCE, &write.name);
+                let written = async move {
                     let answer = timeout(PATIENCE, write.put(client)).await;
+                    match &answer {
+                        Ok(Ok(_)) => {}
+                        Ok(Err(why)) => spans::failed(&Span::current(), why),
+                        Err(why) => spans::failed(&Span::current(), why),
+                    }
                     (write, answer)
-                }
+                };
+                written.instrument(span)
             })
             .buffer_unordered(AT_ONCE);
         while let Some((write, answer)) = written.next().await {
@@ -290,7 +309,7 @@ impl Statuses {
                     Outcome::Failed
                 }
             };
-            self.metrics.wrote("networkqoses/status", outcome);
+            self.metrics.wrote(RESOURCE, outcome);
         }
     }
 

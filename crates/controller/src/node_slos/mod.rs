@@ -25,9 +25,11 @@ use kube::Client;
 use netqos_coexistence::Enforce;
 use netqos_core::{ObjectName, with_causes};
 use tokio::time::{Instant, timeout};
+use tracing::{Instrument as _, Span};
 
 use crate::events::Events;
 use crate::metrics::{Metrics, Outcome};
+use crate::spans;
 
 mod applied;
 mod config;
@@ -178,7 +180,10 @@ impl NodeSlos {
         self.tell_of_source(is_undefined);
         if !is_undefined {
             let writes = self.writes();
-            self.write(writes).await;
+            if !writes.is_empty() {
+                let span = spans::node_slos(writes.len());
+                self.write(writes).instrument(span).await;
+            }
         }
         self.count();
     }
@@ -263,10 +268,21 @@ impl NodeSlos {
         let mut written = stream::iter(writes)
             .map(|write| {
                 let client = client.clone();
-                async move {
+                let span = spans::write(RESOURCE, &ObjectName::new("", &*write.node));
+                let written = async move {
                     let answer = timeout(PATIENCE, write.put(client)).await;
+                    let span = Span::current();
+                    match &answer {
+                        Ok(Ok(_)) => {}
+                        Ok(Err(Failure::Theirs(managers))) => {
+                            spans::failed(&span, format_args!("it is of {managers:?}, too"));
+                        }
+                        Ok(Err(Failure::Refused(why))) => spans::failed(&span, why),
+                        Err(why) => spans::failed(&span, why),
+                    }
                     (write, answer)
-                }
+                };
+                written.instrument(span)
             })
             .buffer_unordered(AT_ONCE);
         let mut again = Vec::new();

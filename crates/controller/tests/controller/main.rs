@@ -7,6 +7,9 @@ mod admission;
 mod away;
 mod clock;
 mod coexistence;
+#[path = "../../../agent/tests/agent/collector.rs"]
+#[allow(dead_code, reason = "the agent's tests ask for more")]
+mod collector;
 mod events;
 mod leading;
 mod node_slos;
@@ -15,5 +18,6 @@ mod readiness;
 mod requests;
 mod seen;
 mod statuses;
+mod traces;
 mod troubles;
 mod world;
