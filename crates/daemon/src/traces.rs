@@ -112,7 +112,7 @@ impl Traces {
     /// Sends what is left, for a moment.
     pub(crate) fn end(&self) {
         if let Err(why) = self.provider.shutdown_with_timeout(LAST) {
-            tracing::debug!("the last traces are lost: {why}");
+            tracing::debug!("what was left of traces is not sent: {why}");
         }
     }
 }

@@ -133,3 +133,99 @@ fn with_causes(why: &(dyn Error + 'static)) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::{SocketAddr, TcpListener};
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+    use std::thread;
+
+    use rcgen::{CertificateParams, KeyPair};
+    use rustls::pki_types::PrivatePkcs8KeyDer;
+    use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+    use super::*;
+
+    /// A collector behind TLS that answers this to whoever asks, and its certificate in PEM.
+    fn collector(answer: &'static str) -> (SocketAddr, String) {
+        let key = KeyPair::generate().unwrap();
+        let names = vec!["localhost".to_owned()];
+        let certificate = CertificateParams::new(names)
+            .unwrap()
+            .self_signed(&key)
+            .unwrap();
+        let provider = Arc::new(crypto::ring::default_provider());
+        let private = PrivatePkcs8KeyDer::from(key.serialize_der());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], private.into())
+            .unwrap();
+        let config = Arc::new(config);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let session = ServerConnection::new(config.clone()).unwrap();
+                let mut stream = StreamOwned::new(session, stream.unwrap());
+                // Who does not believe it hangs up.
+                if stream.read(&mut [0; 4096]).is_ok() {
+                    stream.write_all(answer.as_bytes()).unwrap();
+                }
+            }
+        });
+        (address, certificate.pem())
+    }
+
+    /// What is answered, and why it came to nothing if it did.
+    fn ask(address: SocketAddr, authorities: &Path) -> (Option<u16>, String) {
+        let endpoint = format!("https://localhost:{}/v1/traces", address.port());
+        let settings = Settings {
+            endpoint: endpoint.parse().unwrap(),
+            timeout: Duration::from_secs(10),
+            authorities: Some(authorities.to_owned()),
+        };
+        let failure = LastFailure::default();
+        let client = Client::new(&settings, failure.clone()).unwrap();
+        let request = Request::post(endpoint)
+            .body(Bytes::from_static(b"spans"))
+            .unwrap();
+        // It waits for nothing that is not its own.
+        let asked = pin!(client.send_bytes(request)).poll(&mut Context::from_waker(Waker::noop()));
+        let Poll::Ready(answer) = asked else {
+            panic!("it is not done when it comes back");
+        };
+        let why = failure.lock().unwrap().take();
+        let code = answer.ok().map(|answer| answer.status().as_u16());
+        (code, why.unwrap_or_default())
+    }
+
+    #[test]
+    fn a_collector_behind_tls_is_believed_by_the_authorities_that_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            fs::write(&path, text).unwrap();
+            path
+        };
+        let (address, certificate) = collector("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+        let (busy, other) = collector("HTTP/1.1 429 Slow\r\ncontent-length: 0\r\n\r\n");
+        let (own, others) = (file("own", &certificate), file("others", &other));
+        assert_eq!(ask(address, &own), (Some(200), String::new()));
+        let (code, why) = ask(address, &others);
+        assert_eq!(code, None);
+        assert!(why.contains("certificate"), "{why}");
+        let (code, why) = ask(busy, &others);
+        assert_eq!(code, Some(429));
+        assert!(why.contains("429"), "{why}");
+        for text in ["", "no certificate"] {
+            let empty = file("empty", text);
+            let why = authorities(&empty).unwrap_err().to_string();
+            assert!(why.contains("no certificate in"), "{why}");
+        }
+        assert!(authorities(&folder.path().join("gone")).is_err());
+    }
+}
