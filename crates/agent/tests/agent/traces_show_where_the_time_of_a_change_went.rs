@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::collector::{Collector, Manner, Span};
 use crate::stage::{self, Agent};
+use crate::the_nodes_lines_are_planned::{is_divided, line, put_config};
 
 /// Sends what there is at once; the collector gets it by some other means than a flag.
 const SOON: (&str, &str) = ("OTEL_BSP_SCHEDULE_DELAY", "50");
@@ -179,6 +180,48 @@ fn a_limit_is_shown_with_its_pod_and_a_failure_with_its_reason() {
     assert_eq!((sync.name.as_str(), sync.error.is_some()), ("sync", true));
 }
 
+/// What another thread does belongs to the change that has asked for it; that it looks after what is in
+/// force, every ten seconds, is no change.
+#[test]
+fn a_change_of_shares_is_followed_to_the_line() {
+    let Some(node) = stage::node() else { return };
+    line(&node);
+    let collector = Collector::start(Manner::Takes);
+    let agent = Agent::spawn_where(&[("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.endpoint()), SOON]);
+    agent.wait_until_ready();
+    put_config(20, "1000M");
+    assert!(stage::eventually(|| is_divided(&node, 200)));
+    let lines = || collector.named("line");
+    assert!(stage::eventually(|| lines().len() == 2), "{:?}", lines());
+    assert!(stage::eventually(|| collector.named("divide").len() == 1));
+    let divide = &collector.named("divide")[0];
+    assert_eq!(divide.says("netqos.class_backend"), "kernel");
+    assert_eq!(divide.says("netqos.lines"), "1");
+    assert_ne!(divide.says("netqos.writes"), "0");
+    assert_eq!(divide.error, None);
+    let mut directions: Vec<String> = Vec::new();
+    for line in collector
+        .below(divide)
+        .iter()
+        .filter(|it| it.name == "line")
+    {
+        assert_eq!(line.says("netqos.line"), "up0");
+        assert_ne!(line.says("netqos.writes"), "0");
+        directions.push(line.says("netqos.direction").to_owned());
+    }
+    assert_eq!(directions, ["egress", "ingress"]);
+    let syncs = || collector.named("sync").into_iter();
+    let sync = || syncs().find(|sync| sync.trace == divide.trace);
+    assert!(stage::eventually(|| sync().is_some()));
+    let above = collector.named("lines").into_iter();
+    let above = above.filter(|it| it.id == divide.parent);
+    let parents: Vec<Vec<u8>> = above.map(|it| it.parent).collect();
+    assert_eq!(parents, [sync().unwrap().id]);
+    // It has looked by then.
+    std::thread::sleep(Duration::from_secs(11));
+    assert_eq!(collector.named("divide").len(), 1);
+}
+
 /// One that is not there, and one that takes a request and never answers it.
 #[test]
 fn whatever_becomes_of_the_collector_limits_are_in_force_in_time_and_it_ends() {
@@ -222,7 +265,7 @@ fn whatever_becomes_of_the_collector_limits_are_in_force_in_time_and_it_ends() {
         assert!(told.elapsed() < ENDS, "{endpoint}: {:?}", told.elapsed());
         // Not once for each batch.
         let log = stage::log();
-        assert!(log.matches("traces are lost").count() <= 1, "{log}");
+        assert!(log.matches("traces are lost,").count() <= 1, "{log}");
         assert!(is_held(&node, &a, "29Mbit"));
     }
 }
