@@ -33,6 +33,8 @@ pub struct Values {
     pub monitoring: Monitoring,
     /// How nodes' lines are divided between classes of pods: docs/node-slo.md.
     pub node_slo: NodeSlo,
+    /// Where agents and controllers send traces, if anywhere: docs/operate.md.
+    pub otlp: Otlp,
 }
 
 /// The agents.
@@ -195,6 +197,18 @@ pub struct NodeSlo {
     /// Whether netqos' definition of NodeSLO is installed. Only for clusters without Koordinator, which
     /// brings its own: Helm refuses to overwrite that. It stays when the release goes.
     pub install_definition: bool,
+}
+
+/// Where traces are sent.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Otlp {
+    /// The collector, which takes OTLP over HTTP: http://HOST:4318. Empty: there are no traces.
+    #[schemars(regex(pattern = "^(https?://[^/@]+(/.*)?)?$"))]
+    pub endpoint: String,
+    /// More environment, as in a pod: variables of OpenTelemetry such as OTEL_TRACES_SAMPLER, and
+    /// OTEL_EXPORTER_OTLP_HEADERS from a Secret.
+    pub env: Vec<Object>,
 }
 
 /// A ConfigMap.

@@ -133,6 +133,7 @@ fn the_schema_takes_the_defaults_and_refuses_what_is_wrong() {
         ("/agent/egress", json!("ifb")),
         ("/image/pullSecrets", json!([{"name": "a"}])),
         ("/global", json!({"of": "another chart"})),
+        ("/otlp/endpoint", json!("https://otel:4318/in")),
     ] {
         with(path, right.clone()).unwrap_or_else(|why| panic!("{path} {right}: {why}"));
     }
@@ -153,6 +154,8 @@ fn the_schema_takes_the_defaults_and_refuses_what_is_wrong() {
         ("/image/pullPolicy", json!("always")),
         ("/leaving", json!(1)),
         ("/monitoring/interval", json!("30 seconds")),
+        ("/otlp/endpoint", json!("otel:4317")),
+        ("/otlp/endpoint", json!("http://me:secret@otel:4318")),
     ] {
         assert!(with(path, wrong.clone()).is_err(), "{path}: {wrong}");
     }
@@ -216,6 +219,47 @@ fn what_works_on_files_of_the_node_is_not_confined_to_the_container() {
             assert_eq!(context["appArmorProfile"]["type"], json!("Unconfined"));
             assert_eq!(context["seLinuxOptions"]["type"], json!("spc_t"));
         }
+    }
+}
+
+/// Who is on the node's network finds a Service's name by the cluster's DNS only where it is told to.
+#[test]
+fn traces_go_nowhere_unless_a_collector_is_named() {
+    let chart = Chart::read().unwrap();
+    let endpoint = "http://otel.observability.svc:4318";
+    let variable = json!({"name": "OTEL_BSP_SCHEDULE_DELAY", "value": "1000"});
+    let named = json!({"otlp": {"endpoint": endpoint, "env": [variable]}});
+    let unnamed = json!({"otlp": {"env": [variable]}});
+    for (chosen, is_named) in [(json!({}), false), (unnamed, false), (named, true)] {
+        let objects = chart.objects(&chosen).unwrap();
+        for name in ["DaemonSet/netqos-agent", "Deployment/netqos-controller"] {
+            let pod = &objects[name]["spec"]["template"]["spec"];
+            let container = &pod["containers"][0];
+            let flag = json!(format!("--otlp-endpoint={endpoint}"));
+            let arguments = container["args"].as_array().unwrap();
+            assert_eq!(arguments.contains(&flag), is_named, "{name}");
+            let text = chart.objects(&chosen).unwrap()[name].to_string();
+            assert!(is_named || !text.contains("otlp"), "{name}: {text}");
+            let variables = container["env"].as_array().unwrap();
+            assert_eq!(variables.contains(&variable), is_named, "{name}");
+            let names: Vec<&str> = variables
+                .iter()
+                .filter_map(|it| it["name"].as_str())
+                .collect();
+            if is_named {
+                assert!(
+                    names.contains(&"POD_NAME") && names.contains(&"POD_NAMESPACE"),
+                    "{names:?}"
+                );
+            }
+        }
+        let dns = &objects["DaemonSet/netqos-agent"]["spec"]["template"]["spec"]["dnsPolicy"];
+        let wanted = if is_named {
+            "ClusterFirstWithHostNet"
+        } else {
+            "Default"
+        };
+        assert_eq!(dns, wanted);
     }
 }
 
