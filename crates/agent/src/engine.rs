@@ -179,6 +179,9 @@ impl Engine {
             let Some(looks) = self.meet(heard) else {
                 return;
             };
+            if self.synced && self.classes.is_to_look() && self.plan_classes(true) {
+                self.tell_problems();
+            }
             if self.synced && self.classes.has_news() {
                 self.tell_problems();
             }
@@ -207,6 +210,7 @@ impl Engine {
                 Event::InCgroups(found) => self.find(found),
                 Event::Cgroups(folders) => self.classes.find(folders),
                 Event::NetFiles(files) => self.classes.hear_files(files),
+                Event::Links(heard) => self.classes.hear_links(&heard),
                 Event::Waiting { source, why } => {
                     self.waiting.insert(source, why);
                 }

@@ -73,6 +73,8 @@ pub enum Event {
     Cgroups(BTreeMap<Arc<str>, std::path::PathBuf>),
     /// What another agent says in files of who shares the node's lines.
     NetFiles(Arc<NetFiles>),
+    /// Links came or went, or default routes.
+    Links(netqos_netlink::News),
     /// A source has nothing to say yet.
     Waiting {
         /// Which.
@@ -92,7 +94,7 @@ impl Event {
     pub(crate) fn is_news(&self) -> bool {
         match self {
             Self::Batch(_) | Self::InCgroups(_) | Self::Cgroups(_) | Self::NetFiles(_) => true,
-            Self::Waiting { .. } | Self::Look(_) | Self::Stop => false,
+            Self::Links(_) | Self::Waiting { .. } | Self::Look(_) | Self::Stop => false,
         }
     }
 }

@@ -5,7 +5,8 @@
 //!   or API server                   ├──────────────► engine: index ──────┤
 //!   CNI result cache ────► locator ─┤                  │  ▲   plan, delta └─► limits (tc)
 //!   cgroups of pods ─────► cgroups ─┤                  │  │
-//!   Koordinator's files ► net files ┘                  ▼  │ Look
+//!   Koordinator's files ► net files ┤                  ▼  │ Look
+//!   rtnetlink ───────────► links ───┘                  │  │
 //!   /metrics /readyz /debug/state  ◄── server ◄── what was seen
 //! ```
 //!
@@ -29,6 +30,8 @@ mod engine;
 mod error;
 mod event;
 mod file;
+#[cfg(feature = "daemon")]
+mod links;
 mod locate;
 #[cfg(feature = "daemon")]
 mod neighbours;
@@ -65,6 +68,7 @@ pub use status::{
 #[cfg(feature = "daemon")]
 pub use {
     cgroups::{CgroupOptions, spawn as watch_cgroups},
+    links::spawn as watch_links,
     locate::spawn as watch_attachments,
     net_files::{NetFileOptions, spawn as watch_net_files},
     source::{ClusterOptions, spawn as watch_manifests, spawn_cluster as watch_cluster},

@@ -276,6 +276,7 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
     if let Some(files) = net_files {
         netqos_agent::watch_net_files(files, sender.clone())?;
     }
+    netqos_agent::watch_links(sender.clone())?;
     let seen = engine.seen();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

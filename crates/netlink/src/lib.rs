@@ -6,7 +6,8 @@
 //!                        ├─► qdisc::{Tbf, PfifoFast, …}    RTM_*QDISC   one file each
 //!                        ├─► class::HtbClass                RTM_*TCLASS
 //!                        └─► filter::{Bpf, Redirect}       RTM_*TFILTER
-//!              └► Nft ─────► nft::{Chain, Rule}             NFT_MSG_*
+//!              ├► Nft ─────► nft::{Chain, Rule}             NFT_MSG_*
+//!              └► Listener ─► News                      RTNLGRP_LINK, …_ROUTE
 //! ```
 //!
 //! A call sends one request and waits for its answer; the kernel's own explanation (extended
@@ -24,6 +25,7 @@ mod error;
 pub mod filter;
 mod handle;
 pub mod link;
+mod listen;
 mod namespace;
 pub mod nft;
 pub mod psched;
@@ -34,6 +36,7 @@ mod wire;
 
 pub use error::{Error, Result};
 pub use handle::Handle;
+pub use listen::{Listener, News};
 pub use namespace::{Entered, Namespace};
 pub use nft::Nft;
 pub use socket::Socket;

@@ -30,7 +30,7 @@ impl Socket {
 }
 
 /// The links of a route, if it is a default route of the main table.
-fn default_links(payload: &[u8]) -> Option<Vec<u32>> {
+pub(crate) fn default_links(payload: &[u8]) -> Option<Vec<u32>> {
     let &[_, prefix, _, _, mut table, _, _, kind] = payload.first_chunk()?;
     let mut links = Vec::new();
     for (attribute, value) in wire::attributes(payload.get(RTMSG..)?) {

@@ -116,9 +116,10 @@ impl Divider {
         })
     }
 
-    /// Has this put in force, if it is something else than before.
-    pub(crate) fn order(&mut self, order: Order) {
-        if self.last.as_ref() != Some(&order) {
+    /// Has this put in force, if it is something else than before; `anew`: also if it is the same, since
+    /// what it was done to is another.
+    pub(crate) fn order(&mut self, order: Order, anew: bool) {
+        if anew || self.last.as_ref() != Some(&order) {
             self.last = Some(order.clone());
             // A thread that has ended has said why.
             let ask = Ask::Divide(order, Origin::current());

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use netqos_core::BitRate;
 use netqos_netlink::link::Link;
-use netqos_netlink::{Result, Socket};
+use netqos_netlink::{News, Result, Socket};
 
 /// Where the kernel says how fast links are.
 const LINKS: &str = "/sys/class/net";
@@ -21,7 +21,32 @@ pub(crate) struct Lines {
     links: PathBuf,
     /// As they were seen last, or before, with what each carries.
     speeds: BTreeMap<Arc<str>, Option<BitRate>>,
+    /// The numbers of their links; none of one that is away.
+    numbers: BTreeMap<Arc<str>, u32>,
     problem: Option<String>,
+    heard: Heard,
+}
+
+/// What was heard since the last look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Heard {
+    /// Nothing that concerns a line.
+    #[default]
+    Nothing,
+    /// Something by which other links may be lines, or carry something else.
+    Something,
+    /// A line came or went.
+    Links,
+}
+
+/// What is others than at the look before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// Which links are lines, what they carry, or why that is not known.
+    pub(crate) is_other: bool,
+    /// A line is another link than before, came or went: what was done to the one before is not done to
+    /// this one.
+    pub(crate) are_links_others: bool,
 }
 
 impl Lines {
@@ -31,7 +56,9 @@ impl Lines {
             named,
             links: LINKS.into(),
             speeds: BTreeMap::new(),
+            numbers: BTreeMap::new(),
             problem: None,
+            heard: Heard::Nothing,
         }
     }
 
@@ -46,12 +73,12 @@ impl Lines {
     }
 
     /// Looks at the node. A line without a link, or whose speed is not to be read any more, is as it was
-    /// seen last: one that is away for a while does not lose its shares. True when anything is others
-    /// than before.
-    pub(crate) fn look(&mut self) -> bool {
+    /// seen last: one that is away for a while does not lose its shares.
+    pub(crate) fn look(&mut self) -> Seen {
+        let heard = std::mem::take(&mut self.heard);
         let before = (self.speeds.clone(), self.problem.take());
-        match self.find() {
-            Ok(found) if found.is_empty() => {
+        let links = match self.find() {
+            Ok((links, found)) if found.is_empty() => {
                 self.problem = Some(match self.speeds.is_empty() {
                     true => {
                         "the node has no default route, by which its lines are known; name them \
@@ -62,8 +89,9 @@ impl Lines {
                               divided as before"
                         .to_owned(),
                 });
+                Some(links)
             }
-            Ok(found) => {
+            Ok((links, found)) => {
                 let last = std::mem::take(&mut self.speeds);
                 let speeds = found.into_iter().map(|line| {
                     let speed = speed(&self.links, &line);
@@ -71,23 +99,68 @@ impl Lines {
                     (line, speed)
                 });
                 self.speeds = speeds.collect();
+                Some(links)
             }
             Err(why) => {
                 self.problem = Some(format!(
                     "the node's lines cannot be looked for: {why}; those that were found before stay"
                 ));
+                None
             }
+        };
+        let mut are_links_others = heard == Heard::Links;
+        if let Some(links) = links {
+            let links = links.into_iter().map(|link| (link.name.into(), link.index));
+            let lines = links.filter(|(name, _)| self.speeds.contains_key(name));
+            let numbers: BTreeMap<Arc<str>, u32> = lines.collect();
+            // A line that is new, or none any more, is another plan anyway.
+            are_links_others |= numbers != self.numbers;
+            self.numbers = numbers;
         }
-        (&self.speeds, &self.problem) != (&before.0, &before.1)
+        Seen {
+            is_other: (&self.speeds, &self.problem) != (&before.0, &before.1),
+            are_links_others,
+        }
     }
 
-    fn find(&self) -> Result<BTreeSet<Arc<str>>> {
+    /// Takes note of what became of links: most of it is of pods.
+    pub(crate) fn hear(&mut self, news: &News) {
+        let mut heard = Heard::Nothing;
+        if news.lost || (news.default_routes && self.named.is_empty()) {
+            heard = Heard::Something;
+        }
+        for (number, name) in &news.there {
+            let line = self.numbers.get(name.as_str());
+            let had_another_name = || self.numbers.values().any(|it| it == number);
+            heard = heard.max(match line {
+                Some(is) if is == number => Heard::Something,
+                Some(_) => Heard::Links,
+                None if self.speeds.contains_key(name.as_str()) => Heard::Links,
+                None if had_another_name() => Heard::Links,
+                None => Heard::Nothing,
+            });
+        }
+        if self.numbers.values().any(|it| news.gone.contains(it)) {
+            heard = Heard::Links;
+        }
+        self.heard = self.heard.max(heard);
+    }
+
+    /// True when something was heard by which a look is due.
+    pub(crate) fn is_to_look(&self) -> bool {
+        self.heard != Heard::Nothing
+    }
+
+    /// All links, and the lines among them.
+    fn find(&self) -> Result<(Vec<Link>, BTreeSet<Arc<str>>)> {
         let mut socket = Socket::open()?;
         let routes = match self.named.is_empty() {
             true => socket.default_route_links()?,
             false => BTreeSet::new(),
         };
-        Ok(chosen(&socket.links()?, &self.named, &routes))
+        let links = socket.links()?;
+        let lines = chosen(&links, &self.named, &routes);
+        Ok((links, lines))
     }
 }
 
@@ -202,6 +275,57 @@ mod tests {
             let found = chosen(&links, &named, &routes.iter().copied().collect());
             let found: Vec<&str> = found.iter().map(|it| &**it).collect();
             assert_eq!(found, expected, "{named:?} {routes:?}");
+        }
+    }
+
+    /// Of a thousand pods' links that come none has lines looked at.
+    #[test]
+    fn only_what_is_of_lines_is_looked_at() {
+        let eth0: Arc<str> = "eth0".into();
+        let away: Arc<str> = "eth1".into();
+        let there = |links: &[(u32, &str)]| News {
+            there: links.iter().map(|it| (it.0, it.1.to_owned())).collect(),
+            ..News::default()
+        };
+        let gone = |numbers: &[u32]| News {
+            gone: numbers.iter().copied().collect(),
+            ..News::default()
+        };
+        let pods = News {
+            there: (100..1100).map(|it| (it, format!("veth{it}"))).collect(),
+            gone: (1100..1200).collect(),
+            ..News::default()
+        };
+        let routes = News {
+            default_routes: true,
+            ..News::default()
+        };
+        let lost = News {
+            lost: true,
+            ..News::default()
+        };
+        for (news, named, expected) in [
+            (pods, false, Heard::Nothing),
+            (there(&[(2, "eth0")]), false, Heard::Something),
+            (there(&[(7, "eth0")]), false, Heard::Links),
+            (there(&[(2, "lan0")]), false, Heard::Links),
+            (there(&[(3, "eth1")]), false, Heard::Links),
+            (gone(&[2]), false, Heard::Links),
+            (gone(&[3]), false, Heard::Nothing),
+            (routes.clone(), false, Heard::Something),
+            (routes, true, Heard::Nothing),
+            (lost, true, Heard::Something),
+        ] {
+            let named = if named {
+                vec!["eth0".to_owned()]
+            } else {
+                Vec::new()
+            };
+            let mut lines = Lines::new(named);
+            lines.speeds = [(eth0.clone(), None), (away.clone(), None)].into();
+            lines.numbers = [(eth0.clone(), 2)].into();
+            lines.hear(&news);
+            assert_eq!(lines.heard, expected, "{news:?}");
         }
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use netqos_api::koordinator::BackendKind;
 use netqos_core::classes::{ClassPlan, Place};
 use netqos_core::{ObjectRef, Problem, Reason};
+use netqos_netlink::News;
 
 use super::whereabouts::Whereabouts;
 use super::{Engine, Options};
@@ -85,6 +86,19 @@ impl Classes {
         self.knowledge.hear_files(files);
         self.knowledge.hear(&self.input);
         self.is_stale = true;
+    }
+
+    /// Takes note of what became of links.
+    pub(super) fn hear_links(&mut self, news: &News) {
+        // Lines that nobody shares nobody looks at.
+        if self.knowledge.division().is_some() {
+            self.lines.hear(news);
+        }
+    }
+
+    /// True when lines are to be looked at by what became of links.
+    pub(super) fn is_to_look(&self) -> bool {
+        self.lines.is_to_look()
     }
 
     /// Takes note of where the cgroups of pods are.
@@ -169,8 +183,11 @@ impl Engine {
     pub(super) fn plan_classes(&mut self, look: bool) -> bool {
         let classes = &mut self.classes;
         let is_shared = classes.knowledge.division().is_some();
+        let mut anew = false;
         if is_shared && (look || classes.lines.speeds().is_empty()) {
-            classes.is_stale |= classes.lines.look();
+            let seen = classes.lines.look();
+            classes.is_stale |= seen.is_other;
+            anew = seen.are_links_others;
         }
         if look {
             classes.host_links.keep(self.whereabouts.all());
@@ -205,7 +222,7 @@ impl Engine {
             self.node_problems.remove("classes");
         }
         if let Some(divider) = &mut self.classes.divider {
-            divider.order(Order { kind, plan });
+            divider.order(Order { kind, plan }, anew);
         }
         is_new
     }

@@ -178,17 +178,45 @@ fn a_line_that_goes_away_keeps_its_shares_and_is_taken_up_again() {
     put_config(20, "1000M");
     let _agent = Agent::start();
     assert_eq!(guaranteed(), Some(200));
-    node.run("ip", &["link", "delete", "up0"]).unwrap();
-    let gone = || {
-        problems()
-            .iter()
-            .any(|it| it.contains("LineNotDivided: the node has no default route"))
-    };
-    assert!(stage::eventually(gone), "{:?}", problems());
-    assert_eq!(guaranteed(), Some(200));
-    line(&node);
-    assert!(stage::eventually(|| problems().is_empty()));
-    assert_eq!(guaranteed(), Some(200));
+    assert!(stage::eventually(|| is_whole(&node)));
+    let told = |text: &str| problems().iter().any(|it| it.contains(text));
+    for round in 0..3 {
+        node.run("ip", &["link", "delete", "up0"]).unwrap();
+        at_once("it is told", || {
+            told("LineNotDivided: the node has no default route")
+                && told("LineNotDivided: up0: there is no link up0")
+        });
+        assert_eq!(guaranteed(), Some(200));
+        assert!(!stage::status().lines[0].failing.is_empty());
+        line(&node);
+        at_once("the new one is divided", || is_whole(&node));
+        at_once("nothing is told any more", || problems().is_empty());
+        assert_eq!(guaranteed(), Some(200), "{round}");
+    }
+}
+
+/// True when there is a tree for each direction on the line that there is now.
+fn is_whole(node: &Node) -> bool {
+    let tree = |link: &str| node.run("tc", &["class", "show", "dev", link]);
+    let has_tree = |link: &str| tree(link).is_ok_and(|it| it.contains("class htb 6e71:4 parent"));
+    let shown = node.run("ip", &["-o", "link", "show", "up0"]);
+    let number = shown
+        .ok()
+        .and_then(|it| Some(it.split_once(':')?.0.to_owned()));
+    number.is_some_and(|it| has_tree("up0") && has_tree(&format!("netqos-l{it}")))
+}
+
+/// Sooner than anything that is only looked at from time to time.
+fn at_once(what: &str, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        let problems = problems();
+        assert!(
+            began.elapsed() < Duration::from_secs(1),
+            "{what}: {problems:?}"
+        );
+        thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// Its speed is not to be read, as of virtual links.

@@ -115,7 +115,7 @@ fn until(divider: &Divider, is_so: impl Fn(&Shown) -> bool) -> Shown {
 fn the_same_is_ordered_once_and_another_backend_comes_after_the_teardown_of_the_first() {
     let scene = Scene::new();
     let mut divider = scene.begin();
-    divider.order(order(BackendKind::Kernel));
+    divider.order(order(BackendKind::Kernel), false);
     scene.wait(&["kernel apply"]);
     let shown = until(&divider, |it| it.changes == 1);
     assert_eq!(
@@ -123,10 +123,10 @@ fn the_same_is_ordered_once_and_another_backend_comes_after_the_teardown_of_the_
         (Some(BackendKind::Kernel), None)
     );
     assert_eq!(scene.record().unwrap(), "kernel\n");
-    divider.order(order(BackendKind::Kernel));
-    divider.order(order(BackendKind::Tc));
+    divider.order(order(BackendKind::Kernel), false);
+    divider.order(order(BackendKind::Tc), false);
     scene.wait(&["kernel apply", "kernel teardown", "tc apply"]);
-    divider.order(order(BackendKind::None));
+    divider.order(order(BackendKind::None), false);
     until(&divider, |it| it.kind == Some(BackendKind::None));
     scene.wait(&[
         "kernel apply",
@@ -142,22 +142,28 @@ fn the_same_is_ordered_once_and_another_backend_comes_after_the_teardown_of_the_
 fn what_another_process_left_is_torn_down_unless_it_is_to_stay() {
     let scene = Scene::new();
     let mut divider = scene.begin();
-    divider.order(order(BackendKind::Kernel));
+    divider.order(order(BackendKind::Kernel), false);
     scene.wait(&["kernel apply"]);
     drop(divider);
 
     // It is not known what is to be in force: what is stays.
     let mut divider = scene.begin();
-    divider.order(Order {
-        kind: BackendKind::Kernel,
-        plan: None,
-    });
+    divider.order(
+        Order {
+            kind: BackendKind::Kernel,
+            plan: None,
+        },
+        false,
+    );
     until(&divider, |it| it.kind == Some(BackendKind::Kernel));
     scene.wait(&["kernel apply"]);
-    divider.order(Order {
-        kind: BackendKind::Tc,
-        plan: None,
-    });
+    divider.order(
+        Order {
+            kind: BackendKind::Tc,
+            plan: None,
+        },
+        false,
+    );
     scene.wait(&["kernel apply", "kernel teardown"]);
     until(&divider, |it| it.kind == Some(BackendKind::Tc));
     assert_eq!(scene.record(), None);
@@ -167,10 +173,10 @@ fn what_another_process_left_is_torn_down_unless_it_is_to_stay() {
 fn what_fails_is_tried_again_and_the_next_backend_waits_for_it() {
     let scene = Scene::new();
     let mut divider = scene.begin();
-    divider.order(order(BackendKind::Kernel));
+    divider.order(order(BackendKind::Kernel), false);
     scene.wait(&["kernel apply"]);
     *scene.broken.lock().unwrap() = Some("teardown");
-    divider.order(order(BackendKind::Tc));
+    divider.order(order(BackendKind::Tc), false);
     let shown = until(&divider, |it| it.failure.is_some());
     assert_eq!(
         shown.failure.unwrap(),
@@ -183,7 +189,18 @@ fn what_fails_is_tried_again_and_the_next_backend_waits_for_it() {
     assert_eq!(done.last().unwrap(), "tc apply", "{done:?}");
     assert!(!done.contains(&"kernel apply".to_owned()) || done[0] == "kernel apply");
 
-    divider.order(order(BackendKind::TerwayQos));
+    divider.order(order(BackendKind::TerwayQos), false);
     let shown = until(&divider, |it| it.failure.is_some());
     assert_eq!(shown.failure.unwrap(), "there is no link none");
+}
+
+/// What a line was, and is not any more, had it: the one in its place has not.
+#[test]
+fn the_same_is_ordered_anew_where_it_was_done_to_something_else() {
+    let scene = Scene::new();
+    let mut divider = scene.begin();
+    divider.order(order(BackendKind::Kernel), false);
+    scene.wait(&["kernel apply"]);
+    divider.order(order(BackendKind::Kernel), true);
+    scene.wait(&["kernel apply", "kernel apply"]);
 }
