@@ -165,7 +165,8 @@ impl Lines {
 }
 
 /// The lines among these links: those of these names, or else those that routes leave by. In place of a
-/// bond's port stands the bond, and in place of a VLAN the link that it is on, where that is a line
+/// bond's port stands the bond. In place of a VLAN by which a route leaves stands the link that it is on,
+/// whose packets go by the same wire; one that is named is meant, unless the link that it is on is a line
 /// itself: nobody's traffic is to be counted twice.
 fn chosen(links: &[Link], named: &[String], routes: &BTreeSet<u32>) -> BTreeSet<Arc<str>> {
     let by_index: BTreeMap<u32, &Link> = links.iter().map(|link| (link.index, link)).collect();
@@ -173,22 +174,31 @@ fn chosen(links: &[Link], named: &[String], routes: &BTreeSet<u32>) -> BTreeSet<
         let master = by_index.get(&link.master?)?;
         BUNDLES.contains(&master.kind.as_str()).then_some(*master)
     };
-    let is_meant = |link: &&Link| named.contains(&link.name) || routes.contains(&link.index);
-    let meant = links.iter().filter(is_meant);
-    let meant: BTreeMap<u32, &Link> = meant
-        .map(|link| bundle(link).unwrap_or(link))
-        .map(|link| (link.index, link))
-        .collect();
+    // A VLAN in a VLAN has more than one below it.
+    let below = |link: &'_ Link| {
+        let on = link.related.filter(|_| link.kind == "vlan")?;
+        let below = *by_index.get(&on)?;
+        Some(bundle(below).unwrap_or(below))
+    };
+    let meant = links.iter().filter_map(|link| {
+        let is_named = named.contains(&link.name);
+        if !is_named && !routes.contains(&link.index) {
+            return None;
+        }
+        let mut line = bundle(link).unwrap_or(link);
+        while let Some(lower) = below(line).filter(|_| !is_named) {
+            line = lower;
+        }
+        Some((line.index, line))
+    });
+    let meant: BTreeMap<u32, &Link> = meant.collect();
     let is_on_another = |link: &Link| {
-        let mut at = link;
-        // A VLAN in a VLAN has more than one below it.
-        while let Some(below) = at.related.and_then(|index| by_index.get(&index))
-            && at.kind == "vlan"
-        {
-            at = bundle(below).unwrap_or(below);
-            if meant.contains_key(&at.index) {
+        let mut at = below(link);
+        while let Some(lower) = at {
+            if meant.contains_key(&lower.index) {
                 return true;
             }
+            at = below(lower);
         }
         false
     };
@@ -240,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_or_a_vlan_never_stands_beside_what_it_sends_by() {
+    fn what_a_port_or_a_vlan_sends_by_is_the_line() {
         let links: Vec<Link> = [
             (1, "lo", "", 0, 0),
             (2, "eth0", "", 0, 0),
@@ -261,15 +271,20 @@ mod tests {
             (&[][..], &[2][..], &["eth0"][..]),
             (&[], &[2, 9], &["bond0", "eth0"]),
             (&[], &[3, 9], &["bond0"]),
-            (&[], &[5], &["eth0.7"]),
+            (&[], &[5], &["eth0"]),
             (&[], &[2, 5, 10], &["eth0"]),
-            (&[], &[5, 10], &["eth0.7"]),
+            (&[], &[10], &["eth0"]),
+            (&[], &[6], &["bond0"]),
             (&[], &[4, 6], &["bond0"]),
             (&[], &[8], &["br0"]),
             (&[], &[2, 11], &["eth0", "up0"]),
             (&["eth1", "eth2"], &[], &["bond0"]),
             (&["eth3", "eth9"], &[], &["eth3", "eth9"]),
             (&["bond0.8", "eth1"], &[], &["bond0"]),
+            // Who names a VLAN means it.
+            (&["eth0.7"], &[], &["eth0.7"]),
+            (&["bond0.8"], &[], &["bond0.8"]),
+            (&["eth0", "eth0.7.9"], &[], &["eth0"]),
         ] {
             let named: Vec<String> = named.iter().map(|it: &&str| (*it).to_owned()).collect();
             let found = chosen(&links, &named, &routes.iter().copied().collect());
