@@ -75,15 +75,31 @@ pub enum Error {
     /// The numbers of pods and parts cannot be read or written down.
     #[error(transparent)]
     Numbers(netqos_datapath::Error),
-    /// There are more than can be told apart.
-    #[error("there are more {0} than can be told apart")]
-    TooMany(&'static str),
     /// There is no such link.
     #[error("there is no link {0}")]
     NoLine(String),
     /// Several things went wrong, each of which was gone on from.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Several(Vec<Error>),
+}
+
+impl Error {
+    /// What it is about has gone meanwhile.
+    pub(crate) fn is_gone(&self) -> bool {
+        matches!(self, Self::Netlink { source, .. } if source.is_not_found())
+    }
+
+    /// Nothing, one, or several of them.
+    pub(crate) fn all(mut errors: Vec<Self>) -> Result<()> {
+        match (errors.pop(), errors.is_empty()) {
+            (None, _) => Ok(()),
+            (Some(only), true) => Err(only),
+            (Some(last), false) => {
+                errors.push(last);
+                Err(Self::Several(errors))
+            }
+        }
+    }
 }
 
 /// Adds what was being done.

@@ -44,26 +44,37 @@ impl NetCls<'_> {
 
     /// Makes the cgroups of pods have these numbers, and no others have one of ours; how many had not.
     pub(crate) fn hold(self, wanted: &BTreeMap<PathBuf, Handle>) -> Result<usize> {
-        if !self.is_mounted() {
-            return Ok(0);
-        }
         let mut changes = 0;
-        let mut errors = Vec::new();
-        let tops = match self.may_be_others {
-            true => pods_below(self.root),
-            false => below(self.root),
-        };
-        for folder in tops {
-            self.walk(&folder, Handle::NONE, wanted, &mut changes, &mut errors);
-        }
-        // A pod may have its cgroup elsewhere.
-        for (folder, number) in wanted {
-            self.walk(folder, *number, wanted, &mut changes, &mut errors);
-        }
+        let errors = self.hold_each(wanted, &mut changes);
         match errors.is_empty() {
             true => Ok(changes),
             false => Err(Error::Several(errors)),
         }
+    }
+
+    /// The same; the cgroups that could not be given their numbers, which stop no others.
+    pub(crate) fn hold_each(
+        self,
+        wanted: &BTreeMap<PathBuf, Handle>,
+        changes: &mut usize,
+    ) -> Vec<Error> {
+        let mut errors = Vec::new();
+        if !self.is_mounted() {
+            return errors;
+        }
+        let tops = match self.may_be_others {
+            true => pods_below(self.root),
+            false => below(self.root),
+        };
+        for folder in &tops {
+            self.walk(folder, Handle::NONE, wanted, changes, &mut errors);
+        }
+        // A pod may have its cgroup elsewhere.
+        let is_below = |folder: &Path| tops.iter().any(|top| folder.starts_with(top));
+        for (folder, number) in wanted.iter().filter(|(folder, _)| !is_below(folder)) {
+            self.walk(folder, *number, wanted, changes, &mut errors);
+        }
+        errors
     }
 
     /// Gives a cgroup and all below it their numbers: the next above that has one decides.

@@ -25,9 +25,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use netqos_bpf::classes::Classes;
+use netqos_bpf::classes::{Classes, Slot};
 use netqos_core::Direction;
-use netqos_core::classes::ClassPlan;
+use netqos_core::classes::{ClassPlan, PartId};
 use netqos_datapath::Paths;
 use netqos_netlink::Socket;
 use netqos_netlink::link::Link;
@@ -140,22 +140,44 @@ impl Kernel {
         Ok(changes)
     }
 
-    /// Takes down the lines that are ours and not of the plan.
-    fn leave(&mut self, keep: &BTreeSet<Arc<str>>, programs: Option<&Classes>) -> Result<usize> {
+    /// What stands on a link.
+    fn read(&mut self, link: &Link, parts: &BTreeMap<Slot, PartId>) -> Result<Standing> {
+        let socket = &mut self.socket;
+        let mut standing = Standing::default();
+        tree::read(socket, link, Direction::Egress, parts, &mut standing)?;
+        if let Some(ifb) = ingress::of_line(socket, link)? {
+            tree::read(socket, &ifb, Direction::Ingress, parts, &mut standing)?;
+        }
+        Ok(standing)
+    }
+
+    /// Takes down the lines that are ours and not of the plan; how many changes that took, and what went
+    /// wrong with which of them.
+    fn leave(
+        &mut self,
+        keep: &BTreeSet<Arc<str>>,
+        programs: Option<&Classes>,
+    ) -> Result<(usize, Vec<(Arc<str>, Error)>)> {
         let links = self.socket.links().doing("list links")?;
         let mut changes = 0;
+        let mut errors = Vec::new();
+        let mut one = |link: &Link, done: Result<usize>| match done {
+            Ok(changed) => changes += changed,
+            // It went by itself.
+            Err(error) if error.is_gone() => {}
+            Err(error) => errors.push((Arc::from(link.name.as_str()), error)),
+        };
         for link in &links {
-            if keep.contains(link.name.as_str()) {
-                continue;
+            if !keep.contains(link.name.as_str()) {
+                one(link, line::leave(&mut self.socket, link));
+                one(link, ingress::leave(&mut self.socket, link));
             }
-            changes += line::leave(&mut self.socket, link)?;
-            changes += ingress::leave(&mut self.socket, link)?;
         }
         changes += ingress::remove_orphans(&mut self.socket, &links, keep)?;
         if let Some(programs) = programs {
             changes += places::forget_lines(&mut self.socket, programs)?;
         }
-        Ok(changes)
+        Ok((changes, errors))
     }
 }
 
@@ -168,37 +190,45 @@ impl ClassBackend for Kernel {
         let mut outcome = Outcome::default();
         if plan.lines.is_empty() {
             let programs = Classes::open(self.options.paths.bpffs())?;
-            outcome.changes += self.leave(&BTreeSet::new(), programs.as_ref())?;
+            let (changes, errors) = self.leave(&BTreeSet::new(), programs.as_ref())?;
+            outcome.changes += changes;
+            outcome.troubles.extend(errors.iter().map(of_line));
             if let Some(programs) = programs {
                 outcome.changes += places::clear(self, &programs)?;
             }
             return Ok(outcome);
         }
         let programs = Classes::ensure(self.options.paths.bpffs())?;
-        outcome.changes += usize::from(self.numbers.assign(plan)?);
+        let assigned = self.numbers.assign(plan)?;
+        outcome.changes += usize::from(assigned.is_new);
+        outcome.troubles.extend(assigned.left_out);
         for name in plan.lines.keys() {
             match self.apply_line(name, plan, &programs) {
                 Ok(changes) => {
                     outcome.changes += changes;
                     outcome.lines.push(name.clone());
                 }
-                Err(error) => outcome.troubles.push(Trouble {
-                    line: Some(name.clone()),
-                    part: None,
-                    what: error.to_string(),
-                }),
+                Err(error) => outcome.troubles.push(of_line(&(name.clone(), error))),
             }
         }
         // Packets go to new parts once these are there, and old parts go once no packet does.
         tracing::info_span!("places")
             .in_scope(|| places::apply(self, plan, &programs, &mut outcome))?;
         let keep: BTreeSet<_> = plan.lines.keys().cloned().collect();
-        outcome.changes += self.leave(&keep, Some(&programs))?;
+        let (changes, errors) = self.leave(&keep, Some(&programs))?;
+        outcome.changes += changes;
+        outcome.troubles.extend(errors.iter().map(of_line));
         outcome.changes += usize::from(self.numbers.retain(plan)?);
         let slots: BTreeSet<_> = self.numbers.slots().into_values().collect();
-        for name in outcome.lines.clone() {
-            let link = self.link(&name)?;
-            outcome.changes += line::prune(&mut self.socket, &link, &slots)?;
+        for name in std::mem::take(&mut outcome.lines) {
+            let link = self.link(&name);
+            match link.and_then(|link| line::prune(&mut self.socket, &link, &slots)) {
+                Ok(changes) => {
+                    outcome.changes += changes;
+                    outcome.lines.push(name);
+                }
+                Err(error) => outcome.troubles.push(of_line(&(name, error))),
+            }
         }
         Ok(outcome)
     }
@@ -207,25 +237,14 @@ impl ClassBackend for Kernel {
         let parts = self.numbers.parts();
         let mut found = BTreeMap::new();
         for link in self.socket.links().doing("list links")? {
-            let mut standing = Standing::default();
-            tree::read(
-                &mut self.socket,
-                &link,
-                Direction::Egress,
-                &parts,
-                &mut standing,
-            )?;
-            if let Some(ifb) = ingress::of_line(&mut self.socket, &link)? {
-                tree::read(
-                    &mut self.socket,
-                    &ifb,
-                    Direction::Ingress,
-                    &parts,
-                    &mut standing,
-                )?;
-            }
-            if !standing.classes.is_empty() && !ingress::is_ifb(&link) {
-                found.insert(Arc::from(link.name.as_str()), standing);
+            match self.read(&link, &parts) {
+                Ok(standing) if !standing.classes.is_empty() && !ingress::is_ifb(&link) => {
+                    found.insert(Arc::from(link.name.as_str()), standing);
+                }
+                Ok(_) => {}
+                // Pods' links come and go.
+                Err(error) if error.is_gone() => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(found)
@@ -245,11 +264,21 @@ impl ClassBackend for Kernel {
 
     fn teardown(&mut self) -> Result<()> {
         let programs = Classes::open(self.options.paths.bpffs())?;
-        self.leave(&BTreeSet::new(), programs.as_ref())?;
+        let (_, errors) = self.leave(&BTreeSet::new(), programs.as_ref())?;
+        let mut errors: Vec<Error> = errors.into_iter().map(|(_, error)| error).collect();
         if let Some(programs) = programs {
-            places::clear(self, &programs)?;
+            errors.extend(places::clear(self, &programs).err());
         }
+        Error::all(errors)?;
         Classes::unpin(self.options.paths.bpffs())?;
         self.numbers.forget()
+    }
+}
+
+fn of_line((line, error): &(Arc<str>, Error)) -> Trouble {
+    Trouble {
+        line: Some(line.clone()),
+        part: None,
+        what: error.to_string(),
     }
 }

@@ -9,7 +9,7 @@ use netqos_core::classes::{ClassPlan, PartId, TrafficClass};
 use netqos_datapath::{Documents, Paths};
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Result};
+use crate::{Error, Result, Trouble};
 
 /// The document's name.
 const NAME: &str = "classes";
@@ -33,6 +33,15 @@ struct WrittenPart {
     flow: Option<u16>,
     class: TrafficClass,
     slot: u16,
+}
+
+/// What came of giving numbers.
+#[derive(Debug, Default)]
+pub(super) struct Assigned {
+    /// Somebody has one that had none.
+    pub(super) is_new: bool,
+    /// Who has none, since there are not so many.
+    pub(super) left_out: Vec<Trouble>,
 }
 
 /// The numbers of pods and parts.
@@ -72,10 +81,17 @@ impl Numbers {
             .collect()
     }
 
-    /// Gives a number to every pod and part of a plan that has none; those of others stay taken. Says
-    /// whether that was anything new.
-    pub(super) fn assign(&mut self, plan: &ClassPlan) -> Result<bool> {
+    /// Gives a number to every pod and part of a plan that has none; those of others stay taken.
+    pub(super) fn assign(&mut self, plan: &ClassPlan) -> Result<Assigned> {
         let mut next = self.written.clone();
+        let mut left_out = Vec::new();
+        let mut leave_out = |part: &PartId, what: &str| {
+            left_out.push(Trouble {
+                line: None,
+                part: Some(part.clone()),
+                what: what.to_owned(),
+            });
+        };
         let taken: BTreeSet<u16> = next.pods.values().copied().collect();
         let mut free = (1..=MOST_PODS).filter(|number| !taken.contains(number));
         for uid in plan
@@ -83,7 +99,16 @@ impl Numbers {
             .keys()
             .filter(|uid| !self.written.pods.contains_key(*uid))
         {
-            let number = free.next().ok_or(Error::TooMany("pods"))?;
+            let Some(number) = free.next() else {
+                let pod = PartId {
+                    pod: uid.clone(),
+                    flow: None,
+                };
+                let what =
+                    "there are more pods than can be told apart; its traffic is the system's";
+                leave_out(&pod, what);
+                continue;
+            };
             next.pods.insert(uid.clone(), number);
         }
         // A slot that is given up here stays taken until the next time.
@@ -94,15 +119,26 @@ impl Numbers {
         let known: BTreeSet<PartId> = next.parts.iter().map(WrittenPart::id).collect();
         let all = Slot::FIRST_FREE.0..=Slot::LAST.0;
         let mut free = all.filter(|slot| !taken.contains(slot));
-        for (part, class) in wanted.iter().filter(|(part, _)| !known.contains(part)) {
+        let others = wanted.iter().filter(|(part, _)| !known.contains(part));
+        for (part, &class) in others {
+            let Some(slot) = free.next() else {
+                leave_out(
+                    part,
+                    "there are more parts of their own than can be told apart; it has none",
+                );
+                continue;
+            };
             next.parts.push(WrittenPart {
                 pod: part.pod.clone(),
                 flow: part.flow,
-                class: *class,
-                slot: free.next().ok_or(Error::TooMany("parts of their own"))?,
+                class,
+                slot,
             });
         }
-        self.write(next)
+        Ok(Assigned {
+            is_new: self.write(next)?,
+            left_out,
+        })
     }
 
     /// Forgets the numbers of what is not of a plan.
@@ -171,4 +207,67 @@ fn wanted(plan: &ClassPlan) -> BTreeMap<PartId, TrafficClass> {
     });
     let parts = trees.flat_map(|tree| tree.parts);
     parts.map(|(id, part)| (id, part.class)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use netqos_core::classes::{Ask, Asked, ClassedPod, LineShares, Place, Share, Shares};
+    use netqos_core::{BitRate, ObjectName, PodId};
+
+    use super::*;
+
+    const fn mbit(megabits: u64) -> BitRate {
+        BitRate::from_bits_per_second(megabits * 1_000_000)
+    }
+
+    fn plan(pods: u16) -> ClassPlan {
+        let total = mbit(1000);
+        let shares = Shares::try_new(total, Share::up_to(total), Share::up_to(total)).unwrap();
+        let pod = |number: u16| {
+            let uid: Arc<str> = format!("uid-{number:05}").into();
+            let egress = Ask {
+                min: mbit(0),
+                max: Some(mbit(10)),
+            };
+            let pod = ClassedPod {
+                id: PodId {
+                    name: ObjectName::new("games", &uid),
+                    uid: uid.clone(),
+                },
+                class: TrafficClass::BestEffort,
+                place: Place::default(),
+                asked: Asked {
+                    egress,
+                    ..Asked::default()
+                },
+                flows: Vec::new(),
+            };
+            (uid, pod)
+        };
+        let line = LineShares {
+            ingress: shares,
+            egress: shares,
+        };
+        ClassPlan {
+            lines: [("eth0".into(), line)].into(),
+            pods: (0..pods).map(pod).collect(),
+        }
+    }
+
+    #[test]
+    fn who_comes_when_all_numbers_are_taken_has_none_and_takes_none_from_others() {
+        let run = tempfile::tempdir().unwrap();
+        let run = run.path().to_str().unwrap().to_owned();
+        let paths = Paths::from_variables(|name| (name == "NETQOS_RUN_DIR").then(|| run.clone()));
+        let mut numbers = Numbers::open(&paths).unwrap();
+        let slots = Slot::LAST.0 - Slot::FIRST_FREE.0 + 1;
+        assert_eq!(numbers.assign(&plan(slots)).unwrap().left_out, []);
+        let before = numbers.slots();
+        let assigned = numbers.assign(&plan(slots + 2)).unwrap();
+        let names: Vec<_> = assigned.left_out.iter().map(|it| &*it.what).collect();
+        let one = "there are more parts of their own than can be told apart; it has none";
+        assert_eq!(names, [one, one]);
+        assert_eq!(numbers.slots(), before);
+        assert!(numbers.pod(&format!("uid-{:05}", slots + 1)).is_some());
+    }
 }

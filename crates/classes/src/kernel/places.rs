@@ -39,8 +39,41 @@ struct Known {
     links: BTreeMap<u32, (Link, u32)>,
     cgroups: BTreeMap<u64, u32>,
     /// By the folders of cgroups of version 1.
-    classids: BTreeMap<PathBuf, Handle>,
+    classids: BTreeMap<PathBuf, (Handle, u32)>,
     levels: u16,
+    /// Whose these numbers are.
+    uids: BTreeMap<u32, Arc<str>>,
+}
+
+impl Known {
+    /// True for a pod some of whose flows are told apart.
+    fn has_flows(&self, pod: u32) -> bool {
+        self.flows.range((pod, 0)..=(pod, u32::MAX)).next().is_some()
+    }
+
+    /// What is wrong with a pod of this number. It stops no other.
+    fn trouble(&self, pod: u32, what: impl ToString) -> Trouble {
+        let part = self.uids.get(&pod).map(|uid| PartId {
+            pod: uid.clone(),
+            flow: None,
+        });
+        Trouble {
+            line: None,
+            part,
+            what: what.to_string(),
+        }
+    }
+
+    /// What is wrong with a cgroup, of the pod that it is of.
+    fn of_cgroup(&self, error: &Error) -> Trouble {
+        let pod = match error {
+            Error::File { path, .. } => path
+                .ancestors()
+                .find_map(|folder| self.classids.get(folder)),
+            _ => None,
+        };
+        self.trouble(pod.map_or(0, |(_, pod)| *pod), error)
+    }
 }
 
 /// Tells the programs of the plan's pods, new ones first, and takes away what is no more.
@@ -56,17 +89,10 @@ pub(super) fn apply(
         let Some(number) = kernel.numbers.pod(uid).map(u32::from) else {
             continue;
         };
-        let found = learn(kernel, pod, number, &slots, &mut known);
-        outcome
-            .troubles
-            .extend(found?.into_iter().map(|what| Trouble {
-                line: None,
-                part: Some(PartId {
-                    pod: uid.clone(),
-                    flow: None,
-                }),
-                what,
-            }));
+        known.uids.insert(number, uid.clone());
+        for what in learn(kernel, pod, number, &slots, &mut known) {
+            outcome.troubles.push(known.trouble(number, what));
+        }
     }
     let settings = Settings::new(known.levels, &kernel.options.tunnel_ports);
     if programs.settings()? != settings {
@@ -88,19 +114,28 @@ pub(super) fn apply(
         known.cgroups.iter().map(|(key, pod)| (*key, *pod)),
     )?;
     if let Some(net_cls) = net_cls(&kernel.options) {
-        outcome.changes += net_cls.hold(&known.classids)?;
+        let numbers = known.classids.iter();
+        let numbers = numbers.map(|(folder, (number, _))| (folder.clone(), *number));
+        let errors = net_cls.hold_each(&numbers.collect(), &mut outcome.changes);
+        let troubles = errors.iter().map(|error| known.of_cgroup(error));
+        outcome.troubles.extend(troubles);
     }
-    let links = known
-        .links
-        .iter()
-        .map(|(index, (_, entry))| (*index, *entry));
+    let entry = |pod: u32| link_entry(pod, known.has_flows(pod));
+    let links = known.links.iter();
+    let links = links.map(|(index, (_, pod))| (*index, entry(*pod)));
     outcome.changes += put(&programs.links, links)?;
-    outcome.changes += stamp(kernel, programs, &known)?;
+    stamp(kernel, programs, &known, outcome)?;
     let there: BTreeMap<IpAddr, u32> = programs.addresses()?.into_iter().collect();
     for (address, pod) in &known.addresses {
-        if there.get(address) != Some(pod) {
-            programs.put_address(*address, *pod)?;
-            outcome.changes += 1;
+        if there.get(address) == Some(pod) {
+            continue;
+        }
+        match programs.put_address(*address, *pod) {
+            Ok(()) => outcome.changes += 1,
+            Err(error) => {
+                let what = format!("{address} is not known as its address: {error}");
+                outcome.troubles.push(known.trouble(*pod, what));
+            }
         }
     }
     for address in there
@@ -115,7 +150,14 @@ pub(super) fn apply(
         .iter()
         .filter(|index| !known.links.contains_key(index))
     {
-        outcome.changes += unstamp(kernel, programs, *index)?;
+        match unstamp(kernel, programs, *index) {
+            Ok(changes) => outcome.changes += changes,
+            Err(error) => outcome.troubles.push(Trouble {
+                line: None,
+                part: None,
+                what: format!("a link that is no pod's any more: {error}"),
+            }),
+        }
     }
     outcome.changes += retain(&programs.cgroups, |id| known.cgroups.contains_key(id))?;
     outcome.changes += retain(&programs.pods, |pod| known.pods.contains_key(pod))?;
@@ -131,7 +173,7 @@ fn learn(
     number: u32,
     slots: &BTreeMap<PartId, Slot>,
     known: &mut Known,
-) -> Result<Vec<String>> {
+) -> Vec<String> {
     let mut troubles = Vec::new();
     let slot_of = |flow: Option<u16>, class| {
         let part = PartId {
@@ -179,20 +221,20 @@ fn learn(
     .at(&pod.place.addresses);
     known.pods.insert(number, written);
     if pod.place.host_network {
-        troubles.extend(learn_cgroup(&kernel.options, pod, number, known)?);
-        return Ok(troubles);
+        troubles.extend(learn_cgroup(&kernel.options, pod, number, known));
+        return troubles;
     }
     known
         .addresses
         .extend(pod.place.addresses.iter().map(|address| (*address, number)));
-    let entry = link_entry(number, !pod.flows.is_empty());
     for name in &pod.place.host_links {
-        match optional(kernel.socket.link_by_name(name)).doing("find a pod's link")? {
-            Some(link) => drop(known.links.insert(link.index, (link, entry))),
-            None => troubles.push(format!("there is no link {name}")),
+        match optional(kernel.socket.link_by_name(name)) {
+            Ok(Some(link)) => drop(known.links.insert(link.index, (link, number))),
+            Ok(None) => troubles.push(format!("there is no link {name}")),
+            Err(why) => troubles.push(format!("its link {name} cannot be found: {why}")),
         }
     }
-    Ok(troubles)
+    troubles
 }
 
 /// The cgroup of a pod on the host's network, below its root.
@@ -206,48 +248,38 @@ fn learn_cgroup(
     pod: &ClassedPod,
     number: u32,
     known: &mut Known,
-) -> Result<Option<String>> {
+) -> Option<String> {
     let Some(path) = below(pod) else {
-        return Ok(Some(
-            "its cgroup is not known, and its traffic is the system's".to_owned(),
-        ));
+        return Some("its cgroup is not known, and its traffic is the system's".to_owned());
     };
     if let Some(net_cls) = &options.net_cls {
         let class = Handle::from_raw(cgroup_class(number as u16));
-        known.classids.insert(net_cls.join(path), class);
+        known.classids.insert(net_cls.join(path), (class, number));
     }
     let Some(root) = &options.cgroups else {
-        let none = options.net_cls.is_none().then(|| {
+        return options.net_cls.is_none().then(|| {
             "it is on the host's network, and neither cgroups of version 2 nor net_cls are mounted; \
              its traffic is the system's"
                 .to_owned()
         });
-        return Ok(none);
     };
     let level = path.components().count();
     if level >= MOST_CGROUP_LEVELS {
-        return Ok(Some(format!(
-            "its cgroup is more than {MOST_CGROUP_LEVELS} deep"
-        )));
+        return Some(format!("its cgroup is more than {MOST_CGROUP_LEVELS} deep"));
     }
     match fs::metadata(root.join(path)) {
         // The id of a cgroup is the number of its folder.
         Ok(folder) => {
             known.cgroups.insert(folder.ino(), number);
             known.levels |= 1 << level;
-            Ok(None)
+            None
         }
         // A pod of a hybrid host is in the hierarchy of version 1 alone.
-        Err(error) if error.kind() == io::ErrorKind::NotFound && options.net_cls.is_some() => {
-            Ok(None)
-        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound && options.net_cls.is_some() => None,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Ok(Some(format!("there is no cgroup {}", path.display())))
+            Some(format!("there is no cgroup {}", path.display()))
         }
-        Err(source) => Err(Error::File {
-            path: root.join(path),
-            source,
-        }),
+        Err(error) => Some(format!("its cgroup {}: {error}", path.display())),
     }
 }
 
@@ -297,47 +329,86 @@ fn ours(socket: &mut Socket, link: &Link) -> Result<Option<Installed>> {
     Ok(there.into_iter().find(is_ours))
 }
 
-/// Puts the program that stamps at the pods' links.
-fn stamp(kernel: &mut Kernel, programs: &Classes, known: &Known) -> Result<usize> {
+/// Puts the program that stamps at the pods' links. A pod at whose link that cannot be is still known by
+/// its addresses.
+fn stamp(
+    kernel: &mut Kernel,
+    programs: &Classes,
+    known: &Known,
+    outcome: &mut Outcome,
+) -> Result<()> {
     let id = programs.stamp_id()?;
-    let mut changes = 0;
     let mut made: BTreeSet<Arc<str>> = kernel.numbers.clsact().clone();
     let mut missing = Vec::new();
-    for (link, _) in known.links.values() {
-        let socket = &mut kernel.socket;
-        let there = ours(socket, link)?;
-        if there
-            .as_ref()
-            .and_then(Installed::bpf)
-            .is_some_and(|bpf| bpf.program_id == id)
-        {
-            continue;
+    let mut refused = |pod: u32, link: &Link, why: Error| {
+        let what = format!(
+            "{}: what comes from it is known by its addresses alone: {why}",
+            link.name
+        );
+        outcome.troubles.push(known.trouble(pod, what));
+    };
+    for (link, pod) in known.links.values() {
+        match is_missing(&mut kernel.socket, link, id) {
+            Ok(None) => {}
+            Ok(Some(place)) => {
+                if place.is_without_clsact {
+                    made.insert(link.name.as_str().into());
+                }
+                missing.push((link, *pod, place.there));
+            }
+            Err(why) => refused(*pod, link, why),
         }
-        let clsact = socket.qdisc_at(link, Handle::CLSACT).doing("find clsact")?;
-        if clsact.is_none() {
-            made.insert(link.name.as_str().into());
-        }
-        missing.push((link, there.map(|there| there.place)));
     }
     kernel.numbers.set_clsact(made)?;
-    for (link, place) in missing {
-        let socket = &mut kernel.socket;
-        ingress::ensure_clsact(socket, link)?;
-        let place = match place {
-            Some(place) => place,
-            None => free_place(socket, link)?,
-        };
-        let filter = Bpf {
-            program: programs.stamp()?,
-            name: NAME,
-            argument: 0,
-        };
-        socket
-            .put_filter(link, place, &filter)
-            .doing("put the filter that stamps")?;
-        changes += 1;
+    for (link, pod, there) in missing {
+        match stamp_one(&mut kernel.socket, link, there, programs) {
+            Ok(()) => outcome.changes += 1,
+            Err(why) => refused(pod, link, why),
+        }
     }
-    Ok(changes)
+    Ok(())
+}
+
+/// Where the program is to be put.
+struct Missing {
+    is_without_clsact: bool,
+    /// Where an earlier one of ours is.
+    there: Option<Place>,
+}
+
+/// `None`: the program of this id is there.
+fn is_missing(socket: &mut Socket, link: &Link, id: u32) -> Result<Option<Missing>> {
+    let there = ours(socket, link)?;
+    let installed = there.as_ref().and_then(Installed::bpf);
+    if installed.is_some_and(|bpf| bpf.program_id == id) {
+        return Ok(None);
+    }
+    let clsact = socket.qdisc_at(link, Handle::CLSACT).doing("find clsact")?;
+    Ok(Some(Missing {
+        is_without_clsact: clsact.is_none(),
+        there: there.map(|there| there.place),
+    }))
+}
+
+fn stamp_one(
+    socket: &mut Socket,
+    link: &Link,
+    there: Option<Place>,
+    programs: &Classes,
+) -> Result<()> {
+    ingress::ensure_clsact(socket, link)?;
+    let place = match there {
+        Some(place) => place,
+        None => free_place(socket, link)?,
+    };
+    let filter = Bpf {
+        program: programs.stamp()?,
+        name: NAME,
+        argument: 0,
+    };
+    socket
+        .put_filter(link, place, &filter)
+        .doing("put the filter that stamps")
 }
 
 /// Takes the program from a pod's link, where that still is, and forgets the link.
@@ -379,14 +450,19 @@ pub(super) fn forget_lines(socket: &mut Socket, programs: &Classes) -> Result<us
     retain(&programs.leaves, |key| kept.contains(&key.ifindex))
 }
 
-/// Takes all that was told to the programs away, and the programs from the pods' links.
+/// Takes all that was told to the programs away, and the programs from the pods' links. What cannot be
+/// stops nothing else.
 pub(super) fn clear(kernel: &mut Kernel, programs: &Classes) -> Result<usize> {
     let mut changes = 0;
+    let mut errors = Vec::new();
     for index in programs.links.keys()? {
-        changes += unstamp(kernel, programs, index)?;
+        match unstamp(kernel, programs, index) {
+            Ok(changed) => changes += changed,
+            Err(error) => errors.push(error),
+        }
     }
     if let Some(net_cls) = net_cls(&kernel.options) {
-        changes += net_cls.hold(&BTreeMap::new())?;
+        errors.extend(net_cls.hold_each(&BTreeMap::new(), &mut changes));
     }
     for (address, _) in programs.addresses()? {
         changes += usize::from(programs.remove_address(address)?);
@@ -394,5 +470,5 @@ pub(super) fn clear(kernel: &mut Kernel, programs: &Classes) -> Result<usize> {
     changes += retain(&programs.cgroups, |_| false)?;
     changes += retain(&programs.pods, |_| false)?;
     changes += retain(&programs.flows, |_| false)?;
-    Ok(changes)
+    Error::all(errors).map(|()| changes)
 }
