@@ -31,8 +31,8 @@ pub(crate) fn counted(
         tree.iter().map(|one| (one.handle, one.parent)).collect();
     let is_below = |one: &InstalledClass, top: Handle| {
         let mut at = one.handle;
-        // No tree is deeper: the line, a class, a pod, a leaf.
-        for _ in 0..4 {
+        // No tree is deeper: the line, a class, a pod, a flow, a leaf.
+        for _ in 0..5 {
             if at == top {
                 return true;
             }

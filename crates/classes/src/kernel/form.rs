@@ -1,6 +1,7 @@
 //! What a tree becomes in numbers: the classes of an HTB, their queues, and how flows are told apart.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use netqos_bpf::classes::{Leaf, Slot};
 use netqos_core::classes::{PartId, Share, TrafficClass, Tree};
@@ -50,7 +51,7 @@ pub(super) enum Queue {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Form {
     pub(super) slot: Slot,
-    /// What is above it: a class, or for a class the line as a whole.
+    /// What is above it: a class, or the pod that a flow is of, or for a class the line as a whole.
     pub(super) above: u16,
     pub(super) inner: HtbClass,
     pub(super) quick: HtbClass,
@@ -60,7 +61,7 @@ pub(super) struct Form {
     pub(super) leaf: Leaf,
 }
 
-/// The whole of a tree: the line, then its slots, the classes first.
+/// The whole of a tree: the line, then its slots, those above before those below.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Forms {
     pub(super) line: HtbClass,
@@ -127,8 +128,12 @@ fn form(slot: Slot, above: u16, of: TrafficClass, share: Share, given: u64, line
 pub(super) fn forms(tree: &Tree, slots: &BTreeMap<PartId, Slot>) -> Forms {
     let line = tree.shares.total.bytes_per_second();
     let mut given = BTreeMap::<TrafficClass, u64>::new();
-    for part in tree.parts.values() {
-        *given.entry(part.class).or_default() += part.share.min.bytes_per_second();
+    let mut given_by_pods = BTreeMap::<&Arc<str>, u64>::new();
+    for (id, part) in &tree.parts {
+        *match part.is_inside_pod {
+            true => given_by_pods.entry(&id.pod).or_default(),
+            false => given.entry(part.class).or_default(),
+        } += part.share.min.bytes_per_second();
     }
     let classes = TrafficClass::ALL.map(|of| {
         let given = given.get(&of).copied().unwrap_or_default();
@@ -136,8 +141,15 @@ pub(super) fn forms(tree: &Tree, slots: &BTreeMap<PartId, Slot>) -> Forms {
     });
     let parts = tree.parts.iter().filter_map(|(id, part)| {
         let slot = *slots.get(id)?;
-        let above = Slot::of(part.class).inner();
-        Some(form(slot, above, part.class, part.share, 0, line))
+        let pod = PartId {
+            flow: None,
+            ..id.clone()
+        };
+        let pod = slots.get(&pod).filter(|_| part.is_inside_pod);
+        let above = pod.copied().unwrap_or(Slot::of(part.class)).inner();
+        let given = given_by_pods.get(&id.pod).filter(|_| id.flow.is_none());
+        let given = given.copied().unwrap_or_default();
+        Some(form(slot, above, part.class, part.share, given, line))
     });
     Forms {
         line: class(line, line, BULK_QUANTUM, 0),
@@ -188,6 +200,7 @@ mod tests {
             let one = Part {
                 class,
                 share: share(min, total),
+                is_inside_pod: false,
                 asked: None,
             };
             Tree {
@@ -244,6 +257,45 @@ mod tests {
             [10, 100, 499, 500, 1000].map(cuts),
             [true, true, true, false, false]
         );
+    }
+
+    #[test]
+    fn flows_inside_of_their_pod_are_below_it_and_of_its_guarantee() {
+        let total = 100_000_000;
+        let shares = Shares::try_new(bits(total), share(30_000_000, total), share(0, total));
+        let of = TrafficClass::LatencySensitive;
+        let one = |min: u64, is_inside_pod| Part {
+            class: of,
+            share: share(min, 20_000_000),
+            is_inside_pod,
+            asked: None,
+        };
+        let flow = PartId {
+            flow: Some(0),
+            ..part(0)
+        };
+        let tree = Tree {
+            shares: shares.unwrap(),
+            parts: [
+                (part(0), one(16_000_000, false)),
+                (flow.clone(), one(12_000_000, true)),
+            ]
+            .into(),
+        };
+        // The flow has the lower number.
+        let slots = BTreeMap::from([(part(0), Slot(7)), (flow, Slot(5))]);
+        let forms = forms(&tree, &slots);
+        let [.., pod, flow] = &forms.slots[..] else {
+            panic!("{forms:?}")
+        };
+        assert_eq!((pod.slot, flow.slot), (Slot(7), Slot(5)));
+        assert_eq!(
+            (pod.above, flow.above),
+            (Slot::of(of).inner(), Slot(7).inner())
+        );
+        let own = |form: &Form| (form.quick.rate + form.bulk.rate) * 8;
+        assert_eq!((own(pod), own(flow)), (4_000_000, 12_000_000));
+        assert_eq!(own(&forms.slots[1]), 14_000_000);
     }
 
     #[test]

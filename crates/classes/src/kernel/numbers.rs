@@ -25,13 +25,15 @@ struct Written {
     clsact: BTreeSet<Arc<str>>,
 }
 
-/// A part. One that becomes another class's has another slot: HTB moves no class, and what waits in the
-/// old one is to go out.
+/// A part. One that comes to be below another class, or in or out of its pod's part, has another slot: HTB
+/// moves no class, and what waits in the old one is to go out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct WrittenPart {
     pod: Arc<str>,
     flow: Option<u16>,
     class: TrafficClass,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_inside_pod: bool,
     slot: u16,
 }
 
@@ -114,13 +116,16 @@ impl Numbers {
         // A slot that is given up here stays taken until the next time.
         let taken: BTreeSet<u16> = next.parts.iter().map(|part| part.slot).collect();
         let wanted = wanted(plan);
-        let moves = |part: &WrittenPart| wanted.get(&part.id()).is_some_and(|it| *it != part.class);
+        let moves = |part: &WrittenPart| {
+            let is = (part.class, part.is_inside_pod);
+            wanted.get(&part.id()).is_some_and(|it| *it != is)
+        };
         next.parts.retain(|part| !moves(part));
         let known: BTreeSet<PartId> = next.parts.iter().map(WrittenPart::id).collect();
         let all = Slot::FIRST_FREE.0..=Slot::LAST.0;
         let mut free = all.filter(|slot| !taken.contains(slot));
         let others = wanted.iter().filter(|(part, _)| !known.contains(part));
-        for (part, &class) in others {
+        for (part, &(class, is_inside_pod)) in others {
             let Some(slot) = free.next() else {
                 leave_out(
                     part,
@@ -132,6 +137,7 @@ impl Numbers {
                 pod: part.pod.clone(),
                 flow: part.flow,
                 class,
+                is_inside_pod,
                 slot,
             });
         }
@@ -196,8 +202,8 @@ impl WrittenPart {
     }
 }
 
-/// The parts of any direction of any line, and their classes.
-fn wanted(plan: &ClassPlan) -> BTreeMap<PartId, TrafficClass> {
+/// The parts of any direction of any line, their classes, and whether they are inside of their pods'.
+fn wanted(plan: &ClassPlan) -> BTreeMap<PartId, (TrafficClass, bool)> {
     let lines = plan.lines.keys();
     let trees = lines.flat_map(|line| {
         let tree = |direction| plan.tree(line, direction);
@@ -206,7 +212,9 @@ fn wanted(plan: &ClassPlan) -> BTreeMap<PartId, TrafficClass> {
             .filter_map(tree)
     });
     let parts = trees.flat_map(|tree| tree.parts);
-    parts.map(|(id, part)| (id, part.class)).collect()
+    parts
+        .map(|(id, part)| (id, (part.class, part.is_inside_pod)))
+        .collect()
 }
 
 #[cfg(test)]

@@ -175,16 +175,17 @@ fn learn(
     known: &mut Known,
 ) -> Vec<String> {
     let mut troubles = Vec::new();
-    let slot_of = |flow: Option<u16>, class| {
+    let slot_of = |flow: Option<u16>| {
         let part = PartId {
             pod: pod.id.uid.clone(),
             flow,
         };
-        slots.get(&part).copied().unwrap_or(Slot::of(class))
+        slots.get(&part).copied()
     };
-    let whole = |direction| match pod.asked.of(direction).is_nothing() {
-        true => Slot::of(pod.class),
-        false => slot_of(None, pod.class),
+    let whole = |direction| {
+        let part = pod.part(direction, None);
+        let slot = part.and_then(|_| slot_of(None));
+        slot.unwrap_or(Slot::of(pod.class))
     };
     if pod.flows.len() > MOST_POD_FLOWS {
         troubles.push(format!(
@@ -194,10 +195,13 @@ fn learn(
     }
     for (index, flow) in (0_u16..).zip(pod.flows.iter().take(MOST_POD_FLOWS)) {
         let class = flow.class.unwrap_or(pod.class);
-        let slot = match flow.ask.is_nothing() {
-            true => Slot::of(class),
-            false => slot_of(Some(index), class),
-        };
+        let part = pod.part(flow.direction, Some(index));
+        let slot = part.and_then(|_| slot_of(Some(index)));
+        let slot = slot.unwrap_or_else(|| match class == pod.class {
+            // Its limit is theirs.
+            true => whole(flow.direction),
+            false => Slot::of(class),
+        });
         let mut written = Flow::new(flow.direction, slot);
         if let Some(peer) = flow.flow.peer {
             written = written.peer(peer);

@@ -19,8 +19,11 @@ use crate::{Error, Result, Standing, Traffic, traffic};
 /// The handle of every tree of ours.
 pub(super) const ROOT: Handle = Handle::new(TREE_MAJOR, 0);
 
-/// The longest that a part which goes is waited for.
+/// The longest that parts which go are waited for.
 const DRAIN: Duration = Duration::from_millis(200);
+
+/// The classes of a link by their handles.
+type Installed = BTreeMap<Handle, InstalledClass>;
 
 fn handle(minor: u16) -> Handle {
     Handle::new(TREE_MAJOR, minor)
@@ -68,11 +71,7 @@ pub(super) fn apply(
             changes += 1;
         }
     }
-    let there = socket.classes(link).doing("list classes")?;
-    let there: BTreeMap<Handle, InstalledClass> = there
-        .into_iter()
-        .map(|class| (class.handle, class))
-        .collect();
+    let there = list(socket, link)?;
     let put = |socket: &mut Socket, above: Handle, minor: u16, class: &HtbClass| -> Result<usize> {
         let name = handle(minor);
         // What is at the top has, as the kernel tells it, no tree above it.
@@ -81,7 +80,7 @@ pub(super) fn apply(
             Some(found) if *found == *class && found.parent == told => return Ok(0),
             // A class is not moved; a part whose class is another one now goes first.
             Some(found) if found.parent != told => {
-                remove_with_leaves(socket, link, name, &there)?;
+                remove(socket, link, name, &there)?;
             }
             _ => {}
         }
@@ -147,57 +146,72 @@ fn apply_queues(socket: &mut Socket, link: &Link, forms: &Forms) -> Result<usize
     Ok(changes)
 }
 
-/// Waits for the queues below a class, to which nothing comes any more.
-fn drain(socket: &mut Socket, link: &Link, name: Handle) -> Result<()> {
-    let until = Instant::now() + DRAIN;
-    while Instant::now() < until {
-        let classes = socket.classes(link).doing("list classes")?;
-        let waits =
-            |class: &InstalledClass| class.parent == name && class.statistics.queued_packets > 0;
-        if !classes.iter().any(waits) {
-            break;
-        }
-        thread::sleep(Duration::from_millis(5));
+/// A class and all below it, the lowest first.
+fn with_all_below(name: Handle, there: &Installed) -> Vec<Handle> {
+    let mut found = vec![name];
+    let mut next = 0;
+    while let Some(&above) = found.get(next) {
+        let below = there.values().filter(|class| class.parent == above);
+        found.extend(below.map(|class| class.handle));
+        next += 1;
+    }
+    found.reverse();
+    found
+}
+
+fn remove(socket: &mut Socket, link: &Link, name: Handle, there: &Installed) -> Result<()> {
+    for class in with_all_below(name, there) {
+        gone(socket.delete_class(link, class)).doing("remove a class")?;
     }
     Ok(())
 }
 
-fn remove_with_leaves(
-    socket: &mut Socket,
-    link: &Link,
-    name: Handle,
-    there: &BTreeMap<Handle, InstalledClass>,
-) -> Result<()> {
-    for below in there.values().filter(|class| class.parent == name) {
-        gone(socket.delete_class(link, below.handle)).doing("remove a class")?;
+/// Waits for what is in the queues of these classes, to which nothing comes any more.
+fn drain(socket: &mut Socket, link: &Link, names: &BTreeSet<Handle>) -> Result<()> {
+    let until = Instant::now() + DRAIN;
+    loop {
+        let there = list(socket, link)?;
+        let waits = |class: &InstalledClass| {
+            names.contains(&class.handle) && class.statistics.queued_packets > 0
+        };
+        if !there.values().any(waits) || Instant::now() >= until {
+            return Ok(());
+        }
+        thread::sleep(Duration::from_millis(5));
     }
-    gone(socket.delete_class(link, name)).doing("remove a class")
 }
 
-/// Removes the parts that no slot is for any more, once what waits in them has gone out, as far as that
-/// is soon.
-pub(super) fn prune(socket: &mut Socket, link: &Link, keep: &BTreeSet<Slot>) -> Result<usize> {
+fn list(socket: &mut Socket, link: &Link) -> Result<Installed> {
     let there = socket.classes(link).doing("list classes")?;
-    let there: BTreeMap<Handle, InstalledClass> = there
+    Ok(there
         .into_iter()
         .map(|class| (class.handle, class))
-        .collect();
+        .collect())
+}
+
+/// Removes the parts that no slot is for any more, once what waits in them has gone out.
+pub(super) fn prune(socket: &mut Socket, link: &Link, keep: &BTreeSet<Slot>) -> Result<usize> {
+    let there = list(socket, link)?;
     let kept: BTreeSet<u16> = keep
         .iter()
         .chain(&TrafficClass::ALL.map(Slot::of))
         .map(|slot| slot.inner())
         .chain([LINE])
         .collect();
-    let mut removed = 0;
-    let inner = there
-        .values()
-        .filter(|class| class.handle.minor() >= 0x8000);
-    for class in inner.filter(|class| !kept.contains(&class.handle.minor())) {
-        drain(socket, link, class.handle)?;
-        remove_with_leaves(socket, link, class.handle, &there)?;
-        removed += 1;
+    let inner = there.keys().filter(|class| class.minor() >= 0x8000);
+    let stale: Vec<Handle> = inner
+        .filter(|class| !kept.contains(&class.minor()))
+        .copied()
+        .collect();
+    let all = stale
+        .iter()
+        .flat_map(|class| with_all_below(*class, &there));
+    drain(socket, link, &all.collect())?;
+    for class in &stale {
+        // Those inside of another may have gone with that.
+        remove(socket, link, *class, &there)?;
     }
-    Ok(removed)
+    Ok(stale.len())
 }
 
 /// Reads what stands, if it is a tree of ours.

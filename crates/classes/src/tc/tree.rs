@@ -155,6 +155,7 @@ mod tests {
         let part = Part {
             class: TrafficClass::LatencySensitive,
             share: share(100, 200),
+            is_inside_pod: false,
             asked: None,
         };
         let tree = Tree {

@@ -1,6 +1,7 @@
 //! The kernel backend divides lines among real pods' traffic.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
+mod a_pods_limit_holds_for_its_flows;
 mod one_pod_stops_no_other;
 mod others_are_left_alone;
 mod pods_are_known;

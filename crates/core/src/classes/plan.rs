@@ -151,6 +151,9 @@ pub struct Part {
     pub class: TrafficClass,
     /// What it is guaranteed of the class's guarantee, and what it never exceeds.
     pub share: Share,
+    /// It is a flow's, inside of the part that its pod has: of that guarantee, and below that limit.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_inside_pod: bool,
     /// What was asked for, where the class could not keep it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asked: Option<Ask>,
@@ -159,62 +162,136 @@ pub struct Part {
 impl ClassPlan {
     /// One direction of one line, divided among classes and those pods and flows that ask for a part of
     /// their own. Where a class's pods ask for more than it is guaranteed, each has the same fraction of
-    /// what it asked for. `None`: there is no such line.
+    /// what it asked for, and so have flows inside of their pod. `None`: there is no such line.
     pub fn tree(&self, line: &str, direction: Direction) -> Option<Tree> {
         let shares = *self.lines.get(line)?.of(direction);
-        let asking: Vec<_> = self.asking(direction).collect();
+        let mut parts = BTreeMap::new();
         let mut sums = BTreeMap::<TrafficClass, u128>::new();
-        for (_, class, ask) in &asking {
-            *sums.entry(*class).or_default() += u128::from(ask.min.bits_per_second());
+        for (uid, pod) in &self.pods {
+            for (flow, part) in pod.parts(direction, &shares) {
+                if !part.is_inside_pod {
+                    *sums.entry(part.class).or_default() += bits(part.share.min);
+                }
+                let pod = uid.clone();
+                parts.insert(PartId { pod, flow }, part);
+            }
         }
-        let part = |(id, class, ask): (PartId, TrafficClass, Ask)| {
-            let whole = shares.of(class);
-            let there = u128::from(whole.min.bits_per_second());
-            let asked = u128::from(ask.min.bits_per_second());
-            let sum = sums[&class];
-            // At most what was asked for, which is a u64.
-            let min = if sum > there {
-                asked * there / sum
-            } else {
-                asked
-            } as u64;
-            let min = BitRate::from_bits_per_second(min);
-            let max = ask.max.unwrap_or(whole.max).min(whole.max);
-            let share = Share {
-                min: min.min(max),
-                max,
-            };
-            let is_kept = share.min == ask.min && ask.max.is_none_or(|asked| asked == max);
-            let part = Part {
-                class,
-                share,
-                asked: (!is_kept).then_some(ask),
-            };
-            (id, part)
-        };
-        let parts = asking.into_iter().map(part).collect();
+        for part in parts.values_mut().filter(|part| !part.is_inside_pod) {
+            part.have_of(shares.of(part.class).min, sums[&part.class]);
+        }
+        for uid in self.pods.keys() {
+            share_out(&mut parts, uid);
+        }
+        for part in parts.values_mut() {
+            part.asked = part.asked.filter(|asked| !part.share.keeps(asked));
+        }
         Some(Tree { shares, parts })
     }
+}
 
-    /// Everybody who asks for a part of its own in this direction, and of which class.
-    fn asking(
-        &self,
-        direction: Direction,
-    ) -> impl Iterator<Item = (PartId, TrafficClass, Ask)> + '_ {
-        self.pods.iter().flat_map(move |(uid, pod)| {
-            let id = |flow| PartId {
-                pod: uid.clone(),
-                flow,
+/// Divides what a pod has among its flows.
+fn share_out(parts: &mut BTreeMap<PartId, Part>, uid: &Arc<str>) {
+    let id = |flow| PartId {
+        pod: uid.clone(),
+        flow,
+    };
+    let Some(whole) = parts.get(&id(None)).map(|part| part.share.min) else {
+        return;
+    };
+    let flows = id(Some(0))..=id(Some(u16::MAX));
+    let inside = |(_, part): &(&PartId, &mut Part)| part.is_inside_pod;
+    let inner = parts.range_mut(flows.clone()).filter(inside);
+    let sum = inner.map(|(_, part)| bits(part.share.min)).sum();
+    for (_, part) in parts.range_mut(flows).filter(inside) {
+        part.have_of(whole, sum);
+    }
+}
+
+fn bits(rate: BitRate) -> u128 {
+    rate.bits_per_second().into()
+}
+
+impl ClassedPod {
+    /// What one of its flows, or all of it, has a part of its own for in this direction, and of which
+    /// class. `None`: what it sends is its pod's where that is of the same class, or else its class's.
+    ///
+    /// A flow of another class is out of its pod's part, and not beyond its limit.
+    pub fn part(&self, direction: Direction, flow: Option<u16>) -> Option<(TrafficClass, Ask)> {
+        let whole = self.asked.of(direction);
+        let (class, ask) = match flow {
+            None => (self.class, whole),
+            Some(number) => {
+                let flow = self.flows.get(usize::from(number))?;
+                if flow.direction != direction {
+                    return None;
+                }
+                let mut ask = flow.ask;
+                let class = flow.class.unwrap_or(self.class);
+                if class != self.class {
+                    ask.max = ask.max.into_iter().chain(whole.max).min();
+                }
+                (class, ask)
+            }
+        };
+        (!ask.is_nothing()).then_some((class, ask))
+    }
+
+    /// All parts of it on a line of these shares, with what each wants of the one above it.
+    fn parts(&self, direction: Direction, shares: &Shares) -> Vec<(Option<u16>, Part)> {
+        let whole = self.part(direction, None);
+        let mut whole = whole.map(|(class, ask)| Part::wanted(class, ask, shares.of(class).max));
+        let flows = (0..).zip(&self.flows).filter_map(|(number, _)| {
+            let (class, ask) = self.part(direction, Some(number))?;
+            let above = whole.filter(|whole| whole.class == class);
+            let most = above.map_or(shares.of(class).max, |whole| whole.share.max);
+            let part = Part {
+                is_inside_pod: above.is_some(),
+                ..Part::wanted(class, ask, most)
             };
-            let whole = (id(None), pod.class, pod.asked.of(direction));
-            let flows = (0..).zip(&pod.flows).filter_map(move |(number, flow)| {
-                let class = flow.class.unwrap_or(pod.class);
-                (flow.direction == direction).then(|| (id(Some(number)), class, flow.ask))
-            });
-            std::iter::once(whole)
-                .chain(flows)
-                .filter(|(_, _, ask)| !ask.is_nothing())
-        })
+            Some((Some(number), part))
+        });
+        let flows: Vec<_> = flows.collect();
+        if let Some(whole) = &mut whole {
+            // What flows are to have is of the pod's.
+            let inner = flows.iter().filter(|(_, part)| part.is_inside_pod);
+            let inner = inner.map(|(_, part)| part.share.min.bits_per_second());
+            let sum = BitRate::from_bits_per_second(inner.fold(0, u64::saturating_add));
+            whole.share.min = whole.share.min.max(sum).min(whole.share.max);
+        }
+        let whole = whole.map(|whole| (None, whole));
+        whole.into_iter().chain(flows).collect()
+    }
+}
+
+impl Part {
+    /// What this would have where nobody else asks, below one that may have so much.
+    fn wanted(class: TrafficClass, ask: Ask, most: BitRate) -> Self {
+        let max = ask.max.unwrap_or(most).min(most);
+        Self {
+            class,
+            share: Share {
+                min: ask.min.min(max),
+                max,
+            },
+            is_inside_pod: false,
+            asked: Some(ask),
+        }
+    }
+
+    /// Cuts what it wants of what is there to the fraction that all who want of it can have.
+    fn have_of(&mut self, there: BitRate, wanted: u128) {
+        if wanted > bits(there) {
+            // No more than it wanted, which is a u64.
+            let min = bits(self.share.min) * bits(there) / wanted;
+            self.share.min = BitRate::from_bits_per_second(min as u64);
+        }
+    }
+}
+
+impl Share {
+    /// Whether who asks for this has it.
+    fn keeps(&self, asked: &Ask) -> bool {
+        self.min >= asked.min && asked.max.is_none_or(|max| max == self.max)
     }
 }
 
@@ -309,27 +386,98 @@ mod tests {
         );
     }
 
-    #[test]
-    fn flows_have_parts_beside_their_pods() {
-        let mut plan = plan(&[("a", TrafficClass::BestEffort, 10, None)]);
-        let flow = |direction| FlowPart {
-            direction,
+    /// Flows of `a` with these classes, guarantees and limits of what it sends.
+    fn with_flows(
+        mut plan: ClassPlan,
+        flows: &[(Option<TrafficClass>, u64, Option<u64>)],
+    ) -> ClassPlan {
+        let flow = |&(class, min, max): &(Option<TrafficClass>, u64, Option<u64>)| FlowPart {
+            direction: Direction::Egress,
             flow: FlowMatch {
                 port: Some(80..=80),
                 ..FlowMatch::default()
             },
-            class: Some(TrafficClass::System),
+            class,
             ask: Ask {
-                min: mbit(40),
-                max: None,
+                min: mbit(min),
+                max: max.map(mbit),
             },
             dscp: None,
         };
         let pod = plan.pods.get_mut("a").unwrap();
-        pod.flows = vec![flow(Direction::Ingress), flow(Direction::Egress)];
+        pod.flows = flows.iter().map(flow).collect();
+        plan
+    }
+
+    #[test]
+    fn flows_have_parts_in_their_direction() {
+        let plan = plan(&[("a", TrafficClass::BestEffort, 10, None)]);
+        let mut plan = with_flows(plan, &[(Some(TrafficClass::System), 40, None); 2]);
+        plan.pods.get_mut("a").unwrap().flows[0].direction = Direction::Ingress;
         assert_eq!(parts(&plan), [(10, 100, false), (40, 100, false)]);
         let ingress = plan.tree("eth0", Direction::Ingress).unwrap();
         let only = ingress.parts.first_key_value().unwrap();
         assert_eq!((only.0.flow, only.1.class), (Some(0), TrafficClass::System));
+    }
+
+    #[test]
+    fn a_pods_limit_holds_for_all_of_its_flows() {
+        let (system, l1, l2) = (
+            TrafficClass::System,
+            TrafficClass::LatencySensitive,
+            TrafficClass::BestEffort,
+        );
+        // Whole: guarantee, limit; flows; all parts with whether they are inside of the pod's.
+        for (whole, flows, expected) in [
+            // Of the pod's guarantee, and no more than the pod may have.
+            (
+                (10, Some(20)),
+                &[(None, 4, None), (Some(l2), 2, Some(50))][..],
+                &[(10, 20, false), (4, 20, true), (2, 20, true)][..],
+            ),
+            // What flows are guaranteed is the pod's at least, and no more than its limit.
+            (
+                (0, Some(20)),
+                &[(None, 15, Some(16))],
+                &[(15, 20, false), (15, 16, true)],
+            ),
+            (
+                (0, Some(20)),
+                &[(None, 15, None), (None, 45, None)],
+                &[(20, 20, false), (8, 20, true), (11, 20, true)],
+            ),
+            // Those of another class have the same limit there, also where they ask for nothing.
+            (
+                (10, Some(20)),
+                &[
+                    (Some(l1), 5, Some(50)),
+                    (Some(system), 0, None),
+                    (None, 0, None),
+                ],
+                &[(10, 20, false), (5, 20, false), (0, 20, false)],
+            ),
+            ((10, None), &[(Some(l1), 0, None)], &[(10, 100, false)]),
+            // A pod that asks for nothing has no part that they could be inside of.
+            ((0, None), &[(None, 5, Some(50))], &[(5, 50, false)]),
+            // The class has 30.
+            (
+                (0, Some(90)),
+                &[(None, 30, None), (None, 30, None)],
+                &[(30, 90, false), (15, 90, true), (15, 90, true)],
+            ),
+        ] {
+            let plan = with_flows(plan(&[("a", l2, whole.0, whole.1)]), flows);
+            let tree = plan.tree("eth0", Direction::Egress).unwrap();
+            let megabits = |rate: BitRate| rate.bits_per_second() / 1_000_000;
+            let found: Vec<_> = tree
+                .parts
+                .values()
+                .map(|part| {
+                    let share = part.share;
+                    (megabits(share.min), megabits(share.max), part.is_inside_pod)
+                })
+                .collect();
+            assert_eq!(found, expected, "{whole:?} {flows:?}");
+        }
     }
 }

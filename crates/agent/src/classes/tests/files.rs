@@ -147,7 +147,14 @@ fn they_say_of_a_pod_what_it_does_not_say_itself() {
         entry("b", "b", 1, rules),
         entry("c", "c", 1, json!({})),
     ])));
-    assert_eq!(scene.follow(&None, &pods), [""; 0]);
+    // What the file has for a flow is not beyond what the pod itself says.
+    assert_eq!(
+        scene.follow(&None, &pods),
+        [
+            "Pod games/a: GuaranteeReduced: 5 Mbit/s of the 8 Mbit/s of egress that it asks for for ports \
+             8000-8080, DSCP 10 are guaranteed on eth0: its limit is 5 Mbit/s"
+        ]
+    );
     let (a, b) = (&scene.plan.pods["a"], &scene.plan.pods["b"]);
     let egress = |max| Ask {
         min: mbit(1),

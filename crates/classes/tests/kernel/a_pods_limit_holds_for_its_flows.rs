@@ -1,0 +1,70 @@
+use netqos_classes::ClassBackend;
+use netqos_core::classes::{Ask, FlowMatch, FlowPart, TrafficClass};
+use netqos_core::{Direction, Dscp};
+use netqos_traffic::Flow;
+
+use crate::world::{LS, World, mbit, shares};
+
+/// What the pod may send, in Mbit/s.
+const LIMIT: f64 = 20.0;
+
+fn part(port: u16, class: Option<TrafficClass>, min: u64, dscp: Option<i64>) -> FlowPart {
+    FlowPart {
+        direction: Direction::Egress,
+        flow: FlowMatch {
+            port: Some(port..=port),
+            ..FlowMatch::default()
+        },
+        class,
+        ask: Ask {
+            min: mbit(min),
+            max: None,
+        },
+        dscp: dscp.map(|mark| Dscp::try_new(mark).unwrap()),
+    }
+}
+
+/// Of those with a part of their own, of those that are only marked, and of those in another class.
+#[test]
+fn whatever_flows_have_of_their_own() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    world.ask("be", 0, Some(20));
+    let pod = world.plan.pods.get_mut("be").unwrap();
+    pod.flows = vec![
+        part(8443, None, 8, None),
+        part(8444, None, 0, Some(46)),
+        part(8445, Some(LS), 0, None),
+    ];
+    world.divide(shares(100));
+    assert_eq!(world.divide(shares(100)).changes, 0);
+    // A busy machine may leave less.
+    for port in [8443, 8444, 8445] {
+        let found: Vec<f64> = (0..3).map(|_| world.served_at("be", port)).collect();
+        assert!(found.iter().all(|rate| *rate < LIMIT), "{port}: {found:?}");
+        assert!(
+            found.iter().any(|rate| *rate > 0.85 * LIMIT),
+            "{port}: {found:?}"
+        );
+    }
+    let found: Vec<(f64, f64)> = (0..3).map(|_| both(&world)).collect();
+    let is_kept = |(whole, flow): &(f64, f64)| whole + flow < LIMIT && *flow > 0.9 * 8.0;
+    assert!(found.iter().any(is_kept), "{found:?}");
+
+    // Without the pod's part they have theirs of the class, and nothing of before is left.
+    let pod = world.plan.pods.get_mut("be").unwrap();
+    pod.asked = Default::default();
+    world.divide(shares(100));
+    let standing = world.backend.standing().unwrap();
+    assert_eq!(standing[&*world.line()].parts.len(), 1);
+    let found: Vec<f64> = (0..3).map(|_| world.served_at("be", 8443)).collect();
+    assert!(found.iter().any(|rate| *rate > 2.0 * LIMIT), "{found:?}");
+}
+
+/// What the pod sends, and what one of its ports does at the same time.
+fn both(world: &World) -> (f64, f64) {
+    let flow = || world.served_at("be", 8443);
+    let (whole, flow) = world.while_loaded(Flow::Upload, false, &["be"], 3.0, flow);
+    (whole[0], flow)
+}
