@@ -50,65 +50,98 @@ pub fn plan(
     let mut lines = BTreeMap::new();
     for (line, speed) in speeds {
         let was = last.lines.get(line);
-        match shares(division, line, *speed, was.is_some()) {
-            Ok(shares) => {
-                lines.insert(line.clone(), shares);
-            }
-            Err(wrong) => {
-                let object = ObjectRef::Node(node.to_owned());
-                problems.extend(wrong.into_iter().map(|(reason, message)| Problem {
-                    object: object.clone(),
-                    reason,
-                    message,
-                }));
-                lines.extend(was.map(|was| (line.clone(), *was)));
-            }
-        }
+        let (shares, wrong) = shares(division, line, *speed, was);
+        let object = ObjectRef::Node(node.to_owned());
+        problems.extend(wrong.into_iter().map(|(reason, message)| Problem {
+            object: object.clone(),
+            reason,
+            message,
+        }));
+        lines.extend(shares.map(|shares| (line.clone(), shares)));
     }
-    let totals = lines.values().map(|it| it.ingress.total);
-    let of = totals.min();
+    let known = lines.values().filter(|it| !it.is_open());
+    let of = known.map(|it| it.ingress.total).min();
+    let is_open = of.is_none() && !lines.is_empty();
     let pods = pods.into_iter().map(|pod| {
+        if is_open {
+            problems.extend(of_nothing_known(&pod));
+        }
         let pod = classed(pod, of);
         (pod.id.uid.clone(), pod)
     });
-    let plan = ClassPlan {
-        pods: pods.collect(),
-        lines,
-    };
+    let pods = pods.collect();
+    let plan = ClassPlan { pods, lines };
     problems.extend(reduced(&plan));
     problems.sort();
     (plan, problems)
 }
 
+/// What a line is divided into, and what is wrong with what is said of it.
 fn shares(
     division: Division<'_>,
     line: &str,
     speed: Option<BitRate>,
-    was_shared: bool,
-) -> Result<LineShares, Vec<(Reason, String)>> {
+    was: Option<&LineShares>,
+) -> (Option<LineShares>, Vec<(Reason, String)>) {
     let slo = match division {
         Division::Slo(slo) => slo,
-        Division::Files(shares) => return Ok(*shares),
+        Division::Files(shares) => return (Some(*shares), Vec::new()),
     };
-    let stays = match was_shared {
-        true => "; it is shared as before",
-        false => "",
+    let was = was.filter(|was| !was.is_open()).copied();
+    let stays = match was {
+        Some(_) => "; it is shared as before",
+        None => "",
     };
     let Some(total) = slo.total.or(speed) else {
+        let then = match was {
+            Some(_) => stays,
+            None => ", and no percentage of it is in force; limits that are rates are",
+        };
         let message = format!(
             "{line}: what it carries is not said, and its speed cannot be read, as of virtual links: \
-             nothing of it can be guaranteed{stays}. Say it in the node's annotation \
+             nothing of it can be guaranteed{then}. Say it in the node's annotation \
              {NODE_BANDWIDTH_ANNOTATION}, or in totalNetworkBandwidth of slo-controller-config"
         );
-        return Err(vec![(Reason::LineSpeedUnknown, message)]);
+        let shares = was.unwrap_or_else(|| slo.open_shares());
+        return (Some(shares), vec![(Reason::LineSpeedUnknown, message)]);
     };
-    slo.shares(total).map_err(|mistakes| {
-        let told = mistakes.iter().map(|mistake| {
-            let message = format!("{line}, which carries {total}: {mistake}{stays}");
-            (Reason::InvalidClasses, message)
-        });
-        told.collect()
-    })
+    match slo.shares(total) {
+        Ok(shares) => (Some(shares), Vec::new()),
+        Err(mistakes) => {
+            let told = mistakes.iter().map(|mistake| {
+                let message = format!("{line}, which carries {total}: {mistake}{stays}");
+                (Reason::InvalidClasses, message)
+            });
+            (was, told.collect())
+        }
+    }
+}
+
+/// What a pod asks for in percent of what nobody knows.
+fn of_nothing_known(pod: &KnownPod) -> Vec<Problem> {
+    let asked = pod.class.asked();
+    let whole = std::iter::once((String::new(), &asked.qos));
+    let ports = asked.ports.iter();
+    let ports = ports.map(|it| (format!(" for port {}", it.port), &it.qos));
+    let mut problems = Vec::new();
+    for (of, qos) in whole.chain(ports) {
+        for direction in [Direction::Ingress, Direction::Egress] {
+            let Wanted { request, limit } = *qos.of(direction);
+            for (word, amount) in [("request", request), ("limit", limit)] {
+                if let Some(Amount::Percent(percent @ 1..)) = amount {
+                    problems.push(Problem {
+                        object: ObjectRef::Pod(pod.id.name.clone()),
+                        reason: Reason::LineSpeedUnknown,
+                        message: format!(
+                            "its {word} of {percent} % of {direction}{of} is not in force: what the \
+                             node's lines carry is not known. A rate, like \"50M\", is kept as a limit"
+                        ),
+                    });
+                }
+            }
+        }
+    }
+    problems
 }
 
 fn classed(pod: KnownPod, of: Option<BitRate>) -> ClassedPod {
@@ -193,7 +226,7 @@ fn ask(wanted: &Wanted, of: Option<BitRate>) -> Ask {
 /// Those who have less guaranteed than they ask for.
 fn reduced(plan: &ClassPlan) -> Vec<Problem> {
     let mut problems = Vec::new();
-    for line in plan.lines.keys() {
+    for (line, shares) in &plan.lines {
         for direction in [Direction::Ingress, Direction::Egress] {
             let parts = plan.tree(line, direction).into_iter();
             for (id, part) in parts.flat_map(|tree| tree.parts) {
@@ -204,12 +237,21 @@ fn reduced(plan: &ClassPlan) -> Vec<Problem> {
                 if has >= min {
                     continue;
                 }
-                let why = match asked.max.filter(|max| *max < min) {
-                    Some(max) => format!("its limit is {max}"),
-                    None => format!(
+                let limit = |limit: Option<BitRate>| limit.filter(|max| *max < min);
+                let of_pod = pod.asked.of(direction).max.filter(|_| part.is_inside_pod);
+                let why = if let Some(max) = limit(asked.max) {
+                    format!("its limit is {max}")
+                } else if let Some(max) = limit(of_pod) {
+                    format!("the limit of its pod is {max}")
+                } else if shares.is_open() {
+                    "what that carries is not known".to_owned()
+                } else if part.is_inside_pod {
+                    "the flows of its pod ask for more together than that has".to_owned()
+                } else {
+                    format!(
                         "the pods of its class, {}, ask for more together than that has guaranteed",
                         part.class
-                    ),
+                    )
                 };
                 let of = flow(pod, &id).map_or_else(String::new, |flow| format!(" for {flow}"));
                 problems.push(Problem {

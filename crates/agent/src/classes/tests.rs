@@ -416,7 +416,7 @@ fn what_was_never_right_is_not_in_force() {
     assert!(scene.knowledge.division().is_none());
     // Nobody can say what a virtual line carries.
     assert_eq!(scene.say("config", &config(&fine, "{}")).len(), 1);
-    assert_eq!(scene.guaranteed(), None);
+    assert_eq!(scene.guaranteed(), Some([0, 0, 0]));
     assert_eq!(scene.say("config", &good()), [""; 0]);
     assert_eq!(scene.guaranteed(), Some([500, 300, 200]));
 }
@@ -472,7 +472,8 @@ fn percentages_are_of_the_slowest_line_and_each_line_has_its_own_shares() {
         .iter()
         .map(|(name, it)| (&**name, it.egress.total))
         .collect();
-    assert_eq!(totals, [("eth0", mbit(1000)), ("eth1", mbit(100))]);
+    assert_eq!(totals[1..], [("eth0", mbit(1000)), ("eth1", mbit(100))]);
+    assert!(scene.plan.lines["br0"].is_open());
     scene.say("a", &pod("a", json!({}), r#"{"ingressLimit": 50}"#));
     assert_eq!(scene.plan.pods["a"].asked.ingress.max, Some(mbit(50)));
 }

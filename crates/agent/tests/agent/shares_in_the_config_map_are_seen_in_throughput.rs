@@ -74,7 +74,7 @@ impl Says {
 }
 
 /// A line to a host outside, by which the default route leaves.
-fn outside(node: &Node) -> Pod {
+pub(crate) fn outside(node: &Node) -> Pod {
     let far = node.empty_pod("far").unwrap();
     let run = |command: &str| {
         let words: Vec<&str> = command.split(' ').collect();

@@ -1,10 +1,16 @@
 //! Who shares the node's lines follows from objects, and from the node itself.
 
+use std::net::SocketAddr;
+use std::thread;
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
-use netqos_testkit::Node;
+use netqos_testkit::{Node, Pod};
+use netqos_traffic::{Server, TcpTest};
 
 use crate::cgroup::{Driver, Tree};
+use crate::shares_in_the_config_map_are_seen_in_throughput::outside;
 use crate::stage::{self, Agent};
 
 const UID: &str = "36cee2dc-0bd6-4f1f-a5c2-6f4c86bd4f4a";
@@ -223,21 +229,60 @@ fn at_once(what: &str, is_so: impl Fn() -> bool) {
 #[test]
 fn a_line_of_unknown_speed_has_no_guarantees_and_limits_hold() {
     let Some(node) = stage::node() else { return };
-    line(&node);
-    let (a, _b) = stage::pods(&node);
+    let far = outside(&node);
+    let (a, b) = stage::pods(&node);
     put_config(20, "0");
+    let asked = json!({
+        "QoSClass": "BE", "egressLimit": "50M", "egressRequest": "10M", "ingressLimit": 60,
+    });
+    let asked = json!({"koordinator.sh/networkQOS": asked.to_string()});
+    stage::put("a.json", &stage::manifest(&a, asked));
     let limit = json!({"kubernetes.io/egress-bandwidth": "80M"});
-    stage::put("a.json", &stage::manifest(&a, limit));
-    let _agent = Agent::start_with(&["--line", "nosuch0"]);
-    let problems = problems();
-    assert_eq!(problems.len(), 1, "{problems:?}");
-    assert!(
-        problems[0].starts_with("Node node1: LineSpeedUnknown: nosuch0: "),
-        "{problems:?}"
-    );
-    assert_eq!(stage::status().lines, []);
-    let limits = stage::pod_status("a").unwrap().limits;
+    stage::put("b.json", &stage::manifest(&b, limit));
+    let _agent = Agent::start();
+    let begins = [
+        "Node node1: LineSpeedUnknown: up0: what it carries is not said",
+        "Pod games/a: LineSpeedUnknown: its limit of 60 % of ingress is not in force",
+        "Pod games/a: GuaranteeReduced: 0 bit/s of the 10 Mbit/s of egress that it asks for are guaranteed on \
+         up0: what that carries is not known",
+    ];
+    let found = problems();
+    assert_eq!(found.len(), begins.len(), "{found:?}");
+    for begin in begins {
+        assert!(
+            found.iter().any(|it| it.starts_with(begin)),
+            "{begin}: {found:?}"
+        );
+    }
+    assert!(stage::eventually(|| is_whole(&node)));
+    assert_eq!(guaranteed(), Some(0));
+    let limits = stage::pod_status("b").unwrap().limits;
     assert!(limits[0].in_force, "{limits:?}");
+
+    let sent = |pod: &Pod| {
+        let address = SocketAddr::from(([192, 0, 2, 1], 0));
+        let server = far.inside(|| Server::bind(address).unwrap()).unwrap();
+        let test = TcpTest {
+            duration: Duration::from_secs(2),
+            ..TcpTest::new(server.local_addr())
+        };
+        let report = pod.inside(|| test.run(|_| ()).unwrap()).unwrap();
+        report.goodput.rate.bits_per_second() as f64 / 1e6
+    };
+    // A busy machine may leave less.
+    let found: Vec<f64> = (0..3).map(|_| sent(&a)).collect();
+    assert!(found.iter().all(|rate| *rate < 50.0), "{found:?}");
+    assert!(found.iter().any(|rate| *rate > 40.0), "{found:?}");
+
+    // Once it is known all else holds, too.
+    put_config(20, "1000M");
+    assert!(
+        stage::eventually(|| problems().is_empty()),
+        "{:?}",
+        problems()
+    );
+    assert_eq!(guaranteed(), Some(200));
+    assert!(stage::eventually(|| is_divided(&node, 200)));
 }
 
 #[test]

@@ -221,6 +221,25 @@ impl NodeSlo {
         }
     }
 
+    /// What of it holds for a line of which nobody knows what it carries: limits that are rates.
+    pub fn open_shares(&self) -> LineShares {
+        let limit = |class: Option<&ClassQos>, direction| {
+            let ask = class.and_then(ClassQos::asks)?.of(direction);
+            match ask.limit? {
+                Amount::Rate(rate) => Some(rate).filter(|rate| rate.bits_per_second() > 0),
+                Amount::Percent(_) => None,
+            }
+        };
+        let shares = |direction| {
+            let l1 = limit(self.ls.as_ref().or(self.lsr.as_ref()), direction);
+            Shares::open(l1, limit(self.be.as_ref(), direction))
+        };
+        LineShares {
+            ingress: shares(Direction::Ingress),
+            egress: shares(Direction::Egress),
+        }
+    }
+
     /// The same in one direction.
     pub(super) fn shares_of(
         &self,

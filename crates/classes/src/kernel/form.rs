@@ -8,7 +8,7 @@ use netqos_core::classes::{PartId, Share, TrafficClass, Tree};
 use netqos_netlink::class::HtbClass;
 use netqos_netlink::qdisc::{Bfifo, Installed, Tbf};
 
-use crate::rate::{FLOOR, class, passing};
+use crate::rate::{self, FLOOR, class, passing};
 
 const MILLISECOND: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
@@ -109,7 +109,7 @@ fn form(slot: Slot, above: u16, of: TrafficClass, share: Share, given: u64, line
     let quick_rate = own / QUICK_PART;
     // All of what one class borrows goes before anything that the next one does.
     let priority = 2 * of.priority();
-    let room = passing(max, BULK_NANOS, LEAST_BULK);
+    let room = passing(rate::reckoned(max), BULK_NANOS, LEAST_BULK);
     let reference = min.max(line / LEAST_PART).max(FLOOR);
     let hold = (u64::from(room) * SECOND / reference).min(LONGEST_HOLD);
     Form {
@@ -126,7 +126,8 @@ fn form(slot: Slot, above: u16, of: TrafficClass, share: Share, given: u64, line
 
 /// What a tree becomes. Parts without a slot are left out.
 pub(super) fn forms(tree: &Tree, slots: &BTreeMap<PartId, Slot>) -> Forms {
-    let line = tree.shares.total.bytes_per_second();
+    let total = tree.shares.total.bytes_per_second();
+    let line = rate::reckoned(total);
     let mut given = BTreeMap::<TrafficClass, u64>::new();
     let mut given_by_pods = BTreeMap::<&Arc<str>, u64>::new();
     for (id, part) in &tree.parts {
@@ -152,7 +153,7 @@ pub(super) fn forms(tree: &Tree, slots: &BTreeMap<PartId, Slot>) -> Forms {
         Some(form(slot, above, part.class, part.share, given, line))
     });
     Forms {
-        line: class(line, line, BULK_QUANTUM, 0),
+        line: class(total, total, BULK_QUANTUM, 0),
         slots: classes.into_iter().chain(parts).collect(),
     }
 }

@@ -86,7 +86,11 @@ fn leaf(handle: Handle, parent: Handle, share: Share, class: TrafficClass) -> Wa
         handle,
         parent,
         class,
-        queue: Some(rate::passing(class.ceil, QUEUE_NANOS, LEAST_QUEUE)),
+        queue: Some(rate::passing(
+            rate::reckoned(class.ceil),
+            QUEUE_NANOS,
+            LEAST_QUEUE,
+        )),
     }
 }
 

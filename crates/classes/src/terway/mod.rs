@@ -91,7 +91,20 @@ impl ClassBackend for TerwayQos {
         }
         let mut outcome = Outcome::default();
         let troubles = &mut outcome.troubles;
-        let shares = together(plan, troubles);
+        let unknown = plan.lines.iter().find(|(_, shares)| shares.is_open());
+        let shares = match unknown {
+            None => together(plan, troubles),
+            Some((line, _)) => {
+                let what = "terway-qos divides no line of which it is not known what it carries; it is \
+                            told of the limits of pods alone";
+                troubles.push(Trouble {
+                    line: Some(line.clone()),
+                    part: None,
+                    what: what.to_owned(),
+                });
+                None
+            }
+        };
         // What is all zero holds nobody back.
         let global = shares.as_ref().map(GlobalBps::for_terway);
         if let Some(shares) = &shares {

@@ -54,6 +54,9 @@ pub struct Shares {
     best_effort: Share,
 }
 
+/// More than any line carries, and few enough that two milliseconds of it are a burst that HTB can count.
+const OPEN: BitRate = BitRate::from_bits_per_second(10_000_000_000_000);
+
 /// The shares of a node's line in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LineShares {
@@ -183,6 +186,27 @@ impl Shares {
         })
     }
 
+    /// Those of a line of which nobody knows what it carries: nobody is guaranteed anything, and only
+    /// these limits hold the two lower classes back. [`Self::total`] is more than any line carries.
+    pub fn open(latency_sensitive: Option<BitRate>, best_effort: Option<BitRate>) -> Self {
+        let share = |limit: Option<BitRate>| Share::up_to(limit.unwrap_or(OPEN).min(OPEN));
+        Self {
+            total: OPEN,
+            system: share(None),
+            latency_sensitive: share(latency_sensitive),
+            best_effort: share(best_effort),
+        }
+    }
+
+    /// True of those of a line of which nobody knows what it carries.
+    pub fn is_open(&self) -> bool {
+        // Whoever has a line has all of it guaranteed to somebody.
+        self.total == OPEN
+            && TrafficClass::ALL
+                .iter()
+                .all(|it| self.of(*it).min == BitRate::default())
+    }
+
     /// What one class may take.
     pub const fn of(&self, class: TrafficClass) -> Share {
         match class {
@@ -194,6 +218,11 @@ impl Shares {
 }
 
 impl LineShares {
+    /// True of those of a line of which nobody knows what it carries.
+    pub fn is_open(&self) -> bool {
+        self.ingress.is_open() || self.egress.is_open()
+    }
+
     /// The shares in one direction.
     pub const fn of(&self, direction: Direction) -> &Shares {
         match direction {
@@ -225,6 +254,20 @@ mod tests {
         assert_eq!(shares.of(TrafficClass::BestEffort), share(300, 500));
         let all = Shares::try_new(mbit(10), share(5, 5), share(5, 10)).unwrap();
         assert_eq!(all.of(TrafficClass::System), share(0, 10));
+    }
+
+    #[test]
+    fn of_a_line_of_unknown_speed_nothing_is_guaranteed() {
+        let open = Shares::open(None, Some(mbit(50)));
+        assert!(open.is_open());
+        let shares = TrafficClass::ALL.map(|class| open.of(class));
+        assert_eq!(shares.map(|it| it.min), [mbit(0); 3]);
+        assert_eq!(shares.map(|it| it.max), [OPEN, OPEN, mbit(50)]);
+        assert!(
+            !Shares::try_new(OPEN, Share::up_to(OPEN), Share::up_to(OPEN))
+                .unwrap()
+                .is_open()
+        );
     }
 
     #[test]
