@@ -174,6 +174,16 @@ impl InstalledClass {
     pub const fn ceil(&self) -> u64 {
         self.ceil
     }
+
+    /// Bytes that it sends before another class of the same priority does.
+    pub const fn quantum(&self) -> u32 {
+        self.quantum
+    }
+
+    /// Among leaves that borrow the lower goes first.
+    pub const fn priority(&self) -> u8 {
+        self.priority
+    }
 }
 
 impl PartialEq<HtbClass> for InstalledClass {

@@ -14,13 +14,14 @@ use netqos_netlink::{Handle, Socket};
 
 use super::form::{Forms, LINE, Queue};
 use crate::error::Doing;
-use crate::{Error, Result, Standing, Traffic, traffic};
+use crate::{Error, Result, Standing, Traffic, rate, traffic};
 
 /// The handle of every tree of ours.
 pub(super) const ROOT: Handle = Handle::new(TREE_MAJOR, 0);
 
-/// The longest that parts which go are waited for.
-const DRAIN: Duration = Duration::from_millis(200);
+/// The longest that parts which go are waited for. A packet of 64 KiB, sent at 1 Mbit/s, is owed for half a
+/// second.
+const DRAIN: Duration = Duration::from_secs(2);
 
 /// The classes of a link by their handles.
 type Installed = BTreeMap<Handle, InstalledClass>;
@@ -166,16 +167,28 @@ fn remove(socket: &mut Socket, link: &Link, name: Handle, there: &Installed) -> 
     Ok(())
 }
 
-/// Waits for what is in the queues of these classes, to which nothing comes any more.
+/// Waits for what is in the queues of these classes, to which nothing comes any more. At their own rate
+/// that might take long: for so long they may have all of the line.
 fn drain(socket: &mut Socket, link: &Link, names: &BTreeSet<Handle>) -> Result<()> {
     let until = Instant::now() + DRAIN;
+    let mut opened = BTreeSet::new();
     loop {
         let there = list(socket, link)?;
         let waits = |class: &InstalledClass| {
             names.contains(&class.handle) && class.statistics.queued_packets > 0
         };
-        if !there.values().any(waits) || Instant::now() >= until {
+        let waiting: Vec<&InstalledClass> = there.values().filter(|class| waits(class)).collect();
+        let line = there.get(&handle(LINE)).map(InstalledClass::ceil);
+        let Some(line) = line.filter(|_| !waiting.is_empty() && Instant::now() < until) else {
             return Ok(());
+        };
+        for class in waiting {
+            if opened.insert(class.handle) {
+                let open = rate::class(line, line, class.quantum(), class.priority());
+                socket
+                    .put_class(link, class.parent, class.handle, &open)
+                    .doing("open a class that goes")?;
+            }
         }
         thread::sleep(Duration::from_millis(5));
     }

@@ -166,6 +166,16 @@ pub fn little() -> ClassPlan {
     plan([(LINES[0], line(1000, (300, 600), (300, 400)))], [])
 }
 
+/// A plan in which the second pod may send so little that it has to wait.
+pub fn slow(mut plan: ClassPlan) -> ClassPlan {
+    let second = plan.pods.get_mut("second").unwrap();
+    second.asked.egress = Ask {
+        min: mbit(0),
+        max: Some(mbit(1)),
+    };
+    plan
+}
+
 /// A plan, with a pod more of which nothing is known by which it could be told.
 pub fn with_unknown(mut plan: ClassPlan) -> ClassPlan {
     plan.pods.extend([pod(

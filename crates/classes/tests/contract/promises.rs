@@ -106,15 +106,17 @@ pub fn again_is_nothing<W: World>() {
     }
 }
 
-/// 4. Other rates are written over the old ones: nothing is lost while both plans have the line.
+/// 4. Other rates are written over the old ones: nothing is lost while both plans have the line, of what
+///    waits as little as of what comes.
 pub fn a_change_is_a_change<W: World>() {
     let Some(world) = enter::<W>() else { return };
     let mut backend = world.backend();
-    backend.apply(&plans::old()).unwrap();
+    let (old, new) = (plans::slow(plans::old()), plans::slow(plans::new()));
+    backend.apply(&old).unwrap();
     world.without_a_loss(&mut || {
         for _ in 0..4 {
-            backend.apply(&plans::new()).unwrap();
-            backend.apply(&plans::old()).unwrap();
+            backend.apply(&new).unwrap();
+            backend.apply(&old).unwrap();
         }
     });
 }

@@ -6,5 +6,6 @@ mod one_pod_stops_no_other;
 mod others_are_left_alone;
 mod pods_are_known;
 mod shares_hold;
+mod what_waits_goes_out;
 mod who_comes_gets_its_part;
 mod world;

@@ -13,9 +13,10 @@ use std::thread;
 use std::time::Duration;
 
 use netqos_classes::{ClassBackend, Standing};
-use netqos_core::Direction;
 use netqos_core::classes::{ClassPlan, TrafficClass};
-use netqos_netlink::Namespace;
+use netqos_core::{BitRate, Direction};
+use netqos_netlink::qdisc::Statistics;
+use netqos_netlink::{Handle, Namespace, Socket};
 use netqos_testkit::{Node, Pod};
 use netqos_traffic::{Flow, Server, UdpTest};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
@@ -25,6 +26,8 @@ use crate::plans::{self, CGROUPS, LINES, mbit};
 
 const MOUNT: &str = "/run/net_cls";
 const PEER: &str = "peer";
+/// The minor numbers of classes and of what they keep for themselves are below this, by either backend.
+const FIRST_OF_PODS: u16 = 0x16;
 
 static WORLDS: AtomicUsize = AtomicUsize::new(0);
 
@@ -215,7 +218,8 @@ impl<D: Divider> World for OnLines<D> {
         Some((LINES[0], key, (mbit(8), mbit(80))))
     }
 
-    /// A pod that changes its class and its limit sends over the line, and all of it arrives.
+    /// A pod that changes its class sends more than it may, so that something waits when that happens, and
+    /// all of it arrives. What both plans have stays what it is, and counts on.
     fn without_a_loss(&self, act: &mut dyn FnMut()) {
         // The numbers of pods begin behind the peer's: this is the second of the plans.
         let pod: Pod = self.node.pod("second").unwrap();
@@ -230,13 +234,27 @@ impl<D: Divider> World for OnLines<D> {
                 let _inside = Namespace::open(place).unwrap().enter().unwrap();
                 let test = UdpTest {
                     flow: Flow::Upload,
+                    omit: Duration::ZERO,
                     duration: Duration::from_secs(4),
-                    ..UdpTest::new(address, mbit(4))
+                    ..UdpTest::new(address, BitRate::from_bits_per_second(1_200_000))
                 };
                 test.run(|_| {}).unwrap()
             });
-            thread::sleep(Duration::from_millis(500));
+            thread::sleep(Duration::from_millis(1500));
+            let before = counted();
+            let waiting: u32 = before.values().map(|it| it.queued_packets).sum();
+            assert!(waiting > 10, "{waiting} packets wait");
             act();
+            let after = counted();
+            // What is of no pod is of both plans.
+            let lasting = before.iter().filter(|(handle, _)| handle.minor() < FIRST_OF_PODS);
+            let lasting: Vec<_> = lasting.filter(|(_, counted)| counted.bytes > 0).collect();
+            // The line at least, and the class that the pod had and has again.
+            assert!(lasting.len() >= 2, "{before:?}");
+            for (handle, before) in lasting {
+                let after = after.get(handle).map(|counted| counted.bytes);
+                assert!(after.is_some_and(|bytes| bytes >= before.bytes), "{handle} is another");
+            }
             assert!(!sender.is_finished(), "it took longer than the test");
             let report = sender.join().unwrap();
             assert_eq!(report.lost, 0, "{report}");
@@ -250,6 +268,16 @@ impl<D: Divider> World for OnLines<D> {
             "packets met no class: {sent}"
         );
     }
+}
+
+/// What the classes of the first line have counted.
+fn counted() -> BTreeMap<Handle, Statistics> {
+    let mut socket = Socket::open().unwrap();
+    let line = socket.link_by_name(LINES[0]).unwrap();
+    let classes = socket.classes(&line).unwrap().into_iter();
+    classes
+        .map(|class| (class.handle, class.statistics))
+        .collect()
 }
 
 fn peer() -> PathBuf {
