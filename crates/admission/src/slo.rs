@@ -1,6 +1,6 @@
 //! Who wins when a node's line is full: the ConfigMap `slo-controller-config`, and NodeSLO objects.
 //!
-//! What Koordinator's own webhook looks at is looked at here as well, and more: that of percentages
+//! What Koordinator's own webhook looks at is looked at here as well, in its words, and more: that of percentages
 //! and of quantities neither is above its limit nor all together above the line, LSR and LS counted
 //! once. Keys of the ConfigMap that are none of the network's are not looked at.
 
@@ -21,7 +21,12 @@ pub(crate) fn check_config(object: &Value, old: Option<&Value>) -> Findings {
     }
     let mut config = SloConfig::default();
     let mistakes = match config.update(&now) {
-        Ok(()) => config.contradictions(),
+        Ok(()) => {
+            for warning in config.warnings() {
+                findings.warn(format!("data.{warning}"));
+            }
+            config.contradictions()
+        }
         Err(unreadable) => unreadable,
     };
     findings.invalid = mistakes.into_iter().map(|it| inside("data", it)).collect();

@@ -89,7 +89,8 @@ fn in_the_config_map_by_their_paths() {
                 "0",
                 Some((
                     "data.resource-qos-config.clusterStrategy (egress)",
-                    "requests of 110 % together are above 100 %",
+                    "ClusterStrategy total net bandwidth percentage already over 100: requests of 110 % \
+                     together are above 100 %",
                 )),
             ),
             (
@@ -97,7 +98,8 @@ fn in_the_config_map_by_their_paths() {
                 "1000M",
                 Some((
                     "data.resource-qos-config.clusterStrategy (egress)",
-                    "requests of 1.1 Gbit/s together are above the total of 1 Gbit/s",
+                    "total net bandwidth over total network bandwidth in clusterStrategy: requests of 1.1 \
+                     Gbit/s together are above the total of 1 Gbit/s",
                 )),
             ),
             (
@@ -127,6 +129,14 @@ fn in_the_config_map_by_their_paths() {
                 }
             }
         }
+        // Of two that share a level and differ the second decides, which is told.
+        let other = both(
+            class("lsrClass", json!(30), json!(100)),
+            class("lsClass", json!(40), json!(100)),
+        );
+        let said = write(&stage, HOME, &config(name, &other, "0")).await;
+        assert_eq!((said.status, said.warnings.len()), (201, 1), "{said:?}");
+        assert!(said.warnings[0].contains("lsClass decides"), "{said:?}");
         let mut unreadable = config(name, &json!({}), "0");
         unreadable["data"]["resource-qos-config"] = json!("{\"clusterStrategy\": ");
         let said = write(&stage, HOME, &unreadable).await;

@@ -271,7 +271,7 @@ fn what_is_wrong_changes_nothing() {
             "config",
             config(&percent, &total("1000M")),
             &[
-                "resource-qos-config.clusterStrategy.lsClass.networkQOS.ingressRequest: 130 is no percentage",
+                "resource-qos-config.clusterStrategy.lsClass.networkQOS.ingressRequest: must be percentage value just in 0-100: 130 is no percentage",
             ][..],
         ),
         (
@@ -361,7 +361,7 @@ fn what_is_wrong_changes_nothing() {
                 r#"{"egressLimit": 500}"#,
             ),
             &[
-                "Pod games/a: InvalidPodClass: metadata.annotations.koordinator.sh/networkQOS.egressLimit: 500 is no",
+                "Pod games/a: InvalidPodClass: metadata.annotations.koordinator.sh/networkQOS.egressLimit: must be percentage value just in 0-100: 500 is no",
             ],
         ),
         (

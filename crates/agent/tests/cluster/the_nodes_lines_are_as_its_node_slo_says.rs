@@ -8,7 +8,7 @@ use crate::world::World;
 const VERSION: &str = "slo.koordinator.sh/v1alpha1";
 
 /// Koordinator's definition, as far as it matters.
-fn definition() -> Value {
+pub(crate) fn definition() -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "nodeslos.slo.koordinator.sh"},
@@ -25,7 +25,7 @@ fn definition() -> Value {
     })
 }
 
-fn node_slo(node: &str, be: u8) -> Value {
+pub(crate) fn node_slo(node: &str, be: u8) -> Value {
     json!({
         "apiVersion": VERSION, "kind": "NodeSLO", "metadata": {"name": node},
         "spec": {
@@ -105,7 +105,7 @@ fn and_stay_so_when_that_is_gone() {
     assert_eq!(guaranteed(), 20_000_000);
     world.apply(VERSION, "NodeSLO", &node_slo("node1", 130));
     assert!(stage::eventually(|| said(
-        "NodeSLO node1: spec.resourceQOSStrategy.beClass.networkQOS.egressRequest: 130 is no percentage"
+        "NodeSLO node1: spec.resourceQOSStrategy.beClass.networkQOS.egressRequest: must be percentage value just in 0-100: 130 is no percentage"
     )));
     assert_eq!(guaranteed(), 20_000_000);
     world.delete_in("", VERSION, "NodeSLO", "node1");

@@ -19,8 +19,11 @@ pub enum Amount {
 /// Why something is no part of a line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AmountError {
-    /// A number that is no percentage.
-    #[error("{0} is no percentage from 0 to 100; a rate is written as a text, like \"50M\"")]
+    /// A number that is no percentage. (It begins as Koordinator's own webhook says it.)
+    #[error(
+        "must be percentage value just in 0-100: {0} is no percentage; a rate is written as a text, \
+         like \"50M\""
+    )]
     NotAPercentage(String),
     /// A text that is no quantity.
     #[error("{text:?}: {problem}; a percentage is written as a number, without quotes")]
@@ -122,7 +125,10 @@ mod tests {
     #[test]
     fn what_is_no_part_of_a_line() {
         for (value, text) in [
-            (json!(101), "101 is no percentage from 0 to 100"),
+            (
+                json!(101),
+                "must be percentage value just in 0-100: 101 is no percentage;",
+            ),
             (json!(-1), "-1 is no percentage"),
             (json!(12.5), "12.5 is no percentage"),
             (json!("40%"), "a percentage is written as a number"),

@@ -3,6 +3,7 @@
 
 use netqos_core::classes::SharesError;
 use netqos_core::{BitRate, Direction, LabelSelector};
+use serde_json::{Map, Value};
 
 use super::amount::Amount;
 use super::network_qos::{Ask, Mistake, NetworkQos};
@@ -12,31 +13,120 @@ use super::slo_config::{RESOURCE_QOS, SYSTEM, SloConfig, Strategies, with_defaul
 /// A line by which percentages are compared where nobody says what the line carries.
 const SOME_LINE: BitRate = BitRate::from_bits_per_second(100);
 
+const BOTH_WAYS: [Direction; 2] = [Direction::Ingress, Direction::Egress];
+
+/// Where a strategy stands.
+#[derive(Clone, Copy, Debug)]
+enum At {
+    Cluster,
+    /// In the list of nodes' strategies.
+    Node(usize),
+}
+
+/// A strategy, and what goes with it.
+struct Strategy {
+    at: At,
+    /// What it says, and is so by default.
+    slo: NodeSlo,
+    /// What it says.
+    said: NodeSlo,
+}
+
 impl SloConfig {
     /// Each strategy that contradicts itself, or asks for more than the line carries that goes with
     /// it: that of the system's strategy with an equal selector, else the cluster's. Where none is
     /// said, percentages are compared with each other, and rates with nothing.
+    ///
+    /// What Koordinator's own webhook would say stands before what is wrong.
     pub fn contradictions(&self) -> Vec<Mistake> {
-        let (resources, system) = (&self.resources, &self.system);
         let mut found = Vec::new();
-        let mut look = |at: String, selector: Option<&LabelSelector>| {
+        for Strategy { at, slo, said } in self.strategies() {
+            let path = at.path();
+            for direction in BOTH_WAYS {
+                let wrong = match slo.wrong(direction) {
+                    Some(wrong) if slo.asks_too_much(direction) => {
+                        Some(format!("{}: {wrong}", at.in_their_words(&slo, direction)))
+                    }
+                    Some(wrong) => Some(wrong),
+                    None if said.is_too_much_apart(direction) => Some(format!(
+                        "{}: lsrClass and lsClass are one level of the line, which is counted once \
+                         where they ask for the same. They ask for different parts of it, which are \
+                         more than the line together with the others",
+                        at.in_their_words(&said, direction)
+                    )),
+                    None => None,
+                };
+                let path = format!("{path} ({direction})");
+                found.extend(wrong.map(|wrong| Mistake::new(path, wrong)));
+            }
+        }
+        found
+    }
+
+    /// What can be followed, and is hardly meant.
+    pub fn warnings(&self) -> Vec<Mistake> {
+        let strategies = self.strategies().into_iter();
+        let differ = strategies.filter(|strategy| strategy.said.differs());
+        let what = "lsrClass and lsClass are one level of the line, which is counted once, and they ask \
+                    for different parts of it: lsClass decides. Say the same for both, or leave lsrClass \
+                    out";
+        differ
+            .map(|strategy| Mistake::new(strategy.at.path(), what))
+            .collect()
+    }
+
+    fn strategies(&self) -> Vec<Strategy> {
+        let (resources, system) = (&self.resources, &self.system);
+        let read = |at: At, selector: Option<&LabelSelector>| {
             let strategy = |strategies: &Strategies| {
                 strategies.with(selector.and_then(|it| strategies.with_selector(it)))
             };
-            let resources = with_defaults(&strategy(resources));
-            let system = strategy(system);
+            let (said, system) = (strategy(resources), strategy(system));
+            let path = at.path();
             // What cannot be read was refused when it came.
-            let slo = NodeSlo::read((&resources, &at), (&system, SYSTEM), &mut Vec::new());
-            look_at(&slo, &at, &mut found);
+            let read = |resources: &Map<String, Value>| {
+                NodeSlo::read((resources, &path), (&system, SYSTEM), &mut Vec::new())
+            };
+            Strategy {
+                at,
+                slo: read(&with_defaults(&said)),
+                said: read(&said),
+            }
         };
-        look(format!("{RESOURCE_QOS}.clusterStrategy"), None);
-        for (index, selector) in resources.selectors() {
-            look(
-                format!("{RESOURCE_QOS}.nodeStrategies[{index}]"),
-                Some(selector),
-            );
+        let nodes = resources.selectors();
+        let nodes = nodes.map(|(index, selector)| read(At::Node(index), Some(selector)));
+        std::iter::once(read(At::Cluster, None))
+            .chain(nodes)
+            .collect()
+    }
+}
+
+impl At {
+    fn path(self) -> String {
+        match self {
+            Self::Cluster => format!("{RESOURCE_QOS}.clusterStrategy"),
+            Self::Node(index) => format!("{RESOURCE_QOS}.nodeStrategies[{index}]"),
         }
-        found
+    }
+
+    /// How Koordinator's webhook says that requests are too much together.
+    fn in_their_words(self, slo: &NodeSlo, direction: Direction) -> String {
+        let are_percentages = slo
+            .requests(direction)
+            .all(|request| matches!(request, Amount::Percent(_)));
+        let over = "total net bandwidth over total network bandwidth";
+        match (self, are_percentages) {
+            (Self::Cluster, true) => {
+                "ClusterStrategy total net bandwidth percentage already over 100".to_owned()
+            }
+            (Self::Node(index), true) => {
+                format!(
+                    "cfg.NodeStrategies[{index}] total net bandwidth percentage already over 100"
+                )
+            }
+            (Self::Cluster, false) => format!("{over} in clusterStrategy"),
+            (Self::Node(index), false) => format!("cfg.NodeStrategies[{index}] {over}"),
+        }
     }
 }
 
@@ -47,22 +137,72 @@ impl NodeSlo {
     /// # Errors
     /// It cannot: what [`shares`](Self::shares) says.
     pub fn check(&self) -> Result<(), Vec<Mistake>> {
-        if let Some(total) = self.total {
-            return self.shares(total).map(|_| ());
-        }
-        let slo = percentages(self);
-        let wrong: Vec<Mistake> = [Direction::Ingress, Direction::Egress]
-            .into_iter()
-            .filter_map(|direction| {
-                let error = slo.shares_of(direction, SOME_LINE).err()?;
-                Some(Mistake::new(direction.to_string(), in_percent(error)))
-            })
-            .collect();
-        match wrong.is_empty() {
-            true => Ok(()),
-            false => Err(wrong),
+        let wrong = BOTH_WAYS.into_iter().filter_map(|direction| {
+            let wrong = self.wrong(direction)?;
+            Some(Mistake::new(direction.to_string(), wrong))
+        });
+        match wrong.collect::<Vec<_>>() {
+            none if none.is_empty() => Ok(()),
+            wrong => Err(wrong),
         }
     }
+
+    fn wrong(&self, direction: Direction) -> Option<String> {
+        match self.total {
+            Some(total) => {
+                let error = self.shares_of(direction, total).err()?;
+                Some(error.to_string())
+            }
+            None => {
+                let error = percentages(self).shares_of(direction, SOME_LINE).err()?;
+                Some(in_percent(error))
+            }
+        }
+    }
+
+    /// What the levels of the line ask for, LSR and LS counted once.
+    fn requests(&self, direction: Direction) -> impl Iterator<Item = Amount> {
+        let l1 = self.ls.as_ref().or(self.lsr.as_ref());
+        requests([l1, self.be.as_ref(), self.system.as_ref()], direction)
+    }
+
+    /// Whether it is the requests together that no line could keep.
+    fn asks_too_much(&self, direction: Direction) -> bool {
+        self.is_more_than_the_line(self.requests(direction))
+    }
+
+    /// Whether it is, were LSR and LS, which ask for different parts, counted each, as Koordinator does.
+    fn is_too_much_apart(&self, direction: Direction) -> bool {
+        let classes = [self.lsr.as_ref(), self.ls.as_ref(), self.be.as_ref()];
+        self.differs() && self.is_more_than_the_line(requests(classes, direction))
+    }
+
+    fn is_more_than_the_line(&self, requests: impl Iterator<Item = Amount>) -> bool {
+        let parts = requests.map(|request| match (self.total, request) {
+            (Some(total), request) => request.of(total).bits_per_second(),
+            (None, Amount::Percent(percent)) => percent.into(),
+            (None, Amount::Rate(_)) => 0,
+        });
+        let line = self.total.unwrap_or(SOME_LINE).bits_per_second();
+        parts.fold(0, u64::saturating_add) > line
+    }
+
+    /// Whether LSR and LS ask for different parts of the level that they share.
+    fn differs(&self) -> bool {
+        let asks = |class: &Option<ClassQos>| class.as_ref().and_then(ClassQos::asks).copied();
+        match (asks(&self.lsr), asks(&self.ls)) {
+            (Some(lsr), Some(ls)) => is_other(&lsr, &ls),
+            _ => false,
+        }
+    }
+}
+
+fn requests<const N: usize>(
+    classes: [Option<&ClassQos>; N],
+    direction: Direction,
+) -> impl Iterator<Item = Amount> {
+    let classes = classes.into_iter().flatten();
+    classes.filter_map(move |class| class.asks()?.of(direction).request)
 }
 
 /// The error of a line of which each bit per second is a hundredth, in hundredths.
@@ -80,24 +220,6 @@ fn in_percent(error: SharesError) -> String {
         SharesError::SumAboveTotal { sum, .. } => {
             format!("requests of {} % together are above 100 %", of(sum))
         }
-    }
-}
-
-fn look_at(slo: &NodeSlo, path: &str, found: &mut Vec<Mistake>) {
-    if let (Some(lsr), Some(ls)) = (&slo.lsr, &slo.ls)
-        && let (Some(lsr), Some(ls)) = (lsr.asks(), ls.asks())
-        && is_other(lsr, ls)
-    {
-        let what = "lsrClass and lsClass are one level of the line, which is counted once: they cannot \
-                    ask for different parts of it. Say the same for both, or leave lsrClass out";
-        found.push(Mistake::new(path, what));
-    }
-    for Mistake {
-        path: direction,
-        what,
-    } in slo.check().err().unwrap_or_default()
-    {
-        found.push(Mistake::new(format!("{path} ({direction})"), what));
     }
 }
 
@@ -134,5 +256,113 @@ fn percentages(slo: &NodeSlo) -> NodeSlo {
         be: class(slo.be),
         system: class(slo.system),
         ..*slo
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn strategies(cluster: Value, nodes: Value, total: &str) -> SloConfig {
+        let resources = json!({"clusterStrategy": cluster, "nodeStrategies": nodes});
+        let system = json!({"clusterStrategy": {"totalNetworkBandwidth": total}});
+        let data = [(RESOURCE_QOS, resources), (SYSTEM, system)];
+        let data = data.map(|(key, value)| (key.to_owned(), value.to_string()));
+        let mut config = SloConfig::default();
+        config.update(&BTreeMap::from(data)).unwrap();
+        config
+    }
+
+    fn class(request: Value) -> Value {
+        json!({"networkQOS": {"egressRequest": request}})
+    }
+
+    #[test]
+    fn what_koordinator_refuses_begins_in_its_words() {
+        let node = |strategy: Value| {
+            let mut node = json!({"nodeSelector": {"matchLabels": {"a": "b"}}});
+            node["lsClass"] = strategy;
+            json!([{"name": "other"}, node])
+        };
+        for (cluster, nodes, total, says) in [
+            (
+                json!({"lsClass": class(json!(80))}),
+                json!([]),
+                "0",
+                "ClusterStrategy total net bandwidth percentage already over 100: requests of 110 % together",
+            ),
+            (
+                json!({"lsClass": class(json!(80))}),
+                json!([]),
+                "1000M",
+                "ClusterStrategy total net bandwidth percentage already over 100: requests of 1.1 Gbit/s",
+            ),
+            (
+                json!({}),
+                node(class(json!(80))),
+                "0",
+                "cfg.NodeStrategies[1] total net bandwidth percentage already over 100: requests of 110 %",
+            ),
+            (
+                json!({"lsClass": class(json!("800M"))}),
+                json!([]),
+                "1000M",
+                "total net bandwidth over total network bandwidth in clusterStrategy: requests of 1.1 Gbit/s",
+            ),
+            (
+                json!({"beClass": class(json!("2G"))}),
+                json!([]),
+                "1000M",
+                "total net bandwidth over total network bandwidth in clusterStrategy: best-effort: 2 Gbit/s",
+            ),
+            (
+                json!({}),
+                node(class(json!("800M"))),
+                "1000M",
+                "cfg.NodeStrategies[1] total net bandwidth over total network bandwidth: requests of 1.1",
+            ),
+            (
+                json!({"lsrClass": class(json!("500M")), "lsClass": class(json!("600M"))}),
+                json!([]),
+                "1000M",
+                "total net bandwidth over total network bandwidth in clusterStrategy: lsrClass and lsClass",
+            ),
+        ] {
+            let found = strategies(cluster, nodes, total).contradictions();
+            assert_eq!(found.len(), 1, "{says}: {found:#?}");
+            assert!(found[0].what.starts_with(says), "{says}: {found:#?}");
+        }
+    }
+
+    /// Of what Koordinator does not look at it has no words.
+    #[test]
+    fn a_request_above_its_own_limit_is_said_in_ours() {
+        let both = json!({"networkQOS": {"egressRequest": "80M", "egressLimit": "70M"}});
+        let found = strategies(json!({"lsClass": both}), json!([]), "1000M").contradictions();
+        assert!(
+            found[0].what.starts_with("latency-sensitive: a request of"),
+            "{found:#?}"
+        );
+    }
+
+    #[test]
+    fn where_lsr_differs_from_ls_that_is_warned_of_and_ls_decides() {
+        let other = json!({"lsrClass": class(json!(30)), "lsClass": class(json!(40))});
+        let config = strategies(other, json!([]), "0");
+        assert_eq!(config.contradictions(), []);
+        let warnings = config.warnings();
+        assert_eq!(warnings.len(), 1);
+        assert_eq!(warnings[0].path, "resource-qos-config.clusterStrategy");
+        assert!(warnings[0].what.contains("lsClass decides"));
+        let same = json!({"lsrClass": class(json!(40)), "lsClass": class(json!(40))});
+        let config = strategies(same, json!([]), "0");
+        assert_eq!(
+            (config.contradictions(), config.warnings()),
+            (vec![], vec![])
+        );
     }
 }

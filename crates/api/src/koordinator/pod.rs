@@ -208,7 +208,7 @@ mod tests {
                 r#"{"ingressLimit": 200, "egressRequest": "5X", "qosClass": "LLS"}"#,
                 &[
                     "LLS",
-                    "ingressLimit: 200 is no percentage",
+                    "ingressLimit: must be percentage value just in 0-100: 200 is no percentage",
                     "egressRequest: \"5X\"",
                 ],
             ),

@@ -241,9 +241,9 @@ fn a_key_that_cannot_be_read_leaves_what_it_said_before() {
                 good[1].clone(),
             ],
             &[
-                "clusterStrategy.beClass.networkQOS.ingressRequest: 110 is no percentage",
+                "clusterStrategy.beClass.networkQOS.ingressRequest: must be percentage value just in 0-100: 110 is no percentage",
                 "clusterStrategy.beClass.networkQOS.ingressLimit: \"x\"",
-                "clusterStrategy.beClass.networkQOS.egressRequest: 110",
+                "clusterStrategy.beClass.networkQOS.egressRequest: must be percentage",
                 "clusterStrategy.beClass.networkQOS.egressLimit",
                 "nodeStrategies[0].nodeSelector: a: \"Is\" is no operator",
             ],
@@ -357,15 +357,18 @@ fn what_no_node_could_keep_is_told_before() {
             json!({"lsrClass": class(json!("500M"), json!(100)), "lsClass": class(json!("600M"), json!(100))}),
             json!([]),
             json!("1000M"),
-            &["resource-qos-config.clusterStrategy: lsrClass and lsClass are one level"],
+            &[
+                "resource-qos-config.clusterStrategy (ingress): total net bandwidth over total network bandwidth in clusterStrategy: lsrClass",
+                "clusterStrategy (egress): total net",
+            ],
         ),
         (
             both(json!(80)),
             json!([]),
             json!("0"),
             &[
-                "clusterStrategy (ingress): requests of 110 % together are above 100 %",
-                "clusterStrategy (egress): requests of 110 %",
+                "clusterStrategy (ingress): ClusterStrategy total net bandwidth percentage already over 100: requests of 110 % together are above 100 %",
+                "already over 100: requests of 110 %",
             ],
         ),
         (
@@ -377,8 +380,8 @@ fn what_no_node_could_keep_is_told_before() {
             ]),
             json!("1000M"),
             &[
-                "nodeStrategies[1] (ingress): requests of 120 Mbit/s together are above the total of 100 Mbit/s",
-                "nodeStrategies[1] (egress): requests of 120 Mbit/s",
+                "nodeStrategies[1] (ingress): cfg.NodeStrategies[1] total net bandwidth over total network bandwidth: requests of 120 Mbit/s together are above the total of 100 Mbit/s",
+                "total network bandwidth: requests of 120 Mbit/s",
             ],
         ),
     ] {

@@ -33,7 +33,7 @@ impl Source {
         let mut config = self.good.clone().unwrap_or_default();
         let unreadable = config.update(data).err().unwrap_or_default();
         self.wrong = Wrong {
-            contradictions: config.contradictions(),
+            contradictions: [config.contradictions(), config.warnings()].concat(),
             is_gone: false,
             unreadable,
         };

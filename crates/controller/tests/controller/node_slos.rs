@@ -173,7 +173,7 @@ fn what_cannot_be_followed_changes_nothing_and_is_told() {
     world.write_config(&cluster(&be(&json!(110))), &total("2000M"));
     has("slo_config_problems{reason=\"SLOConfigUnreadable\"} 2");
     assert!(world.log(&one).contains(
-        "resource-qos-config.clusterStrategy.beClass.networkQOS.ingressRequest: 110 is no percentage"
+        "resource-qos-config.clusterStrategy.beClass.networkQOS.ingressRequest: must be percentage value just in 0-100: 110 is no percentage"
     ));
 
     // More than the line has.
