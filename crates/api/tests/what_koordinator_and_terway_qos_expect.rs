@@ -16,6 +16,7 @@ use netqos_api::koordinator::{
 };
 use netqos_api::terway::{GlobalBps, PercentUnit, PodEntry, PodRates, pod_json};
 use netqos_core::{BitRate, Labels};
+use netqos_netlink::Handle;
 use serde_json::{Map, Value, json};
 
 const VECTORS: &str = include_str!("koordinator/vectors.json");
@@ -43,9 +44,7 @@ fn every_case_comes_out_as_there() {
             "system-config -> NodeSLO.systemStrategy.totalNetworkBandwidth" => total(input),
             "node annotation" => node_annotation(input),
             "pod.json" => pod_file(input),
-            // How koordlet makes a number of a handle of tc: netqos gives its classes numbers of
-            // its own.
-            "getMinorId" => continue,
+            "getMinorId" => minor(input),
             other => panic!("a case of a new kind: {other}"),
         };
         assert_eq!(&found, expected, "{}", case["id"]);
@@ -217,6 +216,12 @@ fn total(input: &Value) -> Value {
 
 fn node_annotation(input: &Value) -> Value {
     json!({"error": annotated(&texts(&input["annotations"])).is_err()})
+}
+
+fn minor(input: &Value) -> Value {
+    let raw = input["handle"].as_u64().unwrap();
+    let handle = Handle::from_raw(u32::try_from(raw).unwrap());
+    json!({"minor_hex": format!("{:x}", handle.minor())})
 }
 
 fn pod_file(input: &Value) -> Value {
