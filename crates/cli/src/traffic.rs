@@ -170,6 +170,7 @@ fn tcp(arguments: &Tcp) -> Result<ExitCode, TrafficError> {
         omit: arguments.omit,
         duration: arguments.common.duration,
         congestion_control: arguments.congestion_control.clone(),
+        interval: INTERVAL,
     };
     let report = test.run(arguments.common.on_sample())?;
     Ok(arguments.common.print(&report))

@@ -1,9 +1,11 @@
 //! From what a pod was promised to what a measurement should find, and whether it did.
 
+use std::time::Duration;
+
 use netqos_core::{BitRate, Direction};
 use netqos_traffic::Dscp;
 
-use crate::manifest::{Expect, HeldTo, Measurement, What};
+use crate::manifest::{Expect, HeldTo, Measurement, Reaches, What};
 use crate::node::{End, Node};
 use crate::report::{Configured, Outcome, rounded};
 
@@ -19,6 +21,8 @@ const TCP: u32 = 32;
 /// measurement two or three times the rate; and any machine forwards more than ten times what
 /// somebody limits to for a demonstration.
 const BEYOND: u64 = 10;
+/// How long what is to be reached is looked at: an interval or two of it say little.
+const REACHED: Duration = Duration::from_millis(100);
 
 /// What it is to be held to, else the narrowest limit of pods on the way, with what of it is left
 /// for payload.
@@ -123,6 +127,9 @@ pub(crate) fn failures(
             format!("{} is less than {}", rounded(rate), rounded(least)),
         ));
     }
+    if let Some(reaches) = expect.reaches {
+        checks.push(reached(reaches, outcome));
+    }
     if let Some((rule, limit)) = &expect.not_held_to {
         let least = limit.bits_per_second().saturating_mul(BEYOND);
         checks.push((
@@ -161,6 +168,29 @@ pub(crate) fn failures(
     Some(failures.map(|(_, text)| text).collect())
 }
 
+/// What arrived in the tenth of a second that begins when it is to be there.
+fn reached(reaches: Reaches, outcome: &Outcome) -> (bool, String) {
+    let Reaches { rate, within } = reaches;
+    let (mut bytes, mut time) = (0_u64, Duration::ZERO);
+    let samples = outcome
+        .goodput()
+        .map_or(&[][..], |goodput| &goodput.samples);
+    let end = within.saturating_add(REACHED);
+    for sample in samples.iter().filter(|it| within < it.at && it.at <= end) {
+        bytes = bytes.saturating_add(sample.received.bytes());
+        time += sample.elapsed;
+    }
+    let bits = u128::from(bytes) * 8 * 1_000_000_000;
+    let is = bits.checked_div(time.as_nanos()).unwrap_or_default();
+    let is = BitRate::from_bits_per_second(u64::try_from(is).unwrap_or(u64::MAX));
+    let text = format!(
+        "{} after {within:.0?} is less than {}",
+        rounded(is),
+        rounded(rate)
+    );
+    (is >= rate, text)
+}
+
 fn mark(expected: Dscp, outcome: &Outcome) -> (bool, String) {
     let Outcome::Udp(report) = outcome else {
         return (false, "marks are not seen here".to_owned());
@@ -188,7 +218,6 @@ mod tests {
     use crate::manifest::RuleName;
     use netqos_core::{ByteCount, ObjectName};
     use netqos_traffic::{Flow, Goodput, LatencyReport, Quantiles, TcpReport};
-    use std::time::Duration;
 
     fn bits(bits: u64) -> BitRate {
         BitRate::from_bits_per_second(bits)
@@ -300,6 +329,48 @@ mod tests {
             let failures = failures(&expect, None, &tcp_outcome(bits(rate))).unwrap();
             assert_eq!(failures.first().map(String::as_str), failure);
         }
+    }
+
+    #[test]
+    fn what_is_to_be_reached_is_looked_at_from_then_on() {
+        let step = Duration::from_millis(20);
+        let at = |number: u32, bytes: u64| netqos_traffic::Sample {
+            at: step * number,
+            elapsed: step,
+            received: ByteCount::from_bytes(bytes),
+        };
+        // 10 Mbit/s are 25 kB in an interval.
+        let outcome = |from: u32| {
+            let samples =
+                (1..=50).map(|number| at(number, if number > from { 25_000 } else { 10_000 }));
+            let mut outcome = tcp_outcome(bits(0));
+            if let Outcome::Tcp(report) = &mut outcome {
+                report.goodput.samples = samples.collect();
+            }
+            outcome
+        };
+        let expect = Expect {
+            reaches: Some(Reaches {
+                rate: bits(10_000_000),
+                within: Duration::from_millis(100),
+            }),
+            ..Expect::default()
+        };
+        for (from, failure) in [
+            (0, None),
+            (5, None),
+            (6, Some("8.8 Mbit/s after 100ms is less than 10 Mbit/s")),
+            (50, Some("4 Mbit/s after 100ms is less than 10 Mbit/s")),
+        ] {
+            let failures = failures(&expect, None, &outcome(from)).unwrap();
+            assert_eq!(failures.first().map(String::as_str), failure, "{from}");
+        }
+        assert_eq!(
+            failures(&expect, None, &tcp_outcome(bits(0)))
+                .unwrap()
+                .len(),
+            1
+        );
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub use error::ManifestError;
 pub use objects::{MeteredRule, ObjectManifest, Objects, RuleName, SecondNetwork};
 pub use pod::{Container, PodManifest, WantedNetwork};
 pub use scenario::{
-    Change, Expect, Family, HeldTo, Load, Measurement, Outside, Place, Scenario, What,
+    Change, Expect, Family, HeldTo, Load, Measurement, Outside, Place, Reaches, Scenario, What,
 };
 
 /// Everything that a folder describes.

@@ -14,6 +14,8 @@ use crate::{LabError, Progress, netns};
 
 /// A response that takes longer is lost. A queue of a slow link may hold seconds.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
+/// How often it is looked at what arrived, where it matters when that is how much.
+const FINE: Duration = Duration::from_millis(20);
 
 /// What came of a measurement, and of its load.
 pub(crate) struct Measured {
@@ -51,6 +53,10 @@ pub(crate) fn measure(
     let timing = Timing {
         omit: measurement.omit,
         duration: measurement.duration,
+        interval: match measurement.expect.reaches {
+            Some(_) => FINE,
+            None => netqos_traffic::INTERVAL,
+        },
     };
     let begins = Instant::now();
     let load = measurement.load.as_ref();
@@ -222,6 +228,8 @@ impl Found {
 struct Timing {
     omit: Duration,
     duration: Duration,
+    /// How often what arrived is looked at.
+    interval: Duration,
 }
 
 impl Timing {
@@ -231,6 +239,7 @@ impl Timing {
         Self {
             omit: load.before,
             duration: meanwhile.saturating_add(load.after),
+            interval: self.interval,
         }
     }
 }
@@ -269,7 +278,11 @@ fn run(
     timing: Timing,
     on_progress: &dyn Fn(String),
 ) -> Result<Found, TrafficError> {
-    let Timing { omit, duration } = timing;
+    let Timing {
+        omit,
+        duration,
+        interval,
+    } = timing;
     let mut began = None;
     let on_sample = |sample: Sample| {
         on_progress(live(sample));
@@ -289,6 +302,7 @@ fn run(
                 omit,
                 duration,
                 congestion_control: congestion_control.clone(),
+                interval,
             };
             test.run(on_sample).map(Outcome::Tcp)
         }

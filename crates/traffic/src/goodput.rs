@@ -9,8 +9,11 @@ use serde::{Deserialize, Serialize};
 use crate::TrafficError;
 use crate::clock::{Instant, as_nanos, nanos};
 
-/// How often the receiver looks.
+/// How often the receiver looks, unless it is told otherwise.
 pub const INTERVAL: Duration = Duration::from_millis(100);
+
+/// The most often that it looks.
+const SHORTEST: Duration = Duration::from_millis(1);
 
 /// How long the receiver waits for the first byte.
 const FIRST_BYTE: Duration = Duration::from_secs(10);
@@ -60,6 +63,8 @@ pub(crate) struct Window {
     pub(crate) omit: Duration,
     /// Counted after that.
     pub(crate) duration: Duration,
+    /// How often the receiver looks.
+    pub(crate) interval: Duration,
 }
 
 impl Sample {
@@ -106,7 +111,7 @@ impl Arrivals {
         let mut counted_from = window.omit.is_zero().then_some((start, 0));
         while last < end && !self.is_over() {
             // On a grid from the first byte, so that a late wake-up doesn't delay all that follow.
-            let next = end.min(last.after(until_next_beat(last.since(start))));
+            let next = end.min(last.after(until_next_beat(window.interval, last.since(start))));
             next.sleep();
             let (now, total) = (Instant::now(), self.total());
             let sample = Sample {
@@ -150,8 +155,9 @@ impl Arrivals {
 
 /// How long from this point of the test to the next multiple of the interval. The last fifth of an
 /// interval is added to the next one, or a late wake-up would be followed by a sample of nothing.
-fn until_next_beat(since_start: Duration) -> Duration {
-    let interval = nanos(INTERVAL);
+fn until_next_beat(interval: Duration, since_start: Duration) -> Duration {
+    // No more often than it can.
+    let interval = nanos(interval.max(SHORTEST));
     let into = nanos(since_start) % interval;
     let left = interval - into;
     Duration::from_nanos(if left < interval / 5 {
@@ -187,6 +193,7 @@ mod tests {
         let window = Window {
             omit: Duration::from_millis(200),
             duration: Duration::from_millis(500),
+            interval: INTERVAL,
         };
         let goodput = arrivals.measure(window, |_| Ok(())).unwrap();
         arrivals.end();
@@ -220,10 +227,24 @@ mod tests {
     }
 
     #[test]
+    fn it_looks_as_often_as_it_is_told() {
+        let arrivals = Arrivals::default();
+        arrivals.add(1);
+        let window = Window {
+            omit: Duration::ZERO,
+            duration: Duration::from_millis(300),
+            interval: Duration::from_millis(10),
+        };
+        let goodput = arrivals.measure(window, |_| Ok(())).unwrap();
+        // A busy machine wakes it late.
+        assert!((15..=31).contains(&goodput.samples.len()), "{goodput:?}");
+    }
+
+    #[test]
     fn beats_are_on_the_grid() {
         for (at, left) in [(0, 100), (1, 99), (79, 21), (85, 115), (100, 100)] {
             assert_eq!(
-                until_next_beat(Duration::from_millis(at)),
+                until_next_beat(INTERVAL, Duration::from_millis(at)),
                 Duration::from_millis(left),
                 "{at}"
             );

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Instant;
 use crate::control::{Control, PATIENCE};
-use crate::goodput::{Arrivals, Window};
+use crate::goodput::{Arrivals, INTERVAL, Window};
 use crate::wire::message::{Message, TcpRequest};
 use crate::{Flow, Goodput, Sample, TrafficError, socket};
 
@@ -35,6 +35,8 @@ pub struct TcpTest {
     pub duration: Duration,
     /// The sender's congestion control; `None`: the kernel's default.
     pub congestion_control: Option<String>,
+    /// How often what has arrived is looked at: at most every millisecond.
+    pub interval: Duration,
 }
 
 /// What a TCP test found.
@@ -62,6 +64,7 @@ impl TcpTest {
             omit: Duration::from_secs(1),
             duration: Duration::from_secs(4),
             congestion_control: None,
+            interval: INTERVAL,
         }
     }
 
@@ -88,6 +91,7 @@ impl TcpTest {
             omit: self.omit,
             duration: self.duration,
             congestion_control: self.congestion_control.clone(),
+            interval: self.interval,
         }))?;
         let session = match control.receive()? {
             Message::Ready { session, .. } => session,
@@ -176,6 +180,7 @@ impl TcpTest {
         Window {
             omit: self.omit,
             duration: self.duration,
+            interval: self.interval,
         }
     }
 

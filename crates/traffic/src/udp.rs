@@ -11,7 +11,7 @@ use socket2::Socket;
 
 use crate::clock::{Instant, Machine};
 use crate::control::{Control, PATIENCE};
-use crate::goodput::Window;
+use crate::goodput::{INTERVAL, Window};
 use crate::pacer::{Schedule, Sent};
 use crate::reception::Reception;
 use crate::socket::{self, is_about_the_past, is_timeout};
@@ -178,6 +178,7 @@ impl UdpTest {
     ) -> Result<UdpReport, TrafficError> {
         let reception = Reception::new(self.omit);
         let window = Window {
+            interval: INTERVAL,
             omit: self.omit,
             duration: self.duration,
         };

@@ -179,6 +179,8 @@ pub struct Expect {
     pub tolerance: f64,
     /// The goodput is at least this.
     pub at_least: Option<BitRate>,
+    /// The goodput is at least so much, so soon.
+    pub reaches: Option<Reaches>,
     /// The goodput is far beyond what this rule holds others to.
     pub not_held_to: Option<(RuleName, BitRate)>,
     /// The 50th percentile of round trips or delays is at most this.
@@ -189,6 +191,15 @@ pub struct Expect {
     pub loss_at_most: Option<f64>,
     /// All datagrams arrive with this mark.
     pub dscp: Option<Dscp>,
+}
+
+/// How much arrives how soon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reaches {
+    /// So much per second, of payload.
+    pub rate: BitRate,
+    /// After its first byte, and for a tenth of a second from then on.
+    pub within: Duration,
 }
 
 #[derive(Deserialize)]
@@ -291,11 +302,19 @@ struct ExpectDocument {
     rate: Option<Rate>,
     tolerance: Option<Percentage>,
     at_least: Option<Rate>,
+    reaches: Option<ReachesDocument>,
     not_held_to: Option<String>,
     p50_at_most: Option<Span>,
     p99_at_most: Option<Span>,
     loss_at_most: Option<Percentage>,
     dscp: Option<Mark>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReachesDocument {
+    rate: Rate,
+    within: Span,
 }
 
 const fn tcp() -> Kind {

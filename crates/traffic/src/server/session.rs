@@ -7,7 +7,7 @@ use super::Shared;
 use super::sessions::TcpSession;
 use crate::clock::Machine;
 use crate::control::{Control, PATIENCE};
-use crate::goodput::{Arrivals, Window};
+use crate::goodput::{Arrivals, INTERVAL, Window};
 use crate::pacer::Sent;
 use crate::reception::Reception;
 use crate::socket::{self, Mark};
@@ -45,7 +45,12 @@ impl<'a> Session<'a> {
             arrivals: Arrivals::default(),
             congestion_control: request.congestion_control,
         });
-        let result = self.tcp_session(control, id, &session, request.omit, request.duration);
+        let window = Window {
+            omit: request.omit,
+            duration: request.duration,
+            interval: request.interval,
+        };
+        let result = self.tcp_session(control, id, &session, window);
         self.shared.sessions.remove_tcp(id);
         result
     }
@@ -55,8 +60,7 @@ impl<'a> Session<'a> {
         control: &mut Control,
         id: u64,
         session: &TcpSession,
-        omit: Duration,
-        duration: Duration,
+        window: Window,
     ) -> Result<(), TrafficError> {
         if let (Flow::Download, Some(name)) = (session.flow, &session.congestion_control)
             && let Err(error) = socket::check_congestion_control(name)
@@ -68,7 +72,6 @@ impl<'a> Session<'a> {
         control.send(&ready(id))?;
         match session.flow {
             Flow::Upload => {
-                let window = Window { omit, duration };
                 let goodput = session
                     .arrivals
                     .measure(window, |sample| self.relay(control, sample));
@@ -127,6 +130,7 @@ impl<'a> Session<'a> {
         reception: &Reception,
     ) -> Result<(), TrafficError> {
         let window = Window {
+            interval: INTERVAL,
             omit: request.omit,
             duration: request.duration,
         };

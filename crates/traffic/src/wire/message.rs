@@ -6,7 +6,7 @@ use netqos_core::BitRate;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::{Machine, as_nanos};
-use crate::{Dscp, Flow, Goodput, Sample, UdpReport};
+use crate::{Dscp, Flow, Goodput, INTERVAL, Sample, UdpReport};
 
 /// What may stand on a line, and who says it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -51,6 +51,13 @@ pub(crate) struct TcpRequest {
     #[serde(rename = "durationNanos", with = "as_nanos")]
     pub(crate) duration: Duration,
     pub(crate) congestion_control: Option<String>,
+    /// Others than this version do not say it.
+    #[serde(rename = "intervalNanos", with = "as_nanos", default = "usual")]
+    pub(crate) interval: Duration,
+}
+
+const fn usual() -> Duration {
+    INTERVAL
 }
 
 /// What the server has to know of a UDP test.
@@ -88,6 +95,7 @@ mod tests {
                 omit: Duration::from_nanos(omit),
                 duration: Duration::from_nanos(duration),
                 congestion_control: name,
+                interval: Duration::from_nanos(duration / 3),
             });
             let line = serde_json::to_string(&message).unwrap();
             prop_assert!(!line.contains('\n'));

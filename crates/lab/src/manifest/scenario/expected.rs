@@ -4,7 +4,7 @@ use netqos_api::pod_limits;
 use netqos_core::{BitRate, Direction};
 
 use super::check::At;
-use super::{Expect, ExpectDocument, HeldTo, Place, What};
+use super::{Expect, ExpectDocument, HeldTo, Place, Reaches, What};
 use crate::manifest::{ManifestError, MeteredRule, RuleName};
 
 /// How far a goodput may be off in percent when nothing is said.
@@ -29,6 +29,10 @@ impl At<'_> {
             held_to,
             tolerance: parsed.tolerance.map_or(TOLERANCE, |percent| percent.0),
             at_least: parsed.at_least.map(|rate| rate.0),
+            reaches: parsed.reaches.map(|reaches| Reaches {
+                rate: reaches.rate.0,
+                within: reaches.within.0,
+            }),
             not_held_to: parsed
                 .not_held_to
                 .map(|rule| self.not_held_to(&rule))
@@ -46,6 +50,7 @@ impl At<'_> {
         for (field, is_there, can_tell) in [
             ("heldTo or rate", expect.held_to.is_some(), !is_latency),
             ("atLeast", expect.at_least.is_some(), !is_latency),
+            ("reaches", expect.reaches.is_some(), is_tcp),
             ("notHeldTo", expect.not_held_to.is_some(), is_tcp),
             ("p50AtMost", expect.p50_at_most.is_some(), !is_tcp),
             ("p99AtMost", expect.p99_at_most.is_some(), !is_tcp),
