@@ -13,7 +13,7 @@ use futures_util::FutureExt as _;
 use futures_util::stream::{self, StreamExt as _};
 use kube::Client;
 use kube::api::{Api, DeleteParams, PostParams, Preconditions};
-use netqos_cluster::{Kind, Selection, watch};
+use netqos_cluster::{Kind, Listing, Selection, watch};
 use netqos_core::with_causes;
 use netqos_k8s::{DEFAULT_LABEL, NetworkQoS};
 use tokio::time::{Instant, sleep_until};
@@ -49,9 +49,8 @@ async fn work(client: Client) {
     ];
     let watches = all.map(|selection| {
         let kind = selection.kind;
-        let told = watch(client.clone(), &selection, move |_, value| {
-            Read::of(kind, value)
-        });
+        let read = move |_: &_, value| Read::of(kind, value);
+        let told = watch(client.clone(), &selection, Listing::Paged, read);
         told.map(move |told| (kind, told)).boxed()
     });
     let mut watches = stream::select_all(watches);

@@ -12,7 +12,7 @@ use futures_util::stream::{self, StreamExt as _};
 use kube::Client;
 use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionResponse, AdmissionReview};
-use netqos_cluster::{Selection, watch};
+use netqos_cluster::{Listing, Selection, watch};
 use netqos_k8s::object_from_value;
 use tokio::net::TcpListener;
 use tracing::Span;
@@ -134,7 +134,7 @@ impl Webhook {
 async fn learn(client: Client, readiness: &Readiness) {
     let watches = KINDS.map(|kind| {
         let read = |_: &_, value| object_from_value(&value).ok();
-        let told = watch(client.clone(), &Selection::all(kind), read);
+        let told = watch(client.clone(), &Selection::all(kind), Listing::Paged, read);
         told.map(move |told| (kind, told)).boxed()
     });
     let mut watches = stream::select_all(watches);

@@ -82,6 +82,9 @@ pub(crate) fn list(
     let view = View::of(call)?;
     let query = &call.query;
     let limit = query.number("limit").filter(|limit| *limit > 0);
+    // A list of any state comes from the watch cache, which has no pages.
+    let is_cached = query.get("continue").is_none() && query.get("resourceVersion") == Some("0");
+    let limit = limit.filter(|_| !is_cached);
     let (id, revision, from, objects) = match query.get("continue") {
         Some(token) => {
             let Token { id, revision, from } = Token::read(token)?;

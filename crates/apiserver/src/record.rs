@@ -35,6 +35,10 @@ pub struct Request {
     pub field_selector: Option<String>,
     /// What it selected by.
     pub label_selector: Option<String>,
+    /// Which state it asked for; `None`: the most recent.
+    pub resource_version: Option<String>,
+    /// Whether it asked for a further page of a list.
+    pub is_continued: bool,
     /// What was answered. 0 while nothing was, or when the connection was closed instead.
     pub status: u16,
     /// Bytes of the body that were sent; of a watch, up to now.
@@ -92,6 +96,8 @@ impl Record {
             name: target.name,
             field_selector: call.query.get("fieldSelector").map(str::to_owned),
             label_selector: call.query.get("labelSelector").map(str::to_owned),
+            resource_version: call.query.get("resourceVersion").map(str::to_owned),
+            is_continued: call.query.get("continue").is_some(),
             status: 0,
             sent: 0,
             events: 0,

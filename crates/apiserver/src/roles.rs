@@ -165,6 +165,8 @@ mod tests {
             name: (!name.is_empty()).then(|| name.to_owned()),
             field_selector: None,
             label_selector: None,
+            resource_version: None,
+            is_continued: false,
             status: 200,
             sent: 0,
             events: 0,

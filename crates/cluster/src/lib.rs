@@ -29,5 +29,5 @@ pub use kube::Client;
 pub use lease::lease;
 pub use raw::Raw;
 pub use read::{ReadError, Which, list, list_any};
-pub use watch::{Selection, Told, watch};
+pub use watch::{Listing, Selection, Told, watch};
 pub use write::{WriteError, apply, is_undeclared};

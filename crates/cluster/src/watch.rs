@@ -27,6 +27,19 @@ pub struct Selection {
     pub fields: Option<String>,
 }
 
+/// How a server is asked for all of them, before they are watched, and again where it does not know any
+/// more what was missed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listing {
+    /// As its watch cache has them (`resourceVersion=0`): in one answer, since the cache knows no pages.
+    /// For many who ask for little each: thousands of agents that ask at once must not reach its
+    /// database.
+    Cached,
+    /// As they are, page by page: of a large cluster only a page is held as it came. For few who ask for
+    /// much. Servers before 1.31 read them from their database for that.
+    Paged,
+}
+
 /// What is told of them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Told<T> {
@@ -83,11 +96,12 @@ impl Selection {
     }
 }
 
-/// Watches these objects, each made into what `read` makes of it as soon as it comes: of a large
-/// cluster only a page is held as it came. It never ends.
+/// Watches these objects, each made into what `read` makes of it as soon as it comes: what an answer
+/// holds is held as it came no longer than that. It never ends.
 pub fn watch<T, F>(
     client: Client,
     selection: &Selection,
+    listing: Listing,
     mut read: F,
 ) -> impl Stream<Item = Told<T>> + use<T, F>
 where
@@ -99,12 +113,18 @@ where
         Some(namespace) => Api::namespaced_with(client, namespace, &kind),
         None => Api::all_with(client, &kind),
     };
-    // From the server's cache, as everybody reads who watches: thousands of agents that ask at once
-    // must not reach its database.
-    let config = watcher::Config {
+    let all = watcher::Config {
         label_selector: selection.labels.clone(),
         field_selector: selection.fields.clone(),
-        ..watcher::Config::default().any_semantic()
+        ..watcher::Config::default()
+    };
+    let config = match listing {
+        // With pages, the client would not ask for any state.
+        Listing::Cached => watcher::Config {
+            page_size: None,
+            ..all.any_semantic()
+        },
+        Listing::Paged => all,
     };
     let mut listed = BTreeMap::new();
     let mut one = move |raw: Raw| {

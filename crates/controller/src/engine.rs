@@ -8,7 +8,7 @@ use futures_util::FutureExt as _;
 use futures_util::stream::{self, StreamExt as _};
 use kube::api::{Api, DeleteParams};
 use kube::{Client, Error};
-use netqos_cluster::{Kind, Selection, Told, watch};
+use netqos_cluster::{Kind, Listing, Selection, Told, watch};
 use netqos_coexistence::{AtWork, Choice, Concern, Enforce, Homes, Lingering};
 use netqos_core::{ObjectName, ReportedProblem};
 use netqos_index::{Change, PeerIndex};
@@ -69,7 +69,7 @@ pub async fn run(
     let watches = selections.into_iter().map(|selection| {
         let (kind, homes) = (selection.kind, options.homes.clone());
         let read = move |_: &ObjectName, value| Read::of(kind, value, &homes);
-        let told = watch(client.clone(), &selection, read);
+        let told = watch(client.clone(), &selection, Listing::Paged, read);
         told.map(move |told| (kind, told)).boxed()
     });
     let mut watches = stream::select_all(watches);

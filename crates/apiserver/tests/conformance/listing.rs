@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::ResourceExt as _;
-use kube::api::{DeleteParams, ListParams};
+use kube::api::{DeleteParams, ListParams, ObjectList, VersionMatch};
 use serde_json::json;
 
 use crate::setting::*;
@@ -42,6 +42,27 @@ pub async fn pages_are_of_one_state(setting: &Setting<'_>) {
         .await
         .unwrap();
     assert_eq!(names(&whole.items), ["a", "b", "ca", "d", "e"]);
+}
+
+pub async fn a_list_of_any_state_has_no_pages(setting: &Setting<'_>) {
+    let api = setting.config_maps();
+    let mut version = String::new();
+    for name in ["a", "b", "c"] {
+        let object = mk_config_map(name, json!({"cached": "yes"}), json!({}));
+        version = version_of(&create(&api, &object).await);
+    }
+    // Whoever has been told of a state is told of none before it.
+    let fresh = ListParams::default().labels("cached").at(&version);
+    api.list(&fresh.matching(VersionMatch::NotOlderThan))
+        .await
+        .unwrap();
+    // As no client asks by itself.
+    let url = api.resource_url();
+    let url = format!("{url}?labelSelector=cached&limit=2&resourceVersion=0");
+    let request = http::Request::get(url).body(Vec::new()).unwrap();
+    let list: ObjectList<ConfigMap> = setting.client.request(request).await.unwrap();
+    assert_eq!(names(&list.items), ["a", "b", "c"]);
+    assert_eq!(list.metadata.continue_.unwrap_or_default(), "");
 }
 
 pub async fn selectors_choose(setting: &Setting<'_>) {

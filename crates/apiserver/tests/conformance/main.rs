@@ -72,6 +72,7 @@ behaviours! {
     }
     listing {
         pages_are_of_one_state,
+        a_list_of_any_state_has_no_pages,
         selectors_choose,
         a_field_that_cannot_be_selected_by_is_refused,
         metadata_alone_can_be_asked_for,

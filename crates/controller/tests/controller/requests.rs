@@ -225,3 +225,35 @@ fn it_asks_for_what_its_role_allows_and_reads_nothing_for_a_pod() {
     });
     assert_eq!(unused, BTreeSet::new(), "allowed and never asked for");
 }
+
+/// Of a large cluster only a page is held as it came: a list of the most recent state, since the watch
+/// cache of a server gives no pages.
+#[test]
+fn what_there_is_much_of_is_listed_in_pages() {
+    const PODS: usize = 1_200;
+    let Some(world) = World::with_fixture() else {
+        return;
+    };
+    for number in 0..PODS {
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {
+                "name": format!("a{number}"), "namespace": world.namespace, "uid": number.to_string()
+            },
+            "spec": {"nodeName": "node1", "containers": []}
+        });
+        world.fixture().put_raw("v1", "pods", pod).unwrap();
+    }
+    let one = world.standby("one");
+    let requests = world.fixture().requests().into_iter();
+    let lists = requests.filter(|it| (it.client.as_str(), it.verb) == ("one", "list"));
+    let lists: Vec<Request> = lists.collect();
+    let of_pods = lists.iter().filter(|it| it.resource == "pods");
+    let pages: Vec<bool> = of_pods.map(|it| it.is_continued).collect();
+    assert_eq!(pages, [false, true, true]);
+    assert!(
+        lists.iter().all(|it| it.resource_version.is_none()),
+        "{lists:?}"
+    );
+    drop(one);
+}
