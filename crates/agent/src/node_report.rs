@@ -133,6 +133,8 @@ pub(crate) fn reported(problem: &Problem, node: &str) -> ReportedProblem {
     let (kind, object) = match &problem.object {
         ObjectRef::Policy(name) => ("NetworkQoS", name.clone()),
         ObjectRef::Pod(name) => ("Pod", name.clone()),
+        ObjectRef::Quota(name) => ("NetworkQoSQuota", ObjectName::new("", name)),
+        ObjectRef::Profile(name) => ("BandwidthProfile", name.clone()),
         ObjectRef::Node(name) => ("Node", ObjectName::new("", name)),
         ObjectRef::File(_) => ("Node", ObjectName::new("", node)),
     };

@@ -217,6 +217,8 @@ impl From<&netqos_core::Problem> for ProblemStatus {
         let (kind, name) = match &problem.object {
             ObjectRef::Policy(name) => ("NetworkQoS", name.to_string()),
             ObjectRef::Pod(name) => ("Pod", name.to_string()),
+            ObjectRef::Quota(name) => ("NetworkQoSQuota", name.clone()),
+            ObjectRef::Profile(name) => ("BandwidthProfile", name.to_string()),
             ObjectRef::File(path) => ("File", path.clone()),
             ObjectRef::Node(name) => ("Node", name.clone()),
         };

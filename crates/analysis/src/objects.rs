@@ -1,6 +1,6 @@
 //! What is wrong with objects by themselves, or because others are not there.
 
-use netqos_core::{ObjectRef, Reason};
+use netqos_core::{ObjectName, ObjectRef, Reason};
 use netqos_index::Index;
 
 use crate::code::{CONFLICT, NETWORK, QUOTA, TOO_MANY_RULES};
@@ -28,6 +28,8 @@ pub(crate) fn look(snapshot: &Snapshot, index: &Index) -> Vec<Message> {
         let subject = match &problem.object {
             ObjectRef::Policy(name) => Subject::new("NetworkQoS", name),
             ObjectRef::Pod(name) => Subject::new("Pod", name),
+            ObjectRef::Quota(name) => Subject::new("NetworkQoSQuota", &ObjectName::new("", name)),
+            ObjectRef::Profile(name) => Subject::new("BandwidthProfile", name),
             ObjectRef::Node(name) => Subject::node(name),
             ObjectRef::File(_) => continue,
         };

@@ -28,6 +28,12 @@ pub enum ObjectRef {
     /// A `Pod`.
     #[serde(rename = "Pod")]
     Pod(ObjectName),
+    /// A `NetworkQoSQuota`.
+    #[serde(rename = "NetworkQoSQuota")]
+    Quota(String),
+    /// A `BandwidthProfile`.
+    #[serde(rename = "BandwidthProfile")]
+    Profile(ObjectName),
     /// A file, by its path, where no object could be read from it.
     #[serde(rename = "File")]
     File(String),
@@ -113,6 +119,8 @@ impl fmt::Display for ObjectRef {
         match self {
             Self::Policy(name) => write!(f, "NetworkQoS {name}"),
             Self::Pod(name) => write!(f, "Pod {name}"),
+            Self::Quota(name) => write!(f, "NetworkQoSQuota {name}"),
+            Self::Profile(name) => write!(f, "BandwidthProfile {name}"),
             Self::File(path) => write!(f, "file {path}"),
             Self::Node(name) => write!(f, "Node {name}"),
         }

@@ -46,9 +46,9 @@ impl PolicyVersion {
 /// A [`Problem`](crate::Problem) of a node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReportedProblem {
-    /// `NetworkQoS`, `Pod` or `Node`.
+    /// `NetworkQoS`, `Pod`, `NetworkQoSQuota`, `BandwidthProfile` or `Node`.
     pub kind: String,
-    /// Its namespace, empty for a node, and name.
+    /// Its namespace, empty for what is in none, and name.
     pub object: ObjectName,
     /// Which kind of problem: the name of a [`Reason`](crate::Reason), or of one that only an agent
     /// of another version knows.

@@ -81,7 +81,7 @@ pub struct PolicyInForce {
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeProblem {
-    /// The kind of the object that it is about: NetworkQoS, Pod or Node.
+    /// The kind of the object that it is about: NetworkQoS, Pod, NetworkQoSQuota, BandwidthProfile or Node.
     #[schemars(length(min = 1, max = 63))]
     pub kind: String,
 

@@ -280,6 +280,8 @@ impl DocumentError {
         match self.kind.as_deref()? {
             "NetworkQoS" => Some(ObjectRef::Policy(name)),
             "Pod" => Some(ObjectRef::Pod(name)),
+            "NetworkQoSQuota" => Some(ObjectRef::Quota(name.name.to_string())),
+            "BandwidthProfile" => Some(ObjectRef::Profile(name)),
             "Node" => Some(ObjectRef::Node(name.name.to_string())),
             _ => None,
         }

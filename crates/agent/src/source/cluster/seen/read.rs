@@ -114,6 +114,8 @@ impl Trace {
 
 /// What a problem with an object is about, in words that a condition or an event can be hung on.
 fn about(kind: Kind, name: &ObjectName) -> ObjectRef {
+        Kind::NetworkQoSQuota => ObjectRef::Quota(name.name.to_string()),
+        Kind::BandwidthProfile => ObjectRef::Profile(name.clone()),
     match kind {
         Kind::NetworkQoS => ObjectRef::Policy(name.clone()),
         Kind::Pod => ObjectRef::Pod(name.clone()),
