@@ -1,5 +1,7 @@
+use serde_json::json;
+
 use crate::stage;
-use crate::world::{World, readiness};
+use crate::world::{World, has_written, readiness};
 
 /// It would have no pods, and all that is in force would go.
 #[test]
@@ -16,4 +18,42 @@ fn and_it_says_so() {
     assert!(readiness().contains("no Node node7"), "{}", readiness());
     assert!(seen.iter().all(|seen| seen.dscp == 10));
     stage::assert_no_loss(&seen);
+}
+
+/// The machine was renamed, and the cluster knows it by the new name: pods of the old one are none of
+/// its, and neither is what was written down for it.
+#[test]
+fn under_another_nodes_name_what_was_of_the_first_goes_and_is_not_remembered() {
+    let Some(mut world) = World::with_fixture() else {
+        return;
+    };
+    let node2 = json!({"metadata": {"name": "node2"}});
+    world.create("v1", "Node", "", node2);
+    let flow = world.marked(10);
+    assert!(stage::eventually(|| has_written(
+        "networkqoses",
+        "\"dscp\":10"
+    )));
+    // It cannot know yet: what was written down says nothing of node2, and nothing is taken away.
+    world.fixture().unwrap().go_away().unwrap();
+    world.spawn_agent_of("node2");
+    assert!(stage::eventually(
+        || readiness().contains("cannot be listed")
+    ));
+    // Longer than it waits before it goes by what it remembers.
+    let seen = flow.end_after(4_000);
+    assert!(readiness().contains("cannot be listed"), "{}", readiness());
+    assert!(seen.iter().all(|seen| seen.dscp == 10));
+    stage::assert_no_loss(&seen);
+
+    let flow = world.flow();
+    world.fixture().unwrap().come_back().unwrap();
+    flow.wait_for(0);
+    assert!(stage::eventually(|| has_written("nodes", "node2")));
+    drop(flow.end());
+    // And back.
+    world.spawn_agent_of("node1");
+    let flow = world.flow();
+    flow.wait_for(10);
+    drop(flow.end());
 }

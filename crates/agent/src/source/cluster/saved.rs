@@ -1,6 +1,7 @@
 //! What was seen last, on disk: a list of objects for each kind, as `kubectl get -o json` prints
 //! one. `netqos plan --manifests` reads it, too.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ const FOLDER: &str = "objects";
 #[derive(Debug)]
 pub(super) struct Saved {
     documents: Documents,
+    node: String,
     homes: Arc<Homes>,
     /// What each list was when it was written last, by its digest.
     written: BTreeMap<Kind, Digest>,
@@ -33,28 +35,33 @@ pub(super) struct Saved {
 struct List<'l> {
     api_version: &'static str,
     kind: &'static str,
-    metadata: Stamp,
+    metadata: Stamp<'l>,
     items: &'l [&'l RawValue],
 }
 
 #[derive(Deserialize)]
 struct Written {
-    metadata: Stamp,
+    metadata: Stamp<'static>,
     items: Vec<Value>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Stamp {
+struct Stamp<'s> {
     /// Seconds since 1970.
     written_at: u64,
+    /// The node that it was written for: under another name the machine has other pods. Absent where an
+    /// older agent wrote it.
+    #[serde(default)]
+    node: Option<Cow<'s, str>>,
 }
 
 impl Saved {
-    /// Those below this folder, which need not exist yet.
-    pub(super) fn new(state: &Path, homes: Arc<Homes>) -> Self {
+    /// Those of this node below this folder, which need not exist yet.
+    pub(super) fn new(state: &Path, node: &str, homes: Arc<Homes>) -> Self {
         Self {
             documents: Documents::new(state.join(FOLDER)),
+            node: node.to_owned(),
             homes,
             written: BTreeMap::new(),
         }
@@ -66,9 +73,13 @@ impl Saved {
         Kind::ALL.into_iter().filter(is_some).collect()
     }
 
-    /// The list of a kind, and when it was written; `None` where there is none that can be read.
+    /// The list of a kind, and when it was written; `None` where there is none of this node that can be
+    /// read.
     pub(super) fn read(&self, kind: Kind) -> Option<(u64, BTreeMap<ObjectName, Read>)> {
         let written: Written = self.documents.read(kind.plural()).ok().flatten()?;
+        if written.metadata.node.is_some_and(|node| node != self.node) {
+            return None;
+        }
         let objects = written.items.into_iter().filter_map(|value| {
             let metadata = value.get("metadata")?;
             let text = |name: &str| metadata.get(name).and_then(Value::as_str);
@@ -104,7 +115,10 @@ impl Saved {
             let list = List {
                 api_version: "v1",
                 kind: "List",
-                metadata: Stamp { written_at },
+                metadata: Stamp {
+                    written_at,
+                    node: Some(self.node.as_str().into()),
+                },
                 items: &items,
             };
             self.documents.write(kind.plural(), &list)?;

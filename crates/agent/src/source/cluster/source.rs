@@ -42,7 +42,7 @@ struct Sliced {
 impl Source {
     /// Begins to watch.
     pub(super) fn new(options: &ClusterOptions, mut watches: Watches) -> Self {
-        let saved = Saved::new(&options.state, options.homes.clone());
+        let saved = Saved::new(&options.state, &options.node, options.homes.clone());
         for selection in options.selections() {
             watches.begin(selection);
         }
