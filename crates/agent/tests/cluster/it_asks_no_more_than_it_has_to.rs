@@ -5,13 +5,25 @@ use std::time::Duration;
 use netqos_apiserver::{Request, Roles};
 use serde_json::json;
 
+use crate::controller::apps;
 use crate::manifests;
 use crate::stage;
 use crate::world::{AGENT, World};
 
-/// What its ClusterRole lets it do.
+/// What its ClusterRole and its Role let it do.
 fn allowed() -> Roles {
-    Roles::among([manifests::object("agent-rbac.yaml", "ClusterRole")]).unwrap()
+    let kinds = ["ClusterRole", "Role"];
+    Roles::among(kinds.map(|kind| manifests::object("agent-rbac.yaml", kind))).unwrap()
+}
+
+/// What is allowed and was not asked for. Kinds that do not exist are listed, and never watched.
+fn unused(allowed: &Roles, requests: &[Request]) -> Vec<String> {
+    let unknown = requests.iter();
+    let unknown = unknown.filter(|it| it.status == 404 && it.verb == "list");
+    let unknown: BTreeSet<String> = unknown.map(Request::qualified_resource).collect();
+    let mut unused = allowed.unused(requests);
+    unused.retain(|it| !(it.verb == "watch" && unknown.contains(&it.resource)));
+    unused.iter().map(ToString::to_string).collect()
 }
 
 /// It lists and watches, reads nothing for a pod that comes, and writes its report alone.
@@ -45,25 +57,66 @@ fn of_the_api_server() {
     assert_eq!(more, []);
     let allowed = allowed();
     assert_eq!(allowed.refused(&requests), BTreeSet::new(), "not allowed");
-    // Kinds that do not exist are listed, and never watched.
-    let unknown = requests.iter();
-    let unknown = unknown.filter(|it| it.status == 404 && it.verb == "list");
-    let unknown: BTreeSet<String> = unknown.map(Request::qualified_resource).collect();
-    let mut unused = allowed.unused(&requests);
-    unused.retain(|it| !(it.verb == "watch" && unknown.contains(&it.resource)));
-    let unused: Vec<String> = unused.iter().map(ToString::to_string).collect();
     let elsewhere = [
         // Of who makes an object by applying it, a real server asks whether it may create one.
         "create networkqosnodereports.netqos.io */*",
         // For agents that a controller tells of peers.
+        "get leases.coordination.k8s.io netqos-system/netqos-controller",
         "list networkqospeerslices.netqos.io */*",
         "watch networkqospeerslices.netqos.io */*",
     ];
-    assert_eq!(unused, elsewhere, "allowed and never asked for");
+    assert_eq!(unused(&allowed, &requests), elsewhere, "never asked for");
     let nodes = requests.iter().filter(|it| it.resource == "nodes");
     for request in nodes {
         let only = Some("metadata.name=node1".to_owned());
         assert_eq!(request.field_selector, only);
+    }
+}
+
+/// With a controller, as it is installed: by it nothing is allowed that is never asked for.
+#[test]
+fn nor_where_a_controller_tells_of_peers() {
+    let Some((mut world, mut controller)) = World::sliced() else {
+        return;
+    };
+    if world.fixture().is_none() {
+        return;
+    }
+    // It waits until somebody publishes whom the policy means, and asks who leads.
+    world.mark_to("p", 1, 10, &apps(&["b"]));
+    world.spawn_agent();
+    let asked = |world: &World| {
+        let requests = world.fixture().unwrap().requests().into_iter();
+        let ours = requests.filter(|request| request.client == AGENT);
+        ours.collect::<Vec<_>>()
+    };
+    let has_asked = |world: &World, what: &str| {
+        let mut requests = asked(world).into_iter();
+        requests.any(|it| it.qualified_resource() == what)
+    };
+    assert!(stage::eventually(|| {
+        has_asked(&world, "leases.coordination.k8s.io")
+    }));
+    controller.publish(&world);
+    let flow = world.flow();
+    flow.wait_for(10);
+    drop(flow.end());
+    assert!(stage::eventually(|| {
+        asked(&world).iter().any(Request::is_write)
+    }));
+    let (allowed, requests) = (allowed(), asked(&world));
+    assert_eq!(allowed.refused(&requests), BTreeSet::new(), "not allowed");
+    let elsewhere = ["create networkqosnodereports.netqos.io */*"];
+    assert_eq!(unused(&allowed, &requests), elsewhere, "never asked for");
+    let of_pods = requests.iter().filter(|it| it.resource == "pods");
+    for request in of_pods {
+        let own = Some("spec.nodeName=node1".to_owned());
+        assert_eq!(request.field_selector, own);
+    }
+    // Thousands of them ask the watch cache, and not the database.
+    let lists = requests.iter().filter(|it| it.verb == "list");
+    for list in lists {
+        assert_eq!(list.resource_version.as_deref(), Some("0"), "{}", list.path);
     }
 }
 
