@@ -34,7 +34,7 @@ impl Known {
         }
     }
 
-    /// An object of a kind is gone, or cannot be read any more.
+    /// An object of a kind is gone.
     fn remove(&mut self, kind: Kind, name: &ObjectName) {
         match kind {
             Kind::Namespace => drop(self.namespaces.remove(&name.name)),
@@ -48,15 +48,19 @@ impl Known {
     pub(crate) fn hear(&mut self, kind: Kind, told: Told<Option<Object>>) {
         match told {
             Told::All(all) => {
+                // What cannot be read any more is as it was: a quota that was spoiled still bounds.
                 match kind {
                     Kind::Namespace => self.namespaces.clear(),
-                    Kind::NetworkQoSQuota => self.quotas.clear(),
-                    _ => self.policies.clear(),
+                    Kind::NetworkQoSQuota => self
+                        .quotas
+                        .retain(|name, _| all.contains_key(&ObjectName::new("", name))),
+                    _ => self.policies.retain(|name, _| all.contains_key(name)),
                 }
                 all.into_values().flatten().for_each(|it| self.put(it));
                 self.told.insert(kind);
             }
             Told::There(_, Some(object)) => self.put(object),
+            Told::There(_, None) if kind != Kind::Namespace => {}
             Told::There(name, None) | Told::Gone(name) => self.remove(kind, &name),
             Told::Unknown => drop(self.told.insert(kind)),
             Told::Silent(_) | Told::Answers => {}
@@ -111,5 +115,50 @@ impl Known {
         let mut labels = self.namespaces.get(namespace).cloned().unwrap_or_default();
         labels.insert(NAME_LABEL.into(), namespace.clone());
         labels
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netqos_k8s::object_from_value;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn object(kind: &str, namespace: Option<&str>, spec: Value) -> Object {
+        let group = if kind == "NetworkQoS" {
+            "k8s.ovn.org"
+        } else {
+            "netqos.io"
+        };
+        let metadata = json!({"name": "a", "namespace": namespace});
+        let api_version = format!("{group}/v1alpha1");
+        let value = json!({
+            "apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec
+        });
+        object_from_value(&value).unwrap()
+    }
+
+    /// Somebody has spoiled it, which an older schema let pass.
+    #[test]
+    fn a_quota_that_cannot_be_read_any_more_bounds_as_it_did() {
+        let kind = Kind::NetworkQoSQuota;
+        let name = ObjectName::new("", "a");
+        let quota = object("NetworkQoSQuota", None, json!({"priority": {"max": 5}}));
+        let mut known = Known::default();
+        known.hear(kind, Told::There(name.clone(), Some(quota)));
+        let spec = json!({"priority": 10, "egress": [{"dscp": 1}]});
+        let Object::Policy(policy) = object("NetworkQoS", Some("games"), spec) else {
+            panic!()
+        };
+        for told in [
+            Told::There(name.clone(), None),
+            Told::All([(name.clone(), None)].into()),
+        ] {
+            known.hear(kind, told);
+            assert_eq!(known.excesses(&policy).len(), 1);
+        }
+        known.hear(kind, Told::All([].into()));
+        assert_eq!(known.excesses(&policy).len(), 0);
     }
 }

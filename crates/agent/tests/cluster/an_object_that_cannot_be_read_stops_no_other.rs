@@ -1,7 +1,11 @@
-use serde_json::json;
+use std::fs;
+
+use netqos_datapath::Paths;
+use netqos_datapath::rules::remove_all;
+use serde_json::{Value, json};
 
 use crate::stage;
-use crate::world::World;
+use crate::world::{World, has_written};
 
 /// One that got past an older schema, and one that is not of this shape at all.
 #[test]
@@ -44,5 +48,89 @@ fn neither_when_listed_nor_when_watched() {
     world.mark("p", 20);
     flow.wait_for(20);
     assert!(stage::eventually(|| left_out(&world).len() == 3));
+    drop(flow.end());
+}
+
+/// The policy `p`, which is there, is such from now on: past an older schema.
+fn spoil(world: &World, spec: &Value) {
+    let policies = world.list("k8s.ovn.org/v1alpha1", "NetworkQoS");
+    let mut object = policies
+        .into_iter()
+        .find(|it| it["metadata"]["name"] == "p")
+        .unwrap();
+    object["spec"] = spec.clone();
+    let generation = object["metadata"]["generation"].as_i64().unwrap();
+    object["metadata"]["generation"] = (generation + 1).into();
+    let server = world.fixture().unwrap();
+    let api_version = "k8s.ovn.org/v1alpha1";
+    server.put_raw(api_version, "networkqoses", object).unwrap();
+}
+
+fn marks(dscp: u8) -> Value {
+    json!({
+        "priority": 1, "podSelector": {"matchLabels": {"app": "a"}}, "egress": [{"dscp": dscp}]
+    })
+}
+
+fn is_told(world: &World) -> bool {
+    let problems = world.problems();
+    problems.iter().any(|(reason, message)| {
+        reason == "Invalid"
+            && message.contains("NetworkQoS games/p is in force as it was before")
+            && message.contains("spec.egress[0].dscp")
+    })
+}
+
+/// Neither while it runs, nor over a restart, nor after a reboot: it is in force until it can be read,
+/// or is gone.
+#[test]
+fn and_what_it_said_before_stays_in_force_until_it_can_be_read_again() {
+    let Some(mut world) = World::with_fixture() else {
+        return;
+    };
+    let flow = world.marked(10);
+    assert!(stage::eventually(|| has_written(
+        "networkqoses",
+        "\"dscp\":10"
+    )));
+    spoil(&world, &marks(64));
+    assert!(
+        stage::eventually(|| is_told(&world)),
+        "{:?}",
+        world.problems()
+    );
+    // Another one is told of after it, and so this one was heard of.
+    world.create_policy("q", 10);
+    let seen = flow.end_after(1_000);
+    assert!(seen.iter().all(|seen| seen.dscp == 10), "{seen:?}");
+    stage::assert_no_loss(&seen);
+
+    // A new process is told of nothing else, and goes by what was written down.
+    let flow = world.flow();
+    world.start_agent();
+    assert!(
+        stage::eventually(|| is_told(&world)),
+        "{:?}",
+        world.problems()
+    );
+    let seen = flow.end_after(1_000);
+    assert!(seen.iter().all(|seen| seen.dscp == 10), "{seen:?}");
+    stage::assert_no_loss(&seen);
+    world.delete("k8s.ovn.org/v1alpha1", "NetworkQoS", "q");
+    world.stop_agent();
+    remove_all(&Paths::from_variables(|_| None)).unwrap();
+    fs::remove_dir_all("/run/netqos").unwrap();
+    let flow = world.flow();
+    flow.wait_for(0);
+    world.start_agent();
+    flow.wait_for_after(0, 10);
+
+    spoil(&world, &marks(20));
+    flow.wait_for_after(10, 20);
+    assert!(stage::eventually(|| !is_told(&world)));
+    // Gone it is gone, however it was.
+    spoil(&world, &json!("none"));
+    world.delete("k8s.ovn.org/v1alpha1", "NetworkQoS", "p");
+    flow.wait_for_after(20, 0);
     drop(flow.end());
 }

@@ -9,8 +9,10 @@ use netqos_coexistence::AtWork;
 use netqos_core::{ObjectName, PolicyVersion, Problem};
 use netqos_index::Change;
 use netqos_k8s::Object;
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::saved::Saved;
 use super::{ClusterOptions, SOURCE};
 use crate::Batch;
 use crate::source::objects::Objects;
@@ -34,6 +36,8 @@ pub(super) struct Seen {
     /// Kinds that there were objects of when an agent before this one wrote them down.
     expected: BTreeSet<Kind>,
     disbelief: Duration,
+    /// What an earlier process wrote down, for objects that cannot be read when this one begins.
+    saved: Saved,
     objects: Objects,
     watched: BTreeMap<Selection, Watched>,
 }
@@ -59,12 +63,15 @@ impl Watched {
     }
 }
 
+/// What counts of an object: what it says, or, where that cannot be read, what it said before.
 #[derive(Debug)]
 struct Known {
     version: Option<PolicyVersion>,
     /// Of a pod of this node: the namespace.
     here: Option<Arc<str>>,
     text: Option<Arc<RawValue>>,
+    /// Something of it counts.
+    is_good: bool,
     problem: Option<Problem>,
     trace: Option<Trace>,
 }
@@ -77,6 +84,7 @@ impl Seen {
             node: options.node.clone(),
             expected,
             disbelief: DISBELIEF,
+            saved: Saved::new(&options.state, &options.node, options.homes.clone()),
             objects: Objects::default(),
             watched: selections.map(|it| (it, Watched::default())).collect(),
         }
@@ -190,7 +198,13 @@ impl Seen {
             version,
             text,
             trace,
-        } = read;
+        } = match &read.object {
+            Ok(_) => read,
+            Err(problem) => {
+                let problem = problem.clone();
+                return self.keep(selection, name, read, problem);
+            }
+        };
         let here = match &mut object {
             Ok(Object::Pod(pod, ..)) if pod.node.as_deref() == Some(&*self.node) => {
                 Some(pod.id.name.namespace.clone())
@@ -202,19 +216,64 @@ impl Seen {
             }
             _ => None,
         };
-        let (objects, problem) = match object {
-            Ok(object) => (vec![object], None),
-            Err(problem) => (vec![], Some(problem)),
-        };
         let known = Known {
             version,
             here,
             text,
-            problem,
+            is_good: true,
+            problem: None,
             trace,
         };
         watched.objects.insert(name, known);
-        self.objects.put(&file, objects)
+        self.objects.put(&file, object.into_iter().collect())
+    }
+
+    /// An object cannot be read: what it said before stays in force, until it can be, or is gone. Where
+    /// this process has never been told of anything that could be read, that is what an earlier one
+    /// wrote down. An object in place of another one of its name has no part in what that said.
+    fn keep(
+        &mut self,
+        selection: &Selection,
+        name: ObjectName,
+        read: Read,
+        mut problem: Problem,
+    ) -> Vec<Change> {
+        let kind = selection.kind;
+        let is_same = |text: &RawValue| uid_of(text) == read.text.as_deref().and_then(uid_of);
+        let known = self.watched.iter().filter(|(it, _)| it.kind == kind);
+        let mut known = known.filter_map(|(_, watched)| watched.objects.get(&name));
+        let good = known.find(|known| known.is_good && known.text.as_deref().is_some_and(is_same));
+        let kept = good.map(|good| (good.version.clone(), good.here.clone(), good.text.clone()));
+        let mut changes = Vec::new();
+        let kept = kept.or_else(|| {
+            let (_, mut saved) = self.saved.read(kind)?;
+            let good = saved.remove(&name).filter(|it| {
+                let is_same = it.text.as_deref().is_some_and(is_same);
+                it.object.is_ok() && it.is_of(selection, &name) && is_same
+            })?;
+            let Read { version, text, .. } = good.clone();
+            changes = self.put(selection, name.clone(), Some(good));
+            let put = self.watched.get(selection)?.objects.get(&name)?;
+            Some((version, put.here.clone(), text))
+        });
+        let is_good = kept.is_some();
+        problem.message = words::unreadable(kind, &name, &problem.message, is_good);
+        let (version, here, text) = kept.unwrap_or((None, None, read.text));
+        let known = Known {
+            version,
+            here,
+            text,
+            is_good,
+            problem: Some(problem),
+            trace: read.trace,
+        };
+        if let Some(watched) = self.watched.get_mut(selection) {
+            watched.objects.insert(name.clone(), known);
+        }
+        if !is_good {
+            changes.extend(self.objects.put(&key(kind, &name), Vec::new()));
+        }
+        changes
     }
 
     /// Takes what was written down by an earlier process for what was not told yet. True when
@@ -272,7 +331,7 @@ impl Seen {
         known.filter_map(|known| known.text.as_deref()).collect()
     }
 
-    /// The versions of all policies that can be read, of the namespaces that this node's pods are in.
+    /// The versions of all policies that count, of the namespaces that this node's pods are in.
     pub(super) fn policies(&self) -> BTreeMap<ObjectName, PolicyVersion> {
         let of = |kind: Kind| {
             let watched = self.watched.iter().filter(move |(it, _)| it.kind == kind);
@@ -282,7 +341,7 @@ impl Seen {
             .filter_map(|(_, pod)| pod.here.as_ref())
             .collect();
         of(Kind::NetworkQoS)
-            .filter(|(name, known)| known.problem.is_none() && namespaces.contains(&name.namespace))
+            .filter(|(name, known)| known.is_good && namespaces.contains(&name.namespace))
             .filter_map(|(name, known)| Some((name.clone(), known.version.clone()?)))
             .collect()
     }
@@ -330,6 +389,20 @@ impl Seen {
             classes: Some(self.objects.classes()),
         }
     }
+}
+
+/// Which object a text is of.
+fn uid_of(text: &RawValue) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Object {
+        metadata: Metadata,
+    }
+    #[derive(Deserialize)]
+    struct Metadata {
+        uid: String,
+    }
+    let object: Object = serde_json::from_str(text.get()).ok()?;
+    Some(object.metadata.uid)
 }
 
 /// True of kinds without which nothing may be said. Who may not list what divides lines leaves them as

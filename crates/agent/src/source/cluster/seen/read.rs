@@ -53,10 +53,7 @@ impl Read {
             Problem {
                 object: about(kind, name),
                 reason: Reason::Invalid,
-                message: format!(
-                    "left out: {kind} {name}: {}",
-                    errors.collect::<Vec<_>>().join("; ")
-                ),
+                message: errors.collect::<Vec<_>>().join("; "),
             }
         });
         Self {
@@ -114,11 +111,11 @@ impl Trace {
 
 /// What a problem with an object is about, in words that a condition or an event can be hung on.
 fn about(kind: Kind, name: &ObjectName) -> ObjectRef {
-        Kind::NetworkQoSQuota => ObjectRef::Quota(name.name.to_string()),
-        Kind::BandwidthProfile => ObjectRef::Profile(name.clone()),
     match kind {
         Kind::NetworkQoS => ObjectRef::Policy(name.clone()),
         Kind::Pod => ObjectRef::Pod(name.clone()),
+        Kind::NetworkQoSQuota => ObjectRef::Quota(name.name.to_string()),
+        Kind::BandwidthProfile => ObjectRef::Profile(name.clone()),
         Kind::Node => ObjectRef::Node(name.name.to_string()),
         _ => ObjectRef::File(key(kind, name)),
     }

@@ -99,23 +99,129 @@ fn what_is_told_again_changes_nothing_and_what_is_not_told_any_more_is_gone() {
 }
 
 #[test]
-fn an_object_that_cannot_be_read_is_left_out_and_told_of() {
+fn an_object_that_cannot_be_read_is_as_it_was_and_told_of() {
     let mut cluster = Cluster::new();
     let (name, good) = policy("games/a", 1);
     let (_, bad) = policy("games/a", 64);
     let odd = read(Kind::NetworkQoS, "games/odd", &json!({"spec": "none"}));
     cluster.policies(Told::There(name.clone(), good.clone()));
     assert_eq!(
-        cluster.policies(Told::There(name.clone(), bad)),
-        ["games/a gone"]
+        cluster.policies(Told::There(name.clone(), bad.clone())),
+        [""; 0]
     );
     assert_eq!(cluster.policies(Told::There(odd.0, odd.1)), [""; 0]);
     let problems = cluster.problems();
     assert_eq!(problems.len(), 2, "{problems:?}");
-    let expected = "NetworkQoS games/a: Invalid: left out: NetworkQoS games/a: spec.egress[0].dscp";
+    let expected = "NetworkQoS games/a: Invalid: NetworkQoS games/a is in force as it was before, since it \
+                    cannot be read: spec.egress[0].dscp";
     assert!(problems[0].starts_with(expected), "{problems:?}");
+    assert!(
+        problems[1].contains("left out: NetworkQoS games/odd"),
+        "{problems:?}"
+    );
+    // What is written down is what counts; what cannot be read was never anything else.
+    let texts = cluster.0.texts(Kind::NetworkQoS);
+    let texts: Vec<&str> = texts.into_iter().map(RawValue::get).collect();
+    assert!(
+        texts[0].contains("\"dscp\":1}") && texts[1].contains("none"),
+        "{texts:?}"
+    );
+    // Also where all are listed anew.
+    let all = [(name.clone(), bad.clone()), policy("games/b", 2)];
+    assert_eq!(cluster.policies(Told::All(all.into())), ["games/b"]);
+    assert_eq!(cluster.policies(Told::There(name.clone(), good)), [""; 0]);
+    assert_eq!(cluster.problems(), [""; 0]);
+    cluster.policies(Told::There(name.clone(), bad.clone()));
+    let (_, better) = policy("games/a", 3);
+    assert_eq!(
+        cluster.policies(Told::There(name.clone(), better)),
+        ["games/a"]
+    );
+    // Gone is gone, and another one of its name is another one.
+    cluster.policies(Told::There(name.clone(), bad.clone()));
+    assert_eq!(cluster.policies(Told::Gone(name.clone())), ["games/a gone"]);
+    cluster.policies(Told::There(name.clone(), policy("games/a", 1).1));
+    let metadata = json!({"name": "a", "namespace": "games", "uid": "of another"});
+    let another = json!({"metadata": metadata, "spec": {"priority": 1, "egress": [{"dscp": 64}]}});
+    let (_, another) = read(Kind::NetworkQoS, "games/a", &another);
+    assert_eq!(
+        cluster.policies(Told::There(name, another)),
+        ["games/a gone"]
+    );
+    assert!(
+        cluster.problems()[0].contains("left out"),
+        "{:?}",
+        cluster.problems()
+    );
+}
+
+/// A quota that somebody has spoiled still bounds, and a profile that somebody has still limits.
+#[test]
+fn what_bounds_others_stays_when_it_cannot_be_read_and_is_told_of_by_its_kind() {
+    let mut cluster = Cluster::new();
+    for (kind, name, good, bad) in [
+        (
+            Kind::NetworkQoSQuota,
+            "tenants",
+            json!({"spec": {"maxRules": 1}}),
+            json!({"spec": {"maxRules": "one"}}),
+        ),
+        (
+            Kind::BandwidthProfile,
+            "games/slow",
+            json!({"spec": {"egress": {"rate": "1M"}}}),
+            json!({"spec": {"egress": {"rate": "slow"}}}),
+        ),
+    ] {
+        let selection = Selection::all(kind);
+        let (name, good) = read(kind, name, &good);
+        let (_, bad) = read(
+            kind,
+            &name.to_string().trim_start_matches('/').to_owned(),
+            &bad,
+        );
+        let changes = cluster.0.hear(&selection, Told::There(name.clone(), good));
+        assert_eq!(changes.len(), 1, "{changes:?}");
+        let changes = cluster.0.hear(&selection, Told::There(name.clone(), bad));
+        assert_eq!(changes, []);
+        let problems = cluster.problems();
+        let told = problems.iter().filter(|it| it.starts_with(kind.name()));
+        assert!(
+            told.clone().count() == 1 && told.clone().all(|it| it.contains("spec.")),
+            "{problems:?}"
+        );
+        assert_eq!(cluster.0.hear(&selection, Told::Gone(name)).len(), 1);
+    }
+    assert_eq!(cluster.problems(), [""; 0]);
+}
+
+/// It was spoiled while nobody looked, or before this process began.
+#[test]
+fn what_cannot_be_read_at_the_start_is_as_it_was_written_down() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut cluster = Cluster::new();
+    cluster.policies(Told::All([policy("games/a", 1)].into()));
+    let mut saved = Saved::new(folder.path(), "node1", Arc::default());
+    saved.write(|kind| cluster.0.texts(kind)).unwrap();
+
+    let options = ClusterOptions {
+        state: folder.path().to_owned(),
+        ..options()
+    };
+    let mut cluster = Cluster(Seen::new(&options, BTreeSet::new()));
+    let told = || [policy("games/a", 64), policy("games/new", 64)];
+    assert_eq!(cluster.policies(Told::All(told().into())), ["games/a"]);
+    let of_policies = cluster.problems().into_iter();
+    let of_policies = of_policies.filter(|it| it.starts_with("NetworkQoS"));
+    let of_policies: Vec<String> = of_policies.collect();
+    assert!(
+        of_policies[0].contains("as it was before"),
+        "{of_policies:?}"
+    );
+    assert!(of_policies[1].contains("left out"), "{of_policies:?}");
+    assert_eq!(cluster.policies(Told::All(told().into())), [""; 0]);
+    let (name, good) = policy("games/a", 2);
     assert_eq!(cluster.policies(Told::There(name, good)), ["games/a"]);
-    assert_eq!(cluster.problems().len(), 1);
 }
 
 #[test]
@@ -172,7 +278,7 @@ fn before_everything_was_told_nothing_counts() {
 #[test]
 fn what_was_written_down_counts_until_the_server_tells() {
     let folder = tempfile::tempdir().unwrap();
-    let mut saved = super::super::saved::Saved::new(folder.path(), Arc::default());
+    let mut saved = Saved::new(folder.path(), "node1", Arc::default());
     let mut seen = Seen::new(&options(), BTreeSet::new());
     let (found, changes) = seen.remember(|kind| saved.read(kind));
     assert!(!found && changes.is_empty(), "nothing was written down");
@@ -224,4 +330,25 @@ fn a_kind_of_which_there_were_objects_is_not_believed_to_be_unknown_at_once() {
     seen.hear(&policies, Told::All(BTreeMap::new()));
     seen.hear(&policies, Told::Unknown);
     assert!(seen.watched[&policies].spoke && seen.watched[&policies].silent.is_none());
+}
+
+/// A machine by another name has other pods: what was theirs is none of its.
+#[test]
+fn what_was_written_down_for_a_node_of_another_name_is_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut cluster = Cluster::new();
+    cluster.policies(Told::All([policy("games/a", 1)].into()));
+    let mut saved = Saved::new(folder.path(), "node1", Arc::default());
+    saved.write(|kind| cluster.0.texts(kind)).unwrap();
+    assert!(saved.kinds().contains(&Kind::NetworkQoS));
+    let other = Saved::new(folder.path(), "node2", Arc::default());
+    assert_eq!(other.kinds(), BTreeSet::new());
+    assert!(other.read(Kind::NetworkQoS).is_none());
+    // As an older agent writes it.
+    let path = folder.path().join("objects/networkqoses.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let stamped = "\"node\":\"node1\"";
+    assert!(text.contains(stamped), "{text}");
+    std::fs::write(&path, text.replace(stamped, "\"by\":\"another\"")).unwrap();
+    assert!(other.read(Kind::NetworkQoS).is_some());
 }

@@ -4,9 +4,23 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use netqos_cluster::Kind;
-use netqos_core::{ObjectRef, Problem, Reason};
+use netqos_core::{ObjectName, ObjectRef, Problem, Reason};
 
 use super::Seen;
+
+/// What to say of an object that cannot be read, and why.
+pub(super) fn unreadable(kind: Kind, name: &ObjectName, why: &str, is_kept: bool) -> String {
+    let name = match &*name.namespace {
+        "" => name.name.to_string(),
+        _ => name.to_string(),
+    };
+    match is_kept {
+        true => {
+            format!("{kind} {name} is in force as it was before, since it cannot be read: {why}")
+        }
+        false => format!("left out: {kind} {name}: {why}"),
+    }
+}
 
 impl Seen {
     /// What is still waited for, and why it does not come.
