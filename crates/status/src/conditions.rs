@@ -65,6 +65,7 @@ pub fn status(
     }
     NetworkQosStatus {
         status: Some(verdict.text()),
+        rules: verdict.rules.and_then(|it| i64::try_from(it).ok()),
         selected_pods: i64::try_from(verdict.pods).ok(),
         nodes: Some(verdict.nodes()),
         conditions: Some(conditions),
@@ -87,6 +88,18 @@ pub fn difference(is: Option<&NetworkQosStatus>, shall: &NetworkQosStatus) -> Di
     }
 }
 
+/// The conditions that every policy has.
+const JUDGED: [&str; 3] = ["Accepted", "Programmed", "Ready"];
+/// Those that it has where there is something to remark, which the message says.
+const REMARKS: [&str; 2] = ["Conflict", "BurstRaised"];
+
+/// What is remarked of a policy: the types of the conditions, and their messages.
+pub fn remarks(status: &NetworkQosStatus) -> impl Iterator<Item = (&str, &str)> {
+    let conditions = status.conditions.iter().flatten();
+    let remarks = conditions.filter(|it| it.status == "True" && REMARKS.contains(&&*it.type_));
+    remarks.map(|it| (it.type_.as_str(), it.message.as_str()))
+}
+
 /// What of a condition matters to who waits for it.
 type Said<'s> = (&'s str, &'s str, &'s str, Option<i64>, Option<&'s str>);
 
@@ -97,7 +110,8 @@ fn ours<'s>(
 ) -> impl Iterator<Item = Said<'s>> {
     let to_be = shall.conditions.as_deref().unwrap_or_default();
     let is_ours = |type_: &str| {
-        ["Accepted", "Programmed", "Ready", "Conflict", "BurstRaised"].contains(&type_)
+        JUDGED.contains(&type_)
+            || REMARKS.contains(&type_)
             || to_be.iter().any(|known| known.type_ == type_)
     };
     let conditions = of.conditions.as_deref().unwrap_or_default();
@@ -105,9 +119,9 @@ fn ours<'s>(
         .iter()
         .filter(|it| is_ours(&it.type_))
         .map(|it| {
-            let holds = it.status == "True";
-            // That it is in force is told with counts.
-            let message = (!holds).then_some(it.message.as_str());
+            // That it is in force is told with counts; who is in conflict with it is not.
+            let counts = it.status == "True" && !REMARKS.contains(&&*it.type_);
+            let message = (!counts).then_some(it.message.as_str());
             (
                 it.type_.as_str(),
                 it.status.as_str(),
@@ -121,8 +135,9 @@ fn ours<'s>(
     said.into_iter()
 }
 
-fn counts(status: &NetworkQosStatus) -> (Option<i64>, Option<&str>, Option<&str>) {
+fn counts(status: &NetworkQosStatus) -> (Option<i64>, Option<i64>, Option<&str>, Option<&str>) {
     (
+        status.rules,
         status.selected_pods,
         status.nodes.as_deref(),
         status.status.as_deref(),

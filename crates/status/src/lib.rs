@@ -21,5 +21,5 @@
 mod conditions;
 mod verdict;
 
-pub use conditions::{Difference, difference, status};
-pub use verdict::{Facts, Finding, Verdict, Zone};
+pub use conditions::{Difference, difference, remarks, status};
+pub use verdict::{Agent, Facts, Finding, Verdict, Zone};

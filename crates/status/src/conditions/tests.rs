@@ -74,3 +74,35 @@ fn nodes_have_conditions_of_their_own_where_somebody_asks_for_them() {
         ("False", "EndpointUnreachable")
     );
 }
+
+/// Who is in conflict now is another one than before.
+#[test]
+fn a_remark_in_other_words_is_another_one() {
+    let conflict = [["NetworkQoS", "web", "Conflict"]];
+    let known = Known::new()
+        .said("node1", 3, &[])
+        .said("node2", 3, &conflict);
+    let shall = status(&known.verdict(), None, &at(10), false);
+    assert_eq!(
+        remarks(&shall).collect::<Vec<_>>(),
+        [("Conflict", "node2: do this")]
+    );
+    assert_eq!(difference(Some(&shall), &shall), Difference::None);
+    let mut is = shall.clone();
+    let conditions = is.conditions.as_mut().unwrap();
+    let told = conditions.iter_mut().find(|it| it.type_ == "Conflict");
+    told.unwrap().message = "node2: do that".to_owned();
+    assert_eq!(difference(Some(&is), &shall), Difference::Matter);
+}
+
+#[test]
+fn how_many_rules_it_has_is_a_count() {
+    let known = Known::new().said("node1", 3, &[]).said("node2", 3, &[]);
+    let shall = status(&known.verdict(), None, &at(10), false);
+    assert_eq!(shall.rules, Some(2));
+    let is = NetworkQosStatus {
+        rules: Some(1),
+        ..shall.clone()
+    };
+    assert_eq!(difference(Some(&is), &shall), Difference::Counts);
+}
