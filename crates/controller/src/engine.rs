@@ -16,11 +16,12 @@ use netqos_k8s::NetworkQoSNodeReport;
 use tokio::sync::watch::{Receiver, Sender};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
-use crate::events::{Events, Told as Event};
-use crate::feed::{Feed, KINDS, News, Read};
+use crate::debug::{self, Question};
+use crate::events::{Events, Told as Event, reason_of};
+use crate::feed::{Feed, KINDS, News, Read, TOLD_KINDS, Wrong};
 use crate::metrics::{Metrics, Outcome};
 use crate::node_slos::NodeSlos;
-use crate::server::Health;
+use crate::server::{Desk, Health};
 use crate::slices::SliceWriter;
 use crate::statuses::{EVERY, Statuses};
 
@@ -56,7 +57,7 @@ pub async fn run(
     options: Options,
     mut leads: Receiver<bool>,
     metrics: Metrics,
-    health: Sender<Health>,
+    desk: Desk,
 ) {
     let events = Events::begin(client.clone(), &options.identity, metrics.clone());
     let mut selections: Vec<Selection> = KINDS.map(Selection::all).into();
@@ -66,6 +67,10 @@ pub async fn run(
         selections.push(config.with_field("metadata.name", name));
         selections.push(Selection::all(Kind::NodeSlo));
     }
+    let Desk {
+        health,
+        mut questions,
+    } = desk;
     let watches = selections.into_iter().map(|selection| {
         let (kind, homes) = (selection.kind, options.homes.clone());
         let read = move |_: &ObjectName, value| Read::of(kind, value, &homes);
@@ -150,6 +155,7 @@ struct Engine {
     feed: Feed,
     slices: SliceWriter,
     statuses: Statuses,
+            Some(question) = questions.recv() => engine.answer(question),
     node_slos: NodeSlos,
     nodes: BTreeSet<Arc<str>>,
     /// Since when nodes have not been there of which there are reports.
@@ -282,6 +288,19 @@ impl Engine {
     /// Takes away what nodes have said that are not there any more.
     async fn remove_strays(&mut self) {
         let reporting = self.statuses.reporting();
+    fn answer(&self, question: Question) {
+        let state = debug::State {
+            leads: self.leads,
+            knows_all: self.is_whole,
+            slices: &self.slices,
+            statuses: &self.statuses,
+            index: &self.index,
+            agents: &self.feed.agents,
+        };
+        // Whoever asked may be gone.
+        let _ = question.send(state.told());
+    }
+
         let strays = reporting.filter(|node| !self.nodes.contains(*node));
         let strays: BTreeSet<Arc<str>> = strays.cloned().collect();
         // A cluster without any node is one that nobody has told us of.

@@ -18,7 +18,9 @@
 //! know.
 #![forbid(unsafe_code)]
 
+mod agents;
 mod contested;
+mod debug;
 mod election;
 mod engine;
 mod events;
@@ -33,4 +35,4 @@ mod statuses;
 pub use election::{Election, Pace};
 pub use engine::{Options, run};
 pub use metrics::Metrics;
-pub use server::{Health, Seen, serve};
+pub use server::{Desk, Health, Seen, serve};

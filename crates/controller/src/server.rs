@@ -4,18 +4,20 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use axum::Router;
 use axum::extract::{ConnectInfo, RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::{Json, Router};
 use netqos_admission::Readiness;
 use netqos_daemon::{Check, Logs, health, level, openmetrics, set_level};
 use tokio::net::TcpListener;
 use tokio::sync::watch::{self, Receiver, Sender};
-use tokio::time::Instant;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout};
 
 use crate::Metrics;
+use crate::debug::Question;
 
 /// An engine that shows nothing for so long hangs: it looks twice a second, and no write takes longer.
 const HANGS: Duration = Duration::from_secs(120);
@@ -31,10 +33,21 @@ pub struct Health {
     pub leads: bool,
 }
 
+/// Where an engine says how it is, and is asked.
+#[derive(Debug)]
+pub struct Desk {
+    pub(crate) health: Sender<Health>,
+    pub(crate) questions: mpsc::Receiver<Question>,
+}
+
+/// How long an engine may take to answer: it may be writing.
+const PATIENCE: Duration = Duration::from_secs(15);
+
 /// How the controller is, for the server.
 #[derive(Clone, Debug)]
 pub struct Seen {
     health: Receiver<Health>,
+    engine: mpsc::Sender<Question>,
     metrics: Metrics,
     webhook: Option<Readiness>,
     logs: Logs,
@@ -42,25 +55,31 @@ pub struct Seen {
 
 impl Seen {
     /// And where the engine says how it is. `webhook` is that of this process, if it serves one.
-    pub fn new(metrics: Metrics, webhook: Option<Readiness>, logs: Logs) -> (Sender<Health>, Self) {
+    pub fn new(metrics: Metrics, webhook: Option<Readiness>, logs: Logs) -> (Desk, Self) {
         let health = Health {
             at: Instant::now(),
             waiting: Some("everything".to_owned()),
             leads: false,
         };
         let (sender, health) = watch::channel(health);
+        let (engine, questions) = mpsc::channel(1);
         let seen = Self {
             health,
+            engine,
             metrics,
             webhook,
             logs,
         };
-        (sender, seen)
+        let desk = Desk {
+            health: sender,
+            questions,
+        };
+        (desk, seen)
     }
 }
 
 /// Answers `/livez`, `/readyz` and `/metrics`, and to who is on the same machine, or forwards a port
-/// to the pod, `/loglevel`; for ever.
+/// to the pod, `/loglevel` and `/debug/state`; for ever.
 ///
 /// # Errors
 /// Listening ended.
@@ -70,6 +89,7 @@ pub async fn serve(listener: TcpListener, seen: Seen) -> io::Result<()> {
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .route("/loglevel", get(log_level).put(set_log_level))
+        .route("/debug/state", get(state))
         .with_state(seen);
     let service = router.into_make_service_with_connect_info::<SocketAddr>();
     axum::serve(listener, service).await
@@ -128,7 +148,23 @@ async fn set_log_level(
     }
 }
 
-/// Whether who asks may change the controller: whoever may forward a port to its pod comes from the
+/// What is wanted, against what is there: names and addresses of pods, which not everybody may see.
+async fn state(State(seen): State<Seen>, from: ConnectInfo<SocketAddr>) -> Response {
+    if !is_near(from) {
+        return far();
+    }
+    let asked = async {
+        let (question, answer) = oneshot::channel();
+        seen.engine.send(question).await.ok()?;
+        answer.await.ok()
+    };
+    match timeout(PATIENCE, asked).await {
+        Ok(Some(state)) => Json(state).into_response(),
+        _ => (StatusCode::SERVICE_UNAVAILABLE, "the engine is busy\n").into_response(),
+    }
+}
+
+/// Whether who asks may change the controller, and see all of it: whoever may forward a port to its pod comes from the
 /// pod itself, whoever merely reaches its address does not.
 fn is_near(ConnectInfo(from): ConnectInfo<SocketAddr>) -> bool {
     from.ip().to_canonical().is_loopback()

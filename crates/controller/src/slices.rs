@@ -23,7 +23,7 @@ use kube::api::{Api, DeleteParams, PostParams, Preconditions};
 use kube::{Client, Error, ResourceExt as _};
 use netqos_core::ObjectName;
 use netqos_core::objects::PeerSlice;
-use netqos_index::{PeerChange, SliceWrite, Slicer};
+use netqos_index::{PeerChange, SliceWrite, Slicer, WantedSet};
 use netqos_k8s::NetworkQoSPeerSlice;
 use tokio::time::{Instant, timeout};
 use tracing::{Instrument as _, Span};
@@ -281,8 +281,24 @@ impl SliceWriter {
         }
     }
 
+    /// The sets that there are to be, and their slices.
+    pub(crate) fn wanted(&self) -> impl Iterator<Item = WantedSet<'_>> {
+        self.slicer.wanted()
+    }
+
+    /// Of how many sets something was not looked at yet.
+    pub(crate) fn waiting(&self) -> usize {
+        self.slicer.waiting()
+    }
+
+    /// The slices that are there, as far as is known.
+    pub(crate) fn all_there(&self) -> impl Iterator<Item = (&ObjectName, &BTreeSet<IpAddr>)> {
+        let known = self.versions.iter();
+        known.filter_map(|(name, known)| Some((name, &known.slice.as_ref()?.addresses)))
+    }
+
     /// What is in a slice, as far as is known.
-    fn there(&self, name: &ObjectName) -> Option<&BTreeSet<IpAddr>> {
+    pub(crate) fn there(&self, name: &ObjectName) -> Option<&BTreeSet<IpAddr>> {
         let slice = self.versions.get(name)?.slice.as_ref()?;
         Some(&slice.addresses)
     }

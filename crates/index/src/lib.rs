@@ -98,5 +98,5 @@ pub use explain::{
 pub use index::{Index, PeerSource, Selected};
 pub use peer_index::{PeerChange, PeerIndex};
 pub use policy_sets::PolicySets;
-pub use slicer::{SliceWrite, Slicer, head_name};
+pub use slicer::{SliceWrite, Slicer, WantedSet, head_name};
 pub use subjects::Subjects;

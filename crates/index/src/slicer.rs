@@ -57,6 +57,19 @@ pub enum SliceWrite {
     Delete(ObjectName),
 }
 
+/// A set, and the slices that it is to have.
+#[derive(Debug)]
+pub struct WantedSet<'s> {
+    /// The set's name.
+    pub id: SetId,
+    /// The set.
+    pub set: &'s PeerSet,
+    /// True while any policy names it.
+    pub is_named: bool,
+    /// Its slices by name, and what is to be in each.
+    pub slices: Vec<(ObjectName, &'s BTreeSet<IpAddr>)>,
+}
+
 /// What is still to be done for a set.
 #[derive(Debug)]
 struct Pending {
@@ -167,6 +180,31 @@ impl Slicer {
     /// How many slices there are to be, as of the last [`Slicer::take_writes`].
     pub fn slices(&self) -> usize {
         self.layout.slices()
+    }
+
+    /// What there is to be, as of the last [`Slicer::take_writes`].
+    pub fn wanted(&self) -> impl Iterator<Item = WantedSet<'_>> {
+        self.layout.wanted().map(|(id, set, is_named, slices)| {
+            let home = set.home(&self.controller);
+            let slices = slices.map(|(number, addresses)| {
+                let name = ObjectName {
+                    namespace: home.clone(),
+                    name: names::of(id, number).into(),
+                };
+                (name, addresses)
+            });
+            WantedSet {
+                id,
+                set,
+                is_named,
+                slices: slices.collect(),
+            }
+        })
+    }
+
+    /// Of how many sets something has become known since then.
+    pub fn waiting(&self) -> usize {
+        self.pending.len()
     }
 
     /// Takes a slice that is there for one of its own. The name of one that is to go is the error.

@@ -1,6 +1,7 @@
 //! What is seen of a replica over HTTP: metrics, and how much it logs.
 
-use serde_json::json;
+use netqos_apiserver::Fault;
+use serde_json::{Value, json};
 
 use crate::world::{HOME, World, free_address, http};
 
@@ -84,6 +85,68 @@ fn and_only_when_who_tells_it_is_near() {
     world.eventually("it does not listen", || ask("/livez", "GET") == Some(200));
     assert_eq!(ask("/loglevel", "GET"), Some(403));
     assert_eq!(ask("/loglevel", "PUT"), Some(403));
+    assert_eq!(ask("/debug/state", "GET"), Some(403));
+}
+
+/// What is wanted stands beside what is there: where nothing can be written they differ, and it says in
+/// what.
+#[test]
+fn what_is_wanted_is_told_against_what_is_there() {
+    let Some(world) = World::with_fixture() else {
+        return;
+    };
+    let address = free_address();
+    world.create_policy("p", "web", "db");
+    world.create_pod("a", "web", "node1", "10.0.0.1");
+    world.create_pod("b", "db", "node1", "10.0.0.2");
+    let _one = world.replica_with("one", &["--listen", &address]);
+    world.wait_for("p", "Ready", "False", "Pending");
+    world.wait_for_peers(&[&["10.0.0.2"]]);
+    let state = || -> Value {
+        let (code, text) = http(&address, "GET", "/debug/state", "").unwrap();
+        assert_eq!(code, 200, "{text}");
+        serde_json::from_str(&text).unwrap()
+    };
+    world.eventually("they differ", || {
+        let state = state();
+        state["slices"]["differ"] == 0 && state["statuses"]["differ"] == 0
+    });
+    let all = state();
+    assert_eq!(
+        (&all["leads"], &all["knowsAll"]),
+        (&json!(true), &json!(true)),
+        "{all}"
+    );
+    assert_eq!(all["sets"].as_array().unwrap().len(), 1, "{all}");
+    assert_eq!(all["sets"][0]["addresses"], 1, "{all}");
+    assert_eq!(all["slices"]["wanted"], all["slices"]["there"], "{all}");
+    assert_eq!(all["statuses"]["policies"], 1, "{all}");
+
+    for (verb, resource) in [
+        ("update", "networkqospeerslices"),
+        ("patch", "networkqoses"),
+    ] {
+        let fault = Fault::status(403).on(verb, resource);
+        world.fixture().inject(fault.of("one"));
+    }
+    world.create_pod("c", "db", "node1", "10.0.0.3");
+    world.report("node1", &[("p", 1)], &json!([]));
+    world.eventually("they do not differ", || {
+        let state = state();
+        state["slices"]["differ"] == 1 && state["statuses"]["differ"] == 1
+    });
+    let all = state();
+    let slice = &all["slices"]["differing"][0];
+    assert_eq!(
+        (&slice["state"], &slice["lacks"]),
+        (&json!("other"), &json!(["10.0.0.3"]))
+    );
+    let status = &all["statuses"]["differing"][0];
+    assert_eq!(status["name"], format!("{}/p", world.namespace));
+    assert_eq!(
+        (&status["wanted"]["nodes"], &status["there"]["nodes"]),
+        (&json!("1/1"), &json!("0/1"))
+    );
 }
 
 /// An address of this machine by which others reach it.

@@ -48,6 +48,26 @@ impl Layout {
         self.sets.get(&id).map(|sliced| &sliced.set)
     }
 
+    /// Each set, whether it is named, and its slices by number.
+    #[allow(clippy::type_complexity, reason = "said once, where it is taken apart")]
+    pub(super) fn wanted(
+        &self,
+    ) -> impl Iterator<
+        Item = (
+            SetId,
+            &Arc<PeerSet>,
+            bool,
+            impl Iterator<Item = (u32, &BTreeSet<IpAddr>)>,
+        ),
+    > {
+        self.sets.iter().map(|(id, sliced)| {
+            let slices = sliced.slices.iter();
+            let slices = slices.filter_map(|key| self.slices.get(*key));
+            let slices = slices.map(|slice| (slice.number, &slice.addresses));
+            (*id, &sliced.set, sliced.named, slices)
+        })
+    }
+
     pub(super) fn get(&self, key: SliceKey) -> Option<&Slice> {
         self.slices.get(key)
     }
