@@ -1,6 +1,6 @@
 //! One task that knows everything and writes when it leads.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +29,14 @@ use crate::statuses::{EVERY, Statuses};
 const MOST: usize = 1_000;
 /// How long a node may be gone before what it said goes, too.
 const ABSENT: Duration = Duration::from_secs(30);
+/// For how long nobody may have led when somebody begins to: a Lease lasts ten seconds, and is looked at
+/// every two, each of which may take as long.
+const LEADERLESS: Duration = Duration::from_secs(16);
+/// How much of what came meanwhile is told.
+const MISSED: usize = 1_000;
+/// How many reports are taken away in one look, and at the same time.
+const REPORTS: usize = 32;
+const AT_ONCE: usize = 8;
 /// How long a write may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -97,7 +105,9 @@ pub async fn run(
         statuses,
         client,
         index: PeerIndex::default(),
-        feed: Feed::default(),
+        feed: Feed::new(&options.namespace),
+        missed: VecDeque::new(),
+        wrong: BTreeMap::new(),
         nodes: BTreeSet::new(),
         strays: BTreeMap::new(),
         is_whole: false,
@@ -155,6 +165,10 @@ struct Engine {
     feed: Feed,
     slices: SliceWriter,
     statuses: Statuses,
+    /// What was to be told while somebody else led, or nobody.
+    missed: VecDeque<(Instant, Event)>,
+    /// What is wrong with objects that have no status, and whether we have told so.
+    wrong: BTreeMap<(Kind, ObjectName), (Wrong, bool)>,
             Some(question) = questions.recv() => engine.answer(question),
     node_slos: NodeSlos,
     nodes: BTreeSet<Arc<str>>,
@@ -245,6 +259,32 @@ impl Engine {
         self.metrics.sets(self.index.sets());
         self.slices.change(changes);
         self.metrics.worked(began.elapsed().as_secs_f64());
+            // Who led before has told what was there before, and nobody what has come since.
+            for (at, event) in std::mem::take(&mut self.missed) {
+                if at.elapsed() < LEADERLESS {
+                    self.events.tell(event);
+                }
+            }
+            self.tell_what_is_wrong();
+        }
+    }
+
+    /// Whoever leads tells it once.
+    fn tell_what_is_wrong(&mut self) {
+        if !self.may_write() {
+            return;
+        }
+        for ((kind, name), (wrong, told)) in &mut self.wrong {
+            if !std::mem::replace(told, true) {
+                self.events.tell(Event {
+                    kind: *kind,
+                    object: name.clone(),
+                    uid: wrong.uid.to_string(),
+                    good: false,
+                    reason: "Invalid".to_owned(),
+                    note: wrong.why.clone(),
+                });
+            }
         self.slices.round().await;
     }
 
@@ -335,7 +375,13 @@ impl Engine {
     }
 
     /// An event about a pod, or a node.
-    fn tell(&self, node: &str, problem: ReportedProblem) {
+    fn tell(&mut self, node: &str, problem: ReportedProblem) {
+        let ReportedProblem {
+            object,
+            reason,
+            message,
+            ..
+        } = &problem;
         let (kind, uid) = match problem.kind.as_str() {
             "Pod" => {
                 let uid = self.feed.pod_uid(&problem.object);
@@ -346,14 +392,13 @@ impl Engine {
             _ => return,
         };
         if self.may_write() {
-            self.events.tell(Event {
-                kind,
-                object: problem.object,
-                uid: uid.unwrap_or_default(),
-                good: false,
-                reason: problem.reason,
-                note: format!("{} (on {node})", problem.message),
-            });
+            self.events.tell(event);
+            return;
+        }
+        // Who leads tells it. Where nobody does, the next one will.
+        let is_over = |(at, _): &(Instant, Event)| at.elapsed() >= LEADERLESS;
+        while self.missed.front().is_some_and(is_over) || self.missed.len() >= MISSED {
+            self.missed.pop_front();
         }
     }
 
@@ -365,3 +410,20 @@ impl Engine {
         }
     }
 }
+        let event_reason = match kind {
+            Kind::Pod => reason_of(reason),
+            _ => reason,
+        };
+        let what = match event_reason == reason {
+            true => message.clone(),
+            false => format!("{reason}: {message}"),
+        };
+        let event = Event {
+            kind,
+            object: object.clone(),
+            uid: uid.unwrap_or_default(),
+            good: false,
+            reason: event_reason.to_owned(),
+            note: format!("{what} (on {node})"),
+        };
+        self.missed.push_back((Instant::now(), event));

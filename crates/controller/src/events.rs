@@ -1,27 +1,30 @@
 //! Events (events.k8s.io/v1), for who asks `kubectl describe` and `kubectl events`.
 //!
 //! Each is told when something becomes so, and not as long as it is. Whoever tells the same again is
-//! told as a series, and too much at once is left out: an event is a courtesy, and the status says what
-//! is.
+//! told as a series. Too much at once waits, and what the server does not take is told later.
 
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use netqos_cluster::Kind;
-use netqos_core::ObjectName;
-use tokio::sync::mpsc;
+use netqos_core::{Digest, ObjectName};
+use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
 use crate::metrics::{Metrics, Outcome};
 
 /// How many may wait.
-const WAITING: usize = 200;
+const WAITING: usize = 10_000;
 /// The least time from one to the next.
 const APART: Duration = Duration::from_millis(50);
 /// How long one may take.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long to wait where the server does not take any.
+const AGAIN: Duration = Duration::from_secs(5);
 
 /// Something that has become so.
 #[derive(Clone, Debug)]
@@ -35,38 +38,181 @@ pub(crate) struct Told {
 }
 
 /// Where events are told to.
-#[derive(Clone, Debug)]
-pub(crate) struct Events(mpsc::Sender<Told>);
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Events(Arc<Queue>);
+
+#[derive(Debug, Default)]
+struct Queue {
+    waiting: Mutex<Waiting>,
+    more: Notify,
+}
+
+/// What was told, so that the same is counted, and other words are another event: a series keeps those that
+/// it began with.
+struct Series {
+    client: Client,
+    reporter: Reporter,
+    recorder: Recorder,
+    /// What was said last of each.
+    said: HashMap<Key, Digest>,
+    /// Of what was said in other words before.
+    anew: HashMap<Key, Recorder>,
+}
+
+impl Series {
+    fn new(client: Client, reporter: Reporter) -> Self {
+        Self {
+            recorder: Recorder::new(client.clone(), reporter.clone()),
+            client,
+            reporter,
+            said: HashMap::new(),
+            anew: HashMap::new(),
+        }
+    }
+
+    /// By whom this is told.
+    fn of(&mut self, told: &Told) -> &Recorder {
+        if self.said.len() > WAITING {
+            self.said.clear();
+            self.anew.clear();
+        }
+        let (key, words) = (told.key(), Digest::of(&told.note));
+        let before = self.said.insert(key.clone(), words);
+        if before.is_some_and(|before| before != words) {
+            let fresh = Recorder::new(self.client.clone(), self.reporter.clone());
+            self.anew.insert(key.clone(), fresh);
+        }
+        self.anew.get(&key).unwrap_or(&self.recorder)
+    }
+}
+
+/// What is to be told, the oldest first. Of one object each reason waits once, in its newest words.
+#[derive(Debug, Default)]
+struct Waiting {
+    order: VecDeque<Key>,
+    told: HashMap<Key, Told>,
+}
+
+/// Which object, and the reason.
+type Key = (Kind, ObjectName, String, String);
 
 impl Events {
     /// Begins to write events, in a task of its own.
     pub(crate) fn begin(client: Client, identity: &str, metrics: Metrics) -> Self {
-        let (sender, mut told) = mpsc::channel::<Told>(WAITING);
+        let events = Self::default();
         let reporter = Reporter {
             controller: "netqos-controller".to_owned(),
             instance: Some(identity.to_owned()),
         };
-        let recorder = Recorder::new(client, reporter);
+        let mut series = Series::new(client, reporter);
+        let queue = events.clone();
         tokio::spawn(async move {
-            while let Some(told) = told.recv().await {
+            loop {
+                let told = queue.next().await;
                 let (event, about) = (event(&told), reference(&told));
+                let recorder = series.of(&told);
                 let written = timeout(PATIENCE, recorder.publish(&event, &about)).await;
-                let outcome = match written {
-                    Ok(Ok(())) => Outcome::Done,
-                    _ => Outcome::Failed,
+                let (outcome, pause) = match written {
+                    Ok(Ok(())) => (Outcome::Done, APART),
+                    // Its namespace goes, or nobody may write there: it never will.
+                    Ok(Err(kube::Error::Api(why))) if why.code < 500 && why.code != 429 => {
+                        (Outcome::Failed, APART)
+                    }
+                    _ => {
+                        queue.again(told);
+                        (Outcome::Failed, AGAIN)
+                    }
                 };
                 metrics.wrote("events", outcome);
-                sleep(APART).await;
+                sleep(pause).await;
             }
         });
-        Self(sender)
+        events
     }
 
-    /// Tells of something, or leaves it where too much waits.
+    /// Tells of something as soon as what was told before is written.
     pub(crate) fn tell(&self, told: Told) {
-        if self.0.try_send(told).is_err() {
-            tracing::debug!("an event is left out: too many wait");
+        if !self.waiting().put(told) {
+            tracing::warn!("an event is left out: {WAITING} wait already");
         }
+        self.0.more.notify_one();
+    }
+
+    /// What could not be written: unless there is something newer to say in its place.
+    fn again(&self, told: Told) {
+        let mut waiting = self.waiting();
+        if !waiting.told.contains_key(&told.key()) {
+            waiting.put(told);
+        }
+    }
+
+    async fn next(&self) -> Told {
+        loop {
+            let next = self.waiting().take();
+            match next {
+                Some(told) => return told,
+                None => self.0.more.notified().await,
+            }
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        let waiting = self.0.waiting.lock();
+        waiting.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiting {
+    /// False: there is no room.
+    fn put(&mut self, told: Told) -> bool {
+        let key = told.key();
+        let is_new = !self.told.contains_key(&key);
+        if is_new && self.order.len() >= WAITING {
+            return false;
+        }
+        if is_new {
+            self.order.push_back(key.clone());
+        }
+        self.told.insert(key, told);
+        true
+    }
+
+    fn take(&mut self) -> Option<Told> {
+        let key = self.order.pop_front()?;
+        self.told.remove(&key)
+    }
+}
+
+impl Told {
+    fn key(&self) -> Key {
+        let Self {
+            kind,
+            object,
+            uid,
+            reason,
+            ..
+        } = self;
+        (*kind, object.clone(), uid.clone(), reason.clone())
+    }
+}
+
+/// The reason by which an event of a pod or a policy tells of a problem. They are few, and stay: what
+/// has none of its own has failed.
+pub(crate) fn reason_of(problem: &str) -> &str {
+    const OWN: [&str; 9] = [
+        "InvalidBandwidth",
+        "KernelFeatureMissing",
+        "Conflict",
+        "BurstRaised",
+        "Invalid",
+        "InvalidPodClass",
+        "GuaranteeReduced",
+        "NetworkNotFound",
+        "QuotaExceeded",
+    ];
+    match OWN.contains(&problem) {
+        true => problem,
+        false => "QoSUpdateFailed",
     }
 }
 
@@ -93,5 +239,55 @@ fn reference(told: &Told) -> ObjectReference {
         name: text(&told.object.name),
         uid: text(&told.uid),
         ..ObjectReference::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(name: &str, reason: &str, note: &str) -> Told {
+        Told {
+            kind: Kind::Pod,
+            object: ObjectName::new("games", name),
+            uid: name.to_owned(),
+            good: false,
+            reason: reason.to_owned(),
+            note: note.to_owned(),
+        }
+    }
+
+    #[test]
+    fn what_waits_is_told_in_its_order_and_in_its_newest_words() {
+        let mut waiting = Waiting::default();
+        for (name, reason, note) in [
+            ("a", "Invalid", "old"),
+            ("b", "Invalid", "b"),
+            ("a", "QoSUpdateFailed", "other"),
+            ("a", "Invalid", "new"),
+        ] {
+            assert!(waiting.put(told(name, reason, note)));
+        }
+        let notes = std::iter::from_fn(|| waiting.take()).map(|it| it.note);
+        assert_eq!(notes.collect::<Vec<_>>(), ["new", "b", "other"]);
+        // Far more at once than are written in a minute.
+        for number in 0..WAITING {
+            assert!(waiting.put(told(&number.to_string(), "Invalid", "")));
+        }
+        assert!(!waiting.put(told("more", "Invalid", "")));
+        assert!(waiting.put(told("0", "Invalid", "again")));
+    }
+
+    #[test]
+    fn every_reason_of_an_agent_has_one_of_an_event() {
+        for (problem, reason) in [
+            ("InvalidBandwidth", "InvalidBandwidth"),
+            ("KernelFeatureMissing", "KernelFeatureMissing"),
+            ("UpdateFailed", "QoSUpdateFailed"),
+            ("EndpointUnreachable", "QoSUpdateFailed"),
+            ("OfAnotherVersion", "QoSUpdateFailed"),
+        ] {
+            assert_eq!(reason_of(problem), reason);
+        }
     }
 }

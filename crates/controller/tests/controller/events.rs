@@ -1,5 +1,6 @@
 //! What is told once, when it becomes so, and what is told again.
 
+use netqos_apiserver::Fault;
 use serde_json::{Value, json};
 
 use crate::world::World;
@@ -42,6 +43,90 @@ fn a_conflict_is_told_of_its_policy_which_is_in_force_all_the_same() {
     let p = world.get(world.policies(), "p").unwrap();
     assert_eq!(event.data["regarding"]["uid"], p["metadata"]["uid"]);
     world.wait_for("p", "Ready", "True", "Ready");
+}
+
+/// With another one than before: the condition says so, in one write, and so does an event.
+#[test]
+fn a_conflict_with_another_policy_is_told_anew() {
+    let Some(world) = World::with_fixture() else {
+        return;
+    };
+    world.create_pod("a", "web", "node1", "10.0.0.1");
+    world.create_policy("p", "web", "db");
+    let with = |other: &str| {
+        let mut conflict = problem(&world, "NetworkQoS", "p", "Conflict");
+        conflict[0]["message"] = format!("with {other}").into();
+        world.report("node1", &[("p", 1)], &conflict);
+    };
+    with("q");
+    let _replica = world.replica("one");
+    let said = |words: &str| {
+        world
+            .condition("p", "Conflict")
+            .is_some_and(|it| it.2 == words)
+    };
+    world.eventually("it is not said", || said("node1: with q"));
+    world.wait_for("p", "Ready", "True", "Ready");
+    let before = world.status_writes("one");
+    with("r");
+    world.eventually("it is not said anew", || said("node1: with r"));
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    assert_eq!(world.status_writes("one"), before + 1);
+    let notes = || {
+        let events = world.events("NetworkQoS", "Conflict").into_iter();
+        let notes = events.map(|it| it.data["note"].as_str().unwrap().to_owned());
+        notes.collect::<Vec<_>>()
+    };
+    world.eventually("no event of it", || {
+        notes().contains(&"node1: with r".to_owned())
+    });
+}
+
+/// Nobody leads: it is told by who leads next.
+#[test]
+fn what_appears_while_nobody_leads_is_told_by_the_next_leader() {
+    let world = ready();
+    let one = world.replica("one");
+    world.wait_for("p", "Ready", "True", "Ready");
+    let _two = world.standby("two");
+    one.kill();
+    let missed = problem(&world, "Pod", "a", "KernelFeatureMissing");
+    world.report("node1", &[("p", 1)], &missed);
+    world.wait_for_leader("two");
+    world.eventually("no event", || {
+        !world.events("Pod", "KernelFeatureMissing").is_empty()
+    });
+    let event = world.events("Pod", "KernelFeatureMissing").remove(0);
+    assert_eq!(event.data["reportingInstance"], "two");
+}
+
+/// The server takes no event for a while, and far more come at once than are written meanwhile.
+#[test]
+fn what_cannot_be_told_at_once_is_told_later() {
+    const PODS: usize = 250;
+    let Some(world) = World::with_fixture() else {
+        return;
+    };
+    let _replica = world.replica("one");
+    world.wait_for_leader("one");
+    world.report("node1", &[], &json!([]));
+    let fault = Fault::status(503).on("create", "events").of("one");
+    world.fixture().inject(fault.times(1));
+    for part in 0..3 {
+        let from = part * 100;
+        let pods = from..PODS.min(from + 100);
+        let problems = pods.map(|number| {
+            json!({
+                "kind": "Pod", "namespace": world.namespace, "name": format!("a{number}"),
+                "reason": "InvalidBandwidth", "message": "m"
+            })
+        });
+        let problems: Vec<Value> = problems.collect();
+        world.report(&format!("node{part}"), &[], &json!(problems));
+    }
+    world.eventually("some are lost", || {
+        world.events("Pod", "InvalidBandwidth").len() == PODS
+    });
 }
 
 #[test]

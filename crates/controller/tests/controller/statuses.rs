@@ -147,8 +147,12 @@ fn events_say_when_something_becomes_so() {
     let first = problem(&world, "Pod", "a", "EndpointUnreachable");
     world.report("node2", &[], &first);
     world.eventually("no event of the new node", || {
-        told("Pod", "EndpointUnreachable").is_some()
+        told("Pod", "QoSUpdateFailed").is_some()
     });
+    // Its reason is one of a few that stay; which of the agent's it is, is said, too.
+    let event = told("Pod", "QoSUpdateFailed").unwrap();
+    let note = "EndpointUnreachable: load sch_tbf (on node2)";
+    assert_eq!(event.data["note"], note);
     let failed = problem(&world, "NetworkQoS", "p", "UpdateFailed");
     world.report("node1", &[("p", 1)], &failed);
     world.eventually("no event of the failure", || {
