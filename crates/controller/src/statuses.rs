@@ -5,35 +5,38 @@
 //! unless it lasts, and counts alone are written when they have been wrong for a minute: pods that come
 //! within it are one write, and a pod in whose place another one comes is none.
 //!
+//! At most so many are written in a while: what matters goes before counts, and what has waited for
+//! longest goes first.
+//!
 //! Where something else enforces policies, none of their statuses is ours: what was written before is
 //! taken back, and an event says once why.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use k8s_openapi::jiff::Timestamp;
 use kube::Client;
-use netqos_cluster::{Kind, is_undeclared};
+use netqos_cluster::is_undeclared;
 use netqos_core::{NodeReport, ObjectName};
 use netqos_index::PeerIndex;
-use netqos_k8s::NetworkQosStatus;
-use netqos_status::{Difference, Facts, Verdict, difference, status};
 use tokio::time::{Instant, timeout};
 use tracing::{Instrument as _, Span};
 
+use crate::agents::Agents;
 use crate::contested::Contested;
-use crate::events::{Events, Told};
+use crate::events::Events;
 use crate::feed::PolicyFacts;
 use crate::metrics::{Metrics, Outcome};
 use crate::spans;
 
+mod due;
+mod look;
 mod write;
 
-use write::{Write, Written};
+use due::{Queue, Rank};
+use look::Due;
 
 const RESOURCE: &str = "networkqoses/status";
 /// The version of this controller.
@@ -43,10 +46,11 @@ pub(crate) const EVERY: Duration = Duration::from_millis(500);
 /// How long what may pass by itself is not said.
 const LASTS: Duration = Duration::from_secs(10);
 /// How long counts are wrong before they are written.
-const COUNTS: Duration = Duration::from_secs(60);
+const COUNTS_LAST: Duration = Duration::from_secs(60);
 /// How long to wait after a write that failed.
 const AGAIN: Duration = Duration::from_secs(5);
-/// How many are written in one look, and at the same time.
+/// How many are looked at, and written, in one look, and written at the same time.
+const LOOKS: usize = 1_000;
 const MOST: usize = 40;
 const AT_ONCE: usize = 8;
 /// How long a write may take.
@@ -58,12 +62,12 @@ pub(crate) struct Statuses {
     zones: bool,
     policies: BTreeMap<ObjectName, Policy>,
     reports: BTreeMap<Arc<str>, NodeReport>,
-    /// Policies that are to be looked at, and when.
-    due: HashMap<ObjectName, Instant>,
+    /// Policies that are to be looked at.
+    due: Queue,
     /// Who else enforces policies, in words: then none of their statuses is ours.
     left: Option<String>,
-    /// The definition is another's, which has no counts.
-    without_counts: bool,
+    /// Counts that the definition does not have, since it is another's, or an older one.
+    undeclared: BTreeSet<&'static str>,
     metrics: Metrics,
     events: Events,
 }
@@ -94,9 +98,9 @@ impl Statuses {
             zones,
             policies: BTreeMap::new(),
             reports: BTreeMap::new(),
-            due: HashMap::new(),
+            due: Queue::default(),
             left: None,
-            without_counts: false,
+            undeclared: BTreeSet::new(),
             metrics,
             events,
         }
@@ -212,9 +216,31 @@ impl Statuses {
         // Also one that waits for its counts: there may be more to say of it by now.
         if let Some(policy) = self.policies.get(&name) {
             let now = Instant::now();
-            self.due
-                .insert(name, policy.again.map_or(now, |again| again.max(now)));
+            let at = policy.again.map_or(now, |again| again.max(now));
+            self.due.touch(name, at, now);
         }
+    }
+
+    /// The agent of a node does other than it did.
+    pub(crate) fn touch_node(&mut self, node: &Arc<str>) {
+        let said = self.reports.get(node);
+        let said = said.into_iter().flat_map(|report| report.policies.keys());
+        // It may be what those wait for that are not in force somewhere.
+        let is_waiting = |policy: &Policy| policy.counted.as_ref().is_none_or(|(ready, _)| !ready);
+        let waiting = self.policies.iter().filter(|(_, it)| is_waiting(it));
+        let waiting = waiting.map(|(name, _)| name);
+        let names: BTreeSet<ObjectName> = said.chain(waiting).cloned().collect();
+        names.into_iter().for_each(|name| self.touch(name));
+    }
+
+    /// How many policies there are.
+    pub(crate) fn policies(&self) -> usize {
+        self.policies.len()
+    }
+
+    /// How many are to be looked at, at some time.
+    pub(crate) fn due(&self) -> usize {
+        self.due.len()
     }
 
     /// All policies may be.
@@ -233,26 +259,30 @@ impl Statuses {
     }
 
     /// Writes what is due. To be called by the leader alone, once all is known.
-    pub(crate) async fn round(&mut self, index: &PeerIndex) {
+    pub(crate) async fn round(&mut self, index: &PeerIndex, agents: &Agents) {
         let now = Instant::now();
-        let due = self.due.iter().filter(|(_, at)| **at <= now);
-        let names: Vec<ObjectName> = due.map(|(name, _)| name.clone()).take(MOST).collect();
+        let names: Vec<ObjectName> = self.due.due(now).into_iter().take(LOOKS).collect();
         if names.is_empty() {
             return;
         }
         let span = spans::statuses(names.len());
-        let mut writes = Vec::new();
+        let (mut writes, mut counts) = (Vec::new(), Vec::new());
         for name in names {
-            match self.look(&name, index, now) {
-                Due::Never => {
-                    self.due.remove(&name);
+            if writes.len() == MOST {
+                break;
+            }
+            match self.look(&name, index, agents, now) {
+                Due::Never => self.due.remove(&name),
+                Due::At(at, rank) => self.due.postpone(name, at, rank),
+                Due::Now(write, Rank::Matters) => writes.push(*write),
+                Due::Now(write, Rank::Counts) => {
+                    self.due.wait_with_counts(&name);
+                    counts.push(*write);
                 }
-                Due::At(at) => {
-                    self.due.insert(name, at);
-                }
-                Due::Now(write) => writes.push(*write),
             }
         }
+        let room = MOST - writes.len();
+        writes.extend(counts.into_iter().take(room));
         span.record("netqos.writes", spans::many(writes.len()));
         self.write(writes).instrument(span).await;
     }
@@ -288,11 +318,11 @@ impl Statuses {
                 }
                 Ok(Err(kube::Error::Api(status))) if is_undeclared(&status.message) => {
                     tracing::warn!(
-                        "the definition of NetworkQoS is not the one of netqos (deploy/crds): how many \
-                         pods and nodes there are is left out of statuses ({})",
+                        "the definition of NetworkQoS is not the one of this netqos (deploy/crds): counts \
+                         that it does not have are left out of statuses ({})",
                         status.message
                     );
-                    self.without_counts = true;
+                    self.leave_out(&status.message);
                     Outcome::Failed
                 }
                 failed => {
@@ -305,193 +335,11 @@ impl Statuses {
                     if let Some(policy) = self.policies.get_mut(&write.name) {
                         policy.again = Some(again);
                     }
-                    self.due.insert(write.name, again);
+                    self.due.postpone(write.name, again, Rank::Matters);
                     Outcome::Failed
                 }
             };
             self.metrics.wrote(RESOURCE, outcome);
         }
-    }
-
-    /// What is to be done about a policy.
-    fn look(&mut self, name: &ObjectName, index: &PeerIndex, now: Instant) -> Due {
-        let Some(policy) = self.policies.get_mut(name) else {
-            return Due::Never;
-        };
-        if let Some(why) = &self.left {
-            return leave_alone(name, policy, why, &self.metrics, &self.events);
-        }
-        let facts = &policy.facts;
-        let subjects = index.subjects(name).unwrap_or_default();
-        let verdict = Verdict::of(&Facts {
-            name,
-            uid: &facts.uid,
-            generation: facts.generation,
-            invalid: facts.invalid.as_deref(),
-            subjects: &subjects,
-            reports: &self.reports,
-            selects: &|pod| index.selects(name, pod),
-        });
-        let ready = verdict.ready();
-        let counted = (ready.holds, ready.reason.clone());
-        if policy.counted.as_ref() != Some(&counted) {
-            if let Some((ready, reason)) = &policy.counted {
-                self.metrics.policy(*ready, reason, -1);
-            }
-            self.metrics.policy(counted.0, &counted.1, 1);
-            policy.counted = Some(counted);
-        }
-        let before = facts.status.clone();
-        let before = before.map(|before| policy.contested.ours(before));
-        let before = before.as_ref();
-        let at = Time(Timestamp::now());
-        let mut shall = status(&verdict, before, &at, self.zones);
-        if self.without_counts {
-            (shall.selected_pods, shall.nodes) = (None, None);
-        }
-        let shall = policy.contested.ours(shall);
-        let was_ready = of_ready(before);
-        let later = match difference(before, &shall) {
-            Difference::None => {
-                policy.differs = None;
-                policy.miscounts = None;
-                policy.settled = true;
-                return Due::Never;
-            }
-            Difference::Counts => {
-                policy.differs = None;
-                let since = *policy.miscounts.get_or_insert(now);
-                policy.settled.then_some(since + COUNTS)
-            }
-            Difference::Matter => {
-                // It was in force, and now a node has not said so yet.
-                let may_pass = ready.reason == "Pending"
-                    && was_ready == Some((true, "Ready", Some(facts.generation)));
-                let since = *policy.differs.get_or_insert(now);
-                may_pass.then_some(since + LASTS)
-            }
-        };
-        if let Some(at) = later.filter(|at| *at > now) {
-            return Due::At(at);
-        }
-        let news = was_ready.is_none_or(|(holds, reason, generation)| {
-            (holds, reason) != (ready.holds, ready.reason.as_str())
-                || (generation != Some(facts.generation))
-        });
-        let told = (news && ready.reason != "Pending").then(|| Told {
-            kind: Kind::NetworkQoS,
-            object: name.clone(),
-            uid: facts.uid.clone(),
-            good: ready.holds,
-            reason: match (ready.holds, ready.reason.as_str()) {
-                (true, _) => "QoSProgrammed".to_owned(),
-                // Those that have a name of their own.
-                (_, "KernelFeatureMissing" | "QuotaExceeded" | "Invalid" | "NetworkNotFound") => {
-                    ready.reason.clone()
-                }
-                _ => "QoSUpdateFailed".to_owned(),
-            },
-            note: ready.message.clone(),
-        });
-        Due::Now(Box::new(Write {
-            name: name.clone(),
-            status: Some(shall),
-            told,
-        }))
-    }
-
-    fn wrote(&mut self, write: Write, written: Written) {
-        self.due.remove(&write.name);
-        let Some(policy) = self.policies.get_mut(&write.name) else {
-            return;
-        };
-        policy.contested.add(written.contested);
-        policy.facts.version = written.version.max(policy.facts.version);
-        policy.differs = None;
-        policy.miscounts = None;
-        policy.again = None;
-        let Some(status) = write.status else {
-            policy.facts.is_ours = false;
-            return;
-        };
-        let status = policy.contested.ours(status);
-        let remark = conflict(&status).filter(|_| {
-            let before = policy.facts.status.as_ref();
-            before.is_none_or(|before| conflict(before).is_none())
-        });
-        if let Some(note) = remark {
-            self.events.tell(Told {
-                kind: Kind::NetworkQoS,
-                object: write.name.clone(),
-                uid: policy.facts.uid.clone(),
-                good: false,
-                reason: "Conflict".to_owned(),
-                note: note.to_owned(),
-            });
-        }
-        if let Some(told) = write.told {
-            self.events.tell(told);
-        }
-        policy.facts.status = Some(status);
-        policy.facts.is_ours = true;
-        policy.settled = true;
-    }
-}
-
-/// What is to be done about a policy.
-enum Due {
-    Never,
-    At(Instant),
-    Now(Box<Write>),
-}
-
-/// Whether a status says that it is ready, why, and of which generation.
-fn of_ready(status: Option<&NetworkQosStatus>) -> Option<(bool, &str, Option<i64>)> {
-    let mut conditions = status?.conditions.as_ref()?.iter();
-    let ready = conditions.find(|it| it.type_ == "Ready")?;
-    Some((
-        ready.status == "True",
-        ready.reason.as_str(),
-        ready.observed_generation,
-    ))
-}
-
-/// With whom it is in conflict, as its status says.
-fn conflict(status: &NetworkQosStatus) -> Option<&str> {
-    let mut conditions = status.conditions.as_ref()?.iter();
-    let conflict = conditions.find(|it| it.type_ == "Conflict" && it.status == "True")?;
-    Some(&conflict.message)
-}
-
-/// Leaves a policy to who else enforces it.
-fn leave_alone(
-    name: &ObjectName,
-    policy: &mut Policy,
-    why: &str,
-    metrics: &Metrics,
-    events: &Events,
-) -> Due {
-    if let Some((ready, reason)) = policy.counted.take() {
-        metrics.policy(ready, &reason, -1);
-    }
-    policy.differs = None;
-    if !policy.told_left {
-        policy.told_left = true;
-        events.tell(Told {
-            kind: Kind::NetworkQoS,
-            object: name.clone(),
-            uid: policy.facts.uid.clone(),
-            good: true,
-            reason: "EnforcedElsewhere".to_owned(),
-            note: why.to_owned(),
-        });
-    }
-    match policy.facts.is_ours {
-        false => Due::Never,
-        true => Due::Now(Box::new(Write {
-            name: name.clone(),
-            status: None,
-            told: None,
-        })),
     }
 }

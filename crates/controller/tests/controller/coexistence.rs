@@ -180,10 +180,8 @@ fn a_text_and_a_zone_of_somebody_elses_are_not_fought_for() {
     assert_eq!(world.status_of("late")["status"], "theirs");
 }
 
-/// As it is where OVN-Kubernetes was installed first, and NetworkQoS is not switched on.
-#[test]
-fn with_its_definition_there_are_conditions_and_no_counts() {
-    let world = World::new();
+/// A definition of NetworkQoS whose status lacks these fields, in place of ours, which it gives back.
+fn define_without(world: &World, lacking: &[&str]) -> Value {
     let definitions = netqos_k8s::definitions();
     let crds = definitions.iter().map(|it| it.crd().unwrap());
     let ours = crds
@@ -193,11 +191,38 @@ fn with_its_definition_there_are_conditions_and_no_counts() {
     let mut theirs = ours.clone();
     let schema = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties";
     let status = theirs.pointer_mut(schema).unwrap().as_object_mut().unwrap();
-    for lacking in ["nodes", "selectedPods"] {
-        status.remove(lacking).unwrap();
+    for lacking in lacking {
+        status.remove(*lacking).unwrap();
     }
     theirs["spec"]["versions"][0]["additionalPrinterColumns"] = Value::Null;
     world.define(&theirs);
+    ours
+}
+
+/// One of a version before this one: the other counts are there.
+#[test]
+fn with_an_older_definition_what_it_lacks_is_left_out_alone() {
+    let world = World::new();
+    let ours = define_without(&world, &["rules"]);
+    world.create_pod("a", "web", "node1", "10.0.0.1");
+    world.create_policy("p", "web", "db");
+    world.report("node1", &[("p", 1)], &json!([]));
+    let _replica = world.replica("one");
+    world.wait_for("p", "Ready", "True", "Ready");
+    let status = world.status_of("p");
+    assert_eq!(
+        (&status["nodes"], &status["selectedPods"]),
+        (&json!("1/1"), &json!(1))
+    );
+    assert_eq!(status["rules"], Value::Null);
+    world.define(&ours);
+}
+
+/// As it is where OVN-Kubernetes was installed first, and NetworkQoS is not switched on.
+#[test]
+fn with_its_definition_there_are_conditions_and_no_counts() {
+    let world = World::new();
+    let ours = define_without(&world, &["nodes", "selectedPods", "rules"]);
     world.create_pod("a", "web", "node1", "10.0.0.1");
     world.create_policy("p", "web", "db");
     world.report("node1", &[("p", 1)], &json!([]));
