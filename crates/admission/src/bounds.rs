@@ -1,6 +1,6 @@
 //! `NetworkQoSQuota`, `BandwidthProfile` and `NetworkQoSDefault`.
 
-use netqos_k8s::{FieldError, NetworkQoSDefault, Object, convert, object_from_value, validate};
+use netqos_k8s::{NetworkQoSDefault, Object, object_from_value, validate};
 use serde_json::Value;
 
 use crate::findings::Findings;
@@ -14,7 +14,8 @@ pub(crate) fn check(object: &Value, old: Option<&Value>, known: &Known) -> Findi
     }
     findings.invalid = validate(object);
     if findings.invalid.is_empty() && object["kind"] == "NetworkQoSDefault" {
-        findings.invalid.extend(of_template(object));
+        let read = NetworkQoSDefault::read(object.clone());
+        findings.invalid.extend(read.err());
     }
     if findings.invalid.is_empty()
         && let Ok(Object::Quota(quota)) = object_from_value(object)
@@ -31,12 +32,4 @@ pub(crate) fn check(object: &Value, old: Option<&Value>, known: &Known) -> Findi
         }
     }
     findings
-}
-
-/// What of a default nobody could follow, in the objects that are made of it.
-fn of_template(object: &Value) -> Option<FieldError> {
-    let default: NetworkQoSDefault = serde_json::from_value(object.clone()).ok()?;
-    let error = convert::policy(&default.object("any")).err()?;
-    let path = format!("spec.template.{}", error.path);
-    Some(FieldError::new(path, error.message))
 }

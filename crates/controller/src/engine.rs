@@ -68,7 +68,8 @@ pub async fn run(
     desk: Desk,
 ) {
     let events = Events::begin(client.clone(), &options.identity, metrics.clone());
-    let mut selections: Vec<Selection> = KINDS.map(Selection::all).into();
+    let kinds = KINDS.into_iter().chain(TOLD_KINDS);
+    let mut selections: Vec<Selection> = kinds.map(Selection::all).collect();
     if options.node_slo != Enforce::Never {
         let ObjectName { namespace, name } = &options.slo_config;
         let config = Selection::all(Kind::ConfigMap).in_namespace(namespace);
@@ -226,6 +227,10 @@ impl Engine {
                 }
                 News::NodeSlo(name, facts) => self.node_slos.object(&name, facts.map(|it| *it)),
                 News::SloConfig(facts) => self.node_slos.config(facts),
+                News::Wrong(kind, name, Some(wrong)) => {
+                    self.wrong.insert((kind, name), (wrong, false));
+                }
+                News::Wrong(kind, name, None) => drop(self.wrong.remove(&(kind, name))),
             }
         }
     }
@@ -245,6 +250,7 @@ impl Engine {
     }
 
     /// Whatever is not as it should be is looked for.
+        self.tell_what_is_wrong();
     fn begin_to_write(&mut self) {
         if self.may_write() {
             self.slices.wake();
@@ -388,7 +394,8 @@ impl Engine {
                 (Kind::Pod, uid.map(|uid| uid.to_string()))
             }
             "Node" => (Kind::Node, Some(problem.object.name.to_string())),
-            // What becomes of a policy is told when its status is written.
+            // What becomes of a policy is told when its status is written, and what is wrong with an
+            // object of another kind, once, and not by each node.
             _ => return,
         };
         if self.may_write() {

@@ -12,13 +12,14 @@ use netqos_core::objects::{NetworkDefinition, PeerSlice};
 use netqos_core::{NodeReport, ObjectName, PodId};
 use netqos_index::Change;
 use netqos_k8s::{
-    FieldError, NetworkQoSNodeReport, NetworkQoSPeerSlice, NetworkQosStatus, Object, convert,
-    object_from_value,
+    FieldError, NetworkQoSDefault, NetworkQoSNodeReport, NetworkQoSPeerSlice, NetworkQosStatus,
+    Object, convert, object_from_value,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::agents::{Agents, PodFacts};
 use crate::node_slos::{ConfigFacts, NodeFacts, ObjectFacts};
 
 /// How long a kind that had objects may be unknown to the server before they are taken for gone.
@@ -41,13 +42,20 @@ pub(crate) const KINDS: [Kind; 10] = [
 /// What is watched beside that: nothing else waits for it.
 pub(crate) const SLO_KINDS: [Kind; 2] = [Kind::ConfigMap, Kind::NodeSlo];
 
+/// What is watched to say what is wrong with it, which agents would say once on each node. Quotas are
+/// watched anyway.
+pub(crate) const TOLD_KINDS: [Kind; 2] = [Kind::BandwidthProfile, Kind::NetworkQoSDefault];
+
 /// An object as it is read when it comes; nothing else of it is kept.
 #[derive(Debug)]
 pub(crate) struct Read {
     version: u64,
+    uid: Arc<str>,
     what: What,
     /// What it is of another system.
     neighbour: Option<Neighbour>,
+    /// Where it runs.
+    pod: Option<PodFacts>,
 }
 
 #[derive(Debug)]
@@ -59,6 +67,8 @@ enum What {
     Node(Box<NodeFacts>),
     NodeSlo(Box<ObjectFacts>),
     SloConfig(ConfigFacts),
+    /// Something that is right, and of which nothing is to be known.
+    Right,
     Unreadable(String),
 }
 
@@ -73,6 +83,8 @@ struct PolicyRead {
 pub(crate) struct PolicyFacts {
     pub(crate) uid: String,
     pub(crate) generation: i64,
+    /// How many rules it has, where it can be read.
+    pub(crate) rules: Option<usize>,
     /// What is wrong with it.
     pub(crate) invalid: Option<String>,
     pub(crate) status: Option<NetworkQosStatus>,
@@ -103,6 +115,16 @@ pub(crate) enum News {
     NodeSlo(Arc<str>, Option<Box<ObjectFacts>>),
     /// So is the ConfigMap that these are made of.
     SloConfig(Option<ConfigFacts>),
+    /// An object that has no status is wrong in this; `None`: not any more.
+    Wrong(Kind, ObjectName, Option<Wrong>),
+}
+
+/// What is wrong with an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wrong {
+    pub(crate) uid: Arc<str>,
+    /// In words that name the field.
+    pub(crate) why: String,
 }
 
 impl Read {
@@ -110,7 +132,9 @@ impl Read {
     pub(crate) fn of(kind: Kind, value: Value, homes: &Homes) -> Self {
         let version = text(&value, "resourceVersion");
         let version = version.and_then(|it| it.parse().ok()).unwrap_or_default();
+        let uid = text(&value, "uid").unwrap_or_default().into();
         let neighbour = (kind == Kind::Pod).then(|| Neighbour::of_pod(&value, homes));
+        let pod = (kind == Kind::Pod).then(|| PodFacts::of(&value));
         let what = match kind {
             Kind::NetworkQoSPeerSlice => typed(value, |it: &NetworkQoSPeerSlice| {
                 convert::peer_slice(it).map(What::Slice)
@@ -122,6 +146,10 @@ impl Read {
             Kind::Node => What::Node(Box::new(NodeFacts::of(&value))),
             Kind::NodeSlo => What::NodeSlo(Box::new(ObjectFacts::of(&value, version))),
             Kind::ConfigMap => What::SloConfig(ConfigFacts::of(&value)),
+            Kind::NetworkQoSDefault => match NetworkQoSDefault::read(value) {
+                Ok(_) => What::Right,
+                Err(why) => What::Unreadable(why.to_string()),
+            },
             _ => match object_from_value(&value) {
                 Ok(object) => What::Object(Box::new(object)),
                 Err(errors) => What::Unreadable(told(&errors)),
@@ -129,8 +157,10 @@ impl Read {
         };
         Self {
             version,
+            uid,
             what,
             neighbour: neighbour.flatten(),
+            pod: pod.flatten(),
         }
     }
 }
@@ -160,6 +190,7 @@ fn policy(mut value: Value, version: u64) -> PolicyRead {
         facts: PolicyFacts {
             uid: text(&value, "uid").unwrap_or_default().to_owned(),
             generation,
+            rules: policy.as_ref().ok().map(|policy| policy.rules.len()),
             invalid: policy.as_ref().err().cloned(),
             status,
             is_of_ovn,
@@ -180,14 +211,19 @@ fn told(errors: &[FieldError]) -> String {
 }
 
 /// What was told of each kind.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Feed {
+    /// How agents do.
+    pub(crate) agents: Agents,
     /// Kinds of which all was told once.
     spoke: BTreeSet<Kind>,
     /// Since when a kind has been unknown to the server.
     unknown: BTreeMap<Kind, Instant>,
     silent: BTreeMap<Kind, String>,
+    /// What there is, and which it is: the uid of what could be read last, which counts.
     names: BTreeMap<Kind, HashMap<ObjectName, Arc<str>>>,
+    /// What cannot be read, of kinds that have no status to say so.
+    wrong: BTreeMap<(Kind, ObjectName), Wrong>,
     /// For one network there may be a definition and the object that OVN-Kubernetes made it from.
     networks: [BTreeMap<ObjectName, NetworkDefinition>; 2],
     /// Pods of other systems.
@@ -195,6 +231,20 @@ pub(crate) struct Feed {
 }
 
 impl Feed {
+    /// Nothing yet; agents are in this namespace.
+    pub(crate) fn new(namespace: &str) -> Self {
+        Self {
+            agents: Agents::new(namespace),
+            spoke: BTreeSet::new(),
+            unknown: BTreeMap::new(),
+            silent: BTreeMap::new(),
+            names: BTreeMap::new(),
+            wrong: BTreeMap::new(),
+            networks: [BTreeMap::new(), BTreeMap::new()],
+            neighbours: BTreeMap::new(),
+        }
+    }
+
     /// Takes note of what a watch tells.
     pub(crate) fn hear(&mut self, kind: Kind, told: Told<Read>) -> Vec<News> {
         let mut news = Vec::new();
@@ -284,19 +334,26 @@ impl Feed {
 
     fn replace(&mut self, kind: Kind, all: BTreeMap<ObjectName, Read>, news: &mut Vec<News>) {
         let known = self.names.get(&kind);
+        let wrong = self.wrong.keys().filter(|(of, _)| *of == kind);
         let gone = known.into_iter().flat_map(HashMap::keys);
+        let gone = gone.chain(wrong.map(|(_, name)| name));
         let gone: Vec<ObjectName> = gone.filter(|it| !all.contains_key(*it)).cloned().collect();
         for name in gone {
             self.gone(kind, &name, news);
         }
-        for (name, read) in all {
+        // Which pods have come since an agent went is known once that is.
+        let is_agent = |read: &Read| read.pod.as_ref().is_some_and(PodFacts::is_agent);
+        let (agents, others): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|(_, read)| is_agent(read));
+        for (name, read) in agents.into_iter().chain(others) {
             self.there(kind, name, read, news);
         }
         self.spoke.insert(kind);
     }
 
     fn there(&mut self, kind: Kind, name: ObjectName, read: Read, news: &mut Vec<News>) {
-        let mut uid: Arc<str> = "".into();
+        let mut uid = read.uid;
+        self.agents.there(&name, read.pod.as_ref());
         match read.neighbour {
             Some(neighbour) => drop(self.neighbours.insert(name.clone(), neighbour)),
             None if kind == Kind::Pod => drop(self.neighbours.remove(&name)),
@@ -314,10 +371,15 @@ impl Feed {
             What::Policy(policy) => {
                 let PolicyRead { policy, facts } = *policy;
                 let change = match policy {
-                    Ok(policy) => Change::Policy(policy),
-                    Err(_) => Change::PolicyGone(name.clone()),
+                    Ok(policy) => Some(Change::Policy(policy)),
+                    // What it said before is in force on nodes, by the sets that it names.
+                    Err(_) if self.was(kind, &name, &uid) => None,
+                    Err(_) => {
+                        uid = "".into();
+                        Some(Change::PolicyGone(name.clone()))
+                    }
                 };
-                news.push(News::Change(Box::new(change)));
+                news.extend(change.map(|change| News::Change(Box::new(change))));
                 news.push(News::Policy(name.clone(), Some(facts)));
                 None
             }
@@ -347,17 +409,53 @@ impl Feed {
                 Object::Quota(quota) => Some(Change::Quota(quota)),
                 _ => None,
             },
-            What::Unreadable(why) => {
-                // What it was before does not count any more.
-                tracing::warn!("{kind} {name} is left out: {why}");
-                return self.gone(kind, &name, news);
-            }
+            What::Right => None,
+            What::Unreadable(why) => return self.unreadable(kind, name, Wrong { uid, why }, news),
         };
+        if self.wrong.remove(&(kind, name.clone())).is_some() {
+            news.push(News::Wrong(kind, name.clone(), None));
+        }
         self.names.entry(kind).or_default().insert(name, uid);
         news.extend(change.map(|change| News::Change(Box::new(change))));
     }
 
+    /// True where an object of this uid is there, and could be read.
+    fn was(&self, kind: Kind, name: &ObjectName, uid: &str) -> bool {
+        let known = self.names.get(&kind).and_then(|it| it.get(name));
+        known.is_some_and(|known| **known == *uid && !uid.is_empty())
+    }
+
+    /// An object cannot be read: what it said before counts until it can be, or is gone. A quota that
+    /// somebody has spoiled still bounds.
+    fn unreadable(&mut self, kind: Kind, name: ObjectName, wrong: Wrong, news: &mut Vec<News>) {
+        // What is written here is written anew.
+        let is_own = matches!(kind, Kind::NetworkQoSPeerSlice | Kind::NetworkQoSNodeReport);
+        let what = match self.was(kind, &name, &wrong.uid) && !is_own {
+            true => "what it said before counts",
+            false => {
+                self.forget(kind, &name, news);
+                "it is left out"
+            }
+        };
+        tracing::warn!("{kind} {name} cannot be read, and {what}: {}", wrong.why);
+        if kind == Kind::NetworkQoSQuota || TOLD_KINDS.contains(&kind) {
+            let why = format!("{}; {what}", wrong.why);
+            let wrong = Wrong { why, ..wrong };
+            let before = self.wrong.insert((kind, name.clone()), wrong.clone());
+            if before.as_ref() != Some(&wrong) {
+                news.push(News::Wrong(kind, name, Some(wrong)));
+            }
+        }
+    }
+
     fn gone(&mut self, kind: Kind, name: &ObjectName, news: &mut Vec<News>) {
+        if self.wrong.remove(&(kind, name.clone())).is_some() {
+            news.push(News::Wrong(kind, name.clone(), None));
+        }
+        self.forget(kind, name, news);
+    }
+
+    fn forget(&mut self, kind: Kind, name: &ObjectName, news: &mut Vec<News>) {
         let Some(uid) = self.names.get_mut(&kind).and_then(|it| it.remove(name)) else {
             return;
         };
@@ -366,6 +464,7 @@ impl Feed {
             Kind::Namespace => Change::NamespaceGone(name.name),
             Kind::Pod => {
                 self.neighbours.remove(&name);
+                self.agents.gone(&name);
                 Change::PodGone(PodId { name, uid })
             }
             Kind::NetworkAttachmentDefinition | Kind::UserDefinedNetwork => {
@@ -383,7 +482,10 @@ impl Feed {
             }
             Kind::NetworkQoSPeerSlice => return news.push(News::SliceGone(name)),
             Kind::NetworkQoSNodeReport => return news.push(News::Report(name.name, None)),
-            Kind::Node => return news.push(News::Node(name.name, None)),
+            Kind::Node => {
+                self.agents.node_gone(&name.name);
+                return news.push(News::Node(name.name, None));
+            }
             Kind::NodeSlo => return news.push(News::NodeSlo(name.name, None)),
             Kind::ConfigMap => return news.push(News::SloConfig(None)),
             _ => return,

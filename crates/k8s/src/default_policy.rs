@@ -7,9 +7,11 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::{CustomResource, KubeSchema};
+use netqos_core as core;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::{NetworkQoS, NetworkQosSpec, schema};
+use crate::{FieldError, NetworkQoS, NetworkQosSpec, convert, schema};
 
 /// The label of an object that the controller has made of a default: the default's name.
 pub const DEFAULT_LABEL: &str = "netqos.io/default";
@@ -75,6 +77,22 @@ pub struct TemplateMetadata {
 
 impl NetworkQoSDefault {
     /// The object that a namespace gets. It has the default's name, and the label that says so.
+    /// A default that can be followed, and which namespaces it is for.
+    ///
+    /// # Errors
+    /// The first field that cannot be read, or that nobody could follow in the objects that are made of
+    /// it.
+    pub fn read(value: Value) -> Result<(Self, core::LabelSelector), FieldError> {
+        let object: Self = serde_path_to_error::deserialize(value).map_err(|error| {
+            let path = error.path().to_string();
+            FieldError::new(path, error.into_inner())
+        })?;
+        let namespaces = convert::label_selector(&object.spec.namespace_selector)
+            .map_err(|error| error.inside("spec.namespaceSelector"))?;
+        convert::policy(&object.object("any")).map_err(|error| error.inside("spec.template"))?;
+        Ok((object, namespaces))
+    }
+
     pub fn object(&self, namespace: &str) -> NetworkQoS {
         let name = self.metadata.name.clone().unwrap_or_default();
         let template = self.spec.template.metadata.clone().unwrap_or_default();

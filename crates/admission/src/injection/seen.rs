@@ -41,10 +41,8 @@ impl Read {
     pub(super) fn of(kind: Kind, value: Value) -> Self {
         let read = || match kind {
             Kind::NetworkQoSDefault => {
-                let object: NetworkQoSDefault = serde_json::from_value(value).ok()?;
-                let namespaces = convert::label_selector(&object.spec.namespace_selector).ok()?;
-                // One that nobody could follow is not made for anybody.
-                convert::policy(&object.object("any")).ok()?;
+                // One that nobody could follow is not made for anybody; an event says so.
+                let (object, namespaces) = NetworkQoSDefault::read(value).ok()?;
                 Some(Self::Default(Box::new(Default { namespaces, object })))
             }
             Kind::Namespace => {

@@ -21,3 +21,4 @@ mod statuses;
 mod traces;
 mod troubles;
 mod world;
+mod unreadable;
