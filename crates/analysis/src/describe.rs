@@ -11,7 +11,7 @@ use netqos_core::{
     Reason,
 };
 use netqos_index::{Index, Subjects};
-use netqos_status::{Facts, Verdict};
+use netqos_status::{Agent, Facts, Verdict};
 use serde::Serialize;
 
 use crate::policies::has_known_networks;
@@ -224,8 +224,10 @@ fn standing(
         uid: &found.uid,
         generation: found.generation,
         invalid: None,
+        rules: None,
         subjects: &subjects,
         reports: snapshot.reports(),
+        agents: &|_| Agent::Works,
         selects: &|name| *name == pod.id.name,
     });
     let ready = verdict.ready();

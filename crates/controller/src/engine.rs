@@ -13,7 +13,7 @@ use netqos_coexistence::{AtWork, Choice, Concern, Enforce, Homes, Lingering};
 use netqos_core::{ObjectName, ReportedProblem};
 use netqos_index::{Change, PeerIndex};
 use netqos_k8s::NetworkQoSNodeReport;
-use tokio::sync::watch::{Receiver, Sender};
+use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
 use crate::debug::{self, Question};
@@ -67,6 +67,10 @@ pub async fn run(
     metrics: Metrics,
     desk: Desk,
 ) {
+    let Desk {
+        health,
+        mut questions,
+    } = desk;
     let events = Events::begin(client.clone(), &options.identity, metrics.clone());
     let kinds = KINDS.into_iter().chain(TOLD_KINDS);
     let mut selections: Vec<Selection> = kinds.map(Selection::all).collect();
@@ -76,10 +80,6 @@ pub async fn run(
         selections.push(config.with_field("metadata.name", name));
         selections.push(Selection::all(Kind::NodeSlo));
     }
-    let Desk {
-        health,
-        mut questions,
-    } = desk;
     let watches = selections.into_iter().map(|selection| {
         let (kind, homes) = (selection.kind, options.homes.clone());
         let read = move |_: &ObjectName, value| Read::of(kind, value, &homes);
@@ -155,6 +155,7 @@ pub async fn run(
             }
             () = sleep_until(due.unwrap_or(far)), if due.is_some() => engine.write_slices().await,
             _ = looks.tick() => engine.look().await,
+            Some(question) = questions.recv() => engine.answer(question),
         }
         health.send_replace(engine.health());
     }
@@ -164,13 +165,12 @@ struct Engine {
     client: Client,
     index: PeerIndex,
     feed: Feed,
-    slices: SliceWriter,
-    statuses: Statuses,
     /// What was to be told while somebody else led, or nobody.
     missed: VecDeque<(Instant, Event)>,
     /// What is wrong with objects that have no status, and whether we have told so.
     wrong: BTreeMap<(Kind, ObjectName), (Wrong, bool)>,
-            Some(question) = questions.recv() => engine.answer(question),
+    slices: SliceWriter,
+    statuses: Statuses,
     node_slos: NodeSlos,
     nodes: BTreeSet<Arc<str>>,
     /// Since when nodes have not been there of which there are reports.
@@ -242,29 +242,23 @@ impl Engine {
             let names: Vec<ObjectName> = names.collect();
             names.into_iter().for_each(|name| self.statuses.touch(name));
         }
+        for node in self.feed.agents.take_changed() {
+            self.statuses.touch_node(&node);
+        }
         if !self.is_whole && self.feed.is_whole() {
             self.is_whole = true;
             tracing::info!("everything is known");
             self.begin_to_write();
         }
+        self.tell_what_is_wrong();
     }
 
     /// Whatever is not as it should be is looked for.
-        self.tell_what_is_wrong();
     fn begin_to_write(&mut self) {
         if self.may_write() {
             self.slices.wake();
             self.statuses.touch_all();
             self.node_slos.touch_all();
-        }
-    }
-
-    async fn write_slices(&mut self) {
-        let began = Instant::now();
-        let changes = self.index.take_changes();
-        self.metrics.sets(self.index.sets());
-        self.slices.change(changes);
-        self.metrics.worked(began.elapsed().as_secs_f64());
             // Who led before has told what was there before, and nobody what has come since.
             for (at, event) in std::mem::take(&mut self.missed) {
                 if at.elapsed() < LEADERLESS {
@@ -291,6 +285,28 @@ impl Engine {
                     note: wrong.why.clone(),
                 });
             }
+        }
+    }
+
+    fn answer(&self, question: Question) {
+        let state = debug::State {
+            leads: self.leads,
+            knows_all: self.is_whole,
+            slices: &self.slices,
+            statuses: &self.statuses,
+            index: &self.index,
+            agents: &self.feed.agents,
+        };
+        // Whoever asked may be gone.
+        let _ = question.send(state.told());
+    }
+
+    async fn write_slices(&mut self) {
+        let began = Instant::now();
+        let changes = self.index.take_changes();
+        self.metrics.sets(self.index.sets());
+        self.slices.change(changes);
+        self.metrics.worked(began.elapsed().as_secs_f64());
         self.slices.round().await;
     }
 
@@ -303,13 +319,14 @@ impl Engine {
         if !self.may_write() {
             return;
         }
-        self.statuses.round(&self.index).await;
+        self.statuses.round(&self.index, &self.feed.agents).await;
         if self.feed.knows_slos() {
             let is_undefined = self.feed.is_unknown(Kind::NodeSlo);
             self.node_slos
                 .round(at_work.koord_manager, is_undefined)
                 .await;
         }
+        self.remove_left().await;
         self.remove_strays().await;
     }
 
@@ -334,19 +351,6 @@ impl Engine {
     /// Takes away what nodes have said that are not there any more.
     async fn remove_strays(&mut self) {
         let reporting = self.statuses.reporting();
-    fn answer(&self, question: Question) {
-        let state = debug::State {
-            leads: self.leads,
-            knows_all: self.is_whole,
-            slices: &self.slices,
-            statuses: &self.statuses,
-            index: &self.index,
-            agents: &self.feed.agents,
-        };
-        // Whoever asked may be gone.
-        let _ = question.send(state.told());
-    }
-
         let strays = reporting.filter(|node| !self.nodes.contains(*node));
         let strays: BTreeSet<Arc<str>> = strays.cloned().collect();
         // A cluster without any node is one that nobody has told us of.
@@ -365,19 +369,35 @@ impl Engine {
         // One at a time: others wait meanwhile.
         if let Some(node) = due {
             self.strays.remove(&node);
-            let api: Api<NetworkQoSNodeReport> = Api::all(self.client.clone());
-            let parameters = DeleteParams::default();
-            let deleted = timeout(PATIENCE, api.delete(&node, &parameters)).await;
-            let outcome = match deleted {
-                Ok(Ok(_)) => {
-                    tracing::info!("{node} is gone, and so is its report");
-                    Outcome::Done
-                }
-                Ok(Err(Error::Api(status))) if status.code == 404 => Outcome::Done,
-                _ => Outcome::Failed,
-            };
-            self.metrics.wrote("networkqosnodereports", outcome);
+            self.remove_report(&node).await;
         }
+    }
+
+    /// Takes away what was said of nodes that netqos leaves: it is in force no more.
+    async fn remove_left(&self) {
+        let reporting: BTreeSet<&Arc<str>> = self.statuses.reporting().collect();
+        let left = self.feed.agents.left();
+        let left = left.filter(|node| reporting.contains(node)).take(REPORTS);
+        let removals = left.map(|node| self.remove_report(node));
+        stream::iter(removals)
+            .buffer_unordered(AT_ONCE)
+            .collect::<()>()
+            .await;
+    }
+
+    async fn remove_report(&self, node: &Arc<str>) {
+        let api: Api<NetworkQoSNodeReport> = Api::all(self.client.clone());
+        let parameters = DeleteParams::default();
+        let deleted = timeout(PATIENCE, api.delete(node, &parameters)).await;
+        let outcome = match deleted {
+            Ok(Ok(_)) => {
+                tracing::info!("netqos is on {node} no more, and its report is gone");
+                Outcome::Done
+            }
+            Ok(Err(Error::Api(status))) if status.code == 404 => Outcome::Done,
+            _ => Outcome::Failed,
+        };
+        self.metrics.wrote("networkqosnodereports", outcome);
     }
 
     /// An event about a pod, or a node.
@@ -398,25 +418,6 @@ impl Engine {
             // object of another kind, once, and not by each node.
             _ => return,
         };
-        if self.may_write() {
-            self.events.tell(event);
-            return;
-        }
-        // Who leads tells it. Where nobody does, the next one will.
-        let is_over = |(at, _): &(Instant, Event)| at.elapsed() >= LEADERLESS;
-        while self.missed.front().is_some_and(is_over) || self.missed.len() >= MISSED {
-            self.missed.pop_front();
-        }
-    }
-
-    fn health(&self) -> Health {
-        Health {
-            at: Instant::now(),
-            waiting: (!self.is_whole).then(|| self.feed.waiting()),
-            leads: self.leads,
-        }
-    }
-}
         let event_reason = match kind {
             Kind::Pod => reason_of(reason),
             _ => reason,
@@ -433,4 +434,23 @@ impl Engine {
             reason: event_reason.to_owned(),
             note: format!("{what} (on {node})"),
         };
+        if self.may_write() {
+            self.events.tell(event);
+            return;
+        }
+        // Who leads tells it. Where nobody does, the next one will.
+        let is_over = |(at, _): &(Instant, Event)| at.elapsed() >= LEADERLESS;
+        while self.missed.front().is_some_and(is_over) || self.missed.len() >= MISSED {
+            self.missed.pop_front();
+        }
         self.missed.push_back((Instant::now(), event));
+    }
+
+    fn health(&self) -> Health {
+        Health {
+            at: Instant::now(),
+            waiting: (!self.is_whole).then(|| self.feed.waiting()),
+            leads: self.leads,
+        }
+    }
+}

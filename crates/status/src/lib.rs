@@ -11,6 +11,9 @@
 //! and no problem that keeps it, or a pod that it selects, from that. What a node has not said is not
 //! taken for granted, and neither is it taken for a failure: then the policy is pending there.
 //!
+//! An agent that dies takes nothing out of force, so what was said stays true; of what is new since, a
+//! generation or a pod, it is not, and where somebody takes everything away, of nothing.
+//!
 //! The text in `status.status` and the conditions `Ready-In-Zone-NODE` are those that OVN-Kubernetes
 //! writes, for whoever reads them; the latter only where somebody asks for them, since a condition for
 //! each node is a write of the whole object for each node.

@@ -1,6 +1,6 @@
 //! What is found of one policy.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use netqos_core::{NetworkRef, NodeReport, ObjectName, Reason, ReportedProblem};
@@ -16,12 +16,28 @@ pub struct Facts<'f> {
     pub generation: i64,
     /// What is wrong with it, in words that name the fields: then nothing of it is in force.
     pub invalid: Option<&'f str>,
+    /// How many rules it has, where it can be read.
+    pub rules: Option<usize>,
     /// Whose traffic it is for.
     pub subjects: &'f Subjects,
     /// What each node has said last.
     pub reports: &'f BTreeMap<Arc<str>, NodeReport>,
+    /// How the agent of a node does.
+    pub agents: &'f dyn Fn(&str) -> Agent<'f>,
     /// True when it selects a pod.
     pub selects: &'f dyn Fn(&ObjectName) -> bool,
+}
+
+/// How the agent of a node does, as far as its pod tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Agent<'a> {
+    /// It works, or nothing is known of it: one that is no pod has nobody who tells.
+    Works,
+    /// It does not. What it has put in force stays in force, and nothing new comes into force: these pods
+    /// have come to the node since.
+    NotReady(&'a BTreeSet<ObjectName>),
+    /// Everything is taken away there.
+    Leaves,
 }
 
 /// A statement about a policy, which holds or does not.
@@ -59,10 +75,14 @@ pub struct Verdict {
     pub zones: Vec<Zone>,
     /// How many pods it selects.
     pub pods: usize,
+    /// How many rules it has, where it can be read.
+    pub rules: Option<usize>,
 }
 
 /// Problems of a policy or of its pods that take nothing from it.
 const REMARKS: [Reason; 2] = [Reason::Conflict, Reason::BurstRaised];
+/// Why a policy is not in force where the agent does not work.
+const NOT_READY: &str = "AgentNotReady";
 /// Problems of a pod that are about its own limits.
 const OF_LIMITS: [Reason; 1] = [Reason::InvalidBandwidth];
 
@@ -82,20 +102,26 @@ impl Verdict {
             remarks: remarks(facts),
             zones,
             pods: facts.subjects.pods,
+            rules: facts.rules,
         }
     }
 
     fn refused(facts: &Facts<'_>, accepted: Finding) -> Self {
         Self {
             generation: facts.generation,
-            programmed: no(
-                "NotAccepted",
-                format!("nothing of it is in force: {}", accepted.message),
-            ),
+            programmed: no("NotAccepted", {
+                // What could be read before is kept by agents until this can be read, or is gone.
+                let what = match facts.invalid {
+                    Some(_) => "nothing of this generation is in force",
+                    None => "nothing of it is in force",
+                };
+                format!("{what}: {}", accepted.message)
+            }),
             accepted,
             remarks: BTreeMap::new(),
             zones: Vec::new(),
             pods: facts.subjects.pods,
+            rules: facts.rules,
         }
     }
 
@@ -120,7 +146,7 @@ impl Verdict {
         let ready = self.ready();
         let mut text = match (ready.holds, ready.reason.as_str()) {
             (true, _) => "NetworkQoS Destinations applied".to_owned(),
-            (false, "Pending") => {
+            (false, "Pending" | NOT_READY) => {
                 format!("NetworkQoS Destinations being applied: {}", ready.message)
             }
             (false, _) => format!(
@@ -168,26 +194,62 @@ fn zone(facts: &Facts<'_>, node: &Arc<str>) -> Zone {
         let version = report.policies.get(facts.name);
         version.is_some_and(|version| version.covers(facts.uid, facts.generation))
     });
-    let in_force = report.map(|report| {
-        let mut problems = report.problems.iter();
-        match problems.find(|problem| keeps_out(facts, problem)) {
-            Some(problem) => no(&problem.reason, told(facts, problem)),
-            // One of those may be of this policy.
-            None if report.more_problems > 0 => no(
-                "TooManyProblems",
-                format!(
-                    "its report names the first {} problems of it, and there are {} more",
-                    report.problems.len(),
-                    report.more_problems
-                ),
+    let in_force = match ((facts.agents)(node), report) {
+        // Whatever was said before.
+        (Agent::Leaves, _) => Some(no(
+            "Leaving",
+            "netqos leaves the node: nothing is in force there".to_owned(),
+        )),
+        (Agent::Works, None) => None,
+        (Agent::NotReady(_), None) => Some(no(
+            NOT_READY,
+            format!(
+                "its agent is not ready, and puts generation {} in force when it is",
+                facts.generation
             ),
-            None => yes("Programmed", String::new()),
+        )),
+        (Agent::Works, Some(report)) => Some(reported(facts, report)),
+        (Agent::NotReady(late), Some(report)) => {
+            let said = reported(facts, report);
+            Some(waiting(facts, late).filter(|_| said.holds).unwrap_or(said))
         }
-    });
+    };
     Zone {
         node: node.clone(),
         in_force,
     }
+}
+
+/// What follows from what a node said of this generation.
+fn reported(facts: &Facts<'_>, report: &NodeReport) -> Finding {
+    let mut problems = report.problems.iter();
+    match problems.find(|problem| keeps_out(facts, problem)) {
+        Some(problem) => no(&problem.reason, told(facts, problem)),
+        // One of those may be of this policy.
+        None if report.more_problems > 0 => no(
+            "TooManyProblems",
+            format!(
+                "its report names the first {} problems of it, and there are {} more",
+                report.problems.len(),
+                report.more_problems
+            ),
+        ),
+        None => yes("Programmed", String::new()),
+    }
+}
+
+/// What is not in force of it on a node whose agent does not work, where these pods have come since.
+fn waiting(facts: &Facts<'_>, late: &BTreeSet<ObjectName>) -> Option<Finding> {
+    let selects = |pod: &&ObjectName| pod.namespace == facts.name.namespace && (facts.selects)(pod);
+    let mut late = late.iter().filter(selects);
+    let (first, others) = (late.next()?, late.count());
+    Some(no(
+        NOT_READY,
+        format!(
+            "its agent is not ready, and has not seen Pod {first}{}, which came since",
+            and_others(others)
+        ),
+    ))
 }
 
 /// True when a problem of a node keeps the policy, or one of its pods, from what it asks for.

@@ -137,6 +137,14 @@ fn look_at_agents(seen: &Seen, now: Timestamp) -> Vec<Line> {
                 one run there, and what does it log?";
     let mut lines = Vec::new();
     let keepers = seen.agents.as_deref();
+    let leaving = keepers.into_iter().flatten().filter(|it| it.leaving);
+    let leaving: Vec<String> = leaving.filter_map(Workload::lacks).collect();
+    if !leaving.is_empty() {
+        let remedy = "remove the release once all nodes are through (docs/operate.md, \"Leaving\"), or \
+                      apply the manifests without it, and agents put everything in force again";
+        let lines = leaving.into_iter();
+        return lines.map(|it| Line::failed("agents", it, remedy)).collect();
+    }
     if keepers.is_some_and(<[Workload]>::is_empty) {
         let message = "there is no DaemonSet of them: none is kept running, whatever reports say";
         let remedy = "apply the manifests (docs/install.md)";

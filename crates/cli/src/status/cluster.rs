@@ -128,7 +128,13 @@ fn print(overview: &Overview) {
     for workload in &overview.workloads {
         let (kind, name) = (workload.kind, &workload.name);
         let (ready, desired) = (workload.ready, workload.desired);
-        println!("{kind} {name}: {ready} of {desired} are ready");
+        match workload.leaving {
+            true => {
+                let through = workload.through();
+                println!("{kind} {name}: leaving, through with {through} of {desired} nodes");
+            }
+            false => println!("{kind} {name}: {ready} of {desired} are ready"),
+        }
     }
     if all > 0 {
         println!("\n{}", nodes(overview));

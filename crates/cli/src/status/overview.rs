@@ -126,6 +126,12 @@ impl Overview {
         let controller = objects.leases.as_ref().map(|it| controller(it, now));
         let mut nodes = nodes(objects);
         let unheard = expect(objects.agents.as_deref(), &mut nodes);
+        // That no agent says anything where it leaves is as it should be.
+        let leaves = objects.agents.iter().flatten().any(|it| it.leaving);
+        let unheard = unheard.filter(|_| !leaves);
+        if leaves {
+            nodes.iter_mut().for_each(|node| node.meant = false);
+        }
         let policies: Vec<Policy> = objects.policies.iter().map(policy).collect();
         let mut missing = Vec::new();
         if !policies_alone {

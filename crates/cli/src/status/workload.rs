@@ -41,6 +41,9 @@ pub struct Workload {
     /// The version that it is labelled with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// True: its pods take everything out of force on their nodes, and run no agent.
+    #[serde(skip_serializing_if = "is_false")]
+    pub leaving: bool,
     /// False: its status is of a template before, or there is none yet.
     pub observed: bool,
     /// What a node has to be labelled with.
@@ -72,6 +75,11 @@ fn read(
     let which = Which::Labelled(labels);
     let all = list_any(cluster.client(), (api_version, kind, plural), None, which);
     Ok(cluster.wait(all)?.iter().map(of).collect())
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 fn number(value: &Value, path: &str) -> i64 {
@@ -119,6 +127,7 @@ impl Workload {
             updated: 0,
             ready: 0,
             version: text("/metadata/labels/app.kubernetes.io~1version").map(str::to_owned),
+            leaving: text("/spec/template/metadata/labels/netqos.io~1leaving") == Some("true"),
             observed: object.pointer("/status/observedGeneration").is_some()
                 && number(object, "/status/observedGeneration") >= generation,
             selector: labels.collect(),
@@ -135,7 +144,12 @@ impl Workload {
             ready,
             ..
         } = self;
-        let lacks = if !self.observed {
+        let lacks = if self.leaving {
+            let through = self.through();
+            format!(
+                "netqos is leaving: it has taken everything out of force on {through} of {desired} nodes"
+            )
+        } else if !self.observed {
             "nothing is said of its present generation yet".to_owned()
         } else if *desired == 0 {
             "none of them is to run anywhere".to_owned()
@@ -149,9 +163,17 @@ impl Workload {
         Some(format!("{kind} {name}: {lacks}"))
     }
 
+    /// On how many nodes the pods of the present template have begun to be ready.
+    pub fn through(&self) -> i64 {
+        match self.observed {
+            true => self.updated.min(self.ready),
+            false => 0,
+        }
+    }
+
     /// True where as many work as are to run, of whatever template.
     pub fn is_in_service(&self) -> bool {
-        self.observed && self.desired > 0 && self.ready >= self.desired
+        !self.leaving && self.observed && self.desired > 0 && self.ready >= self.desired
     }
 
     /// True where its pods may run, by the labels of the node. Taints and affinity are not looked at.
@@ -202,6 +224,25 @@ mod tests {
             fresh.lacks().is_some(),
             "a Deployment that nobody has looked at: {fresh:?}"
         );
+    }
+
+    /// Ready pods are no agents then.
+    #[test]
+    fn one_that_takes_everything_away_is_not_whole_however_ready_it_is() {
+        let of = Workload::of_daemon_set(&json!({
+            "metadata": {"namespace": "n", "name": "a", "generation": 2},
+            "spec": {"template": {"metadata": {"labels": {"netqos.io/leaving": "true"}}}},
+            "status": {
+                "observedGeneration": 2, "desiredNumberScheduled": 3,
+                "updatedNumberScheduled": 3, "numberReady": 3
+            }
+        }));
+        let lacks = of.lacks().unwrap();
+        assert!(
+            lacks.contains("netqos is leaving") && lacks.contains("on 3 of 3"),
+            "{lacks}"
+        );
+        assert!(!of.is_in_service());
     }
 
     #[test]

@@ -279,6 +279,21 @@ fn agents_that_are_dead_are_named_though_their_reports_are_there() {
 }
 
 #[test]
+fn that_netqos_leaves_is_told_in_place_of_agents_that_are_missed() {
+    let world = installed();
+    world.leaving(1, 1);
+    world.no_report("node1");
+    let (all, code) = checks(&world, &["--cluster"]);
+    assert_eq!(code, Some(1), "{all:?}");
+    let [(state, message, remedy)] = &of(&all, "agents")[..] else {
+        panic!("{all:?}");
+    };
+    assert_eq!(state, "failed");
+    assert!(message.contains("netqos is leaving"), "{message}");
+    assert!(remedy.contains("Leaving"), "{remedy}");
+}
+
+#[test]
 fn who_may_not_see_whether_agents_live_is_told() {
     let world = installed();
     let Some(fixture) = world.cluster.as_fixture() else {

@@ -108,6 +108,31 @@ fn whatever_is_missing_is_named_and_ends_it_with_1() {
     assert_eq!(missing(&world), right);
 }
 
+/// Ready pods of the DaemonSet are no agents then, and that no node says anything is as it should be.
+#[test]
+fn where_netqos_leaves_it_says_so_and_that_nothing_is_in_force() {
+    let world = world();
+    world.leaving(1, 1);
+    world.no_report("node1");
+    world.said("one", 1, false, "Leaving", "node1: netqos leaves the node");
+    let (all, code) = status(&world);
+    assert_eq!((&all["ready"], code), (&json!(false), Some(1)), "{all}");
+    let name = world.name("one");
+    let right = [
+        "agents: DaemonSet netqos-system/netqos-agent: netqos is leaving: it has taken everything out \
+         of force on 1 of 1 nodes"
+            .to_owned(),
+        format!("NetworkQoS {name}: Leaving: node1: netqos leaves the node"),
+    ];
+    assert_eq!(all["missing"], json!(right));
+    assert_eq!(all["workloads"][0]["leaving"], true);
+    let table = stdout(&world.run(&["status", "--cluster"]));
+    assert!(
+        table.contains("netqos-agent: leaving, through with 1 of 1"),
+        "{table}"
+    );
+}
+
 #[test]
 fn dead_agents_are_missed_though_their_reports_are_there() {
     let world = world();

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::Client;
-use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams};
 use netqos_apiserver::Cluster;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -212,6 +212,25 @@ impl World {
             &selector,
             &status,
         );
+    }
+
+    /// The report of a node is gone.
+    pub fn no_report(&self, node: &str) {
+        let api = self.api("NetworkQoSNodeReport", "");
+        let parameters = DeleteParams::default();
+        let deleted = api.delete(node, &parameters);
+        drop(self.runtime.block_on(deleted).unwrap());
+    }
+
+    /// The agents' DaemonSet takes everything away, and is through with so many of the nodes.
+    pub fn leaving(&self, desired: u32, through: u32) {
+        self.agents(desired, through, &json!({}));
+        let label = json!({"netqos.io/leaving": "true"});
+        let patch = json!({"spec": {"template": {"metadata": {"labels": label}}}});
+        let api = self.api("DaemonSet", "netqos-system");
+        let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
+        let patched = api.patch("netqos-agent", &parameters, &patch);
+        self.runtime.block_on(patched).unwrap();
     }
 
     /// The controllers' Deployment, which wants two.

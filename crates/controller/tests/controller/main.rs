@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends by it")]
 
 mod admission;
+mod agents;
 mod away;
 mod clock;
 mod coexistence;
@@ -20,5 +21,5 @@ mod seen;
 mod statuses;
 mod traces;
 mod troubles;
-mod world;
 mod unreadable;
+mod world;

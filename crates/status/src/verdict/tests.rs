@@ -14,6 +14,9 @@ pub(crate) struct Known {
     pub(crate) subjects: Subjects,
     pub(crate) reports: BTreeMap<Arc<str>, NodeReport>,
     pub(crate) invalid: Option<&'static str>,
+    /// The node whose agent is not ready, and the pods that came to it since.
+    pub(crate) away: Option<(&'static str, BTreeSet<ObjectName>)>,
+    pub(crate) leaves: Option<&'static str>,
 }
 
 impl Known {
@@ -26,6 +29,8 @@ impl Known {
             },
             reports: BTreeMap::new(),
             invalid: None,
+            away: None,
+            leaves: None,
         }
     }
 
@@ -54,8 +59,14 @@ impl Known {
             uid: "new",
             generation: 3,
             invalid: self.invalid,
+            rules: Some(2),
             subjects: &self.subjects,
             reports: &self.reports,
+            agents: &|node| match &self.away {
+                _ if self.leaves == Some(node) => Agent::Leaves,
+                Some((away, late)) if *away == node => Agent::NotReady(late),
+                _ => Agent::Works,
+            },
             selects: &|pod| *pod.name == *"mine",
         })
     }
@@ -222,4 +233,55 @@ fn the_report_on_one_of_the_same_name_before_it_is_none_on_it() {
     assert_eq!(says(Some("new"), 3), "Ready");
     // An agent that does not know uids yet.
     assert_eq!(says(None, 3), "Ready");
+}
+
+/// What is in force outlives the agent.
+#[test]
+fn where_the_agent_is_not_ready_what_is_new_is_not_in_force_and_the_rest_is() {
+    let none = BTreeSet::new;
+    let mut known = Known::new().said("node1", 3, &[]).said("node2", 3, &[]);
+    known.away = Some(("node2", none()));
+    assert_eq!(ready(&known), is(true, "Ready", "in force on 2 of 2 nodes"));
+    // Neither a pod that it does not select, nor one of another namespace.
+    let other = ["games/other", "else/mine"].map(|name| {
+        let (namespace, name) = name.split_once('/').unwrap();
+        ObjectName::new(namespace, name)
+    });
+    known.away = Some(("node2", other.clone().into()));
+    assert!(ready(&known).0);
+    let mine = ObjectName::new("games", "mine");
+    known.away = Some(("node2", other.into_iter().chain([mine]).collect()));
+    let (_, reason, message) = ready(&known);
+    assert_eq!(reason, "AgentNotReady");
+    let words =
+        "in force on 1 of 2 nodes; node2: its agent is not ready, and has not seen Pod games/mine,";
+    assert!(message.starts_with(words), "{message}");
+    let text = known.verdict().text();
+    assert!(
+        text.starts_with("NetworkQoS Destinations being applied"),
+        "{text}"
+    );
+    // What was wrong before is.
+    let failed = [["NetworkQoS", "web", "UpdateFailed"]];
+    let mut failing = Known::new().said("node1", 3, &[]).said("node2", 3, &failed);
+    failing.away = known.away.clone();
+    assert_eq!(ready(&failing).1, "UpdateFailed");
+    // Of a generation that it has not put in force nothing is.
+    let mut known = Known::new().said("node1", 3, &[]).said("node2", 2, &[]);
+    known.away = Some(("node2", none()));
+    let (_, reason, message) = ready(&known);
+    assert_eq!(reason, "AgentNotReady");
+    assert!(message.contains("generation 3"), "{message}");
+}
+
+#[test]
+fn on_a_node_that_netqos_leaves_nothing_is_in_force_whatever_was_said() {
+    let mut known = Known::new().said("node1", 3, &[]).said("node2", 3, &[]);
+    known.leaves = Some("node1");
+    let (holds, reason, message) = ready(&known);
+    assert_eq!((holds, &*reason), (false, "Leaving"));
+    assert!(
+        message.starts_with("in force on 1 of 2 nodes; node1: netqos leaves"),
+        "{message}"
+    );
 }

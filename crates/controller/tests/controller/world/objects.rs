@@ -1,10 +1,11 @@
 //! Objects of the API server.
 
+use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 
-use super::World;
+use super::{HOME, World};
 
 impl World {
     pub(super) fn api(&self, api_version: &str, kind: &str, namespace: &str) -> Api<DynamicObject> {
@@ -77,6 +78,34 @@ impl World {
         let status = json!({"status": {
             "phase": "Running", "podIP": address, "podIPs": [{"ip": address}]
         }});
+        let (parameters, patch) = (PatchParams::default(), Patch::Merge(&status));
+        let patched = api.patch_status(name, &parameters, &patch);
+        self.runtime.block_on(patched).unwrap();
+    }
+
+    /// A pod of an agent's DaemonSet, ready or not; or one that takes everything away.
+    pub(crate) fn agent_pod(&self, name: &str, node: &str, is_ready: bool, leaves: bool) {
+        let mut labels = json!({
+            "app.kubernetes.io/name": "netqos", "app.kubernetes.io/component": "agent"
+        });
+        if leaves {
+            labels["netqos.io/leaving"] = "true".into();
+        }
+        self.create(
+            "v1",
+            "Pod",
+            HOME,
+            json!({
+                "metadata": {"name": name, "labels": labels},
+                "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]}
+            }),
+        );
+        let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let status = json!({"status": {"phase": "Running", "conditions": [{
+            "type": "Ready", "status": if is_ready { "True" } else { "False" },
+            "lastTransitionTime": now
+        }]}});
+        let api = self.api("v1", "Pod", HOME);
         let (parameters, patch) = (PatchParams::default(), Patch::Merge(&status));
         let patched = api.patch_status(name, &parameters, &patch);
         self.runtime.block_on(patched).unwrap();
