@@ -58,7 +58,15 @@ pub fn validating(
                 &["daemonsets", "deployments", "replicasets", "statefulsets"]
             ),
             rule("batch", "v1", &["jobs"]),
+            rule("", "v1", &["replicationcontrollers"]),
         ]),
+    );
+    let cron_jobs = webhook(
+        options,
+        reach,
+        VALIDATE,
+        "cronjobs.netqos.io",
+        json!([rule("batch", "v1", &["cronjobs"])]),
     );
     let ours = webhook(
         options,
@@ -80,17 +88,19 @@ pub fn validating(
     );
     // A pod that asks for nothing is made without a question.
     let pods = on(pods, "asks-for-bandwidth", &annotated("object.metadata"));
-    let workloads = on(
-        workloads,
-        "asks-for-bandwidth",
-        &annotated("object.spec.template.metadata"),
-    );
+    // A ReplicationController need not have a template.
+    let of_template = annotated("object.spec.template.metadata");
+    let of_template = format!("has(object.spec.template) && {of_template}");
+    let workloads = on(workloads, "asks-for-bandwidth", &of_template);
+    let of_jobs = annotated("object.spec.jobTemplate.spec.template.metadata");
+    let cron_jobs = on(cron_jobs, "asks-for-bandwidth", &of_jobs);
     typed(
         "ValidatingWebhookConfiguration",
         options,
         json!([
             pods,
             workloads,
+            cron_jobs,
             ours,
             slo_config(options, reach),
             node_slos(options, reach)

@@ -35,6 +35,14 @@ const BUILT_IN: &[Row] = &[
     ("", "v1", "namespaces", "Namespace", "ns", S),
     ("", "v1", "nodes", "Node", "no", S),
     ("", "v1", "pods", "Pod", "po", N | S | G),
+    (
+        "",
+        "v1",
+        "replicationcontrollers",
+        "ReplicationController",
+        "rc",
+        N | S | G,
+    ),
     ("", "v1", "resourcequotas", "ResourceQuota", "quota", N | S),
     ("", "v1", "secrets", "Secret", "", N),
     ("", "v1", "serviceaccounts", "ServiceAccount", "sa", N),
@@ -97,6 +105,7 @@ const BUILT_IN: &[Row] = &[
         "sts",
         N | S | G,
     ),
+    ("batch", "v1", "cronjobs", "CronJob", "cj", N | S | G),
     ("batch", "v1", "jobs", "Job", "", N | S | G),
     ("coordination.k8s.io", "v1", "leases", "Lease", "", N),
     (

@@ -44,6 +44,7 @@ pub(crate) fn as_typed(object: &Value, resource: &Resource) -> Result<Value, Str
         ("apps", "deployments") => through::<apps::Deployment>,
         ("apps", "replicasets") => through::<apps::ReplicaSet>,
         ("apps", "statefulsets") => through::<apps::StatefulSet>,
+        (_, "cronjobs") => through::<batch::CronJob>,
         (_, "jobs") => through::<batch::Job>,
         (_, "leases") => through::<coordination::Lease>,
         (_, "endpointslices") => through::<discovery::EndpointSlice>,

@@ -37,23 +37,47 @@ fn and_the_pod_is_made() {
         let good = json!({"kubernetes.io/egress-bandwidth": "10M"});
         let said = stage.post(PODS, &pod("b", good)).await;
         assert_eq!((said.status, said.warnings.len()), (201, 0), "{said:?}");
-        // Nobody sees what is said to a pod that a Deployment makes.
-        let deployment = json!({
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {"name": "d"},
+        // Nobody sees what is said to a pod that something else makes.
+        let template = json!({
+            "metadata": {"labels": {"a": "b"}, "annotations": bad},
             "spec": {
-                "selector": {"matchLabels": {"a": "b"}},
-                "template": {
-                    "metadata": {"labels": {"a": "b"}, "annotations": bad},
-                    "spec": {"containers": [{"name": "c", "image": "registry.example/c"}]},
-                },
+                "restartPolicy": "Always",
+                "containers": [{"name": "c", "image": "registry.example/c"}]
             },
         });
-        let said = stage
-            .post("/apis/apps/v1/namespaces/games/deployments", &deployment)
-            .await;
-        assert_eq!((said.status, said.warnings.len()), (201, 2), "{said:?}");
+        let mut once = template.clone();
+        once["spec"]["restartPolicy"] = "Never".into();
+        let selects = json!({"matchLabels": {"a": "b"}});
+        let of_apps = json!({"selector": selects, "template": template});
+        let every_hour = json!({
+            "schedule": "0 * * * *", "jobTemplate": {"spec": {"template": once}}
+        });
+        for (api_version, kind, plural, spec) in [
+            ("apps/v1", "Deployment", "deployments", of_apps.clone()),
+            ("apps/v1", "DaemonSet", "daemonsets", of_apps.clone()),
+            ("apps/v1", "StatefulSet", "statefulsets", of_apps.clone()),
+            ("apps/v1", "ReplicaSet", "replicasets", of_apps),
+            (
+                "v1",
+                "ReplicationController",
+                "replicationcontrollers",
+                json!({"template": template}),
+            ),
+            ("batch/v1", "Job", "jobs", json!({"template": once})),
+            ("batch/v1", "CronJob", "cronjobs", every_hour),
+        ] {
+            let object = json!({
+                "apiVersion": api_version, "kind": kind, "metadata": {"name": "d"}, "spec": spec,
+            });
+            let root = if api_version == "v1" { "api" } else { "apis" };
+            let path = format!("/{root}/{api_version}/namespaces/games/{plural}");
+            let said = stage.post(&path, &object).await;
+            assert_eq!(
+                (said.status, said.warnings.len()),
+                (201, 2),
+                "{kind}: {said:?}"
+            );
+        }
         webhook.stop().await;
     });
 }
