@@ -7,7 +7,9 @@ mod typed;
 
 use serde_json::{Value, json};
 
+use super::chart::CHART;
 use super::kustomize;
+use crate::generated::read;
 
 /// What may be chosen: each alone, and all that go together.
 fn choices() -> Vec<Value> {
@@ -49,7 +51,14 @@ fn choices() -> Vec<Value> {
     let components = components.chain(kustomize::departures());
     all.extend(components.map(|(_, chosen)| chosen));
     all.push(everything());
+    all.push(highly_available());
     all
+}
+
+/// What the chart's file for that says.
+fn highly_available() -> Value {
+    let text = read(&format!("{CHART}/values-ha.yaml")).unwrap();
+    serde_saphyr::from_str(&text).unwrap()
 }
 
 /// All components.

@@ -131,6 +131,8 @@ pub struct Controller {
     pub strict_annotations: bool,
     /// Which taints it bears.
     pub tolerations: Vec<Object>,
+    /// How replicas are spread, besides that nodes without one are preferred: as in a pod.
+    pub topology_spread_constraints: Vec<Object>,
     /// Whether each node has a condition of its own in a NetworkQoS, as OVN-Kubernetes gives it. In a
     /// large cluster it makes large objects.
     pub zone_conditions: bool,
@@ -339,6 +341,7 @@ impl Default for Controller {
             resources: object(json!({"requests": {"cpu": "50m", "memory": "128Mi"}})),
             strict_annotations: false,
             tolerations: Vec::new(),
+            topology_spread_constraints: Vec::new(),
             zone_conditions: false,
         }
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::super::chart::{CHART, Chart, NAMESPACE, objects};
 use super::super::kustomize::{FOLDER, leaving_overlays};
 use super::super::values_files;
-use super::{choices, chosen, everything};
+use super::{choices, chosen, everything, highly_available};
 use crate::generated::{read, root};
 
 /// What kubectl makes of a folder; `None`, said aloud, where there is no kubectl.
@@ -158,6 +158,52 @@ fn the_schema_takes_the_defaults_and_refuses_what_is_wrong() {
         ("/otlp/endpoint", json!("http://me:secret@otel:4318")),
     ] {
         assert!(with(path, wrong.clone()).is_err(), "{path}: {wrong}");
+    }
+}
+
+/// Beside what every choice is held to: objects of Kubernetes' types that a server takes.
+#[test]
+fn with_the_values_for_high_availability_no_two_replicas_are_on_one_node() {
+    let schema =
+        serde_json::from_str(&read(&format!("{CHART}/values.schema.json")).unwrap()).unwrap();
+    let schema: Value = schema;
+    let chosen = highly_available();
+    // Helm puts them over the defaults before it asks the schema.
+    for (part, values) in chosen.as_object().unwrap() {
+        for name in values.as_object().unwrap().keys() {
+            let known = &schema["properties"][part]["properties"][name];
+            assert!(known.is_object(), "there is no value {part}.{name}");
+        }
+    }
+    let objects = Chart::read().unwrap().objects(&chosen).unwrap();
+    let deployment = &objects["Deployment/netqos-controller"]["spec"];
+    assert!(deployment["replicas"].as_u64() >= Some(2));
+    let spread = deployment["template"]["spec"]["topologySpreadConstraints"].as_array();
+    let by_node = spread
+        .unwrap()
+        .iter()
+        .find(|it| it["topologyKey"] == "kubernetes.io/hostname");
+    let by_node = by_node.unwrap();
+    assert_eq!(by_node["whenUnsatisfiable"], "DoNotSchedule");
+    assert_eq!(by_node["labelSelector"], deployment["selector"]);
+    let budget = &objects["PodDisruptionBudget/netqos-controller"]["spec"];
+    assert_eq!(budget["maxUnavailable"], 1);
+    assert_eq!(budget["selector"], deployment["selector"]);
+}
+
+/// By it the controller and `netqos check` know.
+#[test]
+fn pods_that_take_everything_away_have_a_label() {
+    let chart = Chart::read().unwrap();
+    for leaves in [true, false] {
+        let objects = chart.objects(&json!({"leaving": leaves})).unwrap();
+        let spec = &objects["DaemonSet/netqos-agent"]["spec"];
+        let label = &spec["template"]["metadata"]["labels"]["netqos.io/leaving"];
+        assert_eq!(label == "true", leaves, "{label}");
+        assert_eq!(
+            spec["selector"]["matchLabels"]["netqos.io/leaving"],
+            Value::Null
+        );
     }
 }
 
