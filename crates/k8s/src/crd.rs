@@ -15,6 +15,9 @@ use crate::{
     NetworkQoSQuota, NodeSLO,
 };
 
+/// What `kubectl get netqos` shows: every kind of ours.
+const CATEGORY: &str = "netqos";
+
 /// The definition of a resource.
 #[derive(Clone, Debug)]
 pub struct Definition {
@@ -241,6 +244,7 @@ where
                 "plural": plural,
                 "singular": kind.to_lowercase(),
                 "shortNames": [short_name],
+                "categories": [CATEGORY],
             },
             "scope": scope,
             "versions": [{

@@ -25,6 +25,7 @@ pub const DEFAULT_LABEL: &str = "netqos.io/default";
     plural = "networkqosdefaults",
     singular = "networkqosdefault",
     shortname = "nqosdefault",
+    category = "netqos",
     derive = "PartialEq",
     doc = "NetworkQoSDefault is a NetworkQoS for each namespace that it selects. The controller makes one of its name there, labelled netqos.io/default, keeps it as the template says, and deletes it when the namespace is selected no more.",
     printcolumn(
@@ -76,7 +77,6 @@ pub struct TemplateMetadata {
 }
 
 impl NetworkQoSDefault {
-    /// The object that a namespace gets. It has the default's name, and the label that says so.
     /// A default that can be followed, and which namespaces it is for.
     ///
     /// # Errors
@@ -93,6 +93,7 @@ impl NetworkQoSDefault {
         Ok((object, namespaces))
     }
 
+    /// The object that a namespace gets. It has the default's name, and the label that says so.
     pub fn object(&self, namespace: &str) -> NetworkQoS {
         let name = self.metadata.name.clone().unwrap_or_default();
         let template = self.spec.template.metadata.clone().unwrap_or_default();

@@ -32,6 +32,7 @@ pub const MODE_ANNOTATION: &str = "netqos.io/mode";
     plural = "networkqoses",
     singular = "networkqos",
     shortname = "nqos",
+    category = "netqos",
     namespaced,
     status = "NetworkQosStatus",
     derive = "PartialEq",
@@ -41,6 +42,12 @@ pub const MODE_ANNOTATION: &str = "netqos.io/mode";
         type_ = "integer",
         json_path = ".spec.priority",
         description = "Objects of higher priority win"
+    ),
+    printcolumn(
+        name = "Rules",
+        type_ = "integer",
+        json_path = ".status.rules",
+        description = "How many rules it has"
     ),
     printcolumn(
         name = "Pods",
@@ -352,6 +359,11 @@ pub struct NetworkQosStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub status: Option<String>,
+
+    /// How many rules it has: no column can count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 9_007_199_254_740_991_i64))]
+    pub rules: Option<i64>,
 
     /// How many pods it selects. While nothing else changes, it is brought up to date once a minute.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -20,6 +20,7 @@ use crate::schema;
     plural = "bandwidthprofiles",
     singular = "bandwidthprofile",
     shortname = "bwp",
+    category = "netqos",
     namespaced,
     derive = "PartialEq",
     doc = "BandwidthProfile holds the pods of its namespace that it selects to a rate in each direction, on their default network. Where the annotations of a pod limit a direction, those decide that direction as a whole.",

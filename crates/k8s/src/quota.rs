@@ -18,6 +18,7 @@ use crate::schema;
     plural = "networkqosquotas",
     singular = "networkqosquota",
     shortname = "nqosquota",
+    category = "netqos",
     derive = "PartialEq",
     doc = "NetworkQoSQuota bounds what the NetworkQoS objects of namespaces may ask for. An object has to keep to all quotas for its namespace, or nothing of it is in force.",
     printcolumn(
