@@ -48,7 +48,10 @@ struct Known {
 impl Known {
     /// True for a pod some of whose flows are told apart.
     fn has_flows(&self, pod: u32) -> bool {
-        self.flows.range((pod, 0)..=(pod, u32::MAX)).next().is_some()
+        self.flows
+            .range((pod, 0)..=(pod, u32::MAX))
+            .next()
+            .is_some()
     }
 
     /// What is wrong with a pod of this number. It stops no other.

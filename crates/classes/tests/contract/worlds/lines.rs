@@ -247,13 +247,18 @@ impl<D: Divider> World for OnLines<D> {
             act();
             let after = counted();
             // What is of no pod is of both plans.
-            let lasting = before.iter().filter(|(handle, _)| handle.minor() < FIRST_OF_PODS);
+            let lasting = before
+                .iter()
+                .filter(|(handle, _)| handle.minor() < FIRST_OF_PODS);
             let lasting: Vec<_> = lasting.filter(|(_, counted)| counted.bytes > 0).collect();
             // The line at least, and the class that the pod had and has again.
             assert!(lasting.len() >= 2, "{before:?}");
             for (handle, before) in lasting {
                 let after = after.get(handle).map(|counted| counted.bytes);
-                assert!(after.is_some_and(|bytes| bytes >= before.bytes), "{handle} is another");
+                assert!(
+                    after.is_some_and(|bytes| bytes >= before.bytes),
+                    "{handle} is another"
+                );
             }
             assert!(!sender.is_finished(), "it took longer than the test");
             let report = sender.join().unwrap();
