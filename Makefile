@@ -2,7 +2,7 @@
 # make test    every test; those that make network namespaces need root, and say so without it
 # make lint    formatting, and clippy with warnings as errors, of the fuzz targets too
 # make build   static executables for a node, in target/dist
-# make bench   the figures of docs/benchmarks.md, -rules.md and -classes.md, measured again
+# make bench   the figures of docs/benchmarks.md, -rules.md, -classes.md and -cluster.md, measured again
 .PHONY: demo test lint build bench dependencies clean
 .DEFAULT_GOAL := build
 
@@ -50,14 +50,15 @@ lint: dependencies
 	cargo clippy --locked --manifest-path fuzz/Cargo.toml --target-dir target/fuzz \
 	  --no-default-features -- -D warnings
 
-# Nothing else should run meanwhile: about a quarter of an hour for the plugin and for classes, half an hour
-# for rules.
+# Nothing else should run meanwhile: about a quarter of an hour for the plugin, for classes and for a
+# cluster each, half an hour for rules.
 bench: build
 	cargo build --release --locked --target $(TARGET) -p netqos-xtask
 	@cp -u target/$(TARGET)/release/measure $(DIST)/
 	target/$(TARGET)/release/netqos-xtask bench
 	target/$(TARGET)/release/netqos-xtask bench-rules --rates
 	target/$(TARGET)/release/netqos-xtask bench-classes
+	target/$(TARGET)/release/netqos-xtask bench-cluster
 
 clean:
 	cargo clean
