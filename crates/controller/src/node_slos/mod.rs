@@ -268,7 +268,7 @@ impl NodeSlos {
         let mut written = stream::iter(writes)
             .map(|write| {
                 let client = client.clone();
-                let span = spans::write(RESOURCE, &ObjectName::new("", &*write.node));
+                let span = spans::write(RESOURCE, &ObjectName::new("", &write.node));
                 let written = async move {
                     let answer = timeout(PATIENCE, write.put(client)).await;
                     let span = Span::current();
