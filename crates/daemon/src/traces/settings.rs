@@ -155,7 +155,9 @@ fn sampler(variable: &impl Fn(&str) -> Option<String>) -> Result<(), Mistake> {
 mod tests {
     use super::*;
 
-    fn read(flag: Option<&str>, variables: &[(&str, &str)]) -> Result<Option<Settings>, Mistake> {
+    type Variables<'v> = &'v [(&'v str, &'v str)];
+
+    fn read(flag: Option<&str>, variables: Variables<'_>) -> Result<Option<Settings>, Mistake> {
         Settings::read(flag, |name| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
@@ -167,7 +169,7 @@ mod tests {
 
     #[test]
     fn where_traces_go_is_as_opentelemetry_says() {
-        let cases: &[(Option<&str>, &[(&str, &str)], Option<&str>)] = &[
+        let cases: &[(Option<&str>, Variables<'_>, Option<&str>)] = &[
             (None, &[], None),
             (None, &[("OTEL_EXPORTER_OTLP_ENDPOINT", " ")], None),
             (None, &[("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")], None),
@@ -226,7 +228,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_followed_is_named() {
-        let cases: &[(&[(&str, &str)], &str)] = &[
+        let cases: &[(Variables<'_>, &str)] = &[
             (
                 &[BASE, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")],
                 "OTEL_EXPORTER_OTLP_PROTOCOL \"grpc\"",
