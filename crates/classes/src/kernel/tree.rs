@@ -24,7 +24,7 @@ pub(super) const ROOT: Handle = Handle::new(TREE_MAJOR, 0);
 const DRAIN: Duration = Duration::from_secs(2);
 
 /// The classes of a link by their handles.
-type Installed = BTreeMap<Handle, InstalledClass>;
+type Tree = BTreeMap<Handle, InstalledClass>;
 
 fn handle(minor: u16) -> Handle {
     Handle::new(TREE_MAJOR, minor)
@@ -148,7 +148,7 @@ fn apply_queues(socket: &mut Socket, link: &Link, forms: &Forms) -> Result<usize
 }
 
 /// A class and all below it, the lowest first.
-fn with_all_below(name: Handle, there: &Installed) -> Vec<Handle> {
+fn with_all_below(name: Handle, there: &Tree) -> Vec<Handle> {
     let mut found = vec![name];
     let mut next = 0;
     while let Some(&above) = found.get(next) {
@@ -160,7 +160,7 @@ fn with_all_below(name: Handle, there: &Installed) -> Vec<Handle> {
     found
 }
 
-fn remove(socket: &mut Socket, link: &Link, name: Handle, there: &Installed) -> Result<()> {
+fn remove(socket: &mut Socket, link: &Link, name: Handle, there: &Tree) -> Result<()> {
     for class in with_all_below(name, there) {
         gone(socket.delete_class(link, class)).doing("remove a class")?;
     }
@@ -194,7 +194,7 @@ fn drain(socket: &mut Socket, link: &Link, names: &BTreeSet<Handle>) -> Result<(
     }
 }
 
-fn list(socket: &mut Socket, link: &Link) -> Result<Installed> {
+fn list(socket: &mut Socket, link: &Link) -> Result<Tree> {
     let there = socket.classes(link).doing("list classes")?;
     Ok(there
         .into_iter()
