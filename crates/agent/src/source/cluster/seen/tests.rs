@@ -175,11 +175,7 @@ fn what_bounds_others_stays_when_it_cannot_be_read_and_is_told_of_by_its_kind() 
     ] {
         let selection = Selection::all(kind);
         let (name, good) = read(kind, name, &good);
-        let (_, bad) = read(
-            kind,
-            &name.to_string().trim_start_matches('/').to_owned(),
-            &bad,
-        );
+        let (_, bad) = read(kind, name.to_string().trim_start_matches('/'), &bad);
         let changes = cluster.0.hear(&selection, Told::There(name.clone(), good));
         assert_eq!(changes.len(), 1, "{changes:?}");
         let changes = cluster.0.hear(&selection, Told::There(name.clone(), bad));
