@@ -38,7 +38,8 @@ pub enum Error {
     },
     /// A program of the node that a backend runs is not there.
     #[error(
-        "there is no {program} on this node, which the backend needs: install the package {package}"
+        "there is no {program} here, which the backend needs: install the package {package} on this node, or, \
+         where the agent runs in a container, take the image that has it (docs/install.md)"
     )]
     NoProgram {
         /// The program.

@@ -67,8 +67,9 @@ mod tests {
             (
                 "ipset-of-nobody",
                 &[][..],
-                "there is no ipset-of-nobody on this node, which the backend needs: install the \
-                 package iptables",
+                "there is no ipset-of-nobody here, which the backend needs: install the package iptables on \
+                 this node, or, where the agent runs in a container, take the image that has it \
+                 (docs/install.md)",
             ),
             ("false", &["-w"], "false -w: exit status: 1"),
             (

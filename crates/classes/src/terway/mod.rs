@@ -84,7 +84,8 @@ impl ClassBackend for TerwayQos {
 
     fn apply(&mut self, plan: &ClassPlan) -> Result<Outcome> {
         if !self.terway.is_dir() {
-            let what = "is not there, and so neither is terway-qos, which reads there";
+            let what = "is not there, and so neither is terway-qos, which reads there; where the agent runs \
+                        in a container, it has to be mounted (agent.classBackends of the chart)";
             let source = io::Error::new(io::ErrorKind::NotFound, what);
             let path = self.terway.clone();
             return Err(Error::File { path, source });

@@ -25,7 +25,11 @@ pub fn components() -> Vec<(&'static str, Value)> {
 /// Components that are not for every cluster, and so not with all: likewise.
 pub fn optional() -> Vec<(&'static str, Value)> {
     let definition = json!({"nodeSlo": {"installDefinition": true}});
+    let backend = |name: &str| json!({"agent": {"classBackends": [name]}});
     vec![
+        // Each mounts more of the node, and one needs another image.
+        ("class-backend-tc", backend("tc")),
+        ("class-backend-terway-qos", backend("terway-qos")),
         // Not where Koordinator is, which brings its own.
         ("node-slo-definition", definition),
     ]

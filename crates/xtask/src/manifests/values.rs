@@ -44,8 +44,12 @@ pub struct Agent {
     /// Which nodes are preferred, as in a pod.
     pub affinity: Object,
     /// Who divides the node's lines among classes of pods, where neither the node's label
-    /// netqos.io/class-backend nor netQOSPolicy says another.
+    /// netqos.io/class-backend nor netQOSPolicy says another. `tc` needs an image with ipset and iptables:
+    /// docs/install.md.
     pub class_backend: ClassBackend,
+    /// Which others a node's label or netQOSPolicy may choose: of `tc` and `terway-qos` those are mounted
+    /// that they need of the node.
+    pub class_backends: Vec<ClassBackend>,
     /// Where the container runtime remembers its CNI results (in `results` below).
     #[schemars(regex(pattern = "^/"))]
     pub cni_cache: String,
@@ -297,6 +301,7 @@ impl Default for Agent {
         Self {
             affinity: Object::new(),
             class_backend: ClassBackend::Kernel,
+            class_backends: Vec::new(),
             cni_cache: "/var/lib/cni".to_owned(),
             egress: Egress::Pod,
             enter_pods: true,

@@ -61,6 +61,18 @@ seLinuxOptions:
 - name: koordinator
   mountPath: /host/koordinator
   readOnly: true
+{{- if or (eq .Values.agent.classBackend "terway-qos") (has "terway-qos" .Values.agent.classBackends) }}
+# What the backend terway-qos writes, and where.
+- name: koordinator
+  mountPath: /var/run/koordinator
+- name: terway
+  mountPath: /var/lib/terway
+{{- end }}
+{{- if or (eq .Values.agent.classBackend "tc") (has "tc" .Values.agent.classBackends) }}
+# By which iptables of the node wait for these, and these for them.
+- name: xtables-lock
+  mountPath: /run/xtables.lock
+{{- end }}
 # Those of pods that come later, too; under both names that runtimes write.
 - name: netns
   mountPath: /run/netns

@@ -29,6 +29,7 @@ pub fn call(name: &str, arguments: &[Value]) -> anyhow::Result<Value> {
             let texts: Vec<&str> = texts.collect::<anyhow::Result<_>>()?;
             Value::String(texts.join(between))
         }
+        ("has", [item, Value::Array(items)]) => Value::Bool(items.contains(item)),
         ("eq", [one, other]) => Value::Bool(one == other),
         ("not", [value]) => Value::Bool(!is_true(value)),
         // Both give the value that decided.
