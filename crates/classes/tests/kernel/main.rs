@@ -2,10 +2,12 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod a_pods_limit_holds_for_its_flows;
+mod flows_are_matched;
 mod one_pod_stops_no_other;
 mod others_are_left_alone;
 mod pods_are_known;
 mod shares_hold;
+mod two_lines;
 mod what_waits_goes_out;
 mod who_comes_gets_its_part;
 mod world;

@@ -5,6 +5,7 @@
 mod agent;
 mod analyze;
 mod check;
+mod cleanup_of_lines;
 mod cluster_check;
 mod cluster_status;
 mod describe;

@@ -1,0 +1,72 @@
+//! Who divides the lines: by the flag, by netQOSPolicy while it runs, by the node's label over both.
+
+use netqos_testkit::Node;
+use serde_json::json;
+
+use crate::stage::{self, Agent};
+use crate::the_nodes_lines_are_planned::{classes, line, put_config};
+
+fn is_by_kernel(node: &Node) -> bool {
+    classes(node).contains("class htb 6e71:4 ")
+}
+
+fn is_by_tc(node: &Node) -> bool {
+    classes(node).contains("class htb 1:4 ")
+}
+
+fn backend() -> String {
+    stage::status().class_backend
+}
+
+/// What the ConfigMap says of the shares, and of who keeps them.
+fn put_policy(policy: &str) {
+    let class = json!({"networkQOS": {"enable": true, "egressRequest": 20}});
+    let resources = json!({"clusterStrategy": {
+        "policies": {"netQOSPolicy": policy}, "beClass": class,
+    }});
+    let system = json!({"clusterStrategy": {"totalNetworkBandwidth": "1000M"}});
+    let config = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "slo-controller-config", "namespace": "koordinator-system"},
+        "data": {
+            "resource-qos-config": resources.to_string(), "system-config": system.to_string()
+        }
+    });
+    stage::put("config.json", &config.to_string());
+}
+
+#[test]
+fn by_the_flag_the_policy_and_the_label() {
+    let Some(node) = stage::node() else { return };
+    line(&node);
+    put_config(20, "1000M");
+    let _agent = Agent::start_with(&["--class-backend", "tc"]);
+    assert_eq!(backend(), "tc");
+    assert!(stage::eventually(|| is_by_tc(&node)), "{}", stage::log());
+    assert!(!is_by_kernel(&node));
+
+    put_policy("kernel");
+    assert!(
+        stage::eventually(|| is_by_kernel(&node)),
+        "{}",
+        stage::log()
+    );
+    assert_eq!(backend(), "kernel");
+    assert!(!is_by_tc(&node));
+    let sets = || node.run("ipset", &["list", "-name"]).unwrap();
+    assert_eq!(sets(), "");
+
+    put_policy("tc");
+    assert!(stage::eventually(|| is_by_tc(&node)), "{}", stage::log());
+    assert!(!is_by_kernel(&node));
+    assert!(sets().contains("be_class\n"), "{}", sets());
+
+    let label = json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": "node1", "labels": {"netqos.io/class-backend": "none"}}
+    });
+    stage::put("node.json", &label.to_string());
+    assert!(stage::eventually(|| !classes(&node).contains("htb")));
+    assert_eq!(backend(), "none");
+    assert_eq!(sets(), "");
+}
