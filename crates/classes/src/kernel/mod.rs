@@ -151,21 +151,21 @@ impl Kernel {
         Ok(standing)
     }
 
-    /// Takes down the lines that are ours and not of the plan; how many changes that took, and what went
-    /// wrong with which of them.
+    /// Takes down the lines that are ours and not of the plan, and says what went wrong with which of them;
+    /// how many changes that took.
     fn leave(
         &mut self,
         keep: &BTreeSet<Arc<str>>,
         programs: Option<&Classes>,
-    ) -> Result<(usize, Vec<(Arc<str>, Error)>)> {
+        mut wrong: impl FnMut(Arc<str>, Error),
+    ) -> Result<usize> {
         let links = self.socket.links().doing("list links")?;
         let mut changes = 0;
-        let mut errors = Vec::new();
         let mut one = |link: &Link, done: Result<usize>| match done {
             Ok(changed) => changes += changed,
             // It went by itself.
             Err(error) if error.is_gone() => {}
-            Err(error) => errors.push((Arc::from(link.name.as_str()), error)),
+            Err(error) => wrong(link.name.as_str().into(), error),
         };
         for link in &links {
             if !keep.contains(link.name.as_str()) {
@@ -177,7 +177,7 @@ impl Kernel {
         if let Some(programs) = programs {
             changes += places::forget_lines(&mut self.socket, programs)?;
         }
-        Ok((changes, errors))
+        Ok(changes)
     }
 }
 
@@ -190,9 +190,9 @@ impl ClassBackend for Kernel {
         let mut outcome = Outcome::default();
         if plan.lines.is_empty() {
             let programs = Classes::open(self.options.paths.bpffs())?;
-            let (changes, errors) = self.leave(&BTreeSet::new(), programs.as_ref())?;
-            outcome.changes += changes;
-            outcome.troubles.extend(errors.iter().map(of_line));
+            let troubles = &mut outcome.troubles;
+            let wrong = |line, error| troubles.push(of_line(line, &error));
+            outcome.changes += self.leave(&BTreeSet::new(), programs.as_ref(), wrong)?;
             if let Some(programs) = programs {
                 outcome.changes += places::clear(self, &programs)?;
             }
@@ -208,16 +208,16 @@ impl ClassBackend for Kernel {
                     outcome.changes += changes;
                     outcome.lines.push(name.clone());
                 }
-                Err(error) => outcome.troubles.push(of_line(&(name.clone(), error))),
+                Err(error) => outcome.troubles.push(of_line(name.clone(), &error)),
             }
         }
         // Packets go to new parts once these are there, and old parts go once no packet does.
         tracing::info_span!("places")
             .in_scope(|| places::apply(self, plan, &programs, &mut outcome))?;
         let keep: BTreeSet<_> = plan.lines.keys().cloned().collect();
-        let (changes, errors) = self.leave(&keep, Some(&programs))?;
-        outcome.changes += changes;
-        outcome.troubles.extend(errors.iter().map(of_line));
+        let troubles = &mut outcome.troubles;
+        let wrong = |line, error| troubles.push(of_line(line, &error));
+        outcome.changes += self.leave(&keep, Some(&programs), wrong)?;
         outcome.changes += usize::from(self.numbers.retain(plan)?);
         let slots: BTreeSet<_> = self.numbers.slots().into_values().collect();
         for name in std::mem::take(&mut outcome.lines) {
@@ -227,7 +227,7 @@ impl ClassBackend for Kernel {
                     outcome.changes += changes;
                     outcome.lines.push(name);
                 }
-                Err(error) => outcome.troubles.push(of_line(&(name, error))),
+                Err(error) => outcome.troubles.push(of_line(name, &error)),
             }
         }
         Ok(outcome)
@@ -264,8 +264,9 @@ impl ClassBackend for Kernel {
 
     fn teardown(&mut self) -> Result<()> {
         let programs = Classes::open(self.options.paths.bpffs())?;
-        let (_, errors) = self.leave(&BTreeSet::new(), programs.as_ref())?;
-        let mut errors: Vec<Error> = errors.into_iter().map(|(_, error)| error).collect();
+        let mut errors = Vec::new();
+        let wrong = |_, error| errors.push(error);
+        self.leave(&BTreeSet::new(), programs.as_ref(), wrong)?;
         if let Some(programs) = programs {
             errors.extend(places::clear(self, &programs).err());
         }
@@ -275,9 +276,9 @@ impl ClassBackend for Kernel {
     }
 }
 
-fn of_line((line, error): &(Arc<str>, Error)) -> Trouble {
+fn of_line(line: Arc<str>, error: &Error) -> Trouble {
     Trouble {
-        line: Some(line.clone()),
+        line: Some(line),
         part: None,
         what: error.to_string(),
     }

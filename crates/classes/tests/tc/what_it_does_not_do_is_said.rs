@@ -35,7 +35,7 @@ fn and_all_else_is_done() {
     world.plan.lines = [(line.clone(), shares(100))].into();
     let mut tc = Tc::default();
     let outcome = tc.apply(&world.plan).unwrap();
-    assert_eq!(outcome.lines, [line.clone()]);
+    assert_eq!(outcome.lines, std::slice::from_ref(&line));
     let row = |trouble: &Trouble| {
         let flow = trouble
             .part
