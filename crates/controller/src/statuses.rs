@@ -37,6 +37,7 @@ mod write;
 
 use due::{Queue, Rank};
 use look::Due;
+use write::Write;
 
 const RESOURCE: &str = "networkqoses/status";
 /// The version of this controller.
