@@ -127,7 +127,7 @@ fn they_say_of_a_pod_what_it_does_not_say_itself() {
     let mut scene = Scene::new();
     scene.say("config", &good());
     let be = json!({"koordinator.sh/qosClass": "BE"});
-    let asked = json!({"egressLimit": "5M", "PortsNetworkQOS": [{"port": 443, "QoSClass": "LS"}]});
+    let asked = json!({"egressLimit": "9M", "PortsNetworkQOS": [{"port": 443, "QoSClass": "LS"}]});
     scene.say("a", &pod("a", be, &asked.to_string()));
     scene.say("b", &pod("b", json!({}), "{}"));
     assert_eq!(scene.plan.pods["b"].class, TrafficClass::BestEffort);
@@ -147,14 +147,7 @@ fn they_say_of_a_pod_what_it_does_not_say_itself() {
         entry("b", "b", 1, rules),
         entry("c", "c", 1, json!({})),
     ])));
-    // What the file has for a flow is not beyond what the pod itself says.
-    assert_eq!(
-        scene.follow(&None, &pods),
-        [
-            "Pod games/a: GuaranteeReduced: 5 Mbit/s of the 8 Mbit/s of egress that it asks for for ports \
-             8000-8080, DSCP 10 are guaranteed on eth0: its limit is 5 Mbit/s"
-        ]
-    );
+    assert_eq!(scene.follow(&None, &pods), [""; 0]);
     let (a, b) = (&scene.plan.pods["a"], &scene.plan.pods["b"]);
     let egress = |max| Ask {
         min: mbit(1),
@@ -162,7 +155,7 @@ fn they_say_of_a_pod_what_it_does_not_say_itself() {
     };
     // Its label and its annotation go first; its guarantee it has from the file.
     assert_eq!(a.class, TrafficClass::BestEffort);
-    assert_eq!(a.asked.egress, egress(5));
+    assert_eq!(a.asked.egress, egress(9));
     // Only Kubernetes said its class.
     assert_eq!(b.class, TrafficClass::LatencySensitive);
     assert_eq!(b.asked.egress, egress(20));
