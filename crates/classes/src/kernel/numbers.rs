@@ -219,7 +219,9 @@ fn wanted(plan: &ClassPlan) -> BTreeMap<PartId, (TrafficClass, bool)> {
 
 #[cfg(test)]
 mod tests {
-    use netqos_core::classes::{Ask, Asked, ClassedPod, LineShares, Place, Share, Shares};
+    use netqos_core::classes::{
+        Ask, Asked, ClassedPod, FlowMatch, FlowPart, LineShares, Place, Share, Shares,
+    };
     use netqos_core::{BitRate, ObjectName, PodId};
 
     use super::*;
@@ -228,15 +230,26 @@ mod tests {
         BitRate::from_bits_per_second(megabits * 1_000_000)
     }
 
-    fn plan(pods: u16) -> ClassPlan {
+    /// So many pods with a part of their own each, and with so many flows that have one, too.
+    fn plan(pods: u16, flows: u16) -> ClassPlan {
         let total = mbit(1000);
         let shares = Shares::try_new(total, Share::up_to(total), Share::up_to(total)).unwrap();
+        let egress = Ask {
+            min: mbit(0),
+            max: Some(mbit(10)),
+        };
+        let flow = |port: u16| FlowPart {
+            direction: Direction::Egress,
+            flow: FlowMatch {
+                port: Some(port..=port),
+                ..FlowMatch::default()
+            },
+            class: None,
+            ask: egress,
+            dscp: None,
+        };
         let pod = |number: u16| {
             let uid: Arc<str> = format!("uid-{number:05}").into();
-            let egress = Ask {
-                min: mbit(0),
-                max: Some(mbit(10)),
-            };
             let pod = ClassedPod {
                 id: PodId {
                     name: ObjectName::new("games", &uid),
@@ -248,7 +261,7 @@ mod tests {
                     egress,
                     ..Asked::default()
                 },
-                flows: Vec::new(),
+                flows: (1..=flows).map(flow).collect(),
             };
             (uid, pod)
         };
@@ -262,20 +275,47 @@ mod tests {
         }
     }
 
+    fn left_out(assigned: &Assigned) -> Vec<&str> {
+        assigned.left_out.iter().map(|it| &*it.what).collect()
+    }
+
     #[test]
     fn who_comes_when_all_numbers_are_taken_has_none_and_takes_none_from_others() {
         let run = tempfile::tempdir().unwrap();
         let run = run.path().to_str().unwrap().to_owned();
         let paths = Paths::from_variables(|name| (name == "NETQOS_RUN_DIR").then(|| run.clone()));
         let mut numbers = Numbers::open(&paths).unwrap();
+        assert_eq!(numbers.assign(&plan(MOST_PODS, 0)).unwrap().left_out, []);
+        let first = numbers.pod("uid-00000");
+        let assigned = numbers.assign(&plan(MOST_PODS + 2, 0)).unwrap();
+        let one = "there are more pods than can be told apart; its traffic is the system's";
+        assert_eq!(left_out(&assigned), [one, one]);
+        assert_eq!(numbers.pod("uid-00000"), first);
+        assert_eq!(numbers.pod(&format!("uid-{:05}", MOST_PODS + 1)), None);
+    }
+
+    #[test]
+    fn what_comes_when_all_parts_are_taken_has_none_and_takes_none_from_others() {
+        const FLOWS: u16 = 14;
+        let run = tempfile::tempdir().unwrap();
+        let run = run.path().to_str().unwrap().to_owned();
+        let paths = Paths::from_variables(|name| (name == "NETQOS_RUN_DIR").then(|| run.clone()));
+        let mut numbers = Numbers::open(&paths).unwrap();
         let slots = Slot::LAST.0 - Slot::FIRST_FREE.0 + 1;
-        assert_eq!(numbers.assign(&plan(slots)).unwrap().left_out, []);
+        let pods = slots / (FLOWS + 1);
+        assert_eq!(numbers.assign(&plan(pods, FLOWS)).unwrap().left_out, []);
         let before = numbers.slots();
-        let assigned = numbers.assign(&plan(slots + 2)).unwrap();
-        let names: Vec<_> = assigned.left_out.iter().map(|it| &*it.what).collect();
+        let assigned = numbers.assign(&plan(pods + 2, FLOWS)).unwrap();
         let one = "there are more parts of their own than can be told apart; it has none";
-        assert_eq!(names, [one, one]);
-        assert_eq!(numbers.slots(), before);
-        assert!(numbers.pod(&format!("uid-{:05}", slots + 1)).is_some());
+        let none = left_out(&assigned);
+        assert_eq!(none.len(), usize::from((pods + 2) * (FLOWS + 1) - slots));
+        assert!(none.iter().all(|what| *what == one));
+        let now = numbers.slots();
+        assert!(
+            before
+                .iter()
+                .all(|(part, slot)| now.get(part) == Some(slot))
+        );
+        assert!(numbers.pod(&format!("uid-{:05}", pods + 1)).is_some());
     }
 }
