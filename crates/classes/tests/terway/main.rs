@@ -213,9 +213,9 @@ fn where_terway_qos_is_not_there_it_is_said() {
         .apply(&ClassPlan::default())
         .unwrap_err()
         .to_string();
-    let what = "is not there, and so neither is terway-qos, which reads there";
-    let begin = format!("{}: {what}", terway.display());
-    assert!(error.starts_with(&begin), "{error}");
+    let what = "is not there, and so neither is terway-qos, which reads there; where the agent \
+                runs in a container, it has to be mounted (agent.classBackends of the chart)";
+    assert_eq!(error, format!("{}: {what}", terway.display()));
     assert_eq!(backend.standing().unwrap(), BTreeMap::new());
     backend.teardown().unwrap();
     assert!(!terway.exists());
