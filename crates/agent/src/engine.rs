@@ -40,7 +40,6 @@ use classes::Classes;
 use elsewhere::Others;
 use limits::PodLimits;
 pub(crate) use pulse::Pulse;
-pub(crate) use spans::many;
 pub(crate) use tally::{Of, Row, Tally};
 use whereabouts::Whereabouts;
 

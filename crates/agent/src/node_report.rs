@@ -19,13 +19,12 @@ use std::time::Duration;
 
 use netqos_cluster::{Client, WriteError, apply};
 use netqos_core::{NodeReport, ObjectName, ObjectRef, Problem, ReportedProblem};
+use netqos_daemon::spans::{ended, many};
 use netqos_k8s::NetworkQoSNodeReport;
 use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::Instrument as _;
 use tracing::field::Empty;
-
-use crate::engine::many;
 
 /// As whom the server knows who wrote it.
 const MANAGER: &str = "netqos-agent";
@@ -79,11 +78,7 @@ pub(crate) async fn write(client: Client, mut reports: Receiver<NodeReport>, ref
                 otel.status_description = Empty,
             );
             let applied = apply(&client, MANAGER, &object);
-            let applied = applied.instrument(span.clone()).await;
-            if let Err(why) = &applied {
-                span.record("otel.status_code", "ERROR");
-                span.record("otel.status_description", why.to_string());
-            }
+            let applied = ended(&span, applied.instrument(span.clone()).await);
             drop(span);
             match applied {
                 Ok(()) => {

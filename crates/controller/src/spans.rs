@@ -1,9 +1,8 @@
 //! What is to be seen in traces of what a replica does, and how it ended. The requests that it takes are
 //! the client's own spans, below these.
 
-use std::fmt::Display;
-
 use netqos_core::ObjectName;
+pub(crate) use netqos_daemon::spans::{failed, many};
 use tracing::Span;
 use tracing::field::Empty;
 
@@ -54,17 +53,4 @@ pub(crate) fn write(resource: &'static str, object: &ObjectName) -> Span {
         span.record("k8s.namespace.name", &*object.namespace);
     }
     span
-}
-
-/// What a span is about has failed.
-pub(crate) fn failed(span: &Span, why: impl Display) {
-    if !span.is_disabled() {
-        span.record("otel.status_code", "ERROR");
-        span.record("otel.status_description", why.to_string());
-    }
-}
-
-/// A number, as a trace has it.
-pub(crate) fn many(number: usize) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }

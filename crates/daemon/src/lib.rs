@@ -11,6 +11,7 @@ mod logs;
 mod origin;
 #[cfg(feature = "process")]
 mod service;
+pub mod spans;
 #[cfg(feature = "otel")]
 mod traces;
 

@@ -16,6 +16,7 @@ use netqos_api::koordinator::BackendKind;
 use netqos_classes::{ClassBackend, Standing, Trouble};
 use netqos_core::classes::ClassPlan;
 use netqos_daemon::Origin;
+use netqos_daemon::spans::{failed, many};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use tracing::Span;
@@ -23,7 +24,6 @@ use tracing::field::Empty;
 
 use super::backend::{recorded_backend, write_down};
 use super::counters::Counters;
-use crate::engine::many;
 
 /// How often what is in force is compared with the plan although nothing has changed.
 const INSPECT: Duration = Duration::from_secs(10);
@@ -252,12 +252,9 @@ impl Worker {
         shown.failure = done.err();
         let span = Span::current();
         span.record("netqos.writes", many(shown.changes));
-        if let Some(why) = &shown.failure {
-            span.record("otel.status_code", "ERROR");
-            span.record("otel.status_description", why);
-        } else if let Some(trouble) = shown.troubles.first() {
-            span.record("otel.status_code", "ERROR");
-            span.record("otel.status_description", &trouble.what);
+        let trouble = shown.troubles.first().map(|it| &it.what);
+        if let Some(why) = shown.failure.as_ref().or(trouble) {
+            failed(&span, why);
         }
         let wait = match shown.failure {
             None => {

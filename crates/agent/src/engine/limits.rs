@@ -16,13 +16,13 @@ use netqos_cni::runtime::CachedAttachment;
 use netqos_core::objects::LocalInterface;
 use netqos_core::plan::{Endpoint, Interface};
 use netqos_core::{Attachment, EndpointId, Limits, ObjectName, ObjectRef, Problem, Reason};
+use netqos_daemon::spans::ended;
 use netqos_datapath::{
     Documents, HookKind, HostLinks, LimitDatapath, Paths, Record, Request, Result, SideName,
 };
 use serde::{Deserialize, Serialize};
-use tracing::Span;
-use tracing::field::Empty;
 
+use super::spans;
 use crate::places::limits_folder;
 
 /// Holds pods to their limits.
@@ -154,14 +154,7 @@ impl PodLimits {
                 held.remove(&attachment);
                 continue;
             }
-            let work = tracing::info_span!(
-                "lift",
-                k8s.namespace.name = &*pod.namespace,
-                k8s.pod.name = &*pod.name,
-                netqos.interface = attachment.interface(),
-                otel.status_code = Empty,
-                otel.status_description = Empty,
-            );
+            let work = spans::lift(pod, &attachment);
             let lifted = work.in_scope(|| self.lift(&attachment, netns.as_deref()));
             match ended(&work, lifted) {
                 Ok(()) => {
@@ -176,14 +169,7 @@ impl PodLimits {
                 continue;
             }
             held.remove(attachment);
-            let work = tracing::info_span!(
-                "hold",
-                k8s.namespace.name = &*pod.namespace,
-                k8s.pod.name = &*pod.name,
-                netqos.interface = attachment.interface(),
-                otel.status_code = Empty,
-                otel.status_description = Empty,
-            );
+            let work = spans::hold(pod, attachment);
             let made = work.in_scope(|| self.hold(attachment, wanted));
             match ended(&work, made) {
                 Ok(()) => {
@@ -320,16 +306,6 @@ impl PodLimits {
             Err(why) => tracing::warn!("read which limits are the agent's own: {why}"),
         }
     }
-}
-
-/// Says in a trace how it ended.
-fn ended(work: &Span, how: Result<()>) -> Result<()> {
-    if let Err(why) = &how {
-        // In this order: the words are those of an error.
-        work.record("otel.status_code", "ERROR");
-        work.record("otel.status_description", why.to_string());
-    }
-    how
 }
 
 pub(super) fn attachment(interface: &Interface) -> Option<Attachment> {

@@ -5,13 +5,14 @@ use std::time::Instant;
 
 use netqos_bpf::Pins;
 use netqos_core::{Attachment, EndpointId, NetworkKey, ObjectRef, PlanDelta, Problem, Reason};
+use netqos_daemon::spans::many;
 use netqos_datapath::rules::RuleDatapath;
 use tracing::Span;
 use tracing::field::Empty;
 
 use super::backoff::Failing;
 use super::limits::{Known, PodLimits, attachment};
-use super::spans::{self, many};
+use super::spans;
 use super::{Engine, IDLE, Options};
 
 impl Engine {

@@ -10,7 +10,8 @@
 //!
 //! Nothing here is worth anything where no trace is exported, and costs nothing there.
 
-use netqos_core::{ObjectName, PlanDelta};
+use netqos_core::{Attachment, ObjectName, PlanDelta};
+use netqos_daemon::spans::many;
 use netqos_index::Change;
 use tracing::Span;
 use tracing::field::Empty;
@@ -78,9 +79,29 @@ pub(super) fn planned(span: &Span, delta: &PlanDelta) {
     }
 }
 
-/// A number, as a trace has it.
-pub(crate) fn many(number: usize) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
+/// What is done to a pod's interface for the sake of its limits. Its name has to be known when this is
+/// compiled.
+macro_rules! limit {
+    ($name:literal, $pod:expr, $attachment:expr) => {
+        tracing::info_span!(
+            $name,
+            k8s.namespace.name = &*$pod.namespace,
+            k8s.pod.name = &*$pod.name,
+            netqos.interface = $attachment.interface(),
+            otel.status_code = Empty,
+            otel.status_description = Empty,
+        )
+    };
+}
+
+/// An interface is held to its pod's limits.
+pub(super) fn hold(pod: &ObjectName, attachment: &Attachment) -> Span {
+    limit!("hold", pod, attachment)
+}
+
+/// It is held to them no more.
+pub(super) fn lift(pod: &ObjectName, attachment: &Attachment) -> Span {
+    limit!("lift", pod, attachment)
 }
 
 /// The policies that a source says something of.
