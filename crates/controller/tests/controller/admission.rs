@@ -64,17 +64,7 @@ fn every_replica_serves_the_webhook_by_a_certificate_that_they_share() {
     let (first, second) = (free_address(), free_address());
     let _one = world.replica_with("one", &["--webhook", &first]);
     let _two = world.replica_with("two", &["--webhook", &second]);
-    let published = || {
-        let of = (
-            "admissionregistration.k8s.io/v1",
-            "ValidatingWebhookConfiguration",
-            "",
-        );
-        let configuration = world.get(of, "netqos").unwrap();
-        let authority = &configuration["webhooks"][0]["clientConfig"]["caBundle"];
-        authority.as_str().unwrap_or_default().to_owned()
-    };
-    world.eventually("no authority is published", || !published().is_empty());
+    world.wait_for_authority();
     let bad = json!({
         "apiVersion": "v1",
         "kind": "Pod",
@@ -88,7 +78,7 @@ fn every_replica_serves_the_webhook_by_a_certificate_that_they_share() {
         "spec": {"priority": 90, "egress": [{"dscp": 10}]}
     });
     for address in [&first, &second] {
-        let ask = |object: &Value| world.ask_webhook(address, &published(), object);
+        let ask = |object: &Value| world.ask_webhook(address, object);
         world.eventually("it does not answer", || ask(&bad).is_ok());
         let response = ask(&bad).unwrap();
         assert_eq!(response["uid"], "question");
@@ -110,6 +100,6 @@ fn every_replica_serves_the_webhook_by_a_certificate_that_they_share() {
     let other = Certificates::make(&own, Duration::from_secs(600), None).unwrap();
     let other = ByteString(other.authorities.into_bytes());
     let other = serde_json::to_value(other).unwrap();
-    let refused = world.ask_webhook(&first, other.as_str().unwrap(), &bad);
+    let refused = world.ask_webhook_knowing(&first, other.as_str().unwrap(), &bad);
     assert!(refused.unwrap_err().contains("certificate"));
 }

@@ -13,10 +13,17 @@ const REPORT: (&str, &str, &str) = ("netqos.io/v1alpha1", "NetworkQoSNodeReport"
 fn ready() -> World {
     let world = World::new();
     world.agent_pod("agent", "node1", true, false);
-    world.create_pod("a", "web", "node1", "10.0.0.1");
-    world.create_policy("p", "web", "db");
-    world.report("node1", &[("p", 1)], &json!([]));
+    world.put_in_force();
     world
+}
+
+impl World {
+    /// A second node, whose agent says that it has the policy in force for one pod, too.
+    fn join_second_node(&self) {
+        self.create("v1", "Node", "", json!({"metadata": {"name": "node2"}}));
+        self.create_pod("b", "web", "node2", "10.0.0.2");
+        self.report("node2", &[("p", 1)], &json!([]));
+    }
 }
 
 /// The kernel enforces, and not the agent: what was there stays in force, and only what has come since
@@ -69,9 +76,7 @@ fn a_dead_agent_takes_nothing_from_what_was_there_and_what_is_new_is_not_in_forc
 #[test]
 fn where_no_agent_was_ever_a_pod_none_is_taken_for_dead() {
     let world = ready();
-    world.create("v1", "Node", "", json!({"metadata": {"name": "node2"}}));
-    world.create_pod("b", "web", "node2", "10.0.0.2");
-    world.report("node2", &[("p", 1)], &json!([]));
+    world.join_second_node();
     let _replica = world.replica("one");
     world.wait_for("p", "Ready", "True", "Ready");
     world.create_pod("c", "web", "node2", "10.0.0.3");
@@ -84,9 +89,7 @@ fn where_no_agent_was_ever_a_pod_none_is_taken_for_dead() {
 #[test]
 fn what_was_said_of_a_node_is_taken_back_when_netqos_leaves_it() {
     let world = ready();
-    world.create("v1", "Node", "", json!({"metadata": {"name": "node2"}}));
-    world.create_pod("b", "web", "node2", "10.0.0.2");
-    world.report("node2", &[("p", 1)], &json!([]));
+    world.join_second_node();
     let _replica = world.replica("one");
     world.wait_for("p", "Ready", "True", "Ready");
     world.delete(("v1", "Pod", HOME), "agent");

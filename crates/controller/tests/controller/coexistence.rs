@@ -60,9 +60,7 @@ fn where_it_enforces_network_qos_no_status_is_ours_and_an_event_says_so_once() {
     let Some(world) = World::with_fixture() else {
         return;
     };
-    world.create_pod("a", "web", "node1", "10.0.0.1");
-    world.create_policy("p", "web", "db");
-    world.report("node1", &[("p", 1)], &json!([]));
+    world.put_in_force();
     world.create_ovn_pod();
     world.apply_as_ovn("p");
     let before = world.status_of("p");
@@ -90,9 +88,7 @@ fn where_it_enforces_network_qos_no_status_is_ours_and_an_event_says_so_once() {
 #[test]
 fn a_tenants_pod_that_calls_itself_ovn_kubernetes_changes_nothing() {
     let world = World::new();
-    world.create_pod("a", "web", "node1", "10.0.0.1");
-    world.create_policy("p", "web", "db");
-    world.report("node1", &[("p", 1)], &json!([]));
+    world.put_in_force();
     world.create_ovn_pod_in(&world.namespace);
     let one = world.replica("one");
     world.wait_for("p", "Ready", "True", "Ready");
@@ -110,9 +106,7 @@ fn a_tenants_pod_that_calls_itself_ovn_kubernetes_changes_nothing() {
 #[test]
 fn what_was_ours_of_a_status_is_taken_back_and_what_is_its_own_stays() {
     let world = World::new();
-    world.create_pod("a", "web", "node1", "10.0.0.1");
-    world.create_policy("p", "web", "db");
-    world.report("node1", &[("p", 1)], &json!([]));
+    world.put_in_force();
     let _replica = world.replica("one");
     world.wait_for("p", "Ready", "True", "Ready");
     world.create_ovn_pod();
@@ -128,9 +122,7 @@ fn what_was_ours_of_a_status_is_taken_back_and_what_is_its_own_stays() {
 #[test]
 fn where_an_administrator_has_netqos_enforce_it_is_as_ever() {
     let world = World::new();
-    world.create_pod("a", "web", "node1", "10.0.0.1");
-    world.create_policy("p", "web", "db");
-    world.report("node1", &[("p", 1)], &json!([]));
+    world.put_in_force();
     world.create_ovn_pod();
     let always = world.replica_with("one", &["--network-qos", "always"]);
     world.wait_for("p", "Ready", "True", "Ready");
@@ -204,9 +196,7 @@ fn define_without(world: &World, lacking: &[&str]) -> Value {
 fn with_an_older_definition_what_it_lacks_is_left_out_alone() {
     let world = World::new();
     let ours = define_without(&world, &["rules"]);
-    world.create_pod("a", "web", "node1", "10.0.0.1");
-    world.create_policy("p", "web", "db");
-    world.report("node1", &[("p", 1)], &json!([]));
+    world.put_in_force();
     let _replica = world.replica("one");
     world.wait_for("p", "Ready", "True", "Ready");
     let status = world.status_of("p");
@@ -223,9 +213,7 @@ fn with_an_older_definition_what_it_lacks_is_left_out_alone() {
 fn with_its_definition_there_are_conditions_and_no_counts() {
     let world = World::new();
     let ours = define_without(&world, &["nodes", "selectedPods", "rules"]);
-    world.create_pod("a", "web", "node1", "10.0.0.1");
-    world.create_policy("p", "web", "db");
-    world.report("node1", &[("p", 1)], &json!([]));
+    world.put_in_force();
     let _replica = world.replica("one");
     world.wait_for("p", "Ready", "True", "Ready");
     let status = world.status_of("p");

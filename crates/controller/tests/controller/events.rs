@@ -8,9 +8,7 @@ use crate::world::World;
 /// A cluster in which `p` is in force for the pod `a`, and a problem that node1 may tell of.
 fn ready() -> World {
     let world = World::new();
-    world.create_pod("a", "web", "node1", "10.0.0.1");
-    world.create_policy("p", "web", "db");
-    world.report("node1", &[("p", 1)], &json!([]));
+    world.put_in_force();
     world
 }
 

@@ -72,9 +72,7 @@ fn an_object_that_breaks_a_rule_is_told_which() {
 #[test]
 fn conditions_of_others_stay_and_those_of_nodes_are_there_where_they_are_asked_for() {
     let world = World::new();
-    world.create_pod("a", "web", "node1", "10.0.0.1");
-    world.create_policy("p", "web", "db");
-    world.report("node1", &[("p", 1)], &json!([]));
+    world.put_in_force();
     world.apply_condition("p", "somebody", "Seen");
     let _replica = world.replica_with("one", &["--zone-conditions"]);
     world.wait_for("p", "Ready", "True", "Ready");
@@ -89,9 +87,7 @@ fn a_status_is_written_when_it_differs_and_not_else() {
     let Some(world) = World::with_fixture() else {
         return;
     };
-    world.create_pod("a", "web", "node1", "10.0.0.1");
-    world.create_policy("p", "web", "db");
-    world.report("node1", &[("p", 1)], &json!([]));
+    world.put_in_force();
     let one = world.replica("one");
     world.wait_for("p", "Ready", "True", "Ready");
     let version =
@@ -120,9 +116,7 @@ fn a_status_is_written_when_it_differs_and_not_else() {
 #[test]
 fn events_say_when_something_becomes_so() {
     let world = World::new();
-    world.create_pod("a", "web", "node1", "10.0.0.1");
-    world.create_policy("p", "web", "db");
-    world.report("node1", &[("p", 1)], &json!([]));
+    world.put_in_force();
     let _replica = world.replica("one");
     world.wait_for("p", "Ready", "True", "Ready");
     let bad = problem(&world, "Pod", "a", "InvalidBandwidth");

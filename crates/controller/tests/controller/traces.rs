@@ -44,24 +44,14 @@ fn what_is_written_and_asked_is_shown_with_the_requests_that_it_took() {
     world.wait_for("p", "Ready", "True", "Ready");
 
     // A policy that is refused, in a trace of whoever writes it.
-    let published = || {
-        let of = (
-            "admissionregistration.k8s.io/v1",
-            "ValidatingWebhookConfiguration",
-            "",
-        );
-        let configuration = world.get(of, "netqos").unwrap();
-        let authority = &configuration["webhooks"][0]["clientConfig"]["caBundle"];
-        authority.as_str().unwrap_or_default().to_owned()
-    };
-    world.eventually("no authority is published", || !published().is_empty());
+    world.wait_for_authority();
     let bad = json!({
         "apiVersion": "k8s.ovn.org/v1alpha1",
         "kind": "NetworkQoS",
         "metadata": {"name": "bad", "namespace": world.namespace},
         "spec": {"priority": 1, "egress": [{"dscp": 99}]}
     });
-    let ask = |object: &Value| world.ask_webhook(&webhook, &published(), object);
+    let ask = |object: &Value| world.ask_webhook(&webhook, object);
     world.eventually("it does not answer", || ask(&bad).is_ok());
     assert_eq!(ask(&bad).unwrap()["allowed"], false);
 

@@ -6,6 +6,13 @@ use serde_json::{Value, json};
 use super::World;
 
 impl World {
+    /// The policy `p` of the pod `a`, which the agent of `node1` says is in force.
+    pub(crate) fn put_in_force(&self) {
+        self.create_pod("a", "web", "node1", "10.0.0.1");
+        self.create_policy("p", "web", "db");
+        self.report("node1", &[("p", 1)], &json!([]));
+    }
+
     /// The node `node1` says that these are in force on it, in the words of a report.
     pub(crate) fn report_as(&self, policies: &Value) {
         self.apply_report("node1", policies, &json!([]));

@@ -9,6 +9,12 @@ use super::{HOME, World};
 pub(crate) const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 pub(crate) const ASKING: &str = "b7ad6b7169203331";
 
+const CONFIGURATION: (&str, &str, &str) = (
+    "admissionregistration.k8s.io/v1",
+    "ValidatingWebhookConfiguration",
+    "",
+);
+
 impl World {
     /// What the manifests install of the webhook, with nobody's authority in it yet.
     pub(crate) fn webhooks(&self) -> Value {
@@ -19,17 +25,30 @@ impl World {
     }
 
     pub(crate) fn create_webhook_configurations(&self) {
-        self.create(
-            "admissionregistration.k8s.io/v1",
-            "ValidatingWebhookConfiguration",
-            "",
-            self.webhooks(),
-        );
+        let (version, kind, namespace) = CONFIGURATION;
+        self.create(version, kind, namespace, self.webhooks());
+    }
+
+    /// Waits until it is written down whom API servers are to believe (`caBundle`).
+    pub(crate) fn wait_for_authority(&self) {
+        self.eventually("no authority is published", || !self.authority().is_empty());
+    }
+
+    /// Whom they are to believe by now.
+    fn authority(&self) -> String {
+        let configuration = self.get(CONFIGURATION, "netqos").unwrap();
+        let authority = &configuration["webhooks"][0]["clientConfig"]["caBundle"];
+        authority.as_str().unwrap_or_default().to_owned()
+    }
+
+    /// What the webhook at an address answers to who believes what is written down.
+    pub(crate) fn ask_webhook(&self, address: &str, object: &Value) -> Result<Value, String> {
+        self.ask_webhook_knowing(address, &self.authority(), object)
     }
 
     /// What the webhook at an address answers to a question about an object that is created: as an API
     /// server asks it, that knows these authorities (`caBundle`). Else why there is no answer.
-    pub(crate) fn ask_webhook(
+    pub(crate) fn ask_webhook_knowing(
         &self,
         address: &str,
         authorities: &str,
