@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::stage::{self, Agent};
 use crate::the_nodes_lines_are_planned::{
-    classes, guaranteed, is_divided, line, problems, put_config, state,
+    classes, guaranteed, is_divided, problems, put_config, state,
 };
 
 /// Where they are by default.
@@ -87,7 +87,7 @@ fn burstable(pod: &Pod, labels: &Value) -> String {
 #[test]
 fn what_they_say_is_in_force_and_what_they_said_last_where_they_are_wrong() {
     let Some(node) = stage::node() else { return };
-    line(&node);
+    stage::line(&node);
     let (a, _b) = stage::pods(&node);
     stage::put("a.json", &burstable(&a, &json!({})));
     let folder = "/run/told/net";
@@ -185,7 +185,7 @@ fn what_they_say_is_in_force_and_what_they_said_last_where_they_are_wrong() {
 #[test]
 fn what_its_own_backend_wrote_is_nobodys_word() {
     let Some(node) = stage::node() else { return };
-    line(&node);
+    stage::line(&node);
     let (a, _b) = stage::pods(&node);
     let another = Another::at(NET);
     fs::create_dir_all("/var/lib/terway/qos").unwrap();

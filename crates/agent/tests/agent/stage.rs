@@ -244,6 +244,20 @@ pub(crate) fn remembered(pod: &Pod) -> PathBuf {
     Path::new(CACHE).join(format!("net-{}-eth0", pod.name()))
 }
 
+/// A line, by which the default route leaves.
+pub(crate) fn line(node: &Node) {
+    for command in [
+        "link add up0 type veth peer name far0",
+        "link set up0 up",
+        "link set far0 up",
+        "address add 192.0.2.2/24 dev up0",
+        "route add default via 192.0.2.1 dev up0",
+    ] {
+        let words: Vec<&str> = command.split(' ').collect();
+        node.run("ip", &words).unwrap();
+    }
+}
+
 /// Pods that send, and one that is looked at.
 pub(crate) fn pods(node: &Node) -> (Pod, Pod) {
     let (a, b) = (node.pod("a").unwrap(), node.pod("b").unwrap());

@@ -15,23 +15,14 @@ use crate::stage::{self, Agent};
 
 const UID: &str = "36cee2dc-0bd6-4f1f-a5c2-6f4c86bd4f4a";
 
-/// A line, by which the default route leaves.
-pub(crate) fn line(node: &Node) {
-    for command in [
-        "link add up0 type veth peer name far0",
-        "link set up0 up",
-        "link set far0 up",
-        "address add 192.0.2.2/24 dev up0",
-        "route add default via 192.0.2.1 dev up0",
-    ] {
-        let words: Vec<&str> = command.split(' ').collect();
-        node.run("ip", &words).unwrap();
-    }
-}
-
 pub(crate) fn put_config(be: u8, total: &str) {
     let class = |request: u8| json!({"networkQOS": {"enable": true, "ingressRequest": request, "egressRequest": request}});
     let resources = json!({"clusterStrategy": {"lsClass": class(30), "beClass": class(be)}});
+    put_config_map(&resources, total);
+}
+
+/// The ConfigMap as a whole: what it says of resources, and of what a line has altogether.
+pub(crate) fn put_config_map(resources: &Value, total: &str) {
     let system = json!({"clusterStrategy": {"totalNetworkBandwidth": total}});
     let config = json!({
         "apiVersion": "v1", "kind": "ConfigMap",
@@ -78,7 +69,7 @@ pub(crate) fn problems() -> Vec<String> {
 #[test]
 fn as_a_folder_says_and_as_it_said_last_where_it_is_wrong() {
     let Some(node) = stage::node() else { return };
-    line(&node);
+    stage::line(&node);
     let (a, _b) = stage::pods(&node);
     put_config(20, "1000M");
     let asked = json!({"koordinator.sh/networkQOS": r#"{"egressRequest": 10, "QoSClass": "BE"}"#});
@@ -180,7 +171,7 @@ fn as_a_folder_says_and_as_it_said_last_where_it_is_wrong() {
 #[test]
 fn a_line_that_goes_away_keeps_its_shares_and_is_taken_up_again() {
     let Some(node) = stage::node() else { return };
-    line(&node);
+    stage::line(&node);
     put_config(20, "1000M");
     let _agent = Agent::start();
     assert_eq!(guaranteed(), Some(200));
@@ -194,7 +185,7 @@ fn a_line_that_goes_away_keeps_its_shares_and_is_taken_up_again() {
         });
         assert_eq!(guaranteed(), Some(200));
         assert!(!stage::status().lines[0].failing.is_empty());
-        line(&node);
+        stage::line(&node);
         at_once("the new one is divided", || is_whole(&node));
         at_once("nothing is told any more", || problems().is_empty());
         assert_eq!(guaranteed(), Some(200), "{round}");
@@ -289,7 +280,7 @@ fn a_line_of_unknown_speed_has_no_guarantees_and_limits_hold() {
 fn a_pod_on_the_hosts_network_is_known_by_its_cgroup() {
     let Some(tree) = Tree::of_v2() else { return };
     let Some(node) = stage::node() else { return };
-    line(&node);
+    stage::line(&node);
     put_config(20, "1000M");
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::collector::{Collector, Manner, Span};
 use crate::stage::{self, Agent};
-use crate::the_nodes_lines_are_planned::{is_divided, line, put_config};
+use crate::the_nodes_lines_are_planned::{is_divided, put_config};
 
 /// Sends what there is at once; the collector gets it by some other means than a flag.
 const SOON: (&str, &str) = ("OTEL_BSP_SCHEDULE_DELAY", "50");
@@ -185,7 +185,7 @@ fn a_limit_is_shown_with_its_pod_and_a_failure_with_its_reason() {
 #[test]
 fn a_change_of_shares_is_followed_to_the_line() {
     let Some(node) = stage::node() else { return };
-    line(&node);
+    stage::line(&node);
     let collector = Collector::start(Manner::Takes);
     let agent = Agent::spawn_where(&[("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.endpoint()), SOON]);
     agent.wait_until_ready();

@@ -4,7 +4,7 @@ use netqos_testkit::Node;
 use serde_json::json;
 
 use crate::stage::{self, Agent};
-use crate::the_nodes_lines_are_planned::{classes, line, put_config};
+use crate::the_nodes_lines_are_planned::{classes, put_config, put_config_map};
 
 fn is_by_kernel(node: &Node) -> bool {
     classes(node).contains("class htb 6e71:4 ")
@@ -24,21 +24,13 @@ fn put_policy(policy: &str) {
     let resources = json!({"clusterStrategy": {
         "policies": {"netQOSPolicy": policy}, "beClass": class,
     }});
-    let system = json!({"clusterStrategy": {"totalNetworkBandwidth": "1000M"}});
-    let config = json!({
-        "apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": {"name": "slo-controller-config", "namespace": "koordinator-system"},
-        "data": {
-            "resource-qos-config": resources.to_string(), "system-config": system.to_string()
-        }
-    });
-    stage::put("config.json", &config.to_string());
+    put_config_map(&resources, "1000M");
 }
 
 #[test]
 fn by_the_flag_the_policy_and_the_label() {
     let Some(node) = stage::node() else { return };
-    line(&node);
+    stage::line(&node);
     put_config(20, "1000M");
     let _agent = Agent::start_with(&["--class-backend", "tc"]);
     assert_eq!(backend(), "tc");

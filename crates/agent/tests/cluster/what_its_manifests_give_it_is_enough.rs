@@ -148,16 +148,7 @@ fn for_all_that_it_does() {
 
 /// A line, and how it is divided.
 fn divided(world: &World) {
-    for command in [
-        "link add up0 type veth peer name far0",
-        "link set up0 up",
-        "link set far0 up",
-        "address add 192.0.2.2/24 dev up0",
-        "route add default via 192.0.2.1 dev up0",
-    ] {
-        let words: Vec<&str> = command.split(' ').collect();
-        world.node.run("ip", &words).unwrap();
-    }
+    stage::line(&world.node);
     world.define(&definition());
     world.apply(
         "slo.koordinator.sh/v1alpha1",

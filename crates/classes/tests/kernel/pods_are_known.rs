@@ -24,6 +24,23 @@ fn assert_is_seen_as(world: &World, pod: &str, class: netqos_core::classes::Traf
     }
 }
 
+/// A port's traffic, that has 10 Mbit/s for certain and never more than 20.
+fn of_port(port: u16, direction: Direction) -> FlowPart {
+    FlowPart {
+        direction,
+        flow: FlowMatch {
+            port: Some(port..=port),
+            ..FlowMatch::default()
+        },
+        class: Some(LS),
+        ask: Ask {
+            min: mbit(10),
+            max: Some(mbit(20)),
+        },
+        dscp: None,
+    }
+}
+
 #[test]
 fn by_their_addresses_and_nothing_stays_behind() {
     let Some(mut world) = World::new() else {
@@ -140,21 +157,11 @@ fn and_single_ports_of_them() {
         return;
     };
     let port = 8443;
-    let part = |direction| FlowPart {
-        direction,
-        flow: FlowMatch {
-            port: Some(port..=port),
-            ..FlowMatch::default()
-        },
-        class: Some(LS),
-        ask: Ask {
-            min: mbit(10),
-            max: Some(mbit(20)),
-        },
-        dscp: None,
-    };
     let pod = world.plan.pods.get_mut("be").unwrap();
-    pod.flows = vec![part(Direction::Ingress), part(Direction::Egress)];
+    pod.flows = vec![
+        of_port(port, Direction::Ingress),
+        of_port(port, Direction::Egress),
+    ];
     world.divide(shares(100));
     let found: Vec<f64> = (0..3).map(|_| world.served_at("be", port)).collect();
     // Of 20 Mbit/s on the wire; a busy machine may leave less.
@@ -191,19 +198,7 @@ fn and_single_ports_of_them_in_a_tunnel() {
     world.vxlan();
     let port = 8443;
     let pod = world.plan.pods.get_mut("be").unwrap();
-    pod.flows = vec![FlowPart {
-        direction: Direction::Egress,
-        flow: FlowMatch {
-            port: Some(port..=port),
-            ..FlowMatch::default()
-        },
-        class: Some(LS),
-        ask: Ask {
-            min: mbit(10),
-            max: Some(mbit(20)),
-        },
-        dscp: None,
-    }];
+    pod.flows = vec![of_port(port, Direction::Egress)];
     world.divide(shares(100));
     let found: Vec<f64> = (0..3).map(|_| world.served_at("be", port)).collect();
     assert!(found.iter().all(|rate| *rate < 20.0), "{found:?}");
