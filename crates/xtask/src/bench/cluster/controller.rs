@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::objects;
 use super::process::Process;
 use super::replay::Replay;
-use super::server::{HOME, Server, is_write, second};
+use super::server::{HOME, Server, is_event, is_write, second};
 use crate::bench::index::PODS_PER_NAMESPACE;
 
 const NAME: &str = "controller";
@@ -37,10 +37,14 @@ pub struct Size {
 #[serde(rename_all = "camelCase")]
 pub struct Controlled {
     pub size: Size,
-    /// Seconds from its start until all was written, the processor's of these, and how many writes.
+    /// Seconds from its start until all slices and statuses were written, the processor's of these, and how
+    /// many writes.
     pub first: f64,
     pub first_busy: f64,
     pub first_writes: usize,
+    /// Events that were written by then. The others go on, a few in a second.
+    #[serde(default)]
+    pub first_events: usize,
     /// Pods that really came or went in a second, and what was told of them.
     pub changes: f64,
     pub events: f64,
@@ -88,10 +92,12 @@ pub fn measure(program: &Path, size: Size) -> Result<Controlled> {
     let read = began.elapsed();
     let first = read + server.wait_until_quiet(NAME, 3 * QUIET, PATIENCE)?;
     let first_busy = process.processor_time()?.as_secs_f64();
-    let first_writes = server.requests(NAME)?;
-    let first_writes = first_writes.iter().filter(|it| is_write(it)).count();
+    let requests = server.requests(NAME)?.into_iter().filter(is_write);
+    let (events, writes): (Vec<Request>, Vec<Request>) = requests.partition(is_event);
     eprintln!(
-        "all is written after {first:.1?}; {} s of replay",
+        "{} writes, and {} events, after {first:.1?}; {} s of replay",
+        writes.len(),
+        events.len(),
         size.seconds
     );
 
@@ -126,7 +132,8 @@ pub fn measure(program: &Path, size: Size) -> Result<Controlled> {
         size,
         first: first.as_secs_f64(),
         first_busy,
-        first_writes,
+        first_writes: writes.len(),
+        first_events: events.len(),
         changes,
         events,
         busy,

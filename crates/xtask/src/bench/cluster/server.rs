@@ -91,7 +91,8 @@ impl Server {
         Ok(())
     }
 
-    /// Waits until a client has written nothing for so long, but to a Lease; for how long it wrote.
+    /// Waits until a client has written nothing for so long, but to a Lease and events, which go on for as
+    /// long as there are any; for how long it wrote.
     pub fn wait_until_quiet(
         &self,
         client: &str,
@@ -101,7 +102,8 @@ impl Server {
         let began = Instant::now();
         loop {
             let requests = self.requests(client)?;
-            let last = requests.iter().rev().find(|it| is_write(it));
+            let writes = |it: &&Request| is_write(it) && !is_event(it);
+            let last = requests.iter().rev().find(writes);
             let silence = match last {
                 Some(last) => last.at.elapsed().unwrap_or_default(),
                 None => began.elapsed(),
@@ -120,6 +122,11 @@ impl Server {
 /// Whether a request changes something, other than whose turn it is to write.
 pub fn is_write(request: &Request) -> bool {
     request.is_write() && request.resource != "leases"
+}
+
+/// Whether a request tells of something. Events are never more than so many in a second.
+pub fn is_event(request: &Request) -> bool {
+    request.resource == "events"
 }
 
 /// The second of the clock in which a request came.

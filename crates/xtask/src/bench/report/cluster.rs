@@ -57,8 +57,9 @@ fn controller(text: &mut String, it: &Controlled) -> Result<()> {
          in {:.2} % | ≤ 2 | {} |\n\
          | slices and statuses written in a second | {:.0}, {:.0} | | |\n\
          | reads | {} | 0 | {} |\n\
-         | from the last change until all was written | {:.1} s | | |\n\
-         | from its start until all was written | {:.0} s with {:.0} s of a core, {} writes | | |",
+         | from the last change until all was written, but events | {:.1} s | | |\n\
+         | from its start until all was written, but events | {:.0} s with {:.0} s of a core, {} writes, \
+         and {} events | | |",
         size.pods,
         size.policies,
         size.nodes,
@@ -84,6 +85,7 @@ fn controller(text: &mut String, it: &Controlled) -> Result<()> {
         it.first,
         it.first_busy,
         it.first_writes,
+        it.first_events,
     )?;
     Ok(())
 }
