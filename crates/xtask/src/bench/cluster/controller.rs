@@ -93,11 +93,11 @@ pub fn measure(program: &Path, size: Size) -> Result<Controlled> {
     let first = read + server.wait_until_quiet(NAME, 3 * QUIET, PATIENCE)?;
     let first_busy = process.processor_time()?.as_secs_f64();
     let requests = server.requests(NAME)?.into_iter().filter(is_write);
-    let (events, writes): (Vec<Request>, Vec<Request>) = requests.partition(is_event);
+    let (told, writes): (Vec<Request>, Vec<Request>) = requests.partition(is_event);
     eprintln!(
         "{} writes, and {} events, after {first:.1?}; {} s of replay",
         writes.len(),
-        events.len(),
+        told.len(),
         size.seconds
     );
 
@@ -133,7 +133,7 @@ pub fn measure(program: &Path, size: Size) -> Result<Controlled> {
         first: first.as_secs_f64(),
         first_busy,
         first_writes: writes.len(),
-        first_events: events.len(),
+        first_events: told.len(),
         changes,
         events,
         busy,
