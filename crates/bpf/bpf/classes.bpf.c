@@ -16,6 +16,7 @@
 #include <linux/bpf.h>
 
 #include "classes.h"
+#include "classes_maps.h"
 #include "flows.h"
 #include "packet.h"
 
@@ -27,96 +28,6 @@
 
 #define VXLAN_HEADER 8
 #define UDP_HEADER 8
-
-struct flow_debt {
-	__u64 owes_until;
-	__u64 bulk_until;
-	__u32 epoch;
-	__u32 told; /* whose connection was remembered in this epoch */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct class_settings);
-	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} settings SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 16384);
-	__type(key, __u32);
-	__type(value, struct class_pod);
-	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} pods SEC(".maps");
-
-/* The host's ends of pods' interfaces, by ifindex: the pod's number and LINK_FLOWS. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 16384);
-	__type(key, __u32);
-	__type(value, __u32);
-	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} links SEC(".maps");
-
-struct address {
-	__u8 bytes[16];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 65536);
-	__type(key, struct address);
-	__type(value, __u32);
-	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} addresses SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 16384);
-	__type(key, __u64);
-	__type(value, __u32);
-	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} cgroups SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 65536);
-	__type(key, struct class_flow_key);
-	__type(value, struct class_flow);
-	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} pod_flows SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 65536);
-	__type(key, struct class_leaf_key);
-	__type(value, struct class_leaf);
-	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} leaves SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 65536);
-	__type(key, struct class_tuple);
-	__type(value, __u32);
-	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} tuples SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, FLOW_ROWS * FLOW_SLOTS);
-	__type(key, __u32);
-	__type(value, struct flow_debt);
-	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} debts SEC(".maps");
 
 /* Both ends of a packet. */
 struct ends {

@@ -8,17 +8,7 @@
 #include "packet.h"
 #include "rank.h"
 #include "rules.h"
-
-/* A map that takes memory for what is in it only. */
-#define TABLE(name, kind, key_type, value_type, most) \
-	struct {                                      \
-		__uint(type, BPF_MAP_TYPE_##kind);    \
-		__uint(map_flags, BPF_F_NO_PREALLOC); \
-		__uint(max_entries, most);            \
-		__type(key, key_type);                \
-		__type(value, value_type);            \
-		__uint(pinning, LIBBPF_PIN_BY_NAME);  \
-	} name SEC(".maps")
+#include "table.h"
 
 #define MOST (1 << 20)
 
