@@ -3,7 +3,9 @@
  * Chooses the leaf of a line's tree that a packet waits in.
  *
  *   netqos_stamp           host's end of a pod's veth, ingress   tc_index says which pod, and flow
- *   netqos_class_egress    filter of the line's HTB              the class is the answer
+ *   netqos_choose          line, tcx egress                      the class is in skb->priority
+ *   netqos_class_egress    filter of the line's HTB              the class is the answer; of what did
+ *                                                                not pass netqos_choose
  *   netqos_class_ingress   line, ingress, before the ifb         the class is in skb->priority
  *
  * Whose a packet is, is known
@@ -18,6 +20,7 @@
 #include "classes.h"
 #include "classes_maps.h"
 #include "flows.h"
+#include "leaves.h"
 #include "packet.h"
 
 #include <linux/pkt_cls.h>
@@ -60,82 +63,6 @@ static __always_inline struct class_settings *our_settings(void)
 {
 	__u32 zero = 0;
 	return bpf_map_lookup_elem(&settings, &zero);
-}
-
-/* ------------------------------------------------------------------ which leaf of a slot */
-
-/* What a packet's flow owes, by its hash. */
-struct debts {
-	struct flow_debt *a, *b;
-	__u64 now;
-	__u32 hash;
-};
-
-static __always_inline bool find_debts(struct __sk_buff *skb, __u32 slot, __u32 way,
-				       struct debts *of)
-{
-	__u32 salt = slot << 1 | way;
-	of->hash = bpf_get_hash_recalc(skb);
-	__u32 at[FLOW_ROWS] = {
-		scatter(of->hash, salt) % FLOW_SLOTS,
-		FLOW_SLOTS + scatter(of->hash, ~salt) % FLOW_SLOTS,
-	};
-	of->a = bpf_map_lookup_elem(&debts, &at[0]);
-	of->b = bpf_map_lookup_elem(&debts, &at[1]);
-	of->now = bpf_ktime_get_ns();
-	return of->a && of->b;
-}
-
-/*
- * A flow that takes less than its share of what its slot is guaranteed does not wait behind the
- * others. As in rank.h, without the virtual queue: what a slot may take changes with what others
- * leave, and HTB bounds both leaves. Counters are not locked: two processors that count at once are
- * wrong by a packet.
- */
-static __always_inline bool takes_little(const struct debts *of, struct class_leaf *leaf,
-					 __u64 length)
-{
-	struct flow_debt *a = of->a, *b = of->b;
-	__u64 now = of->now;
-	__u32 epoch = now >> EPOCH_SHIFT;
-	if (leaf->epoch != epoch) {
-		leaf->flows_before = leaf->epoch + 1 == epoch ? leaf->flows_now : 0;
-		leaf->flows_now = 0;
-		leaf->epoch = epoch;
-	}
-	if (a->epoch != epoch || b->epoch != epoch)
-		leaf->flows_now++;
-	__u64 active = later(LEAST_FLOWS, later(leaf->flows_now, leaf->flows_before));
-
-	__u64 debt = later(earlier(a->owes_until, b->owes_until), now) - now;
-	__u64 cost = ((length * leaf->cost_per_byte) >> leaf->cost_shift) * active;
-	__u64 allowance = leaf->allowance;
-	bool little = debt + cost <= allowance || (debt == 0 && length <= FULL_FRAME);
-	if (earlier(a->bulk_until, b->bulk_until) > now)
-		little = false;
-	__u64 most = now + 2 * allowance + 1;
-	a->owes_until = earlier(later(a->owes_until, now) + cost, most);
-	b->owes_until = earlier(later(b->owes_until, now) + cost, most);
-	a->epoch = epoch;
-	b->epoch = epoch;
-	if (!little) {
-		/* Else a later packet of the flow would overtake this one. */
-		a->bulk_until = now + leaf->hold;
-		b->bulk_until = now + leaf->hold;
-	}
-	return little;
-}
-
-/* How flows of a slot are told apart on this line; of a part that the line does not have yet, or no
- * more, it is the system's. */
-static __always_inline struct class_leaf *leaf_of(struct __sk_buff *skb, __u32 *slot)
-{
-	struct class_leaf_key key = {.ifindex = skb->ifindex, .slot = *slot};
-	struct class_leaf *leaf = bpf_map_lookup_elem(&leaves, &key);
-	if (leaf)
-		return leaf;
-	*slot = key.slot = SLOT_SYSTEM;
-	return bpf_map_lookup_elem(&leaves, &key);
 }
 
 /* ------------------------------------------------------------------ which slot of a pod */
@@ -204,6 +131,12 @@ static __noinline int mark(struct __sk_buff *skb, __u8 dscp)
 	return 0;
 }
 
+static __always_inline struct class_pod *pod_of(__u32 number)
+{
+	struct class_pod *pod = number ? bpf_map_lookup_elem(&pods, &number) : NULL;
+	return pod && pod->is_known ? pod : NULL;
+}
+
 /* The slot of a pod's packet that is of this flow; marks it, where its flow is to be. */
 static __always_inline __u32 slot_in(struct __sk_buff *skb, const struct class_pod *pod,
 				     __u32 number, int index, __u32 way)
@@ -220,7 +153,7 @@ static __always_inline __u32 slot_in(struct __sk_buff *skb, const struct class_p
 static __always_inline __u32 slot_of(struct __sk_buff *skb, __u32 number, __u32 way,
 				     const struct packet *packet, const struct ends *ends)
 {
-	struct class_pod *pod = bpf_map_lookup_elem(&pods, &number);
+	struct class_pod *pod = pod_of(number);
 	if (!pod)
 		return SLOT_SYSTEM;
 	int index = pod->flows ? flow_of(skb, packet, ends, number, way) : -1;
@@ -364,13 +297,12 @@ static __noinline __u32 slot_of_sender(struct __sk_buff *skb)
 	return pod ? slot_of(skb, pod, EGRESS, &packet, &ends) : SLOT_SYSTEM;
 }
 
-/* A filter of the line's tree: the answer is the class. */
-SEC("classifier")
-int netqos_class_egress(struct __sk_buff *skb)
+/* The leaf of a packet that is going out by the line. */
+static __always_inline __u32 leaf_at_egress(struct __sk_buff *skb)
 {
 	__u32 stamp = skb->tc_index & STAMP ? skb->tc_index & ~STAMP : 0;
 	__u32 number = stamp & STAMP_POD;
-	struct class_pod *pod = number ? bpf_map_lookup_elem(&pods, &number) : NULL;
+	struct class_pod *pod = pod_of(number);
 	bool is_masqueraded = pod && !is_from(skb, pod);
 	int flow = (stamp >> STAMP_FLOW_SHIFT) - 1;
 	__u32 slot = pod ? slot_in(skb, pod, number, flow, EGRESS) : slot_of_sender(skb);
@@ -382,8 +314,24 @@ int netqos_class_egress(struct __sk_buff *skb)
 			remember_once(skb, number, &of);
 		little = takes_little(&of, leaf, length_at_egress(skb));
 	}
-	skb->tc_classid = little ? LEAF_QUICK(slot) : LEAF_BULK(slot);
+	return little ? LEAF_QUICK(slot) : LEAF_BULK(slot);
+}
+
+/* A filter of the line's tree: the answer is the class. */
+SEC("classifier")
+int netqos_class_egress(struct __sk_buff *skb)
+{
+	skb->tc_classid = leaf_at_egress(skb);
 	return TC_ACT_OK;
+}
+
+/* The line's tcx egress, before its tree and without the lock of that, which asks no filter about what
+ * has one of its classes as priority. Whatever the sender has put there counts for nothing. */
+SEC("classifier")
+int netqos_choose(struct __sk_buff *skb)
+{
+	skb->priority = TREE_MAJOR | leaf_at_egress(skb);
+	return TC_ACT_UNSPEC;
 }
 
 /* The pod that a packet in a tunnel is for. */
@@ -445,7 +393,7 @@ static __noinline __u32 slot_of_receiver(struct __sk_buff *skb, __u64 *length)
 	if (!pod) {
 		pod = pod_in_tunnel(skb, &packet, settings);
 		/* What is in there is not told apart. */
-		struct class_pod *whole = pod ? bpf_map_lookup_elem(&pods, &pod) : NULL;
+		struct class_pod *whole = pod_of(pod);
 		if (whole)
 			return whole->slot[INGRESS];
 	}
@@ -476,7 +424,7 @@ SEC("classifier")
 int netqos_class_ingress(struct __sk_buff *skb)
 {
 	__u32 number = pod_of_plain(skb);
-	struct class_pod *pod = number ? bpf_map_lookup_elem(&pods, &number) : NULL;
+	struct class_pod *pod = pod_of(number);
 	bool is_one = pod && !pod->flows && !skb->gso_size;
 	__u64 length = skb->len;
 	__u32 slot = is_one ? pod->slot[INGRESS] : slot_of_receiver(skb, &length);

@@ -50,7 +50,7 @@ struct class_settings {
 struct class_pod {
 	__u16 slot[2];	 /* by way */
 	__u16 flows;	 /* how many entries of class_flows it has */
-	__u16 unused;
+	__u16 is_known;	 /* else there is no pod of this number */
 	__be32 address;	 /* one of its own; 0 where it has none of IPv4 */
 	__be32 address6[4]; /* the same of IPv6 */
 	__u32 unused_too;
@@ -79,6 +79,15 @@ struct class_flow {
 	__u8 unused[5];
 };
 
+/* Trees whose first slots' leaves are in an array, where a packet's is found without a search. All
+ * others' are in a table. */
+#define NEAR_TREES 8
+#define NEAR_SLOTS 512
+
+struct class_trees {
+	__u32 ifindex[NEAR_TREES]; /* of the line, or of its ifb; 0: none */
+};
+
 /* How flows of a slot are told apart on one line. */
 struct class_leaf_key {
 	__u32 ifindex; /* of the line, or of its ifb */
@@ -86,7 +95,8 @@ struct class_leaf_key {
 };
 
 struct class_leaf {
-	__u64 cost_per_byte; /* ns per byte at what the slot is guaranteed, times 2^cost_shift */
+	__u64 cost_per_byte; /* ns per byte at what the slot is guaranteed, times 2^cost_shift; 0: no
+				such leaf */
 	__u64 allowance;     /* what a flow may owe, at 1/16 of that, and still take little */
 	__u64 hold;	     /* how long a flow stays bulk after its last bulk packet, ns */
 	__u32 cost_shift;
@@ -109,5 +119,6 @@ _Static_assert(sizeof(struct class_settings) == 16, "layout");
 _Static_assert(sizeof(struct class_pod) == 32, "layout");
 _Static_assert(sizeof(struct class_flow_key) == 8, "layout");
 _Static_assert(sizeof(struct class_flow) == 32, "layout");
+_Static_assert(sizeof(struct class_trees) == 32, "layout");
 _Static_assert(sizeof(struct class_leaf_key) == 8, "layout");
 _Static_assert(sizeof(struct class_leaf) == 40, "layout");

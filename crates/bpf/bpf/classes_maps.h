@@ -9,15 +9,10 @@
 #include "flows.h"
 #include "table.h"
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct class_settings);
-	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} settings SEC(".maps");
+ARRAY(settings, struct class_settings, 1);
 
-TABLE(pods, HASH, __u32, struct class_pod, 16384);
+/* By the number in a stamp. */
+ARRAY(pods, struct class_pod, STAMP_POD + 1);
 TABLE(pod_flows, HASH, struct class_flow_key, struct class_flow, 65536);
 
 /* The host's ends of pods' interfaces, by ifindex: the pod's number and LINK_FLOWS. */
@@ -30,6 +25,8 @@ struct address {
 TABLE(addresses, HASH, struct address, __u32, 65536);
 TABLE(cgroups, HASH, __u64, __u32, 16384);
 
+ARRAY(trees, struct class_trees, 1);
+ARRAY(near_leaves, struct class_leaf, NEAR_TREES * NEAR_SLOTS);
 TABLE(leaves, HASH, struct class_leaf_key, struct class_leaf, 65536);
 
 struct {
@@ -47,10 +44,4 @@ struct flow_debt {
 	__u32 told; /* whose connection was remembered in this epoch */
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, FLOW_ROWS * FLOW_SLOTS);
-	__type(key, __u32);
-	__type(value, struct flow_debt);
-	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} debts SEC(".maps");
+ARRAY(debts, struct flow_debt, FLOW_ROWS * FLOW_SLOTS);

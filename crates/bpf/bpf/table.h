@@ -15,3 +15,13 @@
 		__type(value, value_type);            \
 		__uint(pinning, LIBBPF_PIN_BY_NAME);  \
 	} name SEC(".maps")
+
+/* One that has room for all its values from the beginning, by numbers from 0. */
+#define ARRAY(name, value_type, many)                \
+	struct {                                     \
+		__uint(type, BPF_MAP_TYPE_ARRAY);    \
+		__uint(max_entries, many);           \
+		__type(key, __u32);                  \
+		__type(value, value_type);           \
+		__uint(pinning, LIBBPF_PIN_BY_NAME); \
+	} name SEC(".maps")

@@ -53,6 +53,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// What it is about, an interface or a program on one, is not there any more.
+    pub fn is_gone(&self) -> bool {
+        matches!(self.errno(), Some(libc::ENODEV | libc::ENOENT))
+    }
+
     /// What the system said about a command that failed.
     pub(crate) fn errno(&self) -> Option<i32> {
         match self {

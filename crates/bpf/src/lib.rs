@@ -31,4 +31,6 @@ pub use layout::{Counters, LAYOUT, Limiter, Settings};
 pub use map::Limiters;
 pub use others::CiliumBandwidth;
 pub use pins::{Pins, Programs};
+#[cfg(feature = "classes")]
+pub use tcx::can_be_told as can_tell_tcx;
 pub use tcx::{TcxHook, TcxLink};

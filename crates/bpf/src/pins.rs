@@ -13,7 +13,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::layout::{LAYOUT, Limiter};
 use crate::tcx::Stage;
-use crate::{Error, Limiters, Result, TcxHook, filesystem, sys, tcx};
+use crate::{Error, Limiters, Result, filesystem, sys, tcx};
 
 /// The compiled programs.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/rank.o"));
@@ -27,8 +27,6 @@ const MAP_INFO_VALUE_SIZE: usize = 12;
 pub(crate) const LOG_LEVEL: VerifierLogLevel = VerifierLogLevel::STATS;
 /// How long a load that a signal cut off waits for another try, the first time.
 const AGAIN: Duration = Duration::from_millis(5);
-/// `lo`, in every network namespace.
-const LOOPBACK: u32 = 1;
 /// Where `struct bpf_prog_info` has the id.
 const PROGRAM_INFO_ID: usize = 4;
 
@@ -177,7 +175,7 @@ impl Programs {
 
     /// True when the kernel has tcx hooks.
     pub fn has_tcx(&self) -> bool {
-        self.ranks.is_some() && TcxHook::Egress.programs(LOOPBACK).is_ok()
+        self.ranks.is_some() && tcx::is_there()
     }
 }
 

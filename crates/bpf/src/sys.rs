@@ -32,6 +32,10 @@ const BPF_MAP_GET_NEXT_KEY: i64 = 4;
 const BPF_PROG_LOAD: i64 = 5;
 const BPF_OBJ_PIN: i64 = 6;
 const BPF_OBJ_GET: i64 = 7;
+#[cfg(feature = "classes")]
+const BPF_PROG_ATTACH: i64 = 8;
+#[cfg(feature = "classes")]
+const BPF_PROG_DETACH: i64 = 9;
 const BPF_PROG_GET_FD_BY_ID: i64 = 13;
 const BPF_OBJ_GET_INFO_BY_FD: i64 = 15;
 const BPF_PROG_QUERY: i64 = 16;
@@ -266,6 +270,42 @@ pub(crate) fn link(
         .u32(12, flags);
     // SAFETY: no pointer among the attributes; the answer is a descriptor.
     unsafe { attributes.open(BPF_LINK_CREATE, "attach to a tcx hook") }
+}
+
+/// Attaches a program to a tcx hook of an interface of the calling thread's network namespace, where it
+/// stays without a link, in place of another one, or where these flags say.
+#[cfg(feature = "classes")]
+pub(crate) fn attach(
+    program: BorrowedFd<'_>,
+    ifindex: u32,
+    attach_type: u32,
+    flags: u32,
+    replaced: Option<BorrowedFd<'_>>,
+) -> Result<()> {
+    /// Put it where another one is.
+    const BPF_F_REPLACE: u32 = 1 << 2;
+    let attributes = Attributes::new()
+        .u32(0, ifindex)
+        .fd(4, program)
+        .u32(8, attach_type);
+    let mut attributes = match replaced {
+        Some(replaced) => attributes.u32(12, BPF_F_REPLACE).fd(16, replaced),
+        None => attributes.u32(12, flags),
+    };
+    // SAFETY: no pointer among the attributes.
+    unsafe { attributes.call(BPF_PROG_ATTACH, "attach to a tcx hook") }.map(drop)
+}
+
+/// Takes a program that has no link from a tcx hook; says whether it was there.
+#[cfg(feature = "classes")]
+pub(crate) fn detach(program: BorrowedFd<'_>, ifindex: u32, attach_type: u32) -> Result<bool> {
+    let mut attributes = Attributes::new()
+        .u32(0, ifindex)
+        .fd(4, program)
+        .u32(8, attach_type);
+    // SAFETY: no pointer among the attributes.
+    absent_is_none(unsafe { attributes.call(BPF_PROG_DETACH, "detach from a tcx hook") })
+        .map(|done| done.is_some())
 }
 
 /// Loads a program of type `BPF_PROG_TYPE_SCHED_CLS`. The name has at most 15 letters.

@@ -10,6 +10,8 @@ use crate::{Error, Result, sys};
 /// `enum bpf_attach_type`.
 const BPF_TCX_INGRESS: u32 = 46;
 const BPF_TCX_EGRESS: u32 = 47;
+/// `lo`, in every network namespace.
+const LOOPBACK: u32 = 1;
 /// Put it before all others.
 const BPF_F_BEFORE: u32 = 1 << 3;
 /// Offsets in `struct bpf_link_info`: the program's id, and for tcx the interface.
@@ -74,6 +76,56 @@ impl TcxHook {
     pub fn programs(self, ifindex: u32) -> Result<Vec<u32>> {
         sys::query(ifindex, self.attach_type())
     }
+}
+
+#[cfg(feature = "classes")]
+impl TcxHook {
+    /// The programs on this hook whose names begin so: their ids and names; none where they cannot be
+    /// [told](can_be_told).
+    pub(crate) fn named(self, ifindex: u32, prefix: &str) -> Result<Vec<(u32, String)>> {
+        if !can_be_told() {
+            return Ok(Vec::new());
+        }
+        let mut found = Vec::new();
+        for id in self.programs(ifindex)? {
+            let name = sys::program_name(id)?.unwrap_or_default();
+            if name.starts_with(prefix) {
+                found.push((id, name));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Attaches a program in place of the one of this id, or before all others. It stays as long as the
+    /// interface does, without a pin.
+    pub(crate) fn put(
+        self,
+        ifindex: u32,
+        program: BorrowedFd<'_>,
+        in_place_of: Option<u32>,
+    ) -> Result<()> {
+        let replaced = in_place_of.map(sys::program_by_id).transpose()?;
+        let replaced = replaced.as_ref().map(AsFd::as_fd);
+        sys::attach(program, ifindex, self.attach_type(), BPF_F_BEFORE, replaced)
+    }
+
+    /// Takes the program of this id away, which was [`put`](Self::put) there; says whether it was there.
+    pub(crate) fn remove(self, ifindex: u32, id: u32) -> Result<bool> {
+        sys::detach(sys::program_by_id(id)?.as_fd(), ifindex, self.attach_type())
+    }
+}
+
+/// True when the kernel has tcx hooks.
+pub(crate) fn is_there() -> bool {
+    TcxHook::Egress.programs(LOOPBACK).is_ok()
+}
+
+/// True when, besides, the names of programs on them may be asked for, which takes `CAP_SYS_ADMIN`: else
+/// what stands there without a link is not found again.
+#[cfg(feature = "classes")]
+pub fn can_be_told() -> bool {
+    let nobody = sys::program_by_id(0).map(drop);
+    is_there() && nobody.is_err_and(|error| error.errno() == Some(libc::ENOENT))
 }
 
 impl TcxHook {

@@ -6,6 +6,7 @@ use netqos_core::Direction;
 use netqos_core::classes::TrafficClass;
 
 use crate::rules::{Plain, plain};
+use crate::tcx::instruction;
 
 /// The major number of every tree's handle.
 pub const TREE_MAJOR: u16 = 0x6e71;
@@ -20,6 +21,14 @@ pub const MOST_CGROUP_LEVELS: usize = 16;
 /// Ports of tunnels that are looked into.
 pub const MOST_TUNNEL_PORTS: usize = 4;
 
+/// How many trees there are whose first slots are found without a search, and how many slots of each.
+pub(super) const NEAR_TREES: usize = 8;
+pub(super) const NEAR_SLOTS: u32 = 512;
+
+/// Where `struct __sk_buff` has the stamp.
+const SK_BUFF_TC_INDEX: i16 = 44;
+/// Beside a pod's number in a stamp.
+const STAMP: u16 = 0x8000;
 const FIRST_LEAF: u16 = 0x10;
 const FIRST_INNER: u16 = 0x8000;
 
@@ -68,6 +77,18 @@ pub const fn link_entry(pod: u32, has_flows: bool) -> u32 {
     if has_flows { pod | LINK_FLOWS } else { pod }
 }
 
+/// A program that stamps what comes by as this pod's, of no flow.
+pub(super) fn stamping(pod: u32) -> [u64; 3] {
+    let stamp = STAMP | (pod as u16 & MOST_PODS);
+    [
+        // *(u32 *)(r1 + tc_index) = stamp
+        instruction(0x62, 1, 0, SK_BUFF_TC_INDEX, i32::from(stamp)),
+        // next
+        instruction(0xb7, 0, 0, 0, -1),
+        instruction(0x95, 0, 0, 0, 0),
+    ]
+}
+
 /// What `net_cls.classid` says of a pod on the host's network.
 pub const fn cgroup_class(pod: u16) -> u32 {
     (TREE_MAJOR as u32) << 16 | pod as u32
@@ -104,7 +125,7 @@ impl Settings {
 pub struct Pod {
     slots: [u16; 2],
     flows: u16,
-    unused: u16,
+    is_known: u16,
     address: [u8; 4],
     address6: [u8; 16],
     unused_too: u32,
@@ -116,6 +137,7 @@ impl Pod {
         Self {
             slots: [ingress.0, egress.0],
             flows: flows.min(MOST_POD_FLOWS) as u16,
+            is_known: 1,
             ..Self::default()
         }
     }
@@ -230,6 +252,11 @@ impl Flow {
     }
 }
 
+/// The trees whose first slots are found without a search, by the indices of their links; 0: none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(super) struct Trees(pub(super) [u32; NEAR_TREES]);
+
 /// A slot on a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(C)]
@@ -293,6 +320,7 @@ plain! {
     Flow: 32,
     LeafKey: 8,
     Leaf: 40,
+    Trees: 32,
 }
 
 #[cfg(test)]

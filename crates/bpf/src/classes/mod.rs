@@ -1,18 +1,24 @@
 //! The programs that choose among a line's classes, their maps, and how they are reached.
 //!
 //! ```text
-//!   bpf/classes.bpf.c ─clang─► object ─aya─► <bpffs>/netqos/classes-v2/
-//!                                              stamp-<digest> egress-… ingress-…   programs
+//!   bpf/classes.bpf.c ─clang─► object ─aya─► <bpffs>/netqos/classes-v3/
+//!                                              stamp-<digest> choose-… egress-… …  programs
 //!                                              pods links addresses cgroups …      maps
 //! ```
 //!
 //! [`Classes`] is the way in; what the tables mean is in `bpf/classes.h`.
 
+mod hooks;
 mod layout;
+mod leaves;
+mod numbered;
 mod pins;
 
+pub use hooks::{choose_no_more, stamp_no_more};
 pub use layout::{
     Flow, FlowFlags, FlowKey, Leaf, LeafKey, MOST_CGROUP_LEVELS, MOST_POD_FLOWS, MOST_PODS,
     MOST_TUNNEL_PORTS, Pod, Settings, Slot, TREE_MAJOR, cgroup_class, link_entry,
 };
+pub use leaves::Leaves;
+pub use numbered::Numbered;
 pub use pins::Classes;

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use aya::EbpfLoader;
 use rustix::fs::{FlockOperation, flock};
 
-use super::layout::{Flow, FlowKey, Leaf, LeafKey, Pod, Settings, key};
+use super::layout::{Flow, FlowKey, Pod, Settings, key};
+use super::leaves::Leaves;
+use super::numbered::Numbered;
 use crate::pins::{self, optional};
 use crate::rules::Table;
 use crate::{Error, Result, filesystem, sys};
@@ -16,8 +18,9 @@ use crate::{Error, Result, filesystem, sys};
 /// The compiled programs.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/classes.o"));
 /// The folder of this layout.
-const FOLDER: &str = "classes-v2";
+const FOLDER: &str = "classes-v3";
 const STAMP: &str = "netqos_stamp";
+const CHOOSE: &str = "netqos_choose";
 const EGRESS: &str = "netqos_class_egress";
 const INGRESS: &str = "netqos_class_ingress";
 
@@ -25,12 +28,13 @@ const INGRESS: &str = "netqos_class_ingress";
 #[derive(Debug)]
 pub struct Classes {
     stamp: Option<OwnedFd>,
+    choose: Option<OwnedFd>,
     egress: Option<OwnedFd>,
     ingress: Option<OwnedFd>,
     settings: Table<u32, Settings>,
     addresses: Table<[u8; 16], u32>,
     /// Pods by number.
-    pub pods: Table<u32, Pod>,
+    pub pods: Numbered<Pod>,
     /// The numbers of pods, by the host's ends of their interfaces.
     pub links: Table<u32, u32>,
     /// The numbers of pods on the host's network, by the ids of their cgroups.
@@ -38,7 +42,7 @@ pub struct Classes {
     /// Flows that have parts of their own.
     pub flows: Table<FlowKey, Flow>,
     /// The slots of each line.
-    pub leaves: Table<LeafKey, Leaf>,
+    pub leaves: Leaves,
 }
 
 impl Classes {
@@ -53,15 +57,16 @@ impl Classes {
         let at = |name: &str| folder.join(name);
         Ok(Self {
             stamp: optional(sys::get(&at(&pin_name("stamp"))))?,
+            choose: optional(sys::get(&at(&pin_name("choose"))))?,
             egress: optional(sys::get(&at(&pin_name("egress"))))?,
             ingress: optional(sys::get(&at(&pin_name("ingress"))))?,
             settings: Table::open(&at("settings"))?,
             addresses: Table::open(&at("addresses"))?,
-            pods: Table::open(&at("pods"))?,
+            pods: Numbered::open(&at("pods"))?,
             links: Table::open(&at("links"))?,
             cgroups: Table::open(&at("cgroups"))?,
             flows: Table::open(&at("pod_flows"))?,
-            leaves: Table::open(&at("leaves"))?,
+            leaves: Leaves::open(folder)?,
         })
     }
 
@@ -97,6 +102,14 @@ impl Classes {
     /// It is another build's that is loaded; [`Classes::ensure`] loads this one's.
     pub fn stamp(&self) -> Result<BorrowedFd<'_>> {
         own(self.stamp.as_ref())
+    }
+
+    /// The program for a line's tcx egress.
+    ///
+    /// # Errors
+    /// As for [`stamp`](Self::stamp).
+    pub fn choose(&self) -> Result<BorrowedFd<'_>> {
+        own(self.choose.as_ref())
     }
 
     /// The program that is a filter of a line's tree.
@@ -196,7 +209,12 @@ fn load(folder: &Path) -> Result<()> {
         .load(OBJECT)
         .map_err(|error| pins::refused(&error))?;
     // The last is the one by which they are known to be complete.
-    for (kind, program) in [("stamp", STAMP), ("ingress", INGRESS), ("egress", EGRESS)] {
+    for (kind, program) in [
+        ("stamp", STAMP),
+        ("choose", CHOOSE),
+        ("ingress", INGRESS),
+        ("egress", EGRESS),
+    ] {
         let program = pins::load_program(&mut object, program)?;
         let own = pin_name(kind);
         pins::remove_others(folder, kind, "")?;

@@ -30,6 +30,6 @@ pub use layout::{
 pub use peers::Networks;
 pub use pins::Rules;
 pub use run::{Ran, Verdict};
-pub use table::{Plain, Table};
+pub use table::{Entries, Plain, Table};
 
 pub use crate::sys::wait_for_programs;

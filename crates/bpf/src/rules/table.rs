@@ -16,6 +16,39 @@ const BATCH: usize = 4096;
 /// Every bit of the type is part of a field (no padding), and every pattern of bits is a value.
 pub unsafe trait Plain: Copy + Default + 'static {}
 
+/// Values by keys, however a map has them.
+pub trait Entries<K, V> {
+    /// The value of a key.
+    fn get(&self, key: &K) -> Result<Option<V>>;
+
+    /// Writes the value of a key, whether it had one or not.
+    fn put(&self, key: &K, value: &V) -> Result<()>;
+
+    /// Removes a key; says whether it was there.
+    fn remove(&self, key: &K) -> Result<bool>;
+
+    /// All keys. What others change meanwhile may be among them or not.
+    fn keys(&self) -> Result<Vec<K>>;
+}
+
+impl<K: Plain, V: Plain> Entries<K, V> for Table<K, V> {
+    fn get(&self, key: &K) -> Result<Option<V>> {
+        self.get(key)
+    }
+
+    fn put(&self, key: &K, value: &V) -> Result<()> {
+        self.put(key, value)
+    }
+
+    fn remove(&self, key: &K) -> Result<bool> {
+        self.remove(key)
+    }
+
+    fn keys(&self) -> Result<Vec<K>> {
+        self.keys()
+    }
+}
+
 /// A map whose keys and values have these types.
 #[derive(Debug)]
 pub struct Table<K, V> {
@@ -113,6 +146,13 @@ impl<K: Plain, V: Plain> Table<K, V> {
     pub fn keys(&self) -> Result<Vec<K>> {
         // SAFETY: the size was checked when the map was opened.
         unsafe { sys::keys(self.map.as_fd()) }
+    }
+
+    /// All keys of an array and their values, in one call.
+    #[cfg(feature = "classes")]
+    pub(crate) fn whole(&self) -> Result<Vec<(K, V)>> {
+        // SAFETY: the sizes were checked when the map was opened.
+        unsafe { sys::lookup_batch(self.map.as_fd()) }
     }
 
     /// All keys and their values.

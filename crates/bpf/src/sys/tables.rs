@@ -12,6 +12,8 @@ use crate::{Error, Result};
 const BPF_MAP_CREATE: i64 = 0;
 const BPF_PROG_TEST_RUN: i64 = 10;
 const BPF_MAP_GET_FD_BY_ID: i64 = 14;
+#[cfg(feature = "classes")]
+const BPF_MAP_LOOKUP_BATCH: i64 = 24;
 const BPF_MAP_UPDATE_BATCH: i64 = 26;
 const BPF_MAP_DELETE_BATCH: i64 = 27;
 const BPF_MAP_TYPE_HASH: u32 = 1;
@@ -74,6 +76,33 @@ pub(crate) fn check_sizes(
             there.0, there.1
         ),
     })
+}
+
+/// All keys and values of an array, or of a map that nobody changes meanwhile.
+///
+/// # Safety
+/// As for [`lookup`].
+#[cfg(feature = "classes")]
+pub(crate) unsafe fn lookup_batch<K: Default + Clone, V: Default + Clone>(
+    map: BorrowedFd<'_>,
+) -> Result<Vec<(K, V)>> {
+    let room = map_room(map)?;
+    let mut keys = vec![K::default(); room as usize];
+    let mut values = vec![V::default(); room as usize];
+    let mut next = 0_u64;
+    let mut attributes = Attributes::new()
+        .pointer(8, &raw mut next)
+        .pointer(16, keys.as_mut_ptr())
+        .pointer(24, values.as_mut_ptr())
+        .u32(32, room)
+        .fd(36, map);
+    // SAFETY: there is room for as many keys and values of the map's sizes as the kernel is told of, and
+    // for what it would go on with.
+    let done = unsafe { attributes.call(BPF_MAP_LOOKUP_BATCH, "read a map") };
+    // That there are no more than that is no failure.
+    absent_is_none(done)?;
+    let count = word(&attributes.0, 32) as usize;
+    Ok(keys.into_iter().zip(values).take(count).collect())
 }
 
 /// Writes the values of many keys.

@@ -12,7 +12,7 @@ use netqos_bpf::classes::{
     Classes, Flow, FlowKey, MOST_CGROUP_LEVELS, MOST_POD_FLOWS, Pod, Settings, Slot, TREE_MAJOR,
     cgroup_class, link_entry,
 };
-use netqos_bpf::rules::{Plain, Table};
+use netqos_bpf::rules::Entries;
 use netqos_core::Direction;
 use netqos_core::classes::{ClassPlan, ClassedPod, PartId};
 use netqos_netlink::filter::{Bpf, Installed, Place};
@@ -302,13 +302,13 @@ fn net_cls(options: &KernelOptions) -> Option<NetCls<'_>> {
 }
 
 /// Writes what is not there.
-fn put<K: Plain, V: Plain + PartialEq>(
-    table: &Table<K, V>,
+fn put<K, V: PartialEq>(
+    table: &impl Entries<K, V>,
     wanted: impl Iterator<Item = (K, V)>,
 ) -> Result<usize> {
     let mut changes = 0;
     for (key, value) in wanted {
-        if table.get(&key)? != Some(value) {
+        if table.get(&key)?.as_ref() != Some(&value) {
             table.put(&key, &value)?;
             changes += 1;
         }
@@ -317,7 +317,7 @@ fn put<K: Plain, V: Plain + PartialEq>(
 }
 
 /// Removes what is not kept.
-fn retain<K: Plain, V: Plain>(table: &Table<K, V>, keep: impl Fn(&K) -> bool) -> Result<usize> {
+fn retain<K, V>(table: &impl Entries<K, V>, keep: impl Fn(&K) -> bool) -> Result<usize> {
     let mut changes = 0;
     for key in table.keys()?.iter().filter(|key| !keep(key)) {
         changes += usize::from(table.remove(key)?);
@@ -454,7 +454,7 @@ pub(super) fn forget_lines(socket: &mut Socket, programs: &Classes) -> Result<us
             kept.insert(link.index);
         }
     }
-    retain(&programs.leaves, |key| kept.contains(&key.ifindex))
+    Ok(programs.leaves.retain(|ifindex| kept.contains(&ifindex))?)
 }
 
 /// Takes all that was told to the programs away, and the programs from the pods' links. What cannot be

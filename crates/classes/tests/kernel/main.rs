@@ -3,6 +3,7 @@
 
 mod a_pods_limit_holds_for_its_flows;
 mod flows_are_matched;
+mod many_lines;
 mod one_pod_stops_no_other;
 mod others_are_left_alone;
 mod pods_are_known;

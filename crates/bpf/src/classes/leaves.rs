@@ -1,0 +1,93 @@
+//! How flows are told apart, by tree and slot: in an array what most packets ask for, the rest in a table.
+
+use std::path::Path;
+
+use super::layout::{Leaf, LeafKey, NEAR_SLOTS, Trees};
+use super::numbered::Numbered;
+use crate::Result;
+use crate::rules::{Entries, Table};
+
+/// The slots of each line.
+#[derive(Debug)]
+pub struct Leaves {
+    trees: Numbered<Trees>,
+    near: Numbered<Leaf>,
+    far: Table<LeafKey, Leaf>,
+}
+
+impl Leaves {
+    /// The maps that are pinned in this folder.
+    pub(super) fn open(folder: &Path) -> Result<Self> {
+        Ok(Self {
+            trees: Numbered::open(&folder.join("trees"))?,
+            near: Numbered::open(&folder.join("near_leaves"))?,
+            far: Table::open(&folder.join("leaves"))?,
+        })
+    }
+
+    /// What is known of a slot on a line.
+    pub fn get(&self, key: &LeafKey) -> Result<Option<Leaf>> {
+        match self.trees()?.place(key) {
+            Some(place) => self.near.get(&place),
+            None => self.far.get(key),
+        }
+    }
+
+    /// Says how flows of a slot on a line are told apart. A tree whose system's slot comes first is near,
+    /// where there is room for one more.
+    pub fn put(&self, key: &LeafKey, leaf: &Leaf) -> Result<()> {
+        let mut trees = self.trees()?;
+        let is_new = key.slot == 0 && !trees.has(key.ifindex) && self.far.get(key)?.is_none();
+        if let Some(free) = trees.position(0).filter(|_| is_new) {
+            trees.0[free] = key.ifindex;
+            // The leaf before the tree: a packet finds both, or neither.
+            self.near.put(&(free as u32 * NEAR_SLOTS), leaf)?;
+            return self.trees.put(&0, &trees);
+        }
+        match trees.place(key) {
+            Some(place) => self.near.put(&place, leaf),
+            None => self.far.put(key, leaf),
+        }
+    }
+
+    /// Forgets the slots of all trees but these, and says of how many.
+    pub fn retain(&self, keep: impl Fn(u32) -> bool) -> Result<usize> {
+        let mut removed = 0;
+        for key in self.far.keys()?.iter().filter(|key| !keep(key.ifindex)) {
+            removed += usize::from(self.far.remove(key)?);
+        }
+        let mut trees = self.trees()?;
+        let is_stale = |ifindex: u32| ifindex != 0 && !keep(ifindex);
+        let stale = (0..).zip(trees.0).filter(|(_, ifindex)| is_stale(*ifindex));
+        let stale: Vec<u32> = stale.map(|(place, _)| place).collect();
+        for place in stale {
+            for slot in 0..NEAR_SLOTS {
+                removed += usize::from(self.near.remove(&(place * NEAR_SLOTS + slot))?);
+            }
+            // The last: its place is given away once it is empty.
+            trees.0[place as usize] = 0;
+            self.trees.put(&0, &trees)?;
+        }
+        Ok(removed)
+    }
+
+    fn trees(&self) -> Result<Trees> {
+        Ok(self.trees.get(&0)?.unwrap_or_default())
+    }
+}
+
+impl Trees {
+    fn position(&self, ifindex: u32) -> Option<usize> {
+        self.0.iter().position(|there| *there == ifindex)
+    }
+
+    fn has(&self, ifindex: u32) -> bool {
+        self.position(ifindex).is_some()
+    }
+
+    /// Where a leaf is in the array; `None` of one that is in the table.
+    fn place(&self, key: &LeafKey) -> Option<u32> {
+        let tree = self.position(key.ifindex)?;
+        (key.slot < NEAR_SLOTS).then_some(tree as u32 * NEAR_SLOTS + key.slot)
+    }
+}
