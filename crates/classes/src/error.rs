@@ -87,7 +87,11 @@ pub enum Error {
 impl Error {
     /// What it is about has gone meanwhile.
     pub(crate) fn is_gone(&self) -> bool {
-        matches!(self, Self::Netlink { source, .. } if source.is_not_found())
+        match self {
+            Self::Netlink { source, .. } => source.is_not_found(),
+            Self::Bpf(source) => source.is_gone(),
+            _ => false,
+        }
     }
 
     /// Nothing, one, or several of them.

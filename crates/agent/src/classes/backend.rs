@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use netqos_api::HookChoice;
 use netqos_api::koordinator::BackendKind;
 use netqos_classes::{ClassBackend, Kernel, KernelOptions, Nobody, Result, Tc, TerwayQos};
 use netqos_datapath::Paths;
@@ -14,7 +15,7 @@ pub const DEFAULT_CLASS_BACKEND: BackendKind = BackendKind::Kernel;
 pub const CGROUPS: &str = "/sys/fs/cgroup";
 
 /// The backend of this name, which keeps what it has to below these folders, and finds cgroups where they
-/// are mounted at or below that one.
+/// are mounted at or below that one; what has programs has them attached like this.
 ///
 /// # Errors
 /// It cannot be had on this node.
@@ -22,9 +23,13 @@ pub fn class_backend(
     kind: BackendKind,
     paths: &Paths,
     cgroups: &Path,
+    hook: HookChoice,
 ) -> Result<Box<dyn ClassBackend>> {
     Ok(match kind {
-        BackendKind::Kernel => Box::new(Kernel::open(KernelOptions::new(paths.clone(), cgroups))?),
+        BackendKind::Kernel => Box::new(Kernel::open(KernelOptions {
+            hook,
+            ..KernelOptions::new(paths.clone(), cgroups)
+        })?),
         BackendKind::Tc => Box::new(Tc::new(cgroups.join("net_cls"))),
         BackendKind::TerwayQos => Box::new(TerwayQos::default()),
         BackendKind::None => Box::new(Nobody),

@@ -208,7 +208,8 @@ impl Engine {
         if classes.divider.is_none() {
             let paths = self.options.paths.clone();
             let cgroups = self.options.classes.cgroups.clone();
-            let open = move |kind| class_backend(kind, &paths, &cgroups);
+            let hook = self.options.hook;
+            let open = move |kind| class_backend(kind, &paths, &cgroups, hook);
             let begun = Divider::begin(run.to_owned(), open);
             match begun {
                 Ok(divider) => classes.divider = Some(divider),

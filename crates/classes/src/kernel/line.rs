@@ -1,8 +1,10 @@
-//! The way out of a line: a tree at its root, with the program that chooses as its filter.
+//! The way out of a line: a tree at its root, and what chooses among its classes: a program on tcx, before
+//! the tree and without its lock. Behind it, and where the kernel has no tcx, the same is the tree's
+//! filter: others' programs may end the line of those on tcx before ours, or write another priority.
 
 use std::collections::BTreeSet;
 
-use netqos_bpf::classes::{Classes, Slot, TREE_MAJOR};
+use netqos_bpf::classes::{Classes, Slot, TREE_MAJOR, choose_no_more};
 use netqos_netlink::filter::{BpfClassifier, Place};
 use netqos_netlink::link::{Link, gone};
 use netqos_netlink::{Handle, Socket};
@@ -26,8 +28,18 @@ pub(super) fn apply(
     link: &Link,
     forms: &Forms,
     programs: &Classes,
+    is_by_tcx: bool,
 ) -> Result<usize> {
-    let changes = tree::apply(socket, link, forms, programs)?;
+    let changes = tree::apply(socket, link, forms, programs)? + filter(socket, link, programs)?;
+    let is_new = match is_by_tcx {
+        true => programs.choose_at(link.index)?,
+        false => choose_no_more(link.index)?,
+    };
+    Ok(changes + usize::from(is_new))
+}
+
+/// Has the program be the tree's filter.
+fn filter(socket: &mut Socket, link: &Link, programs: &Classes) -> Result<usize> {
     let program = programs.egress()?;
     let id = programs.egress_id()?;
     let there = socket.filters(link, tree::ROOT).doing("list filters")?;
@@ -36,7 +48,7 @@ pub(super) fn apply(
         filter.place == PLACE && bpf.is_some_and(|bpf| bpf.name == NAME && bpf.program_id == id)
     });
     if is_there {
-        return Ok(changes);
+        return Ok(0);
     }
     let filter = BpfClassifier {
         program,
@@ -46,7 +58,7 @@ pub(super) fn apply(
     socket
         .put_filter(link, PLACE, &filter)
         .doing("put the filter that chooses classes")?;
-    Ok(changes + 1)
+    Ok(1)
 }
 
 /// Removes the parts that no slot is for any more, both ways.
@@ -60,9 +72,13 @@ pub(super) fn prune(socket: &mut Socket, link: &Link, keep: &BTreeSet<Slot>) -> 
 
 /// Takes our tree away from a link, if there is one; the kernel puts its own qdisc in the place.
 pub(super) fn leave(socket: &mut Socket, link: &Link) -> Result<usize> {
-    if ingress::is_ifb(link) || !tree::is_ours(socket, link)? {
+    if ingress::is_ifb(link) {
         return Ok(0);
     }
+    let changes = usize::from(choose_no_more(link.index)?);
+    if !tree::is_ours(socket, link)? {
+        return Ok(changes);
+    }
     gone(socket.delete_qdisc(link, Handle::ROOT, tree::ROOT)).doing("remove the classes")?;
-    Ok(1)
+    Ok(changes + 1)
 }

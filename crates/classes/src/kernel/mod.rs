@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   to the node:    line ingress ─ program ─ mirred ─► ifb ─ HTB ─► on as it would have gone
-//!   from the node:  pod's veth ─ stamp ─► … bridge, NAT, tunnel … ─► line ─ HTB (filter: program)
+//!   from the node:  pod's veth ─ stamp ─► … bridge, NAT, tunnel … ─► line ─ program ─► HTB
 //!
 //!   6e71:1 total ─┬─ 6e71:2 system             ─┬─ quick   flows that take little
 //!                 ├─ 6e71:3 latency-sensitive  ─┼─ bulk    all others
@@ -19,12 +19,15 @@ mod ingress;
 mod line;
 mod numbers;
 mod places;
+mod stamps;
 mod tree;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use netqos_api::HookChoice;
+use netqos_bpf::can_tell_tcx;
 use netqos_bpf::classes::{Classes, Slot};
 use netqos_core::Direction;
 use netqos_core::classes::{ClassPlan, PartId};
@@ -49,6 +52,10 @@ pub struct KernelOptions {
     pub net_cls: Option<PathBuf>,
     /// UDP ports of VXLAN tunnels between nodes, at most four.
     pub tunnel_ports: Vec<u16>,
+    /// How programs are attached where pods and lines send: by tcx, where the kernel has that, and who
+    /// stands there may be asked (`CAP_SYS_ADMIN`); else, or where filters are asked for, on clsact and in
+    /// the tree.
+    pub hook: HookChoice,
 }
 
 impl KernelOptions {
@@ -67,6 +74,7 @@ impl KernelOptions {
             net_cls: mounted("net_cls", "net_cls.classid")
                 .or_else(|| mounted("net_cls,net_prio", "net_cls.classid")),
             tunnel_ports: vec![4789, 8472],
+            hook: HookChoice::Auto,
         }
     }
 }
@@ -77,6 +85,8 @@ pub struct Kernel {
     options: KernelOptions,
     socket: Socket,
     numbers: Numbers,
+    /// What stamps and what chooses stands on tcx.
+    is_by_tcx: bool,
 }
 
 impl Kernel {
@@ -85,11 +95,13 @@ impl Kernel {
     /// # Errors
     /// There is no netlink.
     pub fn open(options: KernelOptions) -> Result<Self> {
+        let is_wanted = matches!(options.hook, HookChoice::Auto | HookChoice::Tcx);
         let numbers = Numbers::open(&options.paths)?;
         Ok(Self {
             socket: Socket::open().doing("open netlink socket")?,
             options,
             numbers,
+            is_by_tcx: is_wanted && can_tell_tcx(),
         })
     }
 
@@ -123,7 +135,9 @@ impl Kernel {
                 otel.status_description = Empty,
             );
             let made = span.in_scope(|| match direction {
-                Direction::Egress => line::apply(&mut self.socket, &link, &forms, programs),
+                Direction::Egress => {
+                    line::apply(&mut self.socket, &link, &forms, programs, self.is_by_tcx)
+                }
                 Direction::Ingress => ingress::apply(&mut self.socket, &link, &forms, programs),
             });
             match &made {

@@ -15,20 +15,14 @@ use netqos_bpf::classes::{
 use netqos_bpf::rules::Entries;
 use netqos_core::Direction;
 use netqos_core::classes::{ClassPlan, ClassedPod, PartId};
-use netqos_netlink::filter::{Bpf, Installed, Place};
-use netqos_netlink::link::{Link, gone, optional};
+use netqos_netlink::link::{Link, optional};
 use netqos_netlink::{Handle, Socket};
 
-use super::{Kernel, KernelOptions, ingress};
+use super::stamps::{self, PodLink};
+use super::{Kernel, KernelOptions};
 use crate::error::Doing;
 use crate::net_cls::NetCls;
 use crate::{Error, Outcome, Result, Trouble};
-
-/// Our filter on the host's end of a pod's interface. It only writes down where a packet came from, so
-/// that it does not matter where in line it stands; where others have the preference it is another.
-const PREFERENCE: u16 = 0x6e73;
-const HANDLE: u32 = 0x6e73;
-const NAME: &str = "netqos_stamp";
 
 /// What the programs are to know.
 #[derive(Debug, Default)]
@@ -127,7 +121,19 @@ pub(super) fn apply(
     let links = known.links.iter();
     let links = links.map(|(index, (_, pod))| (*index, entry(*pod)));
     outcome.changes += put(&programs.links, links)?;
-    stamp(kernel, programs, &known, outcome)?;
+    let pods = known.links.values().map(|(link, pod)| PodLink {
+        link,
+        pod: *pod,
+        has_flows: known.has_flows(*pod),
+    });
+    let troubles = &mut outcome.troubles;
+    outcome.changes += stamps::apply(kernel, programs, pods, |at, why| {
+        let what = format!(
+            "{}: what comes from it is known by its addresses alone: {why}",
+            at.link.name
+        );
+        troubles.push(known.trouble(at.pod, what));
+    })?;
     let there: BTreeMap<IpAddr, u32> = programs.addresses()?.into_iter().collect();
     for (address, pod) in &known.addresses {
         if there.get(address) == Some(pod) {
@@ -153,7 +159,7 @@ pub(super) fn apply(
         .iter()
         .filter(|index| !known.links.contains_key(index))
     {
-        match unstamp(kernel, programs, *index) {
+        match stamps::remove(kernel, programs, *index) {
             Ok(changes) => outcome.changes += changes,
             Err(error) => outcome.troubles.push(Trouble {
                 line: None,
@@ -325,127 +331,6 @@ fn retain<K, V>(table: &impl Entries<K, V>, keep: impl Fn(&K) -> bool) -> Result
     Ok(changes)
 }
 
-/// Our filter on what comes from a pod by this link.
-fn ours(socket: &mut Socket, link: &Link) -> Result<Option<Installed>> {
-    let there = socket
-        .filters(link, Handle::CLSACT_INGRESS)
-        .doing("list filters")?;
-    let is_ours = |filter: &Installed| {
-        filter.place.handle == HANDLE && filter.bpf().is_some_and(|bpf| bpf.name == NAME)
-    };
-    Ok(there.into_iter().find(is_ours))
-}
-
-/// Puts the program that stamps at the pods' links. A pod at whose link that cannot be is still known by
-/// its addresses.
-fn stamp(
-    kernel: &mut Kernel,
-    programs: &Classes,
-    known: &Known,
-    outcome: &mut Outcome,
-) -> Result<()> {
-    let id = programs.stamp_id()?;
-    let mut made: BTreeSet<Arc<str>> = kernel.numbers.clsact().clone();
-    let mut missing = Vec::new();
-    let mut refused = |pod: u32, link: &Link, why: Error| {
-        let what = format!(
-            "{}: what comes from it is known by its addresses alone: {why}",
-            link.name
-        );
-        outcome.troubles.push(known.trouble(pod, what));
-    };
-    for (link, pod) in known.links.values() {
-        match is_missing(&mut kernel.socket, link, id) {
-            Ok(None) => {}
-            Ok(Some(place)) => {
-                if place.is_without_clsact {
-                    made.insert(link.name.as_str().into());
-                }
-                missing.push((link, *pod, place.there));
-            }
-            Err(why) => refused(*pod, link, why),
-        }
-    }
-    kernel.numbers.set_clsact(made)?;
-    for (link, pod, there) in missing {
-        match stamp_one(&mut kernel.socket, link, there, programs) {
-            Ok(()) => outcome.changes += 1,
-            Err(why) => refused(pod, link, why),
-        }
-    }
-    Ok(())
-}
-
-/// Where the program is to be put.
-struct Missing {
-    is_without_clsact: bool,
-    /// Where an earlier one of ours is.
-    there: Option<Place>,
-}
-
-/// `None`: the program of this id is there.
-fn is_missing(socket: &mut Socket, link: &Link, id: u32) -> Result<Option<Missing>> {
-    let there = ours(socket, link)?;
-    let installed = there.as_ref().and_then(Installed::bpf);
-    if installed.is_some_and(|bpf| bpf.program_id == id) {
-        return Ok(None);
-    }
-    let clsact = socket.qdisc_at(link, Handle::CLSACT).doing("find clsact")?;
-    Ok(Some(Missing {
-        is_without_clsact: clsact.is_none(),
-        there: there.map(|there| there.place),
-    }))
-}
-
-fn stamp_one(
-    socket: &mut Socket,
-    link: &Link,
-    there: Option<Place>,
-    programs: &Classes,
-) -> Result<()> {
-    ingress::ensure_clsact(socket, link)?;
-    let place = match there {
-        Some(place) => place,
-        None => free_place(socket, link)?,
-    };
-    let filter = Bpf {
-        program: programs.stamp()?,
-        name: NAME,
-        argument: 0,
-    };
-    socket
-        .put_filter(link, place, &filter)
-        .doing("put the filter that stamps")
-}
-
-/// Takes the program from a pod's link, where that still is, and forgets the link.
-fn unstamp(kernel: &mut Kernel, programs: &Classes, index: u32) -> Result<usize> {
-    let mut changes = 0;
-    let socket = &mut kernel.socket;
-    if let Some(link) = optional(socket.link_by_index(index)).doing("find a pod's link")? {
-        while let Some(there) = ours(socket, &link)? {
-            gone(socket.delete_filter(&link, "bpf", there.place)).doing("remove a filter")?;
-            changes += 1;
-        }
-        if kernel.numbers.clsact().contains(link.name.as_str()) {
-            ingress::remove_empty_clsact(socket, &link)?;
-        }
-    }
-    Ok(changes + usize::from(programs.links.remove(&index)?))
-}
-
-fn free_place(socket: &mut Socket, link: &Link) -> Result<Place> {
-    let taken = socket
-        .taken_preferences(link, Handle::CLSACT_INGRESS)
-        .doing("list filters")?;
-    let free = (PREFERENCE..u16::MAX).find(|free| !taken.contains(free));
-    Ok(Place {
-        hook: Handle::CLSACT_INGRESS,
-        preference: free.unwrap_or(PREFERENCE),
-        handle: HANDLE,
-    })
-}
-
 /// Forgets the slots of links that have no tree any more.
 pub(super) fn forget_lines(socket: &mut Socket, programs: &Classes) -> Result<usize> {
     let mut kept = BTreeSet::new();
@@ -463,7 +348,7 @@ pub(super) fn clear(kernel: &mut Kernel, programs: &Classes) -> Result<usize> {
     let mut changes = 0;
     let mut errors = Vec::new();
     for index in programs.links.keys()? {
-        match unstamp(kernel, programs, index) {
+        match stamps::remove(kernel, programs, index) {
             Ok(changed) => changes += changed,
             Err(error) => errors.push(error),
         }

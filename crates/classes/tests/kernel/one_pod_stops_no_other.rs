@@ -1,5 +1,6 @@
 use std::fs;
 
+use netqos_api::HookChoice;
 use netqos_classes::{ClassBackend, Trouble};
 use netqos_core::classes::Place;
 use netqos_traffic::Flow;
@@ -16,12 +17,14 @@ fn of_pod<'t>(troubles: &'t [Trouble], uid: &str) -> Vec<&'t str> {
     troubles.map(|trouble| &*trouble.what).collect()
 }
 
-/// By its link, whose filters are another's block, and by a cgroup that is none.
+/// By its link, whose filters are another's block, where the kernel has no tcx; and by a cgroup that is
+/// none.
 #[test]
 fn whose_program_or_cgroup_cannot_be() {
     let Some(mut world) = World::new() else {
         return;
     };
+    world.attach_by(HookChoice::Clsact);
     // The first by its uid, before all others.
     let link = world.pods["be"].host_link().to_owned();
     world.plan.lines = [(world.line(), shares(100))].into();

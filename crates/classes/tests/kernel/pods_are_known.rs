@@ -5,7 +5,7 @@ use netqos_core::Direction;
 use netqos_core::classes::{Ask, FlowMatch, FlowPart, Place};
 use netqos_traffic::Flow;
 
-use crate::world::{BE, LS, SYSTEM, World, mbit, shares};
+use crate::world::{BE, LS, SYSTEM, World, mbit, on_each_hook, shares};
 
 /// Small transfers by which it is seen whose traffic a packet is.
 fn assert_is_seen_as(world: &World, pod: &str, class: netqos_core::classes::TrafficClass) {
@@ -24,57 +24,46 @@ fn assert_is_seen_as(world: &World, pod: &str, class: netqos_core::classes::Traf
     }
 }
 
-/// A port's traffic, that has 10 Mbit/s for certain and never more than 20.
-fn of_port(port: u16, direction: Direction) -> FlowPart {
-    FlowPart {
-        direction,
-        flow: FlowMatch {
-            port: Some(port..=port),
-            ..FlowMatch::default()
-        },
-        class: Some(LS),
-        ask: Ask {
-            min: mbit(10),
-            max: Some(mbit(20)),
-        },
-        dscp: None,
-    }
-}
-
 #[test]
 fn by_their_addresses_and_nothing_stays_behind() {
-    let Some(mut world) = World::new() else {
-        return;
-    };
-    let pods: Vec<_> = world.pods.values().collect();
-    let before = world.node.state(&pods).unwrap();
-    let first = world.divide(shares(100));
-    assert!(first.changes > 20, "{first:?}");
-    assert_eq!(world.divide(shares(100)).changes, 0);
-    for (pod, class) in [("sys", SYSTEM), ("ls", LS), ("be", BE)] {
-        assert_is_seen_as(&world, pod, class);
-    }
-    world.backend.teardown().unwrap();
-    world.backend.teardown().unwrap();
-    let pods: Vec<_> = world.pods.values().collect();
-    world
-        .node
-        .state(&pods)
-        .unwrap()
-        .assert_is(&before, "after the teardown");
+    on_each_hook(|hook| {
+        let Some(mut world) = World::new() else {
+            return;
+        };
+        world.attach_by(hook);
+        let pods: Vec<_> = world.pods.values().collect();
+        let before = world.node.state(&pods).unwrap();
+        let first = world.divide(shares(100));
+        assert!(first.changes > 20, "{first:?}");
+        assert_eq!(world.divide(shares(100)).changes, 0);
+        for (pod, class) in [("sys", SYSTEM), ("ls", LS), ("be", BE)] {
+            assert_is_seen_as(&world, pod, class);
+        }
+        world.backend.teardown().unwrap();
+        world.backend.teardown().unwrap();
+        let pods: Vec<_> = world.pods.values().collect();
+        world
+            .node
+            .state(&pods)
+            .unwrap()
+            .assert_is(&before, "after the teardown");
+    });
 }
 
 /// What leaves has the node's address then, and so has what comes back.
 #[test]
 fn where_the_node_masquerades_them() {
-    let Some(mut world) = World::new() else {
-        return;
-    };
-    world.masquerade();
-    world.divide(shares(100));
-    for (pod, class) in [("sys", SYSTEM), ("ls", LS), ("be", BE)] {
-        assert_is_seen_as(&world, pod, class);
-    }
+    on_each_hook(|hook| {
+        let Some(mut world) = World::new() else {
+            return;
+        };
+        world.attach_by(hook);
+        world.masquerade();
+        world.divide(shares(100));
+        for (pod, class) in [("sys", SYSTEM), ("ls", LS), ("be", BE)] {
+            assert_is_seen_as(&world, pod, class);
+        }
+    });
 }
 
 #[test]
@@ -95,15 +84,18 @@ fn on_a_bridge() {
 
 #[test]
 fn on_a_bridge_with_a_vxlan_to_other_nodes() {
-    let Some(mut world) = World::empty() else {
-        return;
-    };
-    world.bridged_pods();
-    world.vxlan();
-    world.divide(shares(100));
-    for (pod, class) in [("ls", LS), ("be", BE)] {
-        assert_is_seen_as(&world, pod, class);
-    }
+    on_each_hook(|hook| {
+        let Some(mut world) = World::empty() else {
+            return;
+        };
+        world.attach_by(hook);
+        world.bridged_pods();
+        world.vxlan();
+        world.divide(shares(100));
+        for (pod, class) in [("ls", LS), ("be", BE)] {
+            assert_is_seen_as(&world, pod, class);
+        }
+    });
 }
 
 #[test]
@@ -151,59 +143,81 @@ fn what_stays_on_the_node_takes_nothing_from_the_line() {
     }
 }
 
+/// What has this port on the pod is latency-sensitive, and may have 20 Mbit/s.
+fn part(direction: Direction, port: u16) -> FlowPart {
+    FlowPart {
+        direction,
+        flow: FlowMatch {
+            port: Some(port..=port),
+            ..FlowMatch::default()
+        },
+        class: Some(LS),
+        ask: Ask {
+            min: mbit(10),
+            max: Some(mbit(20)),
+        },
+        dscp: None,
+    }
+}
+
 #[test]
 fn and_single_ports_of_them() {
-    let Some(mut world) = World::new() else {
-        return;
-    };
-    let port = 8443;
-    let pod = world.plan.pods.get_mut("be").unwrap();
-    pod.flows = vec![
-        of_port(port, Direction::Ingress),
-        of_port(port, Direction::Egress),
-    ];
-    world.divide(shares(100));
-    let found: Vec<f64> = (0..3).map(|_| world.served_at("be", port)).collect();
-    // Of 20 Mbit/s on the wire; a busy machine may leave less.
-    assert!(found.iter().all(|rate| *rate < 20.0), "{found:?}");
-    assert!(found.iter().any(|rate| *rate > 17.0), "{found:?}");
-    let standing = world.backend.standing().unwrap();
-    assert_eq!(standing[&*world.line()].parts.len(), 2);
-    let place = Place {
-        cgroup: Some(PathBuf::from("/nowhere")),
-        host_network: true,
-        ..Place::default()
-    };
-    // A part that goes takes its classes along, and one that cannot be told apart is said.
-    let pod = world.plan.pods.get_mut("be").unwrap();
-    pod.flows.clear();
-    pod.place = place;
-    let outcome = world.backend.apply(&world.plan).unwrap();
-    assert_eq!(outcome.troubles.len(), 1, "{outcome:?}");
-    assert_eq!(
-        world.backend.standing().unwrap()[&*world.line()]
-            .parts
-            .len(),
-        0
-    );
+    on_each_hook(|hook| {
+        let Some(mut world) = World::new() else {
+            return;
+        };
+        world.attach_by(hook);
+        let port = 8443;
+        let pod = world.plan.pods.get_mut("be").unwrap();
+        pod.flows = [Direction::Ingress, Direction::Egress]
+            .map(|direction| part(direction, port))
+            .into();
+        world.divide(shares(100));
+        let found: Vec<f64> = (0..3).map(|_| world.served_at("be", port)).collect();
+        // Of 20 Mbit/s on the wire; a busy machine may leave less.
+        assert!(found.iter().all(|rate| *rate < 20.0), "{found:?}");
+        assert!(found.iter().any(|rate| *rate > 17.0), "{found:?}");
+        let standing = world.backend.standing().unwrap();
+        assert_eq!(standing[&*world.line()].parts.len(), 2);
+        let place = Place {
+            cgroup: Some(PathBuf::from("/nowhere")),
+            host_network: true,
+            ..Place::default()
+        };
+        // A part that goes takes its classes along, and one that cannot be told apart is said.
+        let pod = world.plan.pods.get_mut("be").unwrap();
+        pod.flows.clear();
+        pod.place = place;
+        let outcome = world.backend.apply(&world.plan).unwrap();
+        assert_eq!(outcome.troubles.len(), 1, "{outcome:?}");
+        assert_eq!(
+            world.backend.standing().unwrap()[&*world.line()]
+                .parts
+                .len(),
+            0
+        );
+    });
 }
 
 /// On the line there is nothing to be seen of the port: the packets are those of a tunnel.
 #[test]
 fn and_single_ports_of_them_in_a_tunnel() {
-    let Some(mut world) = World::empty() else {
-        return;
-    };
-    world.bridged_pods();
-    world.vxlan();
-    let port = 8443;
-    let pod = world.plan.pods.get_mut("be").unwrap();
-    pod.flows = vec![of_port(port, Direction::Egress)];
-    world.divide(shares(100));
-    let found: Vec<f64> = (0..3).map(|_| world.served_at("be", port)).collect();
-    assert!(found.iter().all(|rate| *rate < 20.0), "{found:?}");
-    assert!(found.iter().any(|rate| *rate > 16.0), "{found:?}");
-    // Another port of the same pod is not held to that.
-    let other = world.served_at("be", port + 1);
-    assert!(other > 40.0, "{other}");
+    on_each_hook(|hook| {
+        let Some(mut world) = World::empty() else {
+            return;
+        };
+        world.attach_by(hook);
+        world.bridged_pods();
+        world.vxlan();
+        let port = 8443;
+        let pod = world.plan.pods.get_mut("be").unwrap();
+        pod.flows = vec![part(Direction::Egress, port)];
+        world.divide(shares(100));
+        let found: Vec<f64> = (0..3).map(|_| world.served_at("be", port)).collect();
+        assert!(found.iter().all(|rate| *rate < 20.0), "{found:?}");
+        assert!(found.iter().any(|rate| *rate > 16.0), "{found:?}");
+        // Another port of the same pod is not held to that.
+        let other = world.served_at("be", port + 1);
+        assert!(other > 40.0, "{other}");
+    });
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use netqos_api::HookChoice;
 use netqos_classes::{ClassBackend, Kernel, KernelOptions, Outcome};
 use netqos_core::classes::{
     Ask, Asked, ClassPlan, ClassedPod, LineShares, Place, Share, Shares, TrafficClass,
@@ -74,6 +75,11 @@ impl World {
         Some(world)
     }
 
+    /// The same where the kernel has tcx.
+    pub fn with_tcx() -> Option<Self> {
+        has_tcx().then(Self::new).flatten()
+    }
+
     /// A node without pods.
     pub fn empty() -> Option<Self> {
         let node = Node::new().unwrap()?;
@@ -90,6 +96,12 @@ impl World {
             outside,
             node,
         })
+    }
+
+    /// From now on programs are attached like this.
+    pub fn attach_by(&mut self, hook: HookChoice) {
+        let options = KernelOptions { hook, ..options() };
+        self.backend = Kernel::open(options).unwrap();
     }
 
     pub fn pod(&mut self, name: &'static str, class: TrafficClass) {
@@ -436,6 +448,26 @@ fn in_a_group() {
         ..TcpTest::new(server.parse().unwrap())
     };
     println!("\nbytes {}", bytes(&test));
+}
+
+/// False, with a line that says why, where programs cannot stand on tcx.
+fn has_tcx() -> bool {
+    let has = netqos_bpf::can_tell_tcx();
+    if !has {
+        eprintln!("skipped: this kernel, or who is not root, has no tcx hooks");
+    }
+    has
+}
+
+/// Does it with programs on tcx, and again with programs that are filters.
+pub fn on_each_hook(test: impl Fn(HookChoice) + Copy + Send + 'static) {
+    for hook in [HookChoice::Tcx, HookChoice::Clsact] {
+        if hook == HookChoice::Tcx && !has_tcx() {
+            continue;
+        }
+        // A thread of its own, which is the node.
+        thread::spawn(move || test(hook)).join().unwrap();
+    }
 }
 
 pub fn options() -> KernelOptions {

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
+use netqos_bpf::classes::{choose_no_more, stamp_no_more};
 use netqos_classes::{ClassBackend, Kernel, KernelOptions, Tc};
 use netqos_core::classes::{
     Asked, ClassPlan, ClassedPod, LineShares, Place, Share, Shares, TrafficClass,
@@ -160,9 +161,15 @@ impl Stage {
                 "filter", "del", "dev", &line, "parent", "6e71:", "pref", "1",
             ];
             self.node.run("tc", &filter)?;
+            let mut socket = Socket::open()?;
+            choose_no_more(socket.link_by_name(&line)?.index)?;
             for pod in self.pods.values() {
-                let words = ["qdisc", "del", "dev", pod.host_link(), "clsact"];
-                self.node.run("tc", &words)?;
+                let link = socket.link_by_name(pod.host_link())?;
+                if !stamp_no_more(link.index)? {
+                    // Where the kernel has no tcx.
+                    let words = ["qdisc", "del", "dev", &link.name, "clsact"];
+                    self.node.run("tc", &words)?;
+                }
             }
         }
         Ok(())
