@@ -27,6 +27,8 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
+#[cfg(feature = "daemon")]
+pub(crate) use backend::class_backend_as;
 pub use backend::{
     CGROUPS, DEFAULT_CLASS_BACKEND, backend_record, class_backend, recorded_backend,
 };

@@ -139,6 +139,10 @@ struct Arguments {
     /// that default routes leave by.
     #[arg(long = "line", value_name = "NAME")]
     lines: Vec<String>,
+    /// Packets wait in their classes also on a line that carries less than a quarter of what it may; there,
+    /// they would pass beside them, which costs least.
+    #[arg(long)]
+    divide_idle_lines: bool,
     /// Where another agent may say how the lines are shared, by the files `node` and `pods` of
     /// Koordinator's proposal; what objects say goes before it. Empty: nowhere.
     #[arg(
@@ -254,6 +258,7 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
         classes: ClassOptions {
             backend: arguments.class_backend,
             lines: arguments.lines.clone(),
+            divides_idle_lines: arguments.divide_idle_lines,
             cgroups: match arguments.cgroup_root.as_str() {
                 "off" => CGROUPS.into(),
                 root => root.into(),

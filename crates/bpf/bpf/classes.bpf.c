@@ -20,6 +20,7 @@
 #include "classes.h"
 #include "classes_maps.h"
 #include "flows.h"
+#include "idle.h"
 #include "leaves.h"
 #include "packet.h"
 
@@ -297,7 +298,7 @@ static __noinline __u32 slot_of_sender(struct __sk_buff *skb)
 	return pod ? slot_of(skb, pod, EGRESS, &packet, &ends) : SLOT_SYSTEM;
 }
 
-/* The leaf of a packet that is going out by the line. */
+/* The leaf of a packet that is going out by the line, or PAST. */
 static __always_inline __u32 leaf_at_egress(struct __sk_buff *skb)
 {
 	__u32 stamp = skb->tc_index & STAMP ? skb->tc_index & ~STAMP : 0;
@@ -306,14 +307,19 @@ static __always_inline __u32 leaf_at_egress(struct __sk_buff *skb)
 	bool is_masqueraded = pod && !is_from(skb, pod);
 	int flow = (stamp >> STAMP_FLOW_SHIFT) - 1;
 	__u32 slot = pod ? slot_in(skb, pod, number, flow, EGRESS) : slot_of_sender(skb);
-	struct class_leaf *leaf = leaf_of(skb, &slot);
+	__u32 tree = TREE(skb->ifindex, EGRESS);
+	int near = near_tree(tree);
+	struct class_leaf *leaf = leaf_of(tree, near, &slot);
+	__u64 length = length_at_egress(skb);
+	bool is_past = leaf && passes(skb, near, leaf, length);
 	struct debts of = {};
-	bool little = false;
-	if (leaf && find_debts(skb, slot, EGRESS, &of)) {
-		if (is_masqueraded)
-			remember_once(skb, number, &of);
-		little = takes_little(&of, leaf, length_at_egress(skb));
-	}
+	bool has_debts = leaf && (!is_past || is_masqueraded) &&
+			 find_debts(skb, slot, EGRESS, &of);
+	if (has_debts && is_masqueraded)
+		remember_once(skb, number, &of);
+	if (is_past)
+		return PAST;
+	bool little = has_debts && takes_little(&of, leaf, length);
 	return little ? LEAF_QUICK(slot) : LEAF_BULK(slot);
 }
 
@@ -419,7 +425,7 @@ static __always_inline __u32 pod_of_plain(struct __sk_buff *skb)
 	return pod_at(to.bytes);
 }
 
-/* On the line, as it comes in: every packet goes on to the ifb. */
+/* On the line, as it comes in: every packet that is divided goes on to the ifb. */
 SEC("classifier")
 int netqos_class_ingress(struct __sk_buff *skb)
 {
@@ -428,7 +434,11 @@ int netqos_class_ingress(struct __sk_buff *skb)
 	bool is_one = pod && !pod->flows && !skb->gso_size;
 	__u64 length = skb->len;
 	__u32 slot = is_one ? pod->slot[INGRESS] : slot_of_receiver(skb, &length);
-	struct class_leaf *leaf = leaf_of(skb, &slot);
+	__u32 tree = TREE(skb->ifindex, INGRESS);
+	int near = near_tree(tree);
+	struct class_leaf *leaf = leaf_of(tree, near, &slot);
+	if (leaf && passes(skb, near, leaf, length))
+		return 0;
 	struct debts of = {};
 	bool little = leaf && find_debts(skb, slot, INGRESS, &of) && takes_little(&of, leaf, length);
 	skb->priority = TREE_MAJOR | (little ? LEAF_QUICK(slot) : LEAF_BULK(slot));

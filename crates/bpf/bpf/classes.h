@@ -17,10 +17,15 @@
 #define SLOT_SYSTEM 0
 #define SLOT_LATENCY_SENSITIVE 1
 #define SLOT_BEST_EFFORT 2
+#define CLASSES 3
 
+/* One of a line's two trees, by the line's ifindex and the way. */
+#define TREE(ifindex, way) ((ifindex) | (__u32)(way) << 31)
 /* The leaves of a slot in a tree: minor numbers of HTB's classes. */
 #define LEAF_QUICK(slot) (0x10 + 2 * (slot))
 #define LEAF_BULK(slot) (0x11 + 2 * (slot))
+/* Of none: HTB sends that at once. */
+#define PAST 0
 /* The handle of every tree, by which alone a priority names one of its classes. */
 #define TREE_MAJOR 0x6e710000
 
@@ -80,17 +85,17 @@ struct class_flow {
 };
 
 /* Trees whose first slots' leaves are in an array, where a packet's is found without a search. All
- * others' are in a table. */
-#define NEAR_TREES 8
+ * others' are in a table, and these trees are never passed by. */
+#define NEAR_TREES 16
 #define NEAR_SLOTS 512
 
 struct class_trees {
-	__u32 ifindex[NEAR_TREES]; /* of the line, or of its ifb; 0: none */
+	__u32 there[NEAR_TREES]; /* 0: none */
 };
 
-/* How flows of a slot are told apart on one line. */
+/* How flows of a slot are told apart in one tree. */
 struct class_leaf_key {
-	__u32 ifindex; /* of the line, or of its ifb */
+	__u32 tree;
 	__u32 slot;
 };
 
@@ -103,6 +108,26 @@ struct class_leaf {
 	__u32 epoch;	     /* the programs' own, as what follows */
 	__u32 flows_now;
 	__u32 flows_before;
+	__u16 class;	     /* by its slot */
+	__u16 may_pass;	     /* beside the tree, while the line carries little */
+	__u32 unused;
+};
+
+/* What has passed beside the tree of one class: packets, those of a GSO packet each, and bytes. */
+struct class_passed {
+	__u64 packets;
+	__u64 bytes;
+};
+
+/* Of a tree: see idle.h. */
+struct class_line {
+	__u64 room;	  /* bytes; 0: it is always divided */
+	__u32 shift;	  /* a window is 2^shift jiffies */
+	__u32 hold;	  /* jiffies */
+	__u64 window;	  /* the programs' own, as what follows */
+	__u64 carried;	  /* bytes, in this window */
+	__u64 busy_until; /* jiffies */
+	struct class_passed passed[CLASSES];
 };
 
 /* Of a connection that cannot be told by a pod's address: as it goes out. */
@@ -119,6 +144,7 @@ _Static_assert(sizeof(struct class_settings) == 16, "layout");
 _Static_assert(sizeof(struct class_pod) == 32, "layout");
 _Static_assert(sizeof(struct class_flow_key) == 8, "layout");
 _Static_assert(sizeof(struct class_flow) == 32, "layout");
-_Static_assert(sizeof(struct class_trees) == 32, "layout");
+_Static_assert(sizeof(struct class_trees) == 64, "layout");
 _Static_assert(sizeof(struct class_leaf_key) == 8, "layout");
-_Static_assert(sizeof(struct class_leaf) == 40, "layout");
+_Static_assert(sizeof(struct class_leaf) == 48, "layout");
+_Static_assert(sizeof(struct class_line) == 88, "layout");

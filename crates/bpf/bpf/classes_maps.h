@@ -26,6 +26,7 @@ TABLE(addresses, HASH, struct address, __u32, 65536);
 TABLE(cgroups, HASH, __u64, __u32, 16384);
 
 ARRAY(trees, struct class_trees, 1);
+ARRAY(near_lines, struct class_line, NEAR_TREES);
 ARRAY(near_leaves, struct class_leaf, NEAR_TREES * NEAR_SLOTS);
 TABLE(leaves, HASH, struct class_leaf_key, struct class_leaf, 65536);
 

@@ -72,28 +72,35 @@ static __always_inline bool takes_little(const struct debts *of, struct class_le
 	return little;
 }
 
-static __always_inline struct class_leaf *leaf_at(__u32 ifindex, __u32 slot)
+/* The place of a tree that has one; -1 of any other. */
+static __always_inline int near_tree(__u32 tree)
 {
 	__u32 zero = 0;
-	struct class_trees *there = bpf_map_lookup_elem(&trees, &zero);
-	for (int i = 0; there && slot < NEAR_SLOTS && i < NEAR_TREES; i++) {
-		if (there->ifindex[i] != ifindex)
-			continue;
-		__u32 at = i * NEAR_SLOTS + slot;
+	struct class_trees *trees_there = bpf_map_lookup_elem(&trees, &zero);
+	for (int i = 0; trees_there && i < NEAR_TREES; i++)
+		if (trees_there->there[i] == tree)
+			return i;
+	return -1;
+}
+
+static __always_inline struct class_leaf *leaf_at(__u32 tree, int near, __u32 slot)
+{
+	if (near >= 0 && slot < NEAR_SLOTS) {
+		__u32 at = near * NEAR_SLOTS + slot;
 		struct class_leaf *leaf = bpf_map_lookup_elem(&near_leaves, &at);
 		return leaf && leaf->cost_per_byte ? leaf : NULL;
 	}
-	struct class_leaf_key key = {.ifindex = ifindex, .slot = slot};
+	struct class_leaf_key key = {.tree = tree, .slot = slot};
 	return bpf_map_lookup_elem(&leaves, &key);
 }
 
-/* How flows of a slot are told apart on this line; of a part that the line does not have yet, or no
- * more, it is the system's. */
-static __always_inline struct class_leaf *leaf_of(struct __sk_buff *skb, __u32 *slot)
+/* How flows of a slot are told apart in this tree; of a part that it does not have yet, or no more, it is
+ * the system's. */
+static __always_inline struct class_leaf *leaf_of(__u32 tree, int near, __u32 *slot)
 {
-	struct class_leaf *leaf = leaf_at(skb->ifindex, *slot);
+	struct class_leaf *leaf = leaf_at(tree, near, *slot);
 	if (leaf)
 		return leaf;
 	*slot = SLOT_SYSTEM;
-	return leaf_at(skb->ifindex, SLOT_SYSTEM);
+	return leaf_at(tree, near, SLOT_SYSTEM);
 }

@@ -2,7 +2,9 @@
 #![cfg(feature = "classes")]
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use netqos_bpf::classes::{Classes, Leaf, LeafKey};
+use netqos_bpf::classes::{Classes, Leaf, LeafKey, Line, Slot, Tree};
+use netqos_core::Direction;
+use netqos_core::classes::TrafficClass;
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
@@ -24,7 +26,17 @@ fn classes() -> Option<(tempfile::TempDir, Classes)> {
 }
 
 fn leaf(of: LeafKey) -> Leaf {
-    Leaf::new(u64::from(of.ifindex * 100_000 + of.slot), 1, 1)
+    let rate = u64::from(of.tree.ifindex() * 100_000 + of.slot);
+    Leaf::new(TrafficClass::System, rate, 1, 1)
+}
+
+/// Each line has two, of which these are one; together they are more than there are places.
+fn tree(ifindex: u32) -> Tree {
+    let direction = match ifindex % 3 {
+        0 => Direction::Ingress,
+        _ => Direction::Egress,
+    };
+    Tree::new(ifindex, direction)
 }
 
 #[test]
@@ -35,35 +47,58 @@ fn whether_they_are_of_the_first_trees_and_slots_or_not() {
     let leaves = &classes.leaves;
     let slots = [0, 1, 511, 512, 16_000];
     let keys = |trees: std::ops::Range<u32>| {
-        trees.flat_map(move |ifindex| slots.map(|slot| LeafKey { ifindex, slot }))
+        trees.flat_map(move |ifindex| slots.map(|slot| LeafKey::new(tree(ifindex), Slot(slot))))
     };
     let is_there = |key: LeafKey| {
         let found = leaves.get(&key).unwrap();
         found.is_some_and(|found| found.is_same(&leaf(key)))
     };
     // More trees than there is room for in the array.
-    for key in keys(1..13) {
+    for key in keys(1..25) {
         assert_eq!(leaves.get(&key).unwrap(), None, "{key:?}");
         leaves.put(&key, &leaf(key)).unwrap();
     }
-    assert!(keys(1..13).all(is_there));
+    assert!(keys(1..25).all(is_there));
     // A tree stays where it is when others go, and what they had is forgotten.
     assert_eq!(
         leaves.retain(|ifindex| ifindex % 2 == 0).unwrap(),
-        6 * slots.len()
+        12 * slots.len()
     );
     assert_eq!(leaves.retain(|ifindex| ifindex % 2 == 0).unwrap(), 0);
-    for key in keys(1..13) {
-        assert_eq!(is_there(key), key.ifindex % 2 == 0, "{key:?}");
-        let again = (key.ifindex % 2 == 0).then(|| leaves.put(&key, &leaf(key)));
+    for key in keys(1..25) {
+        assert_eq!(is_there(key), key.tree.ifindex() % 2 == 0, "{key:?}");
+        let again = (key.tree.ifindex() % 2 == 0).then(|| leaves.put(&key, &leaf(key)));
         again.transpose().unwrap();
     }
-    assert!(keys(1..13).all(|key| is_there(key) == (key.ifindex % 2 == 0)));
+    assert!(keys(1..25).all(|key| is_there(key) == (key.tree.ifindex() % 2 == 0)));
     // New ones have the places, empty.
-    for key in keys(20..24) {
+    for key in keys(30..34) {
         assert_eq!(leaves.get(&key).unwrap(), None, "{key:?}");
         leaves.put(&key, &leaf(key)).unwrap();
     }
-    assert!(keys(20..24).chain(keys(12..13)).all(is_there));
-    assert_eq!(leaves.retain(|_| false).unwrap(), (6 + 4) * slots.len());
+    assert!(keys(30..34).chain(keys(24..25)).all(is_there));
+    assert_eq!(leaves.retain(|_| false).unwrap(), (12 + 4) * slots.len());
+}
+
+#[test]
+fn and_what_has_passed_beside_a_tree_that_has_a_place() {
+    let Some((_folder, classes)) = classes() else {
+        return;
+    };
+    let leaves = &classes.leaves;
+    let ways = [Direction::Ingress, Direction::Egress].map(|way| Tree::new(7, way));
+    let line = Line::new(1_000, 1, 60);
+    for tree in ways {
+        assert_eq!(leaves.line(tree).unwrap(), None);
+        leaves.put_line(tree, &line).unwrap();
+        assert_eq!(leaves.line(tree).unwrap(), None, "it has no place yet");
+        let key = LeafKey::new(tree, Slot(0));
+        leaves.put(&key, &leaf(key)).unwrap();
+        assert_eq!(leaves.line(tree).unwrap(), Some(Line::default()));
+    }
+    leaves.put_line(ways[0], &line).unwrap();
+    assert_eq!(leaves.line(ways[0]).unwrap(), Some(line));
+    assert_eq!(leaves.line(ways[1]).unwrap(), Some(Line::default()));
+    assert_eq!(leaves.retain(|_| false).unwrap(), 3);
+    assert_eq!(leaves.line(ways[0]).unwrap(), None);
 }

@@ -8,7 +8,6 @@ use std::process::ExitCode;
 
 use netqos_agent::classes::{CGROUPS, class_backend, recorded_backend};
 use netqos_agent::{agent_lock, places, socket_path};
-use netqos_api::HookChoice;
 use netqos_api::koordinator::BackendKind;
 use netqos_datapath::{HostLinks, LimitDatapath, Paths, rules};
 
@@ -103,7 +102,7 @@ fn remove(paths: &Paths) -> Vec<String> {
         .filter(|kind| *kind != BackendKind::Kernel)
         .chain([BackendKind::Kernel])
     {
-        let torn = class_backend(kind, paths, Path::new(CGROUPS), HookChoice::Auto)
+        let torn = class_backend(kind, paths, Path::new(CGROUPS))
             .and_then(|mut backend| backend.teardown());
         note(
             &format!("class backend {kind}"),

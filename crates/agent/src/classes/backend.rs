@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use netqos_api::HookChoice;
 use netqos_api::koordinator::BackendKind;
 use netqos_classes::{ClassBackend, Kernel, KernelOptions, Nobody, Result, Tc, TerwayQos};
 use netqos_datapath::Paths;
@@ -15,7 +14,7 @@ pub const DEFAULT_CLASS_BACKEND: BackendKind = BackendKind::Kernel;
 pub const CGROUPS: &str = "/sys/fs/cgroup";
 
 /// The backend of this name, which keeps what it has to below these folders, and finds cgroups where they
-/// are mounted at or below that one; what has programs has them attached like this.
+/// are mounted at or below that one.
 ///
 /// # Errors
 /// It cannot be had on this node.
@@ -23,13 +22,18 @@ pub fn class_backend(
     kind: BackendKind,
     paths: &Paths,
     cgroups: &Path,
-    hook: HookChoice,
+) -> Result<Box<dyn ClassBackend>> {
+    class_backend_as(kind, KernelOptions::new(paths.clone(), cgroups), cgroups)
+}
+
+/// The same; that of the kernel with these options.
+pub(crate) fn class_backend_as(
+    kind: BackendKind,
+    kernel: KernelOptions,
+    cgroups: &Path,
 ) -> Result<Box<dyn ClassBackend>> {
     Ok(match kind {
-        BackendKind::Kernel => Box::new(Kernel::open(KernelOptions {
-            hook,
-            ..KernelOptions::new(paths.clone(), cgroups)
-        })?),
+        BackendKind::Kernel => Box::new(Kernel::open(kernel)?),
         BackendKind::Tc => Box::new(Tc::new(cgroups.join("net_cls"))),
         BackendKind::TerwayQos => Box::new(TerwayQos::default()),
         BackendKind::None => Box::new(Nobody),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use netqos_api::koordinator::BackendKind;
+use netqos_classes::KernelOptions;
 use netqos_core::classes::{ClassPlan, Place};
 use netqos_core::{ObjectRef, Problem, Reason};
 use netqos_netlink::News;
@@ -13,7 +14,7 @@ use super::whereabouts::Whereabouts;
 use super::{Engine, Options};
 use crate::classes::{
     CGROUPS, ClassInput, Counters, DEFAULT_CLASS_BACKEND, Divider, HostLinks, InputPod, Knowledge,
-    Lines, NetFiles, Order, Shown, class_backend, plan, recorded_backend, stated_place,
+    Lines, NetFiles, Order, Shown, class_backend_as, plan, recorded_backend, stated_place,
 };
 
 /// Which lines are divided, and by whom.
@@ -25,6 +26,8 @@ pub struct ClassOptions {
     pub lines: Vec<String>,
     /// Where cgroups are mounted.
     pub cgroups: PathBuf,
+    /// As in [`KernelOptions`].
+    pub divides_idle_lines: bool,
 }
 
 impl Default for ClassOptions {
@@ -33,6 +36,7 @@ impl Default for ClassOptions {
             backend: DEFAULT_CLASS_BACKEND,
             lines: Vec::new(),
             cgroups: CGROUPS.into(),
+            divides_idle_lines: false,
         }
     }
 }
@@ -208,8 +212,12 @@ impl Engine {
         if classes.divider.is_none() {
             let paths = self.options.paths.clone();
             let cgroups = self.options.classes.cgroups.clone();
-            let hook = self.options.hook;
-            let open = move |kind| class_backend(kind, &paths, &cgroups, hook);
+            let kernel = KernelOptions {
+                hook: self.options.hook,
+                divides_idle_lines: self.options.classes.divides_idle_lines,
+                ..KernelOptions::new(paths, &cgroups)
+            };
+            let open = move |kind| class_backend_as(kind, kernel.clone(), &cgroups);
             let begun = Divider::begin(run.to_owned(), open);
             match begun {
                 Ok(divider) => classes.divider = Some(divider),

@@ -22,7 +22,7 @@ pub const MOST_CGROUP_LEVELS: usize = 16;
 pub const MOST_TUNNEL_PORTS: usize = 4;
 
 /// How many trees there are whose first slots are found without a search, and how many slots of each.
-pub(super) const NEAR_TREES: usize = 8;
+pub(super) const NEAR_TREES: usize = 16;
 pub(super) const NEAR_SLOTS: u32 = 512;
 
 /// Where `struct __sk_buff` has the stamp.
@@ -197,7 +197,7 @@ impl Flow {
     /// All flows in this direction.
     pub fn new(direction: Direction, slot: Slot) -> Self {
         Self {
-            way: (direction == Direction::Egress).into(),
+            way: way(direction),
             slot: slot.0,
             ..Self::default()
         }
@@ -252,19 +252,46 @@ impl Flow {
     }
 }
 
-/// The trees whose first slots are found without a search, by the indices of their links; 0: none.
+/// One of a line's two trees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct Tree(u32);
+
+impl Tree {
+    /// That of what goes in this direction by the line of this index.
+    pub fn new(ifindex: u32, direction: Direction) -> Self {
+        Self(ifindex | u32::from(way(direction)) << 31)
+    }
+
+    /// The index of the line.
+    pub const fn ifindex(self) -> u32 {
+        self.0 & !(1 << 31)
+    }
+}
+
+/// The trees whose first slots are found without a search, each at its place; 0: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub(super) struct Trees(pub(super) [u32; NEAR_TREES]);
+pub(super) struct Trees(pub(super) [Tree; NEAR_TREES]);
 
-/// A slot on a line.
+/// A slot in a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(C)]
 pub struct LeafKey {
-    /// The index of the line, or of its ifb.
-    pub ifindex: u32,
+    /// The tree.
+    pub tree: Tree,
     /// The slot.
     pub slot: u32,
+}
+
+impl LeafKey {
+    /// That of a slot.
+    pub fn new(tree: Tree, slot: Slot) -> Self {
+        Self {
+            tree,
+            slot: slot.0.into(),
+        }
+    }
 }
 
 /// How flows of a slot are told apart.
@@ -276,13 +303,16 @@ pub struct Leaf {
     hold: u64,
     cost_shift: u32,
     state: [u32; 3],
+    class: u16,
+    may_pass: u16,
+    unused: u32,
 }
 
 impl Leaf {
-    /// Of a slot that is guaranteed this many bytes per second. A flow takes little as long as it
+    /// Of a slot of this class that is guaranteed this many bytes per second. A flow takes little as long as it
     /// owes no more than `allowance` nanoseconds at a sixteenth of that; one that took more is bulk for
     /// `hold` nanoseconds.
-    pub fn new(bytes_per_second: u64, allowance: u64, hold: u64) -> Self {
+    pub fn new(class: TrafficClass, bytes_per_second: u64, allowance: u64, hold: u64) -> Self {
         // A frame times the cost, and both times all flows, have to fit.
         const SHIFT: u32 = 10;
         Self {
@@ -290,7 +320,17 @@ impl Leaf {
             allowance,
             hold,
             cost_shift: SHIFT,
-            state: [0; 3],
+            class: Slot::of(class).0,
+            ..Self::default()
+        }
+    }
+
+    /// Whose packets pass beside the tree while the line carries little.
+    #[must_use]
+    pub fn passing(self, may_pass: bool) -> Self {
+        Self {
+            may_pass: may_pass.into(),
+            ..self
         }
     }
 
@@ -302,6 +342,65 @@ impl Leaf {
         };
         settings(self) == settings(other)
     }
+}
+
+/// What has passed beside a tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Passed {
+    /// Packets, those of a GSO packet each.
+    pub packets: u64,
+    /// Their bytes at layer 2.
+    pub bytes: u64,
+}
+
+/// When a line carries so little that packets pass beside its tree, and what did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Line {
+    room: u64,
+    shift: u32,
+    hold: u32,
+    state: [u64; 3],
+    passed: [Passed; 3],
+}
+
+impl Line {
+    /// A line that carries little while it carries no more than `room` bytes in each window of `2^shift`
+    /// jiffies, for as long as `hold` jiffies; without room it never does.
+    pub fn new(room: u64, shift: u32, hold: u32) -> Self {
+        Self {
+            room,
+            shift,
+            hold,
+            ..Self::default()
+        }
+    }
+
+    /// With what another has counted.
+    #[must_use]
+    pub fn going_on(self, before: &Self) -> Self {
+        Self {
+            state: before.state,
+            passed: before.passed,
+            ..self
+        }
+    }
+
+    /// True when both say the same, whatever the programs have counted.
+    pub fn is_same(&self, other: &Self) -> bool {
+        *self == other.going_on(self)
+    }
+
+    /// What has passed of a class.
+    pub fn passed(&self, class: TrafficClass) -> Passed {
+        self.passed[usize::from(Slot::of(class).0)]
+    }
+}
+
+/// A direction as the programs have it.
+fn way(direction: Direction) -> u8 {
+    (direction == Direction::Egress).into()
 }
 
 /// An address as the programs have it: IPv4 as IPv4-mapped IPv6.
@@ -319,8 +418,10 @@ plain! {
     FlowKey: 8,
     Flow: 32,
     LeafKey: 8,
-    Leaf: 40,
-    Trees: 32,
+    Leaf: 48,
+    Trees: 64,
+    Passed: 16,
+    Line: 88,
 }
 
 #[cfg(test)]
@@ -368,13 +469,15 @@ mod tests {
     #[test]
     fn a_leaf_costs_what_its_rate_says() {
         // 12.5 MB/s: a frame of 1,500 bytes takes 120 µs.
-        let leaf = Leaf::new(12_500_000, 5, 6);
+        let of = TrafficClass::BestEffort;
+        let leaf = Leaf::new(of, 12_500_000, 5, 6);
         assert_eq!((1500 * leaf.cost_per_byte) >> leaf.cost_shift, 120_000);
         let counted = Leaf {
             state: [1, 2, 3],
             ..leaf
         };
         assert!(leaf.is_same(&counted) && leaf != counted);
-        assert!(!leaf.is_same(&Leaf::new(12_600_000, 5, 6)));
+        assert!(!leaf.is_same(&Leaf::new(of, 12_600_000, 5, 6)));
+        assert!(!leaf.is_same(&leaf.passing(true)));
     }
 }

@@ -1,17 +1,19 @@
-//! How flows are told apart, by tree and slot: in an array what most packets ask for, the rest in a table.
+//! How flows are told apart, by tree and slot: in an array what most packets ask for, the rest in a table;
+//! and when a tree is passed by.
 
 use std::path::Path;
 
-use super::layout::{Leaf, LeafKey, NEAR_SLOTS, Trees};
+use super::layout::{Leaf, LeafKey, Line, NEAR_SLOTS, Tree, Trees};
 use super::numbered::Numbered;
 use crate::Result;
 use crate::rules::{Entries, Table};
 
-/// The slots of each line.
+/// The slots of each tree.
 #[derive(Debug)]
 pub struct Leaves {
     trees: Numbered<Trees>,
     near: Numbered<Leaf>,
+    lines: Numbered<Line>,
     far: Table<LeafKey, Leaf>,
 }
 
@@ -21,11 +23,12 @@ impl Leaves {
         Ok(Self {
             trees: Numbered::open(&folder.join("trees"))?,
             near: Numbered::open(&folder.join("near_leaves"))?,
+            lines: Numbered::open(&folder.join("near_lines"))?,
             far: Table::open(&folder.join("leaves"))?,
         })
     }
 
-    /// What is known of a slot on a line.
+    /// What is known of a slot in a tree.
     pub fn get(&self, key: &LeafKey) -> Result<Option<Leaf>> {
         match self.trees()?.place(key) {
             Some(place) => self.near.get(&place),
@@ -33,13 +36,13 @@ impl Leaves {
         }
     }
 
-    /// Says how flows of a slot on a line are told apart. A tree whose system's slot comes first is near,
+    /// Says how flows of a slot in a tree are told apart. A tree whose system's slot comes first is near,
     /// where there is room for one more.
     pub fn put(&self, key: &LeafKey, leaf: &Leaf) -> Result<()> {
         let mut trees = self.trees()?;
-        let is_new = key.slot == 0 && !trees.has(key.ifindex) && self.far.get(key)?.is_none();
-        if let Some(free) = trees.position(0).filter(|_| is_new) {
-            trees.0[free] = key.ifindex;
+        let is_new = key.slot == 0 && !trees.has(key.tree) && self.far.get(key)?.is_none();
+        if let Some(free) = trees.position(Tree::default()).filter(|_| is_new) {
+            trees.0[free] = key.tree;
             // The leaf before the tree: a packet finds both, or neither.
             self.near.put(&(free as u32 * NEAR_SLOTS), leaf)?;
             return self.trees.put(&0, &trees);
@@ -50,22 +53,45 @@ impl Leaves {
         }
     }
 
-    /// Forgets the slots of all trees but these, and says of how many.
+    /// When packets pass beside a tree, and what did. `None` of a tree that has no place: all of its packets are
+    /// divided.
+    pub fn line(&self, tree: Tree) -> Result<Option<Line>> {
+        match self.trees()?.position(tree) {
+            Some(place) => Ok(Some(self.lines.get(&(place as u32))?.unwrap_or_default())),
+            None => Ok(None),
+        }
+    }
+
+    /// Says when packets pass beside a tree that has a place.
+    pub fn put_line(&self, tree: Tree, line: &Line) -> Result<()> {
+        match self.trees()?.position(tree) {
+            Some(place) => self.lines.put(&(place as u32), line),
+            None => Ok(()),
+        }
+    }
+
+    /// Forgets the slots of all trees but those of these lines, and says of how many.
     pub fn retain(&self, keep: impl Fn(u32) -> bool) -> Result<usize> {
         let mut removed = 0;
-        for key in self.far.keys()?.iter().filter(|key| !keep(key.ifindex)) {
+        for key in self
+            .far
+            .keys()?
+            .iter()
+            .filter(|key| !keep(key.tree.ifindex()))
+        {
             removed += usize::from(self.far.remove(key)?);
         }
         let mut trees = self.trees()?;
-        let is_stale = |ifindex: u32| ifindex != 0 && !keep(ifindex);
-        let stale = (0..).zip(trees.0).filter(|(_, ifindex)| is_stale(*ifindex));
+        let is_stale = |tree: Tree| tree != Tree::default() && !keep(tree.ifindex());
+        let stale = (0..).zip(trees.0).filter(|(_, tree)| is_stale(*tree));
         let stale: Vec<u32> = stale.map(|(place, _)| place).collect();
         for place in stale {
             for slot in 0..NEAR_SLOTS {
                 removed += usize::from(self.near.remove(&(place * NEAR_SLOTS + slot))?);
             }
+            removed += usize::from(self.lines.remove(&place)?);
             // The last: its place is given away once it is empty.
-            trees.0[place as usize] = 0;
+            trees.0[place as usize] = Tree::default();
             self.trees.put(&0, &trees)?;
         }
         Ok(removed)
@@ -77,17 +103,17 @@ impl Leaves {
 }
 
 impl Trees {
-    fn position(&self, ifindex: u32) -> Option<usize> {
-        self.0.iter().position(|there| *there == ifindex)
+    fn position(&self, tree: Tree) -> Option<usize> {
+        self.0.iter().position(|there| *there == tree)
     }
 
-    fn has(&self, ifindex: u32) -> bool {
-        self.position(ifindex).is_some()
+    fn has(&self, tree: Tree) -> bool {
+        self.position(tree).is_some()
     }
 
     /// Where a leaf is in the array; `None` of one that is in the table.
     fn place(&self, key: &LeafKey) -> Option<u32> {
-        let tree = self.position(key.ifindex)?;
+        let tree = self.position(key.tree)?;
         (key.slot < NEAR_SLOTS).then_some(tree as u32 * NEAR_SLOTS + key.slot)
     }
 }

@@ -16,8 +16,8 @@ mod pins;
 
 pub use hooks::{choose_no_more, stamp_no_more};
 pub use layout::{
-    Flow, FlowFlags, FlowKey, Leaf, LeafKey, MOST_CGROUP_LEVELS, MOST_POD_FLOWS, MOST_PODS,
-    MOST_TUNNEL_PORTS, Pod, Settings, Slot, TREE_MAJOR, cgroup_class, link_entry,
+    Flow, FlowFlags, FlowKey, Leaf, LeafKey, Line, MOST_CGROUP_LEVELS, MOST_POD_FLOWS, MOST_PODS,
+    MOST_TUNNEL_PORTS, Passed, Pod, Settings, Slot, TREE_MAJOR, Tree, cgroup_class, link_entry,
 };
 pub use leaves::Leaves;
 pub use numbered::Numbered;

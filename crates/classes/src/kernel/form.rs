@@ -65,6 +65,8 @@ pub(super) struct Form {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Forms {
     pub(super) line: HtbClass,
+    /// Bytes per second that the line carries; where that is not known, what it is taken to.
+    pub(super) carries: u64,
     pub(super) slots: Vec<Form>,
 }
 
@@ -102,7 +104,8 @@ impl Queue {
 }
 
 /// A slot with this share, of which `given` bytes per second are guaranteed to parts below it.
-fn form(slot: Slot, above: u16, of: TrafficClass, share: Share, given: u64, line: u64) -> Form {
+fn form(slot: Slot, above: u16, of: TrafficClass, share: Share, given: u64, total: u64) -> Form {
+    let line = rate::reckoned(total);
     let min = share.min.bytes_per_second();
     let max = share.max.bytes_per_second();
     let own = min.saturating_sub(given);
@@ -120,14 +123,14 @@ fn form(slot: Slot, above: u16, of: TrafficClass, share: Share, given: u64, line
         bulk: class(own - quick_rate, max, BULK_QUANTUM, priority + 1),
         quick_queue: Queue::Whole(Bfifo { limit: QUICK_BYTES }),
         bulk_queue: Queue::of_bulk(room, line),
-        leaf: Leaf::new(reference, ALLOWANCE, hold),
+        // What is above has no lower limit then.
+        leaf: Leaf::new(of, reference, ALLOWANCE, hold).passing(max >= total),
     }
 }
 
 /// What a tree becomes. Parts without a slot are left out.
 pub(super) fn forms(tree: &Tree, slots: &BTreeMap<PartId, Slot>) -> Forms {
     let total = tree.shares.total.bytes_per_second();
-    let line = rate::reckoned(total);
     let mut given = BTreeMap::<TrafficClass, u64>::new();
     let mut given_by_pods = BTreeMap::<&Arc<str>, u64>::new();
     for (id, part) in &tree.parts {
@@ -138,7 +141,7 @@ pub(super) fn forms(tree: &Tree, slots: &BTreeMap<PartId, Slot>) -> Forms {
     }
     let classes = TrafficClass::ALL.map(|of| {
         let given = given.get(&of).copied().unwrap_or_default();
-        form(Slot::of(of), LINE, of, tree.shares.of(of), given, line)
+        form(Slot::of(of), LINE, of, tree.shares.of(of), given, total)
     });
     let parts = tree.parts.iter().filter_map(|(id, part)| {
         let slot = *slots.get(id)?;
@@ -150,10 +153,11 @@ pub(super) fn forms(tree: &Tree, slots: &BTreeMap<PartId, Slot>) -> Forms {
         let above = pod.copied().unwrap_or(Slot::of(part.class)).inner();
         let given = given_by_pods.get(&id.pod).filter(|_| id.flow.is_none());
         let given = given.copied().unwrap_or_default();
-        Some(form(slot, above, part.class, part.share, given, line))
+        Some(form(slot, above, part.class, part.share, given, total))
     });
     Forms {
         line: class(total, total, BULK_QUANTUM, 0),
+        carries: rate::reckoned(total),
         slots: classes.into_iter().chain(parts).collect(),
     }
 }

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use netqos_bpf::classes::{Classes, Slot, TREE_MAJOR, choose_no_more};
+use netqos_core::Direction;
 use netqos_netlink::filter::{BpfClassifier, Place};
 use netqos_netlink::link::{Link, gone};
 use netqos_netlink::{Handle, Socket};
@@ -30,7 +31,9 @@ pub(super) fn apply(
     programs: &Classes,
     is_by_tcx: bool,
 ) -> Result<usize> {
-    let changes = tree::apply(socket, link, forms, programs)? + filter(socket, link, programs)?;
+    let mut changes = tree::apply(socket, link, forms)?;
+    changes += tree::tell(programs, link, Direction::Egress, forms)?;
+    changes += filter(socket, link, programs)?;
     let is_new = match is_by_tcx {
         true => programs.choose_at(link.index)?,
         false => choose_no_more(link.index)?,

@@ -10,11 +10,14 @@
 //!                                                          └─ bulk
 //! ```
 //!
+//! While a line carries little, packets of what has no lower limit than the line pass beside the tree.
+//!
 //! HTB gives every class what it is guaranteed, and what is left to the class whose leaves have the
 //! lower priority. Numbers of pods and parts are written down before the kernel hears of them, so that
 //! the next process finds again what is right already.
 
 mod form;
+mod idle;
 mod ingress;
 mod line;
 mod numbers;
@@ -39,6 +42,7 @@ use tracing::field::Empty;
 use crate::error::Doing;
 use crate::{BackendKind, ClassBackend, Error, Outcome, Result, Standing, Traffic, Trouble};
 
+use form::Forms;
 use numbers::Numbers;
 
 /// Where the kernel backend finds what is not the kernel's own.
@@ -56,6 +60,8 @@ pub struct KernelOptions {
     /// stands there may be asked (`CAP_SYS_ADMIN`); else, or where filters are asked for, on clsact and in
     /// the tree.
     pub hook: HookChoice,
+    /// Every packet waits in a class, also while its line carries next to nothing.
+    pub divides_idle_lines: bool,
 }
 
 impl KernelOptions {
@@ -75,6 +81,7 @@ impl KernelOptions {
                 .or_else(|| mounted("net_cls,net_prio", "net_cls.classid")),
             tunnel_ports: vec![4789, 8472],
             hook: HookChoice::Auto,
+            divides_idle_lines: false,
         }
     }
 }
@@ -134,12 +141,7 @@ impl Kernel {
                 otel.status_code = Empty,
                 otel.status_description = Empty,
             );
-            let made = span.in_scope(|| match direction {
-                Direction::Egress => {
-                    line::apply(&mut self.socket, &link, &forms, programs, self.is_by_tcx)
-                }
-                Direction::Ingress => ingress::apply(&mut self.socket, &link, &forms, programs),
-            });
+            let made = span.in_scope(|| self.apply_way(&link, direction, &forms, programs));
             match &made {
                 Ok(writes) => {
                     span.record("netqos.writes", *writes as i64);
@@ -152,6 +154,23 @@ impl Kernel {
             changes += made?;
         }
         Ok(changes)
+    }
+
+    fn apply_way(
+        &mut self,
+        link: &Link,
+        direction: Direction,
+        forms: &Forms,
+        programs: &Classes,
+    ) -> Result<usize> {
+        let changes = match direction {
+            Direction::Egress => {
+                line::apply(&mut self.socket, link, forms, programs, self.is_by_tcx)?
+            }
+            Direction::Ingress => ingress::apply(&mut self.socket, link, forms, programs)?,
+        };
+        let idle = (!self.options.divides_idle_lines).then_some(forms);
+        Ok(changes + idle::apply(programs, link, direction, idle)?)
     }
 
     /// What stands on a link.
@@ -272,6 +291,9 @@ impl ClassBackend for Kernel {
         let mut traffic = tree::traffic(&mut self.socket, &link, Direction::Egress)?;
         if let Some(ifb) = ingress::of_line(&mut self.socket, &link)? {
             traffic.extend(tree::traffic(&mut self.socket, &ifb, Direction::Ingress)?);
+        }
+        if let Some(programs) = Classes::open(self.options.paths.bpffs())? {
+            idle::count(&programs, &link, &mut traffic)?;
         }
         Ok(traffic)
     }

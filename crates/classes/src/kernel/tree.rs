@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use netqos_bpf::classes::{Classes, LeafKey, Slot, TREE_MAJOR};
+use netqos_bpf::classes::{Classes, LeafKey, Slot, TREE_MAJOR, Tree};
 use netqos_core::classes::{PartId, TrafficClass};
 use netqos_core::{BitRate, Direction};
 use netqos_netlink::class::{HtbClass, InstalledClass};
@@ -24,7 +24,7 @@ pub(super) const ROOT: Handle = Handle::new(TREE_MAJOR, 0);
 const DRAIN: Duration = Duration::from_secs(2);
 
 /// The classes of a link by their handles.
-type Tree = BTreeMap<Handle, InstalledClass>;
+type Installation = BTreeMap<Handle, InstalledClass>;
 
 fn handle(minor: u16) -> Handle {
     Handle::new(TREE_MAJOR, minor)
@@ -38,16 +38,12 @@ pub(super) fn is_ours(socket: &mut Socket, link: &Link) -> Result<bool> {
     Ok(root.is_some_and(|root| root.handle == ROOT && root.htb().is_some()))
 }
 
-/// Makes the tree, or changes it to be as its forms say. What it has beyond that stays.
+/// Makes the tree on a link (the line, or its ifb), or changes it to be as its forms say. What it has beyond
+/// that stays.
 ///
 /// # Errors
 /// Somebody else's qdisc is at the link's root; nothing has changed.
-pub(super) fn apply(
-    socket: &mut Socket,
-    link: &Link,
-    forms: &Forms,
-    programs: &Classes,
-) -> Result<usize> {
+pub(super) fn apply(socket: &mut Socket, link: &Link, forms: &Forms) -> Result<usize> {
     let mut changes = 0;
     let htb = Htb {
         default: Slot::of(TrafficClass::System).bulk(),
@@ -97,17 +93,21 @@ pub(super) fn apply(
         changes += put(socket, handle(inner), form.slot.quick(), &form.quick)?;
         changes += put(socket, handle(inner), form.slot.bulk(), &form.bulk)?;
     }
-    changes += apply_queues(socket, link, forms)?;
+    Ok(changes + apply_queues(socket, link, forms)?)
+}
+
+/// Tells the programs how flows of each slot of a line are told apart.
+pub(super) fn tell(
+    programs: &Classes,
+    line: &Link,
+    direction: Direction,
+    forms: &Forms,
+) -> Result<usize> {
+    let mut changes = 0;
     for form in &forms.slots {
-        let key = LeafKey {
-            ifindex: link.index,
-            slot: form.slot.0.into(),
-        };
-        if !programs
-            .leaves
-            .get(&key)?
-            .is_some_and(|found| found.is_same(&form.leaf))
-        {
+        let key = LeafKey::new(Tree::new(line.index, direction), form.slot);
+        let there = programs.leaves.get(&key)?;
+        if !there.is_some_and(|there| there.is_same(&form.leaf)) {
             programs.leaves.put(&key, &form.leaf)?;
             changes += 1;
         }
@@ -148,7 +148,7 @@ fn apply_queues(socket: &mut Socket, link: &Link, forms: &Forms) -> Result<usize
 }
 
 /// A class and all below it, the lowest first.
-fn with_all_below(name: Handle, there: &Tree) -> Vec<Handle> {
+fn with_all_below(name: Handle, there: &Installation) -> Vec<Handle> {
     let mut found = vec![name];
     let mut next = 0;
     while let Some(&above) = found.get(next) {
@@ -160,7 +160,7 @@ fn with_all_below(name: Handle, there: &Tree) -> Vec<Handle> {
     found
 }
 
-fn remove(socket: &mut Socket, link: &Link, name: Handle, there: &Tree) -> Result<()> {
+fn remove(socket: &mut Socket, link: &Link, name: Handle, there: &Installation) -> Result<()> {
     for class in with_all_below(name, there) {
         gone(socket.delete_class(link, class)).doing("remove a class")?;
     }
@@ -194,7 +194,7 @@ fn drain(socket: &mut Socket, link: &Link, names: &BTreeSet<Handle>) -> Result<(
     }
 }
 
-fn list(socket: &mut Socket, link: &Link) -> Result<Tree> {
+fn list(socket: &mut Socket, link: &Link) -> Result<Installation> {
     let there = socket.classes(link).doing("list classes")?;
     Ok(there
         .into_iter()

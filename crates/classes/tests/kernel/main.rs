@@ -4,6 +4,7 @@
 mod a_pods_limit_holds_for_its_flows;
 mod flows_are_matched;
 mod hooks_of_both_kinds;
+mod idle_lines_are_not_divided;
 mod many_lines;
 mod one_pod_stops_no_other;
 mod others_are_left_alone;

@@ -12,7 +12,7 @@ fn are_all_divided_and_each_tells_its_flows_apart() {
         return;
     };
     // Their names come before that of the line to the outside.
-    for number in 0..5 {
+    for number in 0..9 {
         let [name, peer] = [format!("line-{number}"), format!("peer-{number}")];
         let words = [
             "link", "add", &name, "up", "type", "veth", "peer", "name", &peer,
@@ -22,7 +22,7 @@ fn are_all_divided_and_each_tells_its_flows_apart() {
     }
     world.plan.lines.insert(world.line(), shares(100));
     let outcome = world.backend.apply(&world.plan).unwrap();
-    assert_eq!((outcome.lines.len(), outcome.troubles.len()), (6, 0));
+    assert_eq!((outcome.lines.len(), outcome.troubles.len()), (10, 0));
     assert_eq!(world.backend.apply(&world.plan).unwrap().changes, 0);
     let known = |world: &World| {
         for (pod, class) in [("sys", SYSTEM), ("ls", LS), ("be", BE)] {

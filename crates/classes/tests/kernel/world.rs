@@ -14,7 +14,7 @@ use netqos_classes::{ClassBackend, Kernel, KernelOptions, Outcome};
 use netqos_core::classes::{
     Ask, Asked, ClassPlan, ClassedPod, LineShares, Place, Share, Shares, TrafficClass,
 };
-use netqos_core::{BitRate, ObjectName, PodId};
+use netqos_core::{BitRate, Direction, ObjectName, PodId};
 use netqos_datapath::Paths;
 use netqos_netlink::Socket;
 use netqos_testkit::{Node, Pod};
@@ -258,6 +258,19 @@ impl World {
 
     /// Bytes that each class has sent, or got, since it was made.
     pub fn sent(&self, flow: Flow) -> BTreeMap<TrafficClass, u64> {
+        let direction = match flow {
+            Flow::Upload => Direction::Egress,
+            Flow::Download => Direction::Ingress,
+        };
+        // Whoever asks does not have to be who divides.
+        let mut backend = Kernel::open(options()).unwrap();
+        let traffic = backend.traffic(&self.line()).unwrap().into_iter();
+        let of_it = traffic.filter(|((way, _), _)| *way == direction);
+        of_it.map(|((_, of), it)| (of, it.bytes)).collect()
+    }
+
+    /// The same of what waited in the tree.
+    pub fn divided(&self, flow: Flow) -> BTreeMap<TrafficClass, u64> {
         let mut socket = Socket::open().unwrap();
         let line = socket.link_by_name(&self.line()).unwrap();
         let link = match flow {

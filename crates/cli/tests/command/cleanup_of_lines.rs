@@ -4,7 +4,6 @@ use std::fs;
 use std::path::Path;
 
 use netqos_agent::classes::{CGROUPS, backend_record, class_backend};
-use netqos_api::HookChoice;
 use netqos_api::koordinator::BackendKind;
 use netqos_core::BitRate;
 use netqos_core::classes::{ClassPlan, LineShares, Share, Shares};
@@ -52,7 +51,7 @@ fn of(kind: BackendKind) {
     let (before, links_before) = (root(), links());
 
     let paths = Paths::from_variables(|_| None);
-    let mut backend = class_backend(kind, &paths, Path::new(CGROUPS), HookChoice::Auto).unwrap();
+    let mut backend = class_backend(kind, &paths, Path::new(CGROUPS)).unwrap();
     fs::create_dir_all(RUN).unwrap();
     fs::write(backend_record(Path::new(RUN)), format!("{kind}\n")).unwrap();
     let outcome = backend.apply(&plan()).unwrap();

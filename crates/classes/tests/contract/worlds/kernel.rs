@@ -24,6 +24,8 @@ impl Divider for ByKernel {
         let options = KernelOptions {
             cgroups: None,
             net_cls: Some(net_cls.to_owned()),
+            // What is looked at is what the classes do, with less than would make them wait.
+            divides_idle_lines: true,
             ..KernelOptions::new(Paths::from_variables(|_| None), Path::new("/sys/fs/cgroup"))
         };
         Box::new(netqos_classes::Kernel::open(options).unwrap())

@@ -39,11 +39,13 @@ const PAYLOAD: [u8; 158] = [0; 158];
 const BURST: u32 = 100;
 /// Of what a burst took, this part took less: the rest met something else on the machine.
 const QUIETEST: usize = 10;
-const WAYS: [(Way, u16); 6] = [
+const WAYS: [(Way, u16); 8] = [
     (Way::Nothing, 0),
     (Way::Htb, 0),
     (Way::Kernel, 0),
     (Way::Kernel, 107),
+    (Way::KernelBusy, 0),
+    (Way::KernelBusy, 107),
     (Way::Tc, 0),
     (Way::Tc, 107),
 ];
@@ -95,7 +97,7 @@ fn burst_times(stage: &Stage, bursts: usize) -> Result<Vec<f64>> {
 
 /// As many as pass, by 1, 4 and 16 flows, in turn.
 pub fn throughput(repeats: usize) -> Result<Vec<Throughput>> {
-    const WAYS: [Way; 3] = [Way::Nothing, Way::Kernel, Way::Tc];
+    const WAYS: [Way; 4] = [Way::Nothing, Way::Kernel, Way::KernelBusy, Way::Tc];
     let mut found = Vec::new();
     for flows in [1, 4, 16] {
         eprintln!("packets a second: {flows} flows");

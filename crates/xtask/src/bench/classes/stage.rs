@@ -30,6 +30,8 @@ pub enum Way {
     Htb,
     /// By netqos' kernel backend.
     Kernel,
+    /// By the same, while so much is sent that the line is not idle, or as if it were.
+    KernelBusy,
     /// By the proposal's HTB, ipsets and iptables.
     Tc,
 }
@@ -143,11 +145,12 @@ impl Stage {
         }
         let mut backend: Box<dyn ClassBackend> = match way {
             Way::Nothing => return Ok(()),
-            Way::Htb | Way::Kernel => {
-                let options = KernelOptions::new(
-                    Paths::from_variables(|_| None),
-                    Path::new("/sys/fs/cgroup"),
-                );
+            Way::Htb | Way::Kernel | Way::KernelBusy => {
+                let paths = Paths::from_variables(|_| None);
+                let options = KernelOptions {
+                    divides_idle_lines: way == Way::KernelBusy,
+                    ..KernelOptions::new(paths, Path::new("/sys/fs/cgroup"))
+                };
                 Box::new(Kernel::open(options)?)
             }
             Way::Tc => Box::new(Tc::default()),

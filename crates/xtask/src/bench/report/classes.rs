@@ -52,6 +52,7 @@ const fn name(way: Way) -> &'static str {
         Way::Nothing => "undivided",
         Way::Htb => "HTB alone",
         Way::Kernel => "netqos",
+        Way::KernelBusy => "netqos, every packet divided",
         Way::Tc => "HTB, ipsets and iptables",
     }
 }
@@ -140,7 +141,7 @@ fn latency(text: &mut String, measured: &Measured) -> Result<()> {
     );
     for of in &measured.latency {
         let trip = of.round_trip;
-        let is_ours = of.way == Way::Kernel;
+        let is_ours = matches!(of.way, Way::Kernel | Way::KernelBusy);
         writeln!(
             text,
             "| {} | {} | {} | {:.3} ms | {:.2} ms | {} | {} |",
@@ -165,7 +166,7 @@ fn throughput(text: &mut String, measured: &Measured) -> Result<()> {
          one | to reach | |\n|---|---|---|---|---|---|\n",
     );
     for of in &measured.throughput {
-        let is_ours = of.way == Way::Kernel;
+        let is_ours = matches!(of.way, Way::Kernel | Way::KernelBusy);
         writeln!(
             text,
             "| {} | {} | {:.0} | {:.2} | {} | {} |",
@@ -188,7 +189,7 @@ fn cost(text: &mut String, measured: &Measured) -> Result<()> {
          in turn.\n\n| line | pods | ns | beyond HTB alone | to reach | |\n|---|---|---|---|---|---|\n",
     );
     for of in &measured.cost {
-        let is_ours = of.way == Way::Kernel;
+        let is_ours = matches!(of.way, Way::Kernel | Way::KernelBusy);
         let beyond = of.nanos - htb;
         writeln!(
             text,

@@ -1,0 +1,137 @@
+//! While a line carries little, packets pass beside its tree, and are counted all the same.
+
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::Duration;
+
+use netqos_classes::{Kernel, KernelOptions};
+use netqos_core::classes::TrafficClass;
+use netqos_traffic::Flow;
+
+use crate::world::{BE, LS, SYSTEM, World, divided, options, shares};
+
+const BOTH: [Flow; 2] = [Flow::Upload, Flow::Download];
+/// Longer than a line has to carry little before it is divided no more.
+const CALM: Duration = Duration::from_millis(400);
+/// Questions of a second, with what is around them, and some of them late.
+const ASKED: u64 = 50_000;
+/// What the machines tell each other beside that.
+const LITTLE: u64 = 10_000;
+
+type Bytes = BTreeMap<TrafficClass, u64>;
+
+fn grown(before: &Bytes, after: &Bytes) -> Bytes {
+    let grown = after.iter().map(|(of, bytes)| (*of, bytes - before[of]));
+    grown.collect()
+}
+
+/// What a pod's questions of a second, and the answers, are counted as, each way: altogether, and in the
+/// tree.
+fn ask(world: &World, pod: &str) -> [(Bytes, Bytes); 2] {
+    thread::sleep(CALM);
+    let look = || BOTH.map(|flow| (world.sent(flow), world.divided(flow)));
+    let before = look();
+    let report = world.latency(pod, 1);
+    assert_eq!(report.lost, 0, "{report}");
+    let after = look();
+    [0, 1].map(|way| {
+        let (before, after) = (&before[way], &after[way]);
+        (grown(&before.0, &after.0), grown(&before.1, &after.1))
+    })
+}
+
+#[test]
+fn and_every_class_has_what_passed() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    world.divide(shares(100));
+    for (pod, class) in [("sys", SYSTEM), ("ls", LS), ("be", BE)] {
+        for (all, in_tree) in ask(&world, pod) {
+            assert!(all[&class] > ASKED, "{pod}: {all:?}");
+            let others = all.iter().filter(|(of, _)| **of != class);
+            assert!(
+                others.map(|(_, bytes)| bytes).sum::<u64>() < LITTLE,
+                "{all:?}"
+            );
+            assert_eq!(in_tree.values().sum::<u64>(), 0, "{pod}: {in_tree:?}");
+        }
+    }
+    // What is written anew goes on with what was counted.
+    let before = BOTH.map(|flow| world.sent(flow));
+    world.divide(shares(200));
+    let after = BOTH.map(|flow| world.sent(flow));
+    for (before, after) in before.iter().zip(&after) {
+        assert!(
+            before.iter().all(|(of, bytes)| after[of] >= *bytes),
+            "{after:?}"
+        );
+    }
+}
+
+#[test]
+fn what_has_a_limit_of_its_own_waits_all_the_same() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    // Of a pod, of a class, and of neither.
+    world.ask("ls", 0, Some(20));
+    world.divide(divided(100, [30, 100], [30, 50]));
+    for (pod, class, waits) in [("ls", LS, true), ("be", BE, true), ("sys", SYSTEM, false)] {
+        for (all, in_tree) in ask(&world, pod) {
+            assert!(all[&class] > ASKED, "{pod}: {all:?}");
+            assert_eq!(in_tree[&class] > ASKED, waits, "{pod}: {in_tree:?}");
+        }
+    }
+}
+
+#[test]
+fn when_it_carries_more_every_packet_waits_and_when_it_calms_down_no_more() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    world.divide(shares(100));
+    for flow in BOTH {
+        let way = usize::from(flow == Flow::Download);
+        // A third of the line is not little, whoever sends it; one that is full has its shares.
+        world.ask("be", 0, Some(33));
+        world.divide(shares(100));
+        world.while_loaded(flow, false, &["be"], 2.0, || {
+            let before = (world.sent(flow), world.divided(flow));
+            let report = world.latency("sys", 1);
+            let sent = grown(&before.0, &world.sent(flow));
+            let in_tree = grown(&before.1, &world.divided(flow));
+            assert!(in_tree[&SYSTEM] > ASKED, "{report} {in_tree:?}");
+            // The two are not looked at at the same time.
+            let beside = sent[&SYSTEM].abs_diff(in_tree[&SYSTEM]);
+            assert!(beside < 3_000, "{beside} passed beside it");
+        });
+        world.ask("be", 0, None);
+        world.divide(shares(100));
+        let (all, in_tree) = &ask(&world, "sys")[way];
+        assert!(all[&SYSTEM] > ASKED, "{all:?}");
+        assert_eq!(in_tree[&SYSTEM], 0, "{in_tree:?}");
+    }
+}
+
+#[test]
+fn unless_it_is_to_be_divided_always() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    world.divide(shares(100));
+    assert_eq!(ask(&world, "ls")[0].1[&LS], 0);
+    let always = KernelOptions {
+        divides_idle_lines: true,
+        ..options()
+    };
+    world.backend = Kernel::open(always.clone()).unwrap();
+    let outcome = world.divide(shares(100));
+    assert_eq!(outcome.changes, 2, "{outcome:?}");
+    for (all, in_tree) in ask(&world, "ls") {
+        assert!(in_tree[&LS] > ASKED, "{in_tree:?}");
+        assert_eq!(all, in_tree, "some passed beside it");
+    }
+    world.backend = Kernel::open(always).unwrap();
+    assert_eq!(world.divide(shares(100)).changes, 0);
+}
