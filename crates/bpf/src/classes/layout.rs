@@ -334,6 +334,11 @@ impl Leaf {
         }
     }
 
+    /// True when they do.
+    pub const fn may_pass(&self) -> bool {
+        self.may_pass != 0
+    }
+
     /// True when both say the same, whatever the programs have counted.
     pub fn is_same(&self, other: &Self) -> bool {
         let settings = |leaf: &Self| Self {

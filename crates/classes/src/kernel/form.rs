@@ -1,6 +1,6 @@
 //! What a tree becomes in numbers: the classes of an HTB, their queues, and how flows are told apart.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use netqos_bpf::classes::{Leaf, Slot};
@@ -104,8 +104,7 @@ impl Queue {
 }
 
 /// A slot with this share, of which `given` bytes per second are guaranteed to parts below it.
-fn form(slot: Slot, above: u16, of: TrafficClass, share: Share, given: u64, total: u64) -> Form {
-    let line = rate::reckoned(total);
+fn form(slot: Slot, above: u16, of: TrafficClass, share: Share, given: u64, line: u64) -> Form {
     let min = share.min.bytes_per_second();
     let max = share.max.bytes_per_second();
     let own = min.saturating_sub(given);
@@ -123,14 +122,14 @@ fn form(slot: Slot, above: u16, of: TrafficClass, share: Share, given: u64, tota
         bulk: class(own - quick_rate, max, BULK_QUANTUM, priority + 1),
         quick_queue: Queue::Whole(Bfifo { limit: QUICK_BYTES }),
         bulk_queue: Queue::of_bulk(room, line),
-        // What is above has no lower limit then.
-        leaf: Leaf::new(of, reference, ALLOWANCE, hold).passing(max >= total),
+        leaf: Leaf::new(of, reference, ALLOWANCE, hold),
     }
 }
 
 /// What a tree becomes. Parts without a slot are left out.
 pub(super) fn forms(tree: &Tree, slots: &BTreeMap<PartId, Slot>) -> Forms {
     let total = tree.shares.total.bytes_per_second();
+    let line = rate::reckoned(total);
     let mut given = BTreeMap::<TrafficClass, u64>::new();
     let mut given_by_pods = BTreeMap::<&Arc<str>, u64>::new();
     for (id, part) in &tree.parts {
@@ -141,7 +140,7 @@ pub(super) fn forms(tree: &Tree, slots: &BTreeMap<PartId, Slot>) -> Forms {
     }
     let classes = TrafficClass::ALL.map(|of| {
         let given = given.get(&of).copied().unwrap_or_default();
-        form(Slot::of(of), LINE, of, tree.shares.of(of), given, total)
+        form(Slot::of(of), LINE, of, tree.shares.of(of), given, line)
     });
     let parts = tree.parts.iter().filter_map(|(id, part)| {
         let slot = *slots.get(id)?;
@@ -153,13 +152,32 @@ pub(super) fn forms(tree: &Tree, slots: &BTreeMap<PartId, Slot>) -> Forms {
         let above = pod.copied().unwrap_or(Slot::of(part.class)).inner();
         let given = given_by_pods.get(&id.pod).filter(|_| id.flow.is_none());
         let given = given.copied().unwrap_or_default();
-        Some(form(slot, above, part.class, part.share, given, total))
+        Some(form(slot, above, part.class, part.share, given, line))
     });
+    let mut slots: Vec<Form> = classes.into_iter().chain(parts).collect();
+    let held = held_back(&slots, total);
+    for form in &mut slots {
+        form.leaf = form.leaf.passing(!held.contains(&form.slot.inner()));
+    }
     Forms {
         line: class(total, total, BULK_QUANTUM, 0),
-        carries: rate::reckoned(total),
-        slots: classes.into_iter().chain(parts).collect(),
+        carries: line,
+        slots,
     }
+}
+
+/// Those that have a limit below the line's, of their own or above them.
+fn held_back(slots: &[Form], total: u64) -> BTreeSet<u16> {
+    let most = class(total, total, BULK_QUANTUM, 0).ceil;
+    let mut held = BTreeSet::new();
+    // Three levels: a class, a pod, flows of it.
+    for _ in 0..3 {
+        let of_these = slots.iter();
+        let of_these = of_these.filter(|it| it.inner.ceil < most || held.contains(&it.above));
+        let of_these: Vec<u16> = of_these.map(|it| it.slot.inner()).collect();
+        held.extend(of_these);
+    }
+    held
 }
 
 #[cfg(test)]
@@ -271,7 +289,7 @@ mod tests {
         let of = TrafficClass::LatencySensitive;
         let one = |min: u64, is_inside_pod| Part {
             class: of,
-            share: share(min, 20_000_000),
+            share: share(min, if is_inside_pod { total } else { 20_000_000 }),
             is_inside_pod,
             asked: None,
         };
@@ -301,6 +319,9 @@ mod tests {
         let own = |form: &Form| (form.quick.rate + form.bulk.rate) * 8;
         assert_eq!((own(pod), own(flow)), (4_000_000, 12_000_000));
         assert_eq!(own(&forms.slots[1]), 14_000_000);
+        // The pod's limit is the flow's, too; nobody else has one.
+        let pass = forms.slots.iter().map(|form| form.leaf.may_pass());
+        assert_eq!(pass.collect::<Vec<_>>(), [true, true, true, false, false]);
     }
 
     #[test]
