@@ -10,7 +10,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{Api, ObjectMeta, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
-use crate::ApiServer;
+use crate::{ApiServer, Front};
 
 pub use real::RealCluster;
 
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A cluster for tests.
 ///
 /// A real one is an API server and etcd, without controllers, scheduler or nodes. What holds there
-/// holds in [`ApiServer`]; faults and the record are the latter's alone.
+/// holds in [`ApiServer`]; the record is the latter's alone, and faults are those of a [`Front`].
 pub enum Cluster {
     /// This crate's.
     Fixture(ApiServer),
@@ -56,6 +56,21 @@ impl Cluster {
         }
     }
 
+    /// A server before this one, which has faults on demand, whichever this is.
+    ///
+    /// # Errors
+    /// A kubeconfig that was there before cannot be read, or there is no loopback.
+    pub async fn front(&self) -> anyhow::Result<Front> {
+        Ok(match self {
+            Self::Fixture(server) => {
+                let mut config = kube::Config::new(server.url().parse()?);
+                config.default_retry = false;
+                Front::before(config, true)?
+            }
+            Self::Real(_) => Front::before(self.config("front").await?, false)?,
+        })
+    }
+
     /// A kubeconfig, for a client of this name.
     pub fn kubeconfig(&self, client: &str) -> String {
         match self {
@@ -69,11 +84,15 @@ impl Cluster {
     /// # Errors
     /// A kubeconfig that was there before cannot be read.
     pub async fn client(&self, client: &str) -> anyhow::Result<kube::Client> {
+        Ok(kube::Client::try_from(self.config(client).await?)?)
+    }
+
+    async fn config(&self, client: &str) -> anyhow::Result<kube::Config> {
         let kubeconfig = Kubeconfig::from_yaml(&self.kubeconfig(client))?;
         let options = KubeConfigOptions::default();
         let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await?;
         config.default_retry = false;
-        Ok(kube::Client::try_from(config)?)
+        Ok(config)
     }
 
     /// A new namespace, whose name begins so.

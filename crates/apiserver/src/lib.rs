@@ -11,7 +11,7 @@
 //!
 //! It does what netqos, kube-rs and kubectl need of one, as a real one does it: one suite
 //! (`tests/conformance`) runs against both, and [`Cluster`] gives any other test whichever is
-//! there. What real clusters have controllers for, it leaves, but for one thing: a namespace that is
+//! there; a [`Front`] before it has faults on demand, whichever it is. What real clusters have controllers for, it leaves, but for one thing: a namespace that is
 //! deleted is emptied and goes.
 //!
 //! Left out: authorisation (every request is allowed, and recorded; what a fault forbids, a
@@ -37,7 +37,9 @@ mod draft;
 mod events;
 mod faults;
 mod fields;
+mod front;
 mod list;
+mod listening;
 mod names;
 mod patch;
 mod pods;
@@ -62,6 +64,7 @@ mod write;
 
 pub use cluster::{Cluster, RealCluster};
 pub use faults::Fault;
+pub use front::Front;
 pub use record::Request;
 pub use roles::{Grant, Roles};
 pub use server::{ApiServer, NotServed, Options};

@@ -1,21 +1,18 @@
 //! The server, as a test holds it.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use serde_json::{Value, json};
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use serde_json::Value;
 
 use crate::faults::Fault;
+use crate::listening::Listening;
 use crate::record::Request;
 use crate::shared::Shared;
 use crate::state;
-use crate::transport::{Control, serve};
 
 /// A running API server. It ends with this value.
 ///
@@ -23,9 +20,7 @@ use crate::transport::{Control, serve};
 /// thread that starts it, on that namespace's loopback.
 pub struct ApiServer {
     shared: Arc<Shared>,
-    address: SocketAddr,
-    control: UnboundedSender<Control>,
-    thread: Option<JoinHandle<io::Result<()>>>,
+    listening: Listening,
 }
 
 /// How a server is.
@@ -70,48 +65,24 @@ impl ApiServer {
     /// # Errors
     /// As [`start`](Self::start).
     pub fn start_with(options: &Options) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        listener.set_nonblocking(true)?;
-        let address = listener.local_addr()?;
         let shared = Arc::new(Shared::new(options.history, options.bookmarks));
-        let (control, told) = unbounded_channel();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        let served = shared.clone();
-        let thread = std::thread::Builder::new()
-            .name("apiserver".into())
-            .spawn(move || runtime.block_on(serve(listener, served, told)))?;
-        Ok(Self {
-            shared,
-            address,
-            control,
-            thread: Some(thread),
-        })
+        let listening = Listening::start("apiserver", shared.clone())?;
+        Ok(Self { shared, listening })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.listening.address()
     }
 
     /// `http://127.0.0.1:PORT`.
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("http://{}", self.address())
     }
 
     /// A kubeconfig, for a client that is recorded under this name. It is JSON, which is YAML.
     pub fn kubeconfig(&self, client: &str) -> String {
-        let named = |kind: &str, value: Value| json!([{"name": "testkit", kind: value}]);
-        json!({
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "testkit",
-            "clusters": named("cluster", json!({"server": self.url()})),
-            "users": named("user", json!({"token": client})),
-            "contexts": named("context", json!({"cluster": "testkit", "user": "testkit"})),
-        })
-        .to_string()
+        self.listening.kubeconfig(client)
     }
 
     /// How a client that is recorded under this name reaches the server. It does not repeat what is
@@ -161,7 +132,7 @@ impl ApiServer {
     /// # Errors
     /// The server is not running any more.
     pub fn go_away(&self) -> io::Result<()> {
-        self.tell(Control::Away)
+        self.listening.go_away()
     }
 
     /// Listens again, on the same port.
@@ -169,7 +140,7 @@ impl ApiServer {
     /// # Errors
     /// Somebody else took the port, or the server is not running any more.
     pub fn come_back(&self) -> io::Result<()> {
-        self.tell(Control::Back)
+        self.listening.come_back()
     }
 
     /// Breaks the connection of every watch that is open.
@@ -233,21 +204,5 @@ impl ApiServer {
             let key = state::key(namespace, name);
             Ok(state.end(&resource, &key).is_some())
         })
-    }
-
-    fn tell(&self, what: fn(SyncSender<io::Result<()>>) -> Control) -> io::Result<()> {
-        let gone = || io::Error::other("the server is not running any more");
-        let (done, heard) = sync_channel(1);
-        self.control.send(what(done)).map_err(|_| gone())?;
-        heard.recv().map_err(|_| gone())?
-    }
-}
-
-impl Drop for ApiServer {
-    fn drop(&mut self) {
-        self.control.send(Control::Stop).ok();
-        if let Some(thread) = self.thread.take() {
-            thread.join().ok();
-        }
     }
 }

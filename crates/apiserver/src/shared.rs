@@ -28,6 +28,8 @@ pub(crate) struct Interruption {
     pub(crate) broken: u64,
     /// The answer ends as it should.
     pub(crate) ended: u64,
+    /// It is said that versions up to here are forgotten. A server does that by what it knows.
+    pub(crate) expired: u64,
 }
 
 impl Shared {

@@ -22,7 +22,7 @@ fn in_either_direction_while_it_works() {
         eprintln!("skipped: a static executable has no clock of the test's");
         return;
     }
-    let Some(mut world) = World::with_fixture() else {
+    let Some(mut world) = World::new() else {
         return;
     };
     let clock = clock();
@@ -41,11 +41,11 @@ fn in_either_direction_while_it_works() {
     }
     // What fails is tried again as soon as ever.
     turn(10_000 * DAY);
-    world.fixture().unwrap().go_away().unwrap();
+    world.front.go_away().unwrap();
     let away = || !world.problems().is_empty();
     assert!(stage::eventually(away));
     turn(-10_000 * DAY);
-    world.fixture().unwrap().come_back().unwrap();
+    world.front.come_back().unwrap();
     assert!(stage::eventually(|| world.problems().is_empty()));
     world.mark("p", 10);
     flow.wait_for(10);

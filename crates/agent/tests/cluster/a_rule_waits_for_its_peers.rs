@@ -16,7 +16,6 @@ const SLICES: &str = "networkqospeerslices";
 /// A cluster in which a rule to `b` is in force, and its flow.
 fn begin() -> Option<(World, Controller, Flow)> {
     let (mut world, mut controller) = World::sliced()?;
-    world.fixture()?;
     world.mark_to("p", 1, 10, &apps(&["b"]));
     controller.publish(&world);
     world.start_agent();
@@ -96,7 +95,7 @@ fn also_where_the_server_does_not_tell_of_slices() {
     let Some((world, mut controller, flow)) = begin() else {
         return;
     };
-    let server = world.fixture().unwrap();
+    let server = &world.front;
     let troubles = [
         Fault::status(500).on("*", SLICES).of(AGENT),
         Fault::status(403).on("*", SLICES).of(AGENT),
@@ -211,12 +210,12 @@ fn also_over_a_restart_of_the_agent() {
     world.stop_agent();
     remove_all(&Paths::from_variables(|_| None)).unwrap();
     fs::remove_dir_all("/run/netqos").unwrap();
-    world.fixture().unwrap().go_away().unwrap();
+    world.front.go_away().unwrap();
     let flow = world.flow();
     flow.wait_for(0);
     world.spawn_agent();
     flow.wait_for_after(0, 10);
-    world.fixture().unwrap().come_back().unwrap();
+    world.front.come_back().unwrap();
     controller.publish(&world);
     flow.wait_for_after(10, 20);
     drop(flow.end());

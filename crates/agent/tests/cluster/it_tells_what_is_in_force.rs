@@ -39,7 +39,7 @@ fn reasons(world: &World) -> Vec<String> {
 }
 
 fn writes(world: &World) -> Vec<Request> {
-    let requests = world.fixture().unwrap().requests().into_iter();
+    let requests = world.front.requests().into_iter();
     let writes = requests.filter(|it| it.client == AGENT && it.is_write());
     writes.collect()
 }
@@ -93,13 +93,13 @@ fn once_it_is_and_when_it_is_something_else() {
 /// One write in five seconds at most, and the server's troubles stop nothing.
 #[test]
 fn without_haste_and_without_delaying_anything() {
-    let Some(mut world) = World::with_fixture() else {
+    let Some(mut world) = World::new() else {
         return;
     };
     let flow = world.marked(10);
     assert!(stage::eventually(|| generation(&world, "p") == Some(1)));
-    let server = world.fixture().unwrap();
-    server.inject(Fault::status(500).on("*", REPORTS).of(AGENT));
+    let fault = Fault::status(500).on("*", REPORTS);
+    world.front.inject(fault.of(AGENT));
     let began = (Instant::now(), SystemTime::now());
     let mut dscp = 10;
     while began.0.elapsed() < Duration::from_secs(12) {
@@ -119,7 +119,7 @@ fn without_haste_and_without_delaying_anything() {
     let failed = failed.map(|it| it.status).collect::<Vec<_>>();
     assert!(failed.iter().all(|status| *status == 500), "{failed:?}");
     assert!((1..12).contains(&failed.len()), "{failed:?}");
-    world.fixture().unwrap().heal();
+    world.front.heal();
     let healed = SystemTime::now();
     // It is how things are by now that is told.
     let last =

@@ -24,7 +24,7 @@ fn and_it_says_so() {
 /// its, and neither is what was written down for it.
 #[test]
 fn under_another_nodes_name_what_was_of_the_first_goes_and_is_not_remembered() {
-    let Some(mut world) = World::with_fixture() else {
+    let Some(mut world) = World::new() else {
         return;
     };
     let node2 = json!({"metadata": {"name": "node2"}});
@@ -35,7 +35,7 @@ fn under_another_nodes_name_what_was_of_the_first_goes_and_is_not_remembered() {
         "\"dscp\":10"
     )));
     // It cannot know yet: what was written down says nothing of node2, and nothing is taken away.
-    world.fixture().unwrap().go_away().unwrap();
+    world.front.go_away().unwrap();
     world.spawn_agent_of("node2");
     assert!(stage::eventually(
         || readiness().contains("cannot be listed")
@@ -47,7 +47,7 @@ fn under_another_nodes_name_what_was_of_the_first_goes_and_is_not_remembered() {
     stage::assert_no_loss(&seen);
 
     let flow = world.flow();
-    world.fixture().unwrap().come_back().unwrap();
+    world.front.come_back().unwrap();
     flow.wait_for(0);
     assert!(stage::eventually(|| has_written("nodes", "node2")));
     drop(flow.end());

@@ -113,14 +113,12 @@ fn ovn_kubernetes_has_the_rules_and_the_annotations_of_its_node_and_a_profile_is
     // An agent that comes while the server is away knows it from what was written down.
     assert!(stage::eventually(|| has_written("pods", "ovnkube-node1")));
     world.stop_agent();
-    if let Some(server) = world.cluster.as_fixture() {
-        server.go_away().unwrap();
-        world.start_agent();
-        let told = sorted(reasons(&world));
-        assert_eq!(told[..2], ["AnnotationsElsewhere", "ApiUnavailable"]);
-        assert_eq!(told[2..], ["NetworkQosElsewhere"]);
-        world.fixture().unwrap().come_back().unwrap();
-    }
+    world.front.go_away().unwrap();
+    world.start_agent();
+    let told = sorted(reasons(&world));
+    assert_eq!(told[..2], ["AnnotationsElsewhere", "ApiUnavailable"]);
+    assert_eq!(told[2..], ["NetworkQosElsewhere"]);
+    world.front.come_back().unwrap();
     drop(flow.end());
 
     // Unless somebody has chosen.

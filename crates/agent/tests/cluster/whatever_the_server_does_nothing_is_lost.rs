@@ -1,12 +1,12 @@
 use std::time::Duration;
 
-use netqos_apiserver::{ApiServer, Fault};
+use netqos_apiserver::{Fault, Front};
 
 use crate::stage;
 use crate::world::{AGENT, World};
 
-/// Something that goes wrong, until [`ApiServer::heal`].
-type Trouble = (&'static str, fn(&ApiServer));
+/// Something that goes wrong, until [`Front::heal`].
+type Trouble = (&'static str, fn(&Front));
 
 const TROUBLES: [Trouble; 6] = [
     ("410 Gone", |server| {
@@ -24,7 +24,7 @@ const TROUBLES: [Trouble; 6] = [
         server.inject(Fault::delay(Duration::from_millis(700)).of(AGENT));
         server.break_watches();
     }),
-    ("watches end", ApiServer::end_watches),
+    ("watches end", Front::end_watches),
     ("connections break", |server| {
         server.inject(Fault::close().of(AGENT).times(5));
         server.break_watches();
@@ -35,16 +35,16 @@ const TROUBLES: [Trouble; 6] = [
 /// made meanwhile arrives, by and by.
 #[test]
 fn and_what_is_in_force_stays() {
-    let Some(mut world) = World::with_fixture() else {
+    let Some(mut world) = World::new() else {
         return;
     };
     let flow = world.marked(1);
     for (dscp, (trouble, begin)) in (2_u8..).zip(TROUBLES) {
         println!("{trouble}");
-        begin(world.fixture().unwrap());
+        begin(&world.front);
         world.mark("p", dscp);
         flow.wait_for_after(dscp - 1, dscp);
-        world.fixture().unwrap().heal();
+        world.front.heal();
     }
     let last = (TROUBLES.len() + 1) as u8;
     let seen = flow.end_after(200);

@@ -21,15 +21,15 @@ fn is_away(world: &World) -> bool {
 /// Away while the agent runs, and back again.
 #[test]
 fn and_what_it_missed_is_made_up_for() {
-    let Some(mut world) = World::with_fixture() else {
+    let Some(mut world) = World::new() else {
         return;
     };
     let flow = world.marked(10);
-    world.fixture().unwrap().go_away().unwrap();
+    world.front.go_away().unwrap();
     assert!(stage::eventually(|| is_away(&world)));
     let ready = stage::ask("/readyz");
     assert!(!ready.is_empty(), "it goes on with what it knows");
-    world.fixture().unwrap().come_back().unwrap();
+    world.front.come_back().unwrap();
     world.mark("p", 20);
     flow.wait_for(20);
     assert!(stage::eventually(|| !is_away(&world)));
@@ -39,13 +39,13 @@ fn and_what_it_missed_is_made_up_for() {
 /// Away when the agent starts: it waits, says for what, and touches nothing.
 #[test]
 fn also_where_an_agent_starts_that_knows_nothing() {
-    let Some(mut world) = World::with_fixture() else {
+    let Some(mut world) = World::new() else {
         return;
     };
     let flow = world.marked(10);
     world.stop_agent();
     let _ = fs::remove_dir_all("/var/lib/netqos");
-    world.fixture().unwrap().go_away().unwrap();
+    world.front.go_away().unwrap();
     world.spawn_agent();
     let waits = "cannot be listed";
     assert!(
@@ -59,7 +59,7 @@ fn also_where_an_agent_starts_that_knows_nothing() {
     stage::assert_no_loss(&seen);
 
     let flow = world.flow();
-    world.fixture().unwrap().come_back().unwrap();
+    world.front.come_back().unwrap();
     world.mark("p", 20);
     flow.wait_for(20);
     drop(flow.end());
@@ -69,7 +69,7 @@ fn also_where_an_agent_starts_that_knows_nothing() {
 /// what has become of it since is made up for.
 #[test]
 fn also_after_a_reboot() {
-    let Some(mut world) = World::with_fixture() else {
+    let Some(mut world) = World::new() else {
         return;
     };
     world.create_policy("p", 10);
@@ -83,7 +83,7 @@ fn also_after_a_reboot() {
     remove_all(&Paths::from_variables(|_| None)).unwrap();
     fs::remove_dir_all("/run/netqos").unwrap();
     world.mark("p", 20);
-    world.fixture().unwrap().go_away().unwrap();
+    world.front.go_away().unwrap();
     let flow = world.flow();
     flow.wait_for(0);
 
@@ -94,7 +94,7 @@ fn also_after_a_reboot() {
         reason == "ApiUnavailable" && message.contains("an agent before this one knew")
     });
     assert!(told, "{problems:?}");
-    world.fixture().unwrap().come_back().unwrap();
+    world.front.come_back().unwrap();
     flow.wait_for(20);
     drop(flow.end());
     assert!(stage::eventually(|| !is_away(&world)));
@@ -131,10 +131,8 @@ fn a_full_disk_stops_nothing() {
     flow.wait_for(30);
 
     // An agent goes by it that finds the disk full and the server away.
-    if let Some(server) = world.cluster.as_fixture() {
-        server.go_away().unwrap();
-        world.spawn_agent();
-        flow.wait_for(10);
-    }
+    world.front.go_away().unwrap();
+    world.spawn_agent();
+    flow.wait_for(10);
     drop(flow.end());
 }

@@ -9,7 +9,7 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use netqos_agent::client;
-use netqos_apiserver::{ApiServer, Cluster};
+use netqos_apiserver::{ApiServer, Cluster, Front};
 use netqos_cluster::Kind;
 use netqos_testkit::{Node, Pod};
 use serde_json::{Value, json};
@@ -34,6 +34,8 @@ pub(crate) struct World {
     pub(crate) b: Pod,
     /// The namespace of all objects.
     pub(crate) namespace: String,
+    /// By which the agent reaches the cluster.
+    pub(crate) front: Front,
     pub(crate) cluster: Cluster,
     runtime: Runtime,
     pub(crate) node: Node,
@@ -52,7 +54,8 @@ impl World {
         }
         // That of the pods that the stage remembers.
         let namespace = "games".to_owned();
-        fs::write(KUBECONFIG, cluster.kubeconfig(AGENT)).unwrap();
+        let front = runtime.block_on(cluster.front()).unwrap();
+        fs::write(KUBECONFIG, front.kubeconfig(AGENT)).unwrap();
         let (a, b) = (node.pod("a").unwrap(), node.pod("b").unwrap());
         let world = Self {
             agent: None,
@@ -60,6 +63,7 @@ impl World {
             a,
             b,
             namespace,
+            front,
             cluster,
             runtime,
             node,
@@ -77,7 +81,7 @@ impl World {
         Some(world)
     }
 
-    /// The same where the server has faults on demand, and a record.
+    /// The same where the server has a record, and takes what is no such object.
     pub(crate) fn with_fixture() -> Option<Self> {
         let world = Self::new()?;
         world.fixture()?;
@@ -105,11 +109,11 @@ impl World {
         Flow::begin(&self.a, &self.b, Duration::from_millis(1))
     }
 
-    /// The server's faults and its record; `None`, said aloud, where it is a real one.
+    /// The server with its record; `None`, said aloud, where it is a real one.
     pub(crate) fn fixture(&self) -> Option<&ApiServer> {
         let fixture = self.cluster.as_fixture();
         if fixture.is_none() {
-            eprintln!("skipped: a real API server has no faults on demand, and no record");
+            eprintln!("skipped: a real API server has no record");
         }
         fixture
     }
@@ -130,7 +134,8 @@ impl World {
         self.spawn_agent_with(node, &[]);
     }
 
-    fn spawn_agent_with(&mut self, node: &str, variables: &[(&str, &str)]) {
+    /// With these variables in its environment.
+    pub(crate) fn spawn_agent_with(&mut self, node: &str, variables: &[(&str, &str)]) {
         self.stop_agent();
         let objects = ["--node", node, "--kubeconfig", KUBECONFIG];
         self.agent = Some(Agent::spawn_on(&objects, &self.flags, variables));
@@ -216,7 +221,11 @@ impl World {
     }
 
     pub(crate) fn patch_status(&self, pod: &str, status: &Value) {
-        let pods = self.api("v1", "Pod", &self.namespace);
+        self.patch_status_in(&self.namespace, pod, status);
+    }
+
+    pub(crate) fn patch_status_in(&self, namespace: &str, pod: &str, status: &Value) {
+        let pods = self.api("v1", "Pod", namespace);
         let parameters = PatchParams::default();
         let patch = Patch::Merge(status);
         let written = pods.patch_status(pod, &parameters, &patch);

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
+use http::{Request, Response};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -12,8 +14,20 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 
-use super::answer::answer;
-use crate::shared::Shared;
+use super::Body;
+use super::body::Broken;
+
+/// Who answers requests.
+pub(crate) trait Answers: Send + Sync + 'static {
+    /// Answers one.
+    ///
+    /// # Errors
+    /// The connection is to be closed.
+    fn answer(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+    ) -> impl Future<Output = Result<Response<Body>, Broken>> + Send;
+}
 
 /// What the loop is told. The sender hears when it is done.
 pub(crate) enum Control {
@@ -28,7 +42,7 @@ pub(crate) enum Control {
 /// Accepts connections until it is told to stop.
 pub(crate) async fn serve(
     listener: std::net::TcpListener,
-    shared: Arc<Shared>,
+    answers: Arc<impl Answers>,
     mut control: UnboundedReceiver<Control>,
 ) -> io::Result<()> {
     let address = listener.local_addr()?;
@@ -51,7 +65,7 @@ pub(crate) async fn serve(
                 Some(Control::Stop) | None => return Ok(()),
             },
             Some(stream) = accept(listener.as_ref()) => {
-                connections.spawn(connection(stream, shared.clone()));
+                connections.spawn(connection(stream, answers.clone()));
             }
             Some(_) = connections.join_next() => {}
         }
@@ -72,8 +86,8 @@ async fn accept(listener: Option<&TcpListener>) -> Option<TcpStream> {
     Some(stream)
 }
 
-async fn connection(stream: TcpStream, shared: Arc<Shared>) {
-    let service = service_fn(|request| answer(shared.clone(), request));
+async fn connection(stream: TcpStream, answers: Arc<impl Answers>) {
+    let service = service_fn(|request| answers.clone().answer(request));
     // What goes wrong with a connection is between its client and it.
     http1::Builder::new()
         .serve_connection(TokioIo::new(stream), service)

@@ -9,14 +9,15 @@ use hyper::body::Incoming;
 use serde_json::{Value, json};
 
 use super::Body;
+use super::accept::Answers;
 use super::body::Broken;
+use super::faulty::meet;
 use super::watch::watch;
 use crate::access;
 use crate::call::{Call, Target};
 use crate::delete::{Deleted, Options, delete};
 use crate::discovery;
 use crate::draft::{Draft, UnknownFields};
-use crate::faults::{Effect, refusal};
 use crate::list::{list, select, selector};
 use crate::patch::Patch;
 use crate::pods;
@@ -26,13 +27,12 @@ use crate::shared::Shared;
 use crate::state::{Committed, key};
 use crate::status::{Refusal, success};
 use crate::store::Stored;
-use crate::time;
 use crate::view::View;
 use crate::webhooks::{self, Question};
 use crate::write::{Content, draft};
 
 /// An answer that is no refusal.
-pub(super) struct Reply {
+pub(crate) struct Reply {
     code: u16,
     media: &'static str,
     body: Body,
@@ -40,7 +40,7 @@ pub(super) struct Reply {
 }
 
 impl Reply {
-    pub(super) fn new(code: u16, body: impl Into<Body>) -> Self {
+    pub(crate) fn new(code: u16, body: impl Into<Body>) -> Self {
         Self {
             code,
             media: "application/json",
@@ -57,42 +57,35 @@ impl Reply {
 /// How often a change is made anew when others are faster.
 const ATTEMPTS: usize = 16;
 
+impl Answers for Shared {
+    fn answer(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+    ) -> impl Future<Output = Result<Response<Body>, Broken>> + Send {
+        answer(self, request)
+    }
+}
+
 /// Answers a request.
 ///
 /// # Errors
 /// The connection is to be closed.
-pub(super) async fn answer(
-    shared: Arc<Shared>,
-    request: Request<Incoming>,
-) -> Result<Response<Body>, Broken> {
+async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Response<Body>, Broken> {
     let (parts, body) = request.into_parts();
     let call = Call::new(&parts);
     let entry = shared.record.begin(&call);
-    let (mut faulty, mut clock) = (None, 0);
-    for effect in shared.faults.meet(&call) {
-        match effect {
-            Effect::Delay(by) => tokio::time::sleep(by).await,
-            Effect::Close => return Err(Broken),
-            Effect::Refuse(code, after) => faulty = faulty.or(Some(refusal(code, after))),
-            Effect::Clock(seconds) => clock = seconds,
-        }
-    }
+    let mut faulty = meet(&shared.faults, &call).await?;
     let body = body.collect().await.map_err(|_| Broken)?.to_bytes();
-    let reply = match faulty {
+    let reply = match faulty.refusal.take() {
         Some(refusal) => Err(refusal),
         None => dispatch(&shared, &call, &body, &entry).await,
     };
     let mut response = respond(reply, &entry);
-    // A date that is right is set by whoever sends it.
-    if clock != 0
-        && let Ok(date) = HeaderValue::try_from(time::date(clock))
-    {
-        response.headers_mut().insert("date", date);
-    }
+    faulty.date(&mut response);
     Ok(response)
 }
 
-fn respond(reply: Result<Reply, Refusal>, entry: &Entry) -> Response<Body> {
+pub(crate) fn respond(reply: Result<Reply, Refusal>, entry: &Entry) -> Response<Body> {
     let after = match &reply {
         Err(refusal) => refusal.details.get("retryAfterSeconds").cloned(),
         Ok(_) => None,

@@ -9,16 +9,14 @@ use crate::world::World;
 
 #[test]
 fn a_controller_that_is_started_while_the_server_is_away_works_when_it_is_there() {
-    let Some(world) = World::with_fixture() else {
-        return;
-    };
+    let world = World::new();
     world.published_by_one().kill();
     let slice = || {
         let slice = world.slices().remove(0);
         (slice.metadata.uid, slice.metadata.resource_version)
     };
     let before = slice();
-    world.fixture().go_away().unwrap();
+    world.front.go_away().unwrap();
     let mut two = world.replica("two");
     thread::sleep(Duration::from_secs(3));
     assert!(two.is_running(), "{}", world.log(&two));
@@ -26,13 +24,13 @@ fn a_controller_that_is_started_while_the_server_is_away_works_when_it_is_there(
 
     // It leads long before it knows the pods, and takes none for gone meanwhile.
     let fault = Fault::status(500);
-    world.fixture().inject(fault.on("list", "pods").of("two"));
-    world.fixture().come_back().unwrap();
+    world.front.inject(fault.on("list", "pods").of("two"));
+    world.front.come_back().unwrap();
     world.wait_for_leader("two");
     thread::sleep(Duration::from_secs(3));
     assert_eq!(world.writes("two"), 0);
     assert_eq!(slice(), before);
-    world.fixture().heal();
+    world.front.heal();
     world.eventually("it does not come to know everything", || {
         world.log(&two).contains("everything is known")
     });

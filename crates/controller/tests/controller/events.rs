@@ -102,14 +102,12 @@ fn what_appears_while_nobody_leads_is_told_by_the_next_leader() {
 #[test]
 fn what_cannot_be_told_at_once_is_told_later() {
     const PODS: usize = 250;
-    let Some(world) = World::with_fixture() else {
-        return;
-    };
+    let world = World::new();
     let _replica = world.replica("one");
     world.wait_for_leader("one");
     world.report("node1", &[], &json!([]));
     let fault = Fault::status(503).on("create", "events").of("one");
-    world.fixture().inject(fault.times(1));
+    world.front.inject(fault.times(1));
     for part in 0..3 {
         let from = part * 100;
         let pods = from..PODS.min(from + 100);

@@ -95,19 +95,17 @@ fn a_leader_that_does_not_know_yet_that_it_was_deposed_spoils_nothing() {
 /// A replica that has not heard of everything yet would take what it has not heard of for gone.
 #[test]
 fn a_leader_writes_nothing_before_it_knows_everything() {
-    let Some(world) = World::with_fixture() else {
-        return;
-    };
+    let world = World::new();
     world.published_by_one().kill();
     let fault = netqos_apiserver::Fault::status(500);
-    world.fixture().inject(fault.on("list", "pods").of("two"));
+    world.front.inject(fault.on("list", "pods").of("two"));
     let two = world.replica("two");
     world.wait_for_leader("two");
     thread::sleep(Duration::from_secs(3));
     assert_eq!(world.writes("two"), 0);
     assert!(world.log(&two).contains("does not tell of pods"));
     world.wait_for_peers(&[&["10.0.0.2"]]);
-    world.fixture().heal();
+    world.front.heal();
     world.create_pod("c", "db", "node1", "10.0.0.3");
     world.wait_for_peers(&[&["10.0.0.2", "10.0.0.3"]]);
 }

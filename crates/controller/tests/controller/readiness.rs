@@ -70,7 +70,7 @@ fn it_is_not_ready_without_a_certificate_or_while_nobody_knows_its_authority() {
         ),
     ] {
         let fault = Fault::status(500).on(verb, resource).of(name);
-        world.fixture().inject(fault);
+        world.front.inject(fault);
         // Each has to tell of it.
         let removed = json!({"webhooks": null});
         world.merge(CONFIGURATION, "netqos", &removed);
@@ -83,7 +83,7 @@ fn it_is_not_ready_without_a_certificate_or_while_nobody_knows_its_authority() {
             last.as_ref()
                 .is_some_and(|(code, line)| *code == 503 && line.starts_with(&failed))
         });
-        world.fixture().heal();
+        world.front.heal();
         let ready = Some((200, "[+]webhook ok".to_owned()));
         world.eventually(&format!("{name} does not try again soon: {last:?}"), || {
             readiness() == ready

@@ -127,7 +127,7 @@ fn what_is_wanted_is_told_against_what_is_there() {
         ("patch", "networkqoses"),
     ] {
         let fault = Fault::status(403).on(verb, resource);
-        world.fixture().inject(fault.of("one"));
+        world.front.inject(fault.of("one"));
     }
     world.create_pod("c", "db", "node1", "10.0.0.3");
     world.report("node1", &[("p", 1)], &json!([]));

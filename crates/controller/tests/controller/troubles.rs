@@ -12,48 +12,44 @@ type Trouble = (&'static str, fn(&World));
 
 const TROUBLES: [Trouble; 8] = [
     ("500 to every third request", |world| {
-        world
-            .fixture()
-            .inject(Fault::status(500).of("one").every(3));
+        world.front.inject(Fault::status(500).of("one").every(3));
     }),
     ("429 with Retry-After", |world| {
         let fault = Fault::status(429).of("one").retry_after(1).times(5);
-        world.fixture().inject(fault);
+        world.front.inject(fault);
     }),
     ("slow answers", |world| {
         let fault = Fault::delay(Duration::from_millis(300));
-        world.fixture().inject(fault.of("one"));
+        world.front.inject(fault.of("one"));
     }),
     ("connections that are closed", |world| {
         // Not every second one: who asks and then writes would for ever ask, and never write.
-        world.fixture().inject(Fault::close().of("one").every(3));
-        world.fixture().break_watches();
+        world.front.inject(Fault::close().of("one").every(3));
+        world.front.break_watches();
     }),
     ("410 Gone", |world| {
-        world.fixture().expire_versions();
-        world.fixture().break_watches();
+        world.front.expire_versions();
+        world.front.break_watches();
     }),
-    ("watches that end", |world| world.fixture().end_watches()),
+    ("watches that end", |world| world.front.end_watches()),
     ("writes of slices that are refused", |world| {
         for verb in ["create", "update", "delete"] {
             let fault = Fault::status(403)
                 .on(verb, "networkqospeerslices")
                 .of("one");
-            world.fixture().inject(fault.times(2));
+            world.front.inject(fault.times(2));
         }
     }),
     ("away for a while", |world| {
-        world.fixture().go_away().unwrap();
+        world.front.go_away().unwrap();
         thread::sleep(Duration::from_secs(2));
-        world.fixture().come_back().unwrap();
+        world.front.come_back().unwrap();
     }),
 ];
 
 #[test]
 fn what_is_published_is_right_in_the_end() {
-    let Some(world) = World::with_fixture() else {
-        return;
-    };
+    let world = World::new();
     world.create_policy("p", "web", "db");
     world.create_policy("q", "web", "web");
     world.create_pod("b0", "db", "node1", "10.0.0.1");
@@ -73,16 +69,14 @@ fn what_is_published_is_right_in_the_end() {
         world.create_pod(&format!("b{number}"), "db", "node1", &here);
         world.create_pod(&format!("w{number}"), "web", "node1", &there);
         world.wait_for_peers(&[&[&here], &[&there]]);
-        world.fixture().heal();
+        world.front.heal();
     }
 }
 
 /// Whatever was written then, the next one makes of it what it should be.
 #[test]
 fn killed_in_the_middle_of_writing_slices_the_next_one_finishes() {
-    let Some(world) = World::with_fixture() else {
-        return;
-    };
+    let world = World::new();
     // Forty sets, written one after the other.
     for number in 0..40 {
         let app = format!("app{number}");
@@ -91,7 +85,7 @@ fn killed_in_the_middle_of_writing_slices_the_next_one_finishes() {
     }
     let fault = Fault::delay(Duration::from_millis(20));
     world
-        .fixture()
+        .front
         .inject(fault.on("create", "networkqospeerslices"));
     let mut before = 0;
     let mut rounds = 0;
@@ -112,7 +106,7 @@ fn killed_in_the_middle_of_writing_slices_the_next_one_finishes() {
         rounds += 1;
     }
     assert!(rounds > 2, "it was not killed in the middle: {rounds}");
-    world.fixture().heal();
+    world.front.heal();
     let _replica = world.replica("last");
     let right: Vec<String> = (0..40).map(|it| format!("10.0.0.{it}")).collect();
     let sets: Vec<[&str; 1]> = right.iter().map(|it| [it.as_str()]).collect();
@@ -124,13 +118,11 @@ fn killed_in_the_middle_of_writing_slices_the_next_one_finishes() {
 /// Nothing may be written in one namespace, as where somebody has bounded how many objects there are.
 #[test]
 fn a_set_that_is_refused_stops_no_other() {
-    let Some(world) = World::with_fixture() else {
-        return;
-    };
+    let world = World::new();
     let refused = ["create", "update", "delete"];
     for verb in refused {
         let fault = Fault::status(403).on(verb, "networkqospeerslices");
-        world.fixture().inject(fault.of("one").every(2));
+        world.front.inject(fault.of("one").every(2));
     }
     // Whatever their order, every other write is refused.
     for number in 0..6 {
@@ -153,15 +145,13 @@ fn a_set_that_is_refused_stops_no_other() {
 /// What is known to be there goes, also when its last write failed.
 #[test]
 fn a_slice_whose_last_write_failed_does_not_stay() {
-    let Some(world) = World::with_fixture() else {
-        return;
-    };
+    let world = World::new();
     world.create_policy("p", "web", "db");
     world.create_pod("b", "db", "node1", "10.0.0.1");
     let _one = world.replica("one");
     world.wait_for_peers(&[&["10.0.0.1"]]);
     let fault = Fault::status(500).on("update", "networkqospeerslices");
-    world.fixture().inject(fault.of("one"));
+    world.front.inject(fault.of("one"));
     world.create_pod("c", "db", "node1", "10.0.0.2");
     world.eventually("nothing was refused", || {
         let requests = world.requests("one").into_iter();

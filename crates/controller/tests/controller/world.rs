@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use kube::Client;
-use netqos_apiserver::{ApiServer, Cluster};
+use netqos_apiserver::{ApiServer, Cluster, Front};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -30,6 +30,8 @@ const PATIENCE: Duration = Duration::from_secs(90);
 pub(crate) const HOME: &str = "netqos-system";
 
 pub(crate) struct World {
+    /// By which replicas reach the cluster.
+    pub(crate) front: Front,
     pub(crate) cluster: Cluster,
     client: Client,
     runtime: Runtime,
@@ -52,12 +54,14 @@ impl World {
             .unwrap();
         let cluster = runtime.block_on(Cluster::start()).unwrap();
         let client = runtime.block_on(cluster.client("test")).unwrap();
+        let front = runtime.block_on(cluster.front()).unwrap();
         for definition in netqos_k8s::definitions() {
             let crd = definition.crd().unwrap();
             runtime.block_on(cluster.define(&crd)).unwrap();
         }
         let namespace = runtime.block_on(cluster.namespace("games")).unwrap();
         let world = Self {
+            front,
             cluster,
             client,
             runtime,
@@ -77,11 +81,13 @@ impl World {
             .unwrap();
     }
 
-    /// `None`, said aloud, where the server has no faults on demand.
+    /// `None`, said aloud, where the server is a real one.
     pub(crate) fn with_fixture() -> Option<Self> {
         let world = Self::new();
         if world.cluster.as_fixture().is_none() {
-            eprintln!("skipped: a real API server has no faults on demand, and no record");
+            eprintln!(
+                "skipped: a real API server has no record, and takes nothing past its checks"
+            );
             return None;
         }
         Some(world)
@@ -108,7 +114,7 @@ impl World {
         variables: &[(&str, &Path)],
     ) -> Replica {
         let kubeconfig = self.folder.path().join(name);
-        fs::write(&kubeconfig, self.cluster.kubeconfig(name)).unwrap();
+        fs::write(&kubeconfig, self.front.kubeconfig(name)).unwrap();
         let log = fs::File::create(self.folder.path().join(format!("{name}.log"))).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_netqos-controller"))
             .args(["--namespace", HOME, "--identity", name])

@@ -5,7 +5,7 @@ use super::World;
 impl World {
     /// What a replica has asked for: verb and resource.
     pub(crate) fn requests(&self, of: &str) -> Vec<(String, String)> {
-        let requests = self.fixture().requests().into_iter();
+        let requests = self.front.requests().into_iter();
         requests
             .filter(|it| it.client == of)
             .map(|it| (it.verb.to_owned(), it.resource))

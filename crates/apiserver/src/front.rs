@@ -1,0 +1,200 @@
+//! A server before another one, which passes on what it is asked, and has faults on demand: those of a
+//! real server.
+//!
+//! ```text
+//!   client ──► Front: Call ──► Faults ──► upstream: this crate's server, or a real one
+//!                ▲                              │
+//!                └── watches, line by line ◄────┘
+//! ```
+
+mod forgotten;
+mod watch;
+
+use std::io;
+use std::sync::Arc;
+
+use http::header::{AUTHORIZATION, CONNECTION, HOST, TRANSFER_ENCODING};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use kube::Client;
+use tokio::sync::OnceCell;
+use tokio::sync::watch::Sender;
+
+use crate::call::Call;
+use crate::faults::{Fault, Faults};
+use crate::listening::Listening;
+use crate::record::{Record, Request};
+use crate::shared::Interruption;
+use crate::status::Refusal;
+use crate::transport::{Answers, Body, Broken, Faulty, Reply, meet, respond};
+use forgotten::Forgotten;
+
+/// A server before another one. It ends with this value.
+///
+/// It listens on the loopback of the network namespace of the thread that starts it, without TLS, and
+/// knows its clients by their tokens, also where the server behind it knows but one.
+pub struct Front {
+    shared: Arc<Shared>,
+    listening: Listening,
+}
+
+struct Shared {
+    config: kube::Config,
+    /// Made where it is used: it works in the runtime that it is made in.
+    upstream: OnceCell<Client>,
+    /// Whether the server behind knows clients by their tokens.
+    passes_tokens: bool,
+    faults: Faults,
+    /// What the clients of watches are told.
+    interruption: Sender<Interruption>,
+    forgotten: Forgotten,
+    record: Record,
+}
+
+impl Front {
+    /// One before the server that this reaches. `passes_tokens`: it knows clients by their tokens; else all
+    /// that comes by here is asked in the name of whoever this speaks for.
+    ///
+    /// # Errors
+    /// There is no loopback, or no thread can be made.
+    pub(crate) fn before(config: kube::Config, passes_tokens: bool) -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            config,
+            upstream: OnceCell::new(),
+            passes_tokens,
+            faults: Faults::default(),
+            interruption: Sender::default(),
+            forgotten: Forgotten::default(),
+            record: Record::default(),
+        });
+        let listening = Listening::start("front", shared.clone())?;
+        Ok(Self { shared, listening })
+    }
+
+    /// A kubeconfig, for a client of this name.
+    pub fn kubeconfig(&self, client: &str) -> String {
+        self.listening.kubeconfig(client)
+    }
+
+    /// Every request since the start, in the order in which they came. Of watches it does not count what
+    /// they tell.
+    pub fn requests(&self) -> Vec<Request> {
+        self.shared.record.requests()
+    }
+
+    /// Makes something go wrong from now on.
+    pub fn inject(&self, fault: Fault) {
+        self.shared.faults.inject(fault);
+    }
+
+    /// Ends all faults that were injected.
+    pub fn heal(&self) {
+        self.shared.faults.clear();
+    }
+
+    /// Closes the port and every connection: the server is away.
+    ///
+    /// # Errors
+    /// It is not running any more.
+    pub fn go_away(&self) -> io::Result<()> {
+        self.listening.go_away()
+    }
+
+    /// Listens again, on the same port.
+    ///
+    /// # Errors
+    /// Somebody else took the port, or it is not running any more.
+    pub fn come_back(&self) -> io::Result<()> {
+        self.listening.come_back()
+    }
+
+    /// Breaks the connection of every watch that is open.
+    pub fn break_watches(&self) {
+        self.interrupt(|it| it.broken += 1);
+    }
+
+    /// Ends every watch that is open, as a server does after a while.
+    pub fn end_watches(&self) {
+        self.interrupt(|it| it.ended += 1);
+    }
+
+    /// Has it that the server has forgotten all that happened: a watch from a version that a client knows,
+    /// and further pages of lists, are 410. Watches that are open are told so, and end.
+    pub fn expire_versions(&self) {
+        self.shared.forgotten.forget();
+        self.interrupt(|it| it.expired += 1);
+    }
+
+    fn interrupt(&self, how: impl FnOnce(&mut Interruption)) {
+        self.shared.interruption.send_modify(how);
+    }
+}
+
+impl Shared {
+    async fn upstream(&self) -> kube::Result<&Client> {
+        let make = async || Client::try_from(self.config.clone());
+        self.upstream.get_or_try_init(make).await
+    }
+}
+
+impl Answers for Shared {
+    fn answer(
+        self: Arc<Self>,
+        request: http::Request<Incoming>,
+    ) -> impl Future<Output = Result<http::Response<Body>, Broken>> + Send {
+        answer(self, request)
+    }
+}
+
+async fn answer(
+    shared: Arc<Shared>,
+    request: http::Request<Incoming>,
+) -> Result<http::Response<Body>, Broken> {
+    let (parts, body) = request.into_parts();
+    let call = Call::new(&parts);
+    let entry = shared.record.begin(&call);
+    // From here on: who has an answer has a watch that hears.
+    let interruptions = shared.interruption.subscribe();
+    let known = *interruptions.borrow();
+    let mut faulty: Faulty = meet(&shared.faults, &call).await?;
+    let body = body.collect().await.map_err(|_| Broken)?.to_bytes();
+    let is_watch = call.verb() == "watch";
+    let refusal = match faulty.refusal.take() {
+        None if shared.forgotten.is_page(&call) => Some(Refusal::expired("the list is too old")),
+        other => other,
+    };
+    let mut response = match refusal {
+        Some(refusal) => respond(Err(refusal), &entry),
+        None if is_watch && shared.forgotten.is_watch(&call) => {
+            respond(Ok(Reply::new(200, watch::expired())), &entry)
+        }
+        None => {
+            let body = kube::client::Body::from(body.to_vec());
+            let mut request = http::Request::from_parts(parts, body);
+            // Of this connection, and not of the next.
+            for name in [HOST, CONNECTION, TRANSFER_ENCODING] {
+                request.headers_mut().remove(name);
+            }
+            if !shared.passes_tokens {
+                request.headers_mut().remove(AUTHORIZATION);
+            }
+            let upstream = shared.upstream().await.map_err(|_| Broken)?;
+            let answer = upstream.send(request).await.map_err(|_| Broken)?;
+            let (mut head, body) = answer.into_parts();
+            for name in [CONNECTION, TRANSFER_ENCODING] {
+                head.headers.remove(name);
+            }
+            let body = match is_watch && head.status.is_success() {
+                true => watch::pass(body, interruptions, known),
+                false => Body::from(body.collect().await.map_err(|_| Broken)?.to_bytes()),
+            };
+            if call.verb() == "list" && head.status.is_success() {
+                shared.forgotten.listed(&call);
+            }
+            entry.answered(head.status.as_u16());
+            http::Response::from_parts(head, body)
+        }
+    };
+    faulty.date(&mut response);
+    Ok(response)
+}

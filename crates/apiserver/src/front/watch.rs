@@ -1,0 +1,71 @@
+//! Watches that are passed on, event by event, until they are interrupted.
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt as _;
+use serde_json::json;
+use tokio::sync::mpsc::{Sender, channel};
+use tokio::sync::watch::Receiver;
+
+use crate::shared::Interruption;
+use crate::status::Refusal;
+use crate::transport::{Body, Broken};
+
+/// The client is gone, or all has been said.
+struct Over;
+
+/// What is told of a watch that begins from what was forgotten.
+pub(super) fn expired() -> Bytes {
+    let status = Refusal::expired("too old resource version").status();
+    format!("{}\n", json!({"type": "ERROR", "object": status})).into()
+}
+
+/// Passes on what a watch tells, from when `known` was all that had interrupted.
+pub(super) fn pass(
+    body: kube::client::Body,
+    interruptions: Receiver<Interruption>,
+    known: Interruption,
+) -> Body {
+    let (out, parts) = channel(64);
+    tokio::spawn(async move {
+        // It ends by itself, or with its client.
+        run(body, interruptions, known, out).await.ok();
+    });
+    Body::Parts(parts)
+}
+
+async fn run(
+    mut body: kube::client::Body,
+    mut interruptions: Receiver<Interruption>,
+    known: Interruption,
+    out: Sender<Result<Bytes, Broken>>,
+) -> Result<(), Over> {
+    let send = async |part| out.send(part).await.map_err(|_| Over);
+    // What has come of an event that is not whole.
+    let mut begun = BytesMut::new();
+    loop {
+        tokio::select! {
+            biased;
+            changed = interruptions.changed() => {
+                changed.map_err(|_| Over)?;
+                let now = *interruptions.borrow_and_update();
+                if now.broken != known.broken {
+                    send(Err(Broken)).await?;
+                } else if now.expired != known.expired {
+                    send(Ok(expired())).await?;
+                }
+                return Ok(());
+            }
+            () = out.closed() => return Err(Over),
+            frame = body.frame() => match frame {
+                None => return Ok(()),
+                Some(Err(_)) => return send(Err(Broken)).await,
+                Some(Ok(frame)) => {
+                    begun.extend_from_slice(frame.data_ref().map_or(&[], |data| &data[..]));
+                    if let Some(end) = begun.iter().rposition(|byte| *byte == b'\n') {
+                        send(Ok(begun.split_to(end + 1).freeze())).await?;
+                    }
+                }
+            },
+        }
+    }
+}

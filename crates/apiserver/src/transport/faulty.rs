@@ -1,0 +1,49 @@
+//! What goes wrong with a request on demand, whoever answers it.
+
+use http::{HeaderValue, Response};
+
+use super::Body;
+use super::body::Broken;
+use crate::call::Call;
+use crate::faults::{Effect, Faults, refusal};
+use crate::status::Refusal;
+use crate::time;
+
+/// What is wrong with a request, once it has waited as long as it should.
+#[derive(Default)]
+pub(crate) struct Faulty {
+    /// It is refused.
+    pub(crate) refusal: Option<Refusal>,
+    /// By how many seconds the clock is wrong that it is answered by.
+    clock: i64,
+}
+
+/// Finds out what goes wrong with a request.
+///
+/// # Errors
+/// The connection is to be closed.
+pub(crate) async fn meet(faults: &Faults, call: &Call) -> Result<Faulty, Broken> {
+    let mut faulty = Faulty::default();
+    for effect in faults.meet(call) {
+        match effect {
+            Effect::Delay(by) => tokio::time::sleep(by).await,
+            Effect::Close => return Err(Broken),
+            Effect::Refuse(code, after) => {
+                faulty.refusal.get_or_insert_with(|| refusal(code, after));
+            }
+            Effect::Clock(seconds) => faulty.clock = seconds,
+        }
+    }
+    Ok(faulty)
+}
+
+impl Faulty {
+    /// Dates an answer. A date that is right is set by whoever sends it.
+    pub(crate) fn date(&self, response: &mut Response<Body>) {
+        if self.clock != 0
+            && let Ok(date) = HeaderValue::try_from(time::date(self.clock))
+        {
+            response.headers_mut().insert("date", date);
+        }
+    }
+}
