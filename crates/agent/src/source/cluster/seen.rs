@@ -39,6 +39,7 @@ pub(super) struct Seen {
     /// What an earlier process wrote down, for objects that cannot be read when this one begins.
     saved: Saved,
     objects: Objects,
+    known: BTreeMap<Kind, BTreeMap<ObjectName, Known>>,
     watched: BTreeMap<Selection, Watched>,
 }
 
@@ -54,7 +55,8 @@ struct Watched {
     remembered: Option<u64>,
     /// Since when the server says that it does not know the kind.
     unknown: Option<Instant>,
-    objects: BTreeMap<ObjectName, Known>,
+    /// What it has told of, each at which of its versions.
+    names: BTreeMap<ObjectName, u64>,
 }
 
 impl Watched {
@@ -86,6 +88,7 @@ impl Seen {
             disbelief: DISBELIEF,
             saved: Saved::new(&options.state, &options.node, options.homes.clone()),
             objects: Objects::default(),
+            known: BTreeMap::new(),
             watched: selections.map(|it| (it, Watched::default())).collect(),
         }
     }
@@ -99,14 +102,38 @@ impl Seen {
     pub(super) fn end(&mut self, selection: &Selection) -> Vec<Change> {
         let ended = self.watched.remove(selection).unwrap_or_default();
         let mut changes = Vec::new();
-        for name in ended.objects.keys() {
-            let same = |(it, _): &(&Selection, &Watched)| it.kind == selection.kind;
-            let mut others = self.watched.iter().filter(same);
-            if !others.any(|(_, other)| other.objects.contains_key(name)) {
-                changes.extend(self.objects.put(&key(selection.kind, name), Vec::new()));
-            }
+        for name in ended.names.keys() {
+            changes.extend(self.lose(selection.kind, name));
         }
         changes
+    }
+
+    /// A watch tells of an object no more. While another one does, it is there: that one is told in time
+    /// what became of it.
+    fn lose(&mut self, kind: Kind, name: &ObjectName) -> Vec<Change> {
+        if self.of_kind(kind).any(|it| it.names.contains_key(name)) {
+            return Vec::new();
+        }
+        if let Some(known) = self.known.get_mut(&kind) {
+            known.remove(name);
+        }
+        self.objects.put(&key(kind, name), Vec::new())
+    }
+
+    /// The watches of a kind.
+    fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &Watched> {
+        let watched = self.watched.iter().filter(move |(it, _)| it.kind == kind);
+        watched.map(|(_, watched)| watched)
+    }
+
+    /// What is known of the objects of a kind.
+    fn known(&self, kind: Kind) -> impl Iterator<Item = (&ObjectName, &Known)> {
+        self.known.get(&kind).into_iter().flatten()
+    }
+
+    /// What is known of an object.
+    fn find(&self, kind: Kind, name: &ObjectName) -> Option<&Known> {
+        self.known.get(&kind)?.get(name)
     }
 
     /// True when a watch has told all, or an earlier process wrote down what it told.
@@ -117,9 +144,7 @@ impl Seen {
     /// Takes note of what a watch tells.
     pub(super) fn hear(&mut self, selection: &Selection, told: Told<Read>) -> Vec<Change> {
         let kind = selection.kind;
-        let of_kind = self.watched.iter().filter(|(it, _)| it.kind == kind);
-        let were_some = self.expected.contains(&kind)
-            || of_kind.into_iter().any(|(_, it)| !it.objects.is_empty());
+        let were_some = self.expected.contains(&kind) || self.known(kind).next().is_some();
         let Some(watched) = self.watched.get_mut(selection) else {
             return Vec::new();
         };
@@ -170,7 +195,7 @@ impl Seen {
     /// These are all objects of a watch from now on.
     fn replace(&mut self, selection: &Selection, all: BTreeMap<ObjectName, Read>) -> Vec<Change> {
         let known = self.watched.get(selection);
-        let known = known.into_iter().flat_map(|it| it.objects.keys());
+        let known = known.into_iter().flat_map(|it| it.names.keys());
         let gone = known.filter(|name| !all.contains_key(*name)).cloned();
         let gone: Vec<ObjectName> = gone.collect();
         let mut changes = Vec::new();
@@ -185,19 +210,27 @@ impl Seen {
 
     /// An object of a watch is so, or is gone.
     fn put(&mut self, selection: &Selection, name: ObjectName, read: Option<Read>) -> Vec<Change> {
+        let kind = selection.kind;
         let Some(watched) = self.watched.get_mut(selection) else {
             return Vec::new();
         };
-        let file = key(selection.kind, &name);
         let Some(read) = read else {
-            watched.objects.remove(&name);
-            return self.objects.put(&file, Vec::new());
+            watched.names.remove(&name);
+            return self.lose(kind, &name);
         };
+        // While one watch takes the place of another, both tell of it, and one may be ahead.
+        let revision = read.revision;
+        watched.names.insert(name.clone(), revision);
+        let is_ahead = |it: &Watched| it.names.get(&name).is_some_and(|told| *told > revision);
+        if self.of_kind(kind).any(is_ahead) {
+            return Vec::new();
+        }
         let Read {
             mut object,
             version,
             text,
             trace,
+            ..
         } = match &read.object {
             Ok(_) => read,
             Err(problem) => {
@@ -224,7 +257,8 @@ impl Seen {
             problem: None,
             trace,
         };
-        watched.objects.insert(name, known);
+        let file = key(kind, &name);
+        self.known.entry(kind).or_default().insert(name, known);
         self.objects.put(&file, object.into_iter().collect())
     }
 
@@ -240,9 +274,8 @@ impl Seen {
     ) -> Vec<Change> {
         let kind = selection.kind;
         let is_same = |text: &RawValue| uid_of(text) == read.text.as_deref().and_then(uid_of);
-        let known = self.watched.iter().filter(|(it, _)| it.kind == kind);
-        let mut known = known.filter_map(|(_, watched)| watched.objects.get(&name));
-        let good = known.find(|known| known.is_good && known.text.as_deref().is_some_and(is_same));
+        let is_good = |it: &&Known| it.is_good && it.text.as_deref().is_some_and(is_same);
+        let good = self.find(kind, &name).filter(is_good);
         let kept = good.map(|good| (good.version.clone(), good.here.clone(), good.text.clone()));
         let mut changes = Vec::new();
         let kept = kept.or_else(|| {
@@ -253,7 +286,7 @@ impl Seen {
             })?;
             let Read { version, text, .. } = good.clone();
             changes = self.put(selection, name.clone(), Some(good));
-            let put = self.watched.get(selection)?.objects.get(&name)?;
+            let put = self.find(kind, &name)?;
             Some((version, put.here.clone(), text))
         });
         let is_good = kept.is_some();
@@ -267,12 +300,10 @@ impl Seen {
             problem: Some(problem),
             trace: read.trace,
         };
-        if let Some(watched) = self.watched.get_mut(selection) {
-            watched.objects.insert(name.clone(), known);
-        }
         if !is_good {
             changes.extend(self.objects.put(&key(kind, &name), Vec::new()));
         }
+        self.known.entry(kind).or_default().insert(name, known);
         changes
     }
 
@@ -320,27 +351,22 @@ impl Seen {
 
     /// True when there is an object of this node.
     pub(super) fn knows_node(&self) -> bool {
-        let mut watched = self.watched.iter();
-        watched.any(|(it, watched)| it.kind == Kind::Node && !watched.objects.is_empty())
+        self.known(Kind::Node).next().is_some()
     }
 
     /// The texts of all objects of a kind, to be written down.
     pub(super) fn texts(&self, kind: Kind) -> Vec<&RawValue> {
-        let watched = self.watched.iter().filter(|(it, _)| it.kind == kind);
-        let known = watched.flat_map(|(_, watched)| watched.objects.values());
-        known.filter_map(|known| known.text.as_deref()).collect()
+        let known = self.known(kind);
+        let texts = known.filter_map(|(_, known)| known.text.as_deref());
+        texts.collect()
     }
 
     /// The versions of all policies that count, of the namespaces that this node's pods are in.
     pub(super) fn policies(&self) -> BTreeMap<ObjectName, PolicyVersion> {
-        let of = |kind: Kind| {
-            let watched = self.watched.iter().filter(move |(it, _)| it.kind == kind);
-            watched.flat_map(|(_, watched)| &watched.objects)
-        };
-        let namespaces: BTreeSet<&Arc<str>> = of(Kind::Pod)
-            .filter_map(|(_, pod)| pod.here.as_ref())
-            .collect();
-        of(Kind::NetworkQoS)
+        let pods = self.known(Kind::Pod);
+        let namespaces: BTreeSet<&Arc<str>> =
+            pods.filter_map(|(_, pod)| pod.here.as_ref()).collect();
+        self.known(Kind::NetworkQoS)
             .filter(|(name, known)| known.is_good && namespaces.contains(&name.namespace))
             .filter_map(|(name, known)| Some((name.clone(), known.version.clone()?)))
             .collect()
@@ -349,7 +375,7 @@ impl Seen {
     /// Who else is at work on this node.
     pub(super) fn at_work(&self) -> AtWork {
         let mut at_work = AtWork::default();
-        let known = self.watched.values().flat_map(|it| it.objects.values());
+        let known = self.known.values().flat_map(BTreeMap::values);
         for trace in known.filter_map(|known| known.trace.as_ref()) {
             match trace {
                 Trace::Pod(node, neighbour) if *node == self.node => at_work.meet(*neighbour),
@@ -362,9 +388,7 @@ impl Seen {
 
     /// The text of an object, and its version.
     pub(super) fn stands(&self, kind: Kind, name: &ObjectName) -> Stands {
-        let watched = self.watched.iter().filter(|(it, _)| it.kind == kind);
-        let mut known = watched.filter_map(|(_, watched)| watched.objects.get(name));
-        let known = known.next_back();
+        let known = self.find(kind, name);
         Stands {
             text: known.and_then(|known| known.text.clone()),
             version: known.and_then(|known| known.version.clone()),
@@ -374,7 +398,7 @@ impl Seen {
     /// These changes, and how things are now.
     pub(super) fn batch(&self, changes: Vec<Change>) -> Batch {
         let mut problems = self.objects.problems(str::to_owned);
-        let known = self.watched.values().flat_map(|it| it.objects.values());
+        let known = self.known.values().flat_map(BTreeMap::values);
         problems.extend(known.filter_map(|known| known.problem.clone()));
         problems.extend(self.silence());
         problems.extend(self.undefined());

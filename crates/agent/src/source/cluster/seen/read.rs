@@ -16,6 +16,8 @@ use super::super::trim::trim;
 pub(in super::super) struct Read {
     pub(super) object: Result<Object, Problem>,
     pub(super) version: Option<PolicyVersion>,
+    /// Its `resourceVersion`, by which a server counts what happens to all objects of a kind.
+    pub(super) revision: u64,
     pub(super) text: Option<Arc<RawValue>>,
     pub(super) trace: Option<Trace>,
 }
@@ -59,6 +61,7 @@ impl Read {
         Self {
             object,
             version: version(&value),
+            revision: revision(&value),
             text: serde_json::value::to_raw_value(&value).ok().map(Arc::from),
             trace,
         }
@@ -128,6 +131,12 @@ fn version(value: &Value) -> Option<PolicyVersion> {
         uid: metadata.get("uid").and_then(Value::as_str).map(Arc::from),
         generation: metadata.get("generation")?.as_i64()?,
     })
+}
+
+fn revision(value: &Value) -> u64 {
+    let text = value.pointer("/metadata/resourceVersion");
+    let number = text.and_then(Value::as_str).and_then(|it| it.parse().ok());
+    number.unwrap_or_default()
 }
 
 /// Where an object stands: `pods/games/a`.

@@ -348,3 +348,51 @@ fn what_was_written_down_for_a_node_of_another_name_is_nothing() {
     std::fs::write(&path, text.replace(stamped, "\"by\":\"another\"")).unwrap();
     assert!(other.read(Kind::NetworkQoS).is_some());
 }
+
+/// As while a watch of all namespaces takes the place of one of a namespace.
+#[test]
+fn of_two_watches_the_one_that_is_ahead_counts() {
+    let at = |revision: u64, dscp: i64| {
+        let spec = json!({"priority": 1, "egress": [{"dscp": dscp}]});
+        let metadata = json!({
+            "name": "a", "namespace": "games", "uid": "1", "resourceVersion": revision.to_string()
+        });
+        let object = json!({"metadata": metadata, "spec": spec});
+        read(Kind::NetworkQoS, "games/a", &object)
+    };
+    let dscps = |changes: Vec<Change>| -> Vec<u8> {
+        let policies = changes.into_iter().map(|change| match change {
+            Change::Policy(policy) => policy.rules[0].dscp.unwrap().get(),
+            Change::PolicyGone(_) => 0,
+            other => panic!("{other:?}"),
+        });
+        policies.collect()
+    };
+    let mut seen = Cluster::new().0;
+    let all = Selection::all(Kind::NetworkQoS);
+    let one = all.clone().in_namespace("games");
+    let (name, first) = at(9, 9);
+    assert_eq!(
+        dscps(seen.hear(&all, Told::There(name.clone(), first))),
+        [9]
+    );
+    seen.begin(one.clone());
+    let listed = Told::All([at(30, 30)].into());
+    assert_eq!(dscps(seen.hear(&one, listed)), [30]);
+    // What the other one has to tell is old by now.
+    let (_, late) = at(20, 20);
+    assert_eq!(
+        dscps(seen.hear(&all, Told::There(name.clone(), late))),
+        [0; 0]
+    );
+    let text = seen.stands(Kind::NetworkQoS, &name).text.unwrap();
+    assert!(text.get().contains("\"30\""), "{text}");
+    // It was deleted, and made anew since.
+    assert_eq!(dscps(seen.hear(&all, Told::Gone(name.clone()))), [0; 0]);
+    assert_eq!(dscps(seen.end(&all)), [0; 0]);
+    assert_eq!(seen.texts(Kind::NetworkQoS).len(), 1);
+    // A server that was restored counts from less.
+    let restored = Told::All([at(5, 5)].into());
+    assert_eq!(dscps(seen.hear(&one, restored)), [5]);
+    assert_eq!(dscps(seen.hear(&one, Told::Gone(name))), [0]);
+}
