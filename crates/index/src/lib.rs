@@ -82,6 +82,7 @@ mod profiles;
 mod quotas;
 mod references;
 mod search;
+mod served;
 mod services;
 mod sets;
 mod slab;
@@ -98,5 +99,6 @@ pub use explain::{
 pub use index::{Index, PeerSource, Selected};
 pub use peer_index::{PeerChange, PeerIndex};
 pub use policy_sets::PolicySets;
+pub use served::Served;
 pub use slicer::{SliceWrite, Slicer, WantedSet, head_name};
 pub use subjects::Subjects;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use netqos_core::plan::{PeerSet, SetId};
 use netqos_core::{ObjectName, Policy};
 
-use crate::Change;
 use crate::cluster::Cluster;
+use crate::{Change, Served};
 
 /// The peer sets of policies, on every network that each is in force on.
 ///
@@ -34,6 +34,15 @@ impl PolicySets {
         let key = self.cluster.policies.find(policy);
         key.map(|key| self.cluster.policies.sets(key))
             .unwrap_or_default()
+    }
+
+    /// Behind the Services of which namespaces those are that these policies mean.
+    pub fn served<'p>(&self, policies: impl IntoIterator<Item = &'p Policy>) -> Served {
+        let mut served = Served::default();
+        for policy in policies {
+            served.add(policy, &self.cluster.namespaces);
+        }
+        served
     }
 
     /// Those that a policy would refer to, in place of whichever has its name.

@@ -79,7 +79,9 @@ impl ClusterOptions {
                 Some(match kind {
                     Kind::Node | Kind::NodeSlo => all.with_field("metadata.name", &self.node),
                     Kind::Pod if sliced => all.with_field("spec.nodeName", &self.node),
-                    Kind::NetworkQoS if sliced => return None,
+                    Kind::NetworkQoS | Kind::Service | Kind::EndpointSlice if sliced => {
+                        return None;
+                    }
                     Kind::NetworkQoSPeerSlice
                     | Kind::NetworkQoSNodeReport
                     | Kind::NetworkQoSDefault

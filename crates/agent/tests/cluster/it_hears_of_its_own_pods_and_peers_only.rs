@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use netqos_apiserver::Request;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::controller::{Controller, apps};
 use crate::stage;
@@ -9,8 +9,11 @@ use crate::world::{AGENT, World};
 
 /// How many pods elsewhere change.
 const CHANGES: usize = 60;
-/// Deployments elsewhere, each with a policy that goes to it. The node needs one.
+/// Deployments elsewhere, each behind a Service in a namespace of its own, with a policy that goes to it.
+/// The node needs one.
 const APPS: usize = 20;
+/// As many as one EndpointSlice has.
+const ENDPOINTS: usize = 100;
 
 fn asked(world: &World) -> Vec<Request> {
     let requests = world.fixture().unwrap().requests().into_iter();
@@ -26,9 +29,40 @@ fn sent(world: &World) -> BTreeMap<String, u64> {
     sent
 }
 
+/// The namespace of an app. That of the node's own pods has the one that they go to.
+fn home(app: usize) -> String {
+    match app {
+        0 => "games".to_owned(),
+        _ => format!("shop{app}"),
+    }
+}
+
+/// What stands behind the Service of an app, as its last endpoint has changed so often.
+fn endpoints(app: usize, changes: usize) -> Value {
+    let endpoints = (0..ENDPOINTS).map(|number| {
+        let name = format!("far{app}-7d9c8b7f6-{number:05}");
+        let last = number + 1 == ENDPOINTS;
+        let address = format!("10.{}.{app}.{number}", if last { 80 + changes } else { 79 });
+        json!({
+            "addresses": [address], "nodeName": "node2", "zone": "a",
+            "conditions": {"ready": true, "serving": true, "terminating": false},
+            "targetRef": {"kind": "Pod", "namespace": home(app), "name": name, "uid": name}
+        })
+    });
+    json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+        "metadata": {
+            "name": format!("far{app}-abcde"), "namespace": home(app),
+            "labels": {"kubernetes.io/service-name": format!("far{app}")}
+        },
+        "addressType": "IPv4", "endpoints": endpoints.collect::<Vec<_>>(),
+        "ports": [{"name": "web", "port": 8080, "protocol": "TCP"}]
+    })
+}
+
 /// A pod elsewhere, of a size that pods are of.
 fn far(world: &World, number: usize) {
-    let name = format!("far{number}");
+    let (name, home) = (format!("far{number}"), home(number % APPS));
     let environment: Vec<_> = (0..30)
         .map(|it| json!({"name": format!("SETTING_{it}"), "value": "of the length that values are of"}))
         .collect();
@@ -39,12 +73,12 @@ fn far(world: &World, number: usize) {
     });
     let pod = json!({
         "metadata": {
-            "name": name, "namespace": "games",
+            "name": name, "namespace": home,
             "labels": {"app": format!("far{}", number % APPS), "pod-template-hash": "7d9c8b7f6"}
         },
         "spec": {"nodeName": "node2", "containers": [container]},
     });
-    world.create("v1", "Pod", "games", pod);
+    world.create("v1", "Pod", &home, pod);
     let address = format!("10.77.0.{number}");
     let condition = |name: &str| {
         json!({
@@ -56,7 +90,9 @@ fn far(world: &World, number: usize) {
         "phase": "Running", "podIP": address, "podIPs": [{"ip": address}],
         "conditions": conditions
     }});
-    world.patch_status(&name, &status);
+    world.patch_status_in(&home, &name, &status);
+    let behind = endpoints(number % APPS, number / APPS + 1);
+    world.apply("discovery.k8s.io/v1", "EndpointSlice", &behind);
 }
 
 /// What watches tell an agent while pods elsewhere come, by how it learns of peers.
@@ -65,16 +101,32 @@ fn told(flags: &[&'static str]) -> Option<BTreeMap<String, u64>> {
     world.fixture()?;
     world.flags = flags.to_vec();
     world.mark_to("p", 1, 10, &apps(&["b", "far0"]));
+    for app in 0..APPS {
+        let (name, home) = (format!("far{app}"), home(app));
+        if app > 0 {
+            world.create("v1", "Namespace", "", json!({"metadata": {"name": home}}));
+        }
+        let service = json!({
+            "metadata": {"name": name, "namespace": home},
+            "spec": {
+                "selector": {"app": name}, "clusterIP": format!("10.96.1.{app}"),
+                "ports": [{"name": "web", "port": 80, "targetPort": 8080, "protocol": "TCP"}]
+            }
+        });
+        world.create("v1", "Service", &home, service);
+        let behind = endpoints(app, 0);
+        world.apply("discovery.k8s.io/v1", "EndpointSlice", &behind);
+    }
     for app in 1..APPS {
         let object = json!({
-            "metadata": {"name": format!("p{app}"), "namespace": "games"},
+            "metadata": {"name": format!("p{app}"), "namespace": home(app)},
             "spec": {
                 "priority": 1,
                 "podSelector": {"matchLabels": {"app": "elsewhere"}},
                 "egress": [{"dscp": 1, "classifier": {"to": [apps(&[&format!("far{app}")])]}}]
             }
         });
-        world.create("k8s.ovn.org/v1alpha1", "NetworkQoS", "games", object);
+        world.create("k8s.ovn.org/v1alpha1", "NetworkQoS", &home(app), object);
     }
     controller.publish(&world);
     world.start_agent();
@@ -112,6 +164,10 @@ fn at_a_twentieth_of_the_bytes_at_most() {
     println!("{} by slices ({own:?})", per_change(&own));
     assert_eq!(own["pods"], 0);
     assert!(own["networkqospeerslices"] > 0, "{own:?}");
+    // Of one namespace in twenty.
+    let of_services = |told: &BTreeMap<String, u64>| told["endpointslices"];
+    assert!(of_services(&own) > 0, "{own:?}");
+    assert!(of_services(&own) * (APPS as u64 - 1) <= of_services(&all));
     assert!(per_change(&own) * 20 <= per_change(&all));
 }
 
@@ -149,7 +205,9 @@ fn and_asks_for_no_more() {
     );
     let policies = of("networkqoses");
     let slices = of("networkqospeerslices");
-    for request in policies.iter().chain(&slices) {
+    let services = [of("services"), of("endpointslices")].concat();
+    assert_eq!(services.len(), 4, "{services:?}");
+    for request in policies.iter().chain(&slices).chain(&services) {
         assert_eq!(request.namespace.as_deref(), Some("games"), "{request:?}");
     }
     let label = |it: &Request| it.label_selector.clone().unwrap_or_default();

@@ -30,6 +30,9 @@ use super::seen::Stands;
 
 #[cfg(test)]
 mod tests;
+mod wanted;
+
+pub(super) use wanted::Wanted;
 
 /// For how long a pod that is gone counts: another one with the same labels often takes its place.
 const LINGER: Duration = Duration::from_secs(60);
@@ -62,9 +65,6 @@ pub(super) struct Gate {
     /// What is known of the controller, where it was asked for.
     leader: Option<String>,
 }
-
-/// Sets that have to be known, by the namespace in which they are published.
-pub(super) type Wanted = BTreeMap<Arc<str>, BTreeSet<SetId>>;
 
 /// A pod of this node.
 #[derive(Debug)]
@@ -113,7 +113,7 @@ impl Gate {
             held: Vec::new(),
             dirty: BTreeSet::new(),
             renamed: false,
-            wanted: Wanted::new(),
+            wanted: Wanted::default(),
             leader: None,
         }
     }
@@ -165,7 +165,7 @@ impl Gate {
             passed.extend(self.decide(name, now, &stands));
         }
         if !dirty.is_empty() {
-            self.wanted = self.find_wanted();
+            self.find_wanted();
         }
         let mut all = self.policies.values();
         if !self.held.is_empty()
@@ -377,30 +377,6 @@ impl Gate {
             entry.waiting.is_some() && entry.released.is_none() && may_have_been
         });
         missing.map(|(name, _)| name)
-    }
-
-    /// The namespaces that policies matter of.
-    pub(super) fn namespaces(&self) -> BTreeSet<Arc<str>> {
-        let names = self.pods.keys();
-        names.map(|name| name.namespace.clone()).collect()
-    }
-
-    /// The sets that have to be known.
-    pub(super) fn wanted(&self) -> &Wanted {
-        &self.wanted
-    }
-
-    fn find_wanted(&self) -> Wanted {
-        let mut wanted = Wanted::new();
-        for entry in self.policies.values().filter(|entry| entry.selects) {
-            let versions = entry.released.iter().chain(&entry.remembered);
-            let all = versions.map(|it| &it.names).chain([&entry.names]);
-            for (id, set) in all.flatten() {
-                let home = set.home(&self.controller).clone();
-                wanted.entry(home).or_default().insert(*id);
-            }
-        }
-        wanted
     }
 
     /// The texts of what was released.

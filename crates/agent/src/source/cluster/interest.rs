@@ -1,7 +1,9 @@
 //! What of a cluster is watched, by what is asked for.
 //!
 //! Policies are watched by namespace: each with pods of this node has a watch of its own, and where
-//! there are more than [`NAMESPACES`] of them, one watch is of all.
+//! there are more than [`NAMESPACES`] of them, one watch is of all. So are Services and EndpointSlices:
+//! those of each namespace that rules name pods of, and all where rules are compared with addresses or
+//! ports, which may stand behind a Service of any namespace.
 //!
 //! Slices are watched by the namespace that they are in, and by the sets that they are of:
 //! `netqos.io/peer-set in (…)`. A watch for each set would be simplest, and cost the API server one
@@ -12,15 +14,18 @@
 //! more, they are made anew, as few as there can be. What was watched before is watched until what
 //! takes its place has been listed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use netqos_cluster::{Kind, Selection};
 use netqos_core::plan::SetId;
+use netqos_index::Served;
 use netqos_k8s::PEER_SET_LABEL;
 
 use super::gate::Wanted;
 
+/// What tells what stands behind virtual addresses.
+const SERVED: [Kind; 2] = [Kind::Service, Kind::EndpointSlice];
 /// The most namespaces that have watches of their own. With pods of fewer than half as many they
 /// have them again.
 const NAMESPACES: usize = 64;
@@ -32,7 +37,8 @@ const SPARE: usize = 3;
 /// The watches that depend on what is asked for.
 #[derive(Debug, Default)]
 pub(super) struct Interest {
-    policies: BTreeSet<Selection>,
+    /// Of each kind that is watched by namespace.
+    spread: BTreeMap<Kind, BTreeSet<Selection>>,
     groups: Vec<Group>,
 }
 
@@ -57,47 +63,56 @@ impl Interest {
     /// What is to be done so that this is watched. `has_spoken` says of which watches all was told.
     pub(super) fn turn(
         &mut self,
-        namespaces: &BTreeSet<Arc<str>>,
         wanted: &Wanted,
         has_spoken: impl Fn(&Selection) -> bool,
     ) -> Turn {
         let mut turn = Turn::default();
-        self.turn_to_policies(namespaces, &has_spoken, &mut turn);
+        let namespaces = Some(&wanted.namespaces);
+        self.turn_to_kind(Kind::NetworkQoS, namespaces, &has_spoken, &mut turn);
+        let namespaces = match &wanted.served {
+            Served::In(namespaces) => Some(namespaces),
+            Served::All => None,
+        };
+        for kind in SERVED {
+            self.turn_to_kind(kind, namespaces, &has_spoken, &mut turn);
+        }
         let of_groups = self.groups.iter().map(|group| group.namespace.clone());
-        let homes: BTreeSet<Arc<str>> = of_groups.chain(wanted.keys().cloned()).collect();
+        let homes: BTreeSet<Arc<str>> = of_groups.chain(wanted.sets.keys().cloned()).collect();
         let none = BTreeSet::new();
         for home in homes {
-            let wanted = wanted.get(&home).unwrap_or(&none);
+            let wanted = wanted.sets.get(&home).unwrap_or(&none);
             self.turn_to_sets(&home, wanted, &has_spoken, &mut turn);
         }
         turn
     }
 
-    fn turn_to_policies(
+    /// `namespaces`: `None` means all of them.
+    fn turn_to_kind(
         &mut self,
-        namespaces: &BTreeSet<Arc<str>>,
+        kind: Kind,
+        namespaces: Option<&BTreeSet<Arc<str>>>,
         has_spoken: impl Fn(&Selection) -> bool,
         turn: &mut Turn,
     ) {
-        let all = Selection::all(Kind::NetworkQoS);
-        let most = match self.policies.contains(&all) {
+        let watched = self.spread.entry(kind).or_default();
+        let all = Selection::all(kind);
+        let most = match watched.contains(&all) {
             true => NAMESPACES / 2,
             false => NAMESPACES,
         };
-        let wanted: BTreeSet<Selection> = match namespaces.len() > most {
-            true => [all].into(),
-            false => {
-                let each = namespaces.iter();
+        let wanted: BTreeSet<Selection> = match namespaces.filter(|it| it.len() <= most) {
+            None => [all].into(),
+            Some(each) => {
+                let each = each.iter();
                 each.map(|name| all.clone().in_namespace(name)).collect()
             }
         };
-        turn.begin
-            .extend(wanted.difference(&self.policies).cloned());
-        self.policies.extend(wanted.iter().cloned());
+        turn.begin.extend(wanted.difference(watched).cloned());
+        watched.extend(wanted.iter().cloned());
         // One may be told of by a watch that takes the place of another.
         if wanted.iter().all(has_spoken) {
-            turn.end.extend(self.policies.difference(&wanted).cloned());
-            self.policies = wanted;
+            turn.end.extend(watched.difference(&wanted).cloned());
+            *watched = wanted;
         }
     }
 
@@ -183,10 +198,27 @@ mod tests {
             let namespaces = (0..namespaces).map(|it| Arc::from(format!("n{it}")));
             let namespaces = namespaces.collect();
             let sets: BTreeSet<SetId> = sets.into_iter().map(set).collect();
-            let mut wanted = Wanted::from([("home".into(), sets)]);
-            wanted.retain(|_, sets| !sets.is_empty());
+            let mut sets = BTreeMap::from([("home".into(), sets)]);
+            sets.retain(|_, sets| !sets.is_empty());
+            self.turn(&Wanted {
+                namespaces,
+                sets,
+                served: Served::default(),
+            });
+        }
+
+        /// Services of so many namespaces, or of all.
+        fn serve(&mut self, namespaces: Option<usize>) {
+            let names = |many| (0..many).map(|it| Arc::from(format!("n{it}"))).collect();
+            self.turn(&Wanted {
+                served: namespaces.map_or(Served::All, |many| Served::In(names(many))),
+                ..Wanted::default()
+            });
+        }
+
+        fn turn(&mut self, wanted: &Wanted) {
             let spoken = &self.spoken;
-            let turn = { &mut self.interest }.turn(&namespaces, &wanted, |it| spoken.contains(it));
+            let turn = { &mut self.interest }.turn(wanted, |it| spoken.contains(it));
             self.begun += turn.begin.len();
             for selection in turn.begin {
                 assert!(self.live.insert(selection), "it is watched already");
@@ -244,6 +276,29 @@ mod tests {
         watches.speak();
         watches.want(2, []);
         assert_eq!(watches.live.len(), 2);
+    }
+
+    #[test]
+    fn services_are_watched_where_rules_name_pods_and_everywhere_for_addresses() {
+        let mut watches = Watches::default();
+        let each = |watches: &Watches| SERVED.map(|kind| watches.count(kind));
+        watches.serve(Some(0));
+        assert_eq!(watches.live, BTreeSet::new());
+        watches.serve(Some(2));
+        watches.speak();
+        assert_eq!(each(&watches), [2, 2]);
+        // What was watched is, until all was listed.
+        watches.serve(None);
+        assert_eq!(each(&watches), [3, 3]);
+        watches.speak();
+        watches.serve(None);
+        assert_eq!(watches.live, SERVED.map(Selection::all).into());
+        watches.serve(Some(1));
+        watches.speak();
+        watches.serve(Some(1));
+        assert_eq!(each(&watches), [1, 1]);
+        watches.serve(Some(0));
+        assert_eq!(watches.live, BTreeSet::new());
     }
 
     #[test]

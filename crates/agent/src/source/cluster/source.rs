@@ -87,7 +87,7 @@ impl Source {
             let stands = |name: &ObjectName| self.seen.stands(Kind::NetworkQoS, name);
             self.changes.extend(gate.take(told, Instant::now(), stands));
             let has_spoken = |it: &Selection| self.seen.has_spoken(it);
-            let turn = interest.turn(&gate.namespaces(), gate.wanted(), has_spoken);
+            let turn = interest.turn(gate.wanted(), has_spoken);
             for selection in turn.begin {
                 tracing::debug!(?selection, "watched from now on");
                 self.seen.begin(selection.clone());
