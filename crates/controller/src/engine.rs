@@ -49,6 +49,8 @@ pub struct Options {
     pub identity: String,
     /// Whether each node has a condition of its own in the status of a policy.
     pub zone_conditions: bool,
+    /// How long the counts of a policy's status may be wrong at most.
+    pub counts_within: Duration,
     /// Whether the agents enforce NetworkQoS, as they are told.
     pub network_qos: Enforce,
     /// Whether it writes NodeSLO objects. `Auto`: where Koordinator's manager does not.
@@ -90,6 +92,7 @@ pub async fn run(
     let statuses = Statuses::new(
         client.clone(),
         options.zone_conditions,
+        options.counts_within,
         metrics.clone(),
         events.clone(),
     );
@@ -189,6 +192,12 @@ impl Engine {
     }
 
     fn hear(&mut self, kind: Kind, told: Told<Read>) {
+        if let Told::There(name, _) = &told
+            && kind == Kind::Pod
+            && self.feed.pod_uid(name).is_none()
+        {
+            self.statuses.pod_started();
+        }
         for news in self.feed.hear(kind, told) {
             match news {
                 News::Change(change) => {
@@ -319,6 +328,7 @@ impl Engine {
         if !self.may_write() {
             return;
         }
+        self.statuses.slices_written(self.slices.take_spent());
         self.statuses.round(&self.index, &self.feed.agents).await;
         if self.feed.knows_slos() {
             let is_undefined = self.feed.is_unknown(Kind::NodeSlo);

@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod agents;
+mod budget;
 mod contested;
 mod debug;
 mod election;

@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Parser;
@@ -71,6 +72,11 @@ struct Arguments {
     /// OVN-Kubernetes does. For consumers that need it: in a large cluster it makes large objects.
     #[arg(long)]
     zone_conditions: bool,
+    /// How long the numbers of pods and nodes in a status may be wrong, in seconds. They are written
+    /// after a minute where that costs no more than one write for each pod that starts, together with
+    /// what the pods cost that are peers; where it would cost more, only then.
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
+    counts_within: u64,
     /// Whether the agents enforce NetworkQoS, as they are told by their flag of this name: auto (unless
     /// OVN-Kubernetes does), always, never. Where they do not, no status is written.
     #[arg(
@@ -198,6 +204,7 @@ async fn control(arguments: &Arguments, identity: String, logs: Logs) -> anyhow:
         namespace: arguments.namespace.clone(),
         identity,
         zone_conditions: arguments.zone_conditions,
+        counts_within: Duration::from_secs(arguments.counts_within),
         network_qos: arguments.network_qos,
         node_slo: arguments.node_slo,
         slo_config: arguments.slo_config.clone(),

@@ -59,6 +59,8 @@ pub(crate) struct SliceWriter {
     silences: u32,
     /// Sets of which a write was refused.
     refused: HashMap<SetName, Refused>,
+    /// How many writes pods have cost since that was asked for.
+    spent: usize,
     metrics: Metrics,
 }
 
@@ -77,6 +79,8 @@ struct Flying {
     set: SetName,
     /// The addresses that it takes out.
     going: Vec<IpAddr>,
+    /// It puts pods into what is there; a slice that is new is mostly of a set that is.
+    is_of_pods: bool,
 }
 
 /// What a round has come to know.
@@ -120,6 +124,7 @@ impl SliceWriter {
             last: None,
             silences: 0,
             refused: HashMap::new(),
+            spent: 0,
             metrics,
         }
     }
@@ -214,8 +219,12 @@ impl SliceWriter {
                 round.try_again(waits.unwrap_or_else(|| began + AGAIN));
                 continue;
             }
-            let going = self.going(&write);
-            round.flying.insert(name.clone(), Flying { set, going });
+            let flying = Flying {
+                set,
+                going: self.going(&write),
+                is_of_pods: self.there(name).is_some() && self.coming(&write).next().is_some(),
+            };
+            round.flying.insert(name.clone(), flying);
             let known = self.versions.get(name).filter(|it| it.slice.is_some());
             let known = known.map(|known| known.number);
             let span = spans::write(RESOURCE, named(&write));
@@ -243,12 +252,18 @@ impl SliceWriter {
     /// Takes note of what became of a write.
     fn land(&mut self, round: &mut Round, write: SliceWrite, answer: Result<Version, Failure>) {
         let name = named(&write).clone();
-        let Some(Flying { set, going }) = round.flying.remove(&name) else {
+        let Some(Flying {
+            set,
+            going,
+            is_of_pods,
+        }) = round.flying.remove(&name)
+        else {
             return;
         };
         match answer {
             Ok(known) => {
                 self.metrics.wrote(RESOURCE, Outcome::Done);
+                self.spent += usize::from(is_of_pods);
                 self.versions.insert(name, known);
                 self.silences = 0;
                 self.refused.remove(&set);
@@ -279,6 +294,11 @@ impl SliceWriter {
                 round.is_silent = true;
             }
         }
+    }
+
+    /// How many writes pods have cost since the last time.
+    pub(crate) fn take_spent(&mut self) -> usize {
+        std::mem::take(&mut self.spent)
     }
 
     /// The sets that there are to be, and their slices.

@@ -2,8 +2,9 @@
 //!
 //! What somebody waits for is written at once: what became of a new generation, and what has failed.
 //! What passes by itself, as when the first pod of a policy comes to a node, is not said at all
-//! unless it lasts, and counts alone are written when they have been wrong for a minute: pods that come
-//! within it are one write, and a pod in whose place another one comes is none.
+//! unless it lasts, and counts alone are written when they have been wrong for a minute, as far as what
+//! pods cost leaves room for it: pods that come within it are one write, and a pod in whose place another
+//! one comes is none.
 //!
 //! At most so many are written in a while: what matters goes before counts, and what has waited for
 //! longest goes first.
@@ -25,6 +26,7 @@ use tokio::time::{Instant, timeout};
 use tracing::{Instrument as _, Span};
 
 use crate::agents::Agents;
+use crate::budget::Budget;
 use crate::contested::Contested;
 use crate::events::Events;
 use crate::feed::PolicyFacts;
@@ -46,7 +48,7 @@ const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
 pub(crate) const EVERY: Duration = Duration::from_millis(500);
 /// How long what may pass by itself is not said.
 const LASTS: Duration = Duration::from_secs(10);
-/// How long counts are wrong before they are written.
+/// How long counts are wrong before they are written, and before it is looked again whether they may be.
 const COUNTS_LAST: Duration = Duration::from_secs(60);
 /// How long to wait after a write that failed.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -61,6 +63,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) struct Statuses {
     client: Client,
     zones: bool,
+    /// How long counts may be wrong at most.
+    counts_within: Duration,
+    budget: Budget,
     policies: BTreeMap<ObjectName, Policy>,
     reports: BTreeMap<Arc<str>, NodeReport>,
     /// Policies that are to be looked at.
@@ -93,10 +98,19 @@ struct Policy {
 }
 
 impl Statuses {
-    pub(crate) fn new(client: Client, zones: bool, metrics: Metrics, events: Events) -> Self {
+    /// `counts_within` is how long counts may be wrong at most.
+    pub(crate) fn new(
+        client: Client,
+        zones: bool,
+        counts_within: Duration,
+        metrics: Metrics,
+        events: Events,
+    ) -> Self {
         Self {
             client,
             zones,
+            counts_within,
+            budget: Budget::default(),
             policies: BTreeMap::new(),
             reports: BTreeMap::new(),
             due: Queue::default(),
@@ -105,6 +119,16 @@ impl Statuses {
             metrics,
             events,
         }
+    }
+
+    /// A pod was made.
+    pub(crate) fn pod_started(&mut self) {
+        self.budget.start(Instant::now());
+    }
+
+    /// So many slices were written for pods.
+    pub(crate) fn slices_written(&mut self, writes: usize) {
+        self.budget.spend(writes);
     }
 
     /// A policy is there, or is gone.
@@ -277,12 +301,14 @@ impl Statuses {
                 Due::At(at, rank) => self.due.postpone(name, at, rank),
                 Due::Now(write, Rank::Matters) => writes.push(*write),
                 Due::Now(write, Rank::Counts) => {
+                    self.budget.spend(1);
                     self.due.wait_with_counts(&name);
                     counts.push(*write);
                 }
             }
         }
         let room = MOST - writes.len();
+        self.budget.give_back(counts.len().saturating_sub(room));
         writes.extend(counts.into_iter().take(room));
         span.record("netqos.writes", spans::many(writes.len()));
         self.write(writes).instrument(span).await;

@@ -74,7 +74,14 @@ impl Statuses {
             Difference::Counts => {
                 policy.differs = None;
                 let since = *policy.miscounts.get_or_insert(now);
-                policy.settled.then_some(since + COUNTS_LAST)
+                let first = since + COUNTS_LAST.min(self.counts_within);
+                let last = since + self.counts_within;
+                match now < first {
+                    _ if !policy.settled => None,
+                    true => Some(first),
+                    false if self.budget.affords(now) => None,
+                    false => Some(last.min(now + COUNTS_LAST)),
+                }
             }
             Difference::Matter => {
                 // It was in force, and now a node has not said so yet.

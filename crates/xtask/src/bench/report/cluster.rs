@@ -132,7 +132,7 @@ fn starts(text: &mut String, it: &Starts) -> Result<()> {
          | reads ({}) | {reads:.2} | 0 | {} |",
         it.pods,
         listed(&it.writes),
-        // Counts, of all pods together, are written once a minute.
+        // Counts, of all pods together, have what pods leave over.
         mark(writes <= 1.0),
         listed(&it.reads),
         mark(it.reads.is_empty()),
