@@ -57,6 +57,8 @@ const BEAT: Duration = Duration::from_secs(2);
 pub struct Options {
     /// The node's name.
     pub node: String,
+    /// The pod that it runs in, if it does in one.
+    pub pod: Option<Arc<str>>,
     /// The folders of the node that are written to.
     pub paths: Paths,
     /// Where the host's processes are to be seen, `/proc` on a host.

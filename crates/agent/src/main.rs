@@ -73,6 +73,10 @@ struct Arguments {
     /// The name of this node, as in the `nodeName` of its pods.
     #[arg(long, value_name = "NAME", env = "NODE_NAME")]
     node: String,
+    /// The name of the pod that it runs in, which its report says: when that is gone, and no other one
+    /// of an agent is on the node, the controller knows that nothing new is in force there.
+    #[arg(long, value_name = "NAME", env = "POD_NAME")]
+    pod: Option<String>,
     /// Where to answer /livez, /readyz, /metrics and /debug/state: an address, or off.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9470")]
     listen: String,
@@ -238,6 +242,7 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
     let (reports, reported) = watch::channel(NodeReport::default());
     let engine = Engine::new(Options {
         node: arguments.node.clone(),
+        pod: arguments.pod.as_deref().map(Into::into),
         paths: paths.clone(),
         proc: arguments.proc.clone(),
         caches: arguments.cni_cache.clone(),

@@ -3,8 +3,8 @@
 //! What an agent has put in force outlives it, and what is new while it is away is not in force. New is
 //! what the node has started since: which of its pods that are is kept until the agent works again.
 //!
-//! Of a node on which no agent's pod was ever seen nothing is known: its agent may run outside of pods,
-//! and is not taken for dead.
+//! Of a node on which no agent's pod was ever seen, its report says whether there should be one. Where it
+//! does not, nothing is known: its agent may run outside of pods, and is not taken for dead.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -44,6 +44,10 @@ pub(crate) struct Agents {
     /// Pods of others that came while the agent was away: of each node where it is.
     late: BTreeMap<Arc<str>, BTreeSet<ObjectName>>,
     changed: BTreeSet<Arc<str>>,
+    /// Nodes whose reports were written by a pod.
+    reporting: BTreeSet<Arc<str>>,
+    /// All pods are known.
+    is_whole: bool,
 }
 
 /// A node on which a pod of an agent was seen.
@@ -105,6 +109,8 @@ impl Agents {
             pods: HashMap::new(),
             late: BTreeMap::new(),
             changed: BTreeSet::new(),
+            reporting: BTreeSet::new(),
+            is_whole: false,
         }
     }
 
@@ -149,6 +155,34 @@ impl Agents {
         {
             known.pods.remove(name);
             self.settle(&node);
+        }
+    }
+
+    /// The report of a node was written by an agent in a pod, or was not, or is gone.
+    pub(crate) fn said(&mut self, node: &Arc<str>, is_pod: bool) {
+        if is_pod {
+            self.reporting.insert(node.clone());
+            self.miss(node);
+        } else if self.reporting.remove(node)
+            && self.nodes.get(node).is_some_and(|it| it.pods.is_empty())
+        {
+            self.node_gone(node);
+            self.changed.insert(node.clone());
+        }
+    }
+
+    /// All pods are known from now on.
+    pub(crate) fn all_told(&mut self) {
+        self.is_whole = true;
+        let reporting: Vec<Arc<str>> = self.reporting.iter().cloned().collect();
+        reporting.iter().for_each(|node| self.miss(node));
+    }
+
+    /// Where an agent was, and nobody has seen its pod, it is away; since when, nobody knows.
+    fn miss(&mut self, node: &Arc<str>) {
+        if self.is_whole && !self.nodes.contains_key(node) {
+            self.nodes.insert(node.clone(), Node::default());
+            self.settle(node);
         }
     }
 
@@ -297,6 +331,37 @@ mod tests {
         let mut agents = Agents::new(HOME);
         agents.there(&name("agent"), Some(&agent(None, false)));
         assert_eq!(late(&agents), ["Works"]);
+    }
+
+    #[test]
+    fn who_has_reported_and_is_no_more_is_missed_by_who_has_never_seen_him() {
+        let (mut agents, node) = (Agents::new(HOME), Arc::from("node1"));
+        agents.said(&node, true);
+        agents.there(&name("old"), Some(&pod(Some("2026-01-01T12:00:00Z"))));
+        assert_eq!(late(&agents), ["Works"], "its pod may come yet");
+        agents.all_told();
+        assert_eq!(
+            (late(&agents), agents.take_changed().len()),
+            (vec![String::new(); 0], 1)
+        );
+        agents.there(&name("new"), Some(&pod(None)));
+        assert_eq!(late(&agents), ["new"]);
+        // One that runs as a service of the node has taken its place.
+        agents.said(&node, false);
+        assert_eq!(
+            (late(&agents), agents.take_changed().len()),
+            (vec!["Works".to_owned()], 1)
+        );
+        // One that comes to a new node may tell of itself before its pod is heard of.
+        agents.said(&node, true);
+        let of_agent = ObjectName::new(HOME, "agent");
+        let works = agent(Some((true, "2026-01-01T11:00:00Z")), false);
+        agents.there(&of_agent, Some(&works));
+        assert_eq!(late(&agents), ["Works"]);
+        // Nobody says any more that it runs in a pod; there is one.
+        agents.said(&node, false);
+        agents.gone(&of_agent);
+        assert_eq!(late(&agents), [""; 0]);
     }
 
     #[test]

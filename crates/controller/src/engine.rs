@@ -223,6 +223,8 @@ impl Engine {
                 News::Policy(name, facts) => self.statuses.policy(name, facts),
                 News::Report(node, report) => {
                     let we_come = !self.is_whole;
+                    let is_pod = report.as_ref().is_some_and(|it| it.pod.is_some());
+                    self.feed.agents.said(&node, is_pod);
                     for problem in self.statuses.report(node.clone(), report, we_come) {
                         self.tell(&node, problem);
                     }
@@ -256,6 +258,7 @@ impl Engine {
         }
         if !self.is_whole && self.feed.is_whole() {
             self.is_whole = true;
+            self.feed.agents.all_told();
             tracing::info!("everything is known");
             self.begin_to_write();
         }

@@ -40,6 +40,11 @@ pub struct NetworkQoSNodeReport {
     #[schemars(length(max = 64))]
     pub agent_version: String,
 
+    /// The name of the agent's pod. Absent: it runs in none, or is an older one, which does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub agent_pod: Option<String>,
+
     /// The NetworkQoS objects of the namespaces that the node's pods are in, which are in force on
     /// every pod of the node that they select, but for the problems. At most 10000.
     #[schemars(length(max = 10_000))]
@@ -117,6 +122,7 @@ impl NetworkQoSNodeReport {
                 ..ObjectMeta::default()
             },
             agent_version: report.agent.clone(),
+            agent_pod: report.pod.as_deref().map(str::to_owned),
             policies: policies
                 .map(|(name, version)| PolicyInForce {
                     namespace: name.namespace.to_string(),

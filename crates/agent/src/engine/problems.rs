@@ -63,6 +63,7 @@ impl Engine {
         let report = NodeReport {
             node: node.as_str().into(),
             agent: env!("CARGO_PKG_VERSION").to_owned(),
+            pod: self.options.pod.clone(),
             policies: self.policies.clone(),
             problems: problems.map(|it| reported(it, node)).collect(),
             more_problems: 0,

@@ -37,6 +37,7 @@ pub fn run(way: Way) {
     let (sender, events) = channel();
     let engine = Engine::new(Options {
         node: "node1".to_owned(),
+        pod: None,
         paths,
         proc: "/proc".into(),
         caches: caches.clone(),

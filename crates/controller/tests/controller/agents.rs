@@ -85,6 +85,40 @@ fn where_no_agent_was_ever_a_pod_none_is_taken_for_dead() {
     world.wait_for("p", "Ready", "True", "Ready");
 }
 
+/// A controller that begins finds the reports of agents whose pods are gone: as when all of its replicas
+/// were away meanwhile.
+#[test]
+fn an_agent_that_went_while_no_controller_was_there_is_missed() {
+    let world = World::new();
+    for node in ["node2", "node3"] {
+        world.create("v1", "Node", "", json!({"metadata": {"name": node}}));
+    }
+    world.agent_pod("agent", "node1", true, false);
+    world.create_policy("p", "web", "db");
+    for (node, pod) in [
+        ("node1", Some("agent")),
+        ("node2", Some("gone")),
+        ("node3", None),
+    ] {
+        world.create_pod(node, "web", node, &format!("10.0.0.{}", &node[4..]));
+        world.report_of_pod(node, pod, &[("p", 1)]);
+    }
+    let _replica = world.replica("one");
+    world.wait_for("p", "Ready", "True", "Ready");
+    // It cannot put this in force, and the others have.
+    world.merge(world.policies(), "p", &json!({"spec": {"priority": 11}}));
+    world.report_of_pod("node1", Some("agent"), &[("p", 2)]);
+    world.report_of_pod("node3", None, &[("p", 2)]);
+    let said = world.wait_for("p", "Programmed", "False", "AgentNotReady");
+    assert!(
+        said.starts_with("in force on 2 of 3 nodes; node2: "),
+        "{said}"
+    );
+    world.agent_pod("next", "node2", true, false);
+    world.report_of_pod("node2", Some("next"), &[("p", 2)]);
+    world.wait_for("p", "Ready", "True", "Ready");
+}
+
 /// Nothing is in force then: neither report nor status goes on to say so.
 #[test]
 fn what_was_said_of_a_node_is_taken_back_when_netqos_leaves_it() {

@@ -15,6 +15,7 @@ pub fn node_report(object: &NetworkQoSNodeReport) -> Result<NodeReport, FieldErr
     Ok(NodeReport {
         node: name(&object.metadata)?,
         agent: object.agent_version.clone(),
+        pod: object.agent_pod.as_deref().map(Into::into),
         policies: policies
             .map(|it| {
                 let version = PolicyVersion {

@@ -24,6 +24,7 @@ fn report() -> NodeReport {
     NodeReport {
         node: "node1".into(),
         agent: "0.1.0".to_owned(),
+        pod: Some("netqos-agent-x7k2p".into()),
         policies: [
             (ObjectName::new("games", "free"), version(Some("f-1"), 3)),
             (ObjectName::new("shop", "all"), version(None, 1)),

@@ -10,6 +10,7 @@ fn engine() -> Engine {
     let nowhere = |name: &str| Some(format!("/nowhere/{name}"));
     Engine::new(Options {
         node: "node1".to_owned(),
+        pod: None,
         paths: netqos_datapath::Paths::from_variables(nowhere),
         proc: "/proc".into(),
         caches: Vec::new(),

@@ -15,22 +15,28 @@ impl World {
 
     /// The node `node1` says that these are in force on it, in the words of a report.
     pub(crate) fn report_as(&self, policies: &Value) {
-        self.apply_report("node1", policies, &json!([]));
+        self.apply_report("node1", None, policies, &json!([]));
     }
 
     /// A node says what is in force on it.
     pub(crate) fn report(&self, node: &str, policies: &[(&str, i64)], problems: &Value) {
-        let policies: Vec<Value> = policies
-            .iter()
-            .map(|(name, generation)| {
-                json!({"namespace": self.namespace, "name": name, "generation": generation})
-            })
-            .collect();
-        self.apply_report(node, &json!(policies), problems);
+        self.apply_report(node, None, &self.in_force(policies), problems);
     }
 
-    fn apply_report(&self, node: &str, policies: &Value, problems: &Value) {
-        let report = json!({
+    /// The agent of a node says what is in force on it, and which pod it runs in.
+    pub(crate) fn report_of_pod(&self, node: &str, pod: Option<&str>, policies: &[(&str, i64)]) {
+        self.apply_report(node, pod, &self.in_force(policies), &json!([]));
+    }
+
+    fn in_force(&self, policies: &[(&str, i64)]) -> Value {
+        let policies = policies.iter().map(|(name, generation)| {
+            json!({"namespace": self.namespace, "name": name, "generation": generation})
+        });
+        policies.collect()
+    }
+
+    fn apply_report(&self, node: &str, pod: Option<&str>, policies: &Value, problems: &Value) {
+        let mut report = json!({
             "apiVersion": "netqos.io/v1alpha1",
             "kind": "NetworkQoSNodeReport",
             "metadata": {"name": node},
@@ -38,6 +44,9 @@ impl World {
             "policies": policies,
             "problems": problems,
         });
+        if let Some(pod) = pod {
+            report["agentPod"] = pod.into();
+        }
         let api = self.api("netqos.io/v1alpha1", "NetworkQoSNodeReport", "");
         let parameters = PatchParams::apply("agent").force();
         let patch = Patch::Apply(&report);
