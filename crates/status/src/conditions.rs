@@ -3,6 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use netqos_k8s::NetworkQosStatus;
 
+use crate::verdict::{COUNTED, WORDED};
 use crate::{Finding, Verdict};
 
 /// How a status differs from another one.
@@ -90,14 +91,32 @@ pub fn difference(is: Option<&NetworkQosStatus>, shall: &NetworkQosStatus) -> Di
 
 /// The conditions that every policy has.
 const JUDGED: [&str; 3] = ["Accepted", "Programmed", "Ready"];
-/// Those that it has where there is something to remark, which the message says.
-const REMARKS: [&str; 2] = ["Conflict", "BurstRaised"];
+/// What is worth an event. Who else is at work is told of each node, and not of each policy.
+const TOLD: [&str; 3] = [WORDED[0], WORDED[1], COUNTED[0]];
 
-/// What is remarked of a policy: the types of the conditions, and their messages.
-pub fn remarks(status: &NetworkQosStatus) -> impl Iterator<Item = (&str, &str)> {
+/// Something that is remarked of a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remark<'s> {
+    /// The type of the condition.
+    pub type_: &'s str,
+    /// What it says.
+    pub message: &'s str,
+    /// What makes it another one: its message, or its reason where that counts nodes.
+    pub which: &'s str,
+}
+
+/// What is remarked of a policy that is worth an event.
+pub fn remarks(status: &NetworkQosStatus) -> impl Iterator<Item = Remark<'_>> {
     let conditions = status.conditions.iter().flatten();
-    let remarks = conditions.filter(|it| it.status == "True" && REMARKS.contains(&&*it.type_));
-    remarks.map(|it| (it.type_.as_str(), it.message.as_str()))
+    let remarks = conditions.filter(|it| it.status == "True" && TOLD.contains(&&*it.type_));
+    remarks.map(|it| Remark {
+        type_: &it.type_,
+        message: &it.message,
+        which: match COUNTED.contains(&&*it.type_) {
+            true => &it.reason,
+            false => &it.message,
+        },
+    })
 }
 
 /// What of a condition matters to who waits for it.
@@ -111,7 +130,8 @@ fn ours<'s>(
     let to_be = shall.conditions.as_deref().unwrap_or_default();
     let is_ours = |type_: &str| {
         JUDGED.contains(&type_)
-            || REMARKS.contains(&type_)
+            || WORDED.contains(&type_)
+            || COUNTED.contains(&type_)
             || to_be.iter().any(|known| known.type_ == type_)
     };
     let conditions = of.conditions.as_deref().unwrap_or_default();
@@ -120,7 +140,7 @@ fn ours<'s>(
         .filter(|it| is_ours(&it.type_))
         .map(|it| {
             // That it is in force is told with counts; who is in conflict with it is not.
-            let counts = it.status == "True" && !REMARKS.contains(&&*it.type_);
+            let counts = it.status == "True" && !WORDED.contains(&&*it.type_);
             let message = (!counts).then_some(it.message.as_str());
             (
                 it.type_.as_str(),
@@ -135,12 +155,16 @@ fn ours<'s>(
     said.into_iter()
 }
 
-fn counts(status: &NetworkQosStatus) -> (Option<i64>, Option<i64>, Option<&str>, Option<&str>) {
+/// The numbers and words of a status that change with counts.
+type Counts<'s> = ([Option<i64>; 2], [Option<&'s str>; 2], Vec<&'s str>);
+
+fn counts(status: &NetworkQosStatus) -> Counts<'_> {
+    let conditions = status.conditions.iter().flatten();
+    let counted = conditions.filter(|it| COUNTED.contains(&&*it.type_));
     (
-        status.rules,
-        status.selected_pods,
-        status.nodes.as_deref(),
-        status.status.as_deref(),
+        [status.rules, status.selected_pods],
+        [status.nodes.as_deref(), status.status.as_deref()],
+        counted.map(|it| it.message.as_str()).collect(),
     )
 }
 

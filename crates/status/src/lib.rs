@@ -24,5 +24,5 @@
 mod conditions;
 mod verdict;
 
-pub use conditions::{Difference, difference, remarks, status};
+pub use conditions::{Difference, Remark, difference, remarks, status};
 pub use verdict::{Agent, Facts, Finding, Verdict, Zone};

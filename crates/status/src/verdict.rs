@@ -69,7 +69,7 @@ pub struct Verdict {
     pub accepted: Finding,
     /// Whether it is in force on all nodes that it is for.
     pub programmed: Finding,
-    /// Conditions beside those: a conflict with another policy, a burst that was raised. By type.
+    /// Conditions beside those, where there is something to remark. By type.
     pub remarks: BTreeMap<String, Finding>,
     /// What is found on each node.
     pub zones: Vec<Zone>,
@@ -79,8 +79,12 @@ pub struct Verdict {
     pub rules: Option<usize>,
 }
 
-/// Problems of a policy or of its pods that take nothing from it.
-const REMARKS: [Reason; 2] = [Reason::Conflict, Reason::BurstRaised];
+/// Problems of a policy that take nothing from it, or not all: what is in force is less than it asks for.
+const IN_FORCE: [Reason; 3] = [
+    Reason::Conflict,
+    Reason::BurstRaised,
+    Reason::KernelFeatureMissing,
+];
 /// Why a policy is not in force where the agent does not work.
 const NOT_READY: &str = "AgentNotReady";
 /// Problems of a pod that are about its own limits.
@@ -99,7 +103,7 @@ impl Verdict {
             generation: facts.generation,
             accepted,
             programmed: programmed(facts, &zones),
-            remarks: remarks(facts),
+            remarks: remarks::of(facts),
             zones,
             pods: facts.subjects.pods,
             rules: facts.rules,
@@ -200,7 +204,7 @@ fn zone(facts: &Facts<'_>, node: &Arc<str>) -> Zone {
             "Leaving",
             "netqos leaves the node: nothing is in force there".to_owned(),
         )),
-        (Agent::Works, None) => None,
+        (Agent::Works, None) => nothing(facts, node),
         (Agent::NotReady(_), None) => Some(no(
             NOT_READY,
             format!(
@@ -218,6 +222,17 @@ fn zone(facts: &Facts<'_>, node: &Arc<str>) -> Zone {
         node: node.clone(),
         in_force,
     }
+}
+
+/// A node on which no rule of any policy can be put in force says which policies are: none.
+fn nothing(facts: &Facts<'_>, node: &Arc<str>) -> Option<Finding> {
+    let report = facts
+        .reports
+        .get(node)
+        .filter(|it| it.policies.is_empty())?;
+    let mut problems = report.problems.iter();
+    let lacks = problems.find(|it| remarks::is_of_kernel(it) && it.kind == "Node")?;
+    Some(no(&lacks.reason, told(facts, lacks)))
 }
 
 /// What follows from what a node said of this generation.
@@ -255,11 +270,11 @@ fn waiting(facts: &Facts<'_>, late: &BTreeSet<ObjectName>) -> Option<Finding> {
 /// True when a problem of a node keeps the policy, or one of its pods, from what it asks for.
 fn keeps_out(facts: &Facts<'_>, problem: &ReportedProblem) -> bool {
     let is_one = |reasons: &[Reason]| reasons.iter().any(|it| it.to_string() == problem.reason);
-    if is_one(&REMARKS) || is_one(&OF_LIMITS) {
+    if is_one(&OF_LIMITS) {
         return false;
     }
     match problem.kind.as_str() {
-        "NetworkQoS" => problem.object == *facts.name,
+        "NetworkQoS" => problem.object == *facts.name && !is_one(&IN_FORCE),
         // An agent that leaves policies to others, where the controller does not.
         "Node" => problem.reason == Reason::NetworkQosElsewhere.to_string(),
         "Pod" => {
@@ -352,28 +367,8 @@ fn network(reference: &NetworkRef) -> String {
     }
 }
 
-/// What nodes remark of the policy, each kind once: the first node by name that does.
-fn remarks(facts: &Facts<'_>) -> BTreeMap<String, Finding> {
-    let mut remarks = BTreeMap::new();
-    for node in &facts.subjects.nodes {
-        let problems = facts.reports.get(node).map(|report| &report.problems);
-        for problem in problems.into_iter().flatten() {
-            let remark = REMARKS.iter().find(|it| it.to_string() == problem.reason);
-            if let Some(remark) = remark
-                && problem.kind == "NetworkQoS"
-                && problem.object == *facts.name
-            {
-                let reason = match remark {
-                    Reason::Conflict => "EqualPriority",
-                    _ => "BurstTooSmall",
-                };
-                let finding = || yes(reason, format!("{node}: {}", problem.message));
-                remarks.entry(remark.to_string()).or_insert_with(finding);
-            }
-        }
-    }
-    remarks
-}
-
+mod remarks;
 #[cfg(test)]
 pub(crate) mod tests;
+
+pub(crate) use remarks::{COUNTED, WORDED};

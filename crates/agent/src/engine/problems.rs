@@ -1,12 +1,15 @@
 //! What is not as it should be, and who is told of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use netqos_core::{NodeReport, ObjectRef, Problem, Reason};
 
 use super::Engine;
 use super::limits::PodLimits;
 use crate::node_report::reported;
+
+/// That no rule can be put in force on the node, whatever policies ask for.
+pub(super) const NO_RULES: &str = "rules";
 
 impl Engine {
     pub(super) fn node_problem(&mut self, what: &'static str, reason: Reason, message: String) {
@@ -64,7 +67,10 @@ impl Engine {
             node: node.as_str().into(),
             agent: env!("CARGO_PKG_VERSION").to_owned(),
             pod: self.options.pod.clone(),
-            policies: self.policies.clone(),
+            policies: match self.node_problems.contains_key(NO_RULES) {
+                true => BTreeMap::new(),
+                false => self.policies.clone(),
+            },
             problems: problems.map(|it| reported(it, node)).collect(),
             more_problems: 0,
         };

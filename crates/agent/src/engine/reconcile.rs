@@ -12,6 +12,7 @@ use tracing::field::Empty;
 
 use super::backoff::Failing;
 use super::limits::{Known, PodLimits, attachment};
+use super::problems::NO_RULES;
 use super::spans;
 use super::{Engine, IDLE, Options};
 
@@ -81,7 +82,7 @@ impl Engine {
         let needs_rules = self.needs_rules();
         if !needs_rules {
             // What cannot be had is not missed any more.
-            self.node_problems.remove("rules");
+            self.node_problems.remove(NO_RULES);
         }
         // Also where there are none: the first one to come should not wait for programs that the
         // kernel has to verify.
@@ -90,7 +91,7 @@ impl Engine {
             match RuleDatapath::open(paths, hook) {
                 Ok(rules) => {
                     self.rules = Some(rules);
-                    self.node_problems.remove("rules");
+                    self.node_problems.remove(NO_RULES);
                 }
                 Err(why) if !needs_rules => {
                     tracing::info!(
@@ -100,7 +101,7 @@ impl Engine {
                 Err(why) => {
                     let reason = Reason::KernelFeatureMissing;
                     let message = format!("no rule can be put in force: {why}");
-                    self.node_problem("rules", reason, message);
+                    self.node_problem(NO_RULES, reason, message);
                 }
             }
         }

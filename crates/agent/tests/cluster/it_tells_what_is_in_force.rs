@@ -219,3 +219,23 @@ fn again_when_somebody_has_deleted_it() {
     thread::sleep(Duration::from_secs(5));
     assert_eq!(version(), before);
 }
+
+/// Nothing that is not so, either.
+#[test]
+fn where_no_rule_can_be_no_policy_is_in_force() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    world.create_policy("p", 10);
+    // Where no filesystem of pins can be mounted.
+    world.spawn_agent_with("node1", &[("NETQOS_BPFFS", "/proc/bpf")]);
+    let says = || reasons(&world).contains(&"KernelFeatureMissing".to_owned());
+    assert!(stage::eventually(says), "{:?}", report(&world));
+    let said = report(&world).unwrap();
+    assert_eq!(said.policies.len(), 0, "{said:?}");
+    let lacks = said
+        .problems
+        .iter()
+        .find(|it| it.reason == "KernelFeatureMissing");
+    assert_eq!(lacks.unwrap().kind, "Node");
+}

@@ -6,7 +6,7 @@ use netqos_cluster::Kind;
 use netqos_core::ObjectName;
 use netqos_index::PeerIndex;
 use netqos_k8s::NetworkQosStatus;
-use netqos_status::{Difference, Facts, Verdict, difference, remarks, status};
+use netqos_status::{Difference, Facts, Remark, Verdict, difference, remarks, status};
 use tokio::time::Instant;
 
 use super::due::Rank;
@@ -196,16 +196,17 @@ impl Statuses {
         };
         let status = policy.contested.ours(status);
         let before = policy.facts.status.as_ref();
-        let before: Vec<_> = before.into_iter().flat_map(remarks).collect();
-        for remark in remarks(&status).filter(|it| !before.contains(it)) {
-            let (type_, message) = remark;
+        let before = before.into_iter().flat_map(remarks);
+        let before: Vec<_> = before.map(|it| (it.type_, it.which)).collect();
+        let is_new = |it: &Remark<'_>| !before.contains(&(it.type_, it.which));
+        for remark in remarks(&status).filter(is_new) {
             self.events.tell(Told {
                 kind: Kind::NetworkQoS,
                 object: write.name.clone(),
                 uid: policy.facts.uid.clone(),
                 good: false,
-                reason: type_.to_owned(),
-                note: message.to_owned(),
+                reason: remark.type_.to_owned(),
+                note: remark.message.to_owned(),
             });
         }
         if let Some(told) = write.told {

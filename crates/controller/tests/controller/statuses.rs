@@ -49,6 +49,45 @@ fn a_policy_is_ready_when_the_nodes_of_its_pods_have_said_so() {
     world.wait_for("p", "Ready", "True", "Ready");
 }
 
+/// It is ready all the same; what is so has a condition, and only as long as it is.
+#[test]
+fn lesser_means_and_others_at_work_have_conditions() {
+    let world = World::new();
+    world.create_pod("a", "web", "node1", "10.0.0.1");
+    world.create_pod("b", "web", "node2", "10.0.0.2");
+    world.create_policy("p", "web", "db");
+    world.report("node1", &[("p", 1)], &json!([]));
+    let of = |kind: &str, name: &str, reason: &str, message: &str| json!({"kind": kind, "name": name, "reason": reason, "message": message});
+    let mut lacks = of("NetworkQoS", "p", "KernelFeatureMissing", "no veth");
+    lacks["namespace"] = world.namespace.clone().into();
+    let beside = of("Node", "node2", "AnotherAtWork", "koordlet is at work");
+    let left = of("Node", "node2", "AnnotationsElsewhere", "Cilium limits");
+    world.report("node2", &[("p", 1)], &json!([lacks, beside, left]));
+    let _replica = world.replica("one");
+    let said = world.wait_for("p", "Degraded", "True", "KernelFeatureMissing");
+    assert_eq!(said, "on 1 of 2 nodes; node2: no veth");
+    let said = world.wait_for("p", "AnotherAtWork", "True", "AnotherAtWork");
+    assert_eq!(
+        said,
+        "on 1 of 2 nodes; node2: koordlet is at work; Cilium limits"
+    );
+    world.wait_for("p", "Ready", "True", "Ready");
+    let observed = || {
+        let status = world.get(world.policies(), "p").unwrap()["status"].clone();
+        let conditions = status["conditions"].as_array().unwrap().clone().into_iter();
+        conditions
+            .map(|it| it["observedGeneration"].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(observed(), vec![json!(1); 5]);
+    world.eventually("no event", || {
+        !world.events("NetworkQoS", "Degraded").is_empty()
+    });
+    assert_eq!(world.events("NetworkQoS", "AnotherAtWork").len(), 0);
+    world.report("node2", &[("p", 1)], &json!([]));
+    world.eventually("the conditions stay", || observed().len() == 3);
+}
+
 #[test]
 fn an_object_that_breaks_a_rule_is_told_which() {
     let Some(world) = World::with_fixture() else {

@@ -83,16 +83,40 @@ fn a_remark_in_other_words_is_another_one() {
         .said("node1", 3, &[])
         .said("node2", 3, &conflict);
     let shall = status(&known.verdict(), None, &at(10), false);
-    assert_eq!(
-        remarks(&shall).collect::<Vec<_>>(),
-        [("Conflict", "node2: do this")]
-    );
+    let remark = remarks(&shall).next().unwrap();
+    assert_eq!((remark.type_, remark.which), ("Conflict", "node2: do this"));
     assert_eq!(difference(Some(&shall), &shall), Difference::None);
     let mut is = shall.clone();
     let conditions = is.conditions.as_mut().unwrap();
     let told = conditions.iter_mut().find(|it| it.type_ == "Conflict");
     told.unwrap().message = "node2: do that".to_owned();
     assert_eq!(difference(Some(&is), &shall), Difference::Matter);
+}
+
+/// That it is so is what somebody waits for, and on how many nodes is not.
+#[test]
+fn a_remark_of_more_nodes_is_the_same_one() {
+    let lacks = [["NetworkQoS", "web", "KernelFeatureMissing"]];
+    let beside = [lacks[0], ["Node", "node2", "AnotherAtWork"]];
+    let one = Known::new().said("node1", 3, &[]).said("node2", 3, &lacks);
+    let one = status(&one.verdict(), None, &at(10), false);
+    let both = Known::new()
+        .said("node1", 3, &lacks)
+        .said("node2", 3, &lacks);
+    let both = status(&both.verdict(), Some(&one), &at(20), false);
+    assert_eq!(find(&both, "Degraded").last_transition_time, at(10));
+    assert_eq!(difference(Some(&one), &both), Difference::Counts);
+    let which = |status| remarks(status).map(|it| (it.type_, it.which)).next();
+    assert_eq!(which(&both), Some(("Degraded", "KernelFeatureMissing")));
+    let with = Known::new()
+        .said("node1", 3, &lacks)
+        .said("node2", 3, &beside);
+    let with = status(&with.verdict(), Some(&both), &at(30), false);
+    assert_eq!(difference(Some(&both), &with), Difference::Matter);
+    assert_eq!(remarks(&with).count(), 1, "each node tells of it");
+    let none = Known::new().said("node1", 3, &[]).said("node2", 3, &[]);
+    let none = status(&none.verdict(), Some(&both), &at(40), false);
+    assert_eq!(difference(Some(&both), &none), Difference::Matter);
 }
 
 #[test]

@@ -141,7 +141,9 @@ fn a_problem_of_it_or_of_its_pods_keeps_it_from_being_ready_and_no_others() {
         ["Pod", "mine", "InvalidBandwidth"],
         ["NetworkQoS", "web", "Conflict"],
         ["NetworkQoS", "web", "BurstRaised"],
+        ["NetworkQoS", "web", "KernelFeatureMissing"],
         ["Node", "web", "ApiUnavailable"],
+        ["Node", "web", "KernelFeatureMissing"],
     ] {
         assert_eq!(with(other), is(true, "Ready", "in force on 2 of 2 nodes"));
     }
@@ -167,6 +169,69 @@ fn what_takes_nothing_from_it_is_remarked() {
     let remarks = known.verdict().remarks;
     let remarks: Vec<_> = remarks.iter().map(|(it, f)| (&**it, &*f.message)).collect();
     assert_eq!(remarks, [("Conflict", "node1: do this")]);
+}
+
+#[test]
+fn what_is_in_force_by_lesser_means_and_beside_whom_is_remarked_with_its_nodes() {
+    let remarks = |one: &[[&str; 3]], other: &[[&str; 3]]| {
+        let known = Known::new().said("node1", 3, one).said("node2", 3, other);
+        let verdict = known.verdict();
+        assert!(verdict.ready().holds, "{verdict:?}");
+        let remarks = verdict.remarks.into_iter();
+        let remarks = remarks.map(|(type_, it)| [type_, it.reason, it.message]);
+        remarks.collect::<Vec<_>>()
+    };
+    let lacks = ["NetworkQoS", "web", "KernelFeatureMissing"];
+    let of_node = ["Node", "node", "KernelFeatureMissing"];
+    let beside = ["Node", "node", "AnotherAtWork"];
+    let left = ["Node", "node", "AnnotationsElsewhere"];
+    let is = |type_: &str, reason: &str, message: &str| {
+        vec![[type_, reason, message].map(str::to_owned)]
+    };
+    assert_eq!(
+        remarks(&[], &[lacks]),
+        is(
+            "Degraded",
+            "KernelFeatureMissing",
+            "on 1 of 2 nodes; node2: do this"
+        )
+    );
+    assert_eq!(
+        remarks(&[of_node], &[lacks, of_node]),
+        is(
+            "Degraded",
+            "KernelFeatureMissing",
+            "on 2 of 2 nodes; node1: do this"
+        )
+    );
+    assert_eq!(
+        remarks(&[left, beside], &[beside]),
+        is(
+            "AnotherAtWork",
+            "AnnotationsElsewhere",
+            "on 2 of 2 nodes; node1: do this; do this"
+        )
+    );
+    // Of another policy, or of a pod.
+    let other = ["NetworkQoS", "other", "KernelFeatureMissing"];
+    assert_eq!(
+        remarks(&[other], &[["Pod", "other", "KernelFeatureMissing"]]).len(),
+        0
+    );
+}
+
+#[test]
+fn where_the_kernel_can_put_no_rule_in_force_none_is_pending() {
+    let lacks = [["Node", "node2", "KernelFeatureMissing"]];
+    let mut known = Known::new().said("node1", 3, &[]).said("node2", 3, &lacks);
+    known.reports.get_mut("node2").unwrap().policies.clear();
+    let (holds, reason, message) = ready(&known);
+    assert_eq!((holds, &*reason), (false, "KernelFeatureMissing"));
+    assert!(
+        message.starts_with("in force on 1 of 2 nodes; node2: Node"),
+        "{message}"
+    );
+    assert_eq!(known.verdict().remarks.len(), 0);
 }
 
 #[test]
