@@ -90,8 +90,8 @@ impl LimitDatapath {
     ///
     /// # Errors
     /// Where the pod's interface cannot be found, or the programs that were asked for by name
-    /// cannot be had, nothing has changed. After any other, nothing of this attachment is in force,
-    /// and nothing is left behind.
+    /// cannot be had, nothing has changed; nor where others were in force before, and these cannot be
+    /// written down. After any other, nothing of this attachment is in force, and nothing is left behind.
     pub fn apply(&mut self, request: &Request<'_>) -> Result<Applied> {
         if request.limits.is_unlimited() && self.records.read(request.attachment)?.is_none() {
             // Nothing to do, and so nothing that can fail.
@@ -113,8 +113,12 @@ impl LimitDatapath {
                 return Err(error);
             }
         };
-        let applied = self.apply_locked(request, before, found);
-        if applied.is_err() {
+        // Until something is changed.
+        let mut stands = before.is_some();
+        let applied = self.apply_locked(request, before, found, &mut stands);
+        // What cannot be remembered now may be in a moment; any other failure is one of what is there.
+        stands &= matches!(applied, Err(Error::Record { .. }));
+        if applied.is_err() && !stands {
             // The error that matters is the first; what cannot be undone GC will find by the record.
             if self.undo(request).is_ok() {
                 let _ = self.records.remove(request.attachment, &lock);
@@ -161,6 +165,7 @@ impl LimitDatapath {
         request: &Request<'_>,
         before: Option<Record>,
         site: Site,
+        stands: &mut bool,
     ) -> Result<Applied> {
         let Site {
             mut pod,
@@ -172,7 +177,7 @@ impl LimitDatapath {
         }
         let mut plan = self.plan(request, &endpoint, &mut pod, &pins, before.as_ref())?;
         if let Some(before) = &before {
-            if self.retire(before, &plan, &mut pod)? {
+            if self.retire(before, &plan, &mut pod, stands)? {
                 // What is retired takes its tag off the links.
                 let endpoint = self.locate(request, &mut pod)?;
                 plan = self.plan(request, &endpoint, &mut pod, &pins, Some(before))?;
@@ -186,6 +191,7 @@ impl LimitDatapath {
             queues: plan.iter().map(|planned| planned.record.clone()).collect(),
         };
         self.records.write(&record)?;
+        *stands = false;
         let installer = Installer {
             attachment: request.attachment,
             pins: pins.as_ref().ok(),
@@ -206,11 +212,18 @@ impl LimitDatapath {
     }
 
     /// Removes what an earlier call made and is not wanted any more; says whether there was any.
-    fn retire(&mut self, before: &Record, plan: &[Planned], pod: &mut Side) -> Result<bool> {
+    fn retire(
+        &mut self,
+        before: &Record,
+        plan: &[Planned],
+        pod: &mut Side,
+        stands: &mut bool,
+    ) -> Result<bool> {
         let is_unwanted =
             |old: &&QueueRecord| !plan.iter().any(|planned| is_same(old, &planned.record));
         let mut any = false;
         for old in before.queues.iter().filter(is_unwanted) {
+            *stands = false;
             let side = match old.side {
                 SideName::Host => &mut self.host,
                 SideName::Pod => &mut *pod,

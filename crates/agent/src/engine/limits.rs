@@ -201,7 +201,7 @@ impl PodLimits {
             .as_ref()
             .is_some_and(|record| record.limits == wanted.limits);
         if record.is_none() {
-            self.note(attachment, &wanted.netns);
+            self.note(attachment, &wanted.netns)?;
         }
         let request = Request {
             attachment,
@@ -271,15 +271,14 @@ impl PodLimits {
             .insert((pod.clone(), attachment.clone()), problem);
     }
 
-    fn note(&mut self, attachment: &Attachment, netns: &Path) {
+    fn note(&mut self, attachment: &Attachment, netns: &Path) -> Result<()> {
         let note = Note {
             attachment: attachment.clone(),
             netns: netns.to_owned(),
         };
-        if let Err(why) = self.notes.write(attachment.tag().names(), &note) {
-            tracing::warn!("note that the limits of {attachment} are the agent's: {why}");
-        }
+        self.notes.write(attachment.tag().names(), &note)?;
         self.own.insert(attachment.clone(), note);
+        Ok(())
     }
 
     fn forget(&mut self, attachment: &Attachment) {
@@ -352,7 +351,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (run, notes) = (folder.path(), limits_folder(folder.path()));
         let attachment = Attachment::try_new("net", "c1", "eth0").unwrap();
-        open(run).note(&attachment, Path::new("/run/netns/x"));
+        open(run)
+            .note(&attachment, Path::new("/run/netns/x"))
+            .unwrap();
         std::fs::write(notes.join("net:c1:eth1.new"), "{").unwrap();
         let mut next = open(run);
         assert!(next.own.keys().eq([&attachment]));

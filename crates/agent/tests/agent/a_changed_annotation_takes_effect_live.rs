@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::stage::{self, Agent, Flow, assert_no_loss};
 
-fn bandwidth(rate: &str) -> serde_json::Value {
+pub(crate) fn bandwidth(rate: &str) -> serde_json::Value {
     json!({"kubernetes.io/egress-bandwidth": rate, "kubernetes.io/ingress-bandwidth": rate})
 }
 
@@ -20,7 +20,7 @@ fn held(node: &Node, pod: &Pod) -> [String; 2] {
     [inside, outside]
 }
 
-fn is_held(node: &Node, pod: &Pod, rate: &str) -> bool {
+pub(crate) fn is_held(node: &Node, pod: &Pod, rate: &str) -> bool {
     let tbf = format!("rate {rate} ");
     held(node, pod)
         .iter()

@@ -17,6 +17,7 @@ mod stage;
 mod a_bad_object_leaves_the_others_in_force;
 mod a_change_takes_effect_within_100_ms;
 mod a_changed_annotation_takes_effect_live;
+mod a_full_run_folder_is_told_of_and_passes;
 mod a_network_that_is_not_there_is_told_of;
 mod a_network_without_addresses_is_enforced_by_interface;
 mod a_plugins_limit_is_taken_over;
