@@ -51,13 +51,13 @@ use crate::schema;
 pub struct BandwidthProfileSpec {
     /// Which pods of the object's namespace. Absent or empty: all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::label_selector")]
+    #[schemars(schema_with = "schema::label_selector", extend("default" = {}))]
     pub pod_selector: Option<LabelSelector>,
 
     /// Where several profiles select a pod and limit a direction, the one of highest priority
     /// decides it; among equals the one whose name is smaller. 0 to 100. Absent: 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 100))]
+    #[schemars(range(min = 0, max = 100), extend("default" = 0))]
     pub priority: Option<i64>,
 
     /// What is sent to each pod. Absent: not limited by this profile.

@@ -43,7 +43,7 @@ use crate::schema;
 pub struct NetworkQosQuotaSpec {
     /// Which namespaces the quota is for. Absent or empty: all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::label_selector")]
+    #[schemars(schema_with = "schema::label_selector", extend("default" = {}))]
     pub namespace_selector: Option<LabelSelector>,
 
     /// The priorities that objects may have. Absent: all.
@@ -78,11 +78,11 @@ pub struct NetworkQosQuotaSpec {
 pub struct PriorityBounds {
     /// The least. Absent: 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 100))]
+    #[schemars(range(min = 0, max = 100), extend("default" = 0))]
     pub min: Option<i64>,
 
     /// The highest. Absent: 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 100))]
+    #[schemars(range(min = 0, max = 100), extend("default" = 100))]
     pub max: Option<i64>,
 }

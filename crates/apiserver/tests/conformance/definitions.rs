@@ -3,7 +3,7 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams, ListParams, PostParams, WatchParams};
-use netqos_k8s::NetworkQoS;
+use netqos_k8s::{BandwidthProfile, NetworkQoS, definitions};
 use serde_json::{Value, json};
 
 use crate::setting::*;
@@ -229,4 +229,19 @@ pub async fn the_definition_of_networkqos_is_served(setting: &Setting<'_>) {
     let bad = policy("bad", json!({"priority": 1, "egress": [{"bandwidth": {"burst": 1}}]}));
     let status = refusal(api.create(&parameters(), &bad).await);
     assert_eq!(status.code, 422, "{status:?}");
+}
+
+pub async fn defaults_of_our_definitions_are_filled_in(setting: &Setting<'_>) {
+    let mut definitions = definitions().into_iter();
+    let profiles = definitions.find(|it| it.name().starts_with("bandwidthprofiles."));
+    setting.serve(&profiles.unwrap().crd().unwrap()).await;
+    let api: Api<BandwidthProfile> = setting.api();
+    let profile = object(json!({
+        "apiVersion": "netqos.io/v1alpha1",
+        "kind": "BandwidthProfile",
+        "metadata": {"name": "ten"},
+        "spec": {"egress": {"rate": "10M"}},
+    }));
+    let spec = create(&api, &profile).await.spec;
+    assert_eq!((spec.priority, spec.pod_selector), (Some(0), Some(Default::default())));
 }

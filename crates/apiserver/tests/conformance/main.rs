@@ -58,6 +58,7 @@ behaviours! {
         a_definition_that_goes_takes_its_objects_along,
         each_version_is_served_as_itself,
         the_definition_of_networkqos_is_served,
+        defaults_of_our_definitions_are_filled_in,
     }
     deleting {
         a_finalizer_holds_an_object,

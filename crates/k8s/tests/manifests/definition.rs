@@ -6,6 +6,7 @@ use std::path::Path;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use netqos_k8s::{crd, definitions};
+use serde_json::json;
 
 #[test]
 fn the_definitions_in_the_repository_are_those_of_the_types() {
@@ -35,6 +36,7 @@ fn every_list_and_every_text_has_a_limit() {
     fn look(schema: &serde_json::Value, path: &str) {
         let known = [
             "description",
+            "default",
             "title",
             "type",
             "format",
@@ -221,4 +223,39 @@ fn no_rule_costs_more_than_an_api_server_allows() {
         "{cost} of {MOST_A_RULE_MAY_COST}"
     );
     println!("the dearest rule: {cost} of {MOST_A_RULE_MAY_COST}");
+}
+
+/// What an API server fills in, which is what descriptions say of fields that are absent; and nothing in
+/// objects of a kind that is OVN-Kubernetes', too.
+#[test]
+fn only_kinds_of_our_own_have_defaults() {
+    fn look(schema: &serde_json::Value, path: &str, found: &mut Vec<(String, serde_json::Value)>) {
+        if let Some(default) = schema.get("default") {
+            found.push((path.to_owned(), default.clone()));
+        }
+        let fields = schema.get("properties").and_then(|it| it.as_object());
+        for (name, field) in fields.into_iter().flatten() {
+            look(field, &format!("{path}.{name}"), found);
+        }
+        for inner in ["items", "additionalProperties"] {
+            if let Some(inner) = schema.get(inner) {
+                look(inner, path, found);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for definition in definitions() {
+        let name = definition.name();
+        let (plural, _) = name.split_once('.').unwrap();
+        look(definition.schema(), plural, &mut found);
+    }
+    let right = [
+        ("networkqosquotas.spec.namespaceSelector", json!({})),
+        ("networkqosquotas.spec.priority.max", json!(100)),
+        ("networkqosquotas.spec.priority.min", json!(0)),
+        ("bandwidthprofiles.spec.podSelector", json!({})),
+        ("bandwidthprofiles.spec.priority", json!(0)),
+    ];
+    let right = right.map(|(path, default)| (path.to_owned(), default));
+    assert_eq!(found, right);
 }
