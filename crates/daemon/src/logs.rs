@@ -69,7 +69,10 @@ impl LogArguments {
         #[cfg(feature = "otel")]
         match (&traces, unavailable) {
             (Some(traces), _) => {
-                tracing::info!(endpoint = traces.endpoint(), "traces are exported")
+                tracing::info!(endpoint = traces.endpoint(), "traces are exported");
+                if let Some(lacking) = traces.lacking() {
+                    tracing::warn!("{lacking}");
+                }
             }
             (None, Some(why)) => {
                 tracing::error!(

@@ -53,6 +53,7 @@ pub(crate) struct TraceArguments {
 pub(crate) struct Traces {
     provider: SdkTracerProvider,
     endpoint: String,
+    lacking: Option<String>,
 }
 
 /// Why nothing is exported although that was asked for.
@@ -88,12 +89,18 @@ impl Traces {
         Ok(Self {
             provider: provider.build(),
             endpoint: settings.endpoint.to_string(),
+            lacking: settings.lacking.clone(),
         })
     }
 
     /// Where traces are sent.
     pub(crate) fn endpoint(&self) -> &str {
         &self.endpoint
+    }
+
+    /// What was asked for and is not done.
+    pub(crate) fn lacking(&self) -> Option<&str> {
+        self.lacking.as_deref()
     }
 
     /// What hears of spans.

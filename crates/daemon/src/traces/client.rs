@@ -187,6 +187,7 @@ mod tests {
             endpoint: endpoint.parse().unwrap(),
             timeout: Duration::from_secs(10),
             authorities: Some(authorities.to_owned()),
+            lacking: None,
         };
         let failure = LastFailure::default();
         let client = Client::new(&settings, failure.clone()).unwrap();

@@ -22,6 +22,8 @@ pub(super) struct Settings {
     pub(super) timeout: Duration,
     /// The authorities that may vouch for the collector, in place of the system's: a file of PEM.
     pub(super) authorities: Option<PathBuf>,
+    /// What is asked for and not done, in words; traces arrive without it.
+    pub(super) lacking: Option<String>,
 }
 
 /// What cannot be followed.
@@ -98,6 +100,9 @@ impl Settings {
             endpoint,
             timeout,
             authorities: of_traces("CERTIFICATE").map(|(_, path)| path.into()),
+            lacking: of_traces("COMPRESSION")
+                .filter(|(_, how)| how != "none")
+                .map(|(name, how)| format!("{name} {how:?}: traces are sent uncompressed")),
         }))
     }
 }
@@ -224,6 +229,17 @@ mod tests {
         assert_eq!(settings.authorities, Some("/ca".into()));
         let settings = read(None, &[BASE]).unwrap().unwrap();
         assert_eq!((settings.timeout, settings.authorities), (TIMEOUT, None));
+    }
+
+    #[test]
+    fn what_is_not_done_is_said() {
+        let all = ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip");
+        let lacking = |variables: Variables<'_>| read(None, variables).unwrap().unwrap().lacking;
+        let words = "OTEL_EXPORTER_OTLP_COMPRESSION \"gzip\": traces are sent uncompressed";
+        assert_eq!(lacking(&[BASE, all]).as_deref(), Some(words));
+        let of_traces = ("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "none");
+        assert_eq!(lacking(&[BASE, all, of_traces]), None);
+        assert_eq!(lacking(&[BASE]), None);
     }
 
     #[test]

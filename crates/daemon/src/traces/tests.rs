@@ -97,6 +97,7 @@ fn kept(format: LogFormat, level: &str, exports: bool) -> Kept {
     let traces = Traces {
         provider: provider.build(),
         endpoint: String::new(),
+        lacking: None,
     };
     let mut layers: Vec<Box<dyn Layer<Registry> + Send + Sync>> = Vec::new();
     if exports {
@@ -175,6 +176,7 @@ fn work_on_another_thread_belongs_to_who_has_asked_for_it() {
     let traces = Traces {
         provider: provider.build(),
         endpoint: String::new(),
+        lacking: None,
     };
     let subscriber = tracing_subscriber::registry().with(traces.layer());
     tracing::subscriber::with_default(subscriber, || {

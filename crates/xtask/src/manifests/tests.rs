@@ -37,6 +37,7 @@ fn choices() -> Vec<Value> {
         json!({"otlp": {"endpoint": "http://otel.observability.svc:4318"}}),
         json!({"otlp": {
             "endpoint": "https://otel:4318",
+            "caConfigMap": "otel-ca",
             "env": [
                 {"name": "OTEL_TRACES_SAMPLER", "value": "always_off"},
                 {

@@ -212,6 +212,9 @@ pub struct Otlp {
     /// The collector, which takes OTLP over HTTP: http://HOST:4318. Empty: there are no traces.
     #[schemars(regex(pattern = "^(https?://[^/@]+(/.*)?)?$"))]
     pub endpoint: String,
+    /// The ConfigMap, in the namespace of netqos, whose key ca.crt has the authorities that may vouch for a
+    /// collector of https://, in PEM. Empty: nothing vouches for one, unless env names another file.
+    pub ca_config_map: String,
     /// More environment, as in a pod: variables of OpenTelemetry such as OTEL_TRACES_SAMPLER, and
     /// OTEL_EXPORTER_OTLP_HEADERS from a Secret.
     pub env: Vec<Object>,

@@ -307,6 +307,30 @@ fn traces_go_nowhere_unless_a_collector_is_named() {
 }
 
 #[test]
+fn who_may_vouch_for_a_collector_is_mounted_where_that_is_named() {
+    let chart = Chart::read().unwrap();
+    let named = json!({"otlp": {"endpoint": "https://otel:4318", "caConfigMap": "otel-ca"}});
+    let off = json!({"otlp": {"caConfigMap": "otel-ca"}});
+    for (chosen, is_named) in [(named, true), (off, false), (json!({}), false)] {
+        let objects = chart.objects(&chosen).unwrap();
+        for name in ["DaemonSet/netqos-agent", "Deployment/netqos-controller"] {
+            let pod = &objects[name]["spec"]["template"]["spec"];
+            let container = &pod["containers"][0];
+            let has =
+                |list: &Value, item: Value| list.as_array().is_some_and(|it| it.contains(&item));
+            let volume = json!({"name": "otlp-ca", "configMap": {"name": "otel-ca"}});
+            assert_eq!(has(&pod["volumes"], volume), is_named, "{name}");
+            let folder = "/etc/netqos/otlp";
+            let mount = json!({"name": "otlp-ca", "mountPath": folder, "readOnly": true});
+            assert_eq!(has(&container["volumeMounts"], mount), is_named, "{name}");
+            let variable = "OTEL_EXPORTER_OTLP_CERTIFICATE";
+            let variable = json!({"name": variable, "value": format!("{folder}/ca.crt")});
+            assert_eq!(has(&container["env"], variable), is_named, "{name}");
+        }
+    }
+}
+
+#[test]
 fn the_agent_may_enter_pods_only_where_that_is_chosen() {
     let chart = Chart::read().unwrap();
     for (enters, expected) in [
