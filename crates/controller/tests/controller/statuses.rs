@@ -57,7 +57,9 @@ fn lesser_means_and_others_at_work_have_conditions() {
     world.create_pod("b", "web", "node2", "10.0.0.2");
     world.create_policy("p", "web", "db");
     world.report("node1", &[("p", 1)], &json!([]));
-    let of = |kind: &str, name: &str, reason: &str, message: &str| json!({"kind": kind, "name": name, "reason": reason, "message": message});
+    let of = |kind: &str, name: &str, reason: &str, message: &str| -> Value {
+        json!({"kind": kind, "name": name, "reason": reason, "message": message})
+    };
     let mut lacks = of("NetworkQoS", "p", "KernelFeatureMissing", "no veth");
     lacks["namespace"] = world.namespace.clone().into();
     let beside = of("Node", "node2", "AnotherAtWork", "koordlet is at work");
