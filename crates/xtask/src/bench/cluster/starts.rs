@@ -19,7 +19,8 @@ const CONTROLLER: &str = "controller";
 const PODS: usize = 20;
 /// From one pod to the next: so far apart that nothing is asked for two of them together.
 const APART: Duration = Duration::from_secs(3);
-/// After how long without a write nothing is left to be written: counts are written once a minute.
+/// After how long without a write nothing is left to be written that a pod's start has to pay for: counts
+/// have what pods leave over after a minute. Where that is nothing, they are written ten minutes later.
 const QUIET: Duration = Duration::from_secs(65);
 
 /// The figures.
