@@ -8,6 +8,7 @@
 
 mod cgroup;
 mod collector;
+mod config_map;
 #[path = "../../../datapath/tests/rules_services/proxy.rs"]
 mod proxy;
 mod second_network;

@@ -1,141 +1,8 @@
 //! From the ConfigMap to the packet: what it says of shares is what pods' connections get of the line,
 //! and when it says something else, connections that go on get that.
 
-use std::net::SocketAddr;
-use std::thread;
-use std::time::{Duration, Instant};
-
-use netqos_testkit::{Node, Pod};
-use netqos_traffic::{Goodput, Server, TcpTest};
-use serde_json::json;
-
+use crate::config_map::{assert_followed, of_class, outside};
 use crate::stage::{self, Agent};
-
-/// What the line carries, in Mbit/s.
-const LINE: f64 = 100.0;
-/// What of frames is payload: 1448 of 1514 bytes.
-const PAYLOAD: f64 = 1448.0 / 1514.0;
-/// How far a share may be from what was said, in percent of the line.
-const TOLERANCE: f64 = 5.0;
-/// A busy machine may spoil one, not all of so many.
-const TRIES: usize = 3;
-/// The time from one change to the next, and how much of its beginning is not counted.
-const PHASE: Duration = Duration::from_secs(3);
-const SETTLES: Duration = Duration::from_millis(1200);
-
-/// What the ConfigMap says of what is sent: requests and limits in percent of the line.
-struct Says {
-    ls: (u8, u8),
-    be: (u8, u8),
-    /// What pods get of the line that both want all of: latency-sensitive, best-effort.
-    gets: [f64; 2],
-}
-
-/// What nobody is guaranteed goes to the higher class.
-const SAID: [Says; 3] = [
-    Says {
-        ls: (30, 100),
-        be: (30, 100),
-        gets: [70.0, 30.0],
-    },
-    Says {
-        ls: (10, 100),
-        be: (50, 100),
-        gets: [50.0, 50.0],
-    },
-    Says {
-        ls: (10, 40),
-        be: (10, 15),
-        gets: [40.0, 15.0],
-    },
-];
-
-impl Says {
-    fn put(&self) {
-        let class = |(request, limit): (u8, u8)| {
-            json!({"networkQOS": {
-                "enable": true, "ingressRequest": 10, "ingressLimit": 100,
-                "egressRequest": request, "egressLimit": limit,
-            }})
-        };
-        let resources = json!({"clusterStrategy": {
-            "lsClass": class(self.ls), "beClass": class(self.be),
-        }});
-        let system = json!({"clusterStrategy": {"totalNetworkBandwidth": "100M"}});
-        let config = json!({
-            "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": "slo-controller-config", "namespace": "koordinator-system"},
-            "data": {
-                "resource-qos-config": resources.to_string(), "system-config": system.to_string(),
-            }
-        });
-        stage::put("config.json", &config.to_string());
-    }
-}
-
-/// A line to a host outside, by which the default route leaves.
-pub(crate) fn outside(node: &Node) -> Pod {
-    let far = node.empty_pod("far").unwrap();
-    let run = |command: &str| {
-        let words: Vec<&str> = command.split(' ').collect();
-        node.run("ip", &words).unwrap();
-    };
-    run("link add up0 type veth peer name far0 netns far");
-    run("address add 192.0.2.2/24 dev up0");
-    run("link set up0 up");
-    run("-n far address add 192.0.2.1/24 dev far0");
-    run("-n far link set far0 up");
-    run("-n far link set lo up");
-    run("-n far route add default via 192.0.2.2");
-    run("route add default via 192.0.2.1 dev up0");
-    far
-}
-
-/// Both send all that they can while the ConfigMap is changed; what arrived of each, and when it was
-/// changed, both from the first byte on.
-fn sent(far: &Pod, pods: [&Pod; 2]) -> ([Goodput; 2], Vec<Duration>) {
-    let servers = [(); 2].map(|()| {
-        let address: SocketAddr = "192.0.2.1:0".parse().unwrap();
-        far.inside(|| Server::bind(address).unwrap()).unwrap()
-    });
-    let began = Instant::now();
-    thread::scope(|scope| {
-        let flows = [0, 1].map(|which: usize| {
-            let (pod, server) = (pods[which], servers[which].local_addr());
-            scope.spawn(move || {
-                let test = TcpTest {
-                    streams: 4,
-                    omit: Duration::ZERO,
-                    duration: PHASE * SAID.len() as u32,
-                    congestion_control: Some("cubic".to_owned()),
-                    ..TcpTest::new(server)
-                };
-                pod.inside(|| test.run(|_| ()).unwrap().goodput).unwrap()
-            })
-        });
-        let mut changed = Vec::new();
-        for says in &SAID[1..] {
-            thread::sleep(PHASE);
-            changed.push(began.elapsed());
-            says.put();
-        }
-        (flows.map(|flow| flow.join().unwrap()), changed)
-    })
-}
-
-/// Mbit/s of payload in the intervals that end in this time.
-fn rate(goodput: &Goodput, from: Duration, to: Duration) -> f64 {
-    let within = goodput
-        .samples
-        .iter()
-        .filter(|sample| from < sample.at && sample.at <= to);
-    let (mut bytes, mut seconds) = (0, 0.0);
-    for sample in within {
-        bytes += sample.received.bytes();
-        seconds += sample.elapsed.as_secs_f64();
-    }
-    bytes as f64 * 8.0 / 1e6 / seconds
-}
 
 #[test]
 fn before_a_change_and_after_it() {
@@ -143,46 +10,10 @@ fn before_a_change_and_after_it() {
     let far = outside(&node);
     let (online, offline) = stage::pods(&node);
     for (pod, class) in [(&online, "LS"), (&offline, "BE")] {
-        let qos = json!({"QoSClass": class}).to_string();
-        let annotations = json!({"koordinator.sh/networkQOS": qos});
         let file = format!("{}.json", pod.name());
-        stage::put(&file, &stage::manifest(pod, annotations));
+        stage::put(&file, &stage::manifest(pod, of_class(class)));
     }
-    SAID[0].put();
+    let put = |config: &serde_json::Value| stage::put("config.json", &config.to_string());
     let _agent = Agent::start();
-    let mut misses = Vec::new();
-    for _ in 0..TRIES {
-        SAID[0].put();
-        let is_as_said = || {
-            let classes = node.run("tc", &["class", "show", "dev", "up0"]).unwrap();
-            classes.contains("class htb 6e71:4 parent 6e71:1 rate 30Mbit ceil 100Mbit")
-        };
-        assert!(stage::eventually(is_as_said), "{}", stage::log());
-        misses = off(&far, [&online, &offline]);
-        if misses.is_empty() {
-            return;
-        }
-        eprintln!("missed: {}", misses.join("; "));
-    }
-    panic!("{}", misses.join("; "));
-}
-
-/// Where what was measured is not what was said.
-fn off(far: &Pod, pods: [&Pod; 2]) -> Vec<String> {
-    let (goodputs, changed) = sent(far, pods);
-    let begins = [Duration::ZERO].into_iter().chain(changed.clone());
-    let ends = changed.into_iter().chain([PHASE * SAID.len() as u32]);
-    let mut misses = Vec::new();
-    for (says, (begin, end)) in SAID.iter().zip(begins.zip(ends)) {
-        let is = goodputs.each_ref().map(|it| rate(it, begin + SETTLES, end));
-        let should = says.gets.map(|percent| percent / 100.0 * LINE * PAYLOAD);
-        eprintln!("{is:.1?} Mbit/s, and {should:.1?} was said");
-        let is_off = |(is, should): (f64, f64)| (is - should).abs() > TOLERANCE / 100.0 * LINE;
-        if is.into_iter().zip(should).any(is_off) {
-            misses.push(format!(
-                "{is:.1?} Mbit/s from {begin:.1?} on, not {should:.1?}"
-            ));
-        }
-    }
-    misses
+    assert_followed(&node, &far, [&online, &offline], put);
 }

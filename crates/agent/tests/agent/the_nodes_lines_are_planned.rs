@@ -10,7 +10,7 @@ use netqos_testkit::{Node, Pod};
 use netqos_traffic::{Server, TcpTest};
 
 use crate::cgroup::{Driver, Tree};
-use crate::shares_in_the_config_map_are_seen_in_throughput::outside;
+use crate::config_map::outside;
 use crate::stage::{self, Agent};
 
 const UID: &str = "36cee2dc-0bd6-4f1f-a5c2-6f4c86bd4f4a";

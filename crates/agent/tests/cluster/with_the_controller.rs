@@ -16,10 +16,10 @@ use crate::world::{AGENT, World};
 const KUBECONFIG: &str = "/run/controller-kubeconfig";
 
 /// The controller's process; killed when it is dropped.
-struct Process(Child);
+pub(crate) struct Process(Child);
 
 impl Process {
-    fn start(program: &Path) -> Self {
+    pub(crate) fn start(program: &Path) -> Self {
         let child = Command::new(program)
             .args(["--kubeconfig", KUBECONFIG, "--namespace", NAMESPACE])
             .args(["--listen", "off", "--webhook", "off"])
@@ -42,7 +42,7 @@ impl Drop for Process {
 }
 
 /// A cluster whose agents are told of peers, and the program that tells them.
-fn begin() -> Option<(World, PathBuf)> {
+pub(crate) fn begin() -> Option<(World, PathBuf)> {
     let program = Path::new(env!("CARGO_BIN_EXE_netqos-agent")).with_file_name("netqos-controller");
     if !program.is_file() {
         eprintln!("skipped: netqos-controller is not built (cargo test --workspace builds it)");
