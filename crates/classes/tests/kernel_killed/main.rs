@@ -1,5 +1,6 @@
-//! A process that is killed while it divides a line, changes how that is divided, or gives it up: who
-//! comes next ends where an undisturbed one ends, and changes nothing after that.
+//! A process that is killed while it divides two lines, changes how they are divided, or gives up one or
+//! both: who comes next ends where an undisturbed one ends, has left what was right as it was, and changes
+//! nothing after that.
 //!
 //! The process is this program itself, started again with [`ROUTE`] set, which is why it has a `main` of
 //! its own. That happens to it before each [`STRIDE`]th of its steps that may change something outside of
@@ -15,34 +16,43 @@
 mod world;
 
 use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
 
 use netqos_classes::{ClassBackend, Kernel, Outcome, Standing};
 use netqos_core::classes::{ClassPlan, LineShares};
-use netqos_testkit::{Call, Step, Then, stop_here};
+use netqos_netlink::Socket;
+use netqos_testkit::{Call, Pod, Step, Then, stop_here};
+use netqos_traffic::Server;
 
 use crate::world::{BE, LS, SYSTEM, World, classed, divided, options, shares};
 
 /// What the process does: from where to where.
 const ROUTE: &str = "NETQOS_TEST_ROUTE";
-/// The pods and the line that it does it to.
+/// The pods and the lines that it does it to.
 const FACTS: &str = "NETQOS_TEST_FACTS";
-const STRIDE: usize = 3;
+const STRIDE: usize = 5;
 /// Fewer steps than any way takes.
 const FEW: usize = 5;
 
-/// How the line is to be divided.
+/// How the lines are to be divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Plan {
     /// Nothing of ours is there.
     Removed,
     Old,
     New,
+    /// As the old one, and only the first line.
+    One,
 }
 
-const ROUTES: [(&str, Plan, Plan); 4] = [
+const ROUTES: [(&str, Plan, Plan); 6] = [
     ("divide", Plan::Removed, Plan::Old),
     ("change", Plan::Old, Plan::New),
     ("change back", Plan::New, Plan::Old),
+    ("give one up", Plan::Old, Plan::One),
+    ("take it up", Plan::One, Plan::Old),
     ("give up", Plan::Old, Plan::Removed),
 ];
 
@@ -68,20 +78,64 @@ fn main() {
     }
 }
 
-/// Three pods, and the line, for another process to find.
-fn facts(world: &World) -> String {
+/// A second line, to a machine that is asked by it.
+struct Second {
+    pod: Pod,
+    server: Server,
+}
+
+impl Second {
+    fn new(world: &World) -> Self {
+        let pod = world.node.pod("second").unwrap();
+        let any: SocketAddr = "[::]:0".parse().unwrap();
+        let server = pod.inside(|| Server::bind(any)).unwrap().unwrap();
+        Self { pod, server }
+    }
+
+    fn is_reached(&self) -> bool {
+        let port = self.server.local_addr().port();
+        let address = SocketAddr::new(self.pod.address().parse().unwrap(), port);
+        TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok()
+    }
+}
+
+/// What has gone through a tree, and the number of its link.
+type Tree = (u32, u64);
+
+/// Both trees of each line that is divided, of these.
+fn trees(lines: &[Arc<str>]) -> BTreeMap<String, Tree> {
+    let mut socket = Socket::open().unwrap();
+    let mut found = BTreeMap::new();
+    for line in lines {
+        let index = socket.link_by_name(line).unwrap().index;
+        for name in [line.to_string(), format!("netqos-l{index}")] {
+            let Ok(link) = socket.link_by_name(&name) else {
+                continue;
+            };
+            let classes = socket.classes(&link).unwrap();
+            let whole = classes.iter().find(|class| class.handle.minor() == 1);
+            if let Some(whole) = whole {
+                found.insert(name, (link.index, whole.statistics.bytes));
+            }
+        }
+    }
+    found
+}
+
+/// Three pods, and the lines, for another process to find.
+fn facts(world: &World, second: &Second) -> String {
     let pod = |(name, pod): (&&str, &netqos_testkit::Pod)| {
         let [v4, v6] = [pod.address(), pod.address6()];
         format!(" {name} {} {v4} {v6}", pod.host_link())
     };
     let pods: String = world.pods.iter().map(pod).collect();
-    format!("{}{pods}", world.line())
+    format!("{} {}{pods}", world.line(), second.pod.host_link())
 }
 
 /// The same pods, asking for more or less.
 fn plan(plan: Plan, facts: &str) -> ClassPlan {
     let mut words = facts.split(' ');
-    let line = words.next().unwrap();
+    let lines = [words.next().unwrap(), words.next().unwrap()];
     let words: Vec<&str> = words.collect();
     let mut pods = BTreeMap::new();
     for pod in words.chunks(4) {
@@ -106,12 +160,20 @@ fn plan(plan: Plan, facts: &str) -> ClassPlan {
         }
         pods.insert(pod[0].into(), of);
     }
-    let shares: LineShares = match plan {
-        Plan::New => divided(100, [50, 80], [10, 100]),
-        _ => shares(100),
+    let shares: [LineShares; 2] = match plan {
+        Plan::New => [
+            divided(100, [50, 80], [10, 100]),
+            divided(60, [20, 100], [40, 50]),
+        ],
+        _ => [shares(100), shares(40)],
     };
+    let lines = lines.into_iter().zip(shares);
+    let many = if plan == Plan::One { 1 } else { 2 };
     ClassPlan {
-        lines: [(line.into(), shares)].into(),
+        lines: lines
+            .take(many)
+            .map(|(line, of)| (line.into(), of))
+            .collect(),
         pods,
     }
 }
@@ -126,7 +188,7 @@ fn go(backend: &mut Kernel, to: Plan, facts: &str) -> Outcome {
     outcome
 }
 
-fn standing() -> BTreeMap<std::sync::Arc<str>, Standing> {
+fn standing() -> BTreeMap<Arc<str>, Standing> {
     Kernel::open(options()).unwrap().standing().unwrap()
 }
 
@@ -134,8 +196,14 @@ fn killed_at_each_step(name: &str, from: Plan, to: Plan) {
     let Some(world) = World::new() else {
         return;
     };
-    let facts = facts(&world);
+    let second = Second::new(&world);
+    let facts = facts(&world, &second);
     let pods: Vec<_> = world.pods.values().collect();
+    let stay: Vec<Arc<str>> = match (from, to) {
+        (Plan::Removed, _) | (_, Plan::Removed) => Vec::new(),
+        (Plan::One, _) | (_, Plan::One) => vec![world.line()],
+        _ => vec![world.line(), second.pod.host_link().into()],
+    };
     let before = world.node.state(&pods).unwrap();
     let mut undisturbed = Kernel::open(options()).unwrap();
     go(&mut undisturbed, to, &facts);
@@ -145,6 +213,11 @@ fn killed_at_each_step(name: &str, from: Plan, to: Plan) {
         .and_then(|text| text.parse().ok());
     for nth in (0..).step_by(stride.unwrap_or(STRIDE)) {
         go(&mut Kernel::open(options()).unwrap(), from, &facts);
+        // Something that is counted: who makes a tree anew counts from the beginning.
+        assert!(world.is_reached() && second.is_reached());
+        let were = trees(&stay);
+        assert_eq!(were.len(), stay.len() * 2);
+        assert!(were.values().all(|(_, bytes)| *bytes > 0), "{were:?}");
         let mut steps = 0;
         let call = Call::bare(std::env::current_exe().unwrap(), "")
             .variable(ROUTE, name)
@@ -165,6 +238,15 @@ fn killed_at_each_step(name: &str, from: Plan, to: Plan) {
         let mut next = Kernel::open(options()).unwrap();
         go(&mut next, to, &facts);
         assert_eq!(standing(), expected, "{name} at {nth}");
+        let are = trees(&stay);
+        for (link, (index, bytes)) in were {
+            let (same, more) = are[&link];
+            assert_eq!(same, index, "{name} at {nth}: {link} was made anew");
+            assert!(
+                more >= bytes,
+                "{name} at {nth}: {more} of {bytes} on {link}"
+            );
+        }
         if to == Plan::Removed {
             world
                 .node
