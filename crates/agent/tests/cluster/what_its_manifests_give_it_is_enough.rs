@@ -4,6 +4,7 @@ use std::process::Command;
 
 use serde_json::json;
 
+use crate::image;
 use crate::manifests::{object, words};
 use crate::stage;
 use crate::the_nodes_lines_are_as_its_node_slo_says::{definition, node_slo};
@@ -18,16 +19,37 @@ fn installed(less: &[&str]) -> Command {
     command
 }
 
+/// Makes of `/run/root` what this machine has, and every container.
+fn of_this_machine() -> String {
+    let places = ["/usr", "/lib", "/lib64", "/bin", "/etc"].into_iter();
+    places.chain(ALWAYS).map(bound).collect()
+}
+
+/// What every container has.
+pub(crate) const ALWAYS: [&str; 3] = ["/proc", "/dev", "/sys"];
+
+pub(crate) fn bound(place: &str) -> String {
+    format!(
+        "[ -e {place} ] && mkdir -p /run/root{place} && mount --rbind {place} /run/root{place}\n"
+    )
+}
+
 /// The same that sees of the node no more than is mounted, by the base and this component of it; what is
-/// mounted elsewhere than where it is on the node is.
-fn with_its_mounts(component: &str) -> Command {
+/// mounted elsewhere than where it is on the node is. `image` is the script that makes the rest.
+fn with_its_mounts(component: &str, image: &str) -> Command {
     let mut mounts = BTreeMap::new();
     let mut volumes = BTreeMap::new();
+    let mut added = Vec::new();
     let base = object("agent-daemonset.yaml", "DaemonSet");
     let patch = format!("../components/{component}/patch-agent-daemonset.yaml");
     for daemons in [base, object(&patch, "DaemonSet")] {
         let pod = &daemons["spec"]["template"]["spec"];
         let container = &pod["containers"][0];
+        // A component has all of them, where it has more.
+        let capabilities = &container["securityContext"]["capabilities"]["add"];
+        if !capabilities.is_null() {
+            added = words(capabilities);
+        }
         for mount in container["volumeMounts"].as_array().unwrap() {
             let is_read_only = mount["readOnly"] == true;
             let place = mount["mountPath"].as_str().unwrap().to_owned();
@@ -35,23 +57,18 @@ fn with_its_mounts(component: &str) -> Command {
         }
         for volume in pod["volumes"].as_array().unwrap() {
             let path = volume["hostPath"]["path"].as_str().unwrap();
-            volumes.insert(volume["name"].to_string(), path.to_owned());
+            let is_file = volume["hostPath"]["type"] == "FileOrCreate";
+            volumes.insert(volume["name"].to_string(), (path.to_owned(), is_file));
         }
     }
     let mut script = String::from("set -e; mkdir -p /run/root; mount -t tmpfs root /run/root\n");
-    // What the executable of a test needs, which is not static, and what every container has.
-    for place in [
-        "/usr", "/lib", "/lib64", "/bin", "/proc", "/dev", "/etc", "/sys",
-    ] {
-        script += &format!(
-            "[ -e {place} ] && mkdir -p /run/root{place} && mount --rbind {place} /run/root{place}\n"
-        );
-    }
+    script += image;
     for (place, (volume, is_read_only)) in &mounts {
-        let path = &volumes[&volume.to_string()];
+        let (path, is_file) = &volumes[&volume.to_string()];
+        let make = if *is_file { "touch" } else { "mkdir -p" };
         script += &format!(
-            "[ -e {path} ] || mkdir -p {path}; mkdir -p /run/root{place}; \
-             mount --rbind {path} /run/root{place}\n"
+            "[ -e {path} ] || {make} {path}; mkdir -p $(dirname /run/root{place}); \
+             {make} /run/root{place}; mount --rbind {path} /run/root{place}\n"
         );
         if *is_read_only {
             script += &format!("mount -o remount,bind,ro /run/root{place}\n");
@@ -72,26 +89,29 @@ fn with_its_mounts(component: &str) -> Command {
         &script,
         "sh",
     ]);
-    command.args(["/usr/bin/setpriv", "--bounding-set", &bounds(&[])]);
+    command.args(["/usr/bin/setpriv", "--bounding-set", &bounds(&added)]);
     command.args(["--inh-caps", "-all", "/netqos-agent"]);
     arguments(&mut command);
     command.args(["--kubeconfig", "/kubeconfig"]);
     command
 }
 
-fn bounds(less: &[&str]) -> String {
-    let daemons = object("agent-daemonset.yaml", "DaemonSet");
-    let container = &daemons["spec"]["template"]["spec"]["containers"][0];
-    let added = words(&container["securityContext"]["capabilities"]["add"]).into_iter();
-    let added = added.filter(|name| !less.contains(&name.as_str()));
-    let bounds = added.map(|name| format!(",+{}", name.to_lowercase()));
+/// These capabilities, and no other.
+fn bounds(added: &[String]) -> String {
+    let bounds = added
+        .iter()
+        .map(|name| format!(",+{}", name.to_lowercase()));
     ["-all".to_owned()].into_iter().chain(bounds).collect()
 }
 
-/// What root may have when it executes something: no more than these.
+/// What root may have when it executes something: no more than the base has, less these.
 fn confined(less: &[&str]) -> Command {
+    let daemons = object("agent-daemonset.yaml", "DaemonSet");
+    let container = &daemons["spec"]["template"]["spec"]["containers"][0];
+    let mut added = words(&container["securityContext"]["capabilities"]["add"]);
+    added.retain(|name| !less.contains(&name.as_str()));
     let mut command = Command::new("setpriv");
-    command.args(["--bounding-set", &bounds(less), "--inh-caps", "-all"]);
+    command.args(["--bounding-set", &bounds(&added), "--inh-caps", "-all"]);
     command
 }
 
@@ -157,6 +177,13 @@ fn divided(world: &World) {
     );
 }
 
+/// Has the node's lines divided by this backend.
+fn choose(world: &World, backend: &str) {
+    let metadata = json!({"name": "node1", "labels": {"netqos.io/class-backend": backend}});
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata});
+    world.apply("v1", "Node", &node);
+}
+
 /// By what these backends need of the node, and no more.
 #[test]
 fn for_dividing_lines_by_kernel_and_by_terway_qos() {
@@ -165,18 +192,17 @@ fn for_dividing_lines_by_kernel_and_by_terway_qos() {
     };
     divided(&world);
     fs::create_dir_all("/var/lib/terway/qos").unwrap();
-    world.start_agent_by(&mut with_its_mounts("class-backend-terway-qos"));
+    world.start_agent_by(&mut with_its_mounts(
+        "class-backend-terway-qos",
+        &of_this_machine(),
+    ));
     let classes = || world.node.run("tc", &["class", "show", "dev", "up0"]);
     let is_divided = || {
         let classes = classes().unwrap();
         classes.contains("class htb 6e71:4 parent 6e71:1 rate 200Mbit")
     };
     assert!(stage::eventually(is_divided), "{}", stage::log());
-    let choose = |backend: &str| {
-        let metadata = json!({"name": "node1", "labels": {"netqos.io/class-backend": backend}});
-        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata});
-        world.apply("v1", "Node", &node);
-    };
+    let choose = |backend: &str| choose(&world, backend);
     choose("terway-qos");
     let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let global = || text("/var/lib/terway/qos/global_bps_config");
@@ -192,6 +218,45 @@ fn for_dividing_lines_by_kernel_and_by_terway_qos() {
     choose("kernel");
     assert!(stage::eventually(is_divided), "{}", stage::log());
     assert_eq!(node(), "");
+}
+
+/// By the programs that the image for it has, which are those of Debian's packages.
+#[test]
+fn for_dividing_lines_by_tc() {
+    let Some(files) = image::with_tc() else {
+        return;
+    };
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    divided(&world);
+    let image = image::made_of(&files);
+    world.start_agent_by(&mut with_its_mounts("class-backend-tc", &image));
+    choose(&world, "tc");
+    let run = |program: &str, words: &[&str]| world.node.run(program, words).unwrap();
+    let classes = || run("tc", &["class", "show", "dev", "up0"]);
+    let is_divided = || classes().contains("class htb 1:14 parent 1:1 rate 200Mbit");
+    assert!(
+        stage::eventually(is_divided),
+        "{}\n{}",
+        classes(),
+        stage::log()
+    );
+    let members = || run("ipset", &["list"]);
+    let all = [world.a.address(), world.b.address()];
+    let has_all = || {
+        all.iter()
+            .all(|address| members().contains(address.as_str()))
+    };
+    assert!(
+        stage::eventually(has_all),
+        "{}\n{}",
+        members(),
+        stage::log()
+    );
+    choose(&world, "none");
+    let is_gone = || !classes().contains("htb") && members().trim().is_empty();
+    assert!(stage::eventually(is_gone), "{}\n{}", classes(), members());
 }
 
 /// Without entering pods it cannot tell which interface is whose, says so, and goes on.

@@ -23,6 +23,10 @@ capabilities:
   # Programs and their maps; a verifier that lets them compare pointers.
   - BPF
   - PERFMON
+  {{- if or (eq .Values.agent.classBackend "tc") (has "tc" .Values.agent.classBackends) }}
+  # The socket by which iptables asks for the number of an ipset.
+  - NET_RAW
+  {{- end }}
   {{- if .Values.agent.enterPods }}
   # Entering network namespaces, and opening those that are named by a process of the node.
   - SYS_ADMIN

@@ -333,16 +333,25 @@ fn who_may_vouch_for_a_collector_is_mounted_where_that_is_named() {
 #[test]
 fn the_agent_may_enter_pods_only_where_that_is_chosen() {
     let chart = Chart::read().unwrap();
-    for (enters, expected) in [
+    for (agent, expected) in [
         (
-            true,
+            json!({"enterPods": true}),
             json!(["NET_ADMIN", "BPF", "PERFMON", "SYS_ADMIN", "SYS_PTRACE"]),
         ),
-        (false, json!(["NET_ADMIN", "BPF", "PERFMON"])),
+        (
+            json!({"enterPods": false}),
+            json!(["NET_ADMIN", "BPF", "PERFMON"]),
+        ),
+        (
+            json!({"enterPods": false, "classBackends": ["tc"]}),
+            json!(["NET_ADMIN", "BPF", "PERFMON", "NET_RAW"]),
+        ),
+        (
+            json!({"enterPods": false, "classBackend": "tc"}),
+            json!(["NET_ADMIN", "BPF", "PERFMON", "NET_RAW"]),
+        ),
     ] {
-        let objects = chart
-            .objects(&json!({"agent": {"enterPods": enters}}))
-            .unwrap();
+        let objects = chart.objects(&json!({"agent": agent})).unwrap();
         let container =
             &objects["DaemonSet/netqos-agent"]["spec"]["template"]["spec"]["containers"][0];
         assert_eq!(
