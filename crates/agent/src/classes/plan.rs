@@ -15,10 +15,39 @@ use netqos_core::{BitRate, Direction, ObjectRef, PodId, Problem, Reason};
 /// What a node's lines are divided into.
 #[derive(Clone, Copy, Debug)]
 pub enum Division<'k> {
-    /// What objects say, of what each line carries.
+    /// What objects say of what the lines carry: together, where they say that too, else each by itself.
     Slo(&'k NodeSlo),
-    /// What another agent's file says: each line exactly so, whatever it carries by itself.
+    /// What another agent's file says of all lines together, whatever they carry by themselves.
     Files(&'k LineShares),
+}
+
+/// What a line has of what the lines have together: by what each carries by itself, where that is known
+/// of all of them, or else all the same.
+#[derive(Clone, Copy, Debug)]
+struct Fraction {
+    of: u64,
+    whole: u64,
+}
+
+impl Fraction {
+    fn of(speed: Option<BitRate>, speeds: &BTreeMap<Arc<str>, Option<BitRate>>) -> Self {
+        let bits = speeds.values().map(|it| it.map(BitRate::bits_per_second));
+        let sum: Option<u64> = bits.sum();
+        match (speed, sum) {
+            (Some(speed), Some(whole)) => Self {
+                of: speed.bits_per_second(),
+                whole,
+            },
+            _ => Self {
+                of: 1,
+                whole: speeds.len() as u64,
+            },
+        }
+    }
+
+    fn is_whole(self) -> bool {
+        self.of == self.whole
+    }
 }
 
 /// A pod, with what is known of its part of the lines.
@@ -36,8 +65,8 @@ pub struct KnownPod {
 
 /// What a node's lines and the pods on them are to be held to, and what is wrong with that.
 ///
-/// `speeds` are the lines, with what each carries by itself, where that is known; what is said of the
-/// node goes before it. A line that cannot be divided as it is said is divided as it was `last`.
+/// `speeds` are the lines, with what each carries by itself, where that is known. What is said of the
+/// node goes before it: that is what they carry together, of which each has its part. A line that cannot be divided as it is said is divided as it was `last`.
 /// Percentages in what a pod asks for are of the slowest line, so that each line can keep them.
 pub fn plan(
     node: &str,
@@ -50,7 +79,8 @@ pub fn plan(
     let mut lines = BTreeMap::new();
     for (line, speed) in speeds {
         let was = last.lines.get(line);
-        let (shares, wrong) = shares(division, line, *speed, was);
+        let fraction = Fraction::of(*speed, speeds);
+        let (shares, wrong) = shares(division, line, *speed, fraction, was);
         let object = ObjectRef::Node(node.to_owned());
         problems.extend(wrong.into_iter().map(|(reason, message)| Problem {
             object: object.clone(),
@@ -81,11 +111,14 @@ fn shares(
     division: Division<'_>,
     line: &str,
     speed: Option<BitRate>,
+    fraction: Fraction,
     was: Option<&LineShares>,
 ) -> (Option<LineShares>, Vec<(Reason, String)>) {
     let slo = match division {
         Division::Slo(slo) => slo,
-        Division::Files(shares) => return (Some(*shares), Vec::new()),
+        Division::Files(shares) => {
+            return (Some(shares.part(fraction.of, fraction.whole)), Vec::new());
+        }
     };
     let was = was.filter(|was| !was.is_open()).copied();
     let stays = match was {
@@ -105,11 +138,17 @@ fn shares(
         let shares = was.unwrap_or_else(|| slo.open_shares());
         return (Some(shares), vec![(Reason::LineSpeedUnknown, message)]);
     };
+    let is_one_of = slo.total.is_some() && !fraction.is_whole();
     match slo.shares(total) {
+        Ok(shares) if is_one_of => (Some(shares.part(fraction.of, fraction.whole)), Vec::new()),
         Ok(shares) => (Some(shares), Vec::new()),
         Err(mistakes) => {
+            let carries = match is_one_of {
+                true => format!("of lines that carry {total} together"),
+                false => format!("which carries {total}"),
+            };
             let told = mistakes.iter().map(|mistake| {
-                let message = format!("{line}, which carries {total}: {mistake}{stays}");
+                let message = format!("{line}, {carries}: {mistake}{stays}");
                 (Reason::InvalidClasses, message)
             });
             (was, told.collect())

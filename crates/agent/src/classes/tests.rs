@@ -13,6 +13,7 @@ use super::*;
 use crate::Folder;
 
 mod files;
+mod several_lines;
 
 /// A node that reads a folder.
 struct Scene {
@@ -451,29 +452,4 @@ fn who_gets_less_than_it_asks_for_is_told() {
         problems[0].ends_with("on eth0: its limit is 100 Mbit/s"),
         "{problems:?}"
     );
-}
-
-#[test]
-fn percentages_are_of_the_slowest_line_and_each_line_has_its_own_shares() {
-    let mut scene = Scene::new();
-    scene.speeds = [("eth0", Some(1000)), ("eth1", Some(100)), ("br0", None)]
-        .map(|(name, speed)| (Arc::from(name), speed.map(mbit)))
-        .into();
-    let resources = shares(&json!(30), &json!(20)).to_string();
-    let problems = scene.say("config", &config(&resources, "{}"));
-    assert_eq!(problems.len(), 1, "{problems:?}");
-    assert!(
-        problems[0].starts_with("Node node1: LineSpeedUnknown: br0: "),
-        "{problems:?}"
-    );
-    let totals: Vec<_> = scene
-        .plan
-        .lines
-        .iter()
-        .map(|(name, it)| (&**name, it.egress.total))
-        .collect();
-    assert_eq!(totals[1..], [("eth0", mbit(1000)), ("eth1", mbit(100))]);
-    assert!(scene.plan.lines["br0"].is_open());
-    scene.say("a", &pod("a", json!({}), r#"{"ingressLimit": 50}"#));
-    assert_eq!(scene.plan.pods["a"].asked.ingress.max, Some(mbit(50)));
 }

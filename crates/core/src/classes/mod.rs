@@ -207,6 +207,34 @@ impl Shares {
                 .all(|it| self.of(*it).min == BitRate::default())
     }
 
+    /// Those of one of the lines that these are of together, which has so much of the whole. What is
+    /// left of a bit is nobody's.
+    #[must_use]
+    pub fn part(&self, of: u64, whole: u64) -> Self {
+        let rate = |rate: BitRate| {
+            let bits = u128::from(rate.bits_per_second()) * u128::from(of.min(whole));
+            // No more than it was.
+            BitRate::from_bits_per_second((bits / u128::from(whole.max(1))) as u64)
+        };
+        let share = |of: Share| Share {
+            min: rate(of.min),
+            max: rate(of.max),
+        };
+        let (latency_sensitive, best_effort) =
+            (share(self.latency_sensitive), share(self.best_effort));
+        let total = rate(self.total).max(BitRate::from_bits_per_second(1));
+        let given = latency_sensitive.min.bits_per_second() + best_effort.min.bits_per_second();
+        Self {
+            total,
+            system: Share {
+                min: BitRate::from_bits_per_second(total.bits_per_second().saturating_sub(given)),
+                max: total,
+            },
+            latency_sensitive,
+            best_effort,
+        }
+    }
+
     /// What one class may take.
     pub const fn of(&self, class: TrafficClass) -> Share {
         match class {
@@ -221,6 +249,15 @@ impl LineShares {
     /// True of those of a line of which nobody knows what it carries.
     pub fn is_open(&self) -> bool {
         self.ingress.is_open() || self.egress.is_open()
+    }
+
+    /// Those of one of the lines that these are of together ([`Shares::part`]).
+    #[must_use]
+    pub fn part(&self, of: u64, whole: u64) -> Self {
+        Self {
+            ingress: self.ingress.part(of, whole),
+            egress: self.egress.part(of, whole),
+        }
     }
 
     /// The shares in one direction.
@@ -254,6 +291,29 @@ mod tests {
         assert_eq!(shares.of(TrafficClass::BestEffort), share(300, 500));
         let all = Shares::try_new(mbit(10), share(5, 5), share(5, 10)).unwrap();
         assert_eq!(all.of(TrafficClass::System), share(0, 10));
+    }
+
+    #[test]
+    fn a_line_has_its_part_of_what_lines_have_together() {
+        let shares = Shares::try_new(mbit(110), share(30, 110), share(20, 55)).unwrap();
+        assert_eq!(shares.part(1, 1), shares);
+        let tenth = shares.part(10, 110);
+        assert_eq!(tenth.total, mbit(10));
+        let bits = |class: TrafficClass| {
+            let Share { min, max } = tenth.of(class);
+            (min.bits_per_second(), max.bits_per_second())
+        };
+        assert_eq!(
+            bits(TrafficClass::LatencySensitive),
+            (2_727_272, 10_000_000)
+        );
+        assert_eq!(bits(TrafficClass::BestEffort), (1_818_181, 5_000_000));
+        assert_eq!(bits(TrafficClass::System), (5_454_547, 10_000_000));
+        let least = shares.part(1, u64::MAX);
+        assert_eq!(least.total.bits_per_second(), 1);
+        let fast = mbit(u64::MAX / 1_000_000);
+        let fast = Shares::try_new(fast, Share::up_to(fast), Share::up_to(fast)).unwrap();
+        assert_eq!(fast.part(u64::MAX, u64::MAX), fast);
     }
 
     #[test]

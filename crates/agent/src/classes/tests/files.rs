@@ -81,6 +81,24 @@ fn they_share_the_lines_where_no_object_does() {
     assert_eq!(scene.guaranteed(), Some([60, 30, 10]));
 }
 
+/// As terway-qos has it, which counts what goes by all of them, and as netqos writes it there.
+#[test]
+fn they_say_what_all_lines_carry_together() {
+    let mut scene = Scene::new();
+    scene.speeds.insert("eth1".into(), None);
+    assert_eq!(scene.follow(&line(20), &None), [""; 0]);
+    assert_eq!(scene.guaranteed(), Some([25, 15, 10]));
+    assert_eq!(scene.plan.lines["eth0"], scene.plan.lines["eth1"]);
+    assert_eq!(scene.plan.lines["eth0"].egress.total, mbit(50));
+    let speeds = [("eth0", 300), ("eth1", 100)];
+    scene.speeds = speeds
+        .map(|(line, speed)| (line.into(), Some(mbit(speed))))
+        .into();
+    assert_eq!(scene.follow(&line(20), &None), [""; 0]);
+    assert_eq!(scene.plan.lines["eth0"].egress.total, mbit(75));
+    assert_eq!(scene.plan.lines["eth1"].egress.total, mbit(25));
+}
+
 #[test]
 fn what_was_right_stays() {
     let mut scene = Scene::new();
