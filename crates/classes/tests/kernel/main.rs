@@ -1,6 +1,7 @@
 //! The kernel backend divides lines among real pods' traffic.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
+mod a_line_of_several_links;
 mod a_pods_limit_holds_for_its_flows;
 mod flows_are_matched;
 mod hooks_of_both_kinds;

@@ -36,9 +36,11 @@ fn when_everybody_wants_all_of_the_line() {
     };
     world.divide(shares(100));
     for flow in [Flow::Upload, Flow::Download] {
-        assert_near(&[40.0, 30.0, 30.0], 2.0, || {
-            world.together(flow, false, &ALL, 4.0)
-        });
+        for v6 in [false, true] {
+            assert_near(&[40.0, 30.0, 30.0], 2.0, || {
+                world.together(flow, v6, &ALL, 4.0)
+            });
+        }
         // Who comes first has what nobody else asks for.
         assert_near(&[70.0, 30.0], 3.0, || {
             world.together(flow, true, &["ls", "be"], 3.0)

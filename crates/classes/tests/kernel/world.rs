@@ -60,6 +60,8 @@ pub struct World {
     pub server: Server,
     servers: BTreeMap<&'static str, Server>,
     is_by_tunnel: bool,
+    /// What the line is a port of, which is the line then.
+    master: Option<&'static str>,
     group: Option<PathBuf>,
     // The last, since all others are in it.
     pub node: Node,
@@ -92,6 +94,7 @@ impl World {
             server: outside.inside(|| Server::bind(any)).unwrap().unwrap(),
             servers: BTreeMap::new(),
             is_by_tunnel: false,
+            master: None,
             group: None,
             outside,
             node,
@@ -129,7 +132,44 @@ impl World {
 
     /// The name of the line.
     pub fn line(&self) -> Arc<str> {
-        self.outside.host_link().into()
+        let link = self.master.unwrap_or(self.outside.host_link());
+        link.into()
+    }
+
+    /// Makes a link of this kind the line, with the one that was it and another as its ports.
+    ///
+    /// # Errors
+    /// The kernel has no such links.
+    pub fn bundle(&mut self, kind: &'static str) -> Result<(), String> {
+        let node = &self.node;
+        let run = |command: String| {
+            let words: Vec<&str> = command.split(' ').collect();
+            node.run("ip", &words).map_err(|why| why.to_string())
+        };
+        let mode = if kind == "bond" {
+            " mode active-backup miimon 100"
+        } else {
+            ""
+        };
+        run(format!("link add bundle type {kind}{mode}"))?;
+        let second = self.outside.another_veth(node, "eth1").unwrap();
+        for port in [self.outside.host_link(), &second] {
+            run(format!("link set {port} down"))?;
+            run(format!("addr flush dev {port}"))?;
+            run(format!("link set {port} master bundle"))?;
+            run(format!("link set {port} up"))?;
+        }
+        run("link set bundle up".to_owned())?;
+        let (outside, outside6) = (self.outside.address(), self.outside.address6());
+        run(format!("addr add {}/32 dev bundle", self.outside.gateway()))?;
+        run(format!(
+            "-6 addr add {}/128 dev bundle nodad",
+            self.outside.gateway6()
+        ))?;
+        run(format!("route add {outside} dev bundle"))?;
+        run(format!("-6 route add {outside6} dev bundle"))?;
+        self.master = Some("bundle");
+        Ok(())
     }
 
     /// Divides the line so, and expects nothing to be wrong.
