@@ -309,6 +309,19 @@ pub struct Leaf {
 }
 
 impl Leaf {
+    /// Of a slot whose flows all take little, whatever they took before.
+    pub const ALL_LITTLE: Self = Self {
+        // One that costs nothing is no leaf; this is nothing once it is shifted.
+        cost_per_byte: 1,
+        allowance: 1 << 40,
+        hold: 0,
+        cost_shift: u64::BITS - 1,
+        state: [0; 3],
+        class: 0,
+        may_pass: 0,
+        unused: 0,
+    };
+
     /// Of a slot of this class that is guaranteed this many bytes per second. A flow takes little as long as it
     /// owes no more than `allowance` nanoseconds at a sixteenth of that; one that took more is bulk for
     /// `hold` nanoseconds.

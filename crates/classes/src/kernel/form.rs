@@ -25,7 +25,7 @@ const QUICK_QUANTUM: u32 = 2 * 1514;
 /// What a flow may owe, at a sixteenth of what its slot is guaranteed, and still take little.
 const ALLOWANCE: u64 = MILLISECOND * 16;
 /// The longest that a flow is held to be bulk after its last bulk packet.
-const LONGEST_HOLD: u64 = SECOND / 2;
+pub(super) const LONGEST_HOLD: u64 = SECOND / 2;
 /// A slot that is guaranteed little tells its flows apart as if it were this part of the line.
 const LEAST_PART: u64 = 20;
 
@@ -83,6 +83,13 @@ impl Queue {
                 burst: UNCUT,
                 limit,
             }),
+        }
+    }
+
+    /// The bytes that it holds.
+    pub(super) const fn limit(&self) -> u32 {
+        match self {
+            Self::Whole(Bfifo { limit }) | Self::Cut(Tbf { limit, .. }) => *limit,
         }
     }
 

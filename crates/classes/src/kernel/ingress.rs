@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use netqos_bpf::classes::Classes;
+use netqos_bpf::classes::{Classes, Tree};
 use netqos_core::Direction;
 use netqos_netlink::filter::{BpfRedirect, Installed, Place};
 use netqos_netlink::link::{Link, LinkChange, gone, optional};
@@ -63,8 +63,8 @@ pub(super) fn apply(
             make(socket, link)?
         }
     };
-    changes += tree::apply(socket, &ifb, forms)?;
-    changes += tree::tell(programs, link, Direction::Ingress, forms)?;
+    let name = Tree::new(link.index, Direction::Ingress);
+    changes += tree::apply(socket, &ifb, forms, programs, name)?;
     let id = programs.ingress_id()?;
     let (right, wrong): (Vec<_>, Vec<_>) = ours(socket, link)?.into_iter().partition(|filter| {
         let bpf = filter.bpf();

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use netqos_bpf::classes::{Classes, Slot, TREE_MAJOR, choose_no_more};
+use netqos_bpf::classes::{Classes, Slot, TREE_MAJOR, Tree, choose_no_more};
 use netqos_core::Direction;
 use netqos_netlink::filter::{BpfClassifier, Place};
 use netqos_netlink::link::{Link, gone};
@@ -31,8 +31,8 @@ pub(super) fn apply(
     programs: &Classes,
     is_by_tcx: bool,
 ) -> Result<usize> {
-    let mut changes = tree::apply(socket, link, forms)?;
-    changes += tree::tell(programs, link, Direction::Egress, forms)?;
+    let name = Tree::new(link.index, Direction::Egress);
+    let mut changes = tree::apply(socket, link, forms, programs, name)?;
     changes += filter(socket, link, programs)?;
     let is_new = match is_by_tcx {
         true => programs.choose_at(link.index)?,

@@ -16,6 +16,7 @@
 //! lower priority. Numbers of pods and parts are written down before the kernel hears of them, so that
 //! the next process finds again what is right already.
 
+mod exchange;
 mod form;
 mod idle;
 mod ingress;

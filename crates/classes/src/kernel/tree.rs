@@ -12,7 +12,8 @@ use netqos_netlink::link::{Link, gone};
 use netqos_netlink::qdisc::{Htb, Installed};
 use netqos_netlink::{Handle, Socket};
 
-use super::form::{Forms, LINE, Queue};
+use super::exchange;
+use super::form::{Form, Forms, LINE, Queue};
 use crate::error::Doing;
 use crate::{Error, Result, Standing, Traffic, rate, traffic};
 
@@ -21,12 +22,13 @@ pub(super) const ROOT: Handle = Handle::new(TREE_MAJOR, 0);
 
 /// The longest that parts which go are waited for. A packet of 64 KiB, sent at 1 Mbit/s, is owed for half a
 /// second.
-const DRAIN: Duration = Duration::from_secs(2);
+pub(super) const DRAIN: Duration = Duration::from_secs(2);
 
 /// The classes of a link by their handles.
-type Installation = BTreeMap<Handle, InstalledClass>;
+pub(super) type Installation = BTreeMap<Handle, InstalledClass>;
 
-fn handle(minor: u16) -> Handle {
+/// The handle of a class of every tree of ours.
+pub(super) fn handle(minor: u16) -> Handle {
     Handle::new(TREE_MAJOR, minor)
 }
 
@@ -38,12 +40,18 @@ pub(super) fn is_ours(socket: &mut Socket, link: &Link) -> Result<bool> {
     Ok(root.is_some_and(|root| root.handle == ROOT && root.htb().is_some()))
 }
 
-/// Makes the tree on a link (the line, or its ifb), or changes it to be as its forms say. What it has beyond
-/// that stays.
+/// Makes a tree on a link (its line, or the ifb of that), or changes it to be as its forms say. What it has
+/// beyond that stays, and so does what waits in it. The programs know it by this name.
 ///
 /// # Errors
 /// Somebody else's qdisc is at the link's root; nothing has changed.
-pub(super) fn apply(socket: &mut Socket, link: &Link, forms: &Forms) -> Result<usize> {
+pub(super) fn apply(
+    socket: &mut Socket,
+    link: &Link,
+    forms: &Forms,
+    programs: &Classes,
+    name: Tree,
+) -> Result<usize> {
     let mut changes = 0;
     let htb = Htb {
         default: Slot::of(TrafficClass::System).bulk(),
@@ -93,58 +101,65 @@ pub(super) fn apply(socket: &mut Socket, link: &Link, forms: &Forms) -> Result<u
         changes += put(socket, handle(inner), form.slot.quick(), &form.quick)?;
         changes += put(socket, handle(inner), form.slot.bulk(), &form.bulk)?;
     }
-    Ok(changes + apply_queues(socket, link, forms)?)
-}
-
-/// Tells the programs how flows of each slot of a line are told apart.
-pub(super) fn tell(
-    programs: &Classes,
-    line: &Link,
-    direction: Direction,
-    forms: &Forms,
-) -> Result<usize> {
-    let mut changes = 0;
+    let occupied = apply_queues(socket, link, forms, &mut changes)?;
     for form in &forms.slots {
-        let key = LeafKey::new(Tree::new(line.index, direction), form.slot);
+        let key = LeafKey::new(name, form.slot);
         let there = programs.leaves.get(&key)?;
         if !there.is_some_and(|there| there.is_same(&form.leaf)) {
             programs.leaves.put(&key, &form.leaf)?;
             changes += 1;
         }
     }
+    if !occupied.is_empty() {
+        changes += exchange::exchange(socket, link, &occupied, programs, name)?;
+    }
     Ok(changes)
 }
 
-fn apply_queues(socket: &mut Socket, link: &Link, forms: &Forms) -> Result<usize> {
+/// Makes the queues what they should be. Those of bulk that would be others, and in which something
+/// waits that would be lost, stay; they are returned.
+fn apply_queues<'f>(
+    socket: &mut Socket,
+    link: &Link,
+    forms: &'f Forms,
+    changes: &mut usize,
+) -> Result<Vec<&'f Form>> {
     let there = socket.qdiscs(link).doing("list qdiscs")?;
     let there: BTreeMap<Handle, Installed> = there
         .into_iter()
         .map(|qdisc| (qdisc.parent, qdisc))
         .collect();
-    let mut changes = 0;
+    let mut occupied = Vec::new();
     for form in &forms.slots {
         for (minor, queue) in [
             (form.slot.quick(), form.quick_queue),
             (form.slot.bulk(), form.bulk_queue),
         ] {
             if let Some(found) = there.get(&handle(minor)) {
-                // One of the other kind does as well, until the next change: what waits in it would be
-                // lost.
-                let waits = found.statistics.queued_packets > 0;
-                if queue.is(found) || waits && queue.is_replaced(found) {
+                if queue.is(found) {
+                    continue;
+                }
+                // (What takes little has a queue of one kind on all lines.)
+                if found.statistics.queued_packets > 0 && queue.is_replaced(found) {
+                    occupied.push(form);
                     continue;
                 }
             }
-            let above = handle(minor);
-            match queue {
-                Queue::Whole(bfifo) => socket.put_qdisc(link, above, Handle::NONE, &bfifo),
-                Queue::Cut(tbf) => socket.put_qdisc(link, above, Handle::NONE, &tbf),
-            }
-            .doing("put a class' queue")?;
-            changes += 1;
+            put_queue(socket, link, minor, queue)?;
+            *changes += 1;
         }
     }
-    Ok(changes)
+    Ok(occupied)
+}
+
+/// Makes a class' queue this one.
+pub(super) fn put_queue(socket: &mut Socket, link: &Link, minor: u16, queue: Queue) -> Result<()> {
+    let above = handle(minor);
+    match queue {
+        Queue::Whole(bfifo) => socket.put_qdisc(link, above, Handle::NONE, &bfifo),
+        Queue::Cut(tbf) => socket.put_qdisc(link, above, Handle::NONE, &tbf),
+    }
+    .doing("put a class' queue")
 }
 
 /// A class and all below it, the lowest first.
@@ -169,7 +184,7 @@ fn remove(socket: &mut Socket, link: &Link, name: Handle, there: &Installation) 
 
 /// Waits for what is in the queues of these classes, to which nothing comes any more. At their own rate
 /// that might take long: for so long they may have all of the line.
-fn drain(socket: &mut Socket, link: &Link, names: &BTreeSet<Handle>) -> Result<()> {
+pub(super) fn drain(socket: &mut Socket, link: &Link, names: &BTreeSet<Handle>) -> Result<()> {
     let until = Instant::now() + DRAIN;
     let mut opened = BTreeSet::new();
     loop {
@@ -194,7 +209,7 @@ fn drain(socket: &mut Socket, link: &Link, names: &BTreeSet<Handle>) -> Result<(
     }
 }
 
-fn list(socket: &mut Socket, link: &Link) -> Result<Installation> {
+pub(super) fn list(socket: &mut Socket, link: &Link) -> Result<Installation> {
     let there = socket.classes(link).doing("list classes")?;
     Ok(there
         .into_iter()

@@ -148,8 +148,6 @@ fn what_fills_a_slow_line_waits_in_small_packets() {
     };
     // Of each leaf with its queue: whether that cuts, and the mean size of what waits in it.
     let mut queues = |megabits: u64| {
-        // A queue in which something waits is not exchanged.
-        thread::sleep(Duration::from_secs(1));
         world.divide(shares(megabits));
         let mut socket = Socket::open().unwrap();
         let line = socket.link_by_name(&world.line()).unwrap();

@@ -1,26 +1,22 @@
 use std::net::UdpSocket;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+use netqos_netlink::Socket;
 
 use crate::world::{World, shares};
 
 /// About what the queue of a pod's part holds.
-const DATAGRAMS: u32 = 100;
+const DATAGRAMS: usize = 100;
 const BYTES: usize = 1000;
+/// How many more come one by one, and how often.
+const MORE: usize = 80;
+const EVERY: Duration = Duration::from_millis(20);
 
-/// A part of 1 Mbit/s whose queue is full when it goes, while its class has more than enough to do.
-#[test]
-fn of_a_part_that_goes() {
-    let Some(mut world) = World::new() else {
-        return;
-    };
-    world.ask("be", 0, Some(1));
-    world.divide(shares(100));
-    let receiver = world
-        .outside
-        .inside(|| UdpSocket::bind("0.0.0.0:0"))
-        .unwrap()
-        .unwrap();
+/// Counts the datagrams that arrive outside, until none does any more; to which port they go.
+fn count(world: &World) -> (u16, JoinHandle<Vec<Instant>>) {
+    let bind = || UdpSocket::bind("0.0.0.0:0");
+    let receiver = world.outside.inside(bind).unwrap().unwrap();
     let port = receiver.local_addr().unwrap().port();
     let wait = Some(Duration::from_millis(700));
     receiver.set_read_timeout(wait).unwrap();
@@ -32,26 +28,53 @@ fn of_a_part_that_goes() {
         }
         arrived
     });
-    let to = (world.outside.address(), port);
-    let send = move || {
-        let sender = UdpSocket::bind("0.0.0.0:0").unwrap();
-        sender.connect((to.0.as_str(), to.1)).unwrap();
-        for _ in 0..DATAGRAMS {
-            sender.send(&[0; BYTES]).unwrap();
-        }
-    };
-    world.pods["be"].inside(send).unwrap();
+    (port, counts)
+}
+
+/// The pod `be` sends all at once, and so many more one by one while `act` is done; what has arrived, and
+/// how much of that within 50 ms, when `act` begins.
+fn sent_while(world: &mut World, more: usize, act: impl FnOnce(&mut World)) -> (usize, usize) {
+    let (port, counts) = count(world);
+    let socket = world.pods["be"].inside(|| UdpSocket::bind("0.0.0.0:0"));
+    let socket = socket.unwrap().unwrap();
+    socket
+        .connect((world.outside.address().as_str(), port))
+        .unwrap();
+    let send = || socket.send(&[0; BYTES]).unwrap();
+    for _ in 0..DATAGRAMS {
+        send();
+    }
     let sent = Instant::now();
-    thread::sleep(Duration::from_millis(50));
-    world.ask("be", 0, None);
-    world.divide(shares(100));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..more {
+                thread::sleep(EVERY);
+                send();
+            }
+        });
+        thread::sleep(Duration::from_millis(50));
+        act(world);
+    });
     let arrived = counts.join().unwrap();
-    let before = arrived
-        .iter()
-        .filter(|at| **at < sent + Duration::from_millis(50))
-        .count();
-    assert!(before < DATAGRAMS as usize / 2, "{before} did not wait");
-    assert_eq!(arrived.len(), DATAGRAMS as usize);
+    let soon = sent + Duration::from_millis(50);
+    let before = arrived.iter().filter(|at| **at < soon).count();
+    (arrived.len(), before)
+}
+
+/// A part of 1 Mbit/s whose queue is full when it goes, while its class has more than enough to do.
+#[test]
+fn of_a_part_that_goes() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    world.ask("be", 0, Some(1));
+    world.divide(shares(100));
+    let (arrived, before) = sent_while(&mut world, 0, |world| {
+        world.ask("be", 0, None);
+        world.divide(shares(100));
+    });
+    assert!(before < DATAGRAMS / 2, "{before} did not wait");
+    assert_eq!(arrived, DATAGRAMS);
     assert!(
         !world
             .node
@@ -59,4 +82,34 @@ fn of_a_part_that_goes() {
             .unwrap()
             .contains("6e71:8")
     );
+}
+
+/// How many queues of the line cut what waits in them.
+fn cutting(world: &World) -> usize {
+    let mut socket = Socket::open().unwrap();
+    let line = socket.link_by_name(&world.line()).unwrap();
+    let queues = socket.qdiscs(&line).unwrap();
+    queues.iter().filter(|it| it.tbf().is_some()).count()
+}
+
+/// A line that comes to be slower, or faster, than lines are whose bulk waits in frames: the queue of a
+/// part is full then, and there is no end to what comes.
+#[test]
+fn of_a_queue_of_another_kind() {
+    // Three classes, and a part.
+    for (from, to, cut) in [(600, 100, 4), (100, 600, 0)] {
+        let Some(mut world) = World::new() else {
+            return;
+        };
+        world.ask("be", 0, Some(1));
+        world.divide(shares(from));
+        assert_eq!(cutting(&world), 4 - cut);
+        let (arrived, before) = sent_while(&mut world, MORE, |world| {
+            world.divide(shares(to));
+            assert_eq!(cutting(world), cut, "{from} to {to}");
+            assert_eq!(world.divide(shares(to)).changes, 0);
+        });
+        assert!(before < DATAGRAMS / 2, "{before} did not wait");
+        assert_eq!(arrived, DATAGRAMS + MORE, "{from} to {to}");
+    }
 }

@@ -1,0 +1,97 @@
+//! A queue of bulk in which packets wait, exchanged for one of the other kind.
+//!
+//! The kernel drops what waits in a queue whose place another takes. So first all flows of its slot go by
+//! the queue of those that take little, which has room for them meanwhile; then what still waits goes out,
+//! and the empty queue is exchanged. Whoever is killed in between leaves a tree that the next `apply` puts
+//! right, as it does whatever else is not as it should be.
+
+use std::collections::BTreeSet;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use netqos_bpf::classes::{Classes, Leaf, LeafKey, Tree};
+use netqos_netlink::link::Link;
+use netqos_netlink::qdisc::Bfifo;
+use netqos_netlink::{Handle, Socket};
+
+use super::form::{Form, LONGEST_HOLD, Queue};
+use super::tree::{self, DRAIN, Installation, handle, put_queue};
+use crate::Result;
+use crate::error::Doing;
+
+/// How often it is looked whether a queue has become short.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Exchanges the queues of bulk of these slots for what their forms say. One in which something waits
+/// after all is left as it is. How many changes that took.
+pub(super) fn exchange(
+    socket: &mut Socket,
+    link: &Link,
+    forms: &[&Form],
+    programs: &Classes,
+    name: Tree,
+) -> Result<usize> {
+    for form in forms {
+        let room = form
+            .quick_queue
+            .limit()
+            .saturating_add(form.bulk_queue.limit());
+        let roomy = Queue::Whole(Bfifo { limit: room });
+        put_queue(socket, link, form.slot.quick(), roomy)?;
+        programs
+            .leaves
+            .put(&LeafKey::new(name, form.slot), &Leaf::ALL_LITTLE)?;
+    }
+    // A flow that was bulk before is so for its next packet, unless that comes after this.
+    thread::sleep(Duration::from_nanos(LONGEST_HOLD));
+    let bulk: BTreeSet<Handle> = { forms.iter() }.map(|it| handle(it.slot.bulk())).collect();
+    tree::drain(socket, link, &bulk)?;
+    let there = tree::list(socket, link)?;
+    let mut changes = 0;
+    for form in forms {
+        if waiting(&there, form.slot.bulk()).0 == 0 {
+            put_queue(socket, link, form.slot.bulk(), form.bulk_queue)?;
+            changes += 1;
+        }
+        // It may have been opened.
+        let above = handle(form.slot.inner());
+        socket
+            .put_class(link, above, handle(form.slot.bulk()), &form.bulk)
+            .doing("put a class")?;
+        programs.leaves.put(&LeafKey::new(name, form.slot), &form.leaf)?;
+    }
+    shorten(socket, link, forms)?;
+    Ok(changes)
+}
+
+/// Takes the room for bulk from the queues of what takes little, once that is not used any more.
+fn shorten(socket: &mut Socket, link: &Link, forms: &[&Form]) -> Result<()> {
+    let until = Instant::now() + DRAIN;
+    let mut left = forms.to_vec();
+    loop {
+        let there = tree::list(socket, link)?;
+        let is_short =
+            |form: &&Form| waiting(&there, form.slot.quick()).1 <= form.quick_queue.limit();
+        let (short, long): (Vec<&Form>, Vec<&Form>) = left.into_iter().partition(is_short);
+        for form in short {
+            put_queue(socket, link, form.slot.quick(), form.quick_queue)?;
+        }
+        // The next `apply` finds what is left.
+        if long.is_empty() || Instant::now() > until {
+            return Ok(());
+        }
+        left = long;
+        thread::sleep(LOOK);
+    }
+}
+
+/// Packets and bytes that wait in a class.
+fn waiting(there: &Installation, minor: u16) -> (u32, u32) {
+    let class = there.get(&handle(minor));
+    class.map_or((0, 0), |class| {
+        (
+            class.statistics.queued_packets,
+            class.statistics.queued_bytes,
+        )
+    })
+}
