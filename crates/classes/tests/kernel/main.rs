@@ -7,6 +7,7 @@ mod flows_are_matched;
 mod hooks_of_both_kinds;
 mod idle_lines_are_not_divided;
 mod many_lines;
+mod loads;
 mod one_pod_stops_no_other;
 mod others_are_left_alone;
 mod pods_are_known;

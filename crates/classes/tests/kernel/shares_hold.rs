@@ -2,10 +2,11 @@ use std::thread;
 use std::time::Duration;
 
 use netqos_classes::ClassBackend;
-use netqos_core::Direction;
+use netqos_core::{BitRate, Direction};
 use netqos_netlink::Socket;
 use netqos_traffic::Flow;
 
+use crate::loads::loads;
 use crate::world::{BE, LS, World, divided, shares};
 
 const ALL: [&str; 3] = ["sys", "ls", "be"];
@@ -119,6 +120,26 @@ fn and_pods_have_their_parts_of_their_classes() {
         });
         assert_near(&[40.0], 3.0, || world.together(flow, false, &["be"], 3.0));
     }
+}
+
+/// By their flows, where they ask for nothing; in turns, where they ask for something, however little.
+#[test]
+fn and_pods_that_ask_take_turns() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    world.pod("be2", BE);
+    world.divide(shares(100));
+    let server = world.outside_address(false);
+    let ways = [("be", server, 1), ("be2", server, 32)];
+    let found = loads(&world, Flow::Upload, &ways);
+    assert!(found[0] < 25.0, "{found:?}");
+    for pod in ["be", "be2"] {
+        let pod = world.plan.pods.get_mut(pod).unwrap();
+        pod.asked.egress.min = BitRate::from_bits_per_second(1_000);
+    }
+    world.divide(shares(100));
+    assert_near(&[50.0, 50.0], 5.0, || loads(&world, Flow::Upload, &ways));
 }
 
 #[test]

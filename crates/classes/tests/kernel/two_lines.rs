@@ -1,38 +1,13 @@
 use std::net::SocketAddr;
-use std::thread;
-use std::time::Duration;
 
 use netqos_classes::ClassBackend;
 use netqos_testkit::Pod;
-use netqos_traffic::{Flow, Server, TcpTest};
+use netqos_traffic::{Flow, Server};
 
+use crate::loads::loads;
 use crate::world::{World, shares};
 
-/// What these pods send by each line at the same time, or get by it, in Mbit/s.
-fn loaded(world: &World, flow: Flow, ways: &[(&str, SocketAddr)]) -> Vec<f64> {
-    thread::scope(|scope| {
-        let one = |&(pod, server): &(&str, SocketAddr)| {
-            let pod = &world.pods[pod];
-            scope.spawn(move || {
-                let test = TcpTest {
-                    flow,
-                    streams: 2,
-                    omit: Duration::from_millis(1000),
-                    duration: Duration::from_secs(4),
-                    congestion_control: Some("cubic".to_owned()),
-                    ..TcpTest::new(server)
-                };
-                let report = pod.inside(|| test.run(|_| ()).unwrap()).unwrap();
-                report.goodput.rate.bits_per_second() as f64 / 1e6
-            })
-        };
-        let running: Vec<_> = ways.iter().map(one).collect();
-        running.into_iter().map(|it| it.join().unwrap()).collect()
-    })
-}
-
-/// The same until each of so many lines was found right, three times at most: a busy machine may spoil
-/// one.
+/// Loads all lines until each of them was found right, three times at most: a busy machine may spoil one.
 fn assert_loaded<const PODS: usize>(
     world: &World,
     flow: Flow,
@@ -42,7 +17,9 @@ fn assert_loaded<const PODS: usize>(
     let mut were_right = vec![false; lines.len()];
     let mut tries = Vec::new();
     for _ in 0..3 {
-        let found = loaded(world, flow, lines.as_flattened());
+        let ways = lines.as_flattened().iter();
+        let ways: Vec<_> = ways.map(|&(pod, server)| (pod, server, 2)).collect();
+        let found = loads(world, flow, &ways);
         for (line, of_line) in found.chunks(PODS).enumerate() {
             were_right[line] |= is_right(line, of_line);
         }
@@ -97,8 +74,12 @@ fn are_divided_each_by_itself() {
         let payload = (1448.0 - 20.0 * family as f64) / 1514.0;
         let should = [[28.0, 12.0], [14.0, 6.0], [21.0, 9.0]];
         assert_loaded(&world, flow, &ways, |line, found| {
-            let mut pairs = found.iter().zip(should[line]);
-            pairs.all(|(is, should)| (is - should * payload).abs() < 1.5)
+            let [ls, be] = should[line].map(|rate| rate * payload);
+            let is_near = (found[0] - ls).abs() < 1.5 && (found[1] - be).abs() < 1.5;
+            // Where senders are outside, what they lose by a busy machine is lost to all alike.
+            let sum: f64 = found.iter().sum();
+            let is_alike = sum > 0.85 * (ls + be) && (found[1] / sum - 0.3).abs() < 0.04;
+            is_near || flow == Flow::Download && is_alike
         });
     }
 

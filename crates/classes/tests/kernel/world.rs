@@ -61,7 +61,7 @@ pub struct World {
     servers: BTreeMap<&'static str, Server>,
     is_by_tunnel: bool,
     /// What the line is a port of, which is the line then.
-    master: Option<&'static str>,
+    pub master: Option<&'static str>,
     group: Option<PathBuf>,
     // The last, since all others are in it.
     pub node: Node,
@@ -134,42 +134,6 @@ impl World {
     pub fn line(&self) -> Arc<str> {
         let link = self.master.unwrap_or(self.outside.host_link());
         link.into()
-    }
-
-    /// Makes a link of this kind the line, with the one that was it and another as its ports.
-    ///
-    /// # Errors
-    /// The kernel has no such links.
-    pub fn bundle(&mut self, kind: &'static str) -> Result<(), String> {
-        let node = &self.node;
-        let run = |command: String| {
-            let words: Vec<&str> = command.split(' ').collect();
-            node.run("ip", &words).map_err(|why| why.to_string())
-        };
-        let mode = if kind == "bond" {
-            " mode active-backup miimon 100"
-        } else {
-            ""
-        };
-        run(format!("link add bundle type {kind}{mode}"))?;
-        let second = self.outside.another_veth(node, "eth1").unwrap();
-        for port in [self.outside.host_link(), &second] {
-            run(format!("link set {port} down"))?;
-            run(format!("addr flush dev {port}"))?;
-            run(format!("link set {port} master bundle"))?;
-            run(format!("link set {port} up"))?;
-        }
-        run("link set bundle up".to_owned())?;
-        let (outside, outside6) = (self.outside.address(), self.outside.address6());
-        run(format!("addr add {}/32 dev bundle", self.outside.gateway()))?;
-        run(format!(
-            "-6 addr add {}/128 dev bundle nodad",
-            self.outside.gateway6()
-        ))?;
-        run(format!("route add {outside} dev bundle"))?;
-        run(format!("-6 route add {outside6} dev bundle"))?;
-        self.master = Some("bundle");
-        Ok(())
     }
 
     /// Divides the line so, and expects nothing to be wrong.
