@@ -26,6 +26,7 @@ mod lines;
 mod plan;
 #[cfg(test)]
 mod tests;
+mod told;
 
 #[cfg(feature = "daemon")]
 pub(crate) use backend::class_backend_as;
@@ -47,3 +48,4 @@ pub use knowledge::{BACKEND_LABEL, Knowledge};
 #[cfg(feature = "daemon")]
 pub(crate) use lines::Lines;
 pub use plan::{Division, KnownPod, plan};
+pub use told::told;

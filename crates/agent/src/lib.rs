@@ -62,8 +62,8 @@ pub use places::{Lock, agent_lock, has_rules, socket_path};
 pub use server::{Bound, Listen, Seen, metrics_sample, serve};
 pub use source::Folder;
 pub use status::{
-    Counts, LimitStatus, LineStatus, PodStatus, ProblemStatus, Reconciled, RuleStatus, ShareStatus,
-    Status,
+    ClassStatus, Counts, DirectionStatus, LimitStatus, LineStatus, PartStatus, PodStatus,
+    ProblemStatus, Reconciled, RuleStatus, ShareStatus, Status,
 };
 #[cfg(feature = "daemon")]
 pub use {

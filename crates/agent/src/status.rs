@@ -25,6 +25,8 @@ pub struct Status {
     pub class_backend: String,
     /// The node's lines, and how they are to be shared.
     pub lines: Vec<LineStatus>,
+    /// Of which class each pod of the node is, where lines are shared.
+    pub pod_classes: Vec<ClassStatus>,
     /// The interfaces that something is for.
     pub pods: Vec<PodStatus>,
     /// What is not as it should be.
@@ -87,6 +89,67 @@ pub struct LineStatus {
     pub failing: String,
     /// What each class may take of it in each direction.
     pub shares: Vec<ShareStatus>,
+    /// How full it is in each direction.
+    pub directions: Vec<DirectionStatus>,
+}
+
+/// How full a line is in one direction. Rates are bits per second.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DirectionStatus {
+    /// `ingress` or `egress`.
+    pub direction: String,
+    /// What it carries; none where that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<u64>,
+    /// What went over it lately, as far as the backend has the packets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<u64>,
+    /// Whether that is about all that it carries: who wants more has to wait for others.
+    pub full: bool,
+}
+
+/// Of which class a pod is, and what it has of each line.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClassStatus {
+    /// The pod's namespace.
+    pub namespace: String,
+    /// The pod's name.
+    pub name: String,
+    /// The pod's uid.
+    pub uid: String,
+    /// `system`, `latency-sensitive`, `best-effort`.
+    pub class: String,
+    /// Who says so, in words.
+    pub because: String,
+    /// How its traffic is told from others': its interfaces, its addresses, its cgroup. Where there is
+    /// none, it is the system's.
+    pub known_by: Vec<String>,
+    /// What is not as it should be; empty when all is.
+    pub failing: String,
+    /// What it has, and those flows of it have that have something else.
+    pub parts: Vec<PartStatus>,
+}
+
+/// What a pod, or flows of one, have of a line in one direction. Rates are bits per second.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PartStatus {
+    /// The line.
+    pub line: String,
+    /// `ingress` or `egress`.
+    pub direction: String,
+    /// Which flows, in words; empty: all that is not said of others.
+    pub flow: String,
+    /// Their class.
+    pub class: String,
+    /// Whether this is theirs alone; else it is what all of their class have together.
+    pub own: bool,
+    /// What is guaranteed.
+    pub min: u64,
+    /// What is never exceeded.
+    pub max: u64,
 }
 
 /// What a class may take of a line in one direction. Rates are bits per second.
@@ -101,6 +164,9 @@ pub struct ShareStatus {
     pub min: u64,
     /// What it never exceeds.
     pub max: u64,
+    /// What it took lately, as far as the backend has the packets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<u64>,
     /// What went through it since the agent started, as far as the backend has the packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<Counts>,

@@ -16,7 +16,8 @@ use crate::output::{self, DataFormat, FAILED};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Needs neither root nor an agent: it answers from the objects themselves, those of a folder or, without
-one, those of a cluster.
+one, those of a cluster. In which class a pod is, and what it gets of the node's lines, says netqos status
+--pod on its node.
 
 Examples:
   netqos explain --from games/free --to 192.0.2.7 --proto tcp --port 443
@@ -87,7 +88,8 @@ fn of_cluster(arguments: &ClusterArguments) -> Result<Index, ExitCode> {
     Ok(snapshot.index())
 }
 
-fn object_name(text: &str) -> Result<ObjectName, String> {
+/// A namespace and a name.
+pub fn object_name(text: &str) -> Result<ObjectName, String> {
     match text.split_once('/') {
         Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() => {
             Ok(ObjectName::new(namespace, name))

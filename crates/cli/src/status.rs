@@ -1,6 +1,7 @@
 //! `netqos status`: what the agent of this node has in force, or a whole cluster.
 
 mod cluster;
+mod lines;
 pub mod overview;
 pub mod workload;
 
@@ -9,12 +10,14 @@ use std::time::Duration;
 
 use comfy_table::{Table, presets};
 use netqos_agent::{RuleStatus, Status, client};
-use netqos_core::ByteCount;
+use netqos_core::{ByteCount, ObjectName};
 use netqos_datapath::Paths;
 
 use crate::cluster::ClusterArguments;
 use crate::output::{self, DataFormat, ENVIRONMENT, FAILED};
-use crate::plan::{line_table, rate, share_cell};
+use crate::plan::rate;
+
+pub use lines::classes;
 
 /// What is above the [cells of a rule](rule_cells).
 pub const RULE_HEADER: [&str; 7] = ["RULE", "PRIORITY", "TO", "PORTS", "DSCP", "RATE", "MODE"];
@@ -26,8 +29,10 @@ Asks the agent that runs on this node through its socket, which only root may op
 /run/netqos, where it is. Counters are the kernel's, and go on when the agent is started anew.
 
 Where the node's lines are shared by classes of pods, it begins with what each class is guaranteed of each
-line, and the most that it may take. The first table after that has an interface in each line: what annotations limit it to, packets that were dropped for
-that, and how many rules are for it. The second has a rule in each line, the first that matches wins: RATE
+line, the most that it may take, and what it takes; CARRIES is what the line carries, of what it can. Then
+each pod's class, who says it, and what the pod has of its own: guaranteed and at most; without that it has
+what others of its class leave of theirs. The next table has an interface in each line: what annotations
+limit it to, packets that were dropped for that, and how many rules are for it. The last has a rule in each line, the first that matches wins: RATE
 is shared by all pods of the rule on the node; QUEUE is the interface on the node in which what is over it
 waits, or policer where it is dropped at once; MODE shadow only counts.
 
@@ -35,13 +40,17 @@ Of a cluster (--cluster, or any other of its options, and always as kubectl netq
 controller, of each node what its agent has said, and of each NetworkQoS whether it is in force: all of
 them, or with -n those of a namespace, and then these alone decide how it ends.
 
+With --pod it says of one pod which class it is in and why, what it gets of each line and what holds it
+back, beside its limits and rules.
+
 Examples:
   netqos status
+  netqos status --pod games/a
   netqos status -o json | jq '.pods[] | select(.failing != \"\")'
   netqos status --cluster --wait=5m
   netqos status -n games
 
-Exit codes: 0 all is in force, 1 something is not, 3 no agent or no cluster answers (the message says what
+Exit codes: 0 all is in force, 1 something is not, or there is no such pod here, 3 no agent or no cluster answers (the message says what
 to do).")]
 pub struct Arguments {
     /// How to print it.
@@ -57,6 +66,9 @@ pub struct Arguments {
         value_parser = netqos_api::duration::parse_duration
     )]
     wait: Option<Duration>,
+    /// Of this node: only this pod.
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = crate::explain::object_name)]
+    pod: Option<ObjectName>,
     #[command(flatten)]
     cluster: ClusterArguments,
 }
@@ -75,11 +87,34 @@ pub fn run(arguments: &Arguments, as_plugin: bool) -> ExitCode {
         Err(why) if why.is_no_agent() => return output::failure(ENVIRONMENT, &why),
         Err(why) => return output::failure(FAILED, &why),
     };
+    let (status, print): (_, fn(&Status)) = match &arguments.pod {
+        None => (status, print),
+        Some(pod) => match lines::only(status, pod) {
+            Some(status) => (status, print_pod),
+            None => {
+                eprintln!("netqos: nothing is in force or known of a pod {pod} on this node");
+                return ExitCode::from(FAILED);
+            }
+        },
+    };
     let printed = output::data(arguments.output, &status, print);
     if !status.is_ready() || !status.problems.is_empty() {
         return ExitCode::from(FAILED);
     }
     printed
+}
+
+/// All that is so of one pod.
+fn print_pod(status: &Status) {
+    for class in &status.pod_classes {
+        for sentence in lines::of_pod(status, class) {
+            println!("{sentence}");
+        }
+    }
+    if !status.pods.is_empty() {
+        println!("\n{}", pods(status));
+    }
+    print_end(status);
 }
 
 fn print(status: &Status) {
@@ -93,13 +128,21 @@ fn print(status: &Status) {
         println!("  {}: {}", check.name, check.message);
     }
     if !status.lines.is_empty() {
-        println!("\n{}", lines(status));
+        println!("\n{}", lines::lines(status));
+    }
+    if !status.pod_classes.is_empty() {
+        println!("\n{}", classes(&status.pod_classes));
     }
     if status.pods.is_empty() {
         println!("no pod has a limit or a rule");
     } else {
         println!("\n{}", pods(status));
     }
+    print_end(status);
+}
+
+/// Rules and problems.
+fn print_end(status: &Status) {
     let rules = rules(status);
     if rules.row_count() > 0 {
         println!("\n{rules}");
@@ -111,26 +154,6 @@ fn print(status: &Status) {
         let (kind, name) = (&problem.kind, &problem.name);
         println!("  {kind} {name}: {}: {}", problem.reason, problem.message);
     }
-}
-
-fn lines(status: &Status) -> Table {
-    let mut table = line_table();
-    let header = table.header().into_iter().flat_map(|it| it.cell_iter());
-    let header: Vec<String> = header.map(|cell| cell.content()).collect();
-    table.set_header(header.into_iter().chain(["STATE".to_owned()]));
-    for line in &status.lines {
-        for direction in ["ingress", "egress"] {
-            let shares = line.shares.iter().filter(|it| it.direction == direction);
-            let mut row = vec![line.name.clone(), direction.to_owned()];
-            row.extend(shares.map(|share| share_cell(share.min, share.max)));
-            row.push(match line.failing.as_str() {
-                "" => format!("shared by {}", status.class_backend),
-                why => why.to_owned(),
-            });
-            table.add_row(row);
-        }
-    }
-    table
 }
 
 fn pods(status: &Status) -> Table {

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use netqos_classes::{Counted, Traffic};
 use netqos_core::Direction;
@@ -14,10 +15,17 @@ use netqos_core::classes::TrafficClass;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counters(BTreeMap<(Arc<str>, Direction, TrafficClass), Counter>);
 
+/// What a rate is of at least: what was sent in less is as much chance as use.
+const INTERVAL: Duration = Duration::from_secs(1);
+
 #[derive(Clone, Copy, Debug)]
 struct Counter {
     last: Counted,
     total: Counted,
+    /// When what comes next began, and how many bytes had gone through by then.
+    since: (Instant, u64),
+    /// What was taken in the interval before that.
+    rate: Option<u64>,
 }
 
 impl Counters {
@@ -32,18 +40,40 @@ impl Counters {
         counter.map(|counter| counter.total)
     }
 
+    /// What a class took in the last interval that was looked at, in bits per second: of a second at
+    /// least, and of those before that somebody asked.
+    pub(crate) fn rate(
+        &self,
+        line: &Arc<str>,
+        direction: Direction,
+        class: TrafficClass,
+    ) -> Option<u64> {
+        let counter = self.0.get(&(line.clone(), direction, class))?;
+        counter.rate
+    }
+
     /// Takes note of what the kernel has counted now.
-    pub(super) fn note(&mut self, line: &Arc<str>, traffic: Traffic) {
-        for ((direction, class), now) in traffic {
+    pub(super) fn note(&mut self, line: &Arc<str>, traffic: Traffic, now: Instant) {
+        for ((direction, class), counted) in traffic {
             let counter = self.0.entry((line.clone(), direction, class));
-            let Counter { last, total } = counter.or_insert(Counter {
-                last: now,
+            let counter = counter.or_insert(Counter {
+                last: counted,
                 total: Counted::default(),
+                since: (now, 0),
+                rate: None,
             });
-            total.packets += grown(last.packets, now.packets);
-            total.bytes += grown(last.bytes, now.bytes);
-            total.dropped_packets += grown(last.dropped_packets, now.dropped_packets);
-            *last = now;
+            let Counter { last, total, .. } = counter;
+            total.packets += grown(last.packets, counted.packets);
+            total.bytes += grown(last.bytes, counted.bytes);
+            total.dropped_packets += grown(last.dropped_packets, counted.dropped_packets);
+            *last = counted;
+            let (began, bytes) = counter.since;
+            let taken = now.saturating_duration_since(began);
+            if taken >= INTERVAL {
+                let bits = (counter.total.bytes - bytes) as f64 * 8.0;
+                counter.rate = Some((bits / taken.as_secs_f64()) as u64);
+                counter.since = (now, counter.total.bytes);
+            }
         }
     }
 }
@@ -63,15 +93,20 @@ mod tests {
         let line: Arc<str> = "eth0".into();
         let (way, class) = (Direction::Egress, TrafficClass::BestEffort);
         let mut seen = Vec::new();
-        for bytes in [1_000, 1_500, 20, 120] {
-            let now = Counted {
+        let began = Instant::now();
+        for (bytes, milliseconds) in [(1_000, 0), (1_500, 500), (20, 2_000), (120, 2_500)] {
+            let counted = Counted {
                 bytes,
                 ..Counted::default()
             };
-            counters.note(&line, Traffic::from([((way, class), now)]));
-            seen.push(counters.of(&line, way, class).unwrap().bytes);
+            let now = began + Duration::from_millis(milliseconds);
+            counters.note(&line, Traffic::from([((way, class), counted)]), now);
+            let total = counters.of(&line, way, class).unwrap().bytes;
+            seen.push((total, counters.rate(&line, way, class)));
         }
-        assert_eq!(seen, [0, 500, 500, 600]);
+        // 500 bytes in two seconds.
+        let rate = Some(2_000);
+        assert_eq!(seen, [(0, None), (500, None), (500, rate), (600, rate)]);
         assert_eq!(counters.of(&line, Direction::Ingress, class), None);
     }
 }

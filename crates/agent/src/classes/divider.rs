@@ -232,7 +232,7 @@ impl Worker {
                 Ok(traffic) => {
                     let counters = self.counters.lock();
                     let mut counters = counters.unwrap_or_else(PoisonError::into_inner);
-                    counters.note(line, traffic);
+                    counters.note(line, traffic, Instant::now());
                 }
                 Err(why) => tracing::debug!(%line, "what went through is not known: {why}"),
             }

@@ -6,16 +6,18 @@
 //! they are what that backend writes.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use netqos_api::koordinator::{
-    BackendKind, Mistake, NODE_BANDWIDTH_ANNOTATION, NodeSlo, PodClass, SloConfig, annotated,
+    BackendKind, Mistake, NETWORK_QOS_ANNOTATION, NODE_BANDWIDTH_ANNOTATION, NodeSlo, PodClass,
+    SloConfig, annotated,
 };
 use netqos_core::classes::Place;
 use netqos_core::objects::Node;
 use netqos_core::{ObjectName, ObjectRef, Problem, Reason};
 
-use super::filed::Filed;
+use super::filed::{Filed, PODS_FILE};
 use super::{ClassInput, Division, InputPod, KnownPod, NetFiles};
 
 /// The label of a node that says who divides its lines.
@@ -220,6 +222,17 @@ impl Knowledge {
             filed,
             place,
         })
+    }
+
+    /// Who says of which class a pod is, in words.
+    pub fn because(&self, pod: &InputPod, cgroup: Option<&Path>) -> String {
+        let said = self.pods.get(&pod.id.uid).and_then(PodClass::said_by);
+        match (said, self.filed.pod(pod, cgroup)) {
+            (Some(NETWORK_QOS_ANNOTATION), _) => format!("annotation {NETWORK_QOS_ANNOTATION}"),
+            (Some(label), _) => format!("label {label}"),
+            (None, Some(_)) => format!("another agent's file {PODS_FILE}"),
+            (None, None) => "Kubernetes' QoS class".to_owned(),
+        }
     }
 
     /// What is wrong with what is said. What is wrong with a pod says its reader.

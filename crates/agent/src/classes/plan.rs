@@ -308,7 +308,7 @@ fn reduced(plan: &ClassPlan) -> Vec<Problem> {
 }
 
 /// The flows that a part is of, in words, unless it is all of the pod.
-fn flow(pod: &ClassedPod, part: &PartId) -> Option<String> {
+pub(super) fn flow(pod: &ClassedPod, part: &PartId) -> Option<String> {
     let FlowMatch { peer, port, dscp } = &pod.flows.get(usize::from(part.flow?))?.flow;
     let port = port.as_ref().map(|port| match (port.start(), port.end()) {
         (first, last) if first == last => format!("port {first}"),

@@ -14,8 +14,9 @@ use super::whereabouts::Whereabouts;
 use super::{Engine, Options};
 use crate::classes::{
     CGROUPS, ClassInput, Counters, DEFAULT_CLASS_BACKEND, Divider, HostLinks, InputPod, Knowledge,
-    Lines, NetFiles, Order, Shown, class_backend_as, plan, recorded_backend, stated_place,
+    Lines, NetFiles, Order, Shown, class_backend_as, plan, recorded_backend, stated_place, told,
 };
+use crate::status::ClassStatus;
 
 /// Which lines are divided, and by whom.
 #[derive(Clone, Debug)]
@@ -125,6 +126,13 @@ impl Classes {
     pub(super) fn shown(&self) -> Shown {
         let divider = self.divider.as_ref();
         divider.map(Divider::shown).unwrap_or_default()
+    }
+
+    /// Of which class each pod is, and what it has of each line.
+    pub(super) fn told(&self) -> Vec<ClassStatus> {
+        let here = self.input.pods.values();
+        let here = here.filter(|pod| *pod.node == *self.node);
+        told(&self.knowledge, here, &self.plan, &self.shown().troubles)
     }
 
     /// What went through the classes of lines.

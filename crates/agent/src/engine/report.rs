@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use netqos_api::koordinator::BackendKind;
 use netqos_bpf::Pins;
 use netqos_classes::{Counted, Trouble};
-use netqos_core::classes::{ClassPlan, TrafficClass};
+use netqos_core::classes::{ClassPlan, Shares, TrafficClass};
 use netqos_core::plan::{Attach, ChainRule, Endpoint, RuleId};
 use netqos_core::{Direction, EndpointId, Mode, NodePlan, Problem};
 use netqos_daemon::Check;
@@ -20,7 +20,8 @@ use super::Engine;
 use super::limits::attachment;
 use crate::classes::Shown;
 use crate::status::{
-    Counts, LimitStatus, LineStatus, PodStatus, ProblemStatus, Reconciled, RuleStatus, ShareStatus,
+    ClassStatus, Counts, DirectionStatus, LimitStatus, LineStatus, PodStatus, ProblemStatus,
+    Reconciled, RuleStatus, ShareStatus,
 };
 
 /// The engine, and what was read of the kernel for one answer.
@@ -47,6 +48,7 @@ struct StatusOf<'e> {
     objects: BTreeMap<&'static str, u64>,
     class_backend: String,
     lines: Vec<LineStatus>,
+    pod_classes: Vec<ClassStatus>,
     pods: Pods<'e>,
     problems: Vec<ProblemStatus>,
 }
@@ -97,6 +99,7 @@ impl Engine {
             objects: self.objects(),
             class_backend: self.classes.backend().to_string(),
             lines: self.lines(),
+            pod_classes: self.classes.told(),
             pods: Pods(&glance),
             problems: glance.problems.iter().map(ProblemStatus::from).collect(),
         })
@@ -133,7 +136,7 @@ impl Engine {
         let counters = self.classes.counters();
         let lines = self.classes.plan().lines.iter();
         lines
-            .map(|(name, shares)| {
+            .map(|(name, shares_of)| {
                 let here = |it: &&Trouble| it.line.as_ref() == Some(name) && it.part.is_none();
                 let troubles = shown.troubles.iter().filter(here);
                 let mut failing: Vec<&str> = troubles.map(|it| it.what.as_str()).collect();
@@ -147,19 +150,26 @@ impl Engine {
                 let ways = [Direction::Ingress, Direction::Egress].into_iter();
                 let each = ways.flat_map(|way| TrafficClass::ALL.map(|class| (way, class)));
                 let shares = each.map(|(direction, class)| {
-                    let share = shares.of(direction).of(class);
+                    let share = shares_of.of(direction).of(class);
                     ShareStatus {
                         direction: direction.to_string(),
                         class: class.to_string(),
                         min: share.min.bits_per_second(),
                         max: share.max.bits_per_second(),
+                        rate: counters.rate(name, direction, class),
                         counts: counters.of(name, direction, class).map(counted),
                     }
+                });
+                let directions = [Direction::Ingress, Direction::Egress].map(|direction| {
+                    let taken =
+                        TrafficClass::ALL.map(|class| counters.rate(name, direction, class));
+                    direction_of(direction, shares_of.of(direction), taken.into_iter().sum())
                 });
                 LineStatus {
                     name: name.to_string(),
                     failing: failing.join("; "),
                     shares: shares.collect(),
+                    directions: directions.into(),
                 }
             })
             .collect()
@@ -354,6 +364,20 @@ impl RuleCounts {
                 }
             },
         )
+    }
+}
+
+/// A line that carries this much of what it can is full: the rest are gaps between packets.
+const FULL: f64 = 0.95;
+
+fn direction_of(direction: Direction, shares: &Shares, rate: Option<u64>) -> DirectionStatus {
+    let total = (!shares.is_open()).then(|| shares.total.bits_per_second());
+    let is_full = |(rate, total): (u64, u64)| rate as f64 >= total as f64 * FULL;
+    DirectionStatus {
+        direction: direction.to_string(),
+        total,
+        rate,
+        full: rate.zip(total).is_some_and(is_full),
     }
 }
 

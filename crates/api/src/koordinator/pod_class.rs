@@ -74,8 +74,13 @@ impl PodClass {
 
     /// The same, unless nobody but Kubernetes says it.
     pub fn said(&self) -> Option<TrafficClass> {
-        let by_label = self.is_labelled.then_some(self.by_label);
-        self.asked.class.or(by_label)
+        self.said_by().map(|_| self.class())
+    }
+
+    /// The key of the annotation or label that says it. `None`: nobody does but Kubernetes.
+    pub fn said_by(&self) -> Option<&'static str> {
+        let by_label = self.is_labelled.then_some(QOS_CLASS_LABEL);
+        { self.asked.class }.map_or(by_label, |_| Some(NETWORK_QOS_ANNOTATION))
     }
 
     /// What it asks for.

@@ -8,6 +8,9 @@ mod check;
 mod cleanup_of_lines;
 mod cluster_check;
 mod cluster_status;
+#[path = "../../../agent/tests/agent/config_map.rs"]
+#[allow(dead_code, reason = "the agent's tests need more of it")]
+mod config_map;
 mod describe;
 mod install_plugin;
 mod kubectl;
@@ -15,6 +18,7 @@ mod lab;
 mod lab_live;
 mod lab_with_limits;
 mod pod;
+mod shared_lines;
 #[path = "../../../agent/tests/agent/stage.rs"]
 #[allow(dead_code, reason = "the agent's tests need more of it")]
 mod stage;
