@@ -47,6 +47,12 @@ pub(crate) fn is_young(path: &Path) -> bool {
     age.is_ok_and(|age| age < SETTLED)
 }
 
+/// True where there is no such file.
+pub(crate) fn is_none(why: &io::Error) -> bool {
+    use io::ErrorKind::{NotADirectory, NotFound};
+    matches!(why.kind(), NotFound | NotADirectory)
+}
+
 /// The text of a file, or what is wrong with the text, with the stamp that the file had before.
 ///
 /// # Errors

@@ -6,15 +6,16 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use comfy_table::{Table, presets};
-use netqos_agent::RuleStatus;
-use netqos_agent::classes::{DEFAULT_CLASS_BACKEND, Knowledge, plan, stated_place};
+use netqos_agent::classes::{DEFAULT_CLASS_BACKEND, Knowledge, NetFiles, plan, stated_place, told};
+use netqos_agent::{ClassStatus, RuleStatus};
+use netqos_api::koordinator::BackendKind;
 use netqos_core::classes::{ClassPlan, TrafficClass};
 use netqos_core::{BitRate, Direction, NodePlan, Problem, Reason};
 use serde::Serialize;
 
 use crate::manifests;
-use crate::output::{self, DataFormat, FAILED};
-use crate::status::{RULE_HEADER, rule_cells};
+use crate::output::{self, BAD_INPUT, DataFormat, FAILED};
+use crate::status::{RULE_HEADER, classes, rule_cells};
 
 /// Of which folder, and for which node.
 #[derive(Debug, clap::Args)]
@@ -24,6 +25,7 @@ Needs neither root nor an agent. What is wrong with the objects is said on stand
 Examples:
   netqos plan --manifests objects/ --node node1
   netqos plan --manifests objects/ --node node1 -o json | jq '.endpoints'
+  netqos plan --manifests objects/ --node node1 --koordinator-net-files /var/run/koordinator/net
 
 Exit codes: 0 all objects are in the plan, 1 one is left out, 2 wrong usage or an unreadable folder.")]
 pub struct Arguments {
@@ -40,6 +42,13 @@ pub struct Arguments {
     /// the objects have to say.
     #[arg(long = "line", value_name = "NAME", default_value = "eth0")]
     lines: Vec<String>,
+    /// The folder of the files node and pods by which another agent says how lines are shared (on a node:
+    /// /var/run/koordinator/net).
+    #[arg(long, value_name = "DIR")]
+    koordinator_net_files: Option<PathBuf>,
+    /// Who divides the lines where no object says another: kernel, tc, terway-qos, none.
+    #[arg(long, value_name = "NAME", default_value_t = DEFAULT_CLASS_BACKEND)]
+    class_backend: BackendKind,
     /// How to print it.
     #[arg(short, long, value_enum, default_value_t)]
     output: DataFormat,
@@ -52,12 +61,19 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         Ok(read) => read,
         Err(code) => return code,
     };
-    let (lines, of_lines) = divide(&read, arguments);
+    let files = arguments.koordinator_net_files.as_deref();
+    if let Some(files) = files
+        && let Err(why) = std::fs::read_dir(files)
+    {
+        eprintln!("netqos: {}: {why}", files.display());
+        return ExitCode::from(BAD_INPUT);
+    }
+    let (divided, of_lines) = divide(&read, arguments);
     let problems = [read.problems, of_lines].concat();
     manifests::tell(&problems);
     let planned = Planned {
         node: read.index.plan(),
-        lines: &lines,
+        divided,
     };
     let printed = output::data(arguments.output, &planned, print);
     let left_out = |reason| {
@@ -81,31 +97,62 @@ struct Planned<'p> {
     #[serde(flatten)]
     node: &'p NodePlan,
     #[serde(flatten)]
-    lines: &'p ClassPlan,
+    divided: Divided,
+}
+
+/// How the node's lines are to be divided.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Divided {
+    class_backend: String,
+    #[serde(flatten)]
+    plan: ClassPlan,
+    pod_classes: Vec<ClassStatus>,
 }
 
 /// How the node's lines are to be divided, and what is wrong with that.
-fn divide(read: &manifests::Read, arguments: &Arguments) -> (ClassPlan, Vec<Problem>) {
+fn divide(read: &manifests::Read, arguments: &Arguments) -> (Divided, Vec<Problem>) {
     let node = arguments.node.as_str();
-    let mut knowledge = Knowledge::new(node, DEFAULT_CLASS_BACKEND);
+    let mut knowledge = Knowledge::new(node, arguments.class_backend);
+    if let Some(folder) = &arguments.koordinator_net_files {
+        knowledge.hear_files(Arc::new(NetFiles::read(folder)));
+    }
     knowledge.hear(&read.classes);
     let mut problems = knowledge.problems().to_vec();
+    let mut divided = Divided {
+        class_backend: knowledge.backend().to_string(),
+        plan: ClassPlan::default(),
+        pod_classes: Vec::new(),
+    };
     let Some(division) = knowledge.division() else {
-        return (ClassPlan::default(), problems);
+        return (divided, problems);
     };
     let here = read.classes.pods.values().filter(|pod| &*pod.node == node);
-    let pods = here.filter_map(|pod| knowledge.pod(pod, stated_place(pod)));
+    let here: Vec<_> = here.collect();
+    let pods = here
+        .iter()
+        .filter_map(|pod| knowledge.pod(pod, stated_place(pod)));
     let names = arguments.lines.iter();
     let speeds: BTreeMap<Arc<str>, Option<BitRate>> =
         names.map(|line| (line.as_str().into(), None)).collect();
     let (plan, found) = plan(node, division, &speeds, pods, &ClassPlan::default());
     problems.extend(found);
-    (plan, problems)
+    divided.pod_classes = told(&knowledge, here, &plan, &[]);
+    divided.plan = plan;
+    (divided, problems)
 }
 
 fn print(planned: &Planned<'_>) {
-    if !planned.lines.lines.is_empty() {
-        println!("{}\n", lines(planned.lines));
+    let divided = &planned.divided;
+    if !divided.plan.lines.is_empty() {
+        println!(
+            "shared by {}:\n{}\n",
+            divided.class_backend,
+            lines(&divided.plan)
+        );
+    }
+    if !divided.pod_classes.is_empty() {
+        println!("{}\n", classes(&divided.pod_classes));
     }
     print_node(planned.node);
 }

@@ -4,10 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use netqos_api::koordinator::net_files::NetPod;
+use netqos_api::koordinator::Mistake;
+use netqos_api::koordinator::net_files::{NetPod, parse_node, parse_pods};
 use netqos_core::classes::LineShares;
 
 use super::InputPod;
+use crate::file::{is_none, read_text};
 
 /// The file that says what the line carries, and how it is shared.
 pub const NODE_FILE: &str = "node";
@@ -35,6 +37,36 @@ pub enum Word<T> {
     Said(T),
     /// What cannot be followed, field by field, or why it cannot be read.
     Wrong(Vec<String>),
+}
+
+impl NetFiles {
+    /// What the files of a folder say, whoever wrote them.
+    pub fn read(folder: &Path) -> Self {
+        let text = |name: &str| match read_text(&folder.join(name)) {
+            Ok((text, _)) => Some(text),
+            Err(why) if is_none(&why) => None,
+            Err(why) => Some(Err(format!("it cannot be read ({why})"))),
+        };
+        Self {
+            folder: folder.to_owned(),
+            node: text(NODE_FILE).map_or(Word::Nothing, |it| Word::of(it, parse_node)),
+            pods: text(PODS_FILE).map_or(Word::Nothing, |it| Word::of(it, parse_pods)),
+        }
+    }
+}
+
+impl<T> Word<T> {
+    /// What a text says, or what is wrong with it.
+    pub(crate) fn of(
+        text: Result<String, String>,
+        parse: impl Fn(&str) -> Result<T, Vec<Mistake>>,
+    ) -> Self {
+        match text.map(|text| parse(&text)) {
+            Ok(Ok(said)) => Self::Said(said),
+            Ok(Err(mistakes)) => Self::Wrong(mistakes.iter().map(ToString::to_string).collect()),
+            Err(why) => Self::Wrong(vec![why]),
+        }
+    }
 }
 
 /// What is known by them.

@@ -1,7 +1,6 @@
 //! The files, read.
 
 use std::collections::BTreeSet;
-use std::io;
 use std::path::Path;
 
 use netqos_api::koordinator::net_files::{parse_node, parse_pods};
@@ -9,7 +8,7 @@ use netqos_api::koordinator::{BackendKind, Mistake};
 
 use super::NetFileOptions;
 use crate::classes::{NODE_FILE, NetFiles, PODS_FILE, Word, recorded_backend};
-use crate::file::{Stamp, is_young, read_text};
+use crate::file::{Stamp, is_none, is_young, read_text};
 
 /// How often a file is read again that is another one each time.
 const TRIES: u32 = 3;
@@ -88,20 +87,11 @@ fn read(path: &Path, run: &Path) -> Look {
     Look::Later
 }
 
-fn is_none(why: &io::Error) -> bool {
-    use io::ErrorKind::{NotADirectory, NotFound};
-    matches!(why.kind(), NotFound | NotADirectory)
-}
-
 fn hear<T>(word: &mut Word<T>, look: Look, parse: impl Fn(&str) -> Result<T, Vec<Mistake>>) {
     *word = match look {
         Look::Later => return,
         Look::Nothing => Word::Nothing,
-        Look::Text(Err(why)) => Word::Wrong(vec![why]),
-        Look::Text(Ok(text)) => match parse(&text) {
-            Ok(said) => Word::Said(said),
-            Err(mistakes) => Word::Wrong(mistakes.iter().map(ToString::to_string).collect()),
-        },
+        Look::Text(text) => Word::of(text, parse),
     };
 }
 

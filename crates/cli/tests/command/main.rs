@@ -17,6 +17,7 @@ mod kubectl;
 mod lab;
 mod lab_live;
 mod lab_with_limits;
+mod planned_lines;
 mod pod;
 mod shared_lines;
 #[path = "../../../agent/tests/agent/stage.rs"]
