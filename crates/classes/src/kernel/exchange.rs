@@ -58,7 +58,9 @@ pub(super) fn exchange(
         socket
             .put_class(link, above, handle(form.slot.bulk()), &form.bulk)
             .doing("put a class")?;
-        programs.leaves.put(&LeafKey::new(name, form.slot), &form.leaf)?;
+        programs
+            .leaves
+            .put(&LeafKey::new(name, form.slot), &form.leaf)?;
     }
     shorten(socket, link, forms)?;
     Ok(changes)
