@@ -342,7 +342,7 @@ mod tests {
         agents.all_told();
         assert_eq!(
             (late(&agents), agents.take_changed().len()),
-            (vec![String::new(); 0], 1)
+            (Vec::<String>::new(), 1)
         );
         agents.there(&name("new"), Some(&pod(None)));
         assert_eq!(late(&agents), ["new"]);
