@@ -14,7 +14,7 @@ use netqos_core::{ByteCount, ObjectName};
 use netqos_datapath::Paths;
 
 use crate::cluster::ClusterArguments;
-use crate::output::{self, DataFormat, ENVIRONMENT, FAILED};
+use crate::output::{self, BAD_INPUT, DataFormat, ENVIRONMENT, FAILED};
 use crate::plan::rate;
 
 pub use lines::classes;
@@ -31,10 +31,10 @@ Asks the agent that runs on this node through its socket, which only root may op
 Where the node's lines are shared by classes of pods, it begins with what each class is guaranteed of each
 line, the most that it may take, and what it takes; CARRIES is what the line carries, of what it can. Then
 each pod's class, who says it, and what the pod has of its own: guaranteed and at most; without that it has
-what others of its class leave of theirs. The next table has an interface in each line: what annotations
-limit it to, packets that were dropped for that, and how many rules are for it. The last has a rule in each line, the first that matches wins: RATE
-is shared by all pods of the rule on the node; QUEUE is the interface on the node in which what is over it
-waits, or policer where it is dropped at once; MODE shadow only counts.
+what others of its class leave of theirs. The next table has an interface in each line: what annotations limit it
+to, packets that were dropped for that, and how many rules are for it. The last has a rule in each line, the
+first that matches wins: RATE is shared by all pods of the rule on the node; QUEUE is the interface on the
+node in which what is over it waits, or policer where it is dropped at once; MODE shadow only counts.
 
 Of a cluster (--cluster, or any other of its options, and always as kubectl netqos) it tells of the
 controller, of each node what its agent has said, and of each NetworkQoS whether it is in force: all of
@@ -50,8 +50,8 @@ Examples:
   netqos status --cluster --wait=5m
   netqos status -n games
 
-Exit codes: 0 all is in force, 1 something is not, or there is no such pod here, 3 no agent or no cluster answers (the message says what
-to do).")]
+Exit codes: 0 all is in force, 1 something is not, or there is no such pod here, 2 wrong usage, 3 no agent
+or no cluster answers (the message says what to do).")]
 pub struct Arguments {
     /// How to print it.
     #[arg(short, long, value_enum, default_value_t)]
@@ -79,6 +79,13 @@ pub fn run(arguments: &Arguments, as_plugin: bool) -> ExitCode {
         .cluster
         .is_asked(as_plugin || arguments.wait.is_some())
     {
+        if arguments.pod.is_some() {
+            eprintln!(
+                "netqos: what a pod gets of the lines of its node only the agent there can say: ask it with \
+                 kubectl -n netqos-system exec AGENT -- /netqos status --pod NAMESPACE/NAME"
+            );
+            return ExitCode::from(BAD_INPUT);
+        }
         return cluster::run(&arguments.cluster, arguments.wait, arguments.output);
     }
     let paths = Paths::from_variables(|name| std::env::var(name).ok());

@@ -119,4 +119,7 @@ fn status_says_what_a_pod_gets_and_what_holds_it_back() {
     assert!(table.contains("CARRIES"), "{table}");
     let nobody = run(&["status", "--pod", "games/nobody"]);
     assert_eq!(nobody.status.code(), Some(1), "{nobody:?}");
+    // No cluster knows it.
+    let elsewhere = run(&["status", "--cluster", "--pod", "games/b"]);
+    assert_eq!(elsewhere.status.code(), Some(2), "{elsewhere:?}");
 }
