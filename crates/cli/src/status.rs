@@ -31,10 +31,10 @@ Asks the agent that runs on this node through its socket, which only root may op
 Where the node's lines are shared by classes of pods, it begins with what each class is guaranteed of each
 line, the most that it may take, and what it takes; CARRIES is what the line carries, of what it can. Then
 each pod's class, who says it, and what the pod has of its own: guaranteed and at most; without that it has
-what others of its class leave of theirs. The next table has an interface in each line: what annotations limit it
-to, packets that were dropped for that, and how many rules are for it. The last has a rule in each line, the
-first that matches wins: RATE is shared by all pods of the rule on the node; QUEUE is the interface on the
-node in which what is over it waits, or policer where it is dropped at once; MODE shadow only counts.
+what others of its class leave of theirs. The next table has an interface in each line: what annotations
+limit it to, packets that were dropped for that, and how many rules are for it. The last has a rule in each
+line, the first that matches wins: RATE is shared by all pods of the rule on the node; QUEUE is the interface
+on the node in which what is over it waits, or policer where it is dropped at once; MODE shadow only counts.
 
 Of a cluster (--cluster, or any other of its options, and always as kubectl netqos) it tells of the
 controller, of each node what its agent has said, and of each NetworkQoS whether it is in force: all of

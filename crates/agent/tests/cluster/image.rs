@@ -64,8 +64,11 @@ pub(crate) fn with_tc() -> Option<String> {
 pub(crate) fn made_of(files: &str) -> String {
     fs::write(FILES, files).unwrap();
     let mut script = format!(
-        "for link in bin sbin lib lib64; do mkdir -p /run/root/usr/$link; ln -s usr/$link /run/root/$link; done\n\
-         tar -C / --no-recursion -cf - -T {FILES} 2> /dev/null | tar -C /run/root --keep-directory-symlink -xf -\n"
+        "for link in bin sbin lib lib64; do\n\
+         mkdir -p /run/root/usr/$link; ln -s usr/$link /run/root/$link\n\
+         done\n\
+         tar -C / --no-recursion -cf - -T {FILES} 2> /dev/null |\n\
+         tar -C /run/root --keep-directory-symlink -xf -\n"
     );
     script.extend(ALWAYS.map(bound));
     script
