@@ -97,7 +97,13 @@ fn burst_times(stage: &Stage, bursts: usize) -> Result<Vec<f64>> {
 
 /// As many as pass, by 1, 4 and 16 flows, in turn.
 pub fn throughput(repeats: usize) -> Result<Vec<Throughput>> {
-    const WAYS: [Way; 4] = [Way::Nothing, Way::Kernel, Way::KernelBusy, Way::Tc];
+    const WAYS: [Way; 5] = [
+        Way::Nothing,
+        Way::Htb,
+        Way::Kernel,
+        Way::KernelBusy,
+        Way::Tc,
+    ];
     let mut found = Vec::new();
     for flows in [1, 4, 16] {
         eprintln!("packets a second: {flows} flows");
