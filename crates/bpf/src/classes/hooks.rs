@@ -58,7 +58,13 @@ impl At {
     fn leave(self) -> Result<bool> {
         let there = self.hook.named(self.ifindex, self.name)?;
         for (id, _) in &there {
-            self.hook.remove(self.ifindex, *id)?;
+            match self.hook.remove(self.ifindex, *id) {
+                // It went by itself.
+                Err(error) if error.is_gone() => {}
+                removed => {
+                    removed?;
+                }
+            }
         }
         Ok(!there.is_empty())
     }

@@ -77,24 +77,32 @@ fn by_clsact<'k>(
 ) -> Result<usize> {
     let id = programs.stamp_id()?;
     let mut made: BTreeSet<Arc<str>> = kernel.numbers.clsact().clone();
-    let mut changes = 0;
-    let mut missing = Vec::new();
+    let mut looked_at = Vec::new();
     for at in links {
         match is_missing(&mut kernel.socket, at.link, id) {
-            Ok(None) => changes += usize::from(stamp_no_more(at.link.index)?),
-            Ok(Some(place)) => {
-                if place.is_without_clsact {
+            Ok(missing) => {
+                if missing.as_ref().is_some_and(|it| it.is_without_clsact) {
                     made.insert(at.link.name.as_str().into());
                 }
-                missing.push((at, place.there));
+                looked_at.push((at, missing));
             }
             Err(why) => refused(at, why),
         }
     }
     kernel.numbers.set_clsact(made)?;
-    for (at, there) in missing {
-        match filter(&mut kernel.socket, at.link, there, programs) {
-            Ok(()) => changes += 1 + usize::from(stamp_no_more(at.link.index)?),
+    let mut changes = 0;
+    for (at, missing) in looked_at {
+        let new = usize::from(missing.is_some());
+        let there = missing.map(|missing| {
+            let socket = &mut kernel.socket;
+            filter(socket, at.link, missing.there, programs)
+        });
+        // Where an earlier process had it by tcx.
+        match there
+            .transpose()
+            .and_then(|_| Ok(stamp_no_more(at.link.index)?))
+        {
+            Ok(was) => changes += new + usize::from(was),
             Err(why) => refused(at, why),
         }
     }
