@@ -3,7 +3,8 @@
 
 use std::path::Path;
 
-use super::layout::{Leaf, LeafKey, Line, NEAR_SLOTS, Tree, Trees};
+use super::layout::{Leaf, LeafKey, NEAR_SLOTS, Tree, Trees};
+use super::line::Line;
 use super::numbered::Numbered;
 use crate::Result;
 use crate::rules::{Entries, Table};

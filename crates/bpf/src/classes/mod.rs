@@ -11,14 +11,16 @@
 mod hooks;
 mod layout;
 mod leaves;
+mod line;
 mod numbered;
 mod pins;
 
 pub use hooks::{choose_no_more, stamp_no_more};
 pub use layout::{
-    Flow, FlowFlags, FlowKey, Leaf, LeafKey, Line, MOST_CGROUP_LEVELS, MOST_POD_FLOWS, MOST_PODS,
-    MOST_TUNNEL_PORTS, Passed, Pod, Settings, Slot, TREE_MAJOR, Tree, cgroup_class, link_entry,
+    Flow, FlowFlags, FlowKey, Leaf, LeafKey, MOST_CGROUP_LEVELS, MOST_POD_FLOWS, MOST_PODS,
+    MOST_TUNNEL_PORTS, Pod, Settings, Slot, TREE_MAJOR, Tree, cgroup_class, link_entry,
 };
 pub use leaves::Leaves;
+pub use line::{Line, Passed};
 pub use numbered::Numbered;
 pub use pins::Classes;

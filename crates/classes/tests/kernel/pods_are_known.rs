@@ -26,11 +26,7 @@ fn assert_is_seen_as(world: &World, pod: &str, class: netqos_core::classes::Traf
 
 #[test]
 fn by_their_addresses_and_nothing_stays_behind() {
-    on_each_hook(|hook| {
-        let Some(mut world) = World::new() else {
-            return;
-        };
-        world.attach_by(hook);
+    on_each_hook(World::new, |mut world| {
         let pods: Vec<_> = world.pods.values().collect();
         let before = world.node.state(&pods).unwrap();
         let first = world.divide(shares(100));
@@ -53,11 +49,7 @@ fn by_their_addresses_and_nothing_stays_behind() {
 /// What leaves has the node's address then, and so has what comes back.
 #[test]
 fn where_the_node_masquerades_them() {
-    on_each_hook(|hook| {
-        let Some(mut world) = World::new() else {
-            return;
-        };
-        world.attach_by(hook);
+    on_each_hook(World::new, |mut world| {
         world.masquerade();
         world.divide(shares(100));
         for (pod, class) in [("sys", SYSTEM), ("ls", LS), ("be", BE)] {
@@ -84,11 +76,7 @@ fn on_a_bridge() {
 
 #[test]
 fn on_a_bridge_with_a_vxlan_to_other_nodes() {
-    on_each_hook(|hook| {
-        let Some(mut world) = World::empty() else {
-            return;
-        };
-        world.attach_by(hook);
+    on_each_hook(World::empty, |mut world| {
         world.bridged_pods();
         world.vxlan();
         world.divide(shares(100));
@@ -162,11 +150,7 @@ fn part(direction: Direction, port: u16) -> FlowPart {
 
 #[test]
 fn and_single_ports_of_them() {
-    on_each_hook(|hook| {
-        let Some(mut world) = World::new() else {
-            return;
-        };
-        world.attach_by(hook);
+    on_each_hook(World::new, |mut world| {
         let port = 8443;
         let pod = world.plan.pods.get_mut("be").unwrap();
         pod.flows = [Direction::Ingress, Direction::Egress]
@@ -202,11 +186,7 @@ fn and_single_ports_of_them() {
 /// On the line there is nothing to be seen of the port: the packets are those of a tunnel.
 #[test]
 fn and_single_ports_of_them_in_a_tunnel() {
-    on_each_hook(|hook| {
-        let Some(mut world) = World::empty() else {
-            return;
-        };
-        world.attach_by(hook);
+    on_each_hook(World::empty, |mut world| {
         world.bridged_pods();
         world.vxlan();
         let port = 8443;

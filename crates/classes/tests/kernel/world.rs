@@ -14,12 +14,13 @@ use netqos_classes::{ClassBackend, Kernel, KernelOptions, Outcome};
 use netqos_core::classes::{
     Ask, Asked, ClassPlan, ClassedPod, LineShares, Place, Share, Shares, TrafficClass,
 };
-use netqos_core::{BitRate, Direction, ObjectName, PodId};
+use netqos_core::{BitRate, ObjectName, PodId};
 use netqos_datapath::Paths;
-use netqos_netlink::Socket;
 use netqos_testkit::{Node, Pod};
 use netqos_traffic::{Flow, LatencyReport, LatencyTest, Server, TcpTest};
 
+#[path = "../kernel/counted.rs"]
+mod counted;
 #[path = "../kernel/group.rs"]
 mod group;
 
@@ -260,39 +261,6 @@ impl World {
         group
     }
 
-    /// Bytes that each class has sent, or got, since it was made.
-    pub fn sent(&self, flow: Flow) -> BTreeMap<TrafficClass, u64> {
-        let direction = match flow {
-            Flow::Upload => Direction::Egress,
-            Flow::Download => Direction::Ingress,
-        };
-        // Whoever asks does not have to be who divides.
-        let mut backend = Kernel::open(options()).unwrap();
-        let traffic = backend.traffic(&self.line()).unwrap().into_iter();
-        let of_it = traffic.filter(|((way, _), _)| *way == direction);
-        of_it.map(|((_, of), it)| (of, it.bytes)).collect()
-    }
-
-    /// The same of what waited in the tree.
-    pub fn divided(&self, flow: Flow) -> BTreeMap<TrafficClass, u64> {
-        let mut socket = Socket::open().unwrap();
-        let line = socket.link_by_name(&self.line()).unwrap();
-        let link = match flow {
-            Flow::Upload => line,
-            Flow::Download => {
-                let name = format!("netqos-l{}", line.index);
-                socket.link_by_name(&name).unwrap()
-            }
-        };
-        let classes = socket.classes(&link).unwrap();
-        let bytes = |of: TrafficClass| {
-            let minor = u16::from(of.priority()) + 2;
-            let class = classes.iter().find(|class| class.handle.minor() == minor);
-            (of, class.unwrap().statistics.bytes)
-        };
-        TrafficClass::ALL.into_iter().map(bytes).collect()
-    }
-
     fn short(&self, flow: Flow, v6: bool) -> TcpTest {
         TcpTest {
             flow,
@@ -476,14 +444,19 @@ fn has_tcx() -> bool {
     has
 }
 
-/// Does it with programs on tcx, and again with programs that are filters.
-pub fn on_each_hook(test: impl Fn(HookChoice) + Copy + Send + 'static) {
+/// Does it in such a world with programs on tcx, and again with programs that are filters.
+pub fn on_each_hook(make: fn() -> Option<World>, test: fn(World)) {
     for hook in [HookChoice::Tcx, HookChoice::Clsact] {
         if hook == HookChoice::Tcx && !has_tcx() {
             continue;
         }
         // A thread of its own, which is the node.
-        thread::spawn(move || test(hook)).join().unwrap();
+        let one = move || {
+            let Some(mut world) = make() else { return };
+            world.attach_by(hook);
+            test(world);
+        };
+        thread::spawn(one).join().unwrap();
     }
 }
 
