@@ -65,8 +65,8 @@ pub(super) struct Form {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Forms {
     pub(super) line: HtbClass,
-    /// Bytes per second that the line carries; where that is not known, what it is taken to.
-    pub(super) carries: u64,
+    /// Bytes per second that the line carries, where that is known.
+    pub(super) carries: Option<u64>,
     pub(super) slots: Vec<Form>,
 }
 
@@ -168,7 +168,7 @@ pub(super) fn forms(tree: &Tree, slots: &BTreeMap<PartId, Slot>) -> Forms {
     }
     Forms {
         line: class(total, total, BULK_QUANTUM, 0),
-        carries: line,
+        carries: (total <= line).then_some(total),
         slots,
     }
 }
@@ -287,6 +287,22 @@ mod tests {
             [10, 100, 499, 500, 1000].map(cuts),
             [true, true, true, false, false]
         );
+    }
+
+    #[test]
+    fn what_a_line_of_unknown_speed_carries_is_not_known() {
+        let carries = |gigabits: u64| {
+            let total = gigabits * 1_000_000_000;
+            let shares = Shares::try_new(bits(total), share(0, total), share(0, total));
+            let tree = Tree {
+                shares: shares.unwrap(),
+                parts: BTreeMap::new(),
+            };
+            forms(&tree, &BTreeMap::new()).carries
+        };
+        assert_eq!(carries(100), Some(12_500_000_000));
+        // What is above all lines.
+        assert_eq!(carries(10_000), None);
     }
 
     #[test]

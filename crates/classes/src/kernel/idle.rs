@@ -33,7 +33,8 @@ fn jiffy() -> Duration {
     Duration::new(resolution.tv_sec as u64, resolution.tv_nsec as u32)
 }
 
-/// Lets packets pass beside the tree of a line, or no more.
+/// Lets packets pass beside the tree of a line, or no more. Of one that nobody knows the speed of nobody knows
+/// when it carries little: there, the link may make packets wait at any time.
 pub(super) fn apply(
     programs: &Classes,
     link: &Link,
@@ -44,10 +45,8 @@ pub(super) fn apply(
     let Some(there) = programs.leaves.line(tree)? else {
         return Ok(0);
     };
-    let wanted = match forms {
-        Some(forms) => line(forms.carries, jiffy()),
-        None => Line::default(),
-    };
+    let carries = forms.and_then(|forms| forms.carries);
+    let wanted = carries.map_or_else(Line::default, |carries| line(carries, jiffy()));
     // What was counted stays counted, also of one that is divided always from now on.
     if there.is_same(&wanted) {
         return Ok(0);

@@ -321,16 +321,7 @@ impl World {
 
     /// What the outside gets from this port of a pod, in Mbit/s.
     pub fn served_at(&self, pod: &str, port: u16) -> f64 {
-        let pod = &self.pods[pod];
-        let any = SocketAddr::new("::".parse().unwrap(), port);
-        let _server = pod.inside(|| Server::bind(any)).unwrap().unwrap();
-        let test = TcpTest {
-            flow: Flow::Download,
-            duration: Duration::from_secs(2),
-            ..TcpTest::new(SocketAddr::new(pod.address().parse().unwrap(), port))
-        };
-        let report = self.outside.inside(|| test.run(|_| ()).unwrap()).unwrap();
-        report.goodput.rate.bits_per_second() as f64 / 1e6
+        served_at(&self.pods[pod], &self.outside, port)
     }
 
     /// What these pods send outside at the same time, or get from there, each by two connections, in
@@ -386,6 +377,19 @@ impl World {
         };
         self.pods[pod].inside(|| test.run(|_| ()).unwrap()).unwrap()
     }
+}
+
+/// What one machine gets from this port of a pod in two seconds, in Mbit/s.
+pub fn served_at(pod: &Pod, by: &Pod, port: u16) -> f64 {
+    let any = SocketAddr::new("::".parse().unwrap(), port);
+    let _server = pod.inside(|| Server::bind(any)).unwrap().unwrap();
+    let test = TcpTest {
+        flow: Flow::Download,
+        duration: Duration::from_secs(2),
+        ..TcpTest::new(SocketAddr::new(pod.address().parse().unwrap(), port))
+    };
+    let report = by.inside(|| test.run(|_| ()).unwrap()).unwrap();
+    report.goodput.rate.bits_per_second() as f64 / 1e6
 }
 
 const SHORT: Duration = Duration::from_millis(300);
