@@ -298,7 +298,7 @@ static __noinline __u32 slot_of_sender(struct __sk_buff *skb)
 	return pod ? slot_of(skb, pod, EGRESS, &packet, &ends) : SLOT_SYSTEM;
 }
 
-/* The leaf of a packet that is going out by the line, or PAST. */
+/* The leaf of a packet that is going out by the line, or PAST; NOWHERE where the line has no tree. */
 static __always_inline __u32 leaf_at_egress(struct __sk_buff *skb)
 {
 	__u32 stamp = skb->tc_index & STAMP ? skb->tc_index & ~STAMP : 0;
@@ -319,6 +319,8 @@ static __always_inline __u32 leaf_at_egress(struct __sk_buff *skb)
 		remember_once(skb, number, &of);
 	if (is_past)
 		return PAST;
+	if (!leaf)
+		return NOWHERE;
 	bool little = has_debts && takes_little(&of, leaf, length);
 	return little ? LEAF_QUICK(slot) : LEAF_BULK(slot);
 }
@@ -327,7 +329,8 @@ static __always_inline __u32 leaf_at_egress(struct __sk_buff *skb)
 SEC("classifier")
 int netqos_class_egress(struct __sk_buff *skb)
 {
-	skb->tc_classid = leaf_at_egress(skb);
+	__u32 leaf = leaf_at_egress(skb);
+	skb->tc_classid = leaf == NOWHERE ? LEAF_BULK(SLOT_SYSTEM) : leaf;
 	return TC_ACT_OK;
 }
 
@@ -336,7 +339,9 @@ int netqos_class_egress(struct __sk_buff *skb)
 SEC("classifier")
 int netqos_choose(struct __sk_buff *skb)
 {
-	skb->priority = TREE_MAJOR | leaf_at_egress(skb);
+	__u32 leaf = leaf_at_egress(skb);
+	if (leaf != NOWHERE)
+		skb->priority = TREE_MAJOR | leaf;
 	return TC_ACT_UNSPEC;
 }
 

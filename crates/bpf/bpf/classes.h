@@ -26,6 +26,7 @@
 #define LEAF_BULK(slot) (0x11 + 2 * (slot))
 /* Of none: HTB sends that at once. */
 #define PAST 0
+#define NOWHERE 0xffff
 /* The handle of every tree, by which alone a priority names one of its classes. */
 #define TREE_MAJOR 0x6e710000
 

@@ -15,16 +15,25 @@ const LITTLE: u64 = 4;
 /// In windows of at least this: what is sent at once when a line begins to carry more is no more than what
 /// is little in one.
 const WINDOW: Duration = Duration::from_millis(8);
-/// For how long a line has to carry little before it is not divided any more.
+/// For how long a line has to carry little before it is not divided any more, at least.
 const HOLD: Duration = Duration::from_millis(250);
 
+/// For how long it has to be so that nothing waits in the tree any more, which would be overtaken.
+fn hold(forms: &Forms, total: u64) -> Duration {
+    let limits = forms.slots.iter();
+    let limits = limits.flat_map(|form| [form.quick_queue, form.bulk_queue]);
+    let most: u64 = limits.map(|queue| u64::from(queue.limit())).sum();
+    let nanos = u128::from(most) * 1_000_000_000 / u128::from(total.max(1));
+    HOLD.max(Duration::from_nanos(nanos as u64))
+}
+
 /// What the programs are told of a line of so many bytes per second.
-fn line(total: u64, jiffy: Duration) -> Line {
+fn line(total: u64, hold: Duration, jiffy: Duration) -> Line {
     let jiffies = |time: Duration| time.as_nanos().div_ceil(jiffy.as_nanos().max(1)) as u32;
     let shift = jiffies(WINDOW).next_power_of_two().ilog2();
     let window = jiffy * (1 << shift);
     let room = u128::from(total / LITTLE) * window.as_nanos() / 1_000_000_000;
-    Line::new(room as u64, shift, jiffies(HOLD))
+    Line::new(room as u64, shift, jiffies(hold))
 }
 
 /// How long one of the kernel's ticks is.
@@ -45,8 +54,9 @@ pub(super) fn apply(
     let Some(there) = programs.leaves.line(tree)? else {
         return Ok(0);
     };
-    let carries = forms.and_then(|forms| forms.carries);
-    let wanted = carries.map_or_else(Line::default, |carries| line(carries, jiffy()));
+    let known = forms.and_then(|forms| Some((forms, forms.carries?)));
+    let wanted = known.map(|(forms, carries)| line(carries, hold(forms, carries), jiffy()));
+    let wanted = wanted.unwrap_or_default();
     // What was counted stays counted, also of one that is divided always from now on.
     if there.is_same(&wanted) {
         return Ok(0);
@@ -80,7 +90,7 @@ mod tests {
             (1000, 3, 250_000, 250),
         ] {
             let jiffy = Duration::from_nanos(1_000_000_000 / hz);
-            let found = line(second, jiffy);
+            let found = line(second, HOLD, jiffy);
             assert_eq!(found, Line::new(room, shift, hold), "{hz}");
         }
     }

@@ -12,8 +12,8 @@ use netqos_netlink::{Handle, Socket};
 
 use super::form::Forms;
 use super::{ingress, tree};
-use crate::Result;
 use crate::error::Doing;
+use crate::{Error, Result};
 
 /// The only filter of our tree.
 const PLACE: Place = Place {
@@ -22,6 +22,9 @@ const PLACE: Place = Place {
     handle: 1,
 };
 const NAME: &str = "netqos_class";
+/// Links that hand a packet on with its priority to one that makes something of it: there, and in the tags
+/// of VLANs, a class' number would be read as what it is not.
+const KEEP_PRIORITY: [&str; 3] = ["bond", "team", "vlan"];
 
 /// Makes the tree at the line's root what it should be.
 pub(super) fn apply(
@@ -32,9 +35,14 @@ pub(super) fn apply(
     is_by_tcx: bool,
 ) -> Result<usize> {
     let name = Tree::new(link.index, Direction::Egress);
-    let mut changes = tree::apply(socket, link, forms, programs, name)?;
+    let made = tree::apply(socket, link, forms, programs, name);
+    if let Err(Error::ForeignQdisc { .. }) = made {
+        // What is somebody else's now is not to be told of our classes.
+        choose_no_more(link.index)?;
+    }
+    let mut changes = made?;
     changes += filter(socket, link, programs)?;
-    let is_new = match is_by_tcx {
+    let is_new = match is_by_tcx && !KEEP_PRIORITY.contains(&&*link.kind) {
         true => programs.choose_at(link.index)?,
         false => choose_no_more(link.index)?,
     };

@@ -36,8 +36,8 @@ use netqos_bpf::classes::{Classes, Slot};
 use netqos_core::Direction;
 use netqos_core::classes::{ClassPlan, PartId};
 use netqos_datapath::Paths;
-use netqos_netlink::Socket;
 use netqos_netlink::link::Link;
+use netqos_netlink::{Handle, Socket};
 use tracing::field::Empty;
 
 use crate::error::Doing;
@@ -45,6 +45,9 @@ use crate::{BackendKind, ClassBackend, Error, Outcome, Result, Standing, Traffic
 
 use form::Forms;
 use numbers::Numbers;
+
+/// Packets that have to have room beside a tree that some pass.
+const LEAST_DIRECT: u32 = 100;
 
 /// Where the kernel backend finds what is not the kernel's own.
 #[derive(Clone, Debug)]
@@ -170,7 +173,13 @@ impl Kernel {
             }
             Direction::Ingress => ingress::apply(&mut self.socket, link, forms, programs)?,
         };
-        let idle = (!self.options.divides_idle_lines).then_some(forms);
+        let root = self.socket.qdisc_at(link, Handle::ROOT);
+        let root = root.doing("find the root qdisc")?;
+        // One that an earlier build has made may have none.
+        let root = root.and_then(|root| root.htb());
+        let has_room = root.is_some_and(|htb| htb.direct_queue >= LEAST_DIRECT);
+        let may_be_idle = !self.options.divides_idle_lines && has_room;
+        let idle = may_be_idle.then_some(forms);
         Ok(changes + idle::apply(programs, link, direction, idle)?)
     }
 

@@ -1,6 +1,7 @@
 //! While a line carries little, packets pass beside its tree, and are counted all the same.
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
@@ -134,4 +135,59 @@ fn unless_it_is_to_be_divided_always() {
     }
     world.backend = Kernel::open(always).unwrap();
     assert_eq!(world.divide(shares(100)).changes, 0);
+}
+
+#[test]
+fn also_where_its_link_has_no_queue_of_its_own() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let line = world.line();
+    let words = ["link", "set", &line, "txqueuelen", "0"];
+    world.node.run("ip", &words).unwrap();
+    world.divide(shares(100));
+    for (all, in_tree) in ask(&world, "ls") {
+        assert!(all[&LS] > ASKED, "{all:?}");
+        assert_eq!(in_tree[&LS], 0, "{in_tree:?}");
+    }
+}
+
+/// What a queue of a slow line holds takes longer than a pause of its sender.
+#[test]
+fn what_comes_after_a_pause_overtakes_nothing_that_waits() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    world.divide(shares(2));
+    let any: SocketAddr = "0.0.0.0:0".parse().unwrap();
+    let outside = world
+        .outside
+        .inside(|| UdpSocket::bind(any))
+        .unwrap()
+        .unwrap();
+    let address: IpAddr = world.outside.address().parse().unwrap();
+    let to = SocketAddr::new(address, outside.local_addr().unwrap().port());
+    outside
+        .set_read_timeout(Some(Duration::from_secs(3)))
+        .unwrap();
+    const BEFORE: u32 = 120;
+    let send = move || {
+        let socket = UdpSocket::bind(any).unwrap();
+        let mut datagram = [0; 1400];
+        for number in 0..BEFORE {
+            datagram[..4].copy_from_slice(&number.to_be_bytes());
+            socket.send_to(&datagram, to).unwrap();
+        }
+        thread::sleep(CALM);
+        socket.send_to(&BEFORE.to_be_bytes(), to).unwrap();
+    };
+    world.pods["be"].inside(send).unwrap();
+    let mut datagram = [0; 1400];
+    let numbers: Vec<u32> = (0..=BEFORE)
+        .map(|_| {
+            outside.recv(&mut datagram).unwrap();
+            u32::from_be_bytes(datagram[..4].try_into().unwrap())
+        })
+        .collect();
+    assert_eq!(numbers, (0..=BEFORE).collect::<Vec<_>>());
 }

@@ -1,4 +1,5 @@
 use netqos_classes::ClassBackend;
+use netqos_netlink::Socket;
 use netqos_testkit::{ForeignHook, ForeignProgram, Verdict};
 use netqos_traffic::Flow;
 
@@ -38,6 +39,44 @@ fn what_was_configured_by_hand_stays_and_it_is_said() {
         .run("tc", &["qdisc", "del", "dev", &line, "root"])
         .unwrap();
     assert_eq!(world.backend.apply(&world.plan).unwrap().lines, [line]);
+}
+
+/// Somebody puts a tree of his own in the place of ours: his packets have the classes that he gave them.
+#[test]
+fn a_line_that_was_taken_over_is_let_go_of() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let line = world.line();
+    world.divide(shares(100));
+    for words in [
+        format!("tc qdisc replace dev {line} root handle 7: htb default 20"),
+        format!("tc class add dev {line} parent 7: classid 7:10 htb rate 1gbit"),
+        format!("tc class add dev {line} parent 7: classid 7:20 htb rate 1gbit"),
+        format!("iptables -t mangle -A POSTROUTING -o {line} -j CLASSIFY --set-class 7:10"),
+    ] {
+        let (program, words) = words.split_once(' ').unwrap();
+        let words: Vec<&str> = words.split(' ').collect();
+        world.node.run(program, &words).unwrap();
+    }
+    let outcome = world.backend.apply(&world.plan).unwrap();
+    assert_eq!((&outcome.lines[..], outcome.troubles.len()), (&[][..], 1));
+    let sent = |minor: u16| {
+        let mut socket = Socket::open().unwrap();
+        let link = socket.link_by_name(&line).unwrap();
+        let classes = socket.classes(&link).unwrap();
+        let class = classes.iter().find(|class| class.handle.minor() == minor);
+        class.unwrap().statistics.bytes
+    };
+    let found = world.transfer("be", Flow::Upload, false);
+    assert!(
+        sent(0x10) as f64 >= found,
+        "{found}: {} {}",
+        sent(0x10),
+        sent(0x20)
+    );
+    assert!((sent(0x20) as f64) < 0.05 * found, "{}", sent(0x20));
+    assert!(root(&world).contains("htb 7:"));
 }
 
 /// A program that drops what comes in by the line drops it as before, and one that counts sees each

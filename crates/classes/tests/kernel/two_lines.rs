@@ -7,26 +7,23 @@ use netqos_traffic::{Flow, Server};
 use crate::loads::loads;
 use crate::world::{World, shares};
 
-/// Loads all lines until each of them was found right, three times at most: a busy machine may spoil one.
+/// Loads all lines until all of them were found right, three times at most: a busy machine may spoil one.
 fn assert_loaded<const PODS: usize>(
     world: &World,
     flow: Flow,
     lines: &[[(&str, SocketAddr); PODS]],
     is_right: impl Fn(usize, &[f64]) -> bool,
 ) {
-    let mut were_right = vec![false; lines.len()];
     let mut tries = Vec::new();
     for _ in 0..3 {
         let ways = lines.as_flattened().iter();
         let ways: Vec<_> = ways.map(|&(pod, server)| (pod, server, 2)).collect();
         let found = loads(world, flow, &ways);
-        for (line, of_line) in found.chunks(PODS).enumerate() {
-            were_right[line] |= is_right(line, of_line);
-        }
-        tries.push(found);
-        if were_right.iter().all(|it| *it) {
+        let mut of_lines = found.chunks(PODS).enumerate();
+        if of_lines.all(|(line, of_line)| is_right(line, of_line)) {
             return;
         }
+        tries.push(found);
     }
     panic!("{flow:?} {lines:?}: {tries:?}");
 }

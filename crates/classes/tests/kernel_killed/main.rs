@@ -32,7 +32,7 @@ use crate::world::{BE, LS, SYSTEM, World, classed, divided, options, shares};
 const ROUTE: &str = "NETQOS_TEST_ROUTE";
 /// The pods and the lines that it does it to.
 const FACTS: &str = "NETQOS_TEST_FACTS";
-const STRIDE: usize = 5;
+const STRIDE: usize = 3;
 /// Fewer steps than any way takes.
 const FEW: usize = 5;
 

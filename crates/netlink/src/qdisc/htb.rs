@@ -7,12 +7,17 @@ use crate::wire;
 
 /// Attributes of HTB (`include/uapi/linux/pkt_sched.h`).
 const TCA_HTB_INIT: u16 = 2;
+const TCA_HTB_DIRECT_QLEN: u16 = 5;
 /// `struct tc_htb_glob`: version, rate2quantum, defcls, debug, direct_pkts.
 const VERSION: u32 = 3;
 const DEFAULT_CLASS: usize = 8;
 const DIRECT_PACKETS: usize = 16;
 /// What `tc` gives; it stands for nothing where each class has a quantum of its own.
 const RATE_TO_QUANTUM: u32 = 10;
+
+/// Packets that pass by all classes wait in a queue of this length. The kernel's own choice is what its
+/// link's had (`txqueuelen`), which may be none: then each of them is dropped.
+const DIRECT: u32 = 1_000;
 
 /// The root of a tree of classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +33,9 @@ impl Qdisc for Htb {
     fn options(&self) -> Options {
         let words = [VERSION, RATE_TO_QUANTUM, u32::from(self.default), 0, 0];
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        Options::default().with(TCA_HTB_INIT, &bytes)
+        Options::default()
+            .with(TCA_HTB_INIT, &bytes)
+            .with(TCA_HTB_DIRECT_QLEN, &DIRECT.to_ne_bytes())
     }
 }
 
@@ -39,6 +46,8 @@ pub struct InstalledHtb {
     pub default: u16,
     /// Packets that passed by all classes.
     pub direct_packets: u32,
+    /// How many of these may wait.
+    pub direct_queue: u32,
 }
 
 impl Installed {
@@ -48,9 +57,11 @@ impl Installed {
             return None;
         }
         let (_, init) = wire::attributes(&self.options).find(|(kind, _)| *kind == TCA_HTB_INIT)?;
+        let queue = wire::attributes(&self.options).find(|(kind, _)| *kind == TCA_HTB_DIRECT_QLEN);
         Some(InstalledHtb {
             default: wire::u32_at(init, DEFAULT_CLASS)? as u16,
             direct_packets: wire::u32_at(init, DIRECT_PACKETS)?,
+            direct_queue: queue.and_then(|(_, it)| wire::u32_at(it, 0)).unwrap_or(0),
         })
     }
 }
@@ -67,7 +78,7 @@ mod tests {
         #[test]
         fn what_is_asked_for_is_recognised(default: u16) {
             let found = echoed(Handle::ROOT, Handle::new(1, 0), &Htb { default });
-            prop_assert_eq!(found.htb(), Some(InstalledHtb { default, direct_packets: 0 }));
+            prop_assert_eq!(found.htb(), Some(InstalledHtb { default, direct_packets: 0, direct_queue: DIRECT }));
             prop_assert_eq!(found.tbf(), None);
         }
     }

@@ -126,7 +126,7 @@ fn starts(text: &mut String, it: &Starts) -> Result<()> {
     let (writes, reads) = (it.of_each(&it.writes), it.of_each(&it.reads));
     writeln!(
         text,
-        "\n## A pod starts\n\n| what, of {} pods one after the other | for each | to reach | |\n\
+        "\n## A pod starts\n\n| what, of {} pods one after the other, until a minute after the last | for each | to reach | |\n\
          |---|---|---|---|\n\
          | writes ({}) | {writes:.2} | ≤ 1 | {} |\n\
          | reads ({}) | {reads:.2} | 0 | {} |",
