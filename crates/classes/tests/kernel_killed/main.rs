@@ -20,7 +20,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use netqos_classes::{ClassBackend, Kernel, Outcome, Standing};
+use netqos_classes::{ClassBackend, Kernel, KernelOptions, Outcome, Standing};
 use netqos_core::classes::{ClassPlan, LineShares};
 use netqos_netlink::Socket;
 use netqos_testkit::{Call, Pod, Step, Then, stop_here};
@@ -212,7 +212,11 @@ fn killed_at_each_step(name: &str, from: Plan, to: Plan) {
         .ok()
         .and_then(|text| text.parse().ok());
     for nth in (0..).step_by(stride.unwrap_or(STRIDE)) {
-        go(&mut Kernel::open(options()).unwrap(), from, &facts);
+        let counting = KernelOptions {
+            divides_idle_lines: true,
+            ..options()
+        };
+        go(&mut Kernel::open(counting).unwrap(), from, &facts);
         // Something that is counted: who makes a tree anew counts from the beginning.
         assert!(world.is_reached() && second.is_reached());
         let were = trees(&stay);

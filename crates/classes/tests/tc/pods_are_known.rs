@@ -12,9 +12,9 @@ use crate::world::{BE, LS, SYSTEM, World, mbit, shares};
 /// Small transfers by which it is seen whose traffic a packet is.
 fn assert_is_seen_as(world: &World, pod: &str, class: TrafficClass) {
     for v6 in [false, true] {
-        let before = world.sent(Flow::Upload);
+        let before = world.divided(Flow::Upload);
         let found = world.transfer(pod, Flow::Upload, v6);
-        let after = world.sent(Flow::Upload);
+        let after = world.divided(Flow::Upload);
         let sent = after[&class] - before[&class];
         assert!(
             sent as f64 >= 0.95 * found,
@@ -81,14 +81,14 @@ fn on_a_bridge_and_by_a_tunnel_that_is_routed_to() {
         )
         .unwrap();
         let server = SocketAddr::from(([10, 200, 0, 2], world.server.local_addr().port()));
-        let before = world.sent(Flow::Upload);
+        let before = world.divided(Flow::Upload);
         let test = TcpTest {
             omit: Duration::ZERO,
             duration: Duration::from_millis(300),
             ..TcpTest::new(server)
         };
         let report = pod.inside(|| test.run(|_| ()).unwrap()).unwrap();
-        let after = world.sent(Flow::Upload);
+        let after = world.divided(Flow::Upload);
         let sent = after[&class] - before[&class];
         assert!(
             sent >= report.goodput.received.bytes(),
@@ -115,9 +115,9 @@ fn by_their_cgroup_on_the_hosts_network() {
     assert_eq!([number(&group.path), number(&container)], [0x1_0004; 2]);
     assert_is_seen_as(&world, "be", BE);
     // What the node does by itself is the system's.
-    let before = world.sent(Flow::Upload);
+    let before = world.divided(Flow::Upload);
     let found = world.transfer_from_node();
-    let after = world.sent(Flow::Upload);
+    let after = world.divided(Flow::Upload);
     assert!((after[&SYSTEM] - before[&SYSTEM]) as f64 >= 0.95 * found);
 
     ask(&mut world, "be", 0, Some(20));

@@ -44,9 +44,9 @@ fn assert_near(v6: bool, expected: &[f64], within: f64, measure: impl FnMut() ->
 /// pod's meter finds is of a time of its own, in which others may have begun or ended.)
 fn carried(world: &World, v6: bool, pods: &[&str]) -> Vec<f64> {
     let (_, found) = world.while_loaded(Flow::Upload, v6, pods, 3.0, || {
-        let (before, began) = (world.sent(Flow::Upload), Instant::now());
+        let (before, began) = (world.divided(Flow::Upload), Instant::now());
         thread::sleep(Duration::from_secs(2));
-        let (after, took) = (world.sent(Flow::Upload), began.elapsed());
+        let (after, took) = (world.divided(Flow::Upload), began.elapsed());
         let rate = |class| (after[class] - before[class]) as f64 * 8e-6 / took.as_secs_f64();
         after.keys().map(rate).collect()
     });
