@@ -341,7 +341,7 @@ int netqos_choose(struct __sk_buff *skb)
 {
 	__u32 leaf = leaf_at_egress(skb);
 	if (leaf != NOWHERE)
-		skb->priority = TREE_MAJOR | leaf;
+		skb->priority = EGRESS_MAJOR | leaf;
 	return TC_ACT_UNSPEC;
 }
 
@@ -446,7 +446,7 @@ int netqos_class_ingress(struct __sk_buff *skb)
 		return 0;
 	struct debts of = {};
 	bool little = leaf && find_debts(skb, slot, INGRESS, &of) && takes_little(&of, leaf, length);
-	skb->priority = TREE_MAJOR | (little ? LEAF_QUICK(slot) : LEAF_BULK(slot));
+	skb->priority = INGRESS_MAJOR | (little ? LEAF_QUICK(slot) : LEAF_BULK(slot));
 	return 1;
 }
 

@@ -27,8 +27,10 @@
 /* Of none: HTB sends that at once. */
 #define PAST 0
 #define NOWHERE 0xffff
-/* The handle of every tree, by which alone a priority names one of its classes. */
-#define TREE_MAJOR 0x6e710000
+/* The handles of the trees of either way, by which alone a priority names one of their classes. What has
+ * come by one line may go on by another with the priority that it was given. */
+#define EGRESS_MAJOR 0x6e710000
+#define INGRESS_MAJOR 0x6e720000
 
 /* In skb->tc_index, of what came from a pod: this, the number of its flow from 1, and the pod's. */
 #define STAMP 0x8000

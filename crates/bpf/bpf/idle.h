@@ -16,19 +16,24 @@
 #include <stdbool.h>
 
 /* Counts a packet, and says whether its line carries little. Windows are not locked: a processor that
- * begins one while another counts loses a packet of the count. */
+ * begins one while another counts loses a packet of the count. What does not change the answer is not
+ * counted, so that processors do not wait for each other on a line that is busy. */
 static __always_inline bool carries_little(struct class_line *line, __u64 length)
 {
+	if (!line->room)
+		return false;
 	__u64 now = bpf_jiffies64();
+	if (line->busy_until == now + line->hold)
+		return false;
 	__u64 window = now >> line->shift;
 	if (line->window != window) {
 		line->window = window;
 		line->carried = 0;
 	}
 	__sync_fetch_and_add(&line->carried, length);
-	if (line->carried > line->room && line->busy_until != now + line->hold)
+	if (line->carried > line->room)
 		line->busy_until = now + line->hold;
-	return line->room && line->busy_until <= now;
+	return line->busy_until <= now;
 }
 
 /* True for a packet that is not to be divided; counts it. Of a tree that has no place all are. */

@@ -195,12 +195,15 @@ fn a_line_that_goes_away_keeps_its_shares_and_is_taken_up_again() {
 /// True when there is a tree for each direction on the line that there is now.
 fn is_whole(node: &Node) -> bool {
     let tree = |link: &str| node.run("tc", &["class", "show", "dev", link]);
-    let has_tree = |link: &str| tree(link).is_ok_and(|it| it.contains("class htb 6e71:4 parent"));
+    let has_tree = |link: &str, class| tree(link).is_ok_and(|it| it.contains(class));
     let shown = node.run("ip", &["-o", "link", "show", "up0"]);
     let number = shown
         .ok()
         .and_then(|it| Some(it.split_once(':')?.0.to_owned()));
-    number.is_some_and(|it| has_tree("up0") && has_tree(&format!("netqos-l{it}")))
+    number.is_some_and(|it| {
+        has_tree("up0", "class htb 6e71:4 parent")
+            && has_tree(&format!("netqos-l{it}"), "class htb 6e72:4 parent")
+    })
 }
 
 /// Sooner than anything that is only looked at from time to time.

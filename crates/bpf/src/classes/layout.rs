@@ -8,8 +8,11 @@ use netqos_core::classes::TrafficClass;
 use crate::rules::{Plain, plain};
 use crate::tcx::instruction;
 
-/// The major number of every tree's handle.
-pub const TREE_MAJOR: u16 = 0x6e71;
+/// The major number of our classes in `net_cls.classid`.
+pub const CGROUP_MAJOR: u16 = 0x6e71;
+/// The major number of the handle of each tree of what is sent, and of what comes.
+const EGRESS_MAJOR: u16 = 0x6e71;
+const INGRESS_MAJOR: u16 = 0x6e72;
 /// The highest number of a pod: what `skb->tc_index` has room for beside a bit that says so, and a flow.
 pub const MOST_PODS: u16 = 0x7ff;
 /// How many flows of a pod may have parts of their own.
@@ -91,7 +94,7 @@ pub(super) fn stamping(pod: u32) -> [u64; 3] {
 
 /// What `net_cls.classid` says of a pod on the host's network.
 pub const fn cgroup_class(pod: u16) -> u32 {
-    (TREE_MAJOR as u32) << 16 | pod as u32
+    (CGROUP_MAJOR as u32) << 16 | pod as u32
 }
 
 /// What the programs are told of the node.
@@ -266,6 +269,14 @@ impl Tree {
     /// The index of the line.
     pub const fn ifindex(self) -> u32 {
         self.0 & !(1 << 31)
+    }
+
+    /// The major number of its handle.
+    pub const fn major(self) -> u16 {
+        match self.0 >> 31 {
+            0 => INGRESS_MAJOR,
+            _ => EGRESS_MAJOR,
+        }
     }
 }
 

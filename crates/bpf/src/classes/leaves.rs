@@ -1,6 +1,7 @@
 //! How flows are told apart, by tree and slot: in an array what most packets ask for, the rest in a table;
 //! and when a tree is passed by.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::layout::{Leaf, LeafKey, NEAR_SLOTS, Tree, Trees};
@@ -71,7 +72,8 @@ impl Leaves {
         }
     }
 
-    /// Forgets the slots of all trees but those of these lines, and says of how many.
+    /// Forgets the slots of all trees but those of these lines; trees that had no place take those that come
+    /// to be free. How many changes that took.
     pub fn retain(&self, keep: impl Fn(u32) -> bool) -> Result<usize> {
         let mut removed = 0;
         for key in self
@@ -95,7 +97,38 @@ impl Leaves {
             trees.0[place as usize] = Tree::default();
             self.trees.put(&0, &trees)?;
         }
-        Ok(removed)
+        Ok(removed + self.bring_near(trees)?)
+    }
+
+    /// Gives free places to trees that have none.
+    fn bring_near(&self, mut trees: Trees) -> Result<usize> {
+        let mut far = BTreeMap::<Tree, Vec<LeafKey>>::new();
+        let keys = self.far.keys()?.into_iter();
+        for key in keys.filter(|key| key.slot < NEAR_SLOTS) {
+            far.entry(key.tree).or_default().push(key);
+        }
+        let mut changes = 0;
+        for (tree, keys) in far {
+            if !trees.has(tree) {
+                let Some(free) = trees.position(Tree::default()) else {
+                    break;
+                };
+                for key in &keys {
+                    if let Some(leaf) = self.far.get(key)? {
+                        let place = free as u32 * NEAR_SLOTS + key.slot;
+                        self.near.put(&place, &leaf)?;
+                    }
+                }
+                // Leaves before their tree: a packet finds them there, or where they were.
+                trees.0[free] = tree;
+                self.trees.put(&0, &trees)?;
+                changes += 1;
+            }
+            for key in &keys {
+                self.far.remove(key)?;
+            }
+        }
+        Ok(changes)
     }
 
     fn trees(&self) -> Result<Trees> {

@@ -17,8 +17,8 @@ mod pins;
 
 pub use hooks::{choose_no_more, stamp_no_more};
 pub use layout::{
-    Flow, FlowFlags, FlowKey, Leaf, LeafKey, MOST_CGROUP_LEVELS, MOST_POD_FLOWS, MOST_PODS,
-    MOST_TUNNEL_PORTS, Pod, Settings, Slot, TREE_MAJOR, Tree, cgroup_class, link_entry,
+    CGROUP_MAJOR, Flow, FlowFlags, FlowKey, Leaf, LeafKey, MOST_CGROUP_LEVELS, MOST_POD_FLOWS,
+    MOST_PODS, MOST_TUNNEL_PORTS, Pod, Settings, Slot, Tree, cgroup_class, link_entry,
 };
 pub use leaves::Leaves;
 pub use line::{Line, Passed};

@@ -9,13 +9,12 @@ use std::collections::BTreeSet;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use netqos_bpf::classes::{Classes, Leaf, LeafKey, Tree};
-use netqos_netlink::link::Link;
+use netqos_bpf::classes::{Classes, Leaf, LeafKey};
 use netqos_netlink::qdisc::Bfifo;
 use netqos_netlink::{Handle, Socket};
 
 use super::form::{Form, LONGEST_HOLD, Queue};
-use super::tree::{self, DRAIN, Installation, handle, put_queue};
+use super::tree::{self, DRAIN, Installation, Root, put_queue};
 use crate::Result;
 use crate::error::Doing;
 
@@ -26,10 +25,9 @@ const LOOK: Duration = Duration::from_millis(5);
 /// after all is left as it is. How many changes that took.
 pub(super) fn exchange(
     socket: &mut Socket,
-    link: &Link,
+    at: Root<'_>,
     forms: &[&Form],
     programs: &Classes,
-    name: Tree,
 ) -> Result<usize> {
     for form in forms {
         let room = form
@@ -37,46 +35,49 @@ pub(super) fn exchange(
             .limit()
             .saturating_add(form.bulk_queue.limit());
         let roomy = Queue::Whole(Bfifo { limit: room });
-        put_queue(socket, link, form.slot.quick(), roomy)?;
+        put_queue(socket, at, form.slot.quick(), roomy)?;
         programs
             .leaves
-            .put(&LeafKey::new(name, form.slot), &Leaf::ALL_LITTLE)?;
+            .put(&LeafKey::new(at.name, form.slot), &Leaf::ALL_LITTLE)?;
     }
     // A flow that was bulk before is so for its next packet, unless that comes after this.
     thread::sleep(Duration::from_nanos(LONGEST_HOLD));
-    let bulk: BTreeSet<Handle> = { forms.iter() }.map(|it| handle(it.slot.bulk())).collect();
-    tree::drain(socket, link, &bulk)?;
-    let there = tree::list(socket, link)?;
+    let bulk: BTreeSet<Handle> = { forms.iter() }
+        .map(|it| at.handle(it.slot.bulk()))
+        .collect();
+    tree::drain(socket, at, &bulk)?;
+    let there = tree::list(socket, at.link)?;
     let mut changes = 0;
     for form in forms {
-        if waiting(&there, form.slot.bulk()).0 == 0 {
-            put_queue(socket, link, form.slot.bulk(), form.bulk_queue)?;
+        if waiting(&there, at.handle(form.slot.bulk())).0 == 0 {
+            put_queue(socket, at, form.slot.bulk(), form.bulk_queue)?;
             changes += 1;
         }
         // It may have been opened.
-        let above = handle(form.slot.inner());
+        let above = at.handle(form.slot.inner());
         socket
-            .put_class(link, above, handle(form.slot.bulk()), &form.bulk)
+            .put_class(at.link, above, at.handle(form.slot.bulk()), &form.bulk)
             .doing("put a class")?;
         programs
             .leaves
-            .put(&LeafKey::new(name, form.slot), &form.leaf)?;
+            .put(&LeafKey::new(at.name, form.slot), &form.leaf)?;
     }
-    shorten(socket, link, forms)?;
+    shorten(socket, at, forms)?;
     Ok(changes)
 }
 
 /// Takes the room for bulk from the queues of what takes little, once that is not used any more.
-fn shorten(socket: &mut Socket, link: &Link, forms: &[&Form]) -> Result<()> {
+fn shorten(socket: &mut Socket, at: Root<'_>, forms: &[&Form]) -> Result<()> {
     let until = Instant::now() + DRAIN;
     let mut left = forms.to_vec();
     loop {
-        let there = tree::list(socket, link)?;
-        let is_short =
-            |form: &&Form| waiting(&there, form.slot.quick()).1 <= form.quick_queue.limit();
+        let there = tree::list(socket, at.link)?;
+        let is_short = |form: &&Form| {
+            waiting(&there, at.handle(form.slot.quick())).1 <= form.quick_queue.limit()
+        };
         let (short, long): (Vec<&Form>, Vec<&Form>) = left.into_iter().partition(is_short);
         for form in short {
-            put_queue(socket, link, form.slot.quick(), form.quick_queue)?;
+            put_queue(socket, at, form.slot.quick(), form.quick_queue)?;
         }
         // The next `apply` finds what is left.
         if long.is_empty() || Instant::now() > until {
@@ -88,8 +89,8 @@ fn shorten(socket: &mut Socket, link: &Link, forms: &[&Form]) -> Result<()> {
 }
 
 /// Packets and bytes that wait in a class.
-fn waiting(there: &Installation, minor: u16) -> (u32, u32) {
-    let class = there.get(&handle(minor));
+fn waiting(there: &Installation, class: Handle) -> (u32, u32) {
+    let class = there.get(&class);
     class.map_or((0, 0), |class| {
         (
             class.statistics.queued_packets,

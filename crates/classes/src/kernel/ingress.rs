@@ -3,15 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use netqos_bpf::classes::{Classes, Tree};
-use netqos_core::Direction;
+use netqos_bpf::classes::Classes;
 use netqos_netlink::filter::{BpfRedirect, Installed, Place};
 use netqos_netlink::link::{Link, LinkChange, gone, optional};
 use netqos_netlink::qdisc::Clsact;
 use netqos_netlink::{Handle, Socket};
 
 use super::form::Forms;
-use super::tree;
+use super::tree::{self, Root};
 use crate::Result;
 use crate::error::Doing;
 
@@ -63,8 +62,7 @@ pub(super) fn apply(
             make(socket, link)?
         }
     };
-    let name = Tree::new(link.index, Direction::Ingress);
-    changes += tree::apply(socket, &ifb, forms, programs, name)?;
+    changes += tree::apply(socket, Root::of_ifb(link, &ifb), forms, programs)?;
     let id = programs.ingress_id()?;
     let (right, wrong): (Vec<_>, Vec<_>) = ours(socket, link)?.into_iter().partition(|filter| {
         let bpf = filter.bpf();

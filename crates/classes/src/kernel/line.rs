@@ -4,23 +4,17 @@
 
 use std::collections::BTreeSet;
 
-use netqos_bpf::classes::{Classes, Slot, TREE_MAJOR, Tree, choose_no_more};
-use netqos_core::Direction;
+use netqos_bpf::classes::{Classes, Slot, choose_no_more};
 use netqos_netlink::filter::{BpfClassifier, Place};
 use netqos_netlink::link::{Link, gone};
 use netqos_netlink::{Handle, Socket};
 
 use super::form::Forms;
-use super::{ingress, tree};
+use super::ingress;
+use super::tree::{self, Root};
 use crate::error::Doing;
 use crate::{Error, Result};
 
-/// The only filter of our tree.
-const PLACE: Place = Place {
-    hook: tree::ROOT,
-    preference: 1,
-    handle: 1,
-};
 const NAME: &str = "netqos_class";
 /// Links that hand a packet on with its priority to one that makes something of it: there, and in the tags
 /// of VLANs, a class' number would be read as what it is not.
@@ -34,8 +28,7 @@ pub(super) fn apply(
     programs: &Classes,
     is_by_tcx: bool,
 ) -> Result<usize> {
-    let name = Tree::new(link.index, Direction::Egress);
-    let made = tree::apply(socket, link, forms, programs, name);
+    let made = tree::apply(socket, Root::of_line(link), forms, programs);
     if let Err(Error::ForeignQdisc { .. }) = made {
         // What is somebody else's now is not to be told of our classes.
         choose_no_more(link.index)?;
@@ -53,10 +46,17 @@ pub(super) fn apply(
 fn filter(socket: &mut Socket, link: &Link, programs: &Classes) -> Result<usize> {
     let program = programs.egress()?;
     let id = programs.egress_id()?;
-    let there = socket.filters(link, tree::ROOT).doing("list filters")?;
+    let root = Root::of_line(link).root();
+    // The only one of our tree.
+    let place = Place {
+        hook: root,
+        preference: 1,
+        handle: 1,
+    };
+    let there = socket.filters(link, root).doing("list filters")?;
     let is_there = there.iter().any(|filter| {
         let bpf = filter.bpf();
-        filter.place == PLACE && bpf.is_some_and(|bpf| bpf.name == NAME && bpf.program_id == id)
+        filter.place == place && bpf.is_some_and(|bpf| bpf.name == NAME && bpf.program_id == id)
     });
     if is_there {
         return Ok(0);
@@ -64,19 +64,19 @@ fn filter(socket: &mut Socket, link: &Link, programs: &Classes) -> Result<usize>
     let filter = BpfClassifier {
         program,
         name: NAME,
-        major: TREE_MAJOR,
+        major: root.major(),
     };
     socket
-        .put_filter(link, PLACE, &filter)
+        .put_filter(link, place, &filter)
         .doing("put the filter that chooses classes")?;
     Ok(1)
 }
 
 /// Removes the parts that no slot is for any more, both ways.
 pub(super) fn prune(socket: &mut Socket, link: &Link, keep: &BTreeSet<Slot>) -> Result<usize> {
-    let mut removed = tree::prune(socket, link, keep)?;
+    let mut removed = tree::prune(socket, Root::of_line(link), keep)?;
     if let Some(ifb) = ingress::of_line(socket, link)? {
-        removed += tree::prune(socket, &ifb, keep)?;
+        removed += tree::prune(socket, Root::of_ifb(link, &ifb), keep)?;
     }
     Ok(removed)
 }
@@ -87,9 +87,10 @@ pub(super) fn leave(socket: &mut Socket, link: &Link) -> Result<usize> {
         return Ok(0);
     }
     let changes = usize::from(choose_no_more(link.index)?);
-    if !tree::is_ours(socket, link)? {
+    let root = Root::of_line(link);
+    if !root.is_ours(socket)? {
         return Ok(changes);
     }
-    gone(socket.delete_qdisc(link, Handle::ROOT, tree::ROOT)).doing("remove the classes")?;
+    gone(socket.delete_qdisc(link, Handle::ROOT, root.root())).doing("remove the classes")?;
     Ok(changes + 1)
 }

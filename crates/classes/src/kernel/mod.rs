@@ -10,6 +10,9 @@
 //!                                                          └─ bulk
 //! ```
 //!
+//! The tree of what comes is the same as `6e72:`: a packet may go on by another line with the priority that
+//! chose its class there.
+//!
 //! While a line carries little, packets of what has no lower limit than the line pass beside the tree.
 //!
 //! HTB gives every class what it is guaranteed, and what is left to the class whose leaves have the
@@ -45,6 +48,7 @@ use crate::{BackendKind, ClassBackend, Error, Outcome, Result, Standing, Traffic
 
 use form::Forms;
 use numbers::Numbers;
+use tree::Root;
 
 /// Packets that have to have room beside a tree that some pass.
 const LEAST_DIRECT: u32 = 100;
@@ -167,29 +171,49 @@ impl Kernel {
         forms: &Forms,
         programs: &Classes,
     ) -> Result<usize> {
-        let changes = match direction {
+        match direction {
             Direction::Egress => {
-                line::apply(&mut self.socket, link, forms, programs, self.is_by_tcx)?
+                line::apply(&mut self.socket, link, forms, programs, self.is_by_tcx)
             }
-            Direction::Ingress => ingress::apply(&mut self.socket, link, forms, programs)?,
-        };
-        let root = self.socket.qdisc_at(link, Handle::ROOT);
+            Direction::Ingress => ingress::apply(&mut self.socket, link, forms, programs),
+        }
+    }
+
+    /// What comes after all that had to be there first: parts that nobody needs any more go, and packets may
+    /// pass beside the trees.
+    fn settle_line(
+        &mut self,
+        name: &Arc<str>,
+        plan: &ClassPlan,
+        programs: &Classes,
+    ) -> Result<usize> {
+        let link = self.link(name)?;
+        let slots: BTreeSet<_> = self.numbers.slots().into_values().collect();
+        let mut changes = line::prune(&mut self.socket, &link, &slots)?;
+        let root = self.socket.qdisc_at(&link, Handle::ROOT);
         let root = root.doing("find the root qdisc")?;
         // One that an earlier build has made may have none.
         let root = root.and_then(|root| root.htb());
         let has_room = root.is_some_and(|htb| htb.direct_queue >= LEAST_DIRECT);
         let may_be_idle = !self.options.divides_idle_lines && has_room;
-        let idle = may_be_idle.then_some(forms);
-        Ok(changes + idle::apply(programs, link, direction, idle)?)
+        for direction in [Direction::Egress, Direction::Ingress] {
+            if let Some(tree) = plan.tree(name, direction) {
+                let forms = may_be_idle.then(|| form::forms(&tree, &self.numbers.slots()));
+                changes += idle::apply(programs, &link, direction, forms.as_ref())?;
+            }
+        }
+        Ok(changes)
     }
 
     /// What stands on a link.
     fn read(&mut self, link: &Link, parts: &BTreeMap<Slot, PartId>) -> Result<Standing> {
         let socket = &mut self.socket;
         let mut standing = Standing::default();
-        tree::read(socket, link, Direction::Egress, parts, &mut standing)?;
+        let root = Root::of_line(link);
+        tree::read(socket, root, Direction::Egress, parts, &mut standing)?;
         if let Some(ifb) = ingress::of_line(socket, link)? {
-            tree::read(socket, &ifb, Direction::Ingress, parts, &mut standing)?;
+            let root = Root::of_ifb(link, &ifb);
+            tree::read(socket, root, Direction::Ingress, parts, &mut standing)?;
         }
         Ok(standing)
     }
@@ -262,10 +286,8 @@ impl ClassBackend for Kernel {
         let wrong = |line, error| troubles.push(of_line(line, &error));
         outcome.changes += self.leave(&keep, Some(&programs), wrong)?;
         outcome.changes += usize::from(self.numbers.retain(plan)?);
-        let slots: BTreeSet<_> = self.numbers.slots().into_values().collect();
         for name in std::mem::take(&mut outcome.lines) {
-            let link = self.link(&name);
-            match link.and_then(|link| line::prune(&mut self.socket, &link, &slots)) {
+            match self.settle_line(&name, plan, &programs) {
                 Ok(changes) => {
                     outcome.changes += changes;
                     outcome.lines.push(name);
@@ -298,9 +320,10 @@ impl ClassBackend for Kernel {
             Err(Error::NoLine(_)) => return Ok(Traffic::new()),
             link => link?,
         };
-        let mut traffic = tree::traffic(&mut self.socket, &link, Direction::Egress)?;
+        let mut traffic = tree::traffic(&mut self.socket, Root::of_line(&link), Direction::Egress)?;
         if let Some(ifb) = ingress::of_line(&mut self.socket, &link)? {
-            traffic.extend(tree::traffic(&mut self.socket, &ifb, Direction::Ingress)?);
+            let root = Root::of_ifb(&link, &ifb);
+            traffic.extend(tree::traffic(&mut self.socket, root, Direction::Ingress)?);
         }
         if let Some(programs) = Classes::open(self.options.paths.bpffs())? {
             idle::count(&programs, &link, &mut traffic)?;

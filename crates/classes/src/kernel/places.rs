@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use netqos_bpf::classes::{
-    Classes, Flow, FlowKey, MOST_CGROUP_LEVELS, MOST_POD_FLOWS, Pod, Settings, Slot, TREE_MAJOR,
+    CGROUP_MAJOR, Classes, Flow, FlowKey, MOST_CGROUP_LEVELS, MOST_POD_FLOWS, Pod, Settings, Slot,
     cgroup_class, link_entry,
 };
 use netqos_bpf::rules::Entries;
@@ -19,6 +19,7 @@ use netqos_netlink::link::{Link, optional};
 use netqos_netlink::{Handle, Socket};
 
 use super::stamps::{self, PodLink};
+use super::tree::Root;
 use super::{Kernel, KernelOptions};
 use crate::error::Doing;
 use crate::net_cls::NetCls;
@@ -299,7 +300,7 @@ fn learn_cgroup(
 /// Where cgroups of version 1 have our numbers.
 fn net_cls(options: &KernelOptions) -> Option<NetCls<'_>> {
     let root = options.net_cls.as_deref()?;
-    let is_ours = |number: Handle| number.major() == TREE_MAJOR;
+    let is_ours = |number: Handle| number.major() == CGROUP_MAJOR;
     Some(NetCls {
         root,
         is_ours,
@@ -335,7 +336,7 @@ fn retain<K, V>(table: &impl Entries<K, V>, keep: impl Fn(&K) -> bool) -> Result
 pub(super) fn forget_lines(socket: &mut Socket, programs: &Classes) -> Result<usize> {
     let mut kept = BTreeSet::new();
     for link in socket.links().doing("list links")? {
-        if super::tree::is_ours(socket, &link)? {
+        if Root::of_line(&link).is_ours(socket)? {
             kept.insert(link.index);
         }
     }

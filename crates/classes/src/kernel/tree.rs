@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use netqos_bpf::classes::{Classes, LeafKey, Slot, TREE_MAJOR, Tree};
+use netqos_bpf::classes::{Classes, LeafKey, Slot, Tree};
 use netqos_core::classes::{PartId, TrafficClass};
 use netqos_core::{BitRate, Direction};
 use netqos_netlink::class::{HtbClass, InstalledClass};
@@ -17,9 +17,6 @@ use super::form::{Form, Forms, LINE, Queue};
 use crate::error::Doing;
 use crate::{Error, Result, Standing, Traffic, rate, traffic};
 
-/// The handle of every tree of ours.
-pub(super) const ROOT: Handle = Handle::new(TREE_MAJOR, 0);
-
 /// The longest that parts which go are waited for. A packet of 64 KiB, sent at 1 Mbit/s, is owed for half a
 /// second.
 pub(super) const DRAIN: Duration = Duration::from_secs(2);
@@ -27,31 +24,62 @@ pub(super) const DRAIN: Duration = Duration::from_secs(2);
 /// The classes of a link by their handles.
 pub(super) type Installation = BTreeMap<Handle, InstalledClass>;
 
-/// The handle of a class of every tree of ours.
-pub(super) fn handle(minor: u16) -> Handle {
-    Handle::new(TREE_MAJOR, minor)
+/// Where a tree of ours is, or may be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Root<'l> {
+    /// The line, or its ifb.
+    pub(super) link: &'l Link,
+    /// What the programs know it by.
+    pub(super) name: Tree,
 }
 
-/// True when the tree at a link's root is ours.
-pub(super) fn is_ours(socket: &mut Socket, link: &Link) -> Result<bool> {
-    let root = socket
-        .qdisc_at(link, Handle::ROOT)
-        .doing("find the root qdisc")?;
-    Ok(root.is_some_and(|root| root.handle == ROOT && root.htb().is_some()))
+impl<'l> Root<'l> {
+    /// That of what is sent by a line.
+    pub(super) fn of_line(link: &'l Link) -> Self {
+        Self {
+            link,
+            name: Tree::new(link.index, Direction::Egress),
+        }
+    }
+
+    /// That of what comes by a line, which is on its ifb.
+    pub(super) fn of_ifb(line: &Link, ifb: &'l Link) -> Self {
+        Self {
+            link: ifb,
+            name: Tree::new(line.index, Direction::Ingress),
+        }
+    }
+
+    /// Its handle.
+    pub(super) const fn root(&self) -> Handle {
+        self.handle(0)
+    }
+
+    /// That of one of its classes.
+    pub(super) const fn handle(&self, minor: u16) -> Handle {
+        Handle::new(self.name.major(), minor)
+    }
+
+    /// True when the tree that is there is ours.
+    pub(super) fn is_ours(&self, socket: &mut Socket) -> Result<bool> {
+        let there = socket.qdisc_at(self.link, Handle::ROOT);
+        let there = there.doing("find the root qdisc")?;
+        Ok(there.is_some_and(|there| there.handle == self.root() && there.htb().is_some()))
+    }
 }
 
-/// Makes a tree on a link (its line, or the ifb of that), or changes it to be as its forms say. What it has
-/// beyond that stays, and so does what waits in it. The programs know it by this name.
+/// Makes a tree, or changes it to be as its forms say. What it has beyond that stays, and so does what waits
+/// in it.
 ///
 /// # Errors
 /// Somebody else's qdisc is at the link's root; nothing has changed.
 pub(super) fn apply(
     socket: &mut Socket,
-    link: &Link,
+    at: Root<'_>,
     forms: &Forms,
     programs: &Classes,
-    name: Tree,
 ) -> Result<usize> {
+    let link = at.link;
     let mut changes = 0;
     let htb = Htb {
         default: Slot::of(TrafficClass::System).bulk(),
@@ -60,7 +88,7 @@ pub(super) fn apply(
         .qdisc_at(link, Handle::ROOT)
         .doing("find the root qdisc")?
     {
-        Some(root) if root.handle == ROOT && root.htb().is_some() => {}
+        Some(root) if root.handle == at.root() && root.htb().is_some() => {}
         Some(root) if !root.is_default() => {
             return Err(Error::ForeignQdisc {
                 line: link.name.clone(),
@@ -71,16 +99,20 @@ pub(super) fn apply(
         // Until its classes are there everything passes.
         _ => {
             socket
-                .put_qdisc(link, Handle::ROOT, ROOT, &htb)
+                .put_qdisc(link, Handle::ROOT, at.root(), &htb)
                 .doing("make the root of the classes")?;
             changes += 1;
         }
     }
     let there = list(socket, link)?;
     let put = |socket: &mut Socket, above: Handle, minor: u16, class: &HtbClass| -> Result<usize> {
-        let name = handle(minor);
+        let name = at.handle(minor);
         // What is at the top has, as the kernel tells it, no tree above it.
-        let told = if above == ROOT { Handle::ROOT } else { above };
+        let told = if above == at.root() {
+            Handle::ROOT
+        } else {
+            above
+        };
         match there.get(&name) {
             Some(found) if *found == *class && found.parent == told => return Ok(0),
             // A class is not moved; a part whose class is another one now goes first.
@@ -94,16 +126,16 @@ pub(super) fn apply(
             .doing("put a class")?;
         Ok(1)
     };
-    changes += put(socket, ROOT, LINE, &forms.line)?;
+    changes += put(socket, at.root(), LINE, &forms.line)?;
     for form in &forms.slots {
         let inner = form.slot.inner();
-        changes += put(socket, handle(form.above), inner, &form.inner)?;
-        changes += put(socket, handle(inner), form.slot.quick(), &form.quick)?;
-        changes += put(socket, handle(inner), form.slot.bulk(), &form.bulk)?;
+        changes += put(socket, at.handle(form.above), inner, &form.inner)?;
+        changes += put(socket, at.handle(inner), form.slot.quick(), &form.quick)?;
+        changes += put(socket, at.handle(inner), form.slot.bulk(), &form.bulk)?;
     }
-    let occupied = apply_queues(socket, link, forms, &mut changes)?;
+    let occupied = apply_queues(socket, at, forms, &mut changes)?;
     for form in &forms.slots {
-        let key = LeafKey::new(name, form.slot);
+        let key = LeafKey::new(at.name, form.slot);
         let there = programs.leaves.get(&key)?;
         if !there.is_some_and(|there| there.is_same(&form.leaf)) {
             programs.leaves.put(&key, &form.leaf)?;
@@ -111,7 +143,7 @@ pub(super) fn apply(
         }
     }
     if !occupied.is_empty() {
-        changes += exchange::exchange(socket, link, &occupied, programs, name)?;
+        changes += exchange::exchange(socket, at, &occupied, programs)?;
     }
     Ok(changes)
 }
@@ -120,11 +152,11 @@ pub(super) fn apply(
 /// waits that would be lost, stay; they are returned.
 fn apply_queues<'f>(
     socket: &mut Socket,
-    link: &Link,
+    at: Root<'_>,
     forms: &'f Forms,
     changes: &mut usize,
 ) -> Result<Vec<&'f Form>> {
-    let there = socket.qdiscs(link).doing("list qdiscs")?;
+    let there = socket.qdiscs(at.link).doing("list qdiscs")?;
     let there: BTreeMap<Handle, Installed> = there
         .into_iter()
         .map(|qdisc| (qdisc.parent, qdisc))
@@ -135,7 +167,7 @@ fn apply_queues<'f>(
             (form.slot.quick(), form.quick_queue),
             (form.slot.bulk(), form.bulk_queue),
         ] {
-            if let Some(found) = there.get(&handle(minor)) {
+            if let Some(found) = there.get(&at.handle(minor)) {
                 if queue.is(found) {
                     continue;
                 }
@@ -145,7 +177,7 @@ fn apply_queues<'f>(
                     continue;
                 }
             }
-            put_queue(socket, link, minor, queue)?;
+            put_queue(socket, at, minor, queue)?;
             *changes += 1;
         }
     }
@@ -153,11 +185,11 @@ fn apply_queues<'f>(
 }
 
 /// Makes a class' queue this one.
-pub(super) fn put_queue(socket: &mut Socket, link: &Link, minor: u16, queue: Queue) -> Result<()> {
-    let above = handle(minor);
+pub(super) fn put_queue(socket: &mut Socket, at: Root<'_>, minor: u16, queue: Queue) -> Result<()> {
+    let above = at.handle(minor);
     match queue {
-        Queue::Whole(bfifo) => socket.put_qdisc(link, above, Handle::NONE, &bfifo),
-        Queue::Cut(tbf) => socket.put_qdisc(link, above, Handle::NONE, &tbf),
+        Queue::Whole(bfifo) => socket.put_qdisc(at.link, above, Handle::NONE, &bfifo),
+        Queue::Cut(tbf) => socket.put_qdisc(at.link, above, Handle::NONE, &tbf),
     }
     .doing("put a class' queue")
 }
@@ -184,7 +216,8 @@ fn remove(socket: &mut Socket, link: &Link, name: Handle, there: &Installation) 
 
 /// Waits for what is in the queues of these classes, to which nothing comes any more. At their own rate
 /// that might take long: for so long they may have all of the line.
-pub(super) fn drain(socket: &mut Socket, link: &Link, names: &BTreeSet<Handle>) -> Result<()> {
+pub(super) fn drain(socket: &mut Socket, at: Root<'_>, names: &BTreeSet<Handle>) -> Result<()> {
+    let link = at.link;
     let until = Instant::now() + DRAIN;
     let mut opened = BTreeSet::new();
     loop {
@@ -193,7 +226,7 @@ pub(super) fn drain(socket: &mut Socket, link: &Link, names: &BTreeSet<Handle>) 
             names.contains(&class.handle) && class.statistics.queued_packets > 0
         };
         let waiting: Vec<&InstalledClass> = there.values().filter(|class| waits(class)).collect();
-        let line = there.get(&handle(LINE)).map(InstalledClass::ceil);
+        let line = there.get(&at.handle(LINE)).map(InstalledClass::ceil);
         let Some(line) = line.filter(|_| !waiting.is_empty() && Instant::now() < until) else {
             return Ok(());
         };
@@ -218,7 +251,8 @@ pub(super) fn list(socket: &mut Socket, link: &Link) -> Result<Installation> {
 }
 
 /// Removes the parts that no slot is for any more, once what waits in them has gone out.
-pub(super) fn prune(socket: &mut Socket, link: &Link, keep: &BTreeSet<Slot>) -> Result<usize> {
+pub(super) fn prune(socket: &mut Socket, at: Root<'_>, keep: &BTreeSet<Slot>) -> Result<usize> {
+    let link = at.link;
     let there = list(socket, link)?;
     let kept: BTreeSet<u16> = keep
         .iter()
@@ -234,7 +268,7 @@ pub(super) fn prune(socket: &mut Socket, link: &Link, keep: &BTreeSet<Slot>) -> 
     let all = stale
         .iter()
         .flat_map(|class| with_all_below(*class, &there));
-    drain(socket, link, &all.collect())?;
+    drain(socket, at, &all.collect())?;
     for class in &stale {
         // Those inside of another may have gone with that.
         remove(socket, link, *class, &there)?;
@@ -245,15 +279,15 @@ pub(super) fn prune(socket: &mut Socket, link: &Link, keep: &BTreeSet<Slot>) -> 
 /// Reads what stands, if it is a tree of ours.
 pub(super) fn read(
     socket: &mut Socket,
-    link: &Link,
+    at: Root<'_>,
     direction: Direction,
     parts: &BTreeMap<Slot, PartId>,
     into: &mut Standing,
 ) -> Result<()> {
-    if !is_ours(socket, link)? {
+    if !at.is_ours(socket)? {
         return Ok(());
     }
-    for class in socket.classes(link).doing("list classes")? {
+    for class in socket.classes(at.link).doing("list classes")? {
         let minor = class.handle.minor();
         let rate = |bytes: u64| BitRate::from_bits_per_second(bytes.saturating_mul(8));
         let held = (rate(class.rate()), rate(class.ceil()));
@@ -271,11 +305,11 @@ pub(super) fn read(
 }
 
 /// What went through the classes of a link's tree, if it is one of ours.
-pub(super) fn traffic(socket: &mut Socket, link: &Link, direction: Direction) -> Result<Traffic> {
-    if !is_ours(socket, link)? {
+pub(super) fn traffic(socket: &mut Socket, at: Root<'_>, direction: Direction) -> Result<Traffic> {
+    if !at.is_ours(socket)? {
         return Ok(Traffic::new());
     }
-    let tree = socket.classes(link).doing("list classes")?;
-    let whole = |class| handle(Slot::of(class).inner());
+    let tree = socket.classes(at.link).doing("list classes")?;
+    let whole = |class| at.handle(Slot::of(class).inner());
     Ok(traffic::counted(&tree, direction, whole))
 }

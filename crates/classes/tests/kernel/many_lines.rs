@@ -1,3 +1,4 @@
+use std::thread;
 use std::time::Duration;
 
 use netqos_classes::ClassBackend;
@@ -39,7 +40,18 @@ fn are_all_divided_and_each_tells_its_flows_apart() {
         let p50 = asked.round_trip.unwrap().p50;
         assert!(p50 < Duration::from_millis(5), "{p50:?}");
     };
+    // True of each direction where a pod's questions, which are little, wait in the tree.
+    let waits = |world: &World| {
+        thread::sleep(Duration::from_millis(400));
+        let look =
+            || [Flow::Upload, Flow::Download].map(|flow| world.divided(flow).values().sum::<u64>());
+        let before = look();
+        assert_eq!(world.latency("ls", 1).lost, 0);
+        let after = look();
+        [0, 1].map(|way| after[way] > before[way] + 50_000)
+    };
     known(&world);
+    assert_eq!(waits(&world), [true; 2], "it has no place");
     // The others go, and with them what they have taken of that room.
     world
         .plan
@@ -49,4 +61,5 @@ fn are_all_divided_and_each_tells_its_flows_apart() {
     assert_eq!((outcome.lines.len(), outcome.troubles.len()), (1, 0));
     assert_eq!(world.backend.apply(&world.plan).unwrap().changes, 0);
     known(&world);
+    assert_eq!(waits(&world), [false; 2], "it has one now");
 }

@@ -1,11 +1,14 @@
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
 use netqos_classes::ClassBackend;
 use netqos_testkit::Pod;
-use netqos_traffic::{Flow, Server};
+use netqos_traffic::{Flow, Server, TcpTest};
 
 use crate::loads::loads;
-use crate::world::{World, shares};
+use crate::world::{SYSTEM, World, on_each_hook, shares};
 
 /// Loads all lines until all of them were found right, three times at most: a busy machine may spoil one.
 fn assert_loaded<const PODS: usize>(
@@ -89,4 +92,39 @@ fn are_divided_each_by_itself() {
             found[0] > 8.5
         });
     }
+}
+
+/// The kernel hands an IPv6 packet on with the priority by which it found its class where it came.
+#[test]
+fn what_comes_by_one_goes_on_by_another_as_if_it_had_not() {
+    on_each_hook(World::empty, |mut world| {
+        let other = world.node.pod("other").unwrap();
+        let (_server, [_, address]) = server(&other);
+        let line: Arc<str> = other.host_link().into();
+        // The first is full, and the second one carries little meanwhile.
+        let lines = [(world.line(), shares(40)), (line.clone(), shares(4000))];
+        world.plan.lines = lines.into();
+        let outcome = world.backend.apply(&world.plan).unwrap();
+        assert_eq!((outcome.lines.len(), outcome.troubles.len()), (2, 0));
+        let look = || {
+            let of_system = |found: BTreeMap<_, u64>| found[&SYSTEM];
+            let by_second = world.sent_by(&line, Flow::Upload);
+            let waited_there = world.divided_by(&line, Flow::Upload);
+            let waited_first = world.divided(Flow::Download);
+            [by_second, waited_there, waited_first].map(of_system)
+        };
+        let before = look();
+        let test = TcpTest {
+            omit: Duration::ZERO,
+            duration: Duration::from_secs(1),
+            ..TcpTest::new(address)
+        };
+        let report = world.outside.inside(|| test.run(|_| ()).unwrap()).unwrap();
+        let sent = report.goodput.rate.bits_per_second() / 8;
+        let after = look();
+        let [by_second, waited_there, waited_first] = [0, 1, 2].map(|at| after[at] - before[at]);
+        assert!(waited_first > sent * 8 / 10, "{waited_first} of {sent}");
+        assert!(by_second > sent * 95 / 100, "{by_second} of {sent}");
+        assert!(waited_there < sent / 10, "{waited_there} of {sent}");
+    });
 }
