@@ -57,7 +57,7 @@ const BEAT: Duration = Duration::from_secs(2);
 pub struct Options {
     /// The node's name.
     pub node: String,
-    /// The pod that it runs in, if it does in one.
+    /// The pod that it runs in, `namespace/name`, if it does in one.
     pub pod: Option<Arc<str>>,
     /// The folders of the node that are written to.
     pub paths: Paths,

@@ -77,6 +77,9 @@ struct Arguments {
     /// of an agent is on the node, the controller knows that nothing new is in force there.
     #[arg(long, value_name = "NAME", env = "POD_NAME")]
     pod: Option<String>,
+    /// The namespace of that pod, without which the report does not say it.
+    #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE")]
+    pod_namespace: Option<String>,
     /// Where to answer /livez, /readyz, /metrics and /debug/state: an address, or off.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9470")]
     listen: String,
@@ -242,7 +245,7 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
     let (reports, reported) = watch::channel(NodeReport::default());
     let engine = Engine::new(Options {
         node: arguments.node.clone(),
-        pod: arguments.pod.as_deref().map(Into::into),
+        pod: arguments.pod(),
         paths: paths.clone(),
         proc: arguments.proc.clone(),
         caches: arguments.cni_cache.clone(),
@@ -354,6 +357,12 @@ impl Arguments {
             },
             _ => PeerSource::Pods,
         }
+    }
+
+    /// The pod that it runs in, as far as it is known.
+    fn pod(&self) -> Option<Arc<str>> {
+        let (namespace, name) = (self.pod_namespace.as_deref()?, self.pod.as_deref()?);
+        Some(format!("{namespace}/{name}").into())
     }
 
     /// `None`: nothing is looked for by cgroups.

@@ -44,7 +44,7 @@ pub(crate) struct Agents {
     /// Pods of others that came while the agent was away: of each node where it is.
     late: BTreeMap<Arc<str>, BTreeSet<ObjectName>>,
     changed: BTreeSet<Arc<str>>,
-    /// Nodes whose reports were written by a pod.
+    /// Nodes whose reports were written by a pod of the controller's namespace.
     reporting: BTreeSet<Arc<str>>,
     /// All pods are known.
     is_whole: bool,
@@ -158,9 +158,11 @@ impl Agents {
         }
     }
 
-    /// The report of a node was written by an agent in a pod, or was not, or is gone.
-    pub(crate) fn said(&mut self, node: &Arc<str>, is_pod: bool) {
-        if is_pod {
+    /// The report of a node was written by an agent in this pod (`namespace/name`), or in none, or is gone. Of
+    /// one in another namespace nothing would ever be seen.
+    pub(crate) fn said(&mut self, node: &Arc<str>, pod: Option<&str>) {
+        let namespace = pod.and_then(|pod| Some(pod.split_once('/')?.0));
+        if namespace == Some(&*self.namespace) {
             self.reporting.insert(node.clone());
             self.miss(node);
         } else if self.reporting.remove(node)
@@ -336,7 +338,9 @@ mod tests {
     #[test]
     fn who_has_reported_and_is_no_more_is_missed_by_who_has_never_seen_him() {
         let (mut agents, node) = (Agents::new(HOME), Arc::from("node1"));
-        agents.said(&node, true);
+        let of_agent = ObjectName::new(HOME, "agent");
+        let pod_of_agent = format!("{HOME}/agent");
+        agents.said(&node, Some(&pod_of_agent));
         agents.there(&name("old"), Some(&pod(Some("2026-01-01T12:00:00Z"))));
         assert_eq!(late(&agents), ["Works"], "its pod may come yet");
         agents.all_told();
@@ -346,20 +350,19 @@ mod tests {
         );
         agents.there(&name("new"), Some(&pod(None)));
         assert_eq!(late(&agents), ["new"]);
-        // One that runs as a service of the node has taken its place.
-        agents.said(&node, false);
+        // One that runs as a service of the node, or in another namespace, has taken its place.
+        agents.said(&node, Some("elsewhere/agent"));
         assert_eq!(
             (late(&agents), agents.take_changed().len()),
             (vec!["Works".to_owned()], 1)
         );
         // One that comes to a new node may tell of itself before its pod is heard of.
-        agents.said(&node, true);
-        let of_agent = ObjectName::new(HOME, "agent");
+        agents.said(&node, Some(&pod_of_agent));
         let works = agent(Some((true, "2026-01-01T11:00:00Z")), false);
         agents.there(&of_agent, Some(&works));
         assert_eq!(late(&agents), ["Works"]);
         // Nobody says any more that it runs in a pod; there is one.
-        agents.said(&node, false);
+        agents.said(&node, None);
         agents.gone(&of_agent);
         assert_eq!(late(&agents), [""; 0]);
     }

@@ -223,8 +223,8 @@ impl Engine {
                 News::Policy(name, facts) => self.statuses.policy(name, facts),
                 News::Report(node, report) => {
                     let we_come = !self.is_whole;
-                    let is_pod = report.as_ref().is_some_and(|it| it.pod.is_some());
-                    self.feed.agents.said(&node, is_pod);
+                    let pod = report.as_ref().and_then(|it| it.pod.as_deref());
+                    self.feed.agents.said(&node, pod);
                     for problem in self.statuses.report(node.clone(), report, we_come) {
                         self.tell(&node, problem);
                     }

@@ -16,7 +16,7 @@ pub struct NodeReport {
     pub node: Arc<str>,
     /// The version of the agent: `0.1.0`.
     pub agent: String,
-    /// The name of its pod. `None`: it runs in none, or is an older one that does not say.
+    /// Its pod, `namespace/name`. `None`: it runs in none, or is an older one that does not say.
     pub pod: Option<Arc<str>>,
     /// The policies of the namespaces that the node's pods are in, by name, and which of each the
     /// agent has put in force.

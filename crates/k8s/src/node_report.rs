@@ -40,9 +40,9 @@ pub struct NetworkQoSNodeReport {
     #[schemars(length(max = 64))]
     pub agent_version: String,
 
-    /// The name of the agent's pod. Absent: it runs in none, or is an older one, which does not say.
+    /// The agent's pod, `namespace/name`. Absent: it runs in none, or is an older one, which does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 3, max = 317))]
     pub agent_pod: Option<String>,
 
     /// The NetworkQoS objects of the namespaces that the node's pods are in, which are in force on

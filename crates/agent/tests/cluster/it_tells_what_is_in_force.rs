@@ -55,9 +55,12 @@ fn once_it_is_and_when_it_is_something_else() {
     }
     world.mark_to("p", 1, 10, &apps(&["b"]));
     controller.publish(&world);
+    let pod = ["--pod", "agent", "--pod-namespace", "netqos-system"];
+    world.flags.extend(pod);
     world.start_agent();
     assert!(stage::eventually(|| generation(&world, "p") == Some(1)));
     let said = report(&world).unwrap();
+    assert_eq!(said.pod.as_deref(), Some("netqos-system/agent"));
     assert_eq!((&*said.node, &said.problems), ("node1", &vec![]));
 
     // In force is what was before, and it is told why.

@@ -12,7 +12,7 @@
 //! own, at most [`SETS`] of them, one list and one watch, and begin without delay; when a namespace
 //! has [`SPARE`] watches more than its sets need, or most sets of its watches are not asked for any
 //! more, they are made anew, as few as there can be. What was watched before is watched until what
-//! takes its place has been listed.
+//! takes its place has been listed, and had time to catch up.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -60,28 +60,29 @@ pub(super) struct Turn {
 }
 
 impl Interest {
-    /// What is to be done so that this is watched. `has_spoken` says of which watches all was told.
+    /// What is to be done so that this is watched. `may_replace` says which watches have told
+    /// all that those had told whose place they take.
     pub(super) fn turn(
         &mut self,
         wanted: &Wanted,
-        has_spoken: impl Fn(&Selection) -> bool,
+        may_replace: impl Fn(&Selection) -> bool,
     ) -> Turn {
         let mut turn = Turn::default();
         let namespaces = Some(&wanted.namespaces);
-        self.turn_to_kind(Kind::NetworkQoS, namespaces, &has_spoken, &mut turn);
+        self.turn_to_kind(Kind::NetworkQoS, namespaces, &may_replace, &mut turn);
         let namespaces = match &wanted.served {
             Served::In(namespaces) => Some(namespaces),
             Served::All => None,
         };
         for kind in SERVED {
-            self.turn_to_kind(kind, namespaces, &has_spoken, &mut turn);
+            self.turn_to_kind(kind, namespaces, &may_replace, &mut turn);
         }
         let of_groups = self.groups.iter().map(|group| group.namespace.clone());
         let homes: BTreeSet<Arc<str>> = of_groups.chain(wanted.sets.keys().cloned()).collect();
         let none = BTreeSet::new();
         for home in homes {
             let wanted = wanted.sets.get(&home).unwrap_or(&none);
-            self.turn_to_sets(&home, wanted, &has_spoken, &mut turn);
+            self.turn_to_sets(&home, wanted, &may_replace, &mut turn);
         }
         turn
     }
@@ -91,7 +92,7 @@ impl Interest {
         &mut self,
         kind: Kind,
         namespaces: Option<&BTreeSet<Arc<str>>>,
-        has_spoken: impl Fn(&Selection) -> bool,
+        may_replace: impl Fn(&Selection) -> bool,
         turn: &mut Turn,
     ) {
         let watched = self.spread.entry(kind).or_default();
@@ -110,7 +111,7 @@ impl Interest {
         turn.begin.extend(wanted.difference(watched).cloned());
         watched.extend(wanted.iter().cloned());
         // One may be told of by a watch that takes the place of another.
-        if wanted.iter().all(has_spoken) {
+        if wanted.iter().all(may_replace) {
             turn.end.extend(watched.difference(&wanted).cloned());
             *watched = wanted;
         }
@@ -120,19 +121,18 @@ impl Interest {
         &mut self,
         home: &Arc<str>,
         wanted: &BTreeSet<SetId>,
-        has_spoken: impl Fn(&Selection) -> bool,
+        may_replace: impl Fn(&Selection) -> bool,
         turn: &mut Turn,
     ) {
         let here = |group: &&mut Group| group.namespace == *home;
         let others = self.groups.iter_mut().filter(here);
         let (old, others): (Vec<_>, Vec<_>) = others.partition(|group| group.retiring);
-        let have_spoken = others.iter().all(|group| has_spoken(&group.selection));
+        let may_go = others.iter().all(|group| may_replace(&group.selection));
         let idle = |sets: &BTreeSet<SetId>| sets.is_disjoint(wanted);
-        let over: BTreeSet<Selection> =
-            (old.iter().filter(|group| have_spoken || idle(&group.sets)))
-                .chain(others.iter().filter(|group| idle(&group.sets)))
-                .map(|group| group.selection.clone())
-                .collect();
+        let over: BTreeSet<Selection> = (old.iter().filter(|group| may_go || idle(&group.sets)))
+            .chain(others.iter().filter(|group| idle(&group.sets)))
+            .map(|group| group.selection.clone())
+            .collect();
         self.groups.retain(|group| !over.contains(&group.selection));
         turn.end.extend(over);
 

@@ -28,6 +28,9 @@ use read::{Trace, key};
 /// How long a server has to say that it does not know a kind, of which there were objects, before
 /// it is believed: one that has just started may not know its definitions yet.
 const DISBELIEF: Duration = Duration::from_secs(60);
+/// How far a server's cache may be behind what another one's has told. What is listed from it may lack what
+/// is known already, and has told of that too when this has passed.
+const CATCHES_UP: Duration = Duration::from_secs(5);
 
 /// What is known.
 #[derive(Debug)]
@@ -46,8 +49,8 @@ pub(super) struct Seen {
 /// What is known by one watch.
 #[derive(Debug, Default)]
 struct Watched {
-    /// True once the server has told all.
-    spoke: bool,
+    /// Since when the server has told all.
+    spoke: Option<Instant>,
     /// Why it does not tell what becomes of them.
     silent: Option<String>,
     /// When, in seconds since 1970, what is known by it was written down, where it is not from the
@@ -61,7 +64,7 @@ struct Watched {
 
 impl Watched {
     fn is_known(&self) -> bool {
-        self.spoke || self.remembered.is_some()
+        self.spoke.is_some() || self.remembered.is_some()
     }
 }
 
@@ -136,9 +139,16 @@ impl Seen {
         self.known.get(&kind)?.get(name)
     }
 
-    /// True when a watch has told all, or an earlier process wrote down what it told.
-    pub(super) fn has_spoken(&self, selection: &Selection) -> bool {
-        self.watched.get(selection).is_some_and(Watched::is_known)
+    /// True when a watch has told all that one whose place it takes could have told.
+    pub(super) fn may_replace(&self, selection: &Selection, now: Instant) -> bool {
+        let spoke = self.watched.get(selection).and_then(|it| it.spoke);
+        spoke.is_some_and(|at| at + CATCHES_UP <= now)
+    }
+
+    /// When the next watch may take the place of others.
+    pub(super) fn next_may_replace(&self, now: Instant) -> Option<Instant> {
+        let spoke = self.watched.values().filter_map(|it| it.spoke);
+        spoke.map(|at| at + CATCHES_UP).filter(|at| *at > now).min()
     }
 
     /// Takes note of what a watch tells.
@@ -171,12 +181,12 @@ impl Seen {
                     watched.silent = Some(why.to_owned());
                     return Vec::new();
                 }
-                watched.spoke = true;
+                watched.spoke.get_or_insert_with(Instant::now);
                 self.replace(selection, BTreeMap::new())
             }
             Told::All(all) => {
                 watched.unknown = None;
-                watched.spoke = true;
+                watched.spoke.get_or_insert_with(Instant::now);
                 self.replace(selection, all)
             }
             Told::There(name, read) => self.put(selection, name, Some(read)),
@@ -185,7 +195,7 @@ impl Seen {
         if let Some(watched) = self.watched.get_mut(selection) {
             watched.silent = None;
             watched.remembered = None;
-            if watched.spoke {
+            if watched.spoke.is_some() {
                 self.expected.remove(&kind);
             }
         }
@@ -346,7 +356,7 @@ impl Seen {
         let others = self.watched.iter();
         let mut others =
             others.filter(|(it, _)| is_needed(it.kind) && it.kind != Kind::NetworkQoSPeerSlice);
-        others.all(|(_, watched)| watched.spoke) && self.knows_node()
+        others.all(|(_, watched)| watched.spoke.is_some()) && self.knows_node()
     }
 
     /// True when there is an object of this node.

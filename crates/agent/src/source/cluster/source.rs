@@ -86,8 +86,8 @@ impl Source {
             self.changed_since_saved |= !told.is_empty();
             let stands = |name: &ObjectName| self.seen.stands(Kind::NetworkQoS, name);
             self.changes.extend(gate.take(told, Instant::now(), stands));
-            let has_spoken = |it: &Selection| self.seen.has_spoken(it);
-            let turn = interest.turn(gate.wanted(), has_spoken);
+            let may_replace = |it: &Selection| self.seen.may_replace(it, Instant::now());
+            let turn = interest.turn(gate.wanted(), may_replace);
             for selection in turn.begin {
                 tracing::debug!(?selection, "watched from now on");
                 self.seen.begin(selection.clone());
@@ -192,9 +192,12 @@ impl Source {
 
     /// When something is to be looked at although nothing is told.
     pub(super) fn due(&self) -> Option<Instant> {
-        let gate = self.sliced.as_ref();
-        let gate = gate.and_then(|it| it.gate.due(Instant::now()));
-        gate.into_iter().chain(self.lingering.ends()).min()
+        let now = Instant::now();
+        let sliced = self.sliced.as_ref();
+        let gate = sliced.and_then(|it| it.gate.due(now));
+        let replaces = sliced.and_then(|_| self.seen.next_may_replace(now));
+        let ends = self.lingering.ends();
+        [gate, replaces, ends].into_iter().flatten().min()
     }
 
     /// True when something is others than what is written down, and worth it.

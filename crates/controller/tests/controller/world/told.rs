@@ -3,7 +3,7 @@
 use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::World;
+use super::{HOME, World};
 
 impl World {
     /// The policy `p` of the pod `a`, which the agent of `node1` says is in force.
@@ -45,7 +45,7 @@ impl World {
             "problems": problems,
         });
         if let Some(pod) = pod {
-            report["agentPod"] = pod.into();
+            report["agentPod"] = format!("{HOME}/{pod}").into();
         }
         let api = self.api("netqos.io/v1alpha1", "NetworkQoSNodeReport", "");
         let parameters = PatchParams::apply("agent").force();

@@ -322,10 +322,10 @@ fn a_kind_of_which_there_were_objects_is_not_believed_to_be_unknown_at_once() {
     let mut seen = Seen::new(&options(), [Kind::NetworkQoS].into());
     let policies = Selection::all(Kind::NetworkQoS);
     seen.hear(&policies, Told::Unknown);
-    assert!(!seen.watched[&policies].spoke);
+    assert!(seen.watched[&policies].spoke.is_none());
     seen.hear(&policies, Told::All(BTreeMap::new()));
     seen.hear(&policies, Told::Unknown);
-    assert!(seen.watched[&policies].spoke && seen.watched[&policies].silent.is_none());
+    assert!(seen.watched[&policies].spoke.is_some() && seen.watched[&policies].silent.is_none());
 }
 
 /// A machine by another name has other pods: what was theirs is none of its.
@@ -395,4 +395,24 @@ fn of_two_watches_the_one_that_is_ahead_counts() {
     let restored = Told::All([at(5, 5)].into());
     assert_eq!(dscps(seen.hear(&one, restored)), [5]);
     assert_eq!(dscps(seen.hear(&one, Told::Gone(name))), [0]);
+}
+
+#[test]
+fn a_watch_takes_the_place_of_another_when_it_has_caught_up_with_that() {
+    let mut seen = Cluster::new().0;
+    let all = Selection::all(Kind::NetworkQoS);
+    let one = all.clone().in_namespace("games");
+    seen.hear(&all, Told::All([policy("games/a", 1)].into()));
+    seen.begin(one.clone());
+    // It is listed by a server that does not know of the object yet.
+    seen.hear(&one, Told::All(BTreeMap::new()));
+    let now = Instant::now();
+    assert!(!seen.may_replace(&one, now));
+    let due = seen.next_may_replace(now).unwrap();
+    assert!(due > now && seen.may_replace(&all, due));
+    let (name, read) = policy("games/a", 1);
+    seen.hear(&one, Told::There(name, read));
+    assert!(seen.may_replace(&one, now + CATCHES_UP));
+    assert!(seen.end(&all).is_empty());
+    assert_eq!(seen.known(Kind::NetworkQoS).count(), 1);
 }
