@@ -1,7 +1,8 @@
 //! Writes peer slices.
 //!
 //! Changes are collected for a moment, and a set that changes without end is written at a bounded
-//! pace. Each write names the version of what it replaces, and none reads: what is there is known from
+//! pace: two slices in a second, or, where so many change at once that the last one would wait for long,
+//! all of them each three seconds. Each write names the version of what it replaces, and none reads: what is there is known from
 //! the watch.
 //!
 //! Several writes are on their way at once, as long as none stands on another: those of one set go one
@@ -36,6 +37,10 @@ const RESOURCE: &str = "networkqospeerslices";
 pub(crate) const SOON: Duration = Duration::from_millis(100);
 /// The least time from one round to the next.
 const APART: Duration = Duration::from_millis(600);
+/// For how long a set is not written to for each of its slices that a round has changed.
+const REST: Duration = Duration::from_millis(500);
+/// The longest that it is not written to for all of them: so long who comes may not be known for a peer.
+const LONGEST_REST: Duration = Duration::from_secs(3);
 /// How long one write may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How many writes are on their way at once.
@@ -59,6 +64,8 @@ pub(crate) struct SliceWriter {
     silences: u32,
     /// Sets of which a write was refused.
     refused: HashMap<SetName, Refused>,
+    /// Until when sets are not written to, of which several slices have just been.
+    resting: HashMap<SetName, Instant>,
     /// How many writes pods have cost since that was asked for.
     spent: usize,
     metrics: Metrics,
@@ -79,6 +86,8 @@ struct Flying {
     set: SetName,
     /// The addresses that it takes out.
     going: Vec<IpAddr>,
+    /// It changes a slice that there was.
+    is_change: bool,
     /// It puts pods into what is there; a slice that is new is mostly of a set that is.
     is_of_pods: bool,
 }
@@ -93,6 +102,8 @@ struct Round {
     /// Addresses that are in a slice which should have lost them.
     stuck: HashSet<IpAddr>,
     kept_back: HashSet<SetName>,
+    /// How many slices of each set were changed.
+    changed: HashMap<SetName, u32>,
     /// What is on its way, by its name.
     flying: HashMap<ObjectName, Flying>,
 }
@@ -124,6 +135,7 @@ impl SliceWriter {
             last: None,
             silences: 0,
             refused: HashMap::new(),
+            resting: HashMap::new(),
             spent: 0,
             metrics,
         }
@@ -207,7 +219,8 @@ impl SliceWriter {
             }
             let name = named(&write);
             let set = set_of(name);
-            let waits = self.refused.get(&set).map(|refused| refused.until);
+            let refused = self.refused.get(&set).map(|refused| refused.until);
+            let waits = refused.max(self.resting.get(&set).copied());
             let waits = waits.filter(|until| *until > began);
             let mut coming = self.coming(&write);
             let on_what_is_stuck = coming.any(|address| round.stuck.contains(address));
@@ -219,10 +232,12 @@ impl SliceWriter {
                 round.try_again(waits.unwrap_or_else(|| began + AGAIN));
                 continue;
             }
+            let is_change = self.there(name).is_some();
             let flying = Flying {
                 set,
                 going: self.going(&write),
-                is_of_pods: self.there(name).is_some() && self.coming(&write).next().is_some(),
+                is_change,
+                is_of_pods: is_change && self.coming(&write).next().is_some(),
             };
             round.flying.insert(name.clone(), flying);
             let known = self.versions.get(name).filter(|it| it.slice.is_some());
@@ -241,7 +256,12 @@ impl SliceWriter {
             self.undone(&write);
         }
         self.metrics.slices(self.slicer.slices());
-        self.last = Some(Instant::now());
+        let now = Instant::now();
+        self.last = Some(now);
+        self.resting.retain(|_, until| *until > now);
+        for (set, slices) in std::mem::take(&mut round.changed) {
+            self.resting.insert(set, began + rest(slices));
+        }
         if round.is_silent {
             round.again = Some(Instant::now() + later(self.silences));
             self.silences += 1;
@@ -255,6 +275,7 @@ impl SliceWriter {
         let Some(Flying {
             set,
             going,
+            is_change,
             is_of_pods,
         }) = round.flying.remove(&name)
         else {
@@ -267,6 +288,9 @@ impl SliceWriter {
                 self.versions.insert(name, known);
                 self.silences = 0;
                 self.refused.remove(&set);
+                if is_change {
+                    *round.changed.entry(set).or_default() += 1;
+                }
             }
             Err(Failure::Refused(why)) => {
                 self.metrics.wrote(RESOURCE, Outcome::Failed);
@@ -452,6 +476,11 @@ fn set_of(slice: &ObjectName) -> SetName {
         .rsplit_once('-')
         .map_or(&*slice.name, |(set, _)| set);
     (slice.namespace.clone(), name.to_owned())
+}
+
+/// For how long a set is not written to of which so many slices were changed.
+fn rest(slices: u32) -> Duration {
+    REST.saturating_mul(slices).min(LONGEST_REST)
 }
 
 /// How long to wait after so many failures.

@@ -1,5 +1,7 @@
 //! Who is a peer, as it is published.
 
+use std::time::{Duration, Instant};
+
 use serde_json::json;
 
 use crate::world::{HOME, World};
@@ -83,4 +85,45 @@ fn what_others_write_is_put_right() {
     );
     world.wait_for_peers(&[&["10.0.0.2"]]);
     assert_eq!(world.slices().len(), 1);
+}
+
+/// Of a set of several slices, in each of which some pod comes and goes all the time.
+#[test]
+fn a_large_set_is_written_to_no_more_often_than_a_small_one() {
+    let world = World::new();
+    world.create_policy("p", "web", "db");
+    let address =
+        |number: usize| format!("fd00:1111:2222:3333:4444:5555:6666:{:x}", 0x1000 + number);
+    let pods = 150;
+    for number in 0..pods {
+        world.create_pod(&format!("p{number}"), "db", "node1", &address(number));
+    }
+    let _replica = world.replica("one");
+    let all_are_published = || {
+        let slices = world.slices().into_iter();
+        let addresses = slices.map(|slice| slice.data["addresses"].as_array().map_or(0, Vec::len));
+        addresses.sum::<usize>() == pods
+    };
+    world.eventually("not all are published", all_are_published);
+    let slices = world.slices().len();
+    assert!((4..=6).contains(&slices), "{slices}");
+
+    let before = world.slice_updates("one");
+    let began = Instant::now();
+    let labels = |app: &str| json!({"metadata": {"labels": {"app": app}}});
+    for turn in 0.. {
+        let app = if turn % 2 == 0 { "none" } else { "db" };
+        for number in (0..pods).step_by(10) {
+            let pod = ("v1", "Pod", &*world.namespace);
+            world.merge(pod, &format!("p{number}"), &labels(app));
+        }
+        if app == "db" && began.elapsed() > Duration::from_secs(6) {
+            break;
+        }
+    }
+    world.eventually("not all are published again", all_are_published);
+    let (time, writes) = (began.elapsed(), world.slice_updates("one") - before);
+    // All of them at once in the beginning.
+    let most = (2.0 * time.as_secs_f64()) as usize + slices;
+    assert!(writes >= slices && writes <= most, "{writes} in {time:?}");
 }

@@ -20,6 +20,15 @@ impl World {
         wrote.count()
     }
 
+    /// How often a replica has changed slices that there were.
+    pub(crate) fn slice_updates(&self, of: &str) -> usize {
+        let requests = self.requests(of).into_iter();
+        let wrote = requests.filter(|(verb, resource)| {
+            resource == "networkqospeerslices" && ["update", "delete"].contains(&verb.as_str())
+        });
+        wrote.count()
+    }
+
     /// How often a replica has written anything but the lease.
     pub(crate) fn writes(&self, of: &str) -> usize {
         let reading = ["get", "list", "watch"];
