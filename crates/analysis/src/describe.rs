@@ -1,4 +1,4 @@
-//! What one pod gets: its limits and by whom, its rules in their order, and whether its node has them
+//! What one pod gets: its class, its limits and by whom, its rules in their order, and whether its node has them
 //! in force.
 
 use std::collections::BTreeSet;
@@ -11,12 +11,17 @@ use netqos_core::{
     Reason,
 };
 use netqos_index::{Index, Subjects};
+use netqos_k8s::Object;
 use netqos_status::{Agent, Facts, Verdict};
 use serde::Serialize;
 
 use crate::policies::has_known_networks;
 use crate::snapshot::{Found, Snapshot};
 use crate::{Message, analyze};
+
+mod class;
+
+pub use class::{DescribedAsk, DescribedClass};
 
 /// What a pod gets.
 #[derive(Debug, Serialize)]
@@ -30,6 +35,9 @@ pub struct DescribedPod {
     /// What makes it an exception: it is in the node's network, or has ended, or waits for a node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remark: Option<&'static str>,
+    /// Of which class of its node's lines it is; absent: it has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<DescribedClass>,
     /// What it is held to as a whole.
     pub limits: Vec<DescribedLimit>,
     /// The policies that select it, in the order in which they go.
@@ -115,7 +123,7 @@ pub fn describe(snapshot: &Snapshot, name: &ObjectName) -> Option<DescribedPod> 
     let remark = match pod {
         Pod {
             host_network: true, ..
-        } => Some("it is in the node's own network: nothing of netqos is for it"),
+        } => Some("it is in the node's own network: no limit and no NetworkQoS is for it"),
         Pod { finished: true, .. } => Some("it has ended"),
         Pod { node: None, .. } if snapshot.is_live() => Some("it is on no node yet"),
         _ => None,
@@ -126,6 +134,10 @@ pub fn describe(snapshot: &Snapshot, name: &ObjectName) -> Option<DescribedPod> 
         pod: name.to_string(),
         node: pod.node.as_ref().map(ToString::to_string),
         remark,
+        class: match &found.object {
+            Ok(Object::Pod(_, _, Some(class))) if !pod.finished => Some(DescribedClass::of(class)),
+            _ => None,
+        },
         limits: match pod.host_network {
             true => Vec::new(),
             false => limits.collect(),

@@ -29,7 +29,10 @@ mod rules;
 mod snapshot;
 
 pub use code::{CODES, Code, Level};
-pub use describe::{DescribedLimit, DescribedPod, DescribedPolicy, DescribedRule, describe};
+pub use describe::{
+    DescribedAsk, DescribedClass, DescribedLimit, DescribedPod, DescribedPolicy, DescribedRule,
+    describe,
+};
 pub use known::Extent;
 pub use message::{Message, Subject};
 pub use snapshot::{Found, Snapshot};

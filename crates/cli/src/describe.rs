@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use comfy_table::{Table, presets};
-use netqos_analysis::{DescribedPod, Snapshot, describe};
+use netqos_analysis::{DescribedClass, DescribedPod, Snapshot, describe};
 use netqos_core::{BitRate, ByteCount, ObjectName};
 
 use crate::cluster::{ASKED, ClusterArguments};
@@ -14,8 +14,8 @@ use crate::output::{self, DataFormat, FAILED};
 /// Of which kind.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
-    /// Says what a pod is limited to and by whom, which rules are for it, and whether its node has them in
-    /// force.
+    /// Says of which class a pod is, what it is limited to and by whom, which rules are for it, and whether its
+    /// node has them in force.
     Pod(OfPod),
 }
 
@@ -27,6 +27,9 @@ tells also what the agent of the pod's node has said: whether each policy is in 
 
 POLICIES are those that select the pod, RULES theirs in the order in which they go: the first that matches
 a packet decides. PEERS are the addresses that a rule's selectors mean at present.
+
+The CLASS is that of koordinator-netqos, by which the node's lines are divided; what the pod has of them says
+its node: kubectl -n netqos-system exec AGENT -- /netqos status --pod NAMESPACE/NAME.
 
 Examples:
   netqos describe pod free -n games
@@ -92,6 +95,12 @@ fn print(pod: &DescribedPod) {
     if let Some(remark) = pod.remark {
         println!("       {remark}");
     }
+    if let Some(class) = &pod.class {
+        println!("class: {}, by {}", class.class, class.by);
+        if !class.asks.is_empty() {
+            println!("\n{}", asks(class));
+        }
+    }
     match pod.limits.is_empty() {
         true => println!("\nnothing limits it as a whole"),
         false => println!("\n{}", limits(pod)),
@@ -127,6 +136,22 @@ fn table(header: &[&str]) -> Table {
     table
         .load_style(presets::NOTHING)
         .set_header(header.to_vec());
+    table
+}
+
+fn asks(class: &DescribedClass) -> Table {
+    let mut table = table(&["OF EACH LINE", "PORT", "CLASS", "REQUEST", "LIMIT"]);
+    let or = |text: &Option<String>, other: &str| text.clone().unwrap_or_else(|| other.to_owned());
+    for ask in &class.asks {
+        let port = ask.port.map(|port| port.to_string());
+        table.add_row([
+            ask.direction.to_string(),
+            or(&port, "all"),
+            or(&ask.class, &class.class),
+            or(&ask.request, "-"),
+            or(&ask.limit, "-"),
+        ]);
+    }
     table
 }
 

@@ -123,7 +123,12 @@ fn a_pod_of_files_is_described_without_a_cluster() {
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
             "name": "a", "namespace": "games",
-            "annotations": {"kubernetes.io/ingress-bandwidth": "1M"}
+            "labels": {"koordinator.sh/qosClass": "LS"},
+            "annotations": {
+                "kubernetes.io/ingress-bandwidth": "1M",
+                "koordinator.sh/networkQOS": r#"{"ingressRequest": 20, "egressLimit": "5M",
+                    "PortsNetwrokQOS": [{"Port": 443, "QoSClass": "BE", "egressLimit": 50}]}"#
+            }
         }
     });
     let policy = json!({
@@ -139,6 +144,18 @@ fn a_pod_of_files_is_described_without_a_cluster() {
     let pod: Value = serde_saphyr::from_str(&stdout(&output)).unwrap();
     assert_eq!(pod["limits"][0]["rate"], 1_000_000);
     assert_eq!(pod["rules"][0]["dscp"], 3);
+    let asks = json!([
+        {"direction": "ingress", "request": "20 %"},
+        {"direction": "egress", "limit": "5 Mbit/s"},
+        {"direction": "ingress", "port": 443, "class": "best-effort"},
+        {"direction": "egress", "port": 443, "class": "best-effort", "limit": "50 %"}
+    ]);
+    let label = "koordinator.sh/qosClass";
+    let class = json!({"class": "latency-sensitive", "by": label, "asks": asks});
+    assert_eq!(pod["class"], class);
+    let table = stdout(&run(&["describe", "pod", "games/a", "-f", &file]));
+    let line = "class: latency-sensitive, by koordinator.sh/qosClass";
+    assert!(table.contains(line) && table.contains("50 %"), "{table}");
     // Nobody expects a node in a file.
     assert_eq!(pod.get("remark"), None, "{pod}");
     let policy = &pod["policies"][0];
