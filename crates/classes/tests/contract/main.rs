@@ -35,6 +35,7 @@ macro_rules! keeps_its_contract {
 }
 
 keeps_its_contract!(kernel, crate::worlds::Kernel);
+keeps_its_contract!(kernel_on_clsact, crate::worlds::KernelOnClsact);
 keeps_its_contract!(tc, crate::worlds::Tc);
 keeps_its_contract!(terway_qos, crate::worlds::TerwayQos);
 keeps_its_contract!(none, crate::worlds::None);

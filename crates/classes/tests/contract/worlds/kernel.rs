@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use netqos_api::HookChoice;
 use netqos_classes::{ClassBackend, KernelOptions};
 use netqos_core::Direction;
 use netqos_datapath::Paths;
@@ -9,13 +10,15 @@ use netqos_testkit::Node;
 
 use super::lines::{Divider, OnLines};
 
-/// A node that the kernel backend divides the lines of.
-pub type Kernel = OnLines<ByKernel>;
+/// A node that the kernel backend divides the lines of, as it does when it is not told otherwise.
+pub type Kernel = OnLines<ByKernel<false>>;
+/// The same as where the kernel has no tcx, and also while a line carries next to nothing.
+pub type KernelOnClsact = OnLines<ByKernel<true>>;
 
 /// What is the kernel backend's own.
-pub struct ByKernel;
+pub struct ByKernel<const ON_CLSACT: bool>;
 
-impl Divider for ByKernel {
+impl<const ON_CLSACT: bool> Divider for ByKernel<ON_CLSACT> {
     const DIRECTIONS: &[Direction] = &[Direction::Ingress, Direction::Egress];
     const TAMPER: &str =
         "class change dev line-a parent 6e71:1 classid 6e71:4 htb rate 8mbit ceil 80mbit";
@@ -24,8 +27,11 @@ impl Divider for ByKernel {
         let options = KernelOptions {
             cgroups: None,
             net_cls: Some(net_cls.to_owned()),
-            // What is looked at is what the classes do, with less than would make them wait.
-            divides_idle_lines: true,
+            hook: match ON_CLSACT {
+                true => HookChoice::Clsact,
+                false => HookChoice::Auto,
+            },
+            divides_idle_lines: ON_CLSACT,
             ..KernelOptions::new(Paths::from_variables(|_| None), Path::new("/sys/fs/cgroup"))
         };
         Box::new(netqos_classes::Kernel::open(options).unwrap())

@@ -14,7 +14,7 @@ use netqos_core::classes::{ClassPlan, TrafficClass};
 use netqos_core::{BitRate, Direction};
 use netqos_testkit::Node;
 
-pub use kernel::Kernel;
+pub use kernel::{Kernel, KernelOnClsact};
 pub use none::None;
 pub use tc::Tc;
 pub use terway::TerwayQos;
