@@ -140,3 +140,35 @@ fn a_line_that_goes_is_taken_up_again_when_it_is_back() {
     assert_eq!((outcome.lines, outcome.troubles), (vec![line], vec![]));
     assert_eq!(world.backend.apply(&world.plan).unwrap().changes, 0);
 }
+
+/// As on real cards, which have several queues or one, unlike a veth.
+#[test]
+fn a_line_has_the_queues_again_that_the_kernel_gives_it() {
+    let Some(mut world) = World::empty() else {
+        return;
+    };
+    for (name, queues, kind) in [
+        ("tap-1", None, "pfifo_fast"),
+        ("tap-2", Some("multi_queue"), "mq"),
+    ] {
+        let words = ["tuntap", "add", name, "mode", "tap"];
+        let words: Vec<&str> = words.into_iter().chain(queues).collect();
+        world.node.run("ip", &words).unwrap();
+        world.node.run("ip", &["link", "set", name, "up"]).unwrap();
+        let shown = || {
+            let words = ["qdisc", "show", "dev", name];
+            world.node.run("tc", &words).unwrap()
+        };
+        let before = shown();
+        assert!(
+            before.starts_with(&format!("qdisc {kind} 0: root")),
+            "{before}"
+        );
+        world.plan.lines = [(name.into(), shares(100))].into();
+        let outcome = world.backend.apply(&world.plan).unwrap();
+        assert_eq!((outcome.lines.len(), outcome.troubles.len()), (1, 0));
+        assert!(shown().starts_with("qdisc htb 6e71: root"), "{}", shown());
+        world.backend.teardown().unwrap();
+        assert_eq!(shown(), before);
+    }
+}
