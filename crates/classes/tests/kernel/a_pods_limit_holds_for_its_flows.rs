@@ -6,7 +6,7 @@ use netqos_core::classes::{Ask, FlowMatch, FlowPart, TrafficClass};
 use netqos_core::{Direction, Dscp};
 use netqos_traffic::Flow;
 
-use crate::world::{LS, World, mbit, served_at, shares};
+use crate::world::{BE, LS, World, mbit, served_at, shares};
 
 /// What the pod may send, in Mbit/s.
 const LIMIT: f64 = 20.0;
@@ -89,4 +89,27 @@ fn both(world: &World) -> (f64, f64) {
     };
     let (_, both) = world.while_loaded(Flow::Upload, false, &["be"], 3.0, both);
     both
+}
+
+#[test]
+fn flows_beyond_the_fifteenth_are_the_pods_own_which_is_said() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let pod = world.plan.pods.get_mut("be").unwrap();
+    pod.flows = { 8001..=8016 }
+        .map(|port| part(port, Some(LS), 0, None))
+        .collect();
+    world.plan.lines = [(world.line(), shares(100))].into();
+    let outcome = world.backend.apply(&world.plan).unwrap();
+    assert_eq!(outcome.lines, [world.line()], "{outcome:#?}");
+    let said: Vec<&str> = { outcome.troubles.iter() }.map(|it| &*it.what).collect();
+    let wanted = "only the first 15 of 16 flows have parts of their own";
+    assert_eq!(said, [wanted]);
+    for (port, class) in [(8015, LS), (8016, BE)] {
+        let before = world.sent(Flow::Upload)[&class];
+        let served = world.served_at("be", port);
+        let sent = (world.sent(Flow::Upload)[&class] - before) as f64 * 8.0 / 2e6;
+        assert!(sent > 0.95 * served, "{port}: {sent} of {served}");
+    }
 }
