@@ -2,6 +2,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use crate::controller::apps;
 use crate::stage::{self, Flow};
 use crate::world::World;
 
@@ -76,6 +77,26 @@ fn within_a_tenth_of_a_second() {
         let dscp = 2 + round % 2;
         let began = Instant::now();
         world.mark("p", dscp);
+        flow.wait_for(dscp).at.saturating_duration_since(began)
+    });
+    drop(flow.end());
+}
+
+/// The same where a controller publishes peers, as it is installed.
+#[test]
+fn also_where_peers_are_published_within_a_tenth_of_a_second() {
+    let Some((mut world, mut controller)) = World::sliced() else {
+        return;
+    };
+    world.mark_to("p", 1, 1, &apps(&["b"]));
+    controller.publish(&world);
+    world.start_agent();
+    let flow = Flow::begin(&world.a, &world.b, Duration::from_micros(300));
+    flow.wait_for(1);
+    ninety_nine_in_a_hundred("a NetworkQoS with peers", |round| {
+        let dscp = 2 + round % 2;
+        let began = Instant::now();
+        world.mark_to("p", 1, dscp, &apps(&["b"]));
         flow.wait_for(dscp).at.saturating_duration_since(began)
     });
     drop(flow.end());
