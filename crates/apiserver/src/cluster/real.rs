@@ -154,6 +154,8 @@ fn start_server(folder: &Path, etcd: u16, port: u16) -> anyhow::Result<Process> 
     let arguments = [
         format!("--etcd-servers=http://127.0.0.1:{etcd}"),
         "--bind-address=127.0.0.1".to_owned(),
+        // Else it looks for the default route, which a test's namespace does not have.
+        "--advertise-address=127.0.0.1".to_owned(),
         format!("--secure-port={port}"),
         format!("--cert-dir={}", folder.join("certificates").display()),
         format!("--token-auth-file={}", tokens.display()),

@@ -74,6 +74,7 @@ fn etcd_is_started_and_a_server_is_told_of_it() {
     for right in [
         "etcd says {\"health\":\"true\"",
         "--bind-address=127.0.0.1",
+        "--advertise-address=127.0.0.1",
         "--secure-port=",
         "--token-auth-file=",
         "--service-account-issuer=",
