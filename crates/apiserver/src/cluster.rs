@@ -32,9 +32,9 @@ impl Cluster {
     /// A real one where the environment names one (see [`RealCluster::start`]), else this crate's.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// It cannot be started; or the environment names none, and `NETQOS_REQUIRE_REAL=1`.
     pub async fn start() -> anyhow::Result<Self> {
-        match RealCluster::named() {
+        match RealCluster::named_or_not_required()? {
             true => Ok(Self::Real(RealCluster::start().await?)),
             false => Self::fixture(),
         }

@@ -20,6 +20,10 @@ use tempfile::TempDir;
 const KUBEBUILDER: &str = "/usr/local/kubebuilder/bin";
 /// What the client shows.
 const TOKEN: &str = "netqos-testkit";
+/// What is said where none is named.
+const MISSING: &str = "no real API server: set KUBEBUILDER_ASSETS to a folder with kube-apiserver and \
+                       etcd, or TEST_ASSET_KUBE_APISERVER and TEST_ASSET_ETCD, or \
+                       USE_EXISTING_CLUSTER=true and KUBECONFIG";
 /// How long a server may take to be ready; a warm one takes 3–4 s.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -51,21 +55,27 @@ impl RealCluster {
     /// # Errors
     /// As [`start`](Self::start); or none is named, and `NETQOS_REQUIRE_REAL=1`.
     pub async fn start_if_named() -> anyhow::Result<Option<Self>> {
-        if Self::named() {
+        if Self::named_or_not_required()? {
             return Self::start().await.map(Some);
         }
-        let missing = "no real API server: set KUBEBUILDER_ASSETS to a folder with kube-apiserver \
-                       and etcd, or TEST_ASSET_KUBE_APISERVER and TEST_ASSET_ETCD, or \
-                       USE_EXISTING_CLUSTER=true and KUBECONFIG";
-        if std::env::var_os("NETQOS_REQUIRE_REAL").is_some_and(|value| value == "1") {
-            bail!("NETQOS_REQUIRE_REAL=1, and {missing}");
-        }
-        eprintln!("skipped: {missing}");
+        eprintln!("skipped: {MISSING}");
         Ok(None)
     }
 
+    /// As [`named`](Self::named).
+    ///
+    /// # Errors
+    /// None is named, and `NETQOS_REQUIRE_REAL=1`.
+    pub fn named_or_not_required() -> anyhow::Result<bool> {
+        let is_named = Self::named();
+        if !is_named && std::env::var_os("NETQOS_REQUIRE_REAL").is_some_and(|it| it == "1") {
+            bail!("NETQOS_REQUIRE_REAL=1, and {MISSING}");
+        }
+        Ok(is_named)
+    }
+
     /// Starts the one that the environment names, or uses it: with `USE_EXISTING_CLUSTER=true` that
-    /// of `$KUBECONFIG`.
+    /// of `$KUBECONFIG`. Says on stderr which it is.
     ///
     /// # Errors
     /// A binary is missing or does not become ready, with the end of its log; or the kubeconfig
@@ -76,6 +86,7 @@ impl RealCluster {
                 .context("USE_EXISTING_CLUSTER=true, and KUBECONFIG is not set")?;
             let kubeconfig = fs::read_to_string(&path)
                 .with_context(|| format!("KUBECONFIG={}", Path::new(&path).display()))?;
+            eprintln!("a real API server: that of {}", Path::new(&path).display());
             return Ok(Self {
                 kubeconfig,
                 _server: None,
@@ -90,6 +101,8 @@ impl RealCluster {
         let mut server = start_server(folder.path(), etcd_port, port)?;
         let kubeconfig = kubeconfig(port);
         wait(&kubeconfig, &mut server).await?;
+        let path = binary("kube-apiserver").unwrap_or_default();
+        eprintln!("a real API server: {}", path.display());
         Ok(Self {
             kubeconfig,
             _server: Some(server),

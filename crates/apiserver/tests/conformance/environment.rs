@@ -2,20 +2,21 @@
 
 use std::process::{Command, Output};
 
-use netqos_apiserver::ApiServer;
+use netqos_apiserver::{ApiServer, Cluster};
 
 /// Runs the suite for real servers in a process with nothing but these variables.
 fn suite(variables: &[(&str, &str)]) -> (bool, String) {
+    run("a_real_api_server_behaves_the_same", variables)
+}
+
+/// The same of one test.
+fn run(test: &str, variables: &[(&str, &str)]) -> (bool, String) {
     let Output {
         status,
         stdout,
         stderr,
     } = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "a_real_api_server_behaves_the_same",
-            "--exact",
-            "--nocapture",
-        ])
+        .args([test, "--exact", "--nocapture"])
         .env_clear()
         .env("KUBEBUILDER_ASSETS", "/nowhere")
         .envs(variables.iter().copied())
@@ -37,6 +38,41 @@ fn where_one_is_required_and_none_is_named_the_suite_fails() {
     let (passed, text) = suite(&[("NETQOS_REQUIRE_REAL", "1")]);
     assert!(!passed, "{text}");
     assert!(text.contains("KUBEBUILDER_ASSETS"), "{text}");
+}
+
+/// What the tests of all other crates begin with.
+#[test]
+fn a_cluster_is_started() {
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.enable_all().build().unwrap();
+    runtime.block_on(async {
+        let cluster = Cluster::start().await.unwrap();
+        let client = cluster.client("test").await.unwrap();
+        client.apiserver_version().await.unwrap();
+    });
+}
+
+#[test]
+fn where_one_is_required_no_other_takes_its_place() {
+    let test = "environment::a_cluster_is_started";
+    let (passed, text) = run(test, &[]);
+    assert!(passed && text.contains("1 passed"), "{text}");
+    let (passed, text) = run(test, &[("NETQOS_REQUIRE_REAL", "1")]);
+    assert!(!passed, "{text}");
+    assert!(text.contains("KUBEBUILDER_ASSETS"), "{text}");
+    let server = ApiServer::start().unwrap();
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = folder.path().join("config");
+    std::fs::write(&path, server.kubeconfig("suite")).unwrap();
+    let of_there = [
+        ("NETQOS_REQUIRE_REAL", "1"),
+        ("USE_EXISTING_CLUSTER", "true"),
+        ("KUBECONFIG", path.to_str().unwrap()),
+    ];
+    let (passed, text) = run(test, &of_there);
+    assert!(passed && text.contains("1 passed"), "{text}");
+    let said = format!("a real API server: that of {}", path.display());
+    assert!(text.contains(&said), "{text}");
 }
 
 #[test]
