@@ -14,6 +14,7 @@
 //! What nobody has changed is written again every ten minutes: a report that somebody has deleted, or
 //! changed, is there again then. That the server has it already costs it no more than the request.
 
+use std::collections::BTreeSet;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::Duration;
 
@@ -37,13 +38,47 @@ const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 /// How long where the kind does not exist: a definition is not installed by the minute.
 const UNKNOWN: Duration = Duration::from_secs(300);
 
+/// The fields that not all versions of the definition have, and how one is left out.
+const OPTIONAL: [(&str, fn(&mut NetworkQoSNodeReport)); 3] = [
+    ("agentPod", |report| report.agent_pod = None),
+    ("moreProblems", |report| report.more_problems = None),
+    ("uid", |report| {
+        report.policies.iter_mut().for_each(|it| it.uid = None);
+    }),
+];
+
+/// Fields that a report is written without.
+#[derive(Debug, Default)]
+struct LeftOut(BTreeSet<&'static str>);
+
+impl LeftOut {
+    /// The fields that a refusal names are left out, or all, where it names none of them. False: it is
+    /// about something else than these.
+    fn add(&mut self, refusal: &str) -> bool {
+        let names = OPTIONAL.map(|(name, _)| name);
+        let before = self.0.len();
+        let named = { names }.into_iter();
+        let named = named.filter(|it| refusal.contains(&format!(".{it}:")));
+        self.0.extend(named);
+        if self.0.len() == before {
+            self.0.extend(names);
+        }
+        self.0.len() > before
+    }
+
+    fn leave_out(&self, report: &mut NetworkQoSNodeReport) {
+        let left_out = OPTIONAL.iter().filter(|(name, _)| self.0.contains(name));
+        left_out.for_each(|(_, leave_out)| leave_out(report));
+    }
+}
+
 /// Writes each new report, and the last one again after `refresh`, until nobody reports any more.
 pub(crate) async fn write(client: Client, mut reports: Receiver<NodeReport>, refresh: Duration) {
     let mut written = None;
     let mut earliest = Instant::now();
     let mut failures = 0;
-    // The definition may be one of an older version, which has no uids.
-    let mut with_uids = true;
+    // What the definition does not have, where it is one of an older version.
+    let mut left_out = LeftOut::default();
     loop {
         // Not all agents at the same time, where they have been started so.
         let again = refresh - random(refresh / 10);
@@ -56,7 +91,7 @@ pub(crate) async fn write(client: Client, mut reports: Receiver<NodeReport>, ref
             Err(_) if written.is_none() => continue,
             Err(_) => {
                 written = None;
-                with_uids = true;
+                left_out = LeftOut::default();
             }
         }
         loop {
@@ -66,9 +101,7 @@ pub(crate) async fn write(client: Client, mut reports: Receiver<NodeReport>, ref
             }
             earliest = Instant::now() + APART;
             let mut object = NetworkQoSNodeReport::of(&report);
-            if !with_uids {
-                object.policies.iter_mut().for_each(|it| it.uid = None);
-            }
+            left_out.leave_out(&mut object);
             let span = tracing::info_span!(
                 parent: None,
                 "report",
@@ -86,12 +119,13 @@ pub(crate) async fn write(client: Client, mut reports: Receiver<NodeReport>, ref
                     written = Some(report);
                     break;
                 }
-                Err(WriteError::Undeclared(why)) if with_uids => {
+                Err(WriteError::Undeclared(why)) if left_out.add(&why) => {
+                    let fields: Vec<&str> = left_out.0.iter().copied().collect();
                     tracing::warn!(
-                        "what is in force here is told without the uids of policies: the definition of \
-                         networkqosnodereports is an older one ({why})"
+                        "what is in force here is told without {}: the definition of \
+                         networkqosnodereports is an older one ({why})",
+                        fields.join(", ")
                     );
-                    with_uids = false;
                 }
                 Err(why) => {
                     match failures {

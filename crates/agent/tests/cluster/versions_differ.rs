@@ -30,25 +30,74 @@ fn reasons(world: &World) -> Vec<String> {
 /// An apply with a field that the definition does not have is refused as a whole.
 #[test]
 fn with_an_older_definition_its_report_is_one_as_an_older_agent_writes_it() {
-    let Some(mut world) = World::new() else {
+    let path = "/properties/policies/items/properties";
+    without_a_field("uid", path, |report| {
+        let policy = json!({"namespace": "games", "name": "p", "generation": 1});
+        report["policies"] == json!([policy]) && report["agentPod"] == POD
+    });
+}
+
+#[test]
+fn with_a_definition_that_has_no_pod_of_an_agent_its_report_does_not_say_it() {
+    without_a_field("agentPod", "/properties", |report| {
+        let policy = &report["policies"][0];
+        report["agentPod"].is_null() && policy["name"] == "p" && policy["uid"].is_string()
+    });
+}
+
+#[test]
+fn with_a_definition_that_has_no_count_of_problems_its_report_names_a_hundred() {
+    without_a_field("moreProblems", "/properties", |report| {
+        let problems = report["problems"].as_array();
+        problems.is_some_and(|it| it.len() == 100)
+            && report["moreProblems"].is_null()
+            && report["agentPod"] == POD
+            && report["policies"][0]["uid"].is_string()
+    });
+}
+
+/// As an agent in a cluster is told it.
+const POD: &str = "netqos-system/agent";
+
+/// What is told where the definition of reports does not have a field, and there is all to tell that a
+/// report has room for, and more.
+fn without_a_field(field: &str, path: &str, is_right: impl Fn(&Value) -> bool) {
+    let Some(mut world) = World::with_fixture() else {
         return;
     };
     let name = "networkqosnodereports.netqos.io";
     let mut older = definition(name);
-    let path = "/spec/versions/0/schema/openAPIV3Schema/properties/policies/items/properties";
-    let fields = older.pointer_mut(path).unwrap().as_object_mut().unwrap();
-    fields.remove("uid").unwrap();
+    let path = format!("/spec/versions/0/schema/openAPIV3Schema{path}");
+    let fields = older.pointer_mut(&path).unwrap().as_object_mut().unwrap();
+    fields.remove(field).unwrap();
     world.define(&older);
     world.create_policy("p", 10);
+    for number in 0..101 {
+        let version = "k8s.ovn.org/v1alpha1";
+        let policy = json!({
+            "apiVersion": version, "kind": "NetworkQoS",
+            "metadata": {"name": format!("bad{number}"), "namespace": "games"}, "spec": {}
+        });
+        let server = world.fixture().unwrap();
+        server.put_raw(version, "networkqoses", policy).unwrap();
+    }
+    let pod = ["--pod", "agent", "--pod-namespace", "netqos-system"];
+    world.flags.extend(pod);
     world.start_agent();
-    let told = || {
-        let report = world.list(VERSION, REPORT).pop();
-        report.map(|report| report["policies"].clone())
-    };
-    let expected = json!([{"namespace": "games", "name": "p", "generation": 1}]);
-    assert!(stage::eventually(|| told() == Some(expected.clone())));
-    assert!(stage::log().contains("without the uids of policies"));
+    let told = |world: &World| world.list(VERSION, REPORT).pop().unwrap_or_default();
+    let has_told = || is_right(&told(&world));
+    assert!(stage::eventually(has_told), "{}", stage::log());
+    let said = format!("is told without {field}: ");
+    assert!(stage::log().contains(&said), "{}", stage::log());
+    // With a newer one it is whole again, by the next agent at the latest.
     world.define(&definition(name));
+    world.start_agent();
+    let is_whole = || {
+        let report = told(&world);
+        let uid = &report["policies"][0]["uid"];
+        report["moreProblems"] == 1 && report["agentPod"] == POD && uid.is_string()
+    };
+    assert!(stage::eventually(is_whole), "{}", told(&world));
 }
 
 #[test]
