@@ -42,9 +42,23 @@ pub enum ObjectRef {
     Node(String),
 }
 
-/// Which kind of problem. The names are stable: alerts are written for them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub enum Reason {
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident,)+) => {
+        /// Which kind of problem. The names are stable: alerts are written for them, and each has a part
+        /// of docs/operate.md.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+        pub enum Reason {
+            $($(#[$doc])* $name,)+
+        }
+
+        impl Reason {
+            /// Every one.
+            pub const ALL: &[Self] = &[$(Self::$name),+];
+        }
+    };
+}
+
+reasons! {
     /// An object that cannot be read or breaks a rule of its schema; it is left out.
     Invalid,
     /// A bandwidth annotation that says nothing that can be enforced.

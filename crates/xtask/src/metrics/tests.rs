@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use netqos_core::Reason;
+
 use super::alerts::ALERTS;
 use super::{Registry, query};
 use crate::generated::read;
@@ -59,6 +61,19 @@ fn every_alert_has_its_part_in_the_runbook_and_no_part_is_of_none() {
     let headings: BTreeSet<String> = headings.map(|rest| format!("Netqos{rest}")).collect();
     let alerts: BTreeSet<String> = ALERTS.iter().map(|alert| alert.name.to_owned()).collect();
     assert_eq!(headings, alerts);
+}
+
+/// To which a remedy of `netqos analyze` and `kubectl netqos check` leads.
+#[test]
+fn every_reason_of_a_problem_has_its_part_in_the_runbook() {
+    let text = read("docs/operate.md").unwrap();
+    let headings = text.lines().filter_map(|line| line.strip_prefix("### "));
+    let headings: BTreeSet<&str> = headings.collect();
+    let reasons = Reason::ALL.iter().map(|reason| reason.to_string());
+    // The one that is said of a policy alone.
+    let reasons = reasons.chain(["TooManyProblems".to_owned()]);
+    let without: Vec<String> = reasons.filter(|it| !headings.contains(&**it)).collect();
+    assert!(without.is_empty(), "{without:?}");
 }
 
 #[test]
