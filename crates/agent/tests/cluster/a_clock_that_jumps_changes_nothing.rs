@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
+use crate::controller::Peers;
 use crate::stage;
 use crate::world::World;
 
@@ -18,19 +19,30 @@ const LATER: &str = "/run/clock";
 /// well, whatever a clock on the wall says.
 #[test]
 fn in_either_direction_while_it_works() {
+    while_it_works(Peers::Pods);
+}
+
+/// As it is installed.
+#[test]
+fn also_where_peers_are_in_slices() {
+    while_it_works(Peers::Slices);
+}
+
+fn while_it_works(peers: Peers) {
     if std::env::var_os("NETQOS_TEST_AGENT").is_some() {
         eprintln!("skipped: a static executable has no clock of the test's");
         return;
     }
-    let Some(mut world) = World::new() else {
+    let Some((mut world, mut controller)) = World::by(peers) else {
         return;
     };
     let clock = clock();
-    let flow = world.marked_where(1, &[("LD_PRELOAD", &clock), ("NETQOS_TEST_CLOCK", LATER)]);
+    world.mark_by(&mut controller, 1);
+    let flow = world.started_where(1, &[("LD_PRELOAD", &clock), ("NETQOS_TEST_CLOCK", LATER)]);
     for (dscp, later) in (2_u8..).zip([DAY, -DAY, 10_000 * DAY, -10_000 * DAY]) {
         turn(later);
         let began = Instant::now();
-        world.mark("p", dscp);
+        world.mark_by(&mut controller, dscp);
         flow.wait_for_after(dscp - 1, dscp);
         let took = began.elapsed();
         assert!(took < Duration::from_secs(1), "{later} s later: {took:?}");
@@ -47,7 +59,7 @@ fn in_either_direction_while_it_works() {
     turn(-10_000 * DAY);
     world.front.come_back().unwrap();
     assert!(stage::eventually(|| world.problems().is_empty()));
-    world.mark("p", 10);
+    world.mark_by(&mut controller, 10);
     flow.wait_for(10);
     // What others take away is put back.
     let restored = || stage::status().reconciled.restored;

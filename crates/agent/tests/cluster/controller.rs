@@ -14,6 +14,13 @@ use crate::world::{SLICE, World};
 pub(crate) const NAMESPACE: &str = "netqos-system";
 const VERSION: &str = "netqos.io/v1alpha1";
 
+/// From what agents learn of peers; the manifests say slices.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Peers {
+    Pods,
+    Slices,
+}
+
 /// It looks at the cluster when it is told to, and writes as much as it is told.
 pub(crate) struct Controller {
     peers: PeerIndex,
@@ -32,6 +39,28 @@ impl World {
         world.create("v1", "Namespace", "", namespace);
         let controller = Controller::start(&world);
         Some((world, controller))
+    }
+
+    /// A cluster in which agents learn of peers from slices, by what a controller publishes, or from pods.
+    pub(crate) fn by(peers: Peers) -> Option<(Self, Option<Controller>)> {
+        match peers {
+            Peers::Pods => Self::new().map(|world| (world, None)),
+            Peers::Slices => Self::sliced().map(|(world, it)| (world, Some(it))),
+        }
+    }
+
+    /// Has the policy `p` mark what `a` sends to `b`: where there is a controller by a rule to pods, of
+    /// which some set is another one each time, that it publishes.
+    pub(crate) fn mark_by(&self, controller: &mut Option<Controller>, dscp: u8) {
+        let other = format!("other{dscp}");
+        let peer = match controller {
+            Some(_) => apps(&["b", &other]),
+            None => json!({"ipBlock": {"cidr": "0.0.0.0/0"}}),
+        };
+        self.mark_to("p", 1, dscp, &peer);
+        if let Some(controller) = controller {
+            controller.publish(self);
+        }
     }
 
     /// A policy for the pods of app `a`, in place of what it was, that marks what goes to those that a

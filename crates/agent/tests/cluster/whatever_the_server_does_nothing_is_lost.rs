@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use netqos_apiserver::{Fault, Front};
 
+use crate::controller::Peers;
 use crate::stage;
 use crate::world::{AGENT, World};
 
@@ -35,14 +36,25 @@ const TROUBLES: [Trouble; 6] = [
 /// made meanwhile arrives, by and by.
 #[test]
 fn and_what_is_in_force_stays() {
-    let Some(mut world) = World::new() else {
+    stays(Peers::Pods);
+}
+
+/// As it is installed: peers, too, are told of meanwhile.
+#[test]
+fn and_what_is_in_force_stays_where_peers_are_in_slices() {
+    stays(Peers::Slices);
+}
+
+fn stays(peers: Peers) {
+    let Some((mut world, mut controller)) = World::by(peers) else {
         return;
     };
-    let flow = world.marked(1);
+    world.mark_by(&mut controller, 1);
+    let flow = world.started_where(1, &[]);
     for (dscp, (trouble, begin)) in (2_u8..).zip(TROUBLES) {
         println!("{trouble}");
         begin(&world.front);
-        world.mark("p", dscp);
+        world.mark_by(&mut controller, dscp);
         flow.wait_for_after(dscp - 1, dscp);
         world.front.heal();
     }

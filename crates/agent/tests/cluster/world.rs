@@ -91,12 +91,13 @@ impl World {
     /// Starts the agent on a policy `p` that marks what `a` sends, and sends to `b`, from the first
     /// marked datagram on.
     pub(crate) fn marked(&mut self, dscp: u8) -> Flow {
-        self.marked_where(dscp, &[])
+        self.create_policy("p", dscp);
+        self.started_where(dscp, &[])
     }
 
-    /// The same with these variables in the agent's environment.
-    pub(crate) fn marked_where(&mut self, dscp: u8, variables: &[(&str, &str)]) -> Flow {
-        self.create_policy("p", dscp);
+    /// Starts the agent with these variables in its environment, and sends to `b` from the first datagram
+    /// with this mark on.
+    pub(crate) fn started_where(&mut self, dscp: u8, variables: &[(&str, &str)]) -> Flow {
         self.spawn_agent_with("node1", variables);
         self.agent.as_ref().unwrap().wait_until_ready();
         let flow = self.flow();
