@@ -17,6 +17,7 @@ fn choices() -> Vec<Value> {
         json!({}),
         json!({"agent": {"ownReportOnly": false}}),
         json!({"controller": {"enabled": false}, "monitoring": {"enabled": true}}),
+        json!({"controller": {"webhookFailurePolicy": "Fail"}}),
         json!({"agent": {"enterPods": false, "egress": "ifb", "hook": "clsact"}}),
         json!({
             "agent": {

@@ -137,6 +137,9 @@ pub struct Controller {
     pub tolerations: Vec<Object>,
     /// How replicas are spread, besides that nodes without one are preferred: as in a pod.
     pub topology_spread_constraints: Vec<Object>,
+    /// What becomes of an object about which no replica of the webhook answers: `Ignore` lets it pass,
+    /// and `Fail` refuses it, also a pod with bandwidth annotations (docs/admission.md).
+    pub webhook_failure_policy: FailurePolicy,
     /// Whether each node has a condition of its own in a NetworkQoS, as OVN-Kubernetes gives it. In a
     /// large cluster it makes large objects.
     pub zone_conditions: bool,
@@ -281,6 +284,14 @@ pub enum LogFormat {
     Json,
 }
 
+/// What an API server does where a webhook does not answer.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[expect(dead_code, reason = "chosen in YAML")]
+pub enum FailurePolicy {
+    Fail,
+    Ignore,
+}
+
 /// When an image is fetched.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[expect(dead_code, reason = "chosen in YAML")]
@@ -350,6 +361,7 @@ impl Default for Controller {
             strict_annotations: false,
             tolerations: Vec::new(),
             topology_spread_constraints: Vec::new(),
+            webhook_failure_policy: FailurePolicy::Ignore,
             zone_conditions: false,
         }
     }

@@ -30,6 +30,10 @@ pub fn template() -> anyhow::Result<String> {
             &format!("{{{{ .Values.nodeSlo.configMap.{value} }}}}"),
         );
     }
+    const POLICY: &str = "failurePolicy: Ignore";
+    anyhow::ensure!(text.contains(POLICY), "there is no {POLICY}");
+    let chosen = "failurePolicy: {{ .Values.controller.webhookFailurePolicy }}";
+    let text = text.replace(POLICY, chosen);
     Ok(format!(
         "{{{{- /* Made by `cargo xtask manifests` from crates/admission. */ -}}}}\n\
          {{{{- if .Values.controller.enabled }}}}\n{text}{{{{- end }}}}\n"

@@ -131,6 +131,7 @@ fn the_schema_takes_the_defaults_and_refuses_what_is_wrong() {
         ("/agent/maxUnavailable", json!(1)),
         ("/agent/resources", json!({"limits": {"cpu": 1}})),
         ("/agent/egress", json!("ifb")),
+        ("/controller/webhookFailurePolicy", json!("Fail")),
         ("/image/pullSecrets", json!([{"name": "a"}])),
         ("/global", json!({"of": "another chart"})),
         ("/otlp/endpoint", json!("https://otel:4318/in")),
@@ -149,6 +150,7 @@ fn the_schema_takes_the_defaults_and_refuses_what_is_wrong() {
         ("/agent/cniCache", json!("var/lib/cni")),
         ("/agent/logLevel", json!("")),
         ("/cniPlugin/install", json!("yes")),
+        ("/controller/webhookFailurePolicy", json!("fail")),
         ("/cniPlugin/directory", json!("opt")),
         ("/image/repository", json!("")),
         ("/image/pullPolicy", json!("always")),
@@ -189,6 +191,27 @@ fn with_the_values_for_high_availability_no_two_replicas_are_on_one_node() {
     let budget = &objects["PodDisruptionBudget/netqos-controller"]["spec"];
     assert_eq!(budget["maxUnavailable"], 1);
     assert_eq!(budget["selector"], deployment["selector"]);
+}
+
+/// Of every webhook, and nothing else of them.
+#[test]
+fn what_is_done_where_the_webhook_does_not_answer_may_be_chosen() {
+    let chart = Chart::read().unwrap();
+    let policies = |chosen: &Value| {
+        let objects = chart.objects(chosen).unwrap();
+        let kinds = ["Validating", "Mutating"];
+        let webhooks = kinds.map(|kind| {
+            let object = &objects[&format!("{kind}WebhookConfiguration/netqos")];
+            object["webhooks"].as_array().unwrap().clone()
+        });
+        let webhooks = webhooks.concat().into_iter();
+        let policies = webhooks.map(|it| it["failurePolicy"].as_str().unwrap().to_owned());
+        policies.collect::<Vec<String>>()
+    };
+    let fails = json!({"controller": {"webhookFailurePolicy": "Fail"}});
+    let (ignored, failed) = (policies(&json!({})), policies(&fails));
+    assert!(ignored.len() > 6 && ignored.iter().all(|it| it == "Ignore"));
+    assert_eq!(failed, vec!["Fail"; ignored.len()]);
 }
 
 /// By it the controller and `netqos check` know.
