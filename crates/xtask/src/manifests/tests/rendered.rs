@@ -214,6 +214,25 @@ fn what_is_done_where_the_webhook_does_not_answer_may_be_chosen() {
     assert_eq!(failed, vec!["Fail"; ignored.len()]);
 }
 
+/// Slices are the controller's, and so is the Lease.
+#[test]
+fn without_a_controller_an_agent_may_ask_for_nothing_of_it() {
+    let chart = Chart::read().unwrap();
+    for is_there in [true, false] {
+        let chosen = json!({"controller": {"enabled": is_there}});
+        let objects = chart.objects(&chosen).unwrap();
+        let of_agent = objects
+            .iter()
+            .filter(|(name, _)| name.ends_with("/netqos-agent"));
+        let rules = of_agent.map(|(_, object)| object["rules"].to_string());
+        let rules = rules.collect::<String>();
+        for of_controller in ["networkqospeerslices", "leases"] {
+            assert_eq!(rules.contains(of_controller), is_there, "{rules}");
+        }
+        assert!(rules.contains("networkqosquotas"), "{rules}");
+    }
+}
+
 /// By it the controller and `netqos check` know.
 #[test]
 fn pods_that_take_everything_away_have_a_label() {
