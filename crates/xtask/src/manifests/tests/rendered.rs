@@ -1,12 +1,14 @@
 //! Chart, kustomize, and what may be chosen.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
 
 use super::super::chart::{CHART, Chart, NAMESPACE, objects};
-use super::super::kustomize::{FOLDER, leaving_overlays};
+use super::super::kustomize::{FOLDER, components, departures, leaving_overlays, optional};
 use super::super::values_files;
 use super::{choices, chosen, everything, highly_available};
 use crate::generated::{read, root};
@@ -78,6 +80,68 @@ fn kustomize_takes_it_off_a_cluster_as_the_chart_does() {
         let stays = json!(["/netqos", "cleanup", "--yes", "--stay"]);
         assert_eq!(steps(&made).last(), Some(&stays));
     }
+}
+
+/// What is not in an overlay: each component by itself over the base, and the definitions alone.
+#[test]
+fn kustomize_makes_of_every_component_what_the_chart_makes_of_its_values() {
+    let chart = Chart::read().unwrap();
+    let all = components().into_iter().chain(optional());
+    let all: BTreeMap<&str, Value> = all.chain(departures()).collect();
+    let folder = root().join(FOLDER).canonicalize().unwrap();
+    let there = fs::read_dir(folder.join("components")).unwrap();
+    let there = there.map(|it| it.unwrap().file_name().into_string().unwrap());
+    let there: BTreeSet<String> = there.collect();
+    let named: BTreeSet<String> = all.keys().map(ToString::to_string).collect();
+    assert_eq!(there, named);
+    for (name, chosen) in all {
+        // Of a folder elsewhere, as whoever installs it has one. An absolute path is refused.
+        let own = tempfile::tempdir().unwrap();
+        let path = own.path().canonicalize().unwrap();
+        let up = "../".repeat(path.components().count() - 1);
+        let there = format!("{up}{}", folder.strip_prefix("/").unwrap().display());
+        let text = format!(
+            "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n\
+             resources:\n- {there}/base\ncomponents:\n- {there}/components/{name}\n"
+        );
+        fs::write(path.join("kustomization.yaml"), text).unwrap();
+        let Some(mut made) = kubectl(path.to_str().unwrap()) else {
+            return;
+        };
+        assert!(made.remove(&format!("Namespace/{NAMESPACE}")).is_some());
+        assert_same(name, &made, &chart.objects(&chosen).unwrap());
+    }
+}
+
+/// No folder is left out of what is made here.
+#[test]
+fn kustomize_takes_every_folder() {
+    let folders = folders_with_a_kustomization(&root().join("deploy"));
+    assert!(folders.len() > 10, "{folders:?}");
+    for folder in folders {
+        let text = fs::read_to_string(folder.join("kustomization.yaml")).unwrap();
+        // The test above, which puts them over the base.
+        if text.contains("kind: Component") {
+            continue;
+        }
+        match kubectl(folder.to_str().unwrap()) {
+            Some(made) => assert!(!made.is_empty(), "{}", folder.display()),
+            None => return,
+        }
+    }
+}
+
+fn folders_with_a_kustomization(folder: &Path) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            all.extend(folders_with_a_kustomization(&path));
+        } else if path.ends_with("kustomization.yaml") {
+            all.push(folder.to_owned());
+        }
+    }
+    all
 }
 
 #[track_caller]
