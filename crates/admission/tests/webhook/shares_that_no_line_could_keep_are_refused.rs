@@ -111,6 +111,15 @@ fn in_the_config_map_by_their_paths() {
                 )),
             ),
             (
+                class("lsClass", json!("80M"), json!("70M")),
+                // Whatever the line carries.
+                "0",
+                Some((
+                    "data.resource-qos-config.clusterStrategy (egress)",
+                    "a request of 80 Mbit/s is above the limit of 70 Mbit/s",
+                )),
+            ),
+            (
                 json!({}),
                 "lots",
                 Some((
@@ -211,6 +220,13 @@ fn in_a_node_slo_that_people_write() {
         assert_eq!(said.fields(), ["spec (egress)"]);
         let says = "best-effort: 2 Gbit/s is above the total of 1 Gbit/s";
         assert!(said.message().ends_with(says), "{}", said.message());
+        let mut bad = slo("a", &class("beClass", json!("80M"), json!("70M")));
+        bad["spec"]["systemStrategy"] = json!({});
+        let said = stage.post(path, &bad).await;
+        assert_eq!(
+            (said.status, said.fields()),
+            (422, vec!["spec (egress)".into()])
+        );
         let good = slo("a", &class("beClass", json!("200M"), json!(100)));
         assert_eq!(stage.post(path, &good).await.status, 201);
         // Koordinator's manager, and netqos' own controller, are not held up.

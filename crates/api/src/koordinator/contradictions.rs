@@ -1,7 +1,7 @@
 //! What a ConfigMap says that no node could keep, found before a node tries: what an admission
 //! webhook refuses.
 
-use netqos_core::classes::SharesError;
+use netqos_core::classes::{SharesError, TrafficClass};
 use netqos_core::{BitRate, Direction, LabelSelector};
 use serde_json::{Map, Value};
 
@@ -35,7 +35,7 @@ struct Strategy {
 impl SloConfig {
     /// Each strategy that contradicts itself, or asks for more than the line carries that goes with
     /// it: that of the system's strategy with an equal selector, else the cluster's. Where none is
-    /// said, percentages are compared with each other, and rates with nothing.
+    /// said, percentages are compared with each other, and rates with the limit beside them.
     ///
     /// What Koordinator's own webhook would say stands before what is wrong.
     pub fn contradictions(&self) -> Vec<Mistake> {
@@ -132,7 +132,7 @@ impl At {
 
 impl NodeSlo {
     /// Whether a line can keep what is promised: the one that is said, else any. Where none is said,
-    /// percentages are compared with each other, and rates with nothing.
+    /// percentages are compared with each other, and rates with the limit beside them.
     ///
     /// # Errors
     /// It cannot: what [`shares`](Self::shares) says.
@@ -153,11 +153,32 @@ impl NodeSlo {
                 let error = self.shares_of(direction, total).err()?;
                 Some(error.to_string())
             }
-            None => {
-                let error = percentages(self).shares_of(direction, SOME_LINE).err()?;
-                Some(in_percent(error))
-            }
+            None => match percentages(self).shares_of(direction, SOME_LINE) {
+                Err(error) => Some(in_percent(error)),
+                Ok(_) => Some(self.rate_above_its_limit(direction)?.to_string()),
+            },
         }
+    }
+
+    /// A request that is above its limit on every line: both are rates.
+    fn rate_above_its_limit(&self, direction: Direction) -> Option<SharesError> {
+        let l1 = self.ls.as_ref().or(self.lsr.as_ref());
+        let classes = [
+            (TrafficClass::LatencySensitive, l1),
+            (TrafficClass::BestEffort, self.be.as_ref()),
+        ];
+        classes.into_iter().find_map(|(class, said)| {
+            match *said?.asks()?.of(direction) {
+                Ask {
+                    request: Some(Amount::Rate(min)),
+                    limit: Some(Amount::Rate(max)),
+                    // A limit of nothing is none.
+                } if min > max && max > BitRate::default() => {
+                    Some(SharesError::RequestAboveLimit { class, min, max })
+                }
+                _ => None,
+            }
+        })
     }
 
     /// What the levels of the line ask for, LSR and LS counted once.
@@ -341,12 +362,26 @@ mod tests {
     /// Of what Koordinator does not look at it has no words.
     #[test]
     fn a_request_above_its_own_limit_is_said_in_ours() {
-        let both = json!({"networkQOS": {"egressRequest": "80M", "egressLimit": "70M"}});
-        let found = strategies(json!({"lsClass": both}), json!([]), "1000M").contradictions();
-        assert!(
-            found[0].what.starts_with("latency-sensitive: a request of"),
-            "{found:#?}"
-        );
+        let both = |request: &str, limit: &str| json!({"networkQOS": {"egressRequest": request, "egressLimit": limit}});
+        for total in ["1000M", "0"] {
+            for (class, name) in [("lsClass", "latency-sensitive"), ("beClass", "best-effort")] {
+                let found = |request: &str, limit: &str| {
+                    let cluster = json!({class: both(request, limit)});
+                    strategies(cluster, json!([]), total).contradictions()
+                };
+                let above = found("80M", "70M");
+                let says = "a request of 80 Mbit/s is above the limit of 70 Mbit/s";
+                let says = format!("{name}: {says}");
+                assert!(above.iter().all(|it| it.what == says), "{above:#?}");
+                assert_eq!(above.len(), 1, "{total}");
+                assert_eq!(found("80M", "80M"), []);
+                assert_eq!(found("80M", "0"), []);
+            }
+        }
+        // Of a line that nobody knows only what is above on every line.
+        let mixed = json!({"networkQOS": {"egressRequest": "80M", "egressLimit": 1}});
+        let found = strategies(json!({"lsClass": mixed}), json!([]), "0").contradictions();
+        assert_eq!(found, []);
     }
 
     #[test]

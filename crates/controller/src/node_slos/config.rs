@@ -151,5 +151,13 @@ mod tests {
         assert_eq!((unreadable.1, contradictions.1), (0, 1));
         assert!(contradictions.2.contains("egress"), "{}", contradictions.2);
         assert!(source.good().is_some());
+        // A rate above its limit is so on every line.
+        let above = r#"{"clusterStrategy": {
+            "beClass": {"networkQOS": {"egressRequest": "80M", "egressLimit": "70M"}}}}"#;
+        source.there("1", &data(above, "{}"));
+        let [_, (_, many, said), _] = source.wrong().said();
+        assert_eq!(many, 1);
+        let says = "best-effort: a request of 80 Mbit/s is above the limit of 70 Mbit/s";
+        assert!(said.ends_with(says), "{said}");
     }
 }

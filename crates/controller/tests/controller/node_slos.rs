@@ -185,6 +185,20 @@ fn what_cannot_be_followed_changes_nothing_and_is_told() {
     assert!(said.contains(what), "{said}");
     has("node_slos{state=\"kept\"} 1");
     assert_eq!(request_of("node1", &world), 10);
+    // A rate above its limit, of a line of which nobody says what it carries.
+    let above = json!({"egressRequest": "80M", "egressLimit": "70M"});
+    world.write_config(
+        &cluster(&json!({"beClass": {"networkQOS": above}})),
+        &json!({}),
+    );
+    let above = "egress: best-effort: a request of 80 Mbit/s is above the limit of 70 Mbit/s";
+    world.eventually("it is not told", || {
+        let log = world.log(&one);
+        let said = |line: &str| line.contains("node node1: it keeps") && line.contains(above);
+        log.lines().any(said)
+    });
+    assert_eq!(request_of("node1", &world), 10);
+    world.write_config(&cluster(&be(&json!("1900M"))), &total("2000M"));
     // A node whose own line has it is told.
     let wide = json!({"node.koordinator.sh/network-bandwidth": "100G"});
     world.create_node("big", &json!(null), &wide);
