@@ -69,7 +69,7 @@ impl JsonSchema for NodeSloSpec {
                                 "maxLength": 63,
                             },
                         })),
-                        "lsrClass": class("Latency-sensitive pods with processors of their own (LSR). They share a level of the line with lsClass, which decides where both are there."),
+                        "lsrClass": class("Latency-sensitive pods with processors of their own (LSR). They share a level of the line with lsClass, which decides unless it is taken out or says nothing."),
                         "lsClass": class("Latency-sensitive pods (LS)."),
                         "beClass": class("Best-effort pods (BE)."),
                         "systemClass": class("The system: daemons, and what belongs to no pod. It has what the others leave."),

@@ -162,9 +162,8 @@ impl NodeSlo {
 
     /// A request that is above its limit on every line: both are rates.
     fn rate_above_its_limit(&self, direction: Direction) -> Option<SharesError> {
-        let l1 = self.ls.as_ref().or(self.lsr.as_ref());
         let classes = [
-            (TrafficClass::LatencySensitive, l1),
+            (TrafficClass::LatencySensitive, self.l1()),
             (TrafficClass::BestEffort, self.be.as_ref()),
         ];
         classes.into_iter().find_map(|(class, said)| {
@@ -183,8 +182,10 @@ impl NodeSlo {
 
     /// What the levels of the line ask for, LSR and LS counted once.
     fn requests(&self, direction: Direction) -> impl Iterator<Item = Amount> {
-        let l1 = self.ls.as_ref().or(self.lsr.as_ref());
-        requests([l1, self.be.as_ref(), self.system.as_ref()], direction)
+        requests(
+            [self.l1(), self.be.as_ref(), self.system.as_ref()],
+            direction,
+        )
     }
 
     /// Whether it is the requests together that no line could keep.

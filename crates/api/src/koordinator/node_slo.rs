@@ -48,8 +48,8 @@ pub struct NodeSlo {
     /// `systemStrategy.totalNetworkBandwidth`: what the line carries. Zero, which Koordinator has
     /// where nothing is said, is nothing said.
     pub total: Option<BitRate>,
-    /// `resourceQOSStrategy.lsrClass.networkQOS`. It shares l1 with `ls`, which decides where both
-    /// are there.
+    /// `resourceQOSStrategy.lsrClass.networkQOS`. It shares l1 with `ls`, which decides where it is
+    /// not taken out and says something.
     pub lsr: Option<ClassQos>,
     /// `resourceQOSStrategy.lsClass.networkQOS`.
     pub ls: Option<ClassQos>,
@@ -200,6 +200,13 @@ impl NodeSlo {
         spec
     }
 
+    /// Who decides for the level that LSR and LS share: LS, or LSR where LS is taken out or asks for
+    /// nothing.
+    pub(super) fn l1(&self) -> Option<&ClassQos> {
+        let asks = |class: &&ClassQos| class.asks().is_some_and(|it| *it != NetworkQos::default());
+        self.ls.as_ref().filter(asks).or(self.lsr.as_ref())
+    }
+
     /// What the line is divided into.
     ///
     /// # Errors
@@ -231,7 +238,7 @@ impl NodeSlo {
             }
         };
         let shares = |direction| {
-            let l1 = limit(self.ls.as_ref().or(self.lsr.as_ref()), direction);
+            let l1 = limit(self.l1(), direction);
             Shares::open(l1, limit(self.be.as_ref(), direction))
         };
         LineShares {
@@ -258,7 +265,7 @@ impl NodeSlo {
             }
         };
         // LSR and LS are one level, which is counted once.
-        let l1 = share(self.ls.as_ref().or(self.lsr.as_ref()));
+        let l1 = share(self.l1());
         let l2 = share(self.be.as_ref());
         let shares = Shares::try_new(total, l1, l2)?;
         // The system has what the others leave, which must be what it was promised.

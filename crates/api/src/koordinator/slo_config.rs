@@ -148,8 +148,14 @@ pub(super) fn with_defaults(said: &Map<String, Value>) -> Map<String, Value> {
     // The system's 40 are what the others leave: it asks for nothing, or nobody could ask for more
     // than 30 without saying so of the system as well.
     let mut strategy = Map::from_iter([("beClass".to_owned(), class(30))]);
-    // Whoever speaks of LSR alone speaks of the level that both share.
-    if field(said, "lsrClass").is_none() || field(said, "lsClass").is_some() {
+    // Whoever speaks of LSR alone speaks of the level that both share. What a class says of processors
+    // is not of the line.
+    let speaks = |class: &str| match field(said, class) {
+        Some(Value::Object(class)) => field(class, "networkQOS").is_some(),
+        Some(_) => true,
+        None => false,
+    };
+    if !speaks("lsrClass") || speaks("lsClass") {
         strategy.insert("lsClass".to_owned(), class(30));
     }
     lay_over(&mut strategy, said);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use netqos_core::classes::{Share, TrafficClass};
+use netqos_core::classes::{LineShares, Share, TrafficClass};
 use netqos_core::{BitRate, Labels};
 use serde_json::{Map, Value, json};
 
@@ -108,6 +108,48 @@ fn ls_decides_for_its_level_and_lsr_where_there_is_no_ls() {
         &[],
     );
     assert_eq!(minima(&lsr, 100), [60, 10, 30]);
+}
+
+/// Not even what holds of a line of unknown speed.
+#[test]
+fn lsr_is_not_lost_where_ls_is_taken_out_or_says_nothing_of_the_line() {
+    let lsr = json!({"networkQOS": {
+        "ingressRequest": 10, "ingressLimit": 50, "egressRequest": 10, "egressLimit": "50M",
+    }});
+    let be = class(json!(30), json!(100));
+    for ls in [
+        json!({"networkQOS": {"enable": false, "egressRequest": 20, "egressLimit": 60}}),
+        json!({"cpuQOS": {"groupIdentity": 2}}),
+        json!({}),
+        json!({"networkQOS": null}),
+    ] {
+        let resources = json!({"lsrClass": lsr, "lsClass": ls, "beClass": be});
+        let spec = json!({"resourceQOSStrategy": resources});
+        let of_node = NodeSlo::from_spec(spec.as_object().unwrap()).unwrap();
+        let strategy = json!({"clusterStrategy": resources});
+        let of_config = slo(&config(&[(RESOURCE_QOS, strategy)]), &[]);
+        for slo in [of_node, of_config] {
+            assert_eq!(minima(&slo, 100), [60, 10, 30], "{ls}");
+            let max = |shares: LineShares| shares.egress.of(TrafficClass::LatencySensitive).max;
+            assert_eq!(max(slo.shares(mbit(100)).unwrap()), mbit(50), "{ls}");
+            assert_eq!(max(slo.open_shares()), mbit(50), "{ls}");
+        }
+    }
+    // One that is there, and of which a field is said, decides.
+    let ls = json!({"networkQOS": {"egressRequest": 20}});
+    let spec = json!({"resourceQOSStrategy": {"lsrClass": lsr, "lsClass": ls, "beClass": be}});
+    let slo = NodeSlo::from_spec(spec.as_object().unwrap()).unwrap();
+    assert_eq!(minima(&slo, 100), [50, 20, 30]);
+    // Its request counts among those of the line.
+    let most = json!({"networkQOS": {"egressRequest": 80}});
+    let none = json!({"networkQOS": {"enable": false}});
+    let resources = json!({"lsrClass": most, "lsClass": none});
+    let wrong = config(&[(RESOURCE_QOS, json!({"clusterStrategy": resources}))]).contradictions();
+    let says = "ClusterStrategy total net bandwidth percentage already over 100: requests of 110 %";
+    assert!(
+        wrong.len() == 1 && wrong[0].what.starts_with(says),
+        "{wrong:?}"
+    );
 }
 
 #[test]
