@@ -46,6 +46,9 @@ pub(crate) fn check_node(object: &Value, old: Option<&Value>) -> Findings {
             .map(|it| inside("spec", it))
             .collect(),
         Ok(slo) => {
+            for warning in slo.warnings() {
+                findings.warn(format!("spec.resourceQOSStrategy.{warning}"));
+            }
             let wrong = slo.check().err().unwrap_or_default().into_iter();
             wrong
                 .map(|it| FieldError::new(format!("spec ({})", it.path), it.what))

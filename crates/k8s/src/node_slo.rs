@@ -69,10 +69,10 @@ impl JsonSchema for NodeSloSpec {
                                 "maxLength": 63,
                             },
                         })),
-                        "lsrClass": class("Latency-sensitive pods with processors of their own (LSR). They share a level of the line with lsClass, which decides unless it is taken out or says nothing."),
-                        "lsClass": class("Latency-sensitive pods (LS)."),
-                        "beClass": class("Best-effort pods (BE)."),
-                        "systemClass": class("The system: daemons, and what belongs to no pod. It has what the others leave."),
+                        "lsrClass": class("Latency-sensitive pods with processors of their own (LSR). They share a level of the line with lsClass, which decides unless it is taken out or says nothing.", NOT_EXCEEDED),
+                        "lsClass": class("Latency-sensitive pods (LS).", NOT_EXCEEDED),
+                        "beClass": class("Best-effort pods (BE).", NOT_EXCEEDED),
+                        "systemClass": class("The system: daemons, and what belongs to no pod. It has what the others leave.", NOT_KEPT),
                     }),
                 ),
                 "systemStrategy": open("The node as a whole.", json!({
@@ -101,7 +101,12 @@ fn open(description: &str, properties: Value) -> Value {
     })
 }
 
-fn class(description: &str) -> Value {
+const NOT_EXCEEDED: &str = "What is never exceeded of";
+/// Of the system.
+const NOT_KEPT: &str =
+    "Not kept, and warned of unless it is 100: the system may always have the whole line. Of";
+
+fn class(description: &str, limited: &str) -> Value {
     let amount = |what: &str, direction: &str, absent: &str| {
         json!({
             "description": format!(
@@ -116,7 +121,7 @@ fn class(description: &str) -> Value {
         })
     };
     let request = |direction: &str| amount("What is guaranteed of", direction, "nothing");
-    let limit = |direction: &str| amount("What is never exceeded of", direction, "the total");
+    let limit = |direction: &str| amount(limited, direction, "the total");
     let network = open(
         "Its part of the node's line.",
         json!({

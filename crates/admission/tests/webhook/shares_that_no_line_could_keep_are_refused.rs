@@ -146,6 +146,12 @@ fn in_the_config_map_by_their_paths() {
         let said = write(&stage, HOME, &config(name, &other, "0")).await;
         assert_eq!((said.status, said.warnings.len()), (201, 1), "{said:?}");
         assert!(said.warnings[0].contains("lsClass decides"), "{said:?}");
+        // A limit of the system is not kept.
+        let limited = class("systemClass", json!(10), json!(90));
+        let said = write(&stage, HOME, &config(name, &limited, "0")).await;
+        assert_eq!((said.status, said.warnings.len()), (201, 1), "{said:?}");
+        let says = "data.resource-qos-config.clusterStrategy.systemClass.networkQOS.egressLimit: is not kept";
+        assert!(said.warnings[0].contains(says), "{said:?}");
         let mut unreadable = config(name, &json!({}), "0");
         unreadable["data"]["resource-qos-config"] = json!("{\"clusterStrategy\": ");
         let said = write(&stage, HOME, &unreadable).await;
@@ -228,7 +234,13 @@ fn in_a_node_slo_that_people_write() {
             (422, vec!["spec (egress)".into()])
         );
         let good = slo("a", &class("beClass", json!("200M"), json!(100)));
-        assert_eq!(stage.post(path, &good).await.status, 201);
+        let said = stage.post(path, &good).await;
+        assert_eq!((said.status, said.warnings.len()), (201, 0), "{said:?}");
+        let limited = slo("e", &class("systemClass", json!(10), json!(90)));
+        let said = stage.post(path, &limited).await;
+        assert_eq!((said.status, said.warnings.len()), (201, 1), "{said:?}");
+        let says = "spec.resourceQOSStrategy.systemClass.networkQOS.egressLimit: is not kept";
+        assert!(said.warnings[0].contains(says), "{said:?}");
         // Koordinator's manager, and netqos' own controller, are not held up.
         for (name, account) in [
             (

@@ -90,6 +90,13 @@ impl Knowledge {
             (None, Some((name, data))) => self.hear_config(name, data, node),
             (None, None) => Said::Nothing,
         };
+        if said == Said::Right
+            && let Some(slo) = self.slo
+        {
+            for warning in slo.warnings() {
+                self.wrong(warning.to_string());
+            }
+        }
         let here = input.pods.values();
         let here: Vec<&InputPod> = here.filter(|pod| *pod.node == *self.node).collect();
         let classes = here.iter().map(|pod| {

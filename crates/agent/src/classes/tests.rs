@@ -251,6 +251,32 @@ fn what_is_said_nearer_to_the_node_goes_first() {
     assert_eq!(scene.guaranteed(), Some([500, 300, 200]));
 }
 
+#[test]
+fn a_limit_of_the_system_is_not_kept_which_is_told() {
+    let mut scene = Scene::new();
+    let strategy = json!({"systemClass": network_qos(&json!(10), &json!(50))});
+    let cluster = json!({"clusterStrategy": strategy}).to_string();
+    let slo = json!({
+        "apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeSLO", "metadata": {"name": "node1"},
+        "spec": {
+            "resourceQOSStrategy": strategy,
+            "systemStrategy": {"totalNetworkBandwidth": "1000M"},
+        }
+    });
+    let config = config(&cluster, &total("1000M"));
+    for (file, object) in [("config", config), ("slo", slo)] {
+        let told = scene.say(file, &object);
+        for (told, way) in told.iter().zip(["ingress", "egress"]) {
+            let says =
+                format!("systemClass.networkQOS.{way}Limit: is not kept: the system may always");
+            assert!(told.contains(&says), "{told}");
+        }
+        assert_eq!(told.len(), 2, "{told:?}");
+        let shares = scene.plan.lines["eth0"].egress.of(TrafficClass::System);
+        assert_eq!(shares.max, mbit(1000));
+    }
+}
+
 /// Each is told of by name, and what was right before stays in force.
 #[test]
 fn what_is_wrong_changes_nothing() {

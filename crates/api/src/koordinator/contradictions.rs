@@ -6,7 +6,7 @@ use netqos_core::{BitRate, Direction, LabelSelector};
 use serde_json::{Map, Value};
 
 use super::amount::Amount;
-use super::network_qos::{Ask, Mistake, NetworkQos};
+use super::network_qos::{Ask, Mistake, NetworkQos, join};
 use super::node_slo::{ClassQos, NodeSlo};
 use super::slo_config::{RESOURCE_QOS, SYSTEM, SloConfig, Strategies, with_defaults};
 
@@ -30,6 +30,8 @@ struct Strategy {
     slo: NodeSlo,
     /// What it says.
     said: NodeSlo,
+    /// What of that is not the cluster's.
+    own: NodeSlo,
 }
 
 impl SloConfig {
@@ -40,7 +42,7 @@ impl SloConfig {
     /// What Koordinator's own webhook would say stands before what is wrong.
     pub fn contradictions(&self) -> Vec<Mistake> {
         let mut found = Vec::new();
-        for Strategy { at, slo, said } in self.strategies() {
+        for Strategy { at, slo, said, .. } in self.strategies() {
             let path = at.path();
             for direction in BOTH_WAYS {
                 let wrong = match slo.wrong(direction) {
@@ -65,19 +67,24 @@ impl SloConfig {
 
     /// What can be followed, and is hardly meant.
     pub fn warnings(&self) -> Vec<Mistake> {
-        let strategies = self.strategies().into_iter();
-        let differ = strategies.filter(|strategy| strategy.said.differs());
+        let strategies = self.strategies();
+        let differ = strategies.iter().filter(|it| it.said.differs());
         let what = "lsrClass and lsClass are one level of the line, which is counted once, and they ask \
                     for different parts of it: lsClass decides. Say the same for both, or leave lsrClass \
                     out";
-        differ
-            .map(|strategy| Mistake::new(strategy.at.path(), what))
-            .collect()
+        let differ = differ.map(|strategy| Mistake::new(strategy.at.path(), what));
+        let mut found: Vec<Mistake> = differ.collect();
+        for Strategy { at, own, .. } in &strategies {
+            let path = at.path();
+            let idle = own.warnings().into_iter();
+            found.extend(idle.map(|it| Mistake::new(join(&path, &it.path), it.what)));
+        }
+        found
     }
 
     fn strategies(&self) -> Vec<Strategy> {
         let (resources, system) = (&self.resources, &self.system);
-        let read = |at: At, selector: Option<&LabelSelector>| {
+        let read = |at: At, selector: Option<&LabelSelector>, own: &Map<String, Value>| {
             let strategy = |strategies: &Strategies| {
                 strategies.with(selector.and_then(|it| strategies.with_selector(it)))
             };
@@ -91,11 +98,13 @@ impl SloConfig {
                 at,
                 slo: read(&with_defaults(&said)),
                 said: read(&said),
+                own: read(own),
             }
         };
-        let nodes = resources.selectors();
-        let nodes = nodes.map(|(index, selector)| read(At::Node(index), Some(selector)));
-        std::iter::once(read(At::Cluster, None))
+        let nodes = resources.nodes().iter();
+        let nodes =
+            nodes.map(|node| read(At::Node(node.index), Some(&node.selector), &node.strategy));
+        std::iter::once(read(At::Cluster, None, resources.cluster()))
             .chain(nodes)
             .collect()
     }
@@ -145,6 +154,24 @@ impl NodeSlo {
             none if none.is_empty() => Ok(()),
             wrong => Err(wrong),
         }
+    }
+
+    /// What is not followed, by its path.
+    pub fn warnings(&self) -> Vec<Mistake> {
+        let asks = self.system.as_ref().and_then(ClassQos::asks);
+        let limited = BOTH_WAYS.into_iter().filter(|direction| {
+            let limit = asks.and_then(|qos| qos.of(*direction).limit);
+            limit.is_some_and(|limit| match limit {
+                // None, as of every class.
+                Amount::Percent(percent) => percent != 0 && percent != 100,
+                Amount::Rate(rate) => rate > BitRate::default(),
+            })
+        });
+        let what = "is not kept: the system may always have the whole line, so that the kubelet and ssh \
+                    are never cut off. Say 100, or leave it out";
+        limited
+            .map(|direction| Mistake::new(format!("systemClass.networkQOS.{direction}Limit"), what))
+            .collect()
     }
 
     fn wrong(&self, direction: Direction) -> Option<String> {
@@ -383,6 +410,39 @@ mod tests {
         let mixed = json!({"networkQOS": {"egressRequest": "80M", "egressLimit": 1}});
         let found = strategies(json!({"lsClass": mixed}), json!([]), "0").contradictions();
         assert_eq!(found, []);
+    }
+
+    #[test]
+    fn a_limit_of_the_system_is_warned_of() {
+        let system = |limit: Value| json!({"networkQOS": {"egressLimit": limit}});
+        let path = "resource-qos-config.clusterStrategy.systemClass.networkQOS.egressLimit";
+        for (limit, is_warned_of) in [
+            (json!(90), true),
+            (json!("50M"), true),
+            (json!(100), false),
+            (json!(0), false),
+            (json!("0"), false),
+            (json!(null), false),
+        ] {
+            let cluster = json!({"systemClass": system(limit.clone())});
+            let config = strategies(cluster.clone(), json!([]), "100M");
+            assert_eq!(config.contradictions(), []);
+            let warnings = config.warnings();
+            let paths: Vec<&str> = warnings.iter().map(|it| &*it.path).collect();
+            assert_eq!(paths == [path], is_warned_of, "{limit}: {warnings:?}");
+            let spec = Map::from_iter([("resourceQOSStrategy".to_owned(), cluster)]);
+            let warnings = NodeSlo::from_spec(&spec).unwrap().warnings();
+            let paths: Vec<&str> = warnings.iter().map(|it| &*it.path).collect();
+            let right = ["systemClass.networkQOS.egressLimit"];
+            assert_eq!(paths == right, is_warned_of, "{limit}: {warnings:?}");
+        }
+        // Each strategy by itself; who is taken out has no limit.
+        let node = json!({"nodeSelector": {"matchLabels": {"a": "b"}}, "beClass": class(json!(1))});
+        let out = json!({"networkQOS": {"enable": false, "egressLimit": 9}});
+        for (system, many) in [(system(json!(90)), 1), (out, 0)] {
+            let config = strategies(json!({"systemClass": system}), json!([node]), "100M");
+            assert_eq!(config.warnings().len(), many);
+        }
     }
 
     #[test]

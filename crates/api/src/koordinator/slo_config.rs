@@ -46,9 +46,11 @@ pub(super) struct Strategies {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct NodeStrategy {
     /// Its place in the list.
-    index: usize,
-    selector: LabelSelector,
-    strategy: Map<String, Value>,
+    pub(super) index: usize,
+    /// Whom it is for.
+    pub(super) selector: LabelSelector,
+    /// What it says, and not what the cluster's does.
+    pub(super) strategy: Map<String, Value>,
 }
 
 impl SloConfig {
@@ -237,9 +239,14 @@ impl Strategies {
         said
     }
 
-    /// The nodes' strategies: the place of each in the list, and whom it is for.
-    pub(super) fn selectors(&self) -> impl Iterator<Item = (usize, &LabelSelector)> {
-        self.nodes.iter().map(|node| (node.index, &node.selector))
+    /// The cluster's strategy alone.
+    pub(super) fn cluster(&self) -> &Map<String, Value> {
+        &self.cluster
+    }
+
+    /// The nodes' strategies.
+    pub(super) fn nodes(&self) -> &[NodeStrategy] {
+        &self.nodes
     }
 
     /// The first strategy for just these nodes.

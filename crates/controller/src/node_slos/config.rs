@@ -151,6 +151,15 @@ mod tests {
         assert_eq!((unreadable.1, contradictions.1), (0, 1));
         assert!(contradictions.2.contains("egress"), "{}", contradictions.2);
         assert!(source.good().is_some());
+        let limited =
+            r#"{"clusterStrategy": {"systemClass": {"networkQOS": {"egressLimit": 50}}}}"#;
+        source.there("1", &data(limited, TOTAL));
+        let [_, (_, many, said), _] = source.wrong().said();
+        assert_eq!(many, 1);
+        assert!(
+            said.contains("systemClass.networkQOS.egressLimit: is not kept"),
+            "{said}"
+        );
         // A rate above its limit is so on every line.
         let above = r#"{"clusterStrategy": {
             "beClass": {"networkQOS": {"egressRequest": "80M", "egressLimit": "70M"}}}}"#;
