@@ -49,7 +49,12 @@ pub(crate) fn check_node(object: &Value, old: Option<&Value>) -> Findings {
             for warning in slo.warnings() {
                 findings.warn(format!("spec.resourceQOSStrategy.{warning}"));
             }
-            let wrong = slo.check().err().unwrap_or_default().into_iter();
+            let wrong = slo
+                .with_defaults()
+                .check()
+                .err()
+                .unwrap_or_default()
+                .into_iter();
             wrong
                 .map(|it| FieldError::new(format!("spec ({})", it.path), it.what))
                 .collect()

@@ -1,7 +1,7 @@
 //! What is known of a node's classes: what is said, as far as it is right, else what was right last.
 //!
-//! Of how lines are shared objects speak first: the NodeSLO of the node, or else the ConfigMap. Where
-//! none is there, or none ever said it right, the files of another agent count ([`NetFiles`]). Of a pod
+//! Of how lines are shared objects speak first: the NodeSLO of the node, where that says anything of the
+//! network, or else the ConfigMap. Where none is there, or none ever said it right, the files of another agent count ([`NetFiles`]). Of a pod
 //! they say what it does not say itself. Where terway-qos divides the lines nothing is taken from them:
 //! they are what that backend writes.
 
@@ -74,10 +74,10 @@ impl Knowledge {
         let nothing = Node::default();
         let node = input.nodes.get(self.node.as_str()).unwrap_or(&nothing);
         self.hear_label(node);
-        let said = match (
-            input.slos.get(self.node.as_str()),
-            input.configs.first_key_value(),
-        ) {
+        let slo = input.slos.get(self.node.as_str());
+        let is_silent = |slo: &Result<Box<NodeSlo>, _>| slo.as_ref().is_ok_and(|it| it.is_silent());
+        let spoken = slo.filter(|slo| !is_silent(slo));
+        let said = match (spoken, input.configs.first_key_value()) {
             (Some(Ok(slo)), _) => {
                 self.hear_slo(slo, node);
                 Said::Right
@@ -106,6 +106,18 @@ impl Knowledge {
         });
         self.pods = classes.collect();
         self.weigh_files(said, &here);
+        if said == Said::Nothing && self.slo.is_some() {
+            let gone = match slo {
+                Some(_) => "the NodeSLO of this node says nothing of the network any more",
+                None => {
+                    "neither a NodeSLO of this node nor slo-controller-config is there any more"
+                }
+            };
+            self.wrong(format!(
+                "{gone}; what it said stays in force. To share the lines no more, label the node \
+                 {BACKEND_LABEL}=none"
+            ));
+        }
     }
 
     /// What files say counts where objects say nothing.
@@ -129,14 +141,6 @@ impl Knowledge {
                 self.wrong(problem);
             }
         }
-        if said == Said::Nothing && self.slo.is_some() {
-            self.wrong(
-                "neither a NodeSLO of this node nor slo-controller-config is there any more; what it \
-                 said stays in force. To share the lines no more, label the node \
-                 netqos.io/class-backend=none"
-                    .to_owned(),
-            );
-        }
     }
 
     fn hear_label(&mut self, node: &Node) {
@@ -151,7 +155,7 @@ impl Knowledge {
     }
 
     fn hear_slo(&mut self, slo: &NodeSlo, node: &Node) {
-        let mut slo = *slo;
+        let mut slo = slo.with_defaults();
         match annotated(&node.annotations) {
             Ok(None) => {}
             Ok(Some(total)) => slo.total = Some(total),

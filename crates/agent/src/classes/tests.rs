@@ -239,16 +239,49 @@ fn what_is_said_nearer_to_the_node_goes_first() {
         }
     });
     assert_eq!(scene.say("slo", &slo), [""; 0]);
-    assert_eq!(scene.guaranteed(), Some([180, 0, 20]));
+    assert_eq!(scene.guaranteed(), Some([120, 60, 20]));
     assert_eq!(scene.knowledge.backend(), BackendKind::TerwayQos);
     let label = json!({"netqos.io/class-backend": "tc"});
     scene.say("node", &node(label, json!({})));
-    assert_eq!(scene.guaranteed(), Some([900, 0, 100]));
+    assert_eq!(scene.guaranteed(), Some([600, 300, 100]));
     assert_eq!(scene.knowledge.backend(), BackendKind::Tc);
     // Of another node.
     slo["metadata"]["name"] = json!("node2");
     scene.say("slo", &slo);
     assert_eq!(scene.guaranteed(), Some([500, 300, 200]));
+}
+
+/// As Koordinator's manager writes them for processors and memory.
+#[test]
+fn a_node_slo_that_says_nothing_of_the_network_divides_no_line() {
+    let mut scene = Scene::new();
+    scene.speeds = BTreeMap::from([("eth0".into(), Some(mbit(100)))]);
+    let slo = |network: Value| {
+        json!({
+            "apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeSLO", "metadata": {"name": "node1"},
+            "spec": {
+                "resourceQOSStrategy": {"beClass": {"cpuQOS": {"groupIdentity": -1}, "networkQOS": network}},
+                "systemStrategy": {"totalNetworkBandwidth": "0"},
+            }
+        })
+    };
+    assert_eq!(scene.say("slo", &slo(Value::Null)), [""; 0]);
+    assert!(scene.knowledge.division().is_none());
+    // The ConfigMap speaks, if that is there.
+    scene.say("config", &good());
+    assert_eq!(scene.guaranteed(), Some([500, 300, 200]));
+    assert_eq!(
+        scene.say("slo", &slo(json!({"egressRequest": 10}))),
+        [""; 0]
+    );
+    assert_eq!(scene.guaranteed(), Some([60, 30, 10]));
+    // What it said stays once it says no more.
+    fs::remove_file(scene.place.path().join("config.json")).unwrap();
+    let told = scene.say("slo", &slo(Value::Null));
+    assert_eq!(told.len(), 1, "{told:?}");
+    let says = "the NodeSLO of this node says nothing of the network any more; what it said stays in force";
+    assert!(told[0].contains(says), "{told:?}");
+    assert_eq!(scene.guaranteed(), Some([60, 30, 10]));
 }
 
 #[test]

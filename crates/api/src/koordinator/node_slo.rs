@@ -10,7 +10,7 @@ use netqos_core::classes::{LineShares, Share, Shares, SharesError, TrafficClass}
 use serde_json::{Map, Value, json};
 
 use super::amount::{Amount, rate};
-use super::network_qos::{Mistake, NetworkQos, field, join};
+use super::network_qos::{Ask, Mistake, NetworkQos, field, join};
 
 /// Who divides a node's line: the values of `netQOSPolicy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,8 +39,8 @@ pub struct ClassQos {
     pub qos: NetworkQos,
 }
 
-/// The network's slice of `NodeSLO.spec`, for one node. What it does not say is not guaranteed and
-/// not limited.
+/// The network's slice of `NodeSLO.spec`, for one node. What a class of it does not say is not guaranteed
+/// and not limited; of a class of which nothing is said, [`with_defaults`](NodeSlo::with_defaults).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeSlo {
     /// `resourceQOSStrategy.policies.netQOSPolicy`.
@@ -90,13 +90,36 @@ impl FromStr for BackendKind {
 }
 
 impl ClassQos {
+    /// What is so by default of LS and of BE: 30 hundredths are guaranteed, and all may be had.
+    pub const DEFAULT: Self = {
+        let ask = Ask {
+            request: Some(Amount::Percent(30)),
+            limit: Some(Amount::Percent(100)),
+        };
+        let (ingress, egress) = (ask, ask);
+        Self {
+            enable: Some(true),
+            qos: NetworkQos { ingress, egress },
+        }
+    };
+
+    /// Taken out.
+    const OUT: Self = {
+        let (request, limit) = (None, None);
+        let (ingress, egress) = (Ask { request, limit }, Ask { request, limit });
+        Self {
+            enable: Some(false),
+            qos: NetworkQos { ingress, egress },
+        }
+    };
+
     /// What it asks for, unless it is taken out.
     pub fn asks(&self) -> Option<&NetworkQos> {
         (self.enable != Some(false)).then_some(&self.qos)
     }
 
     /// `networkQOS` as it is written.
-    fn to_object(self) -> Map<String, Value> {
+    pub(super) fn to_object(self) -> Map<String, Value> {
         let enable = self.enable.map(|enable| ("enable", enable.into()));
         let amounts = [
             ("ingressRequest", self.qos.ingress.request),
@@ -165,9 +188,38 @@ impl NodeSlo {
         }
     }
 
-    /// A `NodeSLO.spec` that says this, and nothing else. Of a class of which nothing is said there is
-    /// nothing in it.
-    pub fn to_spec(&self) -> Map<String, Value> {
+    /// True where nothing is said of the network: it is Koordinator's manager that wrote it, for
+    /// processors and memory.
+    pub fn is_silent(&self) -> bool {
+        let Self { policy, total, .. } = self;
+        let classes = [self.lsr, self.ls, self.be, self.system];
+        policy.is_none() && total.is_none() && !classes.into_iter().any(speaks)
+    }
+
+    /// The same with Koordinator's defaults for the levels of which nothing is said, unless nothing is
+    /// said at all.
+    #[must_use]
+    pub fn with_defaults(mut self) -> Self {
+        if !self.is_silent() {
+            self.fill(ClassQos::DEFAULT);
+        }
+        self
+    }
+
+    /// Has this said of each level of which nothing is said.
+    fn fill(&mut self, class: ClassQos) {
+        if !speaks(self.ls) && !speaks(self.lsr) {
+            self.ls = Some(class);
+        }
+        if !speaks(self.be) {
+            self.be = Some(class);
+        }
+    }
+
+    /// A `NodeSLO.spec` that says this, and nothing else. A level of which nothing is said is taken out in
+    /// it, which is the same, lest [`with_defaults`](Self::with_defaults) be taken for it.
+    pub fn to_spec(mut self) -> Map<String, Value> {
+        self.fill(ClassQos::OUT);
         let mut resources = Map::new();
         if let Some(policy) = self.policy {
             resources.insert(
@@ -281,6 +333,11 @@ impl NodeSlo {
         }
         Ok(shares)
     }
+}
+
+/// Whether anything is said of a class.
+fn speaks(class: Option<ClassQos>) -> bool {
+    class.is_some_and(|class| class != ClassQos::default())
 }
 
 fn object<'v>(

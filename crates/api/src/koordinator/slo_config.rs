@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 
 use super::amount::rate;
 use super::network_qos::{Mistake, field, join};
-use super::node_slo::NodeSlo;
+use super::node_slo::{ClassQos, NodeSlo};
 use super::selector;
 
 /// The key of the classes' shares.
@@ -140,16 +140,10 @@ pub fn annotated(annotations: &BTreeMap<String, String>) -> Result<Option<BitRat
 /// What is said of the classes, over what is so by default: 40, 30 and 30 hundredths of the line are
 /// guaranteed, and all may have all of it.
 pub(super) fn with_defaults(said: &Map<String, Value>) -> Map<String, Value> {
-    let class = |request: u8| {
-        json!({"networkQOS": {
-            "enable": true,
-            "ingressRequest": request, "ingressLimit": 100,
-            "egressRequest": request, "egressLimit": 100,
-        }})
-    };
+    let class = || json!({"networkQOS": ClassQos::DEFAULT.to_object()});
     // The system's 40 are what the others leave: it asks for nothing, or nobody could ask for more
     // than 30 without saying so of the system as well.
-    let mut strategy = Map::from_iter([("beClass".to_owned(), class(30))]);
+    let mut strategy = Map::from_iter([("beClass".to_owned(), class())]);
     // Whoever speaks of LSR alone speaks of the level that both share. What a class says of processors
     // is not of the line.
     let speaks = |class: &str| match field(said, class) {
@@ -158,7 +152,7 @@ pub(super) fn with_defaults(said: &Map<String, Value>) -> Map<String, Value> {
         None => false,
     };
     if !speaks("lsrClass") || speaks("lsClass") {
-        strategy.insert("lsClass".to_owned(), class(30));
+        strategy.insert("lsClass".to_owned(), class());
     }
     lay_over(&mut strategy, said);
     strategy
