@@ -22,12 +22,15 @@ pub(crate) fn check_config(object: &Value, old: Option<&Value>) -> Findings {
     let mut config = SloConfig::default();
     let mistakes = match config.update(&now) {
         Ok(()) => {
-            for warning in config.warnings() {
+            for warning in [config.warnings(), config.mixed_formats()].concat() {
                 findings.warn(format!("data.{warning}"));
             }
             config.contradictions()
         }
-        Err(unreadable) => unreadable,
+        Err(unreadable) => {
+            let said = unreadable.into_iter();
+            said.map(|it| in_their_words(object, it)).collect()
+        }
     };
     findings.invalid = mistakes.into_iter().map(|it| inside("data", it)).collect();
     findings
@@ -61,6 +64,22 @@ pub(crate) fn check_node(object: &Value, old: Option<&Value>) -> Findings {
         }
     };
     findings
+}
+
+/// Of a key that is no JSON Koordinator's webhook says this, too.
+fn in_their_words(object: &Value, mistake: Mistake) -> Mistake {
+    let key = match &*mistake.path {
+        RESOURCE_QOS => "ResourceQOS",
+        SYSTEM => "System",
+        _ => return mistake,
+    };
+    let name = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+    let (namespace, name) = (name("namespace"), name("name"));
+    let what = format!(
+        "Failed to parse {key} config in configmap {namespace}/{name}, err: {}",
+        mistake.what
+    );
+    Mistake { what, ..mistake }
 }
 
 fn keys(object: &Value) -> BTreeMap<String, String> {

@@ -152,10 +152,26 @@ fn in_the_config_map_by_their_paths() {
         assert_eq!((said.status, said.warnings.len()), (201, 1), "{said:?}");
         let says = "data.resource-qos-config.clusterStrategy.systemClass.networkQOS.egressLimit: is not kept";
         assert!(said.warnings[0].contains(says), "{said:?}");
-        let mut unreadable = config(name, &json!({}), "0");
-        unreadable["data"]["resource-qos-config"] = json!("{\"clusterStrategy\": ");
-        let said = write(&stage, HOME, &unreadable).await;
-        assert_eq!(said.fields(), ["data.resource-qos-config"], "{said:?}");
+        // Percentages and quantities in one strategy are followed, which Koordinator does not.
+        let mixed = both(
+            class("beClass", json!(30), json!(100)),
+            class("lsClass", json!("400M"), json!(100)),
+        );
+        let said = write(&stage, HOME, &config(name, &mixed, "1000M")).await;
+        assert_eq!((said.status, said.warnings.len()), (201, 1), "{said:?}");
+        let says = "only one type can be used for percentages or quantity in clusterStrategy";
+        assert!(said.warnings[0].contains(says), "{said:?}");
+        for (key, theirs) in [
+            ("resource-qos-config", "ResourceQOS"),
+            ("system-config", "System"),
+        ] {
+            let mut unreadable = config(name, &json!({}), "0");
+            unreadable["data"][key] = json!("{\"clusterStrategy\": ");
+            let said = write(&stage, HOME, &unreadable).await;
+            assert_eq!(said.fields(), [format!("data.{key}")], "{said:?}");
+            let says = format!("Failed to parse {theirs} config in configmap {HOME}/{name}, err: ");
+            assert!(said.message().contains(&says), "{}", said.message());
+        }
         webhook.stop().await;
     });
 }

@@ -82,6 +82,25 @@ impl SloConfig {
         found
     }
 
+    /// Where requests are percentages and quantities in one strategy, which Koordinator's webhook refuses,
+    /// and begins like this. Here each is followed, of whatever the line carries.
+    pub fn mixed_formats(&self) -> Vec<Mistake> {
+        let strategies = self.strategies().into_iter();
+        let mixed = strategies.filter(|strategy| strategy.own.has_both_formats());
+        let told = mixed.map(|Strategy { at, .. }| {
+            let of = match at {
+                At::Cluster => "clusterStrategy".to_owned(),
+                At::Node(index) => format!("nodeStrategy[{index}]"),
+            };
+            let what = format!(
+                "only one type can be used for percentages or quantity in {of} where Koordinator's \
+                 webhook is; netqos takes both, and can compare them only where the total is said"
+            );
+            Mistake::new(at.path(), what)
+        });
+        told.collect()
+    }
+
     fn strategies(&self) -> Vec<Strategy> {
         let (resources, system) = (&self.resources, &self.system);
         let read = |at: At, selector: Option<&LabelSelector>, own: &Map<String, Value>| {
@@ -123,7 +142,6 @@ impl At {
         let are_percentages = slo
             .requests(direction)
             .all(|request| matches!(request, Amount::Percent(_)));
-        let over = "total net bandwidth over total network bandwidth";
         match (self, are_percentages) {
             (Self::Cluster, true) => {
                 "ClusterStrategy total net bandwidth percentage already over 100".to_owned()
@@ -133,8 +151,13 @@ impl At {
                     "cfg.NodeStrategies[{index}] total net bandwidth percentage already over 100"
                 )
             }
-            (Self::Cluster, false) => format!("{over} in clusterStrategy"),
-            (Self::Node(index), false) => format!("cfg.NodeStrategies[{index}] {over}"),
+            (Self::Cluster, false) => {
+                "total net bandwidth over total network bandwidth in clusterStrategy".to_owned()
+            }
+            (Self::Node(index), false) => format!(
+                "total net bandwidth quantity already over total network bandwidth in \
+                 cfg.NodeStrategies[{index}]"
+            ),
         }
     }
 }
@@ -234,6 +257,18 @@ impl NodeSlo {
         });
         let line = self.total.unwrap_or(SOME_LINE).bits_per_second();
         parts.fold(0, u64::saturating_add) > line
+    }
+
+    /// Whether requests are percentages and quantities, the system's not counted, as in Koordinator.
+    fn has_both_formats(&self) -> bool {
+        let classes = [self.lsr.as_ref(), self.ls.as_ref(), self.be.as_ref()];
+        // Also of classes that are taken out.
+        let asks = classes.into_iter().flatten().map(|class| class.qos);
+        let requests = asks.flat_map(|qos| [qos.ingress.request, qos.egress.request]);
+        let (percentages, rates): (Vec<_>, Vec<_>) = requests
+            .flatten()
+            .partition(|request| matches!(request, Amount::Percent(_)));
+        !percentages.is_empty() && !rates.is_empty()
     }
 
     /// Whether LSR and LS ask for different parts of the level that they share.
@@ -372,7 +407,7 @@ mod tests {
                 json!({}),
                 node(class(json!("800M"))),
                 "1000M",
-                "cfg.NodeStrategies[1] total net bandwidth over total network bandwidth: requests of 1.1",
+                "total net bandwidth quantity already over total network bandwidth in cfg.NodeStrategies[1]: requests of 1.1",
             ),
             (
                 json!({"lsrClass": class(json!("500M")), "lsClass": class(json!("600M"))}),
@@ -384,6 +419,51 @@ mod tests {
             let found = strategies(cluster, nodes, total).contradictions();
             assert_eq!(found.len(), 1, "{says}: {found:#?}");
             assert!(found[0].what.starts_with(says), "{says}: {found:#?}");
+        }
+    }
+
+    #[test]
+    fn percentages_and_quantities_in_one_strategy_are_warned_of_in_its_words() {
+        let node = |strategy: Value| {
+            let mut node = json!({"nodeSelector": {"matchLabels": {"a": "b"}}});
+            node["lsClass"] = strategy;
+            json!([{"name": "other"}, node])
+        };
+        let (percent, rate) = (class(json!(20)), class(json!("20M")));
+        let both = json!({"networkQOS": {"ingressRequest": 20, "egressRequest": "20M"}});
+        let limit = json!({"networkQOS": {"egressRequest": 20, "egressLimit": "200M"}});
+        let says = "only one type can be used for percentages or quantity in";
+        for (cluster, nodes, of) in [
+            (
+                json!({"lsrClass": percent, "beClass": rate}),
+                json!([]),
+                Some("clusterStrategy"),
+            ),
+            (json!({"lsClass": both}), json!([]), Some("clusterStrategy")),
+            (json!({}), node(both), Some("nodeStrategy[1]")),
+            // Neither limits nor the system count, nor what two strategies say.
+            (json!({"lsClass": limit}), json!([]), None),
+            (
+                json!({"lsClass": percent, "systemClass": rate}),
+                json!([]),
+                None,
+            ),
+            (json!({"beClass": percent}), node(rate), None),
+        ] {
+            let config = strategies(cluster.clone(), nodes, "1000M");
+            assert_eq!(config.contradictions(), [], "{cluster}");
+            let found = config.mixed_formats();
+            assert_eq!(
+                found.len(),
+                usize::from(of.is_some()),
+                "{cluster}: {found:?}"
+            );
+            if let Some(of) = of {
+                assert!(
+                    found[0].what.starts_with(&format!("{says} {of} ")),
+                    "{found:?}"
+                );
+            }
         }
     }
 

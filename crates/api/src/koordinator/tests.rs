@@ -422,8 +422,8 @@ fn what_no_node_could_keep_is_told_before() {
             ]),
             json!("1000M"),
             &[
-                "nodeStrategies[1] (ingress): cfg.NodeStrategies[1] total net bandwidth over total network bandwidth: requests of 120 Mbit/s together are above the total of 100 Mbit/s",
-                "total network bandwidth: requests of 120 Mbit/s",
+                "nodeStrategies[1] (ingress): total net bandwidth quantity already over total network bandwidth in cfg.NodeStrategies[1]: requests of 120 Mbit/s together are above the total of 100 Mbit/s",
+                "total network bandwidth in cfg.NodeStrategies[1]: requests of 120 Mbit/s",
             ],
         ),
     ] {
