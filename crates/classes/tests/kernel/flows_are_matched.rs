@@ -3,10 +3,10 @@ use std::time::Duration;
 
 use netqos_api::koordinator::net_files::parse_pods;
 use netqos_core::classes::TrafficClass;
-use netqos_traffic::{Dscp, Flow, Server, UdpTest};
-use serde_json::json;
+use netqos_traffic::{Dscp, Flow, Server, UdpReport, UdpTest};
+use serde_json::{Value, json};
 
-use crate::world::{BE, LS, SYSTEM, World, mbit, shares};
+use crate::world::{BE, LS, SYSTEM, World, mbit, on_each_hook, shares};
 
 /// A packet of the pod's: the port on it, its mark, whether it is of IPv6, and whose it is to be.
 type Case = (u16, u8, bool, TrafficClass);
@@ -35,9 +35,6 @@ fn as_the_file_of_another_agent_has_them() {
         return;
     };
     let class = |name: &str| json!([{"action": "qos-class", "value": name}]);
-    let is = |kind: &str, what: String| json!({"type": kind, "expr": format!("={what}")});
-    let port = |port: &str| is("port", port.to_owned());
-    let dscp = |mark: u8| is("dscp", mark.to_string());
     let (v4, v6) = (world.outside.address(), world.outside.address6());
     let rules = json!([
         {"matchs": [port("7001"), dscp(46)], "actions": class("l0")},
@@ -46,17 +43,12 @@ fn as_the_file_of_another_agent_has_them() {
         {"matchs": [is("ip", format!("{v6}/128")), port("7002")], "actions": class("l1")},
         {"matchs": [dscp(10)], "actions": class("l1")},
     ]);
-    let file = json!([{
-        "cgroup": "/kubepods/be", "priority": 2, "pod": "games/be", "podUID": "be",
-        "qos-config": {"ingress": rules, "egress": rules},
-    }]);
-    let [pod] = <[_; 1]>::try_from(parse_pods(&file.to_string()).unwrap()).unwrap();
-    world.plan.pods.get_mut("be").unwrap().flows = pod.flows;
-    world.divide(shares(100));
+    divide_by(&mut world, &rules);
     for flow in [Flow::Upload, Flow::Download] {
         for (port, mark, v6, class) in CASES {
             let before = world.sent(flow);
-            let bytes = exchanged(&world, flow, port, mark, v6);
+            let report = exchanged(&world, flow, port, mark, v6);
+            let bytes = report.goodput.received.bytes() as f64;
             let after = world.sent(flow);
             let counted = after[&class] - before[&class];
             assert!(
@@ -67,9 +59,64 @@ fn as_the_file_of_another_agent_has_them() {
     }
 }
 
-/// Datagrams that the pod sends from a port of its own (an upload by the line), or gets there; the bytes
-/// that arrived.
-fn exchanged(world: &World, flow: Flow, port: u16, mark: u8, v6: bool) -> f64 {
+/// The port on the pod, the mark that packets are sent with, and the one that they arrive with.
+const MARKED: [(u16, u8, u8); 5] = [
+    (7001, 0, 46),
+    (7001, 10, 46),
+    // By the mark that they come with.
+    (7002, 10, 0),
+    (7002, 12, 12),
+    // Nothing matches.
+    (7003, 10, 10),
+];
+
+#[test]
+fn and_what_they_match_is_marked_anew() {
+    on_each_hook(World::new, |mut world| {
+        let marked = |mark: &str| json!([{"action": "dscp", "value": mark}]);
+        let rules = json!([
+            {"matchs": [port("7001")], "actions": marked("46")},
+            {"matchs": [port("7002"), dscp(10)], "actions": marked("0")},
+        ]);
+        divide_by(&mut world, &rules);
+        for flow in [Flow::Upload, Flow::Download] {
+            for v6 in [false, true] {
+                for (port, sent, arrives) in MARKED {
+                    let report = exchanged(&world, flow, port, sent, v6);
+                    let seen = report.dscp_seen.iter();
+                    let seen: Vec<u8> = seen.map(|it| it.dscp.value()).collect();
+                    assert_eq!(seen, [arrives], "{flow:?} {port} {sent} {v6}: {report}");
+                }
+            }
+        }
+    });
+}
+
+fn is(kind: &str, what: String) -> Value {
+    json!({"type": kind, "expr": format!("={what}")})
+}
+
+fn port(port: &str) -> Value {
+    is("port", port.to_owned())
+}
+
+fn dscp(mark: u8) -> Value {
+    is("dscp", mark.to_string())
+}
+
+/// Divides the line with these rules for both directions of the best-effort pod.
+fn divide_by(world: &mut World, rules: &Value) {
+    let file = json!([{
+        "cgroup": "/kubepods/be", "priority": 2, "pod": "games/be", "podUID": "be",
+        "qos-config": {"ingress": rules, "egress": rules},
+    }]);
+    let [pod] = <[_; 1]>::try_from(parse_pods(&file.to_string()).unwrap()).unwrap();
+    world.plan.pods.get_mut("be").unwrap().flows = pod.flows;
+    world.divide(shares(100));
+}
+
+/// Datagrams that the pod sends from a port of its own (an upload by the line), or gets there.
+fn exchanged(world: &World, flow: Flow, port: u16, mark: u8, v6: bool) -> UdpReport {
     let pod = &world.pods["be"];
     let any = SocketAddr::new("::".parse().unwrap(), port);
     let _server = pod.inside(|| Server::bind(any)).unwrap().unwrap();
@@ -85,6 +132,5 @@ fn exchanged(world: &World, flow: Flow, port: u16, mark: u8, v6: bool) -> f64 {
         dscp: Dscp::try_from(mark).unwrap(),
         ..UdpTest::new(SocketAddr::new(address.parse().unwrap(), port), mbit(10))
     };
-    let report = world.outside.inside(|| test.run(|_| {}).unwrap()).unwrap();
-    report.goodput.received.bytes() as f64
+    world.outside.inside(|| test.run(|_| {}).unwrap()).unwrap()
 }
