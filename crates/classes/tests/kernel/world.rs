@@ -324,6 +324,11 @@ impl World {
         served_at(&self.pods[pod], &self.outside, port)
     }
 
+    /// What this port of a pod gets from the outside, in Mbit/s.
+    pub fn got_at(&self, pod: &str, port: u16) -> f64 {
+        exchanged_at(&self.pods[pod], &self.outside, port, Flow::Upload)
+    }
+
     /// What these pods send outside at the same time, or get from there, each by two connections, in
     /// Mbit/s.
     pub fn together(&self, flow: Flow, v6: bool, pods: &[&str], seconds: f64) -> Vec<f64> {
@@ -381,10 +386,14 @@ impl World {
 
 /// What one machine gets from this port of a pod in two seconds, in Mbit/s.
 pub fn served_at(pod: &Pod, by: &Pod, port: u16) -> f64 {
+    exchanged_at(pod, by, port, Flow::Download)
+}
+
+fn exchanged_at(pod: &Pod, by: &Pod, port: u16, flow: Flow) -> f64 {
     let any = SocketAddr::new("::".parse().unwrap(), port);
     let _server = pod.inside(|| Server::bind(any)).unwrap().unwrap();
     let test = TcpTest {
-        flow: Flow::Download,
+        flow,
         duration: Duration::from_secs(2),
         ..TcpTest::new(SocketAddr::new(pod.address().parse().unwrap(), port))
     };
@@ -392,7 +401,8 @@ pub fn served_at(pod: &Pod, by: &Pod, port: u16) -> f64 {
     report.goodput.rate.bits_per_second() as f64 / 1e6
 }
 
-const SHORT: Duration = Duration::from_millis(300);
+/// How long a short transfer takes.
+pub const SHORT: Duration = Duration::from_millis(300);
 
 fn bytes(test: &TcpTest) -> f64 {
     let report = test.run(|_| ()).unwrap();
