@@ -35,11 +35,16 @@ pub(super) fn apply(
     }
     let mut changes = made?;
     changes += filter(socket, link, programs)?;
-    let is_new = match is_by_tcx && !KEEP_PRIORITY.contains(&&*link.kind) {
+    let is_new = match is_by_tcx && may_be_chosen_for(&link.kind) {
         true => programs.choose_at(link.index)?,
         false => choose_no_more(link.index)?,
     };
     Ok(changes + usize::from(is_new))
+}
+
+/// Whether the class may stand in a packet's priority when a link of this kind gets it.
+fn may_be_chosen_for(kind: &str) -> bool {
+    !KEEP_PRIORITY.contains(&kind)
 }
 
 /// Has the program be the tree's filter.
@@ -93,4 +98,24 @@ pub(super) fn leave(socket: &mut Socket, link: &Link) -> Result<usize> {
     }
     gone(socket.delete_qdisc(link, Handle::ROOT, root.root())).doing("remove the classes")?;
     Ok(changes + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_hands_priorities_on_is_not_given_the_number_of_a_class() {
+        for (kind, may) in [
+            ("bond", false),
+            ("team", false),
+            ("vlan", false),
+            // A card of the machine has none.
+            ("", true),
+            ("veth", true),
+            ("bridge", true),
+        ] {
+            assert_eq!(may_be_chosen_for(kind), may, "{kind}");
+        }
+    }
 }
