@@ -1,0 +1,62 @@
+//! What a NodeSLO says of the network, and what it does not.
+
+use super::*;
+
+/// As Koordinator's manager writes them for processors and memory.
+#[test]
+fn a_node_slo_that_says_nothing_of_the_network_divides_no_line() {
+    let mut scene = Scene::new();
+    scene.speeds = BTreeMap::from([("eth0".into(), Some(mbit(100)))]);
+    let slo = |network: Value| {
+        json!({
+            "apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeSLO", "metadata": {"name": "node1"},
+            "spec": {
+                "resourceQOSStrategy": {"beClass": {"cpuQOS": {"groupIdentity": -1}, "networkQOS": network}},
+                "systemStrategy": {"totalNetworkBandwidth": "0"},
+            }
+        })
+    };
+    assert_eq!(scene.say("slo", &slo(Value::Null)), [""; 0]);
+    assert!(scene.knowledge.division().is_none());
+    // The ConfigMap speaks, if that is there.
+    scene.say("config", &good());
+    assert_eq!(scene.guaranteed(), Some([500, 300, 200]));
+    assert_eq!(
+        scene.say("slo", &slo(json!({"egressRequest": 10}))),
+        [""; 0]
+    );
+    assert_eq!(scene.guaranteed(), Some([60, 30, 10]));
+    // What it said stays once it says no more.
+    fs::remove_file(scene.place.path().join("config.json")).unwrap();
+    let told = scene.say("slo", &slo(Value::Null));
+    assert_eq!(told.len(), 1, "{told:?}");
+    let says = "the NodeSLO of this node says nothing of the network any more; what it said stays in force";
+    assert!(told[0].contains(says), "{told:?}");
+    assert_eq!(scene.guaranteed(), Some([60, 30, 10]));
+}
+
+#[test]
+fn a_limit_of_the_system_is_not_kept_which_is_told() {
+    let mut scene = Scene::new();
+    let strategy = json!({"systemClass": network_qos(&json!(10), &json!(50))});
+    let cluster = json!({"clusterStrategy": strategy}).to_string();
+    let slo = json!({
+        "apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeSLO", "metadata": {"name": "node1"},
+        "spec": {
+            "resourceQOSStrategy": strategy,
+            "systemStrategy": {"totalNetworkBandwidth": "1000M"},
+        }
+    });
+    let config = config(&cluster, &total("1000M"));
+    for (file, object) in [("config", config), ("slo", slo)] {
+        let told = scene.say(file, &object);
+        for (told, way) in told.iter().zip(["ingress", "egress"]) {
+            let says =
+                format!("systemClass.networkQOS.{way}Limit: is not kept: the system may always");
+            assert!(told.contains(&says), "{told}");
+        }
+        assert_eq!(told.len(), 2, "{told:?}");
+        let shares = scene.plan.lines["eth0"].egress.of(TrafficClass::System);
+        assert_eq!(shares.max, mbit(1000));
+    }
+}
