@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use netqos_agent::{LineStatus, Status};
+use netqos_api::koordinator::BackendKind;
 use netqos_core::{BitRate, Direction};
 use netqos_traffic::Dscp;
 
@@ -73,6 +75,29 @@ pub(crate) fn configured(
         pod: Some(place.clone()),
         ..by(limit.rate)
     })
+}
+
+/// Whether all lines of a node are divided by this backend, at least in one direction.
+///
+/// # Errors
+/// Why they are not.
+pub(crate) fn divided(by: BackendKind, status: &Status) -> Result<(), String> {
+    let (node, is) = (&status.node, &status.class_backend);
+    if *is != by.name() {
+        return Err(format!("the lines of {node} are divided by {is}, not {by}"));
+    }
+    if status.lines.is_empty() {
+        return Err(format!("no line of {node} is divided"));
+    }
+    // Who only writes files counts nothing.
+    let has_packets = matches!(by, BackendKind::Kernel | BackendKind::Tc);
+    let is_idle = |line: &&LineStatus| line.directions.iter().all(|way| way.rate.is_none());
+    match status.lines.iter().find(is_idle) {
+        Some(LineStatus { name, failing, .. }) if has_packets => {
+            Err(format!("{by} has no packets of {name}: {failing}"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// How much payload fits a limit, which counts whole Ethernet frames; and no more than is sent.
@@ -216,6 +241,7 @@ fn mark(expected: Dscp, outcome: &Outcome) -> (bool, String) {
 mod tests {
     use super::*;
     use crate::manifest::RuleName;
+    use netqos_agent::DirectionStatus;
     use netqos_core::{ByteCount, ObjectName};
     use netqos_traffic::{Flow, Goodput, LatencyReport, Quantiles, TcpReport};
 
@@ -227,6 +253,56 @@ mod tests {
         What::Tcp {
             streams: 1,
             congestion_control: None,
+        }
+    }
+
+    #[test]
+    fn who_divides_is_who_says_so_and_has_the_packets() {
+        let line = |rates: [Option<u64>; 2]| {
+            let direction = |rate| DirectionStatus {
+                rate,
+                ..DirectionStatus::default()
+            };
+            LineStatus {
+                name: "eth0".to_owned(),
+                failing: "no HTB".to_owned(),
+                directions: rates.map(direction).into(),
+                ..LineStatus::default()
+            }
+        };
+        let idle = line([None, None]);
+        // tc has what goes out alone.
+        let one_way = line([None, Some(0)]);
+        let of_another = "the lines of n are divided by kernel, not tc";
+        for (by, is, lines, says) in [
+            (BackendKind::Tc, "tc", vec![one_way.clone()], None),
+            (
+                BackendKind::Tc,
+                "kernel",
+                vec![one_way.clone()],
+                Some(of_another),
+            ),
+            (
+                BackendKind::Tc,
+                "tc",
+                vec![],
+                Some("no line of n is divided"),
+            ),
+            (
+                BackendKind::Tc,
+                "tc",
+                vec![one_way, idle.clone()],
+                Some("tc has no packets of eth0: no HTB"),
+            ),
+            (BackendKind::TerwayQos, "terway-qos", vec![idle], None),
+        ] {
+            let status = Status {
+                node: "n".to_owned(),
+                class_backend: is.to_owned(),
+                lines,
+                ..Status::default()
+            };
+            assert_eq!(divided(by, &status).err().as_deref(), says);
         }
     }
 

@@ -10,7 +10,7 @@ use netqos_agent::ProblemStatus;
 use crate::agent;
 use crate::attempts::until_it_holds;
 use crate::change::Changed;
-use crate::expectation::{configured, failures};
+use crate::expectation::{configured, divided, failures};
 use crate::manifest::{Change, Manifests, Measurement};
 use crate::measure::{Measured, measure};
 use crate::network::Files;
@@ -295,6 +295,12 @@ impl Run<'_> {
         let changed = Changed::nothing(&node.files);
         let make = |change: &Change| changed.make(change);
         let measured = measure(node, measurement, self.progress, &make);
+        let by = measurement.expect.divided_by;
+        // Before what was changed is as it was.
+        let divided = by.map(|by| match agent::status(&node.files) {
+            Ok(status) => divided(by, &status).err(),
+            Err(error) => Some(error.to_string()),
+        });
         if changed.put_back()? {
             thread::sleep(PUT_BACK);
         }
@@ -307,7 +313,10 @@ impl Run<'_> {
         } = measured?;
         let (result, failures) = match outcome {
             Ok(outcome) => {
-                let failures = failures(&measurement.expect, configured.as_ref(), &outcome);
+                let mut failures = failures(&measurement.expect, configured.as_ref(), &outcome);
+                if let Some(divided) = divided {
+                    failures.get_or_insert_default().extend(divided);
+                }
                 (Some(outcome), failures)
             }
             Err(error) => (None, Some(vec![error.to_string()])),

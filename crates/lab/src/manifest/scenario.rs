@@ -8,6 +8,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use netqos_api::koordinator::BackendKind;
 use netqos_core::{BitRate, Direction, ObjectName};
 use netqos_traffic::Dscp;
 use serde::{Deserialize, Serialize};
@@ -191,6 +192,8 @@ pub struct Expect {
     pub loss_at_most: Option<f64>,
     /// All datagrams arrive with this mark.
     pub dscp: Option<Dscp>,
+    /// In the end the lines of the node are divided by this backend.
+    pub divided_by: Option<BackendKind>,
 }
 
 /// How much arrives how soon.
@@ -308,6 +311,7 @@ struct ExpectDocument {
     p99_at_most: Option<Span>,
     loss_at_most: Option<Percentage>,
     dscp: Option<Mark>,
+    divided_by: Option<String>,
 }
 
 #[derive(Deserialize)]

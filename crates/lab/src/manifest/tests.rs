@@ -173,6 +173,11 @@ fn a_mistake_in_a_scenario_is_named_with_file_and_field() {
             "spec.measurements[1].dscp: \"XF\" is not a DSCP",
         ),
         (
+            "p99AtMost: 30ms",
+            "dividedBy: cake",
+            "spec.measurements[2].expect.dividedBy: \"cake\" divides no lines",
+        ),
+        (
             "tolerance: 2.5",
             "tolerance: 250",
             "expect.tolerance: 250 is not a percentage",

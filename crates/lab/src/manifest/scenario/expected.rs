@@ -1,5 +1,6 @@
 //! What should come of a measurement: whether it can be told, and of whose limit it is.
 
+use netqos_api::koordinator::NotABackend;
 use netqos_api::pod_limits;
 use netqos_core::{BitRate, Direction};
 
@@ -41,6 +42,11 @@ impl At<'_> {
             p99_at_most: parsed.p99_at_most.map(|span| span.0),
             loss_at_most: parsed.loss_at_most.map(|percent| percent.0),
             dscp: parsed.dscp.map(|mark| mark.0),
+            divided_by: parsed
+                .divided_by
+                .map(|name| name.parse())
+                .transpose()
+                .map_err(|why: NotABackend| self.problem("expect.dividedBy", why.to_string()))?,
         };
         let (is_tcp, is_latency) = match what {
             What::Tcp { .. } => (true, false),
