@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::objects;
 use super::process::Process;
-use super::replay::Replay;
+use super::replay::{Replay, WARM};
 use super::server::{HOME, Server, is_event, is_write, second};
 use crate::bench::index::PODS_PER_NAMESPACE;
 
@@ -101,8 +101,10 @@ pub fn measure(program: &Path, size: Size) -> Result<Controlled> {
         size.seconds
     );
 
-    server.forget_requests()?;
     let mut replay = Replay::new(size.pods, size.nodes);
+    replay.step(&server, size.rate, WARM)?;
+    replay.count_anew();
+    server.forget_requests()?;
     let before = process.processor_time()?;
     let began = Instant::now();
     let mut resident = 0;

@@ -21,6 +21,9 @@ const GOING: Duration = Duration::from_millis(1_100);
 const ENDED: Duration = Duration::from_millis(1_800);
 const GONE: Duration = Duration::from_millis(2_000);
 
+/// As long as it takes from the first that happens to a pod to the last: from then on as many go as come.
+pub const WARM: Duration = Duration::from_secs(3);
+
 /// What happens to pods.
 pub struct Replay {
     pods: u32,
@@ -30,6 +33,8 @@ pub struct Replay {
     /// What is to happen, in the order of when.
     due: [VecDeque<(Instant, Pod)>; 5],
     steps: u32,
+    /// Until when it has been stepped.
+    until: Option<Instant>,
     /// Pods that have come or gone.
     pub changes: u64,
     /// What was told of them.
@@ -45,14 +50,16 @@ impl Replay {
             before: HashMap::new(),
             due: Default::default(),
             steps: 0,
+            until: None,
             changes: 0,
             events: 0,
         }
     }
 
-    /// So many pods come and go in a second, for so long.
+    /// So many pods come and go in a second, for so long since the end of the step before.
     pub fn step(&mut self, server: &Server, rate: u32, time: Duration) -> Result<()> {
-        let began = Instant::now();
+        let began = self.until.unwrap_or_else(Instant::now);
+        self.until = Some(began + time);
         let mut begun = 0;
         loop {
             let now = Instant::now();
@@ -69,6 +76,11 @@ impl Replay {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// The counts begin anew; what is on its way, is.
+    pub fn count_anew(&mut self) {
+        (self.changes, self.events) = (0, 0);
     }
 
     /// What is on its way arrives.
@@ -120,5 +132,29 @@ impl Replay {
     fn tell(&mut self, server: &Server, pod: &Pod, age: Age) -> Result<()> {
         self.events += 1;
         server.put("pods", pod_object(pod, age))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::server::Server;
+    use super::{Replay, WARM};
+
+    /// Also of those at the edges: who came before the time goes within it.
+    #[test]
+    fn once_it_is_warm_as_many_change_as_are_asked_for() {
+        let server = Server::start().unwrap();
+        let mut replay = Replay::new(1_000, 10);
+        replay.step(&server, 100, WARM).unwrap();
+        replay.count_anew();
+        for _ in 0..4 {
+            replay
+                .step(&server, 100, Duration::from_millis(500))
+                .unwrap();
+        }
+        let changes = replay.changes;
+        assert!((196..=204).contains(&changes), "{changes}");
     }
 }

@@ -50,7 +50,8 @@ fn controller(text: &mut String, it: &Controlled) -> Result<()> {
         text,
         "\n## The controller: {} pods, {} policies, {} nodes\n\n| what | measured | to reach | \
          |\n|---|---|---|---|\n\
-         | pods that came or went in a second, for {} s | {:.0}, told of by {:.0} events | {} | {} |\n\
+         | pods that came or went in a second, for {} s | {:.0}, told of by {:.0} events | {}, within 1 % | {} \
+         |\n\
          | processor meanwhile | {:.2} of a core | ≤ 1 | {} |\n\
          | memory meanwhile; the most since the start | {:.0} MB; {:.0} MB | ≤ 1000 MB | {} |\n\
          | writes of a set's slices in a second in which it changed | {:.2}, at most {}; more than 2 \
@@ -67,7 +68,7 @@ fn controller(text: &mut String, it: &Controlled) -> Result<()> {
         it.changes,
         it.events,
         size.rate,
-        mark(it.changes >= f64::from(size.rate) * 0.95),
+        mark(it.changes >= f64::from(size.rate) * 0.99),
         it.busy,
         mark(it.busy <= 1.0),
         megabytes(it.resident),
@@ -138,4 +139,31 @@ fn starts(text: &mut String, it: &Starts) -> Result<()> {
         mark(it.reads.is_empty()),
     )?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::controller;
+    use crate::bench::cluster::{Controlled, Size};
+
+    #[test]
+    fn what_came_and_went_is_marked_from_99_in_a_hundred_on() {
+        for (changes, is_marked) in [(494.0, false), (495.0, true), (500.0, true)] {
+            let size = Size {
+                rate: 500,
+                ..Size::default()
+            };
+            let measured = Controlled {
+                size,
+                changes,
+                ..Controlled::default()
+            };
+            let mut text = String::new();
+            controller(&mut text, &measured).unwrap();
+            let mut rows = text.lines();
+            let row = rows.find(|it| it.contains("came or went")).unwrap();
+            assert!(row.contains("| 500, within 1 % |"), "{row}");
+            assert_eq!(row.ends_with("| ✓ |"), is_marked, "{row}");
+        }
+    }
 }
