@@ -8,7 +8,7 @@ use crate::image;
 use crate::manifests::{object, words};
 use crate::stage;
 use crate::the_nodes_lines_are_as_its_node_slo_says::{definition, node_slo};
-use crate::world::{KUBECONFIG, World};
+use crate::world::{KUBECONFIG, World, has_written};
 
 /// The agent of `deploy/kustomize/base`, with its flags and its capabilities, less these.
 fn installed(less: &[&str]) -> Command {
@@ -19,10 +19,14 @@ fn installed(less: &[&str]) -> Command {
     command
 }
 
-/// Makes of `/run/root` what this machine has, and every container.
+/// Makes of `/run/root` what this machine has, which nobody may write to, and every container.
 fn of_this_machine() -> String {
     let places = ["/usr", "/lib", "/lib64", "/bin", "/etc"].into_iter();
-    places.chain(ALWAYS).map(bound).collect()
+    let places = places.map(|place| {
+        let read_only = format!("[ ! -e {place} ] || mount -o remount,bind,ro /run/root{place}\n");
+        bound(place) + &read_only
+    });
+    places.chain(ALWAYS.map(bound)).collect()
 }
 
 /// What every container has.
@@ -34,15 +38,19 @@ pub(crate) fn bound(place: &str) -> String {
     )
 }
 
-/// The same that sees of the node no more than is mounted, by the base and this component of it; what is
-/// mounted elsewhere than where it is on the node is. `image` is the script that makes the rest.
-fn with_its_mounts(component: &str, image: &str) -> Command {
+/// The same that sees of the node no more than is mounted, by the base and this component of it, if any;
+/// what is mounted elsewhere than where it is on the node is. `image` is the script that makes the rest,
+/// which is read-only as the container's root is.
+fn with_its_mounts(component: Option<&str>, image: &str) -> Command {
     let mut mounts = BTreeMap::new();
     let mut volumes = BTreeMap::new();
     let mut added = Vec::new();
     let base = object("agent-daemonset.yaml", "DaemonSet");
-    let patch = format!("../components/{component}/patch-agent-daemonset.yaml");
-    for daemons in [base, object(&patch, "DaemonSet")] {
+    let component = component.map(|name| {
+        let patch = format!("../components/{name}/patch-agent-daemonset.yaml");
+        object(&patch, "DaemonSet")
+    });
+    for daemons in [base].into_iter().chain(component) {
         let pod = &daemons["spec"]["template"]["spec"];
         let container = &pod["containers"][0];
         // A component has all of them, where it has more.
@@ -51,9 +59,8 @@ fn with_its_mounts(component: &str, image: &str) -> Command {
             added = words(capabilities);
         }
         for mount in container["volumeMounts"].as_array().unwrap() {
-            let is_read_only = mount["readOnly"] == true;
             let place = mount["mountPath"].as_str().unwrap().to_owned();
-            mounts.insert(place, (mount["name"].clone(), is_read_only));
+            mounts.insert(place, mount.clone());
         }
         for volume in pod["volumes"].as_array().unwrap() {
             let path = volume["hostPath"]["path"].as_str().unwrap();
@@ -63,20 +70,24 @@ fn with_its_mounts(component: &str, image: &str) -> Command {
     }
     let mut script = String::from("set -e; mkdir -p /run/root; mount -t tmpfs root /run/root\n");
     script += image;
-    for (place, (volume, is_read_only)) in &mounts {
-        let (path, is_file) = &volumes[&volume.to_string()];
+    for (place, mount) in &mounts {
+        let (path, is_file) = &volumes[&mount["name"].to_string()];
         let make = if *is_file { "touch" } else { "mkdir -p" };
         script += &format!(
             "[ -e {path} ] || {make} {path}; mkdir -p $(dirname /run/root{place}); \
              {make} /run/root{place}; mount --rbind {path} /run/root{place}\n"
         );
-        if *is_read_only {
+        // Else what the node mounts later is not seen.
+        if mount["mountPropagation"] != "HostToContainer" {
+            script += &format!("mount --make-rprivate /run/root{place}\n");
+        }
+        if mount["readOnly"] == true {
             script += &format!("mount -o remount,bind,ro /run/root{place}\n");
         }
     }
     let executable = stage::executable();
     script += &format!(
-        "cp {} {KUBECONFIG} /run/root/; exec chroot /run/root \"$@\"",
+        "cp {} {KUBECONFIG} /run/root/; mount -o remount,ro /run/root; exec chroot /run/root \"$@\"",
         executable.display()
     );
     let mut command = Command::new("unshare");
@@ -157,12 +168,46 @@ fn for_all_that_it_does() {
     };
     asked(&world);
     world.start_agent_by(&mut installed(&[]));
+    assert_all_in_force(&world);
+}
+
+#[track_caller]
+fn assert_all_in_force(world: &World) {
     let flow = world.flow();
     flow.wait_for(10);
     drop(flow.end());
     assert!(stage::eventually(|| in_force() == ["ingress", "egress"]));
     let pod = stage::pod_status("a").unwrap();
     assert!(pod.rules[0].queue.is_some(), "{:?}", pod.rules);
+    assert_eq!(world.problems(), []);
+}
+
+/// And with no more of the node than the DaemonSet mounts, and a root that nobody may write to; also of
+/// a pod that comes later.
+#[test]
+fn for_all_that_it_does_with_what_it_mounts() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    asked(&world);
+    // As on a node, where others learn of what is mounted there.
+    world.node.run("mount", &["--make-shared", "/run"]).unwrap();
+    world.start_agent_by(&mut with_its_mounts(None, &of_this_machine()));
+    assert_all_in_force(&world);
+    let late = world.node.pod("late").unwrap();
+    world.create_pod(&late, json!({"kubernetes.io/ingress-bandwidth": "5M"}));
+    let is_limited = || {
+        let pod = stage::pod_status("late");
+        pod.is_some_and(|pod| !pod.limits.is_empty() && pod.limits.iter().all(|it| it.in_force))
+    };
+    assert!(stage::eventually(is_limited), "{}", stage::log());
+    // What it has to remember is on the node.
+    assert!(stage::eventually(|| has_written(
+        "networkqoses",
+        "\"dscp\":10"
+    )));
+    let records = fs::read_dir("/run/netqos/rules").unwrap();
+    assert!(records.count() > 0);
     assert_eq!(world.problems(), []);
 }
 
@@ -193,7 +238,7 @@ fn for_dividing_lines_by_kernel_and_by_terway_qos() {
     divided(&world);
     fs::create_dir_all("/var/lib/terway/qos").unwrap();
     world.start_agent_by(&mut with_its_mounts(
-        "class-backend-terway-qos",
+        Some("class-backend-terway-qos"),
         &of_this_machine(),
     ));
     let classes = || world.node.run("tc", &["class", "show", "dev", "up0"]);
@@ -231,7 +276,7 @@ fn for_dividing_lines_by_tc() {
     };
     divided(&world);
     let image = image::made_of(&files);
-    world.start_agent_by(&mut with_its_mounts("class-backend-tc", &image));
+    world.start_agent_by(&mut with_its_mounts(Some("class-backend-tc"), &image));
     choose(&world, "tc");
     let run = |program: &str, words: &[&str]| world.node.run(program, words).unwrap();
     let classes = || run("tc", &["class", "show", "dev", "up0"]);
