@@ -113,11 +113,57 @@ fn nor_where_a_controller_tells_of_peers() {
         let own = Some("spec.nodeName=node1".to_owned());
         assert_eq!(request.field_selector, own);
     }
+    let watches = requests.iter().filter(|it| it.verb == "watch");
+    for watch in watches {
+        assert!(watch.takes_bookmarks, "{}", watch.path);
+    }
     // Thousands of them ask the watch cache, and not the database.
     let lists = requests.iter().filter(|it| it.verb == "list");
     for list in lists {
         assert_eq!(list.resource_version.as_deref(), Some("0"), "{}", list.path);
     }
+}
+
+/// A watch that ends goes on where the last bookmark was, and not where something of its kind was changed
+/// last, which a server may have forgotten since: then all would be listed again.
+#[test]
+fn and_lists_nothing_again_where_a_bookmark_said_how_far_it_has_come() {
+    let Some(mut world) = World::with_bookmarks(Duration::from_millis(300)) else {
+        return;
+    };
+    world.start_agent();
+    let lists = |world: &World| {
+        let requests = world.fixture().unwrap().requests().into_iter();
+        let lists = requests.filter(|it| it.client == AGENT && it.verb == "list");
+        lists.filter(|it| it.status == 200).count()
+    };
+    let before = lists(&world);
+    // What no agent watches.
+    let told = json!({"metadata": {"name": "told", "namespace": "games"}});
+    world.create("v1", "ConfigMap", "games", told);
+    let told = world.list("v1", "ConfigMap").pop().unwrap();
+    let version = |text: &str| text.parse::<u64>().unwrap();
+    let by_then = version(told["metadata"]["resourceVersion"].as_str().unwrap());
+    sleep(Duration::from_secs(2));
+    let server = world.fixture().unwrap();
+    let known = server.requests().len();
+    world.front.end_watches();
+    let again = || {
+        let requests = server.requests();
+        let again = requests[known..].iter();
+        let again = again.filter(|it| it.client == AGENT && it.verb == "watch");
+        again.cloned().collect::<Vec<Request>>()
+    };
+    let kinds = || {
+        let kinds: BTreeSet<String> = again().iter().map(Request::qualified_resource).collect();
+        kinds
+    };
+    assert!(stage::eventually(|| kinds().len() >= 6), "{:?}", kinds());
+    for watch in again() {
+        let from = watch.resource_version.as_deref().unwrap_or_default();
+        assert!(version(from) >= by_then, "{}: {from}", watch.path);
+    }
+    assert_eq!(lists(&world), before);
 }
 
 /// Thousands of agents on clusters without OVN-Kubernetes ask for its kinds.
