@@ -1,8 +1,9 @@
 //! Who wins when a node's line is full: the ConfigMap `slo-controller-config`, and NodeSLO objects.
 //!
-//! What Koordinator's own webhook looks at is looked at here as well, in its words, and more: that of percentages
-//! and of quantities neither is above its limit nor all together above the line, LSR and LS counted
-//! once. Keys of the ConfigMap that are none of the network's are not looked at.
+//! What Koordinator's own webhook looks at is looked at here as well, in its words, and more: that of
+//! percentages and of quantities neither is above its limit nor all together above the line, LSR and LS
+//! counted once. Both in one strategy are a warning, and not refused as there. Keys of the ConfigMap
+//! that are none of the network's are not looked at.
 
 use std::collections::BTreeMap;
 
