@@ -38,8 +38,11 @@ const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 /// How long where the kind does not exist: a definition is not installed by the minute.
 const UNKNOWN: Duration = Duration::from_secs(300);
 
-/// The fields that not all versions of the definition have, and how one is left out.
-const OPTIONAL: [(&str, fn(&mut NetworkQoSNodeReport)); 3] = [
+/// The name of a field, and how it is left out.
+type Field = (&'static str, fn(&mut NetworkQoSNodeReport));
+
+/// The fields that not all versions of the definition have.
+const OPTIONAL: [Field; 3] = [
     ("agentPod", |report| report.agent_pod = None),
     ("moreProblems", |report| report.more_problems = None),
     ("uid", |report| {
