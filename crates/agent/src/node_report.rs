@@ -14,11 +14,10 @@
 //! What nobody has changed is written again every ten minutes: a report that somebody has deleted, or
 //! changed, is there again then. That the server has it already costs it no more than the request.
 
-use std::collections::BTreeSet;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::Duration;
 
-use netqos_cluster::{Client, WriteError, apply};
+use netqos_cluster::{Client, Undeclared, WriteError, apply};
 use netqos_core::{NodeReport, ObjectName, ObjectRef, Problem, ReportedProblem};
 use netqos_daemon::spans::{ended, many};
 use netqos_k8s::NetworkQoSNodeReport;
@@ -38,40 +37,14 @@ const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 /// How long where the kind does not exist: a definition is not installed by the minute.
 const UNKNOWN: Duration = Duration::from_secs(300);
 
-/// The name of a field, and how it is left out.
-type Field = (&'static str, fn(&mut NetworkQoSNodeReport));
-
 /// The fields that not all versions of the definition have.
-const OPTIONAL: [Field; 3] = [
-    ("agentPod", |report| report.agent_pod = None),
-    ("moreProblems", |report| report.more_problems = None),
-    ("uid", |report| {
-        report.policies.iter_mut().for_each(|it| it.uid = None);
-    }),
-];
+const OPTIONAL: [&str; 3] = ["agentPod", "moreProblems", "uid"];
 
-/// Fields that a report is written without.
-#[derive(Debug, Default)]
-struct LeftOut(BTreeSet<&'static str>);
-
-impl LeftOut {
-    /// The fields that a refusal names are left out, or all, where it names none of them. False: it is
-    /// about something else than these.
-    fn add(&mut self, refusal: &str) -> bool {
-        let names = OPTIONAL.map(|(name, _)| name);
-        let before = self.0.len();
-        let named = { names }.into_iter();
-        let named = named.filter(|it| refusal.contains(&format!(".{it}:")));
-        self.0.extend(named);
-        if self.0.len() == before {
-            self.0.extend(names);
-        }
-        self.0.len() > before
-    }
-
-    fn leave_out(&self, report: &mut NetworkQoSNodeReport) {
-        let left_out = OPTIONAL.iter().filter(|(name, _)| self.0.contains(name));
-        left_out.for_each(|(_, leave_out)| leave_out(report));
+fn leave_out(fields: &Undeclared, report: &mut NetworkQoSNodeReport) {
+    report.agent_pod.take_if(|_| fields.has("agentPod"));
+    report.more_problems.take_if(|_| fields.has("moreProblems"));
+    for policy in &mut report.policies {
+        policy.uid.take_if(|_| fields.has("uid"));
     }
 }
 
@@ -81,7 +54,7 @@ pub(crate) async fn write(client: Client, mut reports: Receiver<NodeReport>, ref
     let mut earliest = Instant::now();
     let mut failures = 0;
     // What the definition does not have, where it is one of an older version.
-    let mut left_out = LeftOut::default();
+    let mut undeclared = Undeclared::among(&OPTIONAL);
     loop {
         // Not all agents at the same time, where they have been started so.
         let again = refresh - random(refresh / 10);
@@ -94,7 +67,7 @@ pub(crate) async fn write(client: Client, mut reports: Receiver<NodeReport>, ref
             Err(_) if written.is_none() => continue,
             Err(_) => {
                 written = None;
-                left_out = LeftOut::default();
+                undeclared = Undeclared::among(&OPTIONAL);
             }
         }
         loop {
@@ -104,7 +77,7 @@ pub(crate) async fn write(client: Client, mut reports: Receiver<NodeReport>, ref
             }
             earliest = Instant::now() + APART;
             let mut object = NetworkQoSNodeReport::of(&report);
-            left_out.leave_out(&mut object);
+            leave_out(&undeclared, &mut object);
             let span = tracing::info_span!(
                 parent: None,
                 "report",
@@ -122,8 +95,8 @@ pub(crate) async fn write(client: Client, mut reports: Receiver<NodeReport>, ref
                     written = Some(report);
                     break;
                 }
-                Err(WriteError::Undeclared(why)) if left_out.add(&why) => {
-                    let fields: Vec<&str> = left_out.0.iter().copied().collect();
+                Err(WriteError::Undeclared(why)) if undeclared.add(&why) => {
+                    let fields: Vec<&str> = undeclared.fields().collect();
                     tracing::warn!(
                         "what is in force here is told without {}: the definition of \
                          networkqosnodereports is an older one ({why})",

@@ -19,6 +19,7 @@ mod kind;
 mod lease;
 mod raw;
 mod read;
+mod undeclared;
 mod watch;
 mod write;
 
@@ -29,5 +30,6 @@ pub use kube::Client;
 pub use lease::lease;
 pub use raw::Raw;
 pub use read::{ReadError, Which, list, list_any};
+pub use undeclared::Undeclared;
 pub use watch::{Listing, Selection, Told, watch};
 pub use write::{WriteError, apply, is_undeclared};

@@ -19,7 +19,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use kube::Client;
-use netqos_cluster::is_undeclared;
+use netqos_cluster::{Undeclared, is_undeclared};
 use netqos_core::{NodeReport, ObjectName};
 use netqos_index::PeerIndex;
 use tokio::time::{Instant, timeout};
@@ -73,7 +73,7 @@ pub(crate) struct Statuses {
     /// Who else enforces policies, in words: then none of their statuses is ours.
     left: Option<String>,
     /// Counts that the definition does not have, since it is another's, or an older one.
-    undeclared: BTreeSet<&'static str>,
+    undeclared: Undeclared,
     metrics: Metrics,
     events: Events,
 }
@@ -115,7 +115,7 @@ impl Statuses {
             reports: BTreeMap::new(),
             due: Queue::default(),
             left: None,
-            undeclared: BTreeSet::new(),
+            undeclared: Undeclared::among(&look::COUNTS),
             metrics,
             events,
         }
@@ -349,7 +349,7 @@ impl Statuses {
                          that it does not have are left out of statuses ({})",
                         status.message
                     );
-                    self.leave_out(&status.message);
+                    self.undeclared.add(&status.message);
                     Outcome::Failed
                 }
                 failed => {

@@ -21,7 +21,7 @@ const PASSING: [&str; 2] = ["Pending", "AgentNotReady"];
 /// What no event tells of each policy: what passes, and what somebody does to all of them.
 const UNTOLD: [&str; 3] = ["Pending", "AgentNotReady", "Leaving"];
 /// What of a status is counts, which another definition may not have.
-const COUNTS: [&str; 3] = ["rules", "selectedPods", "nodes"];
+pub(super) const COUNTS: [&str; 3] = ["rules", "selectedPods", "nodes"];
 
 /// What is to be done about a policy.
 pub(super) enum Due {
@@ -142,7 +142,7 @@ impl Statuses {
         let before = before.map(|before| policy.contested.ours(before));
         let at = Time(Timestamp::now());
         let mut shall = status(&verdict, before.as_ref(), &at, self.zones);
-        let lacks = |count: &str| self.undeclared.contains(count);
+        let lacks = |count: &str| self.undeclared.has(count);
         shall.rules = shall.rules.filter(|_| !lacks("rules"));
         shall.selected_pods = shall.selected_pods.filter(|_| !lacks("selectedPods"));
         shall.nodes = shall.nodes.filter(|_| !lacks("nodes"));
@@ -166,18 +166,6 @@ impl Statuses {
         found
             .filter(|(_, shall, is)| difference(is.as_ref(), shall) != Difference::None)
             .collect()
-    }
-
-    /// Counts that a server says its definition does not have are not written any more.
-    pub(super) fn leave_out(&mut self, message: &str) {
-        let named = COUNTS
-            .into_iter()
-            .filter(|it| message.contains(&format!(".{it}:")));
-        let before = self.undeclared.len();
-        self.undeclared.extend(named);
-        if self.undeclared.len() == before {
-            self.undeclared.extend(COUNTS);
-        }
     }
 
     pub(super) fn wrote(&mut self, write: Write, written: Written) {
