@@ -1,17 +1,16 @@
 //! What is known of a node's classes: what is said, as far as it is right, else what was right last.
 //!
 //! Of how lines are shared objects speak first: the NodeSLO of the node, where that says anything of the
-//! network, or else the ConfigMap. Where none is there, or none ever said it right, the files of another agent count ([`NetFiles`]). Of a pod
-//! they say what it does not say itself. Where terway-qos divides the lines nothing is taken from them:
-//! they are what that backend writes.
+//! network, or else the ConfigMap. Where none is there, or none ever said it right, the files of another
+//! agent count ([`NetFiles`]). Of a pod they say what it does not say itself. Where terway-qos divides the
+//! lines nothing is taken from them: they are what that backend writes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use netqos_api::koordinator::{
-    BackendKind, Mistake, NETWORK_QOS_ANNOTATION, NODE_BANDWIDTH_ANNOTATION, NodeSlo, PodClass,
-    SloConfig, annotated,
+    BackendKind, Mistake, NODE_BANDWIDTH_ANNOTATION, NodeSlo, PodClass, SloConfig, annotated,
 };
 use netqos_core::classes::Place;
 use netqos_core::objects::Node;
@@ -239,10 +238,9 @@ impl Knowledge {
     pub fn because(&self, pod: &InputPod, cgroup: Option<&Path>) -> String {
         let said = self.pods.get(&pod.id.uid).and_then(PodClass::said_by);
         match (said, self.filed.pod(pod, cgroup)) {
-            (Some(NETWORK_QOS_ANNOTATION), _) => format!("annotation {NETWORK_QOS_ANNOTATION}"),
-            (Some(label), _) => format!("label {label}"),
+            (Some(said), _) => said,
             (None, Some(_)) => format!("another agent's file {PODS_FILE}"),
-            (None, None) => "Kubernetes' QoS class".to_owned(),
+            (None, None) => PodClass::KUBERNETES.to_owned(),
         }
     }
 

@@ -11,8 +11,8 @@ use serde::Serialize;
 pub struct DescribedClass {
     /// `system`, `latency-sensitive` or `best-effort`.
     pub class: String,
-    /// Who says so: the key of an annotation or label, or `Kubernetes`.
-    pub by: &'static str,
+    /// Who says so: an annotation or label with its key, or Kubernetes.
+    pub by: String,
     /// What it asks for; nothing: it has its part of its class's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub asks: Vec<DescribedAsk>,
@@ -45,7 +45,7 @@ impl DescribedClass {
         let ports = ports.flat_map(|it| asks(&it.qos, Some(it.port.get()), it.class));
         Self {
             class: pod.class().to_string(),
-            by: pod.said_by().unwrap_or("Kubernetes"),
+            by: { pod.said_by() }.unwrap_or_else(|| PodClass::KUBERNETES.to_owned()),
             asks: asks(&asked.qos, None, None).chain(ports).collect(),
         }
     }

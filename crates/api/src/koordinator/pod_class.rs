@@ -29,6 +29,9 @@ struct Unread {
 }
 
 impl PodClass {
+    /// Who says it where the pod does not ([`said_by`](Self::said_by)), in words.
+    pub const KUBERNETES: &str = "Kubernetes' QoS class";
+
     /// What a pod says, and what is wrong with that. By itself, what cannot be read is not said.
     pub fn of(
         labels: &Labels,
@@ -74,13 +77,15 @@ impl PodClass {
 
     /// The same, unless nobody but Kubernetes says it.
     pub fn said(&self) -> Option<TrafficClass> {
-        self.said_by().map(|_| self.class())
+        { self.asked.class }.or(self.is_labelled.then_some(self.by_label))
     }
 
-    /// The key of the annotation or label that says it. `None`: nobody does but Kubernetes.
-    pub fn said_by(&self) -> Option<&'static str> {
-        let by_label = self.is_labelled.then_some(QOS_CLASS_LABEL);
-        { self.asked.class }.map_or(by_label, |_| Some(NETWORK_QOS_ANNOTATION))
+    /// Its annotation or label that says it, in words. `None`: nobody does but Kubernetes.
+    pub fn said_by(&self) -> Option<String> {
+        match self.asked.class {
+            Some(_) => Some(format!("annotation {NETWORK_QOS_ANNOTATION}")),
+            None => { self.is_labelled }.then(|| format!("label {QOS_CLASS_LABEL}")),
+        }
     }
 
     /// What it asks for.

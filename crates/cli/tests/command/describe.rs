@@ -150,11 +150,11 @@ fn a_pod_of_files_is_described_without_a_cluster() {
         {"direction": "ingress", "port": 443, "class": "best-effort"},
         {"direction": "egress", "port": 443, "class": "best-effort", "limit": "50 %"}
     ]);
-    let label = "koordinator.sh/qosClass";
+    let label = "label koordinator.sh/qosClass";
     let class = json!({"class": "latency-sensitive", "by": label, "asks": asks});
     assert_eq!(pod["class"], class);
     let table = stdout(&run(&["describe", "pod", "games/a", "-f", &file]));
-    let line = "class: latency-sensitive, by koordinator.sh/qosClass";
+    let line = "class: latency-sensitive, by label koordinator.sh/qosClass";
     assert!(table.contains(line) && table.contains("50 %"), "{table}");
     // Nobody expects a node in a file.
     assert_eq!(pod.get("remark"), None, "{pod}");
