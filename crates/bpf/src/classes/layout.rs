@@ -271,11 +271,19 @@ impl Tree {
         self.0 & !(1 << 31)
     }
 
+    /// What goes in it.
+    pub const fn direction(self) -> Direction {
+        match self.0 >> 31 {
+            0 => Direction::Ingress,
+            _ => Direction::Egress,
+        }
+    }
+
     /// The major number of its handle.
     pub const fn major(self) -> u16 {
-        match self.0 >> 31 {
-            0 => INGRESS_MAJOR,
-            _ => EGRESS_MAJOR,
+        match self.direction() {
+            Direction::Ingress => INGRESS_MAJOR,
+            Direction::Egress => EGRESS_MAJOR,
         }
     }
 }

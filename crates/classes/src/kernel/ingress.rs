@@ -62,6 +62,15 @@ pub(super) fn apply(
             make(socket, link)?
         }
     };
+    // Builds before this one gave the trees of both ways the same handle.
+    let earlier = Root {
+        link: &ifb,
+        ..Root::of_line(link)
+    };
+    if earlier.is_ours(socket)? {
+        gone(socket.delete_qdisc(&ifb, Handle::ROOT, earlier.root())).doing("remove a tree")?;
+        changes += 1;
+    }
     changes += tree::apply(socket, Root::of_ifb(link, &ifb), forms, programs)?;
     let id = programs.ingress_id()?;
     let (right, wrong): (Vec<_>, Vec<_>) = ours(socket, link)?.into_iter().partition(|filter| {

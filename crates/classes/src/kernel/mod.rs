@@ -128,6 +128,16 @@ impl Kernel {
         }
     }
 
+    /// What the trees of a line become.
+    fn forms(&self, line: &str, plan: &ClassPlan) -> Vec<(Direction, Forms)> {
+        let slots = self.numbers.slots();
+        let ways = [Direction::Egress, Direction::Ingress].into_iter();
+        let trees = ways.filter_map(|way| Some((way, plan.tree(line, way)?)));
+        trees
+            .map(|(way, tree)| (way, form::forms(&tree, &slots)))
+            .collect()
+    }
+
     fn apply_line(
         &mut self,
         name: &Arc<str>,
@@ -136,11 +146,7 @@ impl Kernel {
     ) -> Result<usize> {
         let link = self.link(name)?;
         let mut changes = 0;
-        for direction in [Direction::Egress, Direction::Ingress] {
-            let Some(tree) = plan.tree(name, direction) else {
-                continue;
-            };
-            let forms = form::forms(&tree, &self.numbers.slots());
+        for (direction, forms) in self.forms(name, plan) {
             let span = tracing::info_span!(
                 "line",
                 netqos.line = &**name,
@@ -196,11 +202,9 @@ impl Kernel {
         let root = root.and_then(|root| root.htb());
         let has_room = root.is_some_and(|htb| htb.direct_queue >= LEAST_DIRECT);
         let may_be_idle = !self.options.divides_idle_lines && has_room;
-        for direction in [Direction::Egress, Direction::Ingress] {
-            if let Some(tree) = plan.tree(name, direction) {
-                let forms = may_be_idle.then(|| form::forms(&tree, &self.numbers.slots()));
-                changes += idle::apply(programs, &link, direction, forms.as_ref())?;
-            }
+        for (direction, forms) in self.forms(name, plan) {
+            let idle = may_be_idle.then_some(&forms);
+            changes += idle::apply(programs, &link, direction, idle)?;
         }
         Ok(changes)
     }
@@ -210,10 +214,10 @@ impl Kernel {
         let socket = &mut self.socket;
         let mut standing = Standing::default();
         let root = Root::of_line(link);
-        tree::read(socket, root, Direction::Egress, parts, &mut standing)?;
+        tree::read(socket, root, parts, &mut standing)?;
         if let Some(ifb) = ingress::of_line(socket, link)? {
             let root = Root::of_ifb(link, &ifb);
-            tree::read(socket, root, Direction::Ingress, parts, &mut standing)?;
+            tree::read(socket, root, parts, &mut standing)?;
         }
         Ok(standing)
     }
@@ -320,10 +324,10 @@ impl ClassBackend for Kernel {
             Err(Error::NoLine(_)) => return Ok(Traffic::new()),
             link => link?,
         };
-        let mut traffic = tree::traffic(&mut self.socket, Root::of_line(&link), Direction::Egress)?;
+        let mut traffic = tree::traffic(&mut self.socket, Root::of_line(&link))?;
         if let Some(ifb) = ingress::of_line(&mut self.socket, &link)? {
             let root = Root::of_ifb(&link, &ifb);
-            traffic.extend(tree::traffic(&mut self.socket, root, Direction::Ingress)?);
+            traffic.extend(tree::traffic(&mut self.socket, root)?);
         }
         if let Some(programs) = Classes::open(self.options.paths.bpffs())? {
             idle::count(&programs, &link, &mut traffic)?;

@@ -64,7 +64,12 @@ impl<'l> Root<'l> {
     pub(super) fn is_ours(&self, socket: &mut Socket) -> Result<bool> {
         let there = socket.qdisc_at(self.link, Handle::ROOT);
         let there = there.doing("find the root qdisc")?;
-        Ok(there.is_some_and(|there| there.handle == self.root() && there.htb().is_some()))
+        Ok(there.is_some_and(|there| self.is_of(&there)))
+    }
+
+    /// True for a tree of ours that is at the root.
+    fn is_of(&self, root: &Installed) -> bool {
+        root.handle == self.root() && root.htb().is_some()
     }
 }
 
@@ -88,7 +93,7 @@ pub(super) fn apply(
         .qdisc_at(link, Handle::ROOT)
         .doing("find the root qdisc")?
     {
-        Some(root) if root.handle == at.root() && root.htb().is_some() => {}
+        Some(root) if at.is_of(&root) => {}
         Some(root) if !root.is_default() => {
             return Err(Error::ForeignQdisc {
                 line: link.name.clone(),
@@ -280,13 +285,13 @@ pub(super) fn prune(socket: &mut Socket, at: Root<'_>, keep: &BTreeSet<Slot>) ->
 pub(super) fn read(
     socket: &mut Socket,
     at: Root<'_>,
-    direction: Direction,
     parts: &BTreeMap<Slot, PartId>,
     into: &mut Standing,
 ) -> Result<()> {
     if !at.is_ours(socket)? {
         return Ok(());
     }
+    let direction = at.name.direction();
     for class in socket.classes(at.link).doing("list classes")? {
         let minor = class.handle.minor();
         let rate = |bytes: u64| BitRate::from_bits_per_second(bytes.saturating_mul(8));
@@ -305,11 +310,11 @@ pub(super) fn read(
 }
 
 /// What went through the classes of a link's tree, if it is one of ours.
-pub(super) fn traffic(socket: &mut Socket, at: Root<'_>, direction: Direction) -> Result<Traffic> {
+pub(super) fn traffic(socket: &mut Socket, at: Root<'_>) -> Result<Traffic> {
     if !at.is_ours(socket)? {
         return Ok(Traffic::new());
     }
     let tree = socket.classes(at.link).doing("list classes")?;
     let whole = |class| at.handle(Slot::of(class).inner());
-    Ok(traffic::counted(&tree, direction, whole))
+    Ok(traffic::counted(&tree, at.name.direction(), whole))
 }

@@ -3,7 +3,7 @@ use netqos_netlink::Socket;
 use netqos_testkit::{ForeignHook, ForeignProgram, Verdict};
 use netqos_traffic::Flow;
 
-use crate::world::{World, shares};
+use crate::world::{BE, World, shares};
 
 fn root(world: &World) -> String {
     let shown = world
@@ -171,4 +171,41 @@ fn a_line_has_the_queues_again_that_the_kernel_gives_it() {
         world.backend.teardown().unwrap();
         assert_eq!(shown(), before);
     }
+}
+
+/// What comes had the handle of what is sent, in builds before.
+#[test]
+fn a_tree_of_an_earlier_build_is_exchanged() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    world.divide(shares(100));
+    let line = Socket::open().unwrap().link_by_name(&world.line()).unwrap();
+    let ifb = format!("netqos-l{}", line.index);
+    let root = [
+        "qdisc", "replace", "dev", &ifb, "root", "handle", "6e71:", "htb",
+    ];
+    world
+        .node
+        .run("tc", &["qdisc", "del", "dev", &ifb, "root"])
+        .unwrap();
+    world.node.run("tc", &root).unwrap();
+    assert!(world.divide(shares(100)).changes > 0);
+    assert_eq!(world.divide(shares(100)).changes, 0);
+    let before = world.divided(Flow::Download);
+    let found = world.transfer("be", Flow::Download, false);
+    let waited = world.divided(Flow::Download)[&BE] - before[&BE];
+    assert!(waited as f64 >= 0.9 * found, "{waited} of {found}");
+    // One that somebody made is not.
+    world
+        .node
+        .run("tc", &["qdisc", "del", "dev", &ifb, "root"])
+        .unwrap();
+    world
+        .node
+        .run("tc", &root.map(|it| if it == "6e71:" { "1:" } else { it }))
+        .unwrap();
+    world.plan.lines = [(world.line(), shares(100))].into();
+    let outcome = world.backend.apply(&world.plan).unwrap();
+    assert!(outcome.troubles[0].what.contains(&ifb), "{outcome:#?}");
 }
