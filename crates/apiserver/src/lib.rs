@@ -11,8 +11,8 @@
 //!
 //! It does what netqos, kube-rs and kubectl need of one, as a real one does it: one suite
 //! (`tests/conformance`) runs against both, and [`Cluster`] gives any other test whichever is
-//! there; a [`Front`] before it has faults on demand, whichever it is. What real clusters have controllers for, it leaves, but for one thing: a namespace that is
-//! deleted is emptied and goes.
+//! there; a [`Front`] before it has faults on demand, whichever it is. What real clusters have controllers
+//! for, it leaves, but for one thing: a namespace that is deleted is emptied and goes.
 //!
 //! Left out: authorisation (every request is allowed, and recorded; what a fault forbids, a
 //! `SelfSubjectAccessReview` says), protobuf, tables, API

@@ -2,8 +2,8 @@
 //!
 //! Changes are collected for a moment, and a set that changes without end is written at a bounded
 //! pace: two slices in a second, or, where so many change at once that the last one would wait for long,
-//! all of them each three seconds. Each write names the version of what it replaces, and none reads: what is there is known from
-//! the watch.
+//! all of them each three seconds. Each write names the version of what it replaces, and none reads: what is
+//! there is known from the watch.
 //!
 //! Several writes are on their way at once, as long as none stands on another: those of one set go one
 //! after the other, and an address that moves is out of one set before it gets into the other.

@@ -66,7 +66,8 @@ pub struct KnownPod {
 /// What a node's lines and the pods on them are to be held to, and what is wrong with that.
 ///
 /// `speeds` are the lines, with what each carries by itself, where that is known. What is said of the
-/// node goes before it: that is what they carry together, of which each has its part. A line that cannot be divided as it is said is divided as it was `last`.
+/// node goes before it: that is what they carry together, of which each has its part. A line that cannot
+/// be divided as it is said is divided as it was `last`.
 /// Percentages in what a pod asks for are of the slowest line, so that each line can keep them.
 pub fn plan(
     node: &str,
