@@ -1,22 +1,7 @@
 use netqos_datapath::HookKind;
-use netqos_testkit::{Node, Pod};
+use netqos_testkit::Node;
 
 use crate::{HOOKS, Wanted, both, datapath};
-
-/// What the kernel has for a pod: both sides of it, and the node's links.
-fn state(node: &Node, pod: &Pod) -> String {
-    let mut text = node.run("ip", &["-d", "link", "show"]).unwrap();
-    if !pod.host_link().is_empty() {
-        text.push_str(&node.traffic_control(pod.host_link()).unwrap());
-    }
-    let _inside = netqos_netlink::Namespace::open(pod.netns())
-        .unwrap()
-        .enter()
-        .unwrap();
-    text.push_str(&node.traffic_control("eth0").unwrap());
-    text.push_str(&node.run("ip", &["-d", "link", "show"]).unwrap());
-    text
-}
 
 #[test]
 fn and_taken_away_restores_what_was_there() {
@@ -34,7 +19,12 @@ fn and_taken_away_restores_what_was_there() {
             (&macvlan, Wanted::new(&macvlan, both(10), hook)),
         ] {
             let (pod, wanted) = wanted;
-            let before = state(&node, pod);
+            let state = || {
+                // Tables stay for the next limit.
+                let state = node.state(&[pod]).unwrap();
+                state.without("/sys/fs/bpf/netqos/v1/")
+            };
+            let before = state();
             let applied = datapath.apply(&wanted.request()).unwrap();
             assert_eq!(applied.queues.len(), 2);
             assert!(
@@ -43,10 +33,10 @@ fn and_taken_away_restores_what_was_there() {
             );
             datapath.check(&wanted.request()).unwrap();
 
-            let once = state(&node, pod);
+            let once = state();
             assert_ne!(once, before);
             assert_eq!(datapath.apply(&wanted.request()).unwrap(), applied);
-            assert_eq!(state(&node, pod), once);
+            state().assert_is(&once, "applied again");
 
             datapath
                 .teardown(
@@ -56,7 +46,7 @@ fn and_taken_away_restores_what_was_there() {
                     &wanted.limits,
                 )
                 .unwrap();
-            assert_eq!(state(&node, pod), before, "{hook:?}");
+            state().assert_is(&before, format_args!("taken away from {hook:?}"));
             datapath
                 .teardown(
                     &wanted.attachment,
