@@ -195,7 +195,7 @@ pub fn share_cell(min: u64, max: u64) -> String {
 
 fn print_node(plan: &NodePlan) {
     if plan.endpoints.is_empty() {
-        println!("nothing is in force on this node");
+        println!("no limits or rules are for pods of this node");
         return;
     }
     let mut table = Table::new();

@@ -10,6 +10,23 @@ const NAME: &str = "kubectl-netqos";
 /// Commands about the machine that they run on, which an administrator's is not. They work all the same.
 const OF_A_NODE: [&str; 5] = ["pod", "lab", "traffic", "plan", "install-plugin"];
 
+/// What others say of themselves there.
+const ABOUTS: [(&str, &str); 3] = [
+    (
+        "check",
+        "Says whether a cluster is such that netqos works there, and whether what is installed is whole",
+    ),
+    (
+        "status",
+        "Says how things stand in a cluster: controllers, agents and what is in force",
+    ),
+    (
+        "cleanup",
+        "Removes everything of netqos from the machine that this is typed on, and from no other: \
+         docs/operate.md says how netqos leaves a cluster",
+    ),
+];
+
 /// True where the command was called by the name of the plugin.
 pub fn is_meant(program: Option<&Path>) -> bool {
     let name = program.and_then(Path::file_name);
@@ -24,6 +41,11 @@ pub fn named(command: Command) -> Command {
 
 fn of_kubectl(command: Command) -> Command {
     let hidden = OF_A_NODE.contains(&command.get_name());
+    let about = ABOUTS.iter().find(|(name, _)| *name == command.get_name());
+    let command = match about {
+        Some((_, about)) => command.about(*about),
+        None => command,
+    };
     let after = command.get_after_help().map(|help| {
         let help = help.to_string();
         help.replace("  netqos ", "  kubectl netqos ")

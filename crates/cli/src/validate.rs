@@ -16,9 +16,9 @@ use crate::output::{self, FAILED};
 /// Which manifests, and how to say it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-NetworkQoS, NetworkQoSQuota and BandwidthProfile objects are checked by the schema and the CEL rules that
-an API server gets; the bandwidth annotations of Pods, and the configurations in NetworkAttachmentDefinitions, by what reads them.
-Other kinds are passed over, with a note.
+NetworkQoS, NetworkQoSDefault, NetworkQoSQuota and BandwidthProfile objects are checked by the schema and the
+CEL rules that an API server gets; the bandwidth annotations of Pods, the configurations in
+NetworkAttachmentDefinitions and the ConfigMap slo-controller-config by what reads them. Other kinds are passed over, with a note.
 
 Examples:
   netqos validate -f policies/

@@ -49,6 +49,9 @@ fn it_shows_itself_as_a_part_of_kubectl() {
             .any(|line| line.trim_start().starts_with(&format!("{command} ")));
         assert_eq!(is, shown, "{command}: {help}");
     }
+    let cleanup = "from the machine that this is typed on";
+    assert!(help.contains(cleanup), "{help}");
+    assert!(!stdout(&crate::run(&["--help"])).contains(cleanup));
     let help = stdout(&kubectl(&world, &["analyze", "--help"]).unwrap());
     assert!(help.contains("Usage: kubectl netqos analyze"), "{help}");
     assert!(help.contains("\n  kubectl netqos analyze -A\n"), "{help}");
