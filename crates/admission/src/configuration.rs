@@ -17,6 +17,12 @@ pub const MUTATE: &str = "/mutate";
 /// waiting longer is the time of whoever writes.
 const PATIENCE: i32 = 3;
 
+/// The webhooks about pods and what makes them: by themselves they warn, and refuse nothing.
+pub const OF_ANNOTATIONS: [&str; 3] = [PODS, WORKLOADS, CRON_JOBS];
+const PODS: &str = "pods.netqos.io";
+const WORKLOADS: &str = "workloads.netqos.io";
+const CRON_JOBS: &str = "cronjobs.netqos.io";
+
 /// How an API server gets there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reach {
@@ -43,14 +49,14 @@ pub fn validating(
         options,
         reach,
         VALIDATE,
-        "pods.netqos.io",
+        PODS,
         json!([rule("", "v1", &["pods"])]),
     );
     let workloads = webhook(
         options,
         reach,
         VALIDATE,
-        "workloads.netqos.io",
+        WORKLOADS,
         json!([
             rule(
                 "apps",
@@ -65,7 +71,7 @@ pub fn validating(
         options,
         reach,
         VALIDATE,
-        "cronjobs.netqos.io",
+        CRON_JOBS,
         json!([rule("batch", "v1", &["cronjobs"])]),
     );
     let ours = webhook(

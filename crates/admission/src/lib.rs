@@ -49,7 +49,7 @@ mod spans;
 mod tls;
 
 pub use certificate::{CertificateError, Certificates};
-pub use configuration::{MUTATE, Reach, VALIDATE, mutating, validating};
+pub use configuration::{MUTATE, OF_ANNOTATIONS, Reach, VALIDATE, mutating, validating};
 pub use injection::inject;
 pub use known::Known;
 pub use options::Options;
