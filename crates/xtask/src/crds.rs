@@ -1,4 +1,4 @@
-//! `cargo xtask crds`: the definitions of our resources, for `kubectl apply -f deploy/crds`, and
+//! `cargo xtask crds`: the definitions of our resources, for `kubectl apply -k deploy/crds`, and
 //! their copies in the chart, which can name no file outside of itself.
 
 use std::collections::BTreeSet;
@@ -34,7 +34,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<()> {
     files.put(&format!("{FOLDER}/kustomization.yaml"), &kustomization)?;
     names.extend(["kustomization.yaml", "koordinator"].map(str::to_owned));
     files.only(FOLDER, &names)?;
-    // In a folder of its own, where `kubectl apply -f deploy/crds` does not look.
+    // In a folder of its own, where `kubectl apply -k deploy/crds` does not look.
     let koordinators = netqos_k8s::node_slo_definition();
     let name = koordinators.file();
     files.put(&format!("{KOORDINATORS}/{name}"), &koordinators.yaml()?)?;

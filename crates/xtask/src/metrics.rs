@@ -3,7 +3,8 @@
 //! ```text
 //!   registry ─► Registry ─┬─► the tables of docs/metrics.md
 //!                         └─► every query of the alerts and of the dashboard is held to it
-//!                               ├─► deploy/helm/netqos/templates/prometheusrule.yaml
+//!                               ├─► deploy/helm/netqos/templates/prometheusrule.yaml,
+//!                               │   and deploy/monitoring/alerts.yaml
 //!                               └─► deploy/monitoring/netqos.json, and as a ConfigMap in the chart
 //! ```
 
@@ -41,6 +42,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<()> {
         &format!("{TEMPLATES}/prometheusrule.yaml"),
         &alerts::template()?,
     )?;
+    files.put("deploy/monitoring/alerts.yaml", &alerts::rule_file()?)?;
     files.put(
         &format!("{TEMPLATES}/dashboard.yaml"),
         &dashboard::template()?,

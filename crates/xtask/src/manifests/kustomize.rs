@@ -22,28 +22,45 @@ pub fn components() -> Vec<(&'static str, Value)> {
     ]
 }
 
+/// What is in all components by which it leaves.
+fn leaving() -> Value {
+    json!({"leaving": true})
+}
+
 /// Components that are not for every cluster, and so not with all: likewise.
 pub fn optional() -> Vec<(&'static str, Value)> {
     let definition = json!({"nodeSlo": {"installDefinition": true}});
     let backend = |name: &str| json!({"agent": {"classBackends": [name]}});
+    let scraped = json!({"monitoring": {"enabled": true, "operator": false}});
     vec![
         // Each mounts more of the node, and one needs another image.
         ("class-backend-tc", backend("tc")),
         ("class-backend-terway-qos", backend("terway-qos")),
         // Not where Koordinator is, which brings its own.
         ("node-slo-definition", definition),
+        // In place of `monitoring`.
+        ("monitoring-without-operator", scraped),
     ]
 }
 
 /// Components by which it leaves a cluster, each put over those with which it was installed, as the last:
 /// its name, and what is chosen for it.
 pub fn departures() -> Vec<(&'static str, Value)> {
-    let leaving = json!({"leaving": true});
     let with_plugin = json!({"leaving": true, "cniPlugin": {"install": true}});
     vec![
-        ("leaving", leaving),
+        ("leaving", leaving()),
         // Puts back the plugin that was there, too.
         ("leaving-cni-plugin", with_plugin),
+    ]
+}
+
+/// What is put over one of those where it was installed with a class backend that needs more of the node:
+/// without that, what it has made could not be taken away. Likewise.
+pub fn departures_of_backends() -> Vec<(&'static str, Value)> {
+    let of = |name: &str| json!({"leaving": true, "agent": {"classBackends": [name]}});
+    vec![
+        ("leaving-class-backend-tc", of("tc")),
+        ("leaving-class-backend-terway-qos", of("terway-qos")),
     ]
 }
 
@@ -77,9 +94,12 @@ pub fn write(files: &Files, chart: &Chart) -> anyhow::Result<()> {
     texts.insert("namespace.yaml".to_owned(), namespace());
     folder(files, "base", "Kustomization", texts, &[])?;
 
-    let plain = chart.objects(&json!({}))?;
+    let over = |what: Value| move |(name, chosen)| (name, chosen, what.clone());
     let all = components().into_iter().chain(optional());
-    for (name, chosen) in all.chain(departures()) {
+    let all = all.chain(departures()).map(over(json!({})));
+    let backends = departures_of_backends().into_iter();
+    for (name, chosen, already) in all.chain(backends.map(over(leaving()))) {
+        let plain = chart.objects(&already)?;
         let mut added = BTreeMap::new();
         let mut patches = Vec::new();
         let texts = chart.render(&chosen)?;
@@ -115,8 +135,8 @@ pub fn write(files: &Files, chart: &Chart) -> anyhow::Result<()> {
     }
 
     let whole = format!(
-        "{HEADER}# Everything that a cluster needs. Where somebody else has defined NetworkQoS, take base\n\
-         # and deploy/crds/netqos.io_*.\n\
+        "{HEADER}# Everything that a cluster needs. Where somebody else has defined NetworkQoS:\n\
+         # docs/install.md, \"By kubectl\".\n\
          apiVersion: kustomize.config.k8s.io/v1beta1\n\
          kind: Kustomization\n\
          resources:\n- ../crds\n- base\n"
@@ -127,7 +147,7 @@ pub fn write(files: &Files, chart: &Chart) -> anyhow::Result<()> {
         .map(|(name, _)| format!("- ../../components/{name}\n"))
         .collect();
     let all = format!(
-        "{HEADER}# With every component.\n\
+        "{HEADER}# With the CNI plugin, and monitoring by the Prometheus operator.\n\
          apiVersion: kustomize.config.k8s.io/v1beta1\n\
          kind: Kustomization\n\
          resources:\n- ../../../crds\n- ../../base\n\

@@ -51,6 +51,7 @@ fn choices() -> Vec<Value> {
     let components = kustomize::components().into_iter();
     let components = components.chain(kustomize::optional());
     let components = components.chain(kustomize::departures());
+    let components = components.chain(kustomize::departures_of_backends());
     all.extend(components.map(|(_, chosen)| chosen));
     all.push(everything());
     all.push(highly_available());

@@ -29,7 +29,7 @@ pub struct Values {
     /// Takes everything out of force on every node, as `netqos cleanup` does, and puts back the CNI
     /// plugin that was there. To be set before the release is removed: see docs/operate.md.
     pub leaving: bool,
-    /// What Prometheus and Grafana are told. Needs the definitions of the Prometheus operator.
+    /// What Prometheus and Grafana are told.
     pub monitoring: Monitoring,
     /// How nodes' lines are divided between classes of pods: docs/node-slo.md.
     pub node_slo: NodeSlo,
@@ -186,13 +186,17 @@ pub struct Image {
 pub struct Monitoring {
     /// Labels by which Grafana's sidecar finds the dashboard.
     pub dashboard_labels: BTreeMap<String, String>,
-    /// Whether there are a ServiceMonitor, a PrometheusRule and a ConfigMap with the dashboard.
+    /// Whether agents may be asked for metrics from elsewhere, and there are ServiceMonitors, a
+    /// PrometheusRule and a ConfigMap with the dashboard.
     pub enabled: bool,
     /// How often Prometheus asks.
     #[schemars(regex(pattern = "^[0-9]+(ms|s|m)$"))]
     pub interval: String,
     /// Labels by which Prometheus finds what is for it.
     pub labels: BTreeMap<String, String>,
+    /// Whether the definitions of the Prometheus operator are there. Without them there are no
+    /// ServiceMonitors and no PrometheusRule: docs/install.md says what Prometheus is to be told.
+    pub operator: bool,
     /// Where the parts of docs/operate.md are read: what stands before `#` in an alert's runbook_url.
     pub runbooks: String,
 }
@@ -398,6 +402,7 @@ impl Default for Monitoring {
             enabled: false,
             interval: "30s".to_owned(),
             labels: BTreeMap::new(),
+            operator: true,
             runbooks: "docs/operate.md".to_owned(),
         }
     }

@@ -30,8 +30,11 @@ pub struct Alert {
     description: &'static str,
 }
 
+/// What stands for that place until the template has it.
+const RUNBOOKS: &str = "RUNBOOKS";
+
 /// All of them.
-pub const ALERTS: [Alert; 11] = [
+pub const ALERTS: [Alert; 12] = [
     Alert {
         name: "NetqosNotEnforced",
         severity: Severity::Critical,
@@ -48,7 +51,7 @@ pub const ALERTS: [Alert; 11] = [
         lasts: "10m",
         summary: "The kernel of {{ $labels.node }} lacks what rules or limits need",
         description: "Something is enforced in another way than was asked for, or not at all. \
-                      `netqos check` on the node says what is missing, and what to do.",
+                      `netqos status` on the node says what is missing for what.",
     },
     Alert {
         name: "NetqosAgentDown",
@@ -58,6 +61,16 @@ pub const ALERTS: [Alert; 11] = [
         summary: "The agent of {{ $labels.node }} does not answer",
         description: "What was in force stays in force. New pods have no rules, and changes have no \
                       effect there, until an agent runs.",
+    },
+    Alert {
+        name: "NetqosAgentMissing",
+        severity: Severity::Critical,
+        query: "max by (namespace) (kube_daemonset_status_desired_number_scheduled{daemonset=\"netqos-agent\"} \
+                - kube_daemonset_status_number_ready{daemonset=\"netqos-agent\"}) > 0",
+        lasts: "15m",
+        summary: "{{ $value }} nodes have no agent that is ready",
+        description: "What was in force there stays in force. New pods have no rules, and changes have no \
+                      effect, until an agent runs. `kubectl netqos check` names the nodes.",
     },
     Alert {
         name: "NetqosAgentNotReady",
@@ -114,9 +127,10 @@ pub const ALERTS: [Alert; 11] = [
         severity: Severity::Info,
         query: "max by (node) (netqos_invalid_objects) > 0",
         lasts: "30m",
-        summary: "Objects are left out, as seen from {{ $labels.node }}",
-        description: "{{ $value }} objects cannot be read, or break a rule, and are not in force. The \
-                      agent's log and `netqos status` name them, and the field.",
+        summary: "Objects are not followed as they are, as seen from {{ $labels.node }}",
+        description: "{{ $value }} objects cannot be read, or break a rule. What they said before stays in \
+                      force, or nothing of them is. The agent's log and `netqos status` name them, and the \
+                      field.",
     },
     Alert {
         name: "NetqosSloConfigWrong",
@@ -149,11 +163,42 @@ pub fn check(registry: &Registry) -> anyhow::Result<()> {
     })
 }
 
+/// What Prometheus reads by itself (`rule_files`), where nobody has its operator.
+///
+/// # Errors
+/// It cannot be written as YAML.
+pub fn rule_file() -> anyhow::Result<String> {
+    let groups = groups("docs/operate.md")?;
+    Ok(format!("# Made by `cargo xtask metrics`.\n{groups}"))
+}
+
 /// The PrometheusRule, as a template of the chart.
 ///
 /// # Errors
 /// It cannot be written as YAML.
 pub fn template() -> anyhow::Result<String> {
+    let groups = literally(&groups(RUNBOOKS)?);
+    let groups = groups.replace(RUNBOOKS, "{{ .Values.monitoring.runbooks }}");
+    let groups: String = groups.lines().map(|line| format!("  {line}\n")).collect();
+    Ok(format!(
+        "{{{{- /* Made by `cargo xtask metrics`: crates/xtask/src/metrics/alerts.rs. */ -}}}}\n\
+         {{{{- if and .Values.monitoring.enabled .Values.monitoring.operator }}}}\n\
+         apiVersion: monitoring.coreos.com/v1\n\
+         kind: PrometheusRule\n\
+         metadata:\n  \
+           name: netqos\n  \
+           namespace: {{{{ .Release.Namespace }}}}\n  \
+           labels:\n    \
+             {{{{- include \"netqos.labels\" . | nindent 4 }}}}\n    \
+             {{{{- with .Values.monitoring.labels }}}}\n    \
+             {{{{- toYaml . | nindent 4 }}}}\n    \
+             {{{{- end }}}}\n\
+         spec:\n{groups}{{{{- end }}}}\n"
+    ))
+}
+
+/// The rules, with where the parts of docs/operate.md are read.
+fn groups(runbooks: &str) -> anyhow::Result<String> {
     let rules: Vec<_> = ALERTS
         .iter()
         .map(|alert| {
@@ -170,28 +215,11 @@ pub fn template() -> anyhow::Result<String> {
                 "annotations": {
                     "summary": alert.summary,
                     "description": alert.description,
-                    "runbook_url": format!("RUNBOOKS#{}", alert.name.to_lowercase()),
+                    "runbook_url": format!("{runbooks}#{}", alert.name.to_lowercase()),
                 },
             })
         })
         .collect();
     let groups = json!({"groups": [{"name": "netqos", "rules": rules}]});
-    let groups = literally(&serde_saphyr::to_string(&groups)?);
-    let groups = groups.replace("RUNBOOKS", "{{ .Values.monitoring.runbooks }}");
-    let groups: String = groups.lines().map(|line| format!("  {line}\n")).collect();
-    Ok(format!(
-        "{{{{- /* Made by `cargo xtask metrics`: crates/xtask/src/metrics/alerts.rs. */ -}}}}\n\
-         {{{{- if .Values.monitoring.enabled }}}}\n\
-         apiVersion: monitoring.coreos.com/v1\n\
-         kind: PrometheusRule\n\
-         metadata:\n  \
-           name: netqos\n  \
-           namespace: {{{{ .Release.Namespace }}}}\n  \
-           labels:\n    \
-             {{{{- include \"netqos.labels\" . | nindent 4 }}}}\n    \
-             {{{{- with .Values.monitoring.labels }}}}\n    \
-             {{{{- toYaml . | nindent 4 }}}}\n    \
-             {{{{- end }}}}\n\
-         spec:\n{groups}{{{{- end }}}}\n"
-    ))
+    Ok(serde_saphyr::to_string(&groups)?)
 }

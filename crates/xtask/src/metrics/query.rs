@@ -12,11 +12,16 @@ use super::Registry;
 const OF_TARGETS: [&str; 5] = ["job", "instance", "namespace", "pod", "node"];
 
 /// Metrics of others: who serves them, and which of their labels are used.
-const FOREIGN: [(&str, &[&str]); 2] = [
+const FOREIGN: [(&str, &[&str]); 4] = [
     // Of Prometheus itself.
     ("up", &[]),
     // Of kube-state-metrics.
     ("kube_lease_renew_time", &["lease"]),
+    (
+        "kube_daemonset_status_desired_number_scheduled",
+        &["daemonset"],
+    ),
+    ("kube_daemonset_status_number_ready", &["daemonset"]),
 ];
 
 /// Checks one query. What a dashboard puts in at its time is to be put in before.

@@ -8,7 +8,9 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::super::chart::{CHART, Chart, NAMESPACE, objects};
-use super::super::kustomize::{FOLDER, components, departures, leaving_overlays, optional};
+use super::super::kustomize::{
+    FOLDER, components, departures, departures_of_backends, leaving_overlays, optional,
+};
 use super::super::values_files;
 use super::{choices, chosen, everything, highly_available};
 use crate::generated::{read, root};
@@ -88,29 +90,91 @@ fn kustomize_makes_of_every_component_what_the_chart_makes_of_its_values() {
     let chart = Chart::read().unwrap();
     let all = components().into_iter().chain(optional());
     let all: BTreeMap<&str, Value> = all.chain(departures()).collect();
-    let folder = root().join(FOLDER).canonicalize().unwrap();
-    let there = fs::read_dir(folder.join("components")).unwrap();
+    let there = fs::read_dir(root().join(FOLDER).join("components")).unwrap();
     let there = there.map(|it| it.unwrap().file_name().into_string().unwrap());
     let there: BTreeSet<String> = there.collect();
-    let named: BTreeSet<String> = all.keys().map(ToString::to_string).collect();
-    assert_eq!(there, named);
+    let of_backends = departures_of_backends().into_iter();
+    let of_backends = of_backends.map(|(name, _)| name);
+    let named = all.keys().copied().chain(of_backends);
+    assert_eq!(there, named.map(ToOwned::to_owned).collect());
     for (name, chosen) in all {
-        // Of a folder elsewhere, as whoever installs it has one. An absolute path is refused.
-        let own = tempfile::tempdir().unwrap();
-        let path = own.path().canonicalize().unwrap();
-        let up = "../".repeat(path.components().count() - 1);
-        let there = format!("{up}{}", folder.strip_prefix("/").unwrap().display());
-        let text = format!(
-            "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n\
-             resources:\n- {there}/base\ncomponents:\n- {there}/components/{name}\n"
-        );
-        fs::write(path.join("kustomization.yaml"), text).unwrap();
-        let Some(mut made) = kubectl(path.to_str().unwrap()) else {
+        let Some(made) = own_folder("- {there}/base\n", &[name], "") else {
             return;
         };
-        assert!(made.remove(&format!("Namespace/{NAMESPACE}")).is_some());
         assert_same(name, &made, &chart.objects(&chosen).unwrap());
     }
+}
+
+/// What kubectl makes of a folder elsewhere, as whoever installs it has one, but for the namespace. An
+/// absolute path is refused there.
+fn own_folder(resources: &str, components: &[&str], more: &str) -> Option<BTreeMap<String, Value>> {
+    let folder = root().join(FOLDER).canonicalize().unwrap();
+    let own = tempfile::tempdir().unwrap();
+    let path = own.path().canonicalize().unwrap();
+    let up = "../".repeat(path.components().count() - 1);
+    let there = format!("{up}{}", folder.strip_prefix("/").unwrap().display());
+    let components = components.iter();
+    let components: String = components
+        .map(|name| format!("- {there}/components/{name}\n"))
+        .collect();
+    let resources = resources.replace("{there}", &there);
+    let text = format!(
+        "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n\
+         resources:\n{resources}components:\n{components}{more}"
+    );
+    fs::write(path.join("kustomization.yaml"), text).unwrap();
+    let mut made = kubectl(path.to_str().unwrap())?;
+    assert!(made.remove(&format!("Namespace/{NAMESPACE}")).is_some());
+    Some(made)
+}
+
+/// Whoever takes away what a backend has made may do what the backend may, on whatever else it is put.
+#[test]
+fn kustomize_takes_away_what_a_class_backend_has_made() {
+    let chart = Chart::read().unwrap();
+    let backends = departures_of_backends()
+        .into_iter()
+        .zip(["tc", "terway-qos"]);
+    for ((last, chosen), backend) in backends {
+        let installed = format!("class-backend-{backend}");
+        for (leaving, plugin) in [
+            ("leaving", None),
+            ("leaving-cni-plugin", Some("cni-plugin")),
+        ] {
+            let components = plugin.into_iter().chain([&*installed, leaving, last]);
+            let components: Vec<&str> = components.collect();
+            let Some(made) = own_folder("- {there}/base\n", &components, "") else {
+                return;
+            };
+            let mut chosen = chosen.clone();
+            chosen["cniPlugin"] = json!({"install": plugin.is_some()});
+            assert_same(last, &made, &chart.objects(&chosen).unwrap());
+            let pod = &made["DaemonSet/netqos-agent"]["spec"]["template"]["spec"];
+            let cleans = |list: &str| {
+                let steps = pod[list].as_array().unwrap().iter();
+                let mut steps = steps.filter(|it| it["command"][1] == "cleanup");
+                let step = steps.next().unwrap();
+                sorted(&json!([step["securityContext"], step["volumeMounts"]]))
+            };
+            assert_eq!(cleans("initContainers"), cleans("containers"), "{last}");
+        }
+    }
+}
+
+/// As docs/install.md has it, for clusters where NetworkQoS is somebody else's.
+#[test]
+fn kustomize_leaves_out_a_definition() {
+    let page = read("docs/install.md").unwrap();
+    let block = page.split("```").find(|it| it.contains("$patch: delete"));
+    let (_, patch) = block.unwrap().split_once('\n').unwrap();
+    let resources = "- {there}/../crds\n- {there}/base\n";
+    let Some(made) = own_folder(resources, &["cni-plugin"], patch) else {
+        return;
+    };
+    let definitions = made.keys().filter(|it| it.starts_with("Custom"));
+    let definitions: Vec<&String> = definitions.collect();
+    assert_eq!(definitions.len(), netqos_k8s::definitions().len() - 1);
+    assert!(!definitions.iter().any(|it| it.contains("k8s.ovn.org")));
 }
 
 /// No folder is left out of what is made here.
@@ -257,7 +321,7 @@ fn with_the_values_for_high_availability_no_two_replicas_are_on_one_node() {
     assert_eq!(budget["selector"], deployment["selector"]);
 }
 
-/// Of every webhook, and nothing else of them.
+/// Of every webhook that refuses something.
 #[test]
 fn what_is_done_where_the_webhook_does_not_answer_may_be_chosen() {
     let chart = Chart::read().unwrap();
@@ -269,13 +333,24 @@ fn what_is_done_where_the_webhook_does_not_answer_may_be_chosen() {
             object["webhooks"].as_array().unwrap().clone()
         });
         let webhooks = webhooks.concat().into_iter();
-        let policies = webhooks.map(|it| it["failurePolicy"].as_str().unwrap().to_owned());
-        policies.collect::<Vec<String>>()
+        let failing = webhooks.filter(|it| match it["failurePolicy"].as_str() {
+            Some("Ignore") => false,
+            Some("Fail") => true,
+            other => panic!("{other:?}"),
+        });
+        let names = failing.map(|it| it["name"].as_str().unwrap().to_owned());
+        names.collect::<BTreeSet<String>>()
     };
     let fails = json!({"controller": {"webhookFailurePolicy": "Fail"}});
-    let (ignored, failed) = (policies(&json!({})), policies(&fails));
-    assert!(ignored.len() > 6 && ignored.iter().all(|it| it == "Ignore"));
-    assert_eq!(failed, vec!["Fail"; ignored.len()]);
+    let strict = json!({"controller": {"webhookFailurePolicy": "Fail", "strictAnnotations": true}});
+    assert!(policies(&json!({})).is_empty());
+    let (objects, all) = (policies(&fails), policies(&strict));
+    assert!(objects.len() > 3, "{objects:?}");
+    let annotations = all.difference(&objects).map(String::as_str);
+    assert_eq!(
+        annotations.collect::<BTreeSet<_>>(),
+        netqos_admission::OF_ANNOTATIONS.into()
+    );
 }
 
 /// Slices are the controller's, and so is the Lease.
