@@ -49,8 +49,8 @@ macro_rules! codes {
 
 codes! {
     INVALID = "NQOS0101", Error, "InvalidObject",
-        "An object breaks its schema or one of its rules. Nothing of it is in force.",
-        "Change the field that the message names. Where the object is in the cluster, the definitions there are older than this one's rules, or were replaced: apply deploy/crds.";
+        "An object breaks its schema or one of its rules. In a cluster what it said before stays in force where it ever was right; else, and in a folder, nothing of it is.",
+        "Change the field that the message names. Where the object is in the cluster, the definitions there are older than this one's rules, or were replaced: kubectl apply --server-side -k deploy/crds.";
     UNREADABLE = "NQOS0102", Error, "UnreadableDocument",
         "A document of a file is neither YAML nor JSON, or is no object.",
         "Mend the file at the line that the message names.";

@@ -91,7 +91,7 @@ fn of_definition(definition: &Value) -> Option<Finding> {
         lacking.join(", ")
     );
     let to_do = "where OVN-Kubernetes does not enforce NetworkQoS: kubectl apply --server-side \
-                 --force-conflicts -f deploy/crds; where it does, leave it";
+                 --force-conflicts -k deploy/crds; where it does, leave it";
     Some(Finding::new(
         Concern::Definition,
         System::OvnKubernetes,

@@ -126,7 +126,7 @@ impl Feed {
                 if is_ours && !self.unknown.contains_key(&kind) {
                     tracing::warn!(
                         "the API server does not know {}: install the definitions of this version \
-                         (kubectl apply --server-side -f deploy/crds)",
+                         (kubectl apply --server-side -k deploy/crds)",
                         kind.plural()
                     );
                 }

@@ -13,7 +13,7 @@ use crate::status::workload::Workload;
 
 /// The version of this command, which an installation of the same release has everywhere.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-const APPLY_DEFINITIONS: &str = "kubectl apply --server-side -f deploy/crds";
+const APPLY_DEFINITIONS: &str = "kubectl apply --server-side -k deploy/crds";
 const APPLY_MANIFESTS: &str = "apply the manifests of one version as a whole (docs/operate.md, \
                                \"A new version\")";
 

@@ -366,7 +366,7 @@ fn a_definition_that_lacks_fields_or_is_not_there_is_named() {
         (state.as_str(), message.as_str()),
         ("failed", "it is not there")
     );
-    assert_eq!(remedy, "kubectl apply --server-side -f deploy/crds");
+    assert_eq!(remedy, "kubectl apply --server-side -k deploy/crds");
     let [(state, message, _)] = &of(&all, &format!("definition {profiles}"))[..] else {
         panic!("{all:?}");
     };

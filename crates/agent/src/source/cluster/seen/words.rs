@@ -62,7 +62,7 @@ impl Seen {
             reason: Reason::DefinitionMissing,
             message: format!(
                 "the API server does not know {}: it is as if there were none; install the \
-                 definitions of this version (kubectl apply --server-side -f deploy/crds)",
+                 definitions of this version (kubectl apply --server-side -k deploy/crds)",
                 kinds.join(", ")
             ),
         })
