@@ -136,7 +136,7 @@ fn of_agent(registry: &mut Registry, tally: Tally) {
     all.set(invalid);
     registry.register(
         "invalid_objects",
-        "Objects that cannot be read, or break a rule, and are left out",
+        "Objects that cannot be read, or break a rule, and are not followed as they are",
         all,
     );
     let objects = tally.objects.into_iter();

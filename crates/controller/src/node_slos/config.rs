@@ -70,7 +70,7 @@ impl Wrong {
     /// Each kind of what is wrong, with how often it is and in words. The kinds are always the same.
     pub(super) fn said(&self) -> [(&'static str, usize, String); 3] {
         let gone = "it is gone: every node keeps what it was told last, and nodes that come are \
-                    told nothing once this process ends. Write it again, or delete the NodeSLO objects";
+                    told nothing once this process ends. Write it again; to share lines no more, set netQOSPolicy to none in it";
         [
             (
                 "SLOConfigUnreadable",
