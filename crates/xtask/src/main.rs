@@ -4,6 +4,8 @@
 mod bench;
 mod crds;
 mod generated;
+#[cfg(test)]
+mod links;
 mod manifests;
 mod messages;
 mod metrics;
