@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use netqos_bpf::classes::Classes;
+use netqos_bpf::classes::{Classes, Tree};
+use netqos_core::Direction;
 use netqos_netlink::filter::{BpfRedirect, Installed, Place};
 use netqos_netlink::link::{Link, LinkChange, gone, optional};
 use netqos_netlink::qdisc::Clsact;
@@ -18,6 +19,8 @@ use crate::error::Doing;
 const PREFERENCE: u16 = 0xFFFE;
 const HANDLE: u32 = 1;
 const NAME: &str = "netqos_class";
+/// How the names of our ifbs begin; the line's index follows.
+const PREFIX: &str = "netqos-l";
 /// How the aliases of our ifbs begin; the line's name follows.
 const ALIAS: &str = "netqos:line:";
 /// What follows that when the line's clsact is ours.
@@ -27,13 +30,20 @@ const RING: u32 = 1000;
 
 /// The name of a line's ifb.
 fn name(link: &Link) -> String {
-    format!("netqos-l{}", link.index)
+    format!("{PREFIX}{}", link.index)
 }
 
 /// True for an ifb of a line.
 pub(super) fn is_ifb(link: &Link) -> bool {
     let alias = link.alias.as_deref();
     link.kind == "ifb" && alias.is_some_and(|alias| alias.starts_with(ALIAS))
+}
+
+/// Where the tree of what comes is, or may be, when this is the ifb of a line.
+pub(super) fn root_of(ifb: &Link) -> Option<Root<'_>> {
+    let index = ifb.name.strip_prefix(PREFIX).filter(|_| is_ifb(ifb))?;
+    let name = Tree::new(index.parse().ok()?, Direction::Ingress);
+    Some(Root { link: ifb, name })
 }
 
 fn line_of(ifb: &Link) -> Option<&str> {

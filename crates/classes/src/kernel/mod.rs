@@ -246,7 +246,7 @@ impl Kernel {
         }
         changes += ingress::remove_orphans(&mut self.socket, &links, keep)?;
         if let Some(programs) = programs {
-            changes += places::forget_lines(&mut self.socket, programs)?;
+            changes += places::forget_lines(&mut self.socket, &links, programs)?;
         }
         Ok(changes)
     }

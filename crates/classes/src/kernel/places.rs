@@ -18,10 +18,10 @@ use netqos_core::classes::{ClassPlan, ClassedPod, PartId};
 use netqos_netlink::link::{Link, optional};
 use netqos_netlink::{Handle, Socket};
 
+use super::ingress;
 use super::stamps::{self, PodLink};
 use super::tree::Root;
 use super::{Kernel, KernelOptions};
-use crate::error::Doing;
 use crate::net_cls::NetCls;
 use crate::{Error, Outcome, Result, Trouble};
 
@@ -332,12 +332,21 @@ fn retain<K, V>(table: &impl Entries<K, V>, keep: impl Fn(&K) -> bool) -> Result
     Ok(changes)
 }
 
-/// Forgets the slots of links that have no tree any more.
-pub(super) fn forget_lines(socket: &mut Socket, programs: &Classes) -> Result<usize> {
+/// Forgets the slots of lines that have no tree any more: neither of what they send, which somebody else's may
+/// have taken the place of, nor of what comes. A link that went after it was listed has none.
+pub(super) fn forget_lines(
+    socket: &mut Socket,
+    links: &[Link],
+    programs: &Classes,
+) -> Result<usize> {
     let mut kept = BTreeSet::new();
-    for link in socket.links().doing("list links")? {
-        if Root::of_line(&link).is_ours(socket)? {
-            kept.insert(link.index);
+    for link in links {
+        let root = ingress::root_of(link).unwrap_or(Root::of_line(link));
+        match root.is_ours(socket) {
+            Ok(true) => drop(kept.insert(root.name.ifindex())),
+            Ok(false) => {}
+            Err(error) if error.is_gone() => {}
+            Err(error) => return Err(error),
         }
     }
     Ok(programs.leaves.retain(|ifindex| kept.contains(&ifindex))?)

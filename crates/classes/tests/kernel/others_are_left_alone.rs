@@ -1,4 +1,7 @@
+use std::collections::BTreeSet;
+
 use netqos_classes::ClassBackend;
+use netqos_core::Direction;
 use netqos_netlink::Socket;
 use netqos_testkit::{ForeignHook, ForeignProgram, Verdict};
 use netqos_traffic::Flow;
@@ -77,6 +80,33 @@ fn a_line_that_was_taken_over_is_let_go_of() {
     );
     assert!((sent(0x20) as f64) < 0.05 * found, "{}", sent(0x20));
     assert!(root(&world).contains("htb 7:"));
+}
+
+/// What comes is held to what it was held to before.
+#[test]
+fn what_comes_by_a_line_that_was_taken_over_is_divided_as_before() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    world.ask("be", 0, Some(20));
+    world.divide(shares(100));
+    let of_pods = |world: &mut World| -> BTreeSet<Direction> {
+        let standing = world.backend.standing().unwrap().remove(&world.line());
+        let parts = standing.unwrap().parts.into_keys();
+        parts.map(|(direction, _)| direction).collect()
+    };
+    let both = [Direction::Egress, Direction::Ingress];
+    assert_eq!(of_pods(&mut world), both.into());
+    let words = format!("qdisc replace dev {} root handle 7: pfifo", world.line());
+    let words: Vec<&str> = words.split(' ').collect();
+    world.node.run("tc", &words).unwrap();
+    world.backend.apply(&world.plan).unwrap();
+    assert_eq!(world.backend.apply(&world.plan).unwrap().changes, 0);
+    assert_eq!(of_pods(&mut world), [Direction::Ingress].into());
+    let before = world.divided(Flow::Download);
+    let found = world.together(Flow::Download, false, &["be"], 2.0)[0];
+    assert!((15.0..20.0).contains(&found), "{found}");
+    assert!(world.divided(Flow::Download)[&BE] > before[&BE]);
 }
 
 /// A program that drops what comes in by the line drops it as before, and one that counts sees each
