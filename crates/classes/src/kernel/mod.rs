@@ -177,16 +177,35 @@ impl Kernel {
         forms: &Forms,
         programs: &Classes,
     ) -> Result<usize> {
-        match direction {
+        let changes = match direction {
             Direction::Egress => {
                 line::apply(&mut self.socket, link, forms, programs, self.is_by_tcx)
             }
             Direction::Ingress => ingress::apply(&mut self.socket, link, forms, programs),
-        }
+        }?;
+        // At once: what a line that has become slower carries may be little no more.
+        Ok(changes + self.pass_beside(link, direction, forms, programs)?)
+    }
+
+    /// Lets packets pass beside a tree that has a place, as far as they may.
+    fn pass_beside(
+        &mut self,
+        link: &Link,
+        direction: Direction,
+        forms: &Forms,
+        programs: &Classes,
+    ) -> Result<usize> {
+        let root = self.socket.qdisc_at(link, Handle::ROOT);
+        let root = root.doing("find the root qdisc")?;
+        // One that an earlier build has made may have none.
+        let root = root.and_then(|root| root.htb());
+        let has_room = root.is_some_and(|htb| htb.direct_queue >= LEAST_DIRECT);
+        let may_be_idle = !self.options.divides_idle_lines && has_room;
+        idle::apply(programs, link, direction, may_be_idle.then_some(forms))
     }
 
     /// What comes after all that had to be there first: parts that nobody needs any more go, and packets may
-    /// pass beside the trees.
+    /// pass beside trees that have got a place by what went.
     fn settle_line(
         &mut self,
         name: &Arc<str>,
@@ -196,15 +215,8 @@ impl Kernel {
         let link = self.link(name)?;
         let slots: BTreeSet<_> = self.numbers.slots().into_values().collect();
         let mut changes = line::prune(&mut self.socket, &link, &slots)?;
-        let root = self.socket.qdisc_at(&link, Handle::ROOT);
-        let root = root.doing("find the root qdisc")?;
-        // One that an earlier build has made may have none.
-        let root = root.and_then(|root| root.htb());
-        let has_room = root.is_some_and(|htb| htb.direct_queue >= LEAST_DIRECT);
-        let may_be_idle = !self.options.divides_idle_lines && has_room;
         for (direction, forms) in self.forms(name, plan) {
-            let idle = may_be_idle.then_some(&forms);
-            changes += idle::apply(programs, &link, direction, idle)?;
+            changes += self.pass_beside(&link, direction, &forms, programs)?;
         }
         Ok(changes)
     }

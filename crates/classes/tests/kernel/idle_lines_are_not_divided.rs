@@ -1,11 +1,12 @@
 //! While a line carries little, packets pass beside its tree, and are counted all the same.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
-use netqos_classes::{Kernel, KernelOptions};
+use netqos_classes::{ClassBackend, Kernel, KernelOptions};
 use netqos_core::classes::TrafficClass;
 use netqos_traffic::Flow;
 
@@ -112,6 +113,26 @@ fn when_it_carries_more_every_packet_waits_and_when_it_calms_down_no_more() {
         let (all, in_tree) = &ask(&world, "sys")[way];
         assert!(all[&SYSTEM] > ASKED, "{all:?}");
         assert_eq!(in_tree[&SYSTEM], 0, "{in_tree:?}");
+    }
+}
+
+#[test]
+fn what_is_little_of_a_line_that_comes_to_be_slower_is_less_whatever_fails_after_that() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    world.divide(shares(100));
+    assert_eq!(ask(&world, "sys")[0].1[&SYSTEM], 0);
+    // That a pod is gone cannot be written down.
+    let numbers = options().paths.run().join("classes.json");
+    fs::remove_file(&numbers).unwrap();
+    fs::create_dir(&numbers).unwrap();
+    world.plan.pods.remove("ls");
+    world.plan.lines = [(world.line(), shares(2))].into();
+    world.backend.apply(&world.plan).unwrap_err();
+    fs::remove_dir(&numbers).unwrap();
+    for (_, in_tree) in ask(&world, "sys") {
+        assert!(in_tree[&SYSTEM] > ASKED, "{in_tree:?}");
     }
 }
 
