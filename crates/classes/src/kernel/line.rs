@@ -16,9 +16,9 @@ use crate::error::Doing;
 use crate::{Error, Result};
 
 const NAME: &str = "netqos_class";
-/// Links that hand a packet on with its priority to one that makes something of it: there, and in the tags
-/// of VLANs, a class' number would be read as what it is not.
-const KEEP_PRIORITY: [&str; 3] = ["bond", "team", "vlan"];
+/// Links that hand no packet on with its priority: cards, which have no kind, and these. Behind all others the
+/// queue of a link, or the tag of a VLAN, would read a class' number as what it is not.
+const END_PRIORITY: [&str; 4] = ["", "dummy", "tun", "veth"];
 
 /// Makes the tree at the line's root what it should be.
 pub(super) fn apply(
@@ -44,7 +44,7 @@ pub(super) fn apply(
 
 /// Whether the class may stand in a packet's priority when a link of this kind gets it.
 fn may_be_chosen_for(kind: &str) -> bool {
-    !KEEP_PRIORITY.contains(&kind)
+    END_PRIORITY.contains(&kind)
 }
 
 /// Has the program be the tree's filter.
@@ -110,10 +110,13 @@ mod tests {
             ("bond", false),
             ("team", false),
             ("vlan", false),
+            ("bridge", false),
+            ("openvswitch", false),
+            ("macvlan", false),
+            ("vxlan", false),
             // A card of the machine has none.
             ("", true),
             ("veth", true),
-            ("bridge", true),
         ] {
             assert_eq!(may_be_chosen_for(kind), may, "{kind}");
         }
