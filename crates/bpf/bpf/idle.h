@@ -3,7 +3,7 @@
  * While a line carries little, nobody has to wait for anybody: packets pass beside the tree then, but
  * for what has a limit below the line's, and cost next to nothing.
  *
- *   carries little    at most `room` bytes in each window, for as long as `hold`
+ *   carries little    at most `room` bytes in each window, for as long as `hold`, since it is counted
  *
  * One window that carries more, and every packet is in the tree from that packet on. What has passed
  * is counted here, since the tree has not seen it.
@@ -23,6 +23,9 @@ static __always_inline bool carries_little(struct class_line *line, __u64 length
 	if (!line->room)
 		return false;
 	__u64 now = bpf_jiffies64();
+	/* Before its first packet is counted nobody knows what waits in its tree. */
+	if (!line->busy_until)
+		line->busy_until = now + line->hold;
 	if (line->busy_until == now + line->hold)
 		return false;
 	__u64 window = now >> line->shift;

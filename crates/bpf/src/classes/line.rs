@@ -38,11 +38,12 @@ impl Line {
         }
     }
 
-    /// With what another has counted.
+    /// With what another has counted. Of a line without room it is not counted what it carries now.
     #[must_use]
     pub fn going_on(self, before: &Self) -> Self {
+        let is_counted = before.room > 0;
         Self {
-            state: before.state,
+            state: is_counted.then_some(before.state).unwrap_or_default(),
             passed: before.passed,
             ..self
         }
@@ -50,7 +51,8 @@ impl Line {
 
     /// True when both say the same, whatever the programs have counted.
     pub fn is_same(&self, other: &Self) -> bool {
-        *self == other.going_on(self)
+        let says = |line: &Self| (line.room, line.shift, line.hold);
+        says(self) == says(other)
     }
 
     /// What has passed of a class.
