@@ -100,7 +100,8 @@ impl Leaves {
         Ok(removed + self.bring_near(trees)?)
     }
 
-    /// Gives free places to trees that have none.
+    /// Gives free places to trees that have none. Where their leaves were they are forgotten the next time: until
+    /// then a program may look for them there that has found no place of the tree.
     fn bring_near(&self, mut trees: Trees) -> Result<usize> {
         let mut far = BTreeMap::<Tree, Vec<LeafKey>>::new();
         let keys = self.far.keys()?.into_iter();
@@ -109,24 +110,25 @@ impl Leaves {
         }
         let mut changes = 0;
         for (tree, keys) in far {
-            if !trees.has(tree) {
-                let Some(free) = trees.position(Tree::default()) else {
-                    break;
-                };
+            if trees.has(tree) {
                 for key in &keys {
-                    if let Some(leaf) = self.far.get(key)? {
-                        let place = free as u32 * NEAR_SLOTS + key.slot;
-                        self.near.put(&place, &leaf)?;
-                    }
+                    self.far.remove(key)?;
                 }
-                // Leaves before their tree: a packet finds them there, or where they were.
-                trees.0[free] = tree;
-                self.trees.put(&0, &trees)?;
-                changes += 1;
+                continue;
             }
+            let Some(free) = trees.position(Tree::default()) else {
+                continue;
+            };
             for key in &keys {
-                self.far.remove(key)?;
+                if let Some(leaf) = self.far.get(key)? {
+                    let place = free as u32 * NEAR_SLOTS + key.slot;
+                    self.near.put(&place, &leaf)?;
+                }
             }
+            // Leaves before their tree: a packet finds them there, or where they were.
+            trees.0[free] = tree;
+            self.trees.put(&0, &trees)?;
+            changes += 1;
         }
         Ok(changes)
     }
