@@ -171,16 +171,14 @@ fn a_line_that_goes_is_taken_up_again_when_it_is_back() {
     assert_eq!(world.backend.apply(&world.plan).unwrap().changes, 0);
 }
 
-/// As on real cards, which have several queues or one, unlike a veth.
+/// As on real cards, which have several queues or one, unlike a veth. Of which kind one is without being told,
+/// `net.core.default_qdisc` says.
 #[test]
 fn a_line_has_the_queues_again_that_the_kernel_gives_it() {
     let Some(mut world) = World::empty() else {
         return;
     };
-    for (name, queues, kind) in [
-        ("tap-1", None, "pfifo_fast"),
-        ("tap-2", Some("multi_queue"), "mq"),
-    ] {
+    for (name, queues) in [("tap-1", None), ("tap-2", Some("multi_queue"))] {
         let words = ["tuntap", "add", name, "mode", "tap"];
         let words: Vec<&str> = words.into_iter().chain(queues).collect();
         world.node.run("ip", &words).unwrap();
@@ -190,10 +188,8 @@ fn a_line_has_the_queues_again_that_the_kernel_gives_it() {
             world.node.run("tc", &words).unwrap()
         };
         let before = shown();
-        assert!(
-            before.starts_with(&format!("qdisc {kind} 0: root")),
-            "{before}"
-        );
+        let (first, _) = before.split_once(" 0: root").unwrap();
+        assert_eq!(first == "qdisc mq", queues.is_some(), "{before}");
         world.plan.lines = [(name.into(), shares(100))].into();
         let outcome = world.backend.apply(&world.plan).unwrap();
         assert_eq!((outcome.lines.len(), outcome.troubles.len()), (1, 0));
