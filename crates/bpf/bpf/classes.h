@@ -143,11 +143,35 @@ struct class_tuple {
 	__u8 unused[3];
 };
 
+/* src/classes/layout.rs and line.rs are compared with these numbers. */
 _Static_assert(sizeof(struct class_settings) == 16, "layout");
+_Static_assert(__builtin_offsetof(struct class_settings, tunnel_ports) == 2, "layout");
 _Static_assert(sizeof(struct class_pod) == 32, "layout");
+_Static_assert(__builtin_offsetof(struct class_pod, flows) == 4, "layout");
+_Static_assert(__builtin_offsetof(struct class_pod, is_known) == 6, "layout");
+_Static_assert(__builtin_offsetof(struct class_pod, address) == 8, "layout");
+_Static_assert(__builtin_offsetof(struct class_pod, address6) == 12, "layout");
 _Static_assert(sizeof(struct class_flow_key) == 8, "layout");
+_Static_assert(__builtin_offsetof(struct class_flow_key, index) == 4, "layout");
 _Static_assert(sizeof(struct class_flow) == 32, "layout");
+_Static_assert(__builtin_offsetof(struct class_flow, peer_bits) == 16, "layout");
+_Static_assert(__builtin_offsetof(struct class_flow, way) == 17, "layout");
+_Static_assert(__builtin_offsetof(struct class_flow, flags) == 18, "layout");
+_Static_assert(__builtin_offsetof(struct class_flow, dscp) == 19, "layout");
+_Static_assert(__builtin_offsetof(struct class_flow, slot) == 24, "layout");
+_Static_assert(__builtin_offsetof(struct class_flow, mark) == 26, "layout");
 _Static_assert(sizeof(struct class_trees) == 64, "layout");
 _Static_assert(sizeof(struct class_leaf_key) == 8, "layout");
+_Static_assert(__builtin_offsetof(struct class_leaf_key, slot) == 4, "layout");
 _Static_assert(sizeof(struct class_leaf) == 48, "layout");
+_Static_assert(__builtin_offsetof(struct class_leaf, allowance) == 8, "layout");
+_Static_assert(__builtin_offsetof(struct class_leaf, hold) == 16, "layout");
+_Static_assert(__builtin_offsetof(struct class_leaf, cost_shift) == 24, "layout");
+_Static_assert(__builtin_offsetof(struct class_leaf, class) == 40, "layout");
+_Static_assert(__builtin_offsetof(struct class_leaf, may_pass) == 42, "layout");
+_Static_assert(sizeof(struct class_passed) == 16, "layout");
+_Static_assert(__builtin_offsetof(struct class_passed, bytes) == 8, "layout");
 _Static_assert(sizeof(struct class_line) == 88, "layout");
+_Static_assert(__builtin_offsetof(struct class_line, shift) == 8, "layout");
+_Static_assert(__builtin_offsetof(struct class_line, hold) == 12, "layout");
+_Static_assert(__builtin_offsetof(struct class_line, passed) == 40, "layout");

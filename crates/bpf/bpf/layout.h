@@ -65,7 +65,7 @@ struct share {
 	__u32 reserved;
 };
 
-/* src/layout.rs asserts the same numbers. */
+/* src/layout.rs is compared with these numbers. */
 _Static_assert(sizeof(struct limiter_settings) == 64, "limiter_settings");
 _Static_assert(sizeof(struct limiter_counters) == 48, "limiter_counters");
 _Static_assert(sizeof(struct limiter) == 144, "limiter");

@@ -1,7 +1,5 @@
 //! The layout of the maps, as `bpf/layout.h` has it for the programs.
 
-use std::mem::{offset_of, size_of};
-
 /// The version of the layout. It names the folder of the pins.
 pub const LAYOUT: u32 = 1;
 
@@ -69,13 +67,21 @@ impl Limiter {
     }
 }
 
-// bpf/layout.h asserts the same numbers.
-const _: () = {
-    assert!(size_of::<Settings>() == 64);
-    assert!(size_of::<Counters>() == 48);
-    assert!(size_of::<Limiter>() == 144);
-    assert!(offset_of!(Limiter, settings) == 32);
-    assert!(offset_of!(Limiter, counters) == 96);
-    assert!(offset_of!(Settings, cost_shift) == 48);
-    assert!(offset_of!(Settings, owner) == 56);
-};
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::header::{Header, layout};
+
+    #[test]
+    fn the_programs_have_the_same() {
+        let header = Header(include_str!("../bpf/layout.h"));
+        assert_eq!(header.number("NETQOS_LAYOUT"), u64::from(LAYOUT));
+        for (name, here) in [
+            ("limiter_settings", layout!(Settings, cost_shift, owner)),
+            ("limiter_counters", layout!(Counters)),
+            ("limiter", layout!(Limiter, settings, counters)),
+        ] {
+            assert_eq!(header.layout(name), here, "{name}");
+        }
+    }
+}

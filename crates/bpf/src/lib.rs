@@ -17,6 +17,8 @@
 pub mod classes;
 mod error;
 mod filesystem;
+#[cfg(test)]
+mod header;
 mod layout;
 mod map;
 mod others;

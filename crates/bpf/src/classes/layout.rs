@@ -394,7 +394,6 @@ pub(super) fn key(address: IpAddr) -> [u8; 16] {
     }
 }
 
-// bpf/classes.h asserts the same numbers.
 plain! {
     Settings: 16,
     Pod: 32,
@@ -404,6 +403,9 @@ plain! {
     Leaf: 48,
     Trees: 64,
 }
+
+#[cfg(test)]
+mod header;
 
 #[cfg(test)]
 mod tests {

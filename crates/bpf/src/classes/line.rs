@@ -61,8 +61,39 @@ impl Line {
     }
 }
 
-// bpf/classes.h asserts the same numbers.
 plain! {
     Passed: 16,
     Line: 88,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::header::{Header, layout};
+
+    #[test]
+    fn the_programs_have_the_same() {
+        let header = Header(include_str!("../../bpf/classes.h"));
+        let line = layout!(Line, shift, hold, passed);
+        assert_eq!(header.layout("class_line"), line);
+        assert_eq!(header.layout("class_passed"), layout!(Passed, bytes));
+    }
+
+    #[test]
+    fn what_goes_on_is_what_was_counted() {
+        let before = Line {
+            state: [1, 2, 3],
+            ..Line::new(1_000, 1, 60)
+        };
+        let after = Line::new(2_000, 1, 60);
+        assert_eq!(after.going_on(&before).state, [1, 2, 3]);
+        assert!(before.is_same(&Line::new(1_000, 1, 60)) && !before.is_same(&after));
+        // A line that was divided always begins anew, and is what it was all the same.
+        let always = Line {
+            state: [1, 2, 3],
+            ..Line::default()
+        };
+        assert_eq!(after.going_on(&always), after);
+        assert!(always.is_same(&Line::default()));
+    }
 }
