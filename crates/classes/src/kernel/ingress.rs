@@ -72,12 +72,16 @@ pub(super) fn apply(
             make(socket, link)?
         }
     };
-    // Builds before this one gave the trees of both ways the same handle.
+    // Builds before this one gave the trees of both ways the same handle. What waits there goes out first; what
+    // comes meanwhile goes its straight way.
     let earlier = Root {
         link: &ifb,
         ..Root::of_line(link)
     };
     if earlier.is_ours(socket)? {
+        changes += take_no_more(socket, link)?;
+        let all = tree::list(socket, &ifb)?.into_keys().collect();
+        tree::drain(socket, earlier, &all)?;
         gone(socket.delete_qdisc(&ifb, Handle::ROOT, earlier.root())).doing("remove a tree")?;
         changes += 1;
     }
@@ -165,16 +169,21 @@ fn ours(socket: &mut Socket, link: &Link) -> Result<Vec<Installed>> {
     Ok(there.into_iter().filter(is_ours).collect())
 }
 
-/// Lets what comes in by a link go its straight way again.
+/// Lets what comes in by a link go its straight way.
+fn take_no_more(socket: &mut Socket, link: &Link) -> Result<usize> {
+    let there = ours(socket, link)?;
+    for filter in &there {
+        gone(socket.delete_filter(link, "bpf", filter.place)).doing("remove a filter")?;
+    }
+    Ok(there.len())
+}
+
+/// Lets what comes in by a link go its straight way again, and leaves nothing behind.
 pub(super) fn leave(socket: &mut Socket, link: &Link) -> Result<usize> {
     if is_ifb(link) {
         return Ok(0);
     }
-    let mut changes = 0;
-    for filter in ours(socket, link)? {
-        gone(socket.delete_filter(link, "bpf", filter.place)).doing("remove a filter")?;
-        changes += 1;
-    }
+    let mut changes = take_no_more(socket, link)?;
     if let Some(ifb) = of_line(socket, link)? {
         let made = ifb
             .alias

@@ -1,12 +1,19 @@
 use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::Duration;
 
-use netqos_classes::ClassBackend;
+use netqos_classes::{ClassBackend, Kernel, KernelOptions};
 use netqos_core::Direction;
 use netqos_netlink::Socket;
 use netqos_testkit::{ForeignHook, ForeignProgram, Verdict};
 use netqos_traffic::Flow;
 
-use crate::world::{BE, World, shares};
+use crate::world::{BE, World, options, shares};
+
+fn tc(world: &World, words: &str) {
+    let words: Vec<&str> = words.split(' ').collect();
+    world.node.run("tc", &words).unwrap();
+}
 
 fn root(world: &World) -> String {
     let shown = world
@@ -21,10 +28,11 @@ fn what_was_configured_by_hand_stays_and_it_is_said() {
         return;
     };
     let line = world.line();
-    let words =
-        format!("qdisc add dev {line} root handle 7: tbf rate 50mbit burst 32k latency 50ms");
-    let words: Vec<&str> = words.split(' ').collect();
-    world.node.run("tc", &words).unwrap();
+    let tbf = "tbf rate 50mbit burst 32k latency 50ms";
+    tc(
+        &world,
+        &format!("qdisc add dev {line} root handle 7: {tbf}"),
+    );
     let before = root(&world);
     world.plan.lines = [(line.clone(), shares(100))].into();
     let outcome = world.backend.apply(&world.plan).unwrap();
@@ -37,10 +45,7 @@ fn what_was_configured_by_hand_stays_and_it_is_said() {
     world.backend.teardown().unwrap();
     assert_eq!(root(&world), before);
     // Once it is out of the way the line is divided.
-    world
-        .node
-        .run("tc", &["qdisc", "del", "dev", &line, "root"])
-        .unwrap();
+    tc(&world, &format!("qdisc del dev {line} root"));
     assert_eq!(world.backend.apply(&world.plan).unwrap().lines, [line]);
 }
 
@@ -97,9 +102,11 @@ fn what_comes_by_a_line_that_was_taken_over_is_divided_as_before() {
     };
     let both = [Direction::Egress, Direction::Ingress];
     assert_eq!(of_pods(&mut world), both.into());
-    let words = format!("qdisc replace dev {} root handle 7: pfifo", world.line());
-    let words: Vec<&str> = words.split(' ').collect();
-    world.node.run("tc", &words).unwrap();
+    let line = world.line();
+    tc(
+        &world,
+        &format!("qdisc replace dev {line} root handle 7: pfifo"),
+    );
     world.backend.apply(&world.plan).unwrap();
     assert_eq!(world.backend.apply(&world.plan).unwrap().changes, 0);
     assert_eq!(of_pods(&mut world), [Direction::Ingress].into());
@@ -199,38 +206,52 @@ fn a_line_has_the_queues_again_that_the_kernel_gives_it() {
     }
 }
 
-/// What comes had the handle of what is sent, in builds before.
+/// What comes had the handle of what is sent, in builds before. What waits in such a tree is not lost.
 #[test]
 fn a_tree_of_an_earlier_build_is_exchanged() {
     let Some(mut world) = World::new() else {
         return;
     };
+    world.backend = Kernel::open(KernelOptions {
+        divides_idle_lines: true,
+        ..options()
+    })
+    .unwrap();
     world.divide(shares(100));
     let line = Socket::open().unwrap().link_by_name(&world.line()).unwrap();
     let ifb = format!("netqos-l{}", line.index);
-    let root = [
-        "qdisc", "replace", "dev", &ifb, "root", "handle", "6e71:", "htb",
-    ];
-    world
-        .node
-        .run("tc", &["qdisc", "del", "dev", &ifb, "root"])
-        .unwrap();
-    world.node.run("tc", &root).unwrap();
+    tc(&world, &format!("qdisc del dev {ifb} root"));
+    tc(
+        &world,
+        &format!("qdisc add dev {ifb} root handle 6e71: htb default 11"),
+    );
+    let class = format!("class add dev {ifb} parent 6e71:");
+    tc(&world, &format!("{class} classid 6e71:1 htb rate 2mbit"));
+    tc(&world, &format!("{class}1 classid 6e71:11 htb rate 2mbit"));
+    let bind = || UdpSocket::bind("0.0.0.0:0").unwrap();
+    let pod = world.pods["be"].inside(bind).unwrap();
+    let longest = Duration::from_secs(3);
+    pod.set_read_timeout(Some(longest)).unwrap();
+    let address: IpAddr = world.pods["be"].address().parse().unwrap();
+    let to = SocketAddr::new(address, pod.local_addr().unwrap().port());
+    let outside = world.outside.inside(bind).unwrap();
+    // As many as the pod's socket has room for.
+    for _ in 0..80 {
+        outside.send_to(&[0; 1400], to).unwrap();
+    }
     assert!(world.divide(shares(100)).changes > 0);
+    for number in 0..80 {
+        let got = pod.recv(&mut [0; 1400]);
+        assert_eq!(got.ok(), Some(1400), "{number}");
+    }
     assert_eq!(world.divide(shares(100)).changes, 0);
     let before = world.divided(Flow::Download);
     let found = world.transfer("be", Flow::Download, false);
     let waited = world.divided(Flow::Download)[&BE] - before[&BE];
     assert!(waited as f64 >= 0.9 * found, "{waited} of {found}");
-    // One that somebody made is not.
-    world
-        .node
-        .run("tc", &["qdisc", "del", "dev", &ifb, "root"])
-        .unwrap();
-    world
-        .node
-        .run("tc", &root.map(|it| if it == "6e71:" { "1:" } else { it }))
-        .unwrap();
+    // One that somebody made is not exchanged.
+    tc(&world, &format!("qdisc del dev {ifb} root"));
+    tc(&world, &format!("qdisc add dev {ifb} root handle 1: htb"));
     world.plan.lines = [(world.line(), shares(100))].into();
     let outcome = world.backend.apply(&world.plan).unwrap();
     assert!(outcome.troubles[0].what.contains(&ifb), "{outcome:#?}");
