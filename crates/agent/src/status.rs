@@ -21,7 +21,7 @@ pub struct Status {
     pub reconciled: Reconciled,
     /// How many objects of each kind are known.
     pub objects: BTreeMap<String, u64>,
-    /// Who divides the node's lines.
+    /// Who is to divide the node's lines.
     pub class_backend: String,
     /// The node's lines, and how they are to be shared.
     pub lines: Vec<LineStatus>,
@@ -85,6 +85,8 @@ pub struct PodStatus {
 pub struct LineStatus {
     /// The name of its link.
     pub name: String,
+    /// Who divides it, as far as that backend can; empty while nobody does.
+    pub divided_by: String,
     /// Why it is not shared as it should be; empty when it is.
     pub failing: String,
     /// What each class may take of it in each direction.

@@ -82,22 +82,29 @@ pub(crate) fn configured(
 /// # Errors
 /// Why they are not.
 pub(crate) fn divided(by: BackendKind, status: &Status) -> Result<(), String> {
-    let (node, is) = (&status.node, &status.class_backend);
-    if *is != by.name() {
-        return Err(format!("the lines of {node} are divided by {is}, not {by}"));
-    }
     if status.lines.is_empty() {
-        return Err(format!("no line of {node} is divided"));
+        return Err(format!("no line of {} is divided", status.node));
     }
     // Who only writes files counts nothing.
-    let has_packets = matches!(by, BackendKind::Kernel | BackendKind::Tc);
-    let is_idle = |line: &&LineStatus| line.directions.iter().all(|way| way.rate.is_none());
-    match status.lines.iter().find(is_idle) {
-        Some(LineStatus { name, failing, .. }) if has_packets => {
-            Err(format!("{by} has no packets of {name}: {failing}"))
+    let counts = matches!(by, BackendKind::Kernel | BackendKind::Tc);
+    for line in &status.lines {
+        let LineStatus { name, failing, .. } = line;
+        let why = match failing.as_str() {
+            "" => String::new(),
+            why => format!(": {why}"),
+        };
+        let is = match line.divided_by.as_str() {
+            "" => "nobody",
+            is => is,
+        };
+        if is != by.name() {
+            return Err(format!("{name} is divided by {is}, not {by}{why}"));
         }
-        _ => Ok(()),
+        if counts && line.directions.iter().all(|way| way.rate.is_none()) {
+            return Err(format!("{by} has no packets of {name}{why}"));
+        }
     }
+    Ok(())
 }
 
 /// How much payload fits a limit, which counts whole Ethernet frames; and no more than is sent.
@@ -258,47 +265,49 @@ mod tests {
 
     #[test]
     fn who_divides_is_who_says_so_and_has_the_packets() {
-        let line = |rates: [Option<u64>; 2]| {
+        let line = |by: &str, rates: [Option<u64>; 2]| {
             let direction = |rate| DirectionStatus {
                 rate,
                 ..DirectionStatus::default()
             };
             LineStatus {
                 name: "eth0".to_owned(),
+                divided_by: by.to_owned(),
                 failing: "no HTB".to_owned(),
                 directions: rates.map(direction).into(),
                 ..LineStatus::default()
             }
         };
-        let idle = line([None, None]);
-        // tc has what goes out alone.
-        let one_way = line([None, Some(0)]);
-        let of_another = "the lines of n are divided by kernel, not tc";
-        for (by, is, lines, says) in [
-            (BackendKind::Tc, "tc", vec![one_way.clone()], None),
+        let (idle, one_way) = ([None, None], [None, Some(0)]);
+        // What is amiss is not all: tc says it of what comes in, which nobody divides.
+        let right = line("tc", one_way);
+        for (by, lines, says) in [
+            (BackendKind::Tc, vec![right.clone()], None),
             (
                 BackendKind::Tc,
-                "kernel",
-                vec![one_way.clone()],
-                Some(of_another),
+                vec![line("kernel", one_way)],
+                Some("eth0 is divided by kernel, not tc: no HTB"),
             ),
             (
                 BackendKind::Tc,
-                "tc",
-                vec![],
-                Some("no line of n is divided"),
+                vec![right.clone(), line("", one_way)],
+                Some("eth0 is divided by nobody, not tc: no HTB"),
             ),
+            (BackendKind::Tc, vec![], Some("no line of n is divided")),
             (
                 BackendKind::Tc,
-                "tc",
-                vec![one_way, idle.clone()],
+                vec![right, line("tc", idle)],
                 Some("tc has no packets of eth0: no HTB"),
             ),
-            (BackendKind::TerwayQos, "terway-qos", vec![idle], None),
+            (BackendKind::TerwayQos, vec![line("terway-qos", idle)], None),
+            (
+                BackendKind::TerwayQos,
+                vec![line("", idle)],
+                Some("eth0 is divided by nobody, not terway-qos: no HTB"),
+            ),
         ] {
             let status = Status {
                 node: "n".to_owned(),
-                class_backend: is.to_owned(),
                 lines,
                 ..Status::default()
             };

@@ -52,8 +52,14 @@ impl Counters {
         counter.rate
     }
 
-    /// Takes note of what the kernel has counted now.
+    /// Takes note of what the kernel has counted now. What nobody counts any more has no rate.
     pub(super) fn note(&mut self, line: &Arc<str>, traffic: Traffic, now: Instant) {
+        for ((of, direction, class), counter) in &mut self.0 {
+            if of == line && !traffic.contains_key(&(*direction, *class)) {
+                counter.rate = None;
+                counter.since = (now, counter.total.bytes);
+            }
+        }
         for ((direction, class), counted) in traffic {
             let counter = self.0.entry((line.clone(), direction, class));
             let counter = counter.or_insert(Counter {
@@ -108,5 +114,9 @@ mod tests {
         let rate = Some(2_000);
         assert_eq!(seen, [(0, None), (500, None), (500, rate), (600, rate)]);
         assert_eq!(counters.of(&line, Direction::Ingress, class), None);
+        // Who divides now counts something else.
+        counters.note(&line, Traffic::new(), began + Duration::from_secs(3));
+        let total = counters.of(&line, way, class).unwrap().bytes;
+        assert_eq!((total, counters.rate(&line, way, class)), (600, None));
     }
 }

@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use netqos_api::koordinator::BackendKind;
-use netqos_classes::{ClassBackend, Standing, Trouble};
+use netqos_classes::{ClassBackend, Standing, Traffic, Trouble};
 use netqos_core::classes::ClassPlan;
 use netqos_daemon::Origin;
 use netqos_daemon::spans::{failed, many};
@@ -224,18 +224,21 @@ impl Worker {
     /// Takes note of what went through the lines.
     fn count(&mut self, order: Option<&Order>) {
         let plan = order.and_then(|order| order.plan.as_ref());
-        let (Some(plan), Some(backend)) = (plan, &mut self.backend) else {
+        let Some(plan) = plan else {
             return;
         };
         for line in plan.lines.keys() {
-            match backend.traffic(line) {
-                Ok(traffic) => {
-                    let counters = self.counters.lock();
-                    let mut counters = counters.unwrap_or_else(PoisonError::into_inner);
-                    counters.note(line, traffic, Instant::now());
-                }
-                Err(why) => tracing::debug!(%line, "what went through is not known: {why}"),
-            }
+            let counted = match &mut self.backend {
+                Some(backend) => backend.traffic(line),
+                None => Ok(Traffic::new()),
+            };
+            let traffic = counted.unwrap_or_else(|why| {
+                tracing::debug!(%line, "what went through is not known: {why}");
+                Traffic::new()
+            });
+            let counters = self.counters.lock();
+            let mut counters = counters.unwrap_or_else(PoisonError::into_inner);
+            counters.note(line, traffic, Instant::now());
         }
     }
 

@@ -140,9 +140,11 @@ impl Engine {
                 let here = |it: &&Trouble| it.line.as_ref() == Some(name) && it.part.is_none();
                 let troubles = shown.troubles.iter().filter(here);
                 let mut failing: Vec<&str> = troubles.map(|it| it.what.as_str()).collect();
-                if failing.is_empty() && !shown.lines.contains(name) {
+                let by = shown.kind.filter(|_| shown.lines.contains(name));
+                let asked = self.classes.backend();
+                if by != Some(asked) && failing.is_empty() {
                     let why = shown.failure.as_deref();
-                    failing.push(match self.classes.backend() {
+                    failing.push(match asked {
                         BackendKind::None => "nobody divides it: the class backend is none",
                         _ => why.unwrap_or("it is not divided yet"),
                     });
@@ -167,6 +169,7 @@ impl Engine {
                 });
                 LineStatus {
                     name: name.to_string(),
+                    divided_by: by.map_or("", BackendKind::name).to_owned(),
                     failing: failing.join("; "),
                     shares: shares.collect(),
                     directions: directions.into(),

@@ -18,6 +18,14 @@ fn backend() -> String {
     stage::status().class_backend
 }
 
+/// Who divides the line, and whether it is known how much comes by it.
+fn divided() -> (String, bool) {
+    let line = &stage::status().lines[0];
+    let mut ways = line.directions.iter();
+    let ingress = ways.find(|way| way.direction == "ingress").unwrap();
+    (line.divided_by.clone(), ingress.rate.is_some())
+}
+
 /// What the ConfigMap says of the shares, and of who keeps them.
 fn put_policy(policy: &str) {
     let class = json!({"networkQOS": {"enable": true, "egressRequest": 20}});
@@ -47,11 +55,16 @@ fn by_the_flag_the_policy_and_the_label() {
     assert!(!is_by_tc(&node));
     let sets = || node.run("ipset", &["list", "-name"]).unwrap();
     assert_eq!(sets(), "");
+    let is_counted = || divided() == ("kernel".to_owned(), true);
+    assert!(stage::eventually(is_counted), "{:?}", divided());
 
     put_policy("tc");
     assert!(stage::eventually(|| is_by_tc(&node)), "{}", stage::log());
     assert!(!is_by_kernel(&node));
     assert!(sets().contains("be_class\n"), "{}", sets());
+    // Which has nothing of what comes, so that its rate is not what it was.
+    let is_not = || divided() == ("tc".to_owned(), false);
+    assert!(stage::eventually(is_not), "{:?}", divided());
 
     let label = json!({
         "apiVersion": "v1", "kind": "Node",
@@ -61,4 +74,6 @@ fn by_the_flag_the_policy_and_the_label() {
     assert!(stage::eventually(|| !classes(&node).contains("htb")));
     assert_eq!(backend(), "none");
     assert_eq!(sets(), "");
+    let is_nobodys = || divided() == (String::new(), false);
+    assert!(stage::eventually(is_nobodys), "{:?}", divided());
 }

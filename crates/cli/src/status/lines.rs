@@ -26,7 +26,7 @@ pub fn lines(status: &Status) -> Table {
             }));
             row.push(way(line, direction).map_or_else(|| "-".to_owned(), carries));
             row.push(match line.failing.as_str() {
-                "" => format!("shared by {}", status.class_backend),
+                "" => format!("shared by {}", line.divided_by),
                 why => why.to_owned(),
             });
             table.add_row(row);
