@@ -12,7 +12,8 @@
 //! own, at most [`SETS`] of them, one list and one watch, and begin without delay; when a namespace
 //! has [`SPARE`] watches more than its sets need, or most sets of its watches are not asked for any
 //! more, they are made anew, as few as there can be. What was watched before is watched until what
-//! takes its place has been listed, and had time to catch up.
+//! takes its place has been listed, and had time to catch up: each group of sets waits for those that
+//! have its own sets, since others may come without end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use super::gate::Wanted;
 const SERVED: [Kind; 2] = [Kind::Service, Kind::EndpointSlice];
 /// The most namespaces that have watches of their own. With pods of fewer than half as many they
 /// have them again.
-const NAMESPACES: usize = 64;
+pub(super) const NAMESPACES: usize = 64;
 /// The most sets of a watch: 17 letters each in the address of the request.
 const SETS: usize = 128;
 /// How many watches a namespace may have beyond those that its sets need.
@@ -110,11 +111,16 @@ impl Interest {
         };
         turn.begin.extend(wanted.difference(watched).cloned());
         watched.extend(wanted.iter().cloned());
-        // One may be told of by a watch that takes the place of another.
-        if wanted.iter().all(may_replace) {
-            turn.end.extend(watched.difference(&wanted).cloned());
-            *watched = wanted;
-        }
+        // A namespace that is not asked for any more needs no successor but the watch of all. That one
+        // goes when all have caught up that take its place.
+        let is_succeeded = wanted.iter().all(may_replace);
+        let is_of_all = wanted.iter().any(|it| it.namespace.is_none());
+        let is_over = |it: &&Selection| {
+            !wanted.contains(*it) && (is_succeeded || it.namespace.is_some() && !is_of_all)
+        };
+        let over: Vec<Selection> = watched.iter().filter(is_over).cloned().collect();
+        watched.retain(|it| !over.contains(it));
+        turn.end.extend(over);
     }
 
     fn turn_to_sets(
@@ -127,10 +133,17 @@ impl Interest {
         let here = |group: &&mut Group| group.namespace == *home;
         let others = self.groups.iter_mut().filter(here);
         let (old, others): (Vec<_>, Vec<_>) = others.partition(|group| group.retiring);
-        let may_go = others.iter().all(|group| may_replace(&group.selection));
-        let idle = |sets: &BTreeSet<SetId>| sets.is_disjoint(wanted);
-        let over: BTreeSet<Selection> = (old.iter().filter(|group| may_go || idle(&group.sets)))
-            .chain(others.iter().filter(|group| idle(&group.sets)))
+        // Not all others: some set may always be new.
+        let caught_up = others.iter().filter(|it| may_replace(&it.selection));
+        let caught_up: BTreeSet<SetId> = caught_up.flat_map(|it| &it.sets).copied().collect();
+        let may_go = |old: &Group| {
+            old.sets
+                .intersection(wanted)
+                .all(|it| caught_up.contains(it))
+        };
+        let is_idle = |group: &Group| group.sets.is_disjoint(wanted);
+        let over: BTreeSet<Selection> = (old.iter().filter(|group| may_go(group)))
+            .chain(others.iter().filter(|group| is_idle(group)))
             .map(|group| group.selection.clone())
             .collect();
         self.groups.retain(|group| !over.contains(&group.selection));
@@ -180,6 +193,8 @@ impl Interest {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+
     use netqos_core::Digest;
 
     use super::*;
@@ -348,5 +363,43 @@ mod tests {
         watches.want(0, few());
         assert!(watches.covers(few()));
         assert_eq!((watches.count(SLICES), watches.begun), (1, 11));
+    }
+    /// As pods of batch jobs do, each in a namespace of its own.
+    #[test]
+    fn namespaces_that_come_one_after_the_other_leave_no_watches_behind() {
+        let mut watches = Watches::default();
+        for turn in 0..100 {
+            // Those before have caught up, and this one has not.
+            watches.speak();
+            let namespaces: BTreeSet<Arc<str>> = [format!("n{turn}").into()].into();
+            watches.turn(&Wanted {
+                namespaces: namespaces.clone(),
+                served: Served::In(namespaces),
+                ..Wanted::default()
+            });
+            assert_eq!(watches.live.len(), 3, "{:?}", watches.live);
+        }
+        // That of all is one.
+        watches.want(NAMESPACES + 1, []);
+        watches.speak();
+        for namespaces in 1..NAMESPACES / 2 {
+            watches.want(namespaces, []);
+            assert_eq!(watches.count(Kind::NetworkQoS), namespaces + 1);
+        }
+    }
+
+    #[test]
+    fn sets_that_come_one_after_the_other_are_watched_by_few_watches_all_the_same() {
+        let mut watches = Watches::default();
+        // What was begun two turns ago has caught up.
+        let mut begun = VecDeque::from([BTreeSet::new(), BTreeSet::new()]);
+        for turn in 0..SETS as u32 - 1 {
+            watches.spoken = begun.pop_front().unwrap_or_default();
+            watches.want(0, 0..=turn);
+            begun.push_back(watches.live.clone());
+            assert!(watches.covers(0..=turn));
+            let count = watches.count(SLICES);
+            assert!(count <= 2 * (1 + SPARE) + 2, "{count} after {turn}");
+        }
     }
 }
