@@ -49,8 +49,10 @@ pub(super) struct Seen {
 /// What is known by one watch.
 #[derive(Debug, Default)]
 struct Watched {
-    /// Since when the server has told all.
-    spoke: Option<Instant>,
+    /// True once the server has told all.
+    spoke: bool,
+    /// Since when one server has told what becomes of them, without a break.
+    heard: Option<Instant>,
     /// Why it does not tell what becomes of them.
     silent: Option<String>,
     /// When, in seconds since 1970, what is known by it was written down, where it is not from the
@@ -64,7 +66,18 @@ struct Watched {
 
 impl Watched {
     fn is_known(&self) -> bool {
-        self.spoke.is_some() || self.remembered.is_some()
+        self.spoke || self.remembered.is_some()
+    }
+
+    fn fall_silent(&mut self, why: impl Into<String>) {
+        self.silent = Some(why.into());
+        self.heard = None;
+    }
+
+    /// When it has told all that one whose place it takes could have told, if nothing comes between.
+    fn caught_up(&self) -> Option<Instant> {
+        let heard = self.heard.filter(|_| self.spoke);
+        heard.map(|since| since + CATCHES_UP)
     }
 }
 
@@ -139,16 +152,17 @@ impl Seen {
         self.known.get(&kind)?.get(name)
     }
 
-    /// True when a watch has told all that one whose place it takes could have told.
+    /// True when a watch has told all that one whose place it takes could have told. One that is silent
+    /// takes nobody's place: what nobody tells of would be taken for gone.
     pub(super) fn may_replace(&self, selection: &Selection, now: Instant) -> bool {
-        let spoke = self.watched.get(selection).and_then(|it| it.spoke);
-        spoke.is_some_and(|at| at + CATCHES_UP <= now)
+        let watched = self.watched.get(selection);
+        watched.is_some_and(|it| it.caught_up().is_some_and(|at| at <= now))
     }
 
-    /// When the next watch may take the place of others.
-    pub(super) fn next_may_replace(&self, now: Instant) -> Option<Instant> {
-        let spoke = self.watched.values().filter_map(|it| it.spoke);
-        spoke.map(|at| at + CATCHES_UP).filter(|at| *at > now).min()
+    /// When the next watch may take the place of others, after `looked`.
+    pub(super) fn next_may_replace(&self, looked: Instant) -> Option<Instant> {
+        let caught_up = self.watched.values().filter_map(Watched::caught_up);
+        caught_up.filter(|at| *at > looked).min()
     }
 
     /// Takes note of what a watch tells.
@@ -160,33 +174,39 @@ impl Seen {
         };
         let changes = match told {
             Told::Silent(why) => {
-                watched.silent = Some(why);
+                watched.fall_silent(why);
                 return Vec::new();
             }
             Told::Answers => {
                 watched.silent = None;
+                // It may be another server, that is behind.
+                watched.heard = Some(Instant::now());
                 return Vec::new();
             }
             // Without the definition there is no controller either: that would be no reason to take
             // all sets for empty.
             Told::Unknown if kind == Kind::NetworkQoSPeerSlice => {
-                let why = "404: it does not know this kind, which comes with netqos-controller";
-                watched.silent = Some(why.to_owned());
+                watched.fall_silent(
+                    "404: it does not know this kind, which comes with netqos-controller",
+                );
                 return Vec::new();
             }
             Told::Unknown => {
                 let since = *watched.unknown.get_or_insert_with(Instant::now);
                 if were_some && since.elapsed() < self.disbelief {
-                    let why = "404: it does not know this kind, of which there were objects";
-                    watched.silent = Some(why.to_owned());
+                    watched.fall_silent(
+                        "404: it does not know this kind, of which there were objects",
+                    );
                     return Vec::new();
                 }
-                watched.spoke.get_or_insert_with(Instant::now);
+                watched.spoke = true;
                 self.replace(selection, BTreeMap::new())
             }
             Told::All(all) => {
                 watched.unknown = None;
-                watched.spoke.get_or_insert_with(Instant::now);
+                watched.spoke = true;
+                // What is listed again may be older than what was told.
+                watched.heard = None;
                 self.replace(selection, all)
             }
             Told::There(name, read) => self.put(selection, name, Some(read)),
@@ -194,8 +214,9 @@ impl Seen {
         };
         if let Some(watched) = self.watched.get_mut(selection) {
             watched.silent = None;
+            watched.heard.get_or_insert_with(Instant::now);
             watched.remembered = None;
-            if watched.spoke.is_some() {
+            if watched.spoke {
                 self.expected.remove(&kind);
             }
         }
@@ -356,7 +377,7 @@ impl Seen {
         let others = self.watched.iter();
         let mut others =
             others.filter(|(it, _)| is_needed(it.kind) && it.kind != Kind::NetworkQoSPeerSlice);
-        others.all(|(_, watched)| watched.spoke.is_some()) && self.knows_node()
+        others.all(|(_, watched)| watched.spoke) && self.knows_node()
     }
 
     /// True when there is an object of this node.

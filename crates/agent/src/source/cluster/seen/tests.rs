@@ -322,10 +322,10 @@ fn a_kind_of_which_there_were_objects_is_not_believed_to_be_unknown_at_once() {
     let mut seen = Seen::new(&options(), [Kind::NetworkQoS].into());
     let policies = Selection::all(Kind::NetworkQoS);
     seen.hear(&policies, Told::Unknown);
-    assert!(seen.watched[&policies].spoke.is_none());
+    assert!(!seen.watched[&policies].spoke);
     seen.hear(&policies, Told::All(BTreeMap::new()));
     seen.hear(&policies, Told::Unknown);
-    assert!(seen.watched[&policies].spoke.is_some() && seen.watched[&policies].silent.is_none());
+    assert!(seen.watched[&policies].spoke && seen.watched[&policies].silent.is_none());
 }
 
 /// A machine by another name has other pods: what was theirs is none of its.
@@ -413,6 +413,27 @@ fn a_watch_takes_the_place_of_another_when_it_has_caught_up_with_that() {
     let (name, read) = policy("games/a", 1);
     seen.hear(&one, Told::There(name, read));
     assert!(seen.may_replace(&one, now + CATCHES_UP));
+    // Not while it is silent: it may never have been told of what the other one knows. Nor at once when it
+    // is answered again, or has to be listed again, maybe by a server that is behind.
+    let soon = Instant::now() + 2 * CATCHES_UP;
+    seen.hear(&one, Told::Silent("connection refused".to_owned()));
+    assert!(!seen.may_replace(&one, soon));
+    let others = seen.watched.keys().filter(|it| **it != one).cloned();
+    for other in others.collect::<Vec<_>>() {
+        seen.hear(&other, Told::Silent("connection refused".to_owned()));
+    }
+    assert_eq!(seen.next_may_replace(now), None);
+    let again: [fn() -> Told<Read>; 2] = [
+        || Told::Answers,
+        || Told::All([policy("games/a", 1)].into()),
+    ];
+    for again in again {
+        let before = Instant::now();
+        seen.hear(&one, again());
+        let due = seen.next_may_replace(before).unwrap();
+        assert!(due >= before + CATCHES_UP && due <= Instant::now() + CATCHES_UP);
+        assert!(!seen.may_replace(&one, before) && seen.may_replace(&one, due));
+    }
     assert!(seen.end(&all).is_empty());
     assert_eq!(seen.known(Kind::NetworkQoS).count(), 1);
 }

@@ -27,7 +27,7 @@ impl Seen {
     pub(in super::super) fn waiting(&self) -> String {
         let mut kinds = Vec::new();
         let mut why = BTreeSet::new();
-        for (selection, watched) in self.watched.iter().filter(|(_, it)| it.spoke.is_none()) {
+        for (selection, watched) in self.watched.iter().filter(|(_, it)| !it.spoke) {
             kinds.push(selection.kind.plural());
             why.extend(&watched.silent);
         }
