@@ -78,13 +78,13 @@ async fn run(options: &ClusterOptions, client: Client, events: &Sender<Event>) {
                     };
                     source.hear(&selection, told);
                 }
-                source.advance();
+                source.advance(Instant::now().into_std());
             }
             () = sleep_until(patience.unwrap_or(far)), if patience.is_some() => {
                 patience = Some(Instant::now() + PATIENCE);
                 source.remember();
             }
-            () = sleep_until(due.unwrap_or(far)), if due.is_some() => source.advance(),
+            () = sleep_until(due.unwrap_or(far)), if due.is_some() => source.advance(Instant::now().into_std()),
             () = sleep_until(ask.unwrap_or(far)), if ask.is_some() => {
                 leader.ask();
                 continue;

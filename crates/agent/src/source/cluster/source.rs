@@ -37,6 +37,8 @@ pub(super) struct Source {
 struct Sliced {
     gate: Gate,
     interest: Interest,
+    /// What has become due since then was not looked at.
+    looked: Instant,
 }
 
 impl Source {
@@ -55,6 +57,7 @@ impl Source {
                 PeerSource::Slices { controller } => Some(Sliced {
                     gate: Gate::new(controller.clone()),
                     interest: Interest::default(),
+                    looked: Instant::now(),
                 }),
             },
             told: Vec::new(),
@@ -75,18 +78,20 @@ impl Source {
     }
 
     /// Finds out what follows from what was told: what may be said, and what is to be watched.
-    pub(super) fn advance(&mut self) {
-        let Some(Sliced { gate, interest }) = &mut self.sliced else {
+    pub(super) fn advance(&mut self, now: Instant) {
+        let Some(sliced) = &mut self.sliced else {
             self.changed_since_saved |= !self.told.is_empty();
             self.changes.append(&mut self.told);
             return;
         };
+        sliced.looked = now;
+        let Sliced { gate, interest, .. } = sliced;
         loop {
             let told = std::mem::take(&mut self.told);
             self.changed_since_saved |= !told.is_empty();
             let stands = |name: &ObjectName| self.seen.stands(Kind::NetworkQoS, name);
-            self.changes.extend(gate.take(told, Instant::now(), stands));
-            let may_replace = |it: &Selection| self.seen.may_replace(it, Instant::now());
+            self.changes.extend(gate.take(told, now, stands));
+            let may_replace = |it: &Selection| self.seen.may_replace(it, now);
             let turn = interest.turn(gate.wanted(), may_replace);
             for selection in turn.begin {
                 tracing::debug!(?selection, "watched from now on");
@@ -111,7 +116,7 @@ impl Source {
         for _ in 0..4 {
             let (found, changes) = self.seen.remember(|kind| self.saved.read(kind));
             self.told.extend(changes);
-            self.advance();
+            self.advance(Instant::now());
             if !found {
                 return;
             }
@@ -121,11 +126,11 @@ impl Source {
         {
             self.is_remembered = true;
             gate.remember(policies.into_values().filter_map(Read::into_policy));
-            self.advance();
+            self.advance(Instant::now());
             // They may name sets of which the slices were written down, too.
             let (_, changes) = self.seen.remember(|kind| self.saved.read(kind));
             self.told.extend(changes);
-            self.advance();
+            self.advance(Instant::now());
         }
     }
 
@@ -192,10 +197,9 @@ impl Source {
 
     /// When something is to be looked at although nothing is told.
     pub(super) fn due(&self) -> Option<Instant> {
-        let now = Instant::now();
         let sliced = self.sliced.as_ref();
-        let gate = sliced.and_then(|it| it.gate.due(now));
-        let replaces = sliced.and_then(|_| self.seen.next_may_replace(now));
+        let gate = sliced.and_then(|it| it.gate.due(it.looked));
+        let replaces = sliced.and_then(|it| self.seen.next_may_replace(it.looked));
         let ends = self.lingering.ends();
         [gate, replaces, ends].into_iter().flatten().min()
     }
@@ -218,5 +222,84 @@ impl Source {
         })?;
         self.changed_since_saved = false;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use netqos_cluster::{Client, Connect};
+    use serde_json::json;
+
+    use super::super::interest::NAMESPACES;
+    use super::*;
+
+    fn told(kind: Kind, namespace: &str, name: &str, spec: &serde_json::Value) -> Told<Read> {
+        let value = json!({
+            "apiVersion": kind.api_version(), "kind": kind.name(),
+            "metadata": {"namespace": namespace, "name": name, "uid": format!("{namespace}/{name}")},
+            "spec": spec
+        });
+        let name = ObjectName::new(namespace, name);
+        let read = Read::of(kind, &name, value, &Arc::default());
+        Told::There(name, read)
+    }
+
+    /// Of a server on which nothing happens.
+    #[test]
+    fn a_watch_that_another_one_has_taken_the_place_of_ends_though_nothing_is_told() {
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.build().unwrap();
+        let _inside = runtime.enter();
+        // Nobody is asked.
+        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let client = Client::try_from(nowhere).unwrap();
+        let options = ClusterOptions {
+            node: "node1".to_owned(),
+            connect: Connect::default(),
+            state: "/nowhere".into(),
+            has_rules: false,
+            peers: PeerSource::Slices {
+                controller: "netqos-system".into(),
+            },
+            reports: None,
+            report_refresh: Duration::from_secs(600),
+            homes: Arc::default(),
+        };
+        let watches = Watches::new(client, Arc::default());
+        let mut source = Source::new(&options, watches);
+        let pods = Selection::all(Kind::Pod).with_field("spec.nodeName", "node1");
+        let pod_in = |number: usize| {
+            let spec = json!({"nodeName": "node1", "containers": []});
+            told(Kind::Pod, &format!("n{number}"), "pod", &spec)
+        };
+        for number in 0..NAMESPACES {
+            source.hear(&pods, pod_in(number));
+        }
+        let began = Instant::now();
+        source.advance(began);
+        let all = Selection::all(Kind::NetworkQoS);
+        let rules = json!({"priority": 1, "egress": [{"dscp": 1}]});
+        let rules = told(Kind::NetworkQoS, "n1", "p", &rules);
+        source.hear(&all.clone().in_namespace("n1"), rules);
+        source.advance(began);
+        // One namespace more, and all are watched together. By then the policy is gone.
+        source.hear(&pods, pod_in(NAMESPACES));
+        source.advance(Instant::now());
+        source.hear(&all, Told::All([].into()));
+        let is_gone = |source: &mut Source| {
+            let changes = source.batch().changes;
+            let mut changes = changes.iter();
+            changes.any(|it| matches!(it, Change::PolicyGone(_)))
+        };
+        source.advance(Instant::now());
+        assert!(!is_gone(&mut source));
+        let due = source.due().unwrap();
+        assert!(due <= Instant::now() + Duration::from_secs(6));
+        source.advance(due);
+        assert!(is_gone(&mut source));
+        assert_eq!(source.due(), None);
     }
 }
