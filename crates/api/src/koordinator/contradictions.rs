@@ -318,7 +318,8 @@ fn is_other(lsr: &NetworkQos, ls: &NetworkQos) -> bool {
     said.any(|(lsr, ls)| lsr != ls)
 }
 
-/// The same without rates.
+/// The same without rates. Who decides for the level of LSR and LS does so also where it asks for rates
+/// alone.
 fn percentages(slo: &NodeSlo) -> NodeSlo {
     let percentage = |amount: Option<Amount>| amount.filter(|it| matches!(it, Amount::Percent(_)));
     let ask = |ask: Ask| Ask {
@@ -335,8 +336,8 @@ fn percentages(slo: &NodeSlo) -> NodeSlo {
         })
     };
     NodeSlo {
-        lsr: class(slo.lsr),
-        ls: class(slo.ls),
+        lsr: None,
+        ls: class(slo.l1().copied()),
         be: class(slo.be),
         system: class(slo.system),
         ..*slo

@@ -94,6 +94,12 @@ fn percentages_and_quantities_in_one_strategy_are_warned_of_in_its_words() {
         ),
         (json!({"lsClass": both}), json!([]), Some("clusterStrategy")),
         (json!({}), node(both), Some("nodeStrategy[1]")),
+        // LS decides, also where nobody says of how much its rate is a part.
+        (
+            json!({"lsrClass": class(json!(80)), "lsClass": rate}),
+            json!([]),
+            Some("clusterStrategy"),
+        ),
         // Neither limits nor the system count, nor what two strategies say.
         (json!({"lsClass": limit}), json!([]), None),
         (
@@ -103,6 +109,8 @@ fn percentages_and_quantities_in_one_strategy_are_warned_of_in_its_words() {
         ),
         (json!({"beClass": percent}), node(rate), None),
     ] {
+        let unknown = strategies(cluster.clone(), nodes.clone(), "0");
+        assert_eq!(unknown.contradictions(), [], "{cluster}");
         let config = strategies(cluster.clone(), nodes, "1000M");
         assert_eq!(config.contradictions(), [], "{cluster}");
         let found = config.mixed_formats();
