@@ -118,6 +118,11 @@ impl ClassQos {
         (self.enable != Some(false)).then_some(&self.qos)
     }
 
+    /// Whether it can decide for the level that LSR and LS share: it is not taken out, and says an amount.
+    pub(super) fn decides(&self) -> bool {
+        self.asks().is_some_and(|it| *it != NetworkQos::default())
+    }
+
     /// `networkQOS` as it is written.
     pub(super) fn to_object(self) -> Map<String, Value> {
         let enable = self.enable.map(|enable| ("enable", enable.into()));
@@ -208,7 +213,8 @@ impl NodeSlo {
 
     /// Has this said of each level of which nothing is said.
     fn fill(&mut self, class: ClassQos) {
-        if !speaks(self.ls) && !speaks(self.lsr) {
+        // Who speaks of LSR alone speaks of the level that both share.
+        if !speaks(self.ls) && !self.lsr.is_some_and(|it| it.decides()) {
             self.ls = Some(class);
         }
         if !speaks(self.be) {
@@ -255,8 +261,8 @@ impl NodeSlo {
     /// Who decides for the level that LSR and LS share: LS, or LSR where LS is taken out or asks for
     /// nothing.
     pub(super) fn l1(&self) -> Option<&ClassQos> {
-        let asks = |class: &&ClassQos| class.asks().is_some_and(|it| *it != NetworkQos::default());
-        self.ls.as_ref().filter(asks).or(self.lsr.as_ref())
+        let ls = self.ls.as_ref().filter(|it| it.decides());
+        ls.or(self.lsr.as_ref())
     }
 
     /// What the line is divided into.

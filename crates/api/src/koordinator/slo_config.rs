@@ -144,14 +144,12 @@ pub(super) fn with_defaults(said: &Map<String, Value>) -> Map<String, Value> {
     // The system's 40 are what the others leave: it asks for nothing, or nobody could ask for more
     // than 30 without saying so of the system as well.
     let mut strategy = Map::from_iter([("beClass".to_owned(), class())]);
-    // Whoever speaks of LSR alone speaks of the level that both share. What a class says of processors
-    // is not of the line.
-    let speaks = |class: &str| match field(said, class) {
-        Some(Value::Object(class)) => field(class, "networkQOS").is_some(),
-        Some(_) => true,
-        None => false,
-    };
-    if !speaks("lsrClass") || speaks("lsClass") {
+    // Whoever speaks of LSR alone speaks of the level that both share. What cannot be read was refused
+    // when it came.
+    let system = Map::new();
+    let of_nodes = NodeSlo::read((said, RESOURCE_QOS), (&system, SYSTEM), &mut Vec::new());
+    let decides = |class: Option<ClassQos>| class.is_some_and(|it| it.decides());
+    if !decides(of_nodes.lsr) || decides(of_nodes.ls) {
         strategy.insert("lsClass".to_owned(), class());
     }
     lay_over(&mut strategy, said);

@@ -124,6 +124,8 @@ fn lsr_is_not_lost_where_ls_is_taken_out_or_says_nothing_of_the_line() {
         json!({"cpuQOS": {"groupIdentity": 2}}),
         json!({}),
         json!({"networkQOS": null}),
+        json!({"networkQOS": {}}),
+        json!({"networkQOS": {"enable": true}}),
     ] {
         let resources = json!({"lsrClass": lsr, "lsClass": ls, "beClass": be});
         let spec = json!({"resourceQOSStrategy": resources});

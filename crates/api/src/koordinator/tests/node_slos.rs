@@ -37,7 +37,7 @@ fn of_node(spec: Value) -> NodeSlo {
     NodeSlo::from_spec(spec.as_object().unwrap()).unwrap()
 }
 
-/// As the ConfigMap has it; a class of which something is said is as that says.
+/// As the ConfigMap has it, which is asked too; a class of which something is said is as that says.
 #[test]
 fn a_node_slo_that_says_something_has_the_defaults_for_the_levels_that_it_does_not_speak_of() {
     let asked = |request: u8| json!({"networkQOS": {"egressRequest": request}});
@@ -52,12 +52,25 @@ fn a_node_slo_that_says_something_has_the_defaults_for_the_levels_that_it_does_n
             json!({"beClass": {"cpuQOS": {}, "networkQOS": {}}, "lsClass": asked(1)}),
             [69, 1, 30],
         ),
+        // LSR speaks for LS where it asks for something.
+        (json!({"lsrClass": out}), [40, 30, 30]),
+        (
+            json!({"lsrClass": {"networkQOS": {}}, "beClass": asked(10)}),
+            [60, 30, 10],
+        ),
+        (
+            json!({"lsrClass": {"networkQOS": {"enable": true}}}),
+            [40, 30, 30],
+        ),
+        (json!({"lsrClass": out, "lsClass": out}), [70, 0, 30]),
         (json!({"beClass": out}), [70, 30, 0]),
         (json!({"lsClass": out, "beClass": out}), [100, 0, 0]),
     ] {
         let slo = of_node(json!({"resourceQOSStrategy": resources}));
         assert!(!slo.is_silent(), "{resources}");
         assert_eq!(minima(&slo.with_defaults(), 100), right, "{resources}");
+        let same = config(&[(RESOURCE_QOS, json!({"clusterStrategy": resources}))]);
+        assert_eq!(minima(&super::slo(&same, &[]), 100), right, "{resources}");
     }
     let total = json!({"systemStrategy": {"totalNetworkBandwidth": "1G"}});
     assert_eq!(minima(&of_node(total).with_defaults(), 100), [40, 30, 30]);
