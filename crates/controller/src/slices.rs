@@ -35,7 +35,8 @@ use crate::spans;
 const RESOURCE: &str = "networkqospeerslices";
 /// How long changes are collected when nothing was written for a while.
 pub(crate) const SOON: Duration = Duration::from_millis(100);
-/// The least time from one round to the next.
+/// The least time from a round to the one for what has changed since. What rests, or is tried again, has
+/// times of its own.
 const APART: Duration = Duration::from_millis(600);
 /// For how long a set is not written to for each of its slices that a round has changed.
 const REST: Duration = Duration::from_millis(500);
@@ -229,7 +230,8 @@ impl SliceWriter {
                 round.stuck.extend(self.going(&write));
                 round.kept_back.insert(set);
                 self.undone(&write);
-                round.try_again(waits.unwrap_or_else(|| began + AGAIN));
+                // What rests until about the same time is one round.
+                round.try_again(waits.unwrap_or(began + AGAIN).max(began + SOON));
                 continue;
             }
             let is_change = self.there(name).is_some();
