@@ -24,7 +24,7 @@ use kube::api::{Api, DeleteParams, PostParams, Preconditions};
 use kube::{Client, Error, ResourceExt as _};
 use netqos_core::ObjectName;
 use netqos_core::objects::PeerSlice;
-use netqos_index::{PeerChange, SliceWrite, Slicer, WantedSet};
+use netqos_index::{PeerChange, SliceWrite, Slicer, WantedSet, head_name};
 use netqos_k8s::NetworkQoSPeerSlice;
 use tokio::time::{Instant, timeout};
 use tracing::{Instrument as _, Span};
@@ -221,7 +221,8 @@ impl SliceWriter {
             let name = named(&write);
             let set = set_of(name);
             let refused = self.refused.get(&set).map(|refused| refused.until);
-            let waits = refused.max(self.resting.get(&set).copied());
+            let rests = self.resting.get(&set).copied();
+            let waits = refused.max(rests.filter(|_| !self.completes(&write)));
             let waits = waits.filter(|until| *until > began);
             let mut coming = self.coming(&write);
             let on_what_is_stuck = coming.any(|address| round.stuck.contains(address));
@@ -347,6 +348,16 @@ impl SliceWriter {
     pub(crate) fn there(&self, name: &ObjectName) -> Option<&BTreeSet<IpAddr>> {
         let slice = self.versions.get(name)?.slice.as_ref()?;
         Some(&slice.addresses)
+    }
+
+    /// True of a write to a set that is not published as a whole, such as one that was deleted a moment ago:
+    /// nobody goes by it, and rules wait for it.
+    fn completes(&self, write: &SliceWrite) -> bool {
+        let SliceWrite::Put(slice) = write else {
+            return false;
+        };
+        let head = ObjectName::new(&slice.name.namespace, &head_name(slice.set));
+        self.there(&head).is_none()
     }
 
     /// The addresses that a write puts in.

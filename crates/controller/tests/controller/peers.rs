@@ -127,3 +127,29 @@ fn a_large_set_is_written_to_no_more_often_than_a_small_one() {
     let most = (2.0 * time.as_secs_f64()) as usize + slices;
     assert!(writes >= slices && writes <= most, "{writes} in {time:?}");
 }
+
+/// As it is where the only policy that names it is replaced by another one of its name.
+#[test]
+fn a_large_set_that_was_deleted_is_published_again_at_once() {
+    let world = World::new();
+    world.create_policy("p", "web", "db");
+    for number in 0..200 {
+        let address = format!("fd00:1111:2222:3333:4444:5555:6666:{:x}", 0x1000 + number);
+        world.create_pod(&format!("p{number}"), "db", "node1", &address);
+    }
+    let _replica = world.replica("one");
+    let count = || {
+        let slices = world.slices().into_iter();
+        let addresses = slices.map(|slice| slice.data["addresses"].as_array().map_or(0, Vec::len));
+        addresses.sum::<usize>()
+    };
+    world.eventually("not all are published", || count() == 200);
+    assert!(world.slices().len() >= 6, "{}", world.slices().len());
+    world.delete(world.policies(), "p");
+    world.eventually("it is not deleted", || world.slices().is_empty());
+    let began = Instant::now();
+    world.create_policy("p", "web", "db");
+    world.eventually("it is not published again", || count() == 200);
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(2), "{took:?}");
+}
