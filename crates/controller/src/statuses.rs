@@ -316,6 +316,7 @@ impl Statuses {
 
     async fn write(&mut self, writes: Vec<Write>) {
         let client = self.client.clone();
+        let left_out = self.undeclared.fields().count();
         let mut written = stream::iter(writes)
             .map(|write| {
                 let client = client.clone();
@@ -343,13 +344,17 @@ impl Statuses {
                     self.due.remove(&write.name);
                     Outcome::Done
                 }
-                Ok(Err(kube::Error::Api(status))) if is_undeclared(&status.message) => {
+                // What is left out by now, and was not when this one was written.
+                Ok(Err(kube::Error::Api(status)))
+                    if is_undeclared(&status.message)
+                        && (self.undeclared.add(&status.message)
+                            || self.undeclared.fields().count() > left_out) =>
+                {
                     tracing::warn!(
                         "the definition of NetworkQoS is not the one of this netqos (deploy/crds): counts \
                          that it does not have are left out of statuses ({})",
                         status.message
                     );
-                    self.undeclared.add(&status.message);
                     Outcome::Failed
                 }
                 failed => {

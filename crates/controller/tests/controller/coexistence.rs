@@ -221,3 +221,20 @@ fn with_its_definition_there_are_conditions_and_no_counts() {
     assert_eq!(status["nodes"], Value::Null);
     world.define(&ours);
 }
+
+/// What no count is left out for is tried again as what else is refused.
+#[test]
+fn with_a_definition_that_lacks_something_else_statuses_are_not_tried_again_and_again() {
+    let world = World::new();
+    let ours = define_without(&world, &["status"]);
+    world.put_in_force();
+    let one = world.replica("one");
+    let is_refused = || world.log(&one).contains("p could not be written");
+    world.eventually("it is not refused", is_refused);
+    let before = world.status_writes("one");
+    assert!(before > 0);
+    thread::sleep(Duration::from_secs(3));
+    assert_eq!(world.status_writes("one"), before);
+    world.define(&ours);
+    world.wait_for("p", "Ready", "True", "Ready");
+}
