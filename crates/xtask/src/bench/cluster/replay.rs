@@ -62,13 +62,15 @@ impl Replay {
         self.until = Some(began + time);
         let mut begun = 0;
         loop {
-            let now = Instant::now();
-            let passed = now.duration_since(began).min(time);
+            // What is due after its end is of the next step, however late this thread comes to it.
+            let now = Instant::now().min(began + time);
+            let passed = now.duration_since(began);
             // One that comes and one that goes are two changes.
             let wanted = (passed.as_secs_f64() * f64::from(rate) / 2.0) as u32;
             while begun < wanted {
                 begun += 1;
-                self.begin(server, now)?;
+                let at = Duration::from_secs_f64(f64::from(begun) * 2.0 / f64::from(rate));
+                self.begin(server, began + at)?;
             }
             self.go_on(server, now)?;
             if passed == time {
