@@ -37,12 +37,12 @@ const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 /// How long where the kind does not exist: a definition is not installed by the minute.
 const UNKNOWN: Duration = Duration::from_secs(300);
 
-/// The fields that not all versions of the definition have.
-const OPTIONAL: [&str; 3] = ["agentPod", "moreProblems", "uid"];
+/// The fields that not all versions of the definition have, and without which what is told is true. That
+/// there are more problems than are named is none of them: who is not told would take it for all.
+const OPTIONAL: [&str; 2] = ["agentPod", "uid"];
 
 fn leave_out(fields: &Undeclared, report: &mut NetworkQoSNodeReport) {
     report.agent_pod.take_if(|_| fields.has("agentPod"));
-    report.more_problems.take_if(|_| fields.has("moreProblems"));
     for policy in &mut report.policies {
         policy.uid.take_if(|_| fields.has("uid"));
     }

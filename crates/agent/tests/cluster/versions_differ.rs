@@ -45,33 +45,50 @@ fn with_a_definition_that_has_no_pod_of_an_agent_its_report_does_not_say_it() {
     });
 }
 
+/// Where it is not said that there are more, those that are named would be taken for all.
 #[test]
-fn with_a_definition_that_has_no_count_of_problems_its_report_names_a_hundred() {
-    without_a_field("moreProblems", "/properties", |report| {
-        let problems = report["problems"].as_array();
+fn with_a_definition_that_has_no_count_of_problems_a_part_of_them_is_not_told() {
+    let Some(mut world) = World::with_fixture() else {
+        return;
+    };
+    world.define(&without("moreProblems", "/properties"));
+    create_more_than_a_report_holds(&world);
+    world.start_agent();
+    let says_so = || {
+        let log = stage::log();
+        let mut said = log.lines().filter(|it| it.contains("cannot be told"));
+        said.any(|it| it.contains("moreProblems"))
+    };
+    assert!(stage::eventually(says_so), "{}", stage::log());
+    assert_eq!(told(&world), Value::Null);
+    // All of them are.
+    world.delete("k8s.ovn.org/v1alpha1", "NetworkQoS", "bad0");
+    let are_told = || {
+        let told = told(&world);
+        let problems = told["problems"].as_array();
         problems.is_some_and(|it| it.len() == 100)
-            && report["moreProblems"].is_null()
-            && report["agentPod"] == POD
-            && report["policies"][0]["uid"].is_string()
-    });
+    };
+    assert!(stage::eventually(are_told), "{}", told(&world));
 }
 
 /// As an agent in a cluster is told it.
 const POD: &str = "netqos-system/agent";
 
-/// What is told where the definition of reports does not have a field, and there is all to tell that a
-/// report has room for, and more.
-fn without_a_field(field: &str, path: &str, is_right: impl Fn(&Value) -> bool) {
-    let Some(mut world) = World::with_fixture() else {
-        return;
-    };
-    let name = "networkqosnodereports.netqos.io";
-    let mut older = definition(name);
+const POD_FLAGS: [&str; 4] = ["--pod", "agent", "--pod-namespace", "netqos-system"];
+
+const REPORTS: &str = "networkqosnodereports.netqos.io";
+
+/// The definition of reports without a field.
+fn without(field: &str, path: &str) -> Value {
+    let mut older = definition(REPORTS);
     let path = format!("/spec/versions/0/schema/openAPIV3Schema{path}");
     let fields = older.pointer_mut(&path).unwrap().as_object_mut().unwrap();
     fields.remove(field).unwrap();
-    world.define(&older);
-    world.create_policy("p", 10);
+    older
+}
+
+/// Policies that each are a problem.
+fn create_more_than_a_report_holds(world: &World) {
     for number in 0..101 {
         let version = "k8s.ovn.org/v1alpha1";
         let policy = json!({
@@ -81,16 +98,29 @@ fn without_a_field(field: &str, path: &str, is_right: impl Fn(&Value) -> bool) {
         let server = world.fixture().unwrap();
         server.put_raw(version, "networkqoses", policy).unwrap();
     }
-    let pod = ["--pod", "agent", "--pod-namespace", "netqos-system"];
-    world.flags.extend(pod);
+}
+
+fn told(world: &World) -> Value {
+    world.list(VERSION, REPORT).pop().unwrap_or_default()
+}
+
+/// What is told where the definition of reports does not have a field, and there is all to tell that a
+/// report has room for, and more.
+fn without_a_field(field: &str, path: &str, is_right: impl Fn(&Value) -> bool) {
+    let Some(mut world) = World::with_fixture() else {
+        return;
+    };
+    world.define(&without(field, path));
+    world.create_policy("p", 10);
+    create_more_than_a_report_holds(&world);
+    world.flags.extend(POD_FLAGS);
     world.start_agent();
-    let told = |world: &World| world.list(VERSION, REPORT).pop().unwrap_or_default();
     let has_told = || is_right(&told(&world));
     assert!(stage::eventually(has_told), "{}", stage::log());
     let said = format!("is told without {field}: ");
     assert!(stage::log().contains(&said), "{}", stage::log());
     // With a newer one it is whole again, by the next agent at the latest.
-    world.define(&definition(name));
+    world.define(&definition(REPORTS));
     world.start_agent();
     let is_whole = || {
         let report = told(&world);
