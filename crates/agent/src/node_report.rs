@@ -22,7 +22,7 @@ use netqos_core::{NodeReport, ObjectName, ObjectRef, Problem, ReportedProblem};
 use netqos_daemon::spans::{ended, many};
 use netqos_k8s::NetworkQoSNodeReport;
 use tokio::sync::watch::Receiver;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use tracing::Instrument as _;
 use tracing::field::Empty;
 
@@ -53,21 +53,28 @@ pub(crate) async fn write(client: Client, mut reports: Receiver<NodeReport>, ref
     let mut written = None;
     let mut earliest = Instant::now();
     let mut failures = 0;
+    // Not all agents at the same time, where they have been started so.
+    let next = || Instant::now() + refresh - random(refresh / 10);
+    let mut refresh_at = next();
     // What the definition does not have, where it is one of an older version.
     let mut undeclared = Undeclared::among(&OPTIONAL);
     loop {
-        // Not all agents at the same time, where they have been started so.
-        let again = refresh - random(refresh / 10);
-        match timeout(again, reports.changed()).await {
+        let has_changed = match timeout_at(refresh_at, reports.changed()).await {
             Ok(Err(_)) => return,
             Ok(Ok(())) => {
                 let lasts = LASTS + random(APART - LASTS);
                 sleep_until(earliest.max(Instant::now() + lasts)).await;
+                true
             }
-            Err(_) if written.is_none() => continue,
-            Err(_) => {
-                written = None;
-                undeclared = Undeclared::among(&OPTIONAL);
+            Err(_) => false,
+        };
+        // Also where something changes all the time.
+        if Instant::now() >= refresh_at {
+            refresh_at = next();
+            undeclared = Undeclared::among(&OPTIONAL);
+            let is_any = written.take().is_some();
+            if !has_changed && !is_any {
+                continue;
             }
         }
         loop {

@@ -1,5 +1,8 @@
 //! The agent beside definitions and a controller of other versions.
 
+use std::thread;
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::controller::apps;
@@ -69,6 +72,30 @@ fn with_a_definition_that_has_no_count_of_problems_a_part_of_them_is_not_told() 
         problems.is_some_and(|it| it.len() == 100)
     };
     assert!(stage::eventually(are_told), "{}", told(&world));
+}
+
+/// With each change the time until all is told again would begin anew.
+#[test]
+fn with_a_newer_definition_its_report_is_whole_again_however_much_changes() {
+    let Some(mut world) = World::with_fixture() else {
+        return;
+    };
+    world.define(&without("agentPod", "/properties"));
+    world.create_policy("p", 1);
+    world.flags.extend(POD_FLAGS);
+    world.flags.extend(["--report-refresh", "5"]);
+    world.start_agent();
+    let is_there = || told(&world)["policies"][0]["name"] == "p";
+    assert!(stage::eventually(is_there), "{}", stage::log());
+    assert_eq!(told(&world)["agentPod"], Value::Null);
+    world.define(&definition(REPORTS));
+    let mut turns = 2..25;
+    let is_whole = turns.any(|dscp| {
+        world.mark("p", dscp);
+        thread::sleep(Duration::from_secs(1));
+        told(&world)["agentPod"] == POD
+    });
+    assert!(is_whole, "{}", told(&world));
 }
 
 /// As an agent in a cluster is told it.
