@@ -119,6 +119,9 @@ fn divide(read: &manifests::Read, arguments: &Arguments) -> (Divided, Vec<Proble
     }
     knowledge.hear(&read.classes);
     let mut problems = knowledge.problems().to_vec();
+    for warning in knowledge.warnings() {
+        eprintln!("netqos: Node {node}: {warning}");
+    }
     let mut divided = Divided {
         class_backend: knowledge.backend().to_string(),
         plan: ClassPlan::default(),

@@ -34,6 +34,7 @@ pub struct Knowledge {
     pods: BTreeMap<Arc<str>, PodClass>,
     filed: Filed,
     problems: Vec<Problem>,
+    warnings: Vec<String>,
 }
 
 /// What objects say of how lines are shared.
@@ -59,6 +60,7 @@ impl Knowledge {
             pods: BTreeMap::new(),
             filed: Filed::default(),
             problems: Vec::new(),
+            warnings: Vec::new(),
         }
     }
 
@@ -92,9 +94,7 @@ impl Knowledge {
         if said == Said::Right
             && let Some(slo) = self.slo
         {
-            for warning in slo.warnings() {
-                self.wrong(warning.to_string());
-            }
+            self.warnings = slo.warnings().iter().map(ToString::to_string).collect();
         }
         let here = input.pods.values();
         let here: Vec<&InputPod> = here.filter(|pod| *pod.node == *self.node).collect();
@@ -242,6 +242,12 @@ impl Knowledge {
             (None, Some(_)) => format!("another agent's file {PODS_FILE}"),
             (None, None) => PodClass::KUBERNETES.to_owned(),
         }
+    }
+
+    /// What is hardly meant of what is followed. It is no problem: nothing stays as it was for it, and in a
+    /// cluster the webhook and the controller say it, once for all nodes.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// What is wrong with what is said. What is wrong with a pod says its reader.

@@ -81,7 +81,13 @@ impl Classes {
     pub(super) fn hear(&mut self, input: &Arc<ClassInput>) {
         if self.input != *input {
             self.input = input.clone();
+            let before = self.knowledge.warnings().to_vec();
             self.knowledge.hear(input);
+            for warning in self.knowledge.warnings() {
+                if !before.contains(warning) {
+                    tracing::warn!("how lines are shared: {warning}");
+                }
+            }
             self.is_stale = true;
         }
     }

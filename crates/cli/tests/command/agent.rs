@@ -153,6 +153,13 @@ data:
             "300 Mbit/s..500 Mbit/s"
         ]
     );
+    // What is followed, and is hardly meant.
+    let system = r#""systemClass": {"networkQOS": {"egressLimit": 50}}, "beClass""#;
+    let limited = objects.replace(r#""beClass""#, system);
+    let plan = on_folder(&limited, "plan", &["--node", "node1"]);
+    assert_eq!(plan.status.code(), Some(0), "{plan:?}");
+    let says = "netqos: Node node1: systemClass.networkQOS.egressLimit: is not kept";
+    assert!(stderr(&plan).starts_with(says), "{}", stderr(&plan));
     let wrong = objects.replace("1000M", "fast");
     let plan = on_folder(&wrong, "plan", &["--node", "node1"]);
     assert_eq!(plan.status.code(), Some(1));

@@ -22,6 +22,8 @@ pub(super) struct Wrong {
     pub(super) unreadable: Vec<Mistake>,
     /// What can, and no line could keep.
     pub(super) contradictions: Vec<Mistake>,
+    /// What is followed, and hardly meant.
+    pub(super) warnings: Vec<Mistake>,
     /// It is gone, and was in use.
     pub(super) is_gone: bool,
 }
@@ -33,7 +35,8 @@ impl Source {
         let mut config = self.good.clone().unwrap_or_default();
         let unreadable = config.update(data).err().unwrap_or_default();
         self.wrong = Wrong {
-            contradictions: [config.contradictions(), config.warnings()].concat(),
+            contradictions: config.contradictions(),
+            warnings: config.warnings(),
             is_gone: false,
             unreadable,
         };
@@ -67,8 +70,13 @@ impl Source {
 }
 
 impl Wrong {
+    /// True where it says nothing that cannot be followed.
+    pub(super) const fn is_followed(&self) -> bool {
+        self.unreadable.is_empty() && self.contradictions.is_empty() && !self.is_gone
+    }
+
     /// Each kind of what is wrong, with how often it is and in words. The kinds are always the same.
-    pub(super) fn said(&self) -> [(&'static str, usize, String); 3] {
+    pub(super) fn said(&self) -> [(&'static str, usize, String); 4] {
         let gone = "it is gone: every node keeps what it was told last, and nodes that come are \
                     told nothing once this process ends. Write it again; to share lines no more, set netQOSPolicy to none in it";
         [
@@ -82,6 +90,7 @@ impl Wrong {
                 self.contradictions.len(),
                 told(&self.contradictions),
             ),
+            ("SLOConfigWarned", self.warnings.len(), told(&self.warnings)),
             ("SLOConfigGone", self.is_gone.into(), gone.to_owned()),
         ]
     }
@@ -147,15 +156,18 @@ mod tests {
             "lsClass": {"networkQOS": {"egressRequest": 90}},
             "beClass": {"networkQOS": {"egressRequest": 20}}}}"#;
         source.there("1", &data(both, TOTAL));
-        let [unreadable, contradictions, _] = source.wrong().said();
-        assert_eq!((unreadable.1, contradictions.1), (0, 1));
+        let [unreadable, contradictions, warned, _] = source.wrong().said();
+        assert_eq!((unreadable.1, contradictions.1, warned.1), (0, 1, 0));
+        assert!(!source.wrong().is_followed());
         assert!(contradictions.2.contains("egress"), "{}", contradictions.2);
         assert!(source.good().is_some());
         let limited =
             r#"{"clusterStrategy": {"systemClass": {"networkQOS": {"egressLimit": 50}}}}"#;
         source.there("1", &data(limited, TOTAL));
-        let [_, (_, many, said), _] = source.wrong().said();
-        assert_eq!(many, 1);
+        // It is followed.
+        let [_, (_, contradictions, _), (reason, many, said), _] = source.wrong().said();
+        assert_eq!((contradictions, reason, many), (0, "SLOConfigWarned", 1));
+        assert!(source.wrong().is_followed());
         assert!(
             said.contains("systemClass.networkQOS.egressLimit: is not kept"),
             "{said}"
@@ -164,7 +176,7 @@ mod tests {
         let above = r#"{"clusterStrategy": {
             "beClass": {"networkQOS": {"egressRequest": "80M", "egressLimit": "70M"}}}}"#;
         source.there("1", &data(above, "{}"));
-        let [_, (_, many, said), _] = source.wrong().said();
+        let [_, (_, many, said), ..] = source.wrong().said();
         assert_eq!(many, 1);
         let says = "best-effort: a request of 80 Mbit/s is above the limit of 70 Mbit/s";
         assert!(said.ends_with(says), "{said}");

@@ -6,7 +6,6 @@ use netqos_cluster::Kind;
 use netqos_core::ObjectName;
 
 use super::NodeSlos;
-use super::config::Wrong;
 use crate::events::Told;
 
 /// What became of a node's.
@@ -53,7 +52,7 @@ impl NodeSlos {
         if is_missed && !self.told_undefined {
             self.tell_of_config(reason, undefined.to_owned());
         }
-        if self.told != Wrong::default() && wrong == Wrong::default() {
+        if !self.told.is_followed() && wrong.is_followed() {
             tracing::info!("ConfigMap {} can be followed again", self.config_map);
         }
         self.told = wrong;

@@ -213,6 +213,15 @@ fn what_cannot_be_followed_changes_nothing_and_is_told() {
     world.annotate_node("big", "50G");
     world.wait_for_slo("big", TOTAL, &json!("50G"));
 
+    // What is hardly meant is followed, and no contradiction.
+    let limited = json!({"systemClass": {"networkQOS": {"egressLimit": 50}}});
+    world.write_config(&cluster(&limited), &total("2000M"));
+    let said = world.config_event("SLOConfigWarned");
+    assert!(said.contains("egressLimit: is not kept"), "{said}");
+    has("slo_config_problems{reason=\"SLOConfigWarned\"} 1");
+    has("slo_config_problems{reason=\"SLOConfigContradicts\"} 0");
+    world.wait_for_slo("node1", &format!("{BE}/egressRequest"), &json!(30));
+
     // Gone while in use: what it said last stays, for nodes that come as well.
     world.write_config(&cluster(&be(&json!(15))), &total("2000M"));
     world.wait_for_slo("node1", &format!("{BE}/egressRequest"), &json!(15));

@@ -135,7 +135,8 @@ pub const ALERTS: [Alert; 12] = [
     Alert {
         name: "NetqosSloConfigWrong",
         severity: Severity::Info,
-        query: "max by (namespace, reason) (netqos_controller_slo_config_problems) > 0",
+        query: "max by (namespace, reason) \
+                (netqos_controller_slo_config_problems{reason!=\"SLOConfigWarned\"}) > 0",
         lasts: "30m",
         summary: "slo-controller-config says what cannot be followed: {{ $labels.reason }}",
         description: "Lines are shared as it last said what can be. The controller's log, and the events \
