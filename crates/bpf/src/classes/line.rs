@@ -43,7 +43,7 @@ impl Line {
     pub fn going_on(self, before: &Self) -> Self {
         let is_counted = before.room > 0;
         Self {
-            state: is_counted.then_some(before.state).unwrap_or_default(),
+            state: if is_counted { before.state } else { self.state },
             passed: before.passed,
             ..self
         }

@@ -2,6 +2,7 @@
 //! server takes.
 
 mod created;
+mod kustomized;
 mod rendered;
 mod typed;
 
