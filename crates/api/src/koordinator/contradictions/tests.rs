@@ -84,6 +84,9 @@ fn percentages_and_quantities_in_one_strategy_are_warned_of_in_its_words() {
     };
     let (percent, rate) = (class(json!(20)), class(json!("20M")));
     let both = json!({"networkQOS": {"ingressRequest": 20, "egressRequest": "20M"}});
+    let rates = json!({"networkQOS": {
+        "ingressRequest": "20M", "ingressLimit": "30M", "egressRequest": "20M", "egressLimit": "30M",
+    }});
     let limit = json!({"networkQOS": {"egressRequest": 20, "egressLimit": "200M"}});
     let says = "only one type can be used for percentages or quantity in";
     for (cluster, nodes, of) in [
@@ -96,7 +99,7 @@ fn percentages_and_quantities_in_one_strategy_are_warned_of_in_its_words() {
         (json!({}), node(both), Some("nodeStrategy[1]")),
         // LS decides, also where nobody says of how much its rate is a part.
         (
-            json!({"lsrClass": class(json!(80)), "lsClass": rate}),
+            json!({"lsrClass": class(json!(80)), "lsClass": rates}),
             json!([]),
             Some("clusterStrategy"),
         ),
