@@ -41,9 +41,12 @@ impl Line {
     /// With what another has counted. Of a line without room it is not counted what it carries now.
     #[must_use]
     pub fn going_on(self, before: &Self) -> Self {
-        let is_counted = before.room > 0;
+        let state = match before.room {
+            0 => Self::default().state,
+            _ => before.state,
+        };
         Self {
-            state: if is_counted { before.state } else { self.state },
+            state,
             passed: before.passed,
             ..self
         }

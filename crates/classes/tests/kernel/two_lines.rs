@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use netqos_classes::ClassBackend;
@@ -113,6 +114,10 @@ fn what_comes_by_one_goes_on_by_another_as_if_it_had_not() {
             let waited_first = world.divided(Flow::Download);
             [by_second, waited_there, waited_first].map(of_system)
         };
+        // A line of which nothing was counted yet is held for busy from its first packet on.
+        let reach = || drop(TcpStream::connect(address).unwrap());
+        world.outside.inside(reach).unwrap();
+        thread::sleep(Duration::from_millis(400));
         let before = look();
         let test = TcpTest {
             omit: Duration::ZERO,

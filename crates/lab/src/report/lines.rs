@@ -10,7 +10,7 @@ use serde::Serialize;
 pub struct LineReport {
     /// The node's name.
     pub node: String,
-    /// Who divides it.
+    /// Who is to divide it.
     pub backend: String,
     /// Its link, and what each class may take of it, in bit/s.
     #[serde(flatten)]
