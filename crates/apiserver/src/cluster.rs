@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, ObjectMeta, PostParams};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, CustomResourceValidation, JSONSchemaProps,
+};
+use kube::api::{Api, ApiResource, DynamicObject, ObjectMeta, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use crate::{ApiServer, Front};
@@ -136,6 +138,34 @@ impl Cluster {
         Ok(true)
     }
 
+    /// Writes an object, in place of the one of its name, that breaks the rules of its definition: by one
+    /// that takes anything, as an older one may have, and that is served for as long as this takes.
+    ///
+    /// # Errors
+    /// The server refuses it all the same, or does not serve a definition in half a minute.
+    pub async fn write_past_rules(
+        &self,
+        definition: &CustomResourceDefinition,
+        object: &DynamicObject,
+    ) -> anyhow::Result<()> {
+        self.define(&without_rules(definition)).await?;
+        let types = object.types.as_ref().context("an object without kind")?;
+        let resource =
+            ApiResource::from_gvk_with_plural(&types.try_into()?, &definition.spec.names.plural);
+        let client = self.client("testkit").await?;
+        let objects: Api<DynamicObject> = match object.metadata.namespace.as_deref() {
+            Some(namespace) => Api::namespaced_with(client, namespace, &resource),
+            None => Api::all_with(client, &resource),
+        };
+        let end = Instant::now() + PATIENCE;
+        // A real server goes by the definition before for a moment after it has taken another.
+        while let Err(why) = write(&objects, object).await {
+            anyhow::ensure!(Instant::now() < end, "it is refused: {why}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        self.define(definition).await
+    }
+
     /// Has a definition served, in place of the one of its name.
     ///
     /// # Errors
@@ -164,6 +194,40 @@ impl Cluster {
             }
             anyhow::ensure!(Instant::now() < end, "{name} is not served");
             tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+/// A definition of the same objects that takes whatever they say.
+pub fn without_rules(definition: &CustomResourceDefinition) -> CustomResourceDefinition {
+    let anything = JSONSchemaProps {
+        type_: Some("object".to_owned()),
+        x_kubernetes_preserve_unknown_fields: Some(true),
+        ..JSONSchemaProps::default()
+    };
+    let mut lax = definition.clone();
+    for version in &mut lax.spec.versions {
+        version.schema = Some(CustomResourceValidation {
+            open_api_v3_schema: Some(anything.clone()),
+        });
+        // They are of fields that it knows no more.
+        version.additional_printer_columns = None;
+        version.selectable_fields = None;
+    }
+    lax
+}
+
+/// Writes an object, in place of the one of its name.
+async fn write(objects: &Api<DynamicObject>, object: &DynamicObject) -> kube::Result<()> {
+    let name = object.metadata.name.as_deref().unwrap_or_default();
+    let parameters = PostParams::default();
+    match objects.get_opt(name).await? {
+        None => objects.create(&parameters, object).await.map(drop),
+        Some(there) => {
+            let mut new = object.clone();
+            new.metadata.resource_version = there.metadata.resource_version;
+            new.metadata.uid = there.metadata.uid;
+            objects.replace(name, &parameters, &new).await.map(drop)
         }
     }
 }

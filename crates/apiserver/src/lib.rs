@@ -62,7 +62,7 @@ mod view;
 mod webhooks;
 mod write;
 
-pub use cluster::{Cluster, RealCluster};
+pub use cluster::{Cluster, RealCluster, without_rules};
 pub use faults::Fault;
 pub use front::Front;
 pub use record::Request;

@@ -37,9 +37,7 @@ fn a_while() {
 
 #[test]
 fn each_node_is_told_what_the_config_map_says_of_it() {
-    let Some(world) = World::with_fixture() else {
-        return;
-    };
+    let world = World::new();
     world.define_node_slo();
     world.create_node("slow", &json!({"line": "slow"}), &json!(null));
     world.create_node("said", &json!({"line": "slow"}), &json!(null));
@@ -134,9 +132,7 @@ fn each_node_is_told_what_the_config_map_says_of_it() {
 
 #[test]
 fn what_cannot_be_followed_changes_nothing_and_is_told() {
-    let Some(world) = World::with_fixture() else {
-        return;
-    };
+    let world = World::new();
     world.define_node_slo();
     world.write_config(&cluster(&be(&json!(10))), &total("1000M"));
     let address = free_address();
@@ -278,9 +274,7 @@ fn koordinators(request: i64) -> Value {
 
 #[test]
 fn where_koordinators_manager_is_at_work_its_objects_are_left_to_it() {
-    let Some(world) = World::with_fixture() else {
-        return;
-    };
+    let world = World::new();
     world.define_node_slo();
     create_koord_manager(&world);
     world.create_node("node2", &json!(null), &json!(null));
@@ -318,9 +312,7 @@ fn where_koordinators_manager_is_at_work_its_objects_are_left_to_it() {
 
 #[test]
 fn what_a_manager_has_left_is_taken_over_and_what_it_writes_again_is_its_own() {
-    let Some(world) = World::with_fixture() else {
-        return;
-    };
+    let world = World::new();
     world.define_node_slo();
     world.write_slo_as("koordinator-manager", "node1", &koordinators(1));
     world.write_config(&cluster(&be(&json!(20))), &total("1000M"));
@@ -352,9 +344,7 @@ fn what_a_manager_has_left_is_taken_over_and_what_it_writes_again_is_its_own() {
 
 #[test]
 fn what_somebody_else_has_written_stays_and_is_told() {
-    let Some(world) = World::with_fixture() else {
-        return;
-    };
+    let world = World::new();
     world.define_node_slo();
     world.create_node("node2", &json!(null), &json!(null));
     world.write_slo_as("kubectl-edit", "node1", &koordinators(3));
@@ -372,9 +362,7 @@ fn what_somebody_else_has_written_stays_and_is_told() {
 
 #[test]
 fn a_node_that_goes_is_forgotten_and_one_of_its_name_is_another() {
-    let Some(world) = World::with_fixture() else {
-        return;
-    };
+    let world = World::new();
     world.define_node_slo();
     world.create_node("node2", &json!(null), &json!(null));
     world.write_config(&cluster(&be(&json!(20))), &total("1000M"));
@@ -397,9 +385,7 @@ fn a_node_that_goes_is_forgotten_and_one_of_its_name_is_another() {
 
 #[test]
 fn of_two_replicas_the_one_that_leads_writes() {
-    let Some(world) = World::with_fixture() else {
-        return;
-    };
+    let world = World::new();
     world.define_node_slo();
     world.write_config(&cluster(&be(&json!(20))), &total("1000M"));
     let one = world.slo_replica("one", &[]);
@@ -419,9 +405,7 @@ fn of_two_replicas_the_one_that_leads_writes() {
 
 #[test]
 fn without_a_config_map_or_a_definition_nothing_is_written() {
-    let Some(world) = World::with_fixture() else {
-        return;
-    };
+    let world = World::new();
     let _one = world.slo_replica("one", &[]);
     world.wait_for_leader("one");
     a_while();

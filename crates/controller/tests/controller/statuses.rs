@@ -92,18 +92,13 @@ fn lesser_means_and_others_at_work_have_conditions() {
 
 #[test]
 fn an_object_that_breaks_a_rule_is_told_which() {
-    let Some(world) = World::with_fixture() else {
-        return;
-    };
-    let object = json!({
-        "metadata": {"name": "old", "namespace": world.namespace},
+    let world = World::new();
+    let (api_version, kind, namespace) = world.policies();
+    world.write_past_rules(json!({
+        "apiVersion": api_version, "kind": kind,
+        "metadata": {"name": "old", "namespace": namespace},
         "spec": {"priority": 200, "egress": [{"dscp": 1}]}
-    });
-    let (api_version, ..) = world.policies();
-    world
-        .fixture()
-        .put_raw(api_version, "networkqoses", object)
-        .unwrap();
+    }));
     let _replica = world.replica("one");
     let said = world.wait_for("old", "Accepted", "False", "Invalid");
     assert!(said.contains("spec.priority"), "{said}");
@@ -125,9 +120,7 @@ fn conditions_of_others_stay_and_those_of_nodes_are_there_where_they_are_asked_f
 /// Also of who comes after it.
 #[test]
 fn a_status_is_written_when_it_differs_and_not_else() {
-    let Some(world) = World::with_fixture() else {
-        return;
-    };
+    let world = World::new();
     world.put_in_force();
     let one = world.replica("one");
     world.wait_for("p", "Ready", "True", "Ready");
@@ -249,9 +242,8 @@ fn a_policy_made_anew_is_not_ready_by_what_was_said_of_the_one_before() {
 /// By its words an agent of an older version is known, and what a newer one says besides is no matter.
 #[test]
 fn reports_of_agents_of_other_versions_count_and_are_told_of() {
-    let Some(world) = World::with_fixture() else {
-        return;
-    };
+    let world = World::new();
+    let ours = world.define_without_rules("NetworkQoSNodeReport");
     world.create("v1", "Node", "", json!({"metadata": {"name": "node2"}}));
     world.create_pod("a", "web", "node1", "10.0.0.1");
     world.create_pod("b", "web", "node2", "10.0.0.2");
@@ -263,12 +255,7 @@ fn reports_of_agents_of_other_versions_count_and_are_told_of() {
             "agentVersion": version, "problems": [], "policies": [policy], "heartbeat": {"of": "now"}
         });
         report["policies"][0]["namespace"] = world.namespace.clone().into();
-        let api_version = "netqos.io/v1alpha1";
-        let plural = "networkqosnodereports";
-        world
-            .fixture()
-            .put_raw(api_version, plural, report)
-            .unwrap();
+        world.create("netqos.io/v1alpha1", "NetworkQoSNodeReport", "", report);
     };
     let uid = world.get(world.policies(), "p").unwrap()["metadata"]["uid"].clone();
     of("node1", "0.0.9", json!({"name": "p", "generation": 1}));
@@ -281,4 +268,5 @@ fn reports_of_agents_of_other_versions_count_and_are_told_of() {
         let told = format!("the agent of {node} is of version {version}, and this is ");
         assert_eq!(log.matches(&told).count(), 1, "{log}");
     }
+    world.define(&ours);
 }

@@ -4,15 +4,11 @@ use serde_json::{Value, json};
 
 use crate::world::World;
 
-/// Puts something else into an object that is there, past every check.
-fn spoil(world: &World, of: (&str, &str, &str), plural: &str, name: &str, spec: &Value) {
+/// Puts something else into an object that is there, past the rules of its definition.
+fn spoil(world: &World, of: (&str, &str, &str), name: &str, spec: &Value) {
     let mut object = world.get(of, name).unwrap();
     object["spec"] = spec.clone();
-    let generation = object["metadata"]["generation"]
-        .as_i64()
-        .unwrap_or_default();
-    object["metadata"]["generation"] = (generation + 1).into();
-    world.fixture().put_raw(of.0, plural, object).unwrap();
+    world.write_past_rules(object);
 }
 
 /// The events that say that an object is invalid, by what they say.
@@ -31,16 +27,13 @@ fn told(world: &World, kind: &str) -> Vec<String> {
 /// Agents keep what it said in force, by the sets that it named; so these stay published.
 #[test]
 fn whom_a_policy_meant_is_published_until_it_can_be_read_again() {
-    let Some(world) = World::with_fixture() else {
-        return;
-    };
+    let world = World::new();
     let _one = world.published_by_one();
     let policies = world.policies();
     let good = world.get(policies, "p").unwrap()["spec"].clone();
     spoil(
         &world,
         policies,
-        "networkqoses",
         "p",
         &json!({"priority": 200, "egress": []}),
     );
@@ -50,10 +43,10 @@ fn whom_a_policy_meant_is_published_until_it_can_be_read_again() {
     // And go on to be right.
     world.create_pod("c", "db", "node1", "10.0.0.3");
     world.wait_for_peers(&[&["10.0.0.2", "10.0.0.3"]]);
-    spoil(&world, policies, "networkqoses", "p", &good);
+    spoil(&world, policies, "p", &good);
     world.wait_for("p", "Accepted", "True", "Accepted");
     world.wait_for_peers(&[&["10.0.0.2", "10.0.0.3"]]);
-    spoil(&world, policies, "networkqoses", "p", &json!("none"));
+    spoil(&world, policies, "p", &json!("none"));
     world.wait_for("p", "Accepted", "False", "Invalid");
     world.delete(policies, "p");
     world.wait_for_peers(&[]);
@@ -62,9 +55,7 @@ fn whom_a_policy_meant_is_published_until_it_can_be_read_again() {
 /// It does not fail open.
 #[test]
 fn a_quota_that_was_spoiled_still_bounds_and_an_event_says_in_what() {
-    let Some(world) = World::with_fixture() else {
-        return;
-    };
+    let world = World::new();
     let quotas = ("netqos.io/v1alpha1", "NetworkQoSQuota", "");
     let good = json!({"namespaceSelector": {}, "priority": {"max": 5}});
     world.create(
@@ -78,7 +69,7 @@ fn a_quota_that_was_spoiled_still_bounds_and_an_event_says_in_what() {
     let _one = world.replica("one");
     world.wait_for("p", "Ready", "False", "QuotaExceeded");
     let bad = json!({"namespaceSelector": {}, "priority": {"max": "five"}});
-    spoil(&world, quotas, "networkqosquotas", "tenants", &bad);
+    spoil(&world, quotas, "tenants", &bad);
     world.eventually("no event", || !told(&world, "NetworkQoSQuota").is_empty());
     let note = told(&world, "NetworkQoSQuota").remove(0);
     assert!(note.contains("spec.priority.max"), "{note}");
@@ -88,15 +79,9 @@ fn a_quota_that_was_spoiled_still_bounds_and_an_event_says_in_what() {
     world.wait_for("q", "Ready", "False", "QuotaExceeded");
     world.wait_for("p", "Ready", "False", "QuotaExceeded");
 
-    spoil(
-        &world,
-        quotas,
-        "networkqosquotas",
-        "tenants",
-        &json!({"priority": {"max": 50}}),
-    );
+    spoil(&world, quotas, "tenants", &json!({"priority": {"max": 50}}));
     world.wait_for("p", "Accepted", "True", "Accepted");
-    spoil(&world, quotas, "networkqosquotas", "tenants", &bad);
+    spoil(&world, quotas, "tenants", &bad);
     world.delete(quotas, "tenants");
     world.wait_for("q", "Accepted", "True", "Accepted");
 }
@@ -104,30 +89,19 @@ fn a_quota_that_was_spoiled_still_bounds_and_an_event_says_in_what() {
 /// Once, on the object itself, whatever each node says of it.
 #[test]
 fn a_profile_and_a_default_that_cannot_be_read_have_an_event_of_their_own() {
-    let Some(world) = World::with_fixture() else {
-        return;
-    };
+    let world = World::new();
     let namespace = world.namespace.clone();
-    let put = |plural: &str, object: Value| {
-        world
-            .fixture()
-            .put_raw("netqos.io/v1alpha1", plural, object)
-            .unwrap();
-    };
     let object = |kind: &str, namespace: &str, spec: Value| {
         json!({
             "apiVersion": "netqos.io/v1alpha1", "kind": kind,
-            "metadata": {"name": "bad", "namespace": namespace, "uid": kind}, "spec": spec
+            "metadata": {"name": "bad", "namespace": namespace}, "spec": spec
         })
     };
-    put(
-        "bandwidthprofiles",
-        object(
-            "BandwidthProfile",
-            &namespace,
-            json!({"egress": {"rate": "slow"}}),
-        ),
-    );
+    world.write_past_rules(object(
+        "BandwidthProfile",
+        &namespace,
+        json!({"egress": {"rate": "slow"}}),
+    ));
     let template = json!({"spec": {"priority": 1, "egress": [{"dscp": 64}]}});
     let mut default = object(
         "NetworkQoSDefault",
@@ -140,7 +114,7 @@ fn a_profile_and_a_default_that_cannot_be_read_have_an_event_of_their_own() {
         .as_object_mut()
         .unwrap()
         .remove("namespace");
-    put("networkqosdefaults", default);
+    world.write_past_rules(default);
     world.create("v1", "Node", "", json!({"metadata": {"name": "node2"}}));
     let problem = json!([{
         "kind": "BandwidthProfile", "namespace": namespace, "name": "bad", "reason": "Invalid",

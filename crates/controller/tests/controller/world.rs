@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use kube::Client;
-use netqos_apiserver::{ApiServer, Cluster, Front};
+use netqos_apiserver::{Cluster, Front};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -79,22 +79,6 @@ impl World {
         self.runtime
             .block_on(self.cluster.define(&definition))
             .unwrap();
-    }
-
-    /// `None`, said aloud, where the server is a real one.
-    pub(crate) fn with_fixture() -> Option<Self> {
-        let world = Self::new();
-        if world.cluster.as_fixture().is_none() {
-            eprintln!(
-                "skipped: a real API server has no record, and takes nothing past its checks"
-            );
-            return None;
-        }
-        Some(world)
-    }
-
-    pub(crate) fn fixture(&self) -> &ApiServer {
-        self.cluster.as_fixture().unwrap()
     }
 
     /// Starts a replica of this name.
