@@ -212,11 +212,15 @@ impl Engine {
                             | Change::ClusterNetwork(_)
                             | Change::ClusterNetworkGone(_)
                     );
+                    let is_policy = matches!(*change, Change::Policy(_));
                     self.index.apply(*change);
                     if all && self.is_whole {
                         self.statuses.touch_all();
                     }
-                    self.slices.wake();
+                    match is_policy {
+                        true => self.slices.wake_at_once(),
+                        false => self.slices.wake(),
+                    }
                 }
                 News::Slice(slice, version) => self.slices.found(slice, version),
                 News::SliceGone(name) => self.slices.gone(&name),

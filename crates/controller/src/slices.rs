@@ -1,9 +1,10 @@
 //! Writes peer slices.
 //!
-//! Changes are collected for a moment, and a set that changes without end is written at a bounded
-//! pace: two slices in a second, or, where so many change at once that the last one would wait for long,
-//! all of them each three seconds. Each write names the version of what it replaces, and none reads: what is
-//! there is known from the watch.
+//! A set that is not published is written at once, since rules wait for it. What becomes of others is
+//! collected for a moment, and a set that changes without end is written at a bounded pace: two slices in a
+//! second, or, where so many change at once that the last one would wait for long, all of them each three
+//! seconds. Each write names the version of what it replaces, and none reads: what is there is known from
+//! the watch.
 //!
 //! Several writes are on their way at once, as long as none stands on another: those of one set go one
 //! after the other, and an address that moves is out of one set before it gets into the other.
@@ -33,6 +34,8 @@ use crate::metrics::{Metrics, Outcome};
 use crate::spans;
 
 const RESOURCE: &str = "networkqospeerslices";
+/// How long policies are waited for that come together.
+const AT_ONCE: Duration = Duration::from_millis(5);
 /// How long changes are collected when nothing was written for a while.
 pub(crate) const SOON: Duration = Duration::from_millis(100);
 /// The least time from a round to the one for what has changed since. What rests, or is tried again, has
@@ -44,8 +47,8 @@ const REST: Duration = Duration::from_millis(500);
 const LONGEST_REST: Duration = Duration::from_secs(3);
 /// How long one write may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How many writes are on their way at once.
-const AT_ONCE: usize = 16;
+/// How many writes are on their way at a time.
+const TOGETHER: usize = 16;
 /// How long a round may take before what is left waits for the next.
 const ROUND: Duration = Duration::from_secs(2);
 /// How long to wait after what failed; twice as long each time, up to the most.
@@ -60,6 +63,9 @@ pub(crate) struct SliceWriter {
     versions: HashMap<ObjectName, Version>,
     /// When the next round is due, if one is.
     due: Option<Instant>,
+    /// Until when changes of what is published are collected, if there are any.
+    collecting: Option<Instant>,
+    /// When they were written last.
     last: Option<Instant>,
     /// Rounds in a row that the server did not answer.
     silences: u32,
@@ -133,6 +139,7 @@ impl SliceWriter {
             slicer: Slicer::new(namespace),
             versions: HashMap::new(),
             due: None,
+            collecting: None,
             last: None,
             silences: 0,
             refused: HashMap::new(),
@@ -181,6 +188,19 @@ impl SliceWriter {
         if self.silences > 0 {
             at = at.max(self.due.unwrap_or(at));
         }
+        self.collecting = Some(self.collecting.map_or(at, |until| until.min(at)));
+        self.be_due(at);
+    }
+
+    /// A policy has come, or says something else: sets that it names may not be published.
+    pub(crate) fn wake_at_once(&mut self) {
+        self.wake();
+        if self.silences == 0 {
+            self.be_due(Instant::now() + AT_ONCE);
+        }
+    }
+
+    fn be_due(&mut self, at: Instant) {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
@@ -203,12 +223,16 @@ impl SliceWriter {
 
     async fn write(&mut self, writes: Vec<SliceWrite>) {
         let began = Instant::now();
-        let mut round = Round::default();
+        self.collecting.take_if(|until| *until <= began);
+        let mut round = Round {
+            again: self.collecting,
+            ..Round::default()
+        };
         let mut asked = FuturesUnordered::new();
         let mut writes = writes.into_iter();
         for write in writes.by_ref() {
             // What this one stands on is done first, or known not to be.
-            while round.flying.len() >= AT_ONCE || round.stands_on_another(self, &write) {
+            while round.flying.len() >= TOGETHER || round.stands_on_another(self, &write) {
                 let Some((write, answer)) = asked.next().await else {
                     break;
                 };
@@ -221,7 +245,7 @@ impl SliceWriter {
             let name = named(&write);
             let set = set_of(name);
             let refused = self.refused.get(&set).map(|refused| refused.until);
-            let rests = self.resting.get(&set).copied();
+            let rests = self.resting.get(&set).copied().max(self.collecting);
             let waits = refused.max(rests.filter(|_| !self.completes(&write)));
             let waits = waits.filter(|until| *until > began);
             let mut coming = self.coming(&write);
@@ -260,7 +284,9 @@ impl SliceWriter {
         }
         self.metrics.slices(self.slicer.slices());
         let now = Instant::now();
-        self.last = Some(now);
+        if self.collecting.is_none() {
+            self.last = Some(now);
+        }
         self.resting.retain(|_, until| *until > now);
         for (set, slices) in std::mem::take(&mut round.changed) {
             self.resting.insert(set, began + rest(slices));
@@ -371,8 +397,12 @@ impl SliceWriter {
         puts.filter(move |address| there.is_none_or(|there| !there.contains(*address)))
     }
 
-    /// The addresses that a write takes out.
+    /// The addresses that a write takes out, so that another set may have them. What is in a set that no
+    /// policy names is in nobody's way.
     fn going(&self, write: &SliceWrite) -> Vec<IpAddr> {
+        if !self.slicer.is_named(named(write)) {
+            return Vec::new();
+        }
         let there = self.there(named(write)).into_iter().flatten().copied();
         there
             .filter(|address| match write {

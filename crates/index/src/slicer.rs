@@ -177,6 +177,11 @@ impl Slicer {
         writes
     }
 
+    /// True when a slice is of a set that policies name, as of the last [`Slicer::take_writes`].
+    pub fn is_named(&self, slice: &ObjectName) -> bool {
+        names::parse(&slice.name).is_some_and(|(id, _)| self.layout.is_named(id))
+    }
+
     /// How many slices there are to be, as of the last [`Slicer::take_writes`].
     pub fn slices(&self) -> usize {
         self.layout.slices()

@@ -29,6 +29,49 @@ fn a_set_is_published_and_follows_its_pods() {
     world.wait_for_peers(&[]);
 }
 
+/// A rule waits for it, whatever else is being collected, and though its pod is in the set before.
+#[test]
+fn a_set_that_none_named_before_is_published_at_once() {
+    const ROUNDS: u32 = 8;
+    let world = World::new();
+    world.create_pod("b", "db", "node1", "10.0.0.2");
+    world.create_policy("p", "web", "db");
+    let labels: serde_json::Map<_, _> = (0..ROUNDS)
+        .map(|round| (format!("round-{round}"), json!("yes")))
+        .collect();
+    let labels = json!({"metadata": {"labels": labels}});
+    world.merge(("v1", "Pod", &world.namespace), "b", &labels);
+    let _replica = world.replica("one");
+    world.wait_for_peers(&[&["10.0.0.2"]]);
+    let heads = || {
+        let slices = world.slices().into_iter();
+        slices
+            .map(|slice| slice.metadata.uid.unwrap())
+            .collect::<std::collections::BTreeSet<_>>()
+    };
+    let began = Instant::now();
+    for round in 0..ROUNDS {
+        let before = heads();
+        world.create_pod(
+            &format!("c{round}"),
+            "other",
+            "node1",
+            &format!("10.0.1.{round}"),
+        );
+        let label = json!({"matchLabels": {format!("round-{round}"): "yes"}});
+        let egress = json!([{"dscp": 10, "classifier": {"to": [{"podSelector": label}]}}]);
+        world.merge(world.policies(), "p", &json!({"spec": {"egress": egress}}));
+        world.eventually("it is not published", || !heads().is_subset(&before));
+    }
+    // What is collected is written each 0.6 s.
+    assert!(
+        began.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        began.elapsed()
+    );
+    world.wait_for_peers(&[&["10.0.0.2"]]);
+}
+
 /// Whoever may write in one namespace must not decide who is a peer in another.
 #[test]
 fn a_set_of_several_namespaces_is_published_in_the_controllers() {
