@@ -9,12 +9,11 @@ use netqos_apiserver::Request;
 use serde::{Deserialize, Serialize};
 
 use super::objects;
-use super::process::Process;
 use super::replay::{Replay, WARM};
-use super::server::{HOME, Server, is_event, is_write, second};
+use super::server::{Server, is_event, is_write, second};
+use super::stage::{self, CONTROLLER};
 use crate::bench::index::PODS_PER_NAMESPACE;
 
-const NAME: &str = "controller";
 /// What takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(900);
 /// After how long without a write nothing is left to be written.
@@ -71,28 +70,13 @@ pub struct Controlled {
 pub fn measure(program: &Path, size: Size) -> Result<Controlled> {
     let server = Server::start()?;
     fill(&server, size)?;
-    let kubeconfig = server.kubeconfig(NAME)?;
-    let process = Process::start(
-        program,
-        &[
-            "--kubeconfig",
-            &kubeconfig,
-            "--namespace",
-            HOME,
-            "--identity",
-            NAME,
-            "--listen",
-            "off",
-            "--webhook",
-            "off",
-        ],
-    )?;
+    let process = stage::controller(program, &server)?;
     let began = Instant::now();
-    server.wait_until_writing(NAME, PATIENCE)?;
+    server.wait_until_writing(CONTROLLER, PATIENCE)?;
     let read = began.elapsed();
-    let first = read + server.wait_until_quiet(NAME, 3 * QUIET, PATIENCE)?;
+    let first = read + server.wait_until_quiet(CONTROLLER, 3 * QUIET, PATIENCE)?;
     let first_busy = process.processor_time()?.as_secs_f64();
-    let requests = server.requests(NAME)?.into_iter().filter(is_write);
+    let requests = server.requests(CONTROLLER)?.into_iter().filter(is_write);
     let (told, writes): (Vec<Request>, Vec<Request>) = requests.partition(is_event);
     eprintln!(
         "{} writes, and {} events, after {first:.1?}; {} s of replay",
@@ -116,9 +100,9 @@ pub fn measure(program: &Path, size: Size) -> Result<Controlled> {
     let took = began.elapsed().as_secs_f64();
     let busy = (process.processor_time()? - before).as_secs_f64() / took;
     let (changes, events) = (replay.changes as f64 / took, replay.events as f64 / took);
-    let during = server.requests(NAME)?;
+    let during = server.requests(CONTROLLER)?;
     replay.finish(&server)?;
-    let behind = server.wait_until_quiet(NAME, QUIET, PATIENCE)?;
+    let behind = server.wait_until_quiet(CONTROLLER, QUIET, PATIENCE)?;
 
     let slices = |it: &&Request| it.resource == "networkqospeerslices" && is_write(it);
     let written: Vec<&Request> = during.iter().filter(slices).collect();

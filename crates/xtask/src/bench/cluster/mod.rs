@@ -2,6 +2,7 @@
 //! server, which is in the benchmark's process: what that takes does not count.
 
 mod agent;
+mod changes;
 mod controller;
 mod objects;
 mod process;
@@ -18,8 +19,12 @@ use serde::{Deserialize, Serialize};
 use super::{cores, kernel, report};
 
 pub use agent::{Node, Resident};
+pub use changes::Change;
 pub use controller::{Controlled, Size};
 pub use starts::Starts;
+
+/// Of each kind.
+const CHANGES: u32 = 300;
 
 /// What is measured, and how large the cluster is.
 #[derive(Debug, clap::Args)]
@@ -74,6 +79,8 @@ enum Part {
     Agent,
     /// What is asked of the API server when a pod starts.
     Starts,
+    /// How soon a change is in force.
+    Changes,
 }
 
 /// The figures, as far as they were measured.
@@ -85,6 +92,8 @@ pub struct Measured {
     pub controller: Option<Controlled>,
     pub agents: Vec<Resident>,
     pub starts: Option<Starts>,
+    #[serde(default)]
+    pub changes: Vec<Change>,
 }
 
 impl Arguments {
@@ -158,6 +167,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     if arguments.measures(Part::Starts) {
         measured.starts = Some(starts::measure(&arguments.agent, &arguments.controller)?);
+        report::write_json(arguments.json(), &measured)?;
+    }
+    if arguments.measures(Part::Changes) {
+        let changes = if arguments.quick { 5 } else { CHANGES };
+        measured.changes = changes::measure(&arguments.agent, &arguments.controller, changes)?;
         report::write_json(arguments.json(), &measured)?;
     }
     report::write_cluster(arguments.table(), &measured)

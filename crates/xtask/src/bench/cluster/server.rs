@@ -4,9 +4,12 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use std::{fs, thread};
 
 use anyhow::{Result, bail};
+use kube::Client;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use netqos_apiserver::{ApiServer, Cluster, Options, Request};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::runtime::Runtime;
 
 /// The namespace of the controller.
 pub const HOME: &str = "netqos-system";
@@ -14,6 +17,8 @@ pub const HOME: &str = "netqos-system";
 /// A server in this process: what it takes is not what is measured.
 pub struct Server {
     cluster: Cluster,
+    client: Client,
+    runtime: Runtime,
     folder: TempDir,
 }
 
@@ -32,8 +37,11 @@ impl Server {
         for definition in netqos_k8s::definitions() {
             runtime.block_on(cluster.define(&definition.crd()?))?;
         }
+        let client = runtime.block_on(cluster.client("bench"))?;
         let server = Self {
             cluster,
+            client,
+            runtime,
             folder: tempfile::tempdir()?,
         };
         let home = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME}});
@@ -52,6 +60,24 @@ impl Server {
     pub fn put(&self, plural: &str, object: Value) -> Result<()> {
         let api_version = object["apiVersion"].as_str().unwrap_or_default().to_owned();
         Ok(self.fixture()?.put_raw(&api_version, plural, object)?)
+    }
+
+    /// Changes an object of a namespace by a request, as a client does.
+    pub fn merge(
+        &self,
+        (api_version, kind, plural): (&str, &str, &str),
+        (namespace, name): (&str, &str),
+        patch: &Value,
+    ) -> Result<()> {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let kind = GroupVersionKind::gvk(group, version, kind);
+        let resource = ApiResource::from_gvk_with_plural(&kind, plural);
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), namespace, &resource);
+        let (parameters, patch) = (PatchParams::default(), Patch::Merge(patch));
+        let patched = api.patch(name, &parameters, &patch);
+        self.runtime.block_on(patched)?;
+        Ok(())
     }
 
     /// Takes a pod away.

@@ -18,6 +18,8 @@ pub const NODE: &str = "node1";
 pub const NAMESPACE: &str = "bench";
 /// What the agent is recorded as.
 pub const AGENT: &str = "agent";
+/// And the controller.
+pub const CONTROLLER: &str = "controller";
 const RUN: &str = "/run/netqos";
 const CACHE: &str = "/var/lib/cni/results";
 /// What takes longer has failed.
@@ -53,6 +55,26 @@ pub fn agent(program: &Path, server: &Server) -> Result<Process> {
             "slices",
             "--controller-namespace",
             HOME,
+        ],
+    )
+}
+
+/// A controller, the only one.
+pub fn controller(program: &Path, server: &Server) -> Result<Process> {
+    let kubeconfig = server.kubeconfig(CONTROLLER)?;
+    Process::start(
+        program,
+        &[
+            "--kubeconfig",
+            &kubeconfig,
+            "--namespace",
+            HOME,
+            "--identity",
+            CONTROLLER,
+            "--listen",
+            "off",
+            "--webhook",
+            "off",
         ],
     )
 }

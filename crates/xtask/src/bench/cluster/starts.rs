@@ -10,12 +10,10 @@ use netqos_apiserver::Request;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::process::Process;
-use super::server::{HOME, Server, is_write};
-use super::stage::{self, AGENT, NODE};
+use super::server::{Server, is_write};
+use super::stage::{self, AGENT, CONTROLLER, NODE};
 use crate::bench::rules::on_a_node;
 
-const CONTROLLER: &str = "controller";
 const PODS: usize = 20;
 /// From one pod to the next: so far apart that nothing is asked for two of them together.
 const APART: Duration = Duration::from_secs(3);
@@ -48,22 +46,7 @@ pub fn measure(agent: &Path, controller: &Path) -> Result<Starts> {
         let first = node.pod("first")?;
         stage::remember(&first)?;
         server.put("pods", stage::pod_object(&first, "a"))?;
-        let kubeconfig = server.kubeconfig(CONTROLLER)?;
-        let _controller = Process::start(
-            controller,
-            &[
-                "--kubeconfig",
-                &kubeconfig,
-                "--namespace",
-                HOME,
-                "--identity",
-                CONTROLLER,
-                "--listen",
-                "off",
-                "--webhook",
-                "off",
-            ],
-        )?;
+        let _controller = stage::controller(controller, &server)?;
         let _agent = stage::agent(agent, &server)?;
         stage::wait_for("the first pod", |status| status.pods.len() == 1)?;
         for who in [AGENT, CONTROLLER] {

@@ -1,24 +1,19 @@
 //! From the rename of a manifest in an agent's folder to the first packet that is marked by it.
 
 use std::fs;
-use std::io::Read as _;
-use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, channel};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use netqos_agent::client;
 use netqos_testkit::Pod;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use socket2::{Domain, Protocol, Socket, Type};
 
 use super::Quantiles;
+use super::flow::Flow;
 use super::stage::{NAMESPACE, NODE, on_a_node};
 
 const MANIFESTS: &str = "/run/objects";
@@ -26,9 +21,6 @@ const RUN: &str = "/run/netqos";
 const CACHE: &str = "/var/lib/cni/results";
 const PODS: u32 = 5_000;
 const POLICIES: u32 = 1_000;
-const PORT: u16 = 5000;
-/// Between two packets: what the figures are wrong by, at most.
-const EVERY: Duration = Duration::from_micros(100);
 /// What takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -195,71 +187,5 @@ impl Drop for Agent {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
-    }
-}
-
-/// Packets on their way, and the moments at which their mark became another.
-struct Flow {
-    stop: Arc<AtomicBool>,
-    marks: Receiver<(Instant, u8)>,
-    threads: Vec<JoinHandle<()>>,
-}
-
-impl Flow {
-    fn begin(from: &Pod, to: &Pod) -> Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (sender, marks) = channel();
-        let (mut raw, port) = to.inside(|| -> Result<(Socket, UdpSocket)> {
-            // A raw socket shows the header, with the mark; the other has the port, so that nothing
-            // is answered.
-            let raw = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::UDP))?;
-            raw.set_read_timeout(Some(Duration::from_millis(50)))?;
-            Ok((raw, UdpSocket::bind(("0.0.0.0", PORT))?))
-        })??;
-        let mouth = from.inside(|| UdpSocket::bind("0.0.0.0:0"))??;
-        mouth.connect(format!("{}:{PORT}", to.address()))?;
-        let (watched, talked) = (stop.clone(), stop.clone());
-        let watches = thread::spawn(move || {
-            let _port = port;
-            let mut packet = [0_u8; 2048];
-            let mut last = None;
-            while !watched.load(Ordering::Relaxed) {
-                if raw.read(&mut packet).is_ok_and(|length| length >= 20) {
-                    let mark = packet[1] >> 2;
-                    if last.replace(mark) != Some(mark) {
-                        let _ = sender.send((Instant::now(), mark));
-                    }
-                }
-            }
-        });
-        let talks = thread::spawn(move || {
-            while !talked.load(Ordering::Relaxed) {
-                let _ = mouth.send(&[0; 64]);
-                thread::sleep(EVERY);
-            }
-        });
-        Ok(Self {
-            stop,
-            marks,
-            threads: vec![watches, talks],
-        })
-    }
-
-    /// When the first packet of this mark arrived.
-    fn wait_for(&self, wanted: u8) -> Result<Instant> {
-        loop {
-            match self.marks.recv_timeout(PATIENCE) {
-                Ok((at, mark)) if mark == wanted => return Ok(at),
-                Ok(_) => {}
-                Err(why) => bail!(anyhow!(why).context(format!("no packet is marked {wanted}"))),
-            }
-        }
-    }
-
-    fn end(self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads {
-            let _ = thread.join();
-        }
     }
 }

@@ -5,6 +5,7 @@
 
 mod changes;
 mod end_to_end;
+mod flow;
 mod hooks;
 pub mod live;
 mod peers;
@@ -26,6 +27,7 @@ use rates::Rates;
 
 pub use changes::Changes;
 pub use end_to_end::EndToEnd;
+pub use flow::Flow;
 pub use hooks::Hooks;
 pub use peers::ManyPeers;
 pub use program::ProgramRun;
