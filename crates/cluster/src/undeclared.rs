@@ -18,19 +18,14 @@ impl Undeclared {
         }
     }
 
-    /// A server refuses an object for a field that is not declared ([`is_undeclared`](crate::is_undeclared)):
-    /// those that it names are left out from now on, or all, where it names none of them. False where that
-    /// leaves out nothing more.
+    /// A server refuses an object for fields that are not declared ([`is_undeclared`](crate::is_undeclared)):
+    /// those of them that are optional are left out from now on. False where that leaves out nothing more,
+    /// so that it would refuse the object again.
     pub fn add(&mut self, refusal: &str) -> bool {
         let before = self.fields.len();
         let all = self.optional.iter();
-        let named: Vec<_> = all
-            .filter(|it| refusal.contains(&format!(".{it}:")))
-            .collect();
-        match named.is_empty() {
-            true => self.fields.extend(self.optional),
-            false => self.fields.extend(named),
-        }
+        let named = all.filter(|it| refusal.contains(&format!(".{it}:")));
+        self.fields.extend(named);
         self.fields.len() > before
     }
 
@@ -50,14 +45,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_refusal_names_is_left_out_and_all_where_it_names_nothing() {
+    fn what_a_refusal_names_is_left_out_where_that_may_be() {
         let mut undeclared = Undeclared::among(&["uid", "agentPod", "nodes"]);
         assert!(undeclared.add(".policies[0].uid: field not declared in schema"));
         // Of another object that was on its way.
         assert!(!undeclared.add(".policies[3].uid: field not declared in schema"));
         assert!(undeclared.fields().eq(["uid"]) && !undeclared.has("nodes"));
-        assert!(undeclared.add(".spec.other: field not declared in schema"));
-        assert!(undeclared.has("agentPod") && undeclared.has("nodes"));
         assert!(!undeclared.add(".spec.other: field not declared in schema"));
+        assert!(undeclared.fields().eq(["uid"]));
+        let both =
+            "[.agentPod: field not declared in schema, .nodes: field not declared in schema]";
+        assert!(undeclared.add(both));
+        assert!(undeclared.has("agentPod") && undeclared.has("nodes"));
     }
 }

@@ -30,8 +30,8 @@ pub enum WriteError {
     },
     /// Its definition does not have a field of it: it is an older one.
     #[error(
-        "{0}: the definition is an older one; install this version's (kubectl apply --server-side -f \
-         deploy/crds)"
+        "{0}: the definition is an older one; install this version's (kubectl apply --server-side \
+         --force-conflicts -k deploy/crds)"
     )]
     Undeclared(String),
     /// The server refuses it, or cannot be reached.
