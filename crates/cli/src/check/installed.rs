@@ -14,6 +14,8 @@ use crate::status::workload::Workload;
 /// The version of this command, which an installation of the same release has everywhere.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const APPLY_DEFINITIONS: &str = "kubectl apply --server-side -k deploy/crds";
+/// Where they are there, and Helm may have made them.
+const RENEW_DEFINITIONS: &str = "kubectl apply --server-side --force-conflicts -k deploy/crds";
 const APPLY_MANIFESTS: &str = "apply the manifests of one version as a whole (docs/operate.md, \
                                \"A new version\")";
 
@@ -75,11 +77,11 @@ fn look_at_definition(definition: &Definition, known: &Value, what: &str) -> Lin
     let version = versions.find(|it| text(it, "/name") == Some(wanted));
     let Some(version) = version.filter(|it| it["served"] == true) else {
         let message = format!("it does not serve version {wanted}");
-        return Line::failed(what, message, APPLY_DEFINITIONS);
+        return Line::failed(what, message, renewal(definition));
     };
     if version["storage"] != true {
         let message = format!("objects are stored in another version than {wanted}");
-        return Line::warning(what, message, APPLY_DEFINITIONS);
+        return Line::warning(what, message, renewal(definition));
     }
     let missing = missing_fields(definition.schema(), &version["schema"]["openAPIV3Schema"]);
     if let [first, others @ ..] = &missing[..] {
@@ -88,13 +90,20 @@ fn look_at_definition(definition: &Definition, known: &Value, what: &str) -> Lin
             more => format!(" and {more} more fields"),
         };
         let message = format!("it has no {first}{more}: what is said there is never stored");
-        let remedy = format!(
-            "{APPLY_DEFINITIONS}; where OVN-Kubernetes owns the kind, its own definition stays, and \
-             objects have to do without"
-        );
-        return Line::warning(what, message, remedy);
+        return Line::warning(what, message, renewal(definition));
     }
     Line::ok(what, format!("version {wanted}, with all fields"))
+}
+
+/// How to put this version's definition in place of the one that is there.
+fn renewal(definition: &Definition) -> String {
+    if definition.name().ends_with(".netqos.io") {
+        return RENEW_DEFINITIONS.to_owned();
+    }
+    format!(
+        "{RENEW_DEFINITIONS}; where OVN-Kubernetes owns the kind, its own definition stays \
+         (docs/install.md, \"Beside somebody else's NetworkQoS\"), and objects have to do without"
+    )
 }
 
 /// The fields that one schema has and another has not, the outermost of each.
