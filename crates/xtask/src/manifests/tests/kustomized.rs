@@ -156,6 +156,9 @@ fn kustomize_takes_away_what_a_class_backend_has_made() {
                 sorted(&json!([step["securityContext"], step["volumeMounts"]]))
             };
             assert_eq!(cleans("initContainers"), cleans("containers"), "{last}");
+            // What a pod that started meanwhile has is cleaned up in the end, whichever was first.
+            let stays = json!(["/netqos", "cleanup", "--yes", "--stay"]);
+            assert_eq!(pod["containers"][0]["command"], stays, "{last}");
         }
     }
 }
@@ -174,6 +177,10 @@ fn kustomize_leaves_out_a_definition() {
     let definitions: Vec<&String> = definitions.collect();
     assert_eq!(definitions.len(), netqos_k8s::definitions().len() - 1);
     assert!(!definitions.iter().any(|it| it.contains("k8s.ovn.org")));
+    // Who leaves takes the folder of definitions out of it, and nothing else.
+    let leaving = ["cni-plugin", "leaving-cni-plugin"];
+    let left = own_folder("- {there}/base\n", &leaving, patch).unwrap();
+    assert!(left.contains_key("DaemonSet/netqos-agent"));
 }
 
 /// No folder is left out of what is made here.
