@@ -138,7 +138,8 @@ pub struct Controller {
     /// How replicas are spread, besides that nodes without one are preferred: as in a pod.
     pub topology_spread_constraints: Vec<Object>,
     /// What becomes of an object about which no replica of the webhook answers: `Ignore` lets it pass,
-    /// and `Fail` refuses it, also a pod with bandwidth annotations (docs/admission.md).
+    /// and `Fail` refuses it; a pod with bandwidth annotations only with strictAnnotations, since the
+    /// webhook refuses none without (docs/admission.md).
     pub webhook_failure_policy: FailurePolicy,
     /// Whether each node has a condition of its own in a NetworkQoS, as OVN-Kubernetes gives it. In a
     /// large cluster it makes large objects.
