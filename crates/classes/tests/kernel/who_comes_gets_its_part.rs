@@ -19,7 +19,7 @@ fn within_a_tenth_of_a_second_and_the_line_is_never_exceeded() {
     // A look that the machine did not let happen in time says nothing of the line.
     let found: Vec<_> = (0..3).map(|_| join(&world)).collect();
     let right = found.iter().filter(|(delay, most)| {
-        delay.is_some_and(|delay| delay <= Duration::from_millis(100)) && *most <= 115.0
+        delay.is_some_and(|delay| delay <= Duration::from_millis(100)) && *most <= 105.0
     });
     assert!(right.count() >= 1, "{found:?}");
     eprintln!("{found:?}");

@@ -8,6 +8,7 @@ use netqos_traffic::{Flow, TcpTest};
 use serde::{Deserialize, Serialize};
 
 use super::stage::{Sent, Stage, Way};
+use super::ways;
 use crate::bench::median;
 use crate::bench::rules::on_a_node;
 
@@ -16,6 +17,7 @@ use crate::bench::rules::on_a_node;
 #[serde(rename_all = "camelCase")]
 pub struct Joining {
     pub line: u64,
+    pub flow: Flow,
     /// Milliseconds from its first packets until it has its guarantee: the median, and the worst.
     pub after: [f64; 2],
     /// The most that the line carried in a tenth of a second, as a part of what it may: the same.
@@ -31,13 +33,13 @@ const WINDOW: usize = 10;
 
 pub fn measure(lines: &[u64], repeats: usize) -> Result<Vec<Joining>> {
     let mut found = Vec::new();
-    for &line in lines {
-        eprintln!("joining: {line} Mbit/s");
+    for (line, flow) in ways(lines) {
+        eprintln!("joining: {line} Mbit/s, {flow:?}");
         let runs = on_a_node(|node| {
             let mut stage = Stage::new(node)?;
             stage.divide(Way::Kernel, line)?;
             (0..repeats)
-                .map(|_| join(&stage, line))
+                .map(|_| join(&stage, line, flow))
                 .collect::<Result<Vec<_>>>()
         })?;
         let both = |pick: fn(&Run) -> f64| {
@@ -47,6 +49,7 @@ pub fn measure(lines: &[u64], repeats: usize) -> Result<Vec<Joining>> {
         };
         found.push(Joining {
             line,
+            flow,
             after: both(|run| run.after),
             most: both(|run| run.most),
             before: both(|run| run.before),
@@ -62,24 +65,25 @@ struct Run {
     before: f64,
 }
 
-/// What was sent at a moment.
+/// What the line has carried at a moment.
 type Look = (Instant, Sent);
 
 /// Looks for a second.
-fn look(stage: &Stage) -> Result<Vec<Look>> {
+fn look(stage: &Stage, flow: Flow) -> Result<Vec<Look>> {
     let start = Instant::now();
     let mut looks = Vec::new();
     while start.elapsed() < Duration::from_secs(1) {
-        looks.push((Instant::now(), stage.sent(Flow::Upload)?));
+        looks.push((Instant::now(), stage.sent(flow)?));
         thread::sleep(LOOK);
     }
     Ok(looks)
 }
 
-fn join(stage: &Stage, line: u64) -> Result<Run> {
-    let (before, looks) = stage.while_loaded(Flow::Upload, &["be"], 3.0, || {
-        let before = look(stage)?;
+fn join(stage: &Stage, line: u64, flow: Flow) -> Result<Run> {
+    let (before, looks) = stage.while_loaded(flow, &["be"], 3.0, || {
+        let before = look(stage, flow)?;
         let test = TcpTest {
+            flow,
             streams: 2,
             omit: Duration::ZERO,
             duration: Duration::from_millis(1200),
@@ -88,7 +92,7 @@ fn join(stage: &Stage, line: u64) -> Result<Run> {
         let pod = &stage.pods["sys"];
         thread::scope(|scope| {
             let joins = scope.spawn(|| pod.inside(|| test.run(|_| ())));
-            let looks = look(stage);
+            let looks = look(stage, flow);
             joins
                 .join()
                 .map_err(|_| anyhow!("who joins panicked"))???;

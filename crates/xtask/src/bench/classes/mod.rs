@@ -11,6 +11,7 @@ mod stage;
 use std::path::PathBuf;
 
 use anyhow::Result;
+use netqos_traffic::Flow;
 use serde::{Deserialize, Serialize};
 
 use super::report;
@@ -77,6 +78,12 @@ pub struct Measured {
 
 /// Lines that are measured, in Mbit/s.
 const LINES: [u64; 2] = [100, 1000];
+
+/// Each of these lines, both ways.
+fn ways(lines: &[u64]) -> impl Iterator<Item = (u64, Flow)> {
+    let both = |line: &u64| [Flow::Upload, Flow::Download].map(|flow| (*line, flow));
+    lines.iter().flat_map(both)
+}
 
 /// Measures, and writes the table.
 pub fn run(arguments: &Arguments) -> Result<()> {

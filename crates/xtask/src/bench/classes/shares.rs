@@ -8,6 +8,7 @@ use netqos_traffic::{Flow, LatencyTest};
 use serde::{Deserialize, Serialize};
 
 use super::stage::{Stage, Way};
+use super::ways;
 use crate::bench::median;
 use crate::bench::rules::{Quantiles, on_a_node};
 
@@ -28,8 +29,10 @@ pub struct Shared {
 #[serde(rename_all = "camelCase")]
 pub struct Latency {
     pub line: u64,
+    /// Which way the line was full.
+    pub flow: Flow,
     pub way: Way,
-    /// Who sent all it could meanwhile.
+    /// Who wanted all of it meanwhile.
     pub who: Vec<String>,
     /// The medians of all runs.
     pub round_trip: Quantiles,
@@ -45,25 +48,23 @@ const LOADS: [&[&str]; 5] = [
 
 pub fn measure(lines: &[u64], repeats: usize, seconds: f64) -> Result<Vec<Shared>> {
     let mut found = Vec::new();
-    for &line in lines {
-        for flow in [Flow::Upload, Flow::Download] {
-            for who in LOADS {
-                eprintln!("shares: {line} Mbit/s, {flow:?}, {who:?}");
-                let runs = on_a_node(|node| {
-                    let mut stage = Stage::new(node)?;
-                    stage.divide(Way::Kernel, line)?;
-                    let run = |_| rates(&stage, flow, who, seconds);
-                    (0..repeats).map(run).collect::<Result<Vec<_>>>()
-                })?;
-                let of = |class: usize| median(runs.iter().map(|run| run.1[class]).collect());
-                found.push(Shared {
-                    line,
-                    flow,
-                    who: who.iter().map(ToString::to_string).collect(),
-                    classes: [of(0), of(1), of(2)],
-                    total: median(runs.iter().map(|run| run.0).collect()),
-                });
-            }
+    for (line, flow) in ways(lines) {
+        for who in LOADS {
+            eprintln!("shares: {line} Mbit/s, {flow:?}, {who:?}");
+            let runs = on_a_node(|node| {
+                let mut stage = Stage::new(node)?;
+                stage.divide(Way::Kernel, line)?;
+                let run = |_| rates(&stage, flow, who, seconds);
+                (0..repeats).map(run).collect::<Result<Vec<_>>>()
+            })?;
+            let of = |class: usize| median(runs.iter().map(|run| run.1[class]).collect());
+            found.push(Shared {
+                line,
+                flow,
+                who: who.iter().map(ToString::to_string).collect(),
+                classes: [of(0), of(1), of(2)],
+                total: median(runs.iter().map(|run| run.0).collect()),
+            });
         }
     }
     Ok(found)
@@ -86,23 +87,29 @@ fn rates(stage: &Stage, flow: Flow, who: &[&str], seconds: f64) -> Result<(f64, 
 
 pub fn latency(lines: &[u64], repeats: usize, seconds: f64) -> Result<Vec<Latency>> {
     let mut found = Vec::new();
-    for &line in lines {
+    for (line, flow) in ways(lines) {
+        // The proposal's tc leaves what comes as it is.
+        let by = match flow {
+            Flow::Upload => &[Way::Kernel, Way::Tc][..],
+            Flow::Download => &[Way::Kernel],
+        };
         for who in [&["be"][..], &["sys", "ls", "be"]] {
-            eprintln!("latency: {line} Mbit/s, {who:?}");
-            let mut of = [Vec::new(), Vec::new()];
+            eprintln!("latency: {line} Mbit/s, {flow:?}, {who:?}");
+            let mut of = vec![Vec::new(); by.len()];
             for _ in 0..repeats {
-                for (way, runs) in [Way::Kernel, Way::Tc].into_iter().zip(&mut of) {
+                for (&way, runs) in by.iter().zip(&mut of) {
                     runs.push(on_a_node(|node| {
                         let mut stage = Stage::new(node)?;
                         stage.divide(way, line)?;
-                        round_trips(&stage, who, seconds)
+                        round_trips(&stage, flow, who, seconds)
                     })?);
                 }
             }
-            for (way, runs) in [Way::Kernel, Way::Tc].into_iter().zip(of) {
+            for (&way, runs) in by.iter().zip(of) {
                 let of = |pick: fn(&Quantiles) -> f64| median(runs.iter().map(pick).collect());
                 found.push(Latency {
                     line,
+                    flow,
                     way,
                     who: who.iter().map(ToString::to_string).collect(),
                     round_trip: Quantiles {
@@ -116,14 +123,14 @@ pub fn latency(lines: &[u64], repeats: usize, seconds: f64) -> Result<Vec<Latenc
     Ok(found)
 }
 
-fn round_trips(stage: &Stage, who: &[&str], seconds: f64) -> Result<Quantiles> {
+fn round_trips(stage: &Stage, flow: Flow, who: &[&str], seconds: f64) -> Result<Quantiles> {
     let test = LatencyTest {
         size: 128,
         interval: Duration::from_micros(1500),
         duration: Duration::from_secs_f64(seconds),
         ..LatencyTest::new(stage.server()?)
     };
-    stage.while_loaded(Flow::Upload, who, seconds, || {
+    stage.while_loaded(flow, who, seconds, || {
         let mut times = Vec::new();
         stage.pods["sys"]
             .inside(|| test.run(|echo| times.push(echo.round_trip.as_secs_f64() * 1e3)))??;

@@ -112,15 +112,17 @@ fn shares(text: &mut String, measured: &Measured) -> Result<()> {
 
 fn joining(text: &mut String, measured: &Measured) -> Result<()> {
     text.push_str(
-        "\n## The system's class begins while best effort has the line\n\n| line | until it has its 40 \
-         %: median, worst | to reach | | most that the line carried in 100 ms, of what it may: median, \
-         worst | the same of the second before | to reach | |\n|---|---|---|---|---|---|---|---|\n",
+        "\n## The system's class begins while best effort has the line\n\n| line | direction \
+         | until it has its 40 %: median, worst | to reach | | most that the line carried in 100 ms, of \
+         what it may: median, worst | the same of the second before | to reach | \
+         |\n|---|---|---|---|---|---|---|---|---|\n",
     );
     for of in &measured.joining {
         writeln!(
             text,
-            "| {} | {:.0}, {:.0} ms | ≤ 100 ms | {} | {:.1}, {:.1} % | {:.1}, {:.1} % | no more than before | {} |",
+            "| {} | {} | {:.0}, {:.0} ms | ≤ 100 ms | {} | {:.1}, {:.1} % | {:.1}, {:.1} % | no more than before | {} |",
             of.line,
+            arrow(of.flow),
             of.after[0],
             of.after[1],
             mark(of.after[1] <= 100.0),
@@ -144,15 +146,17 @@ fn is_no_more(now: [f64; 2], before: [f64; 2]) -> bool {
 fn latency(text: &mut String, measured: &Measured) -> Result<()> {
     text.push_str(
         "\n## Questions of a pod of the system's class\n\n128 bytes and an answer, every 1.5 ms.\n\n| \
-         line | who sends all it can | divided by | p50 | p99 | to reach | |\n|---|---|---|---|---|---|---|\n",
+         line | direction | who wants all | divided by | p50 | p99 | to reach | \
+         |\n|---|---|---|---|---|---|---|---|\n",
     );
     for of in &measured.latency {
         let trip = of.round_trip;
         let is_ours = matches!(of.way, Way::Kernel | Way::KernelBusy);
         writeln!(
             text,
-            "| {} | {} | {} | {:.3} ms | {:.2} ms | {} | {} |",
+            "| {} | {} | {} | {} | {:.3} ms | {:.2} ms | {} | {} |",
             of.line,
+            arrow(of.flow),
             of.who.join(", "),
             name(of.way),
             trip.p50,
