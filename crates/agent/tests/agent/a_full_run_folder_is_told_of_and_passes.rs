@@ -34,8 +34,9 @@ fn what_is_in_force_stays_and_is_changed_as_soon_as_there_is_room() {
     stage::put("a.json", &stage::manifest(&a, bandwidth("20M")));
     stage::put("b.json", &stage::manifest(&b, bandwidth("30M")));
     stage::put("p.yaml", &stage::policy("p", "a", "[{dscp: 20}]"));
-    flow.wait_for(20);
+    let seen = flow.seen_until(20);
     drop(flow.end());
+    assert_eq!(stage::marks(&seen), [10, 20]);
     for pod in ["a", "b"] {
         let is_told = || {
             let problems = stage::status().problems.into_iter();

@@ -353,7 +353,15 @@ impl Flow {
         self.wait(dscp, |seen| assert_eq!(seen.dscp, before, "{seen:?}"))
     }
 
-    fn wait(&self, dscp: u8, other: impl Fn(Seen)) -> Seen {
+    /// What arrives until a datagram of this mark does, that one too.
+    pub(crate) fn seen_until(&self, dscp: u8) -> Vec<Seen> {
+        let mut seen = Vec::new();
+        let last = self.wait(dscp, |other| seen.push(other));
+        seen.push(last);
+        seen
+    }
+
+    fn wait(&self, dscp: u8, mut other: impl FnMut(Seen)) -> Seen {
         let began = Instant::now();
         while began.elapsed() < PATIENCE {
             match self.seen.recv_timeout(PATIENCE) {
@@ -381,6 +389,13 @@ impl Flow {
         }
         self.seen.try_iter().collect()
     }
+}
+
+/// The marks of datagrams, each once for as long as they carried it.
+pub(crate) fn marks(seen: &[Seen]) -> Vec<u8> {
+    let mut marks: Vec<u8> = seen.iter().map(|it| it.dscp).collect();
+    marks.dedup();
+    marks
 }
 
 /// Asserts that none is missing.

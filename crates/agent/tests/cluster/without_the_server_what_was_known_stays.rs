@@ -2,10 +2,13 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
 
 use netqos_datapath::Paths;
 use netqos_datapath::rules::remove_all;
 
+use crate::controller::Peers;
 use crate::stage;
 use crate::world::{World, has_written, readiness};
 
@@ -21,19 +24,36 @@ fn is_away(world: &World) -> bool {
 /// Away while the agent runs, and back again.
 #[test]
 fn and_what_it_missed_is_made_up_for() {
-    let Some(mut world) = World::new() else {
+    away_for_a_while(Peers::Pods);
+}
+
+/// As it is installed: peers, too, are told of meanwhile.
+#[test]
+fn and_what_it_missed_is_made_up_for_where_peers_are_in_slices() {
+    away_for_a_while(Peers::Slices);
+}
+
+/// Every datagram carries the mark of before, and then that of which nothing could be heard.
+fn away_for_a_while(peers: Peers) {
+    let Some((mut world, mut controller)) = World::by(peers) else {
         return;
     };
-    let flow = world.marked(10);
+    world.mark_by(&mut controller, 10);
+    let flow = world.started_where(10, &[]);
     world.front.go_away().unwrap();
     assert!(stage::eventually(|| is_away(&world)));
     let ready = stage::ask("/readyz");
     assert!(!ready.is_empty(), "it goes on with what it knows");
+    // Others reach the server.
+    world.mark_by(&mut controller, 20);
+    // It is asked for again and again meanwhile.
+    sleep(Duration::from_secs(4));
     world.front.come_back().unwrap();
-    world.mark("p", 20);
-    flow.wait_for(20);
+    let mut seen = flow.seen_until(20);
     assert!(stage::eventually(|| !is_away(&world)));
-    drop(flow.end());
+    seen.extend(flow.end());
+    assert_eq!(stage::marks(&seen), [10, 20]);
+    stage::assert_no_loss(&seen);
 }
 
 /// Away when the agent starts: it waits, says for what, and touches nothing.
@@ -61,7 +81,7 @@ fn also_where_an_agent_starts_that_knows_nothing() {
     let flow = world.flow();
     world.front.come_back().unwrap();
     world.mark("p", 20);
-    flow.wait_for(20);
+    flow.wait_for_after(10, 20);
     drop(flow.end());
 }
 
@@ -88,14 +108,14 @@ fn also_after_a_reboot() {
     flow.wait_for(0);
 
     world.spawn_agent();
-    flow.wait_for(10);
+    flow.wait_for_after(0, 10);
     let problems = world.problems();
     let told = problems.iter().any(|(reason, message)| {
         reason == "ApiUnavailable" && message.contains("an agent before this one knew")
     });
     assert!(told, "{problems:?}");
     world.front.come_back().unwrap();
-    flow.wait_for(20);
+    flow.wait_for_after(10, 20);
     drop(flow.end());
     assert!(stage::eventually(|| !is_away(&world)));
 }
@@ -120,7 +140,7 @@ fn a_full_disk_stops_nothing() {
     let full = fs::write(&filler, vec![1; 1 << 20]).unwrap_err();
     assert_eq!(full.kind(), ErrorKind::StorageFull);
     world.mark("p", 20);
-    flow.wait_for(20);
+    flow.wait_for_after(10, 20);
     drop(flow.end());
     let told = || stage::has_logged(&["cannot be written down", "os error 28"]);
     assert!(stage::eventually(told), "{}", stage::log());
@@ -128,11 +148,11 @@ fn a_full_disk_stops_nothing() {
     assert_eq!(fs::read(&list).unwrap(), before);
     world.mark("p", 30);
     let flow = world.flow();
-    flow.wait_for(30);
+    flow.wait_for_after(20, 30);
 
     // An agent goes by it that finds the disk full and the server away.
     world.front.go_away().unwrap();
     world.spawn_agent();
-    flow.wait_for(10);
+    flow.wait_for_after(30, 10);
     drop(flow.end());
 }
