@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A cluster for tests.
 ///
 /// A real one is an API server and etcd, without controllers, scheduler or nodes. What holds there
-/// holds in [`ApiServer`]; the record is the latter's alone, and faults are those of a [`Front`].
+/// holds in [`ApiServer`]; faults, and a record of requests, are those of a [`Front`] before either.
 pub enum Cluster {
     /// This crate's.
     Fixture(ApiServer),
@@ -50,7 +50,7 @@ impl Cluster {
         Ok(Self::Fixture(ApiServer::start()?))
     }
 
-    /// The server with its faults and its record; none when it is a real one.
+    /// The server, which also takes what is past all checks; none when it is a real one.
     pub fn as_fixture(&self) -> Option<&ApiServer> {
         match self {
             Self::Fixture(server) => Some(server),
@@ -58,7 +58,7 @@ impl Cluster {
         }
     }
 
-    /// A server before this one, which has faults on demand, whichever this is.
+    /// A server before this one, which has a record, and faults on demand, whichever this is.
     ///
     /// # Errors
     /// A kubeconfig that was there before cannot be read, or there is no loopback.

@@ -76,8 +76,7 @@ impl Front {
         self.listening.kubeconfig(client)
     }
 
-    /// Every request since the start, in the order in which they came. Of watches it does not count what
-    /// they tell.
+    /// Every request since the start, in the order in which they came.
     pub fn requests(&self) -> Vec<Request> {
         self.shared.record.requests()
     }
@@ -185,8 +184,12 @@ async fn answer(
                 head.headers.remove(name);
             }
             let body = match is_watch && head.status.is_success() {
-                true => watch::pass(body, interruptions, known),
-                false => Body::from(body.collect().await.map_err(|_| Broken)?.to_bytes()),
+                true => watch::pass(body, interruptions, known, entry.clone()),
+                false => {
+                    let bytes = body.collect().await.map_err(|_| Broken)?.to_bytes();
+                    entry.sent(bytes.len());
+                    Body::from(bytes)
+                }
             };
             if call.verb() == "list" && head.status.is_success() {
                 shared.forgotten.listed(&call);

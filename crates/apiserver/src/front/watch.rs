@@ -1,11 +1,14 @@
 //! Watches that are passed on, event by event, until they are interrupted.
 
+use std::sync::Arc;
+
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use serde_json::json;
 use tokio::sync::mpsc::{Sender, channel};
 use tokio::sync::watch::Receiver;
 
+use crate::record::Entry;
 use crate::shared::Interruption;
 use crate::status::Refusal;
 use crate::transport::{Body, Broken};
@@ -24,11 +27,12 @@ pub(super) fn pass(
     body: kube::client::Body,
     interruptions: Receiver<Interruption>,
     known: Interruption,
+    entry: Arc<Entry>,
 ) -> Body {
     let (out, parts) = channel(64);
     tokio::spawn(async move {
         // It ends by itself, or with its client.
-        run(body, interruptions, known, out).await.ok();
+        run(body, interruptions, known, &entry, out).await.ok();
     });
     Body::Parts(parts)
 }
@@ -37,6 +41,7 @@ async fn run(
     mut body: kube::client::Body,
     mut interruptions: Receiver<Interruption>,
     known: Interruption,
+    entry: &Entry,
     out: Sender<Result<Bytes, Broken>>,
 ) -> Result<(), Over> {
     let send = async |part| out.send(part).await.map_err(|_| Over);
@@ -62,7 +67,11 @@ async fn run(
                 Some(Ok(frame)) => {
                     begun.extend_from_slice(frame.data_ref().map_or(&[], |data| &data[..]));
                     if let Some(end) = begun.iter().rposition(|byte| *byte == b'\n') {
-                        send(Ok(begun.split_to(end + 1).freeze())).await?;
+                        let whole = begun.split_to(end + 1).freeze();
+                        entry.sent(whole.len());
+                        let events = whole.iter().filter(|byte| **byte == b'\n');
+                        events.for_each(|_| entry.event());
+                        send(Ok(whole)).await?;
                     }
                 }
             },
