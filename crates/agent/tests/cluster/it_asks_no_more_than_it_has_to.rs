@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::controller::apps;
 use crate::manifests;
 use crate::stage;
-use crate::world::{AGENT, World};
+use crate::world::World;
 
 /// What its ClusterRole and its Role let it do.
 fn allowed() -> Roles {
@@ -29,28 +29,21 @@ fn unused(allowed: &Roles, requests: &[Request]) -> Vec<String> {
 /// It lists and watches, reads nothing for a pod that comes, and writes its report alone.
 #[test]
 fn of_the_api_server() {
-    let Some(mut world) = World::with_fixture() else {
+    let Some(mut world) = World::new() else {
         return;
     };
     let flow = world.marked(10);
-    let asked = |world: &World| {
-        let server = world.fixture().unwrap();
-        let requests = server.requests().into_iter();
-        requests
-            .filter(|request| request.client == AGENT)
-            .collect::<Vec<_>>()
-    };
-    let before = asked(&world).len();
+    let before = world.asked().len();
     let late = world.node.pod("late").unwrap();
     world.create_pod(&late, json!({"kubernetes.io/ingress-bandwidth": "5M"}));
     assert!(stage::eventually(|| stage::pod_status("late").is_some()));
     world.mark("p", 20);
     flow.wait_for(20);
     drop(flow.end());
-    let has_written = || asked(&world).iter().any(Request::is_write);
+    let has_written = || world.asked().iter().any(Request::is_write);
     assert!(stage::eventually(has_written));
     // Kinds that do not exist are asked for again, by and by.
-    let requests = asked(&world);
+    let requests = world.asked();
     let requests_since = requests[before..].iter();
     let more = requests_since.filter(|it| it.status != 404 && !it.is_write());
     let more: Vec<_> = more.map(|it| (it.verb, it.path.clone())).collect();
@@ -79,32 +72,24 @@ fn nor_where_a_controller_tells_of_peers() {
     let Some((mut world, mut controller)) = World::sliced() else {
         return;
     };
-    if world.fixture().is_none() {
-        return;
-    }
     // It waits until somebody publishes whom the policy means, and asks who leads.
     world.mark_to("p", 1, 10, &apps(&["b"]));
     world.spawn_agent();
-    let asked = |world: &World| {
-        let requests = world.fixture().unwrap().requests().into_iter();
-        let ours = requests.filter(|request| request.client == AGENT);
-        ours.collect::<Vec<_>>()
-    };
-    let has_asked = |world: &World, what: &str| {
-        let mut requests = asked(world).into_iter();
+    let has_asked = |what: &str| {
+        let mut requests = world.asked().into_iter();
         requests.any(|it| it.qualified_resource() == what)
     };
     assert!(stage::eventually(|| {
-        has_asked(&world, "leases.coordination.k8s.io")
+        has_asked("leases.coordination.k8s.io")
     }));
     controller.publish(&world);
     let flow = world.flow();
     flow.wait_for(10);
     drop(flow.end());
     assert!(stage::eventually(|| {
-        asked(&world).iter().any(Request::is_write)
+        world.asked().iter().any(Request::is_write)
     }));
-    let (allowed, requests) = (allowed(), asked(&world));
+    let (allowed, requests) = (allowed(), world.asked());
     assert_eq!(allowed.refused(&requests), BTreeSet::new(), "not allowed");
     let elsewhere = ["create networkqosnodereports.netqos.io */*"];
     assert_eq!(unused(&allowed, &requests), elsewhere, "never asked for");
@@ -133,8 +118,8 @@ fn and_lists_nothing_again_where_a_bookmark_said_how_far_it_has_come() {
     };
     world.start_agent();
     let lists = |world: &World| {
-        let requests = world.fixture().unwrap().requests().into_iter();
-        let lists = requests.filter(|it| it.client == AGENT && it.verb == "list");
+        let requests = world.asked().into_iter();
+        let lists = requests.filter(|it| it.verb == "list");
         lists.filter(|it| it.status == 200).count()
     };
     let before = lists(&world);
@@ -145,14 +130,12 @@ fn and_lists_nothing_again_where_a_bookmark_said_how_far_it_has_come() {
     let version = |text: &str| text.parse::<u64>().unwrap();
     let by_then = version(told["metadata"]["resourceVersion"].as_str().unwrap());
     sleep(Duration::from_secs(2));
-    let server = world.fixture().unwrap();
-    let known = server.requests().len();
+    let known = world.asked().len();
     world.front.end_watches();
     let again = || {
-        let requests = server.requests();
-        let again = requests[known..].iter();
-        let again = again.filter(|it| it.client == AGENT && it.verb == "watch");
-        again.cloned().collect::<Vec<Request>>()
+        let again = world.asked().split_off(known).into_iter();
+        let again = again.filter(|it| it.verb == "watch");
+        again.collect::<Vec<Request>>()
     };
     let kinds = || {
         let kinds: BTreeSet<String> = again().iter().map(Request::qualified_resource).collect();
@@ -169,16 +152,14 @@ fn and_lists_nothing_again_where_a_bookmark_said_how_far_it_has_come() {
 /// Thousands of agents on clusters without OVN-Kubernetes ask for its kinds.
 #[test]
 fn and_more_and_more_seldom_for_what_is_not_there() {
-    let Some(mut world) = World::with_fixture() else {
+    let Some(mut world) = World::new() else {
         return;
     };
     world.start_agent();
     sleep(Duration::from_secs(9));
-    let requests = world.fixture().unwrap().requests();
+    let requests = world.asked();
     let mut asked: BTreeMap<String, usize> = BTreeMap::new();
-    let unknown = requests
-        .iter()
-        .filter(|it| it.client == AGENT && it.status == 404);
+    let unknown = requests.iter().filter(|it| it.status == 404);
     for request in unknown {
         *asked.entry(request.qualified_resource()).or_default() += 1;
     }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::controller::{Controller, apps};
 use crate::stage;
-use crate::world::{AGENT, World};
+use crate::world::World;
 
 /// How many pods elsewhere change.
 const CHANGES: usize = 60;
@@ -15,15 +15,10 @@ const APPS: usize = 20;
 /// As many as one EndpointSlice has.
 const ENDPOINTS: usize = 100;
 
-fn asked(world: &World) -> Vec<Request> {
-    let requests = world.fixture().unwrap().requests().into_iter();
-    requests.filter(|it| it.client == AGENT).collect()
-}
-
 /// Bytes that watches sent, by resource.
 fn sent(world: &World) -> BTreeMap<String, u64> {
     let mut sent = BTreeMap::new();
-    for request in asked(world).iter().filter(|it| it.verb == "watch") {
+    for request in world.asked().iter().filter(|it| it.verb == "watch") {
         *sent.entry(request.resource.clone()).or_default() += request.sent;
     }
     sent
@@ -98,7 +93,6 @@ fn far(world: &World, number: usize) {
 /// What watches tell an agent while pods elsewhere come, by how it learns of peers.
 fn told(flags: &[&'static str]) -> Option<BTreeMap<String, u64>> {
     let (mut world, mut controller) = World::sliced()?;
-    world.fixture()?;
     world.flags = flags.to_vec();
     world.mark_to("p", 1, 10, &apps(&["b", "far0"]));
     for app in 0..APPS {
@@ -149,7 +143,7 @@ fn told(flags: &[&'static str]) -> Option<BTreeMap<String, u64>> {
     Some(told)
 }
 
-/// Events of the watches of the fixture as they are on the wire.
+/// Events of watches as they are on the wire.
 #[test]
 fn at_a_twentieth_of_the_bytes_at_most() {
     let Some(all) = told(&["--peers", "pods"]) else {
@@ -178,9 +172,6 @@ fn and_asks_for_no_more() {
     let Some((mut world, mut controller)) = World::sliced() else {
         return;
     };
-    if world.fixture().is_none() {
-        return;
-    }
     world.create(
         "v1",
         "Namespace",
@@ -192,7 +183,7 @@ fn and_asks_for_no_more() {
     world.start_agent();
     let flow = world.flow();
     flow.wait_for(10);
-    let requests = asked(&world);
+    let requests = world.asked();
     let of = |resource: &str| {
         let of_it = requests.iter().filter(|it| it.resource == resource);
         of_it.cloned().collect::<Vec<_>>()
@@ -224,7 +215,7 @@ fn and_asks_for_no_more() {
         world.delete("v1", "Pod", name);
     }
     let more = |world: &World, before: usize| {
-        let requests = asked(world).split_off(before).into_iter();
+        let requests = world.asked().split_off(before).into_iter();
         // Kinds that do not exist are asked for again, by and by.
         // What is in force is told from time to time.
         let requests = requests.filter(|it| it.status != 404 && !it.is_write());

@@ -39,9 +39,8 @@ fn reasons(world: &World) -> Vec<String> {
 }
 
 fn writes(world: &World) -> Vec<Request> {
-    let requests = world.front.requests().into_iter();
-    let writes = requests.filter(|it| it.client == AGENT && it.is_write());
-    writes.collect()
+    let requests = world.asked().into_iter();
+    requests.filter(Request::is_write).collect()
 }
 
 /// Of each policy the generation, what waits or fails with its reason, and nothing that is as it was.
@@ -50,9 +49,6 @@ fn once_it_is_and_when_it_is_something_else() {
     let Some((mut world, mut controller)) = World::sliced() else {
         return;
     };
-    if world.fixture().is_none() {
-        return;
-    }
     world.mark_to("p", 1, 10, &apps(&["b"]));
     controller.publish(&world);
     let pod = ["--pod", "agent", "--pod-namespace", "netqos-system"];

@@ -49,7 +49,7 @@ pub(crate) fn begin() -> Option<(World, PathBuf)> {
         return None;
     }
     let (world, _) = World::sliced()?;
-    fs::write(KUBECONFIG, world.cluster.kubeconfig(CONTROLLER)).unwrap();
+    fs::write(KUBECONFIG, world.front.kubeconfig(CONTROLLER)).unwrap();
     Some((world, program))
 }
 
@@ -125,9 +125,6 @@ fn a_pod_that_starts_costs_less_than_one_write_and_no_read() {
     let Some((mut world, program)) = begin() else {
         return;
     };
-    if world.fixture().is_none() {
-        return;
-    }
     // What is asked beside watches, which go on, the Lease, and what does not exist.
     let asked = |requests: Vec<Request>| {
         let counts = |it: &Request| {
@@ -174,7 +171,7 @@ fn a_pod_that_starts_costs_less_than_one_write_and_no_read() {
     ));
     // What follows is written: the events, and the report of what is in force.
     std::thread::sleep(Duration::from_secs(8));
-    let before = world.fixture().unwrap().requests().len();
+    let before = world.front.requests().len();
 
     let pods: Vec<_> = (0..PODS)
         .map(|number| {
@@ -190,7 +187,7 @@ fn a_pod_that_starts_costs_less_than_one_write_and_no_read() {
         std::thread::sleep(Duration::from_millis(500));
     }
     assert!(is_ready(&world));
-    let since = world.fixture().unwrap().requests().split_off(before);
+    let since = world.front.requests().split_off(before);
     let (writes, reads): (Vec<_>, Vec<_>) = { asked(since).into_iter() }.partition(|it| it.0);
     println!("{writes:?}");
     assert_eq!(reads, []);

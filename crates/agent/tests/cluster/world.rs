@@ -9,7 +9,7 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use netqos_agent::client;
-use netqos_apiserver::{ApiServer, Cluster, Front, Options};
+use netqos_apiserver::{ApiServer, Cluster, Front, Options, Request};
 use netqos_cluster::Kind;
 use netqos_testkit::{Node, Pod};
 use serde_json::{Value, json};
@@ -117,6 +117,12 @@ impl World {
         let flow = self.flow();
         flow.wait_for(dscp);
         flow
+    }
+
+    /// What the agent has asked for, in the order in which it did.
+    pub(crate) fn asked(&self) -> Vec<Request> {
+        let requests = self.front.requests().into_iter();
+        requests.filter(|it| it.client == AGENT).collect()
     }
 
     /// Datagrams from `a` to `b`, one in a millisecond.
