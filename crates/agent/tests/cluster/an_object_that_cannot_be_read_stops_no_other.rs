@@ -1,5 +1,6 @@
 use std::fs;
 
+use netqos_apiserver::ApiServer;
 use netqos_datapath::Paths;
 use netqos_datapath::rules::remove_all;
 use serde_json::{Value, json};
@@ -7,63 +8,71 @@ use serde_json::{Value, json};
 use crate::stage;
 use crate::world::{World, has_written};
 
+const VERSION: &str = "k8s.ovn.org/v1alpha1";
+
+/// What is said of objects that are left out.
+fn left_out(world: &World) -> Vec<String> {
+    let problems = world.problems().into_iter();
+    let invalid = problems.filter(|(reason, _)| reason == "Invalid");
+    invalid.map(|(_, message)| message).collect()
+}
+
 /// One that got past an older schema, and one that is not of this shape at all.
 #[test]
 fn neither_when_listed_nor_when_watched() {
     let Some(mut world) = World::new() else {
         return;
     };
-    let Some(server) = world.fixture() else {
-        return;
+    world.define_policies_of_any_shape();
+    let bad = |world: &World, name: &str, spec: Value| {
+        let object = json!({"metadata": {"name": name, "namespace": "games"}, "spec": spec});
+        world.create(VERSION, "NetworkQoS", "games", object);
     };
-    let bad = |name: &str, spec: serde_json::Value| {
-        let object = json!({
-            "apiVersion": "k8s.ovn.org/v1alpha1", "kind": "NetworkQoS",
-            "metadata": {"name": name, "namespace": "games"}, "spec": spec
-        });
-        let api_version = "k8s.ovn.org/v1alpha1";
-        server.put_raw(api_version, "networkqoses", object).unwrap();
-    };
-    let left_out = |world: &World| {
-        let problems = world.problems().into_iter();
-        let invalid = problems.filter(|(reason, _)| reason == "Invalid");
-        invalid.map(|(_, message)| message).collect::<Vec<_>>()
-    };
-    bad("listed", json!("none"));
-    bad("old", json!({"priority": 200, "egress": [{"dscp": 1}]}));
+    bad(&world, "listed", json!("none"));
+    let old = json!({"priority": 200, "egress": [{"dscp": 1}]});
+    bad(&world, "old", old);
     let flow = world.marked(10);
     let messages = left_out(&world);
     assert_eq!(messages.len(), 2, "{messages:?}");
     assert!(messages[1].contains("spec.priority"), "{messages:?}");
 
-    let Some(server) = world.fixture() else {
-        return;
-    };
-    let object = json!({
-        "apiVersion": "k8s.ovn.org/v1alpha1", "kind": "NetworkQoS",
-        "metadata": {"name": "watched", "namespace": "games", "labels": 7}, "spec": []
-    });
-    let api_version = "k8s.ovn.org/v1alpha1";
-    server.put_raw(api_version, "networkqoses", object).unwrap();
+    bad(&world, "watched", json!([]));
     world.mark("p", 20);
-    flow.wait_for(20);
+    flow.wait_for_after(10, 20);
     assert!(stage::eventually(|| left_out(&world).len() == 3));
     drop(flow.end());
 }
 
-/// The policy `p`, which is there, is such from now on: past an older schema.
+/// Not even what is of every object.
+#[test]
+fn nor_where_its_metadata_are_none() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let Some(server) = world.fixture() else {
+        return;
+    };
+    let bad = |server: &ApiServer, name: &str| {
+        let object = json!({
+            "apiVersion": VERSION, "kind": "NetworkQoS",
+            "metadata": {"name": name, "namespace": "games", "labels": 7},
+            "spec": marks(1)
+        });
+        server.put_raw(VERSION, "networkqoses", object).unwrap();
+    };
+    bad(server, "listed");
+    let flow = world.marked(10);
+    assert_eq!(left_out(&world).len(), 1);
+    bad(world.fixture().unwrap(), "watched");
+    world.mark("p", 20);
+    flow.wait_for_after(10, 20);
+    assert!(stage::eventually(|| left_out(&world).len() == 2));
+    drop(flow.end());
+}
+
+/// The policy `p`, which is there, is such from now on.
 fn spoil(world: &World, spec: &Value) {
-    let policies = world.list("k8s.ovn.org/v1alpha1", "NetworkQoS");
-    let mut object = policies
-        .into_iter()
-        .find(|it| it["metadata"]["name"] == "p")
-        .unwrap();
-    object["spec"] = spec.clone();
-    let generation = object["metadata"]["generation"].as_i64().unwrap();
-    object["metadata"]["generation"] = (generation + 1).into();
-    let server = world.fixture().unwrap();
-    let api_version = "k8s.ovn.org/v1alpha1";
-    server.put_raw(api_version, "networkqoses", object).unwrap();
+    world.patch(VERSION, "NetworkQoS", "p", &json!({"spec": spec}));
 }
 
 fn marks(dscp: u8) -> Value {
@@ -85,9 +94,10 @@ fn is_told(world: &World) -> bool {
 /// or is gone.
 #[test]
 fn and_what_it_said_before_stays_in_force_until_it_can_be_read_again() {
-    let Some(mut world) = World::with_fixture() else {
+    let Some(mut world) = World::new() else {
         return;
     };
+    world.define_policies_of_any_shape();
     let flow = world.marked(10);
     assert!(stage::eventually(|| has_written(
         "networkqoses",
@@ -116,7 +126,7 @@ fn and_what_it_said_before_stays_in_force_until_it_can_be_read_again() {
     let seen = flow.end_after(1_000);
     assert!(seen.iter().all(|seen| seen.dscp == 10), "{seen:?}");
     stage::assert_no_loss(&seen);
-    world.delete("k8s.ovn.org/v1alpha1", "NetworkQoS", "q");
+    world.delete(VERSION, "NetworkQoS", "q");
     world.stop_agent();
     remove_all(&Paths::from_variables(|_| None)).unwrap();
     fs::remove_dir_all("/run/netqos").unwrap();
@@ -130,7 +140,7 @@ fn and_what_it_said_before_stays_in_force_until_it_can_be_read_again() {
     assert!(stage::eventually(|| !is_told(&world)));
     // Gone it is gone, however it was.
     spoil(&world, &json!("none"));
-    world.delete("k8s.ovn.org/v1alpha1", "NetworkQoS", "p");
+    world.delete(VERSION, "NetworkQoS", "p");
     flow.wait_for_after(20, 0);
     drop(flow.end());
 }

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::controller::NAMESPACE;
 use crate::stage;
-use crate::world::World;
+use crate::world::{SLICE, World};
 
 const PODS: usize = 110;
 const POLICIES: usize = 200;
@@ -89,9 +89,6 @@ fn with_a_hundred_thousand_peers() {
     let Some((mut world, _)) = World::sliced() else {
         return;
     };
-    if world.fixture().is_none() {
-        return;
-    }
     let mut index = PeerIndex::default();
     let mut slicer = Slicer::new(NAMESPACE);
     for number in 0..SETS {
@@ -128,9 +125,7 @@ fn publish(world: &World, index: &mut PeerIndex, slicer: &mut Slicer) {
     for write in slicer.take_writes() {
         if let SliceWrite::Put(slice) = write {
             let slice = serde_json::to_value(NetworkQoSPeerSlice::of(&slice)).unwrap();
-            let (version, plural) = ("netqos.io/v1alpha1", "networkqospeerslices");
-            let server = world.fixture().unwrap();
-            server.put_raw(version, plural, slice).unwrap();
+            world.apply("netqos.io/v1alpha1", SLICE, &slice);
         }
     }
 }

@@ -1,8 +1,9 @@
 //! The agent on a cluster: a process, an API server, pods with interfaces, and what is seen on the
 //! wire.
 //!
-//! The server is `netqos-apiserver`, or a real one where the environment names one; what only the
-//! former can do (faults, a record of requests) is passed over with the latter.
+//! The server is `netqos-apiserver`, or a real one where the environment names one. The agent reaches
+//! either by a front, which has faults and a record of requests. What no real one takes is passed over
+//! with it.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -7,18 +7,10 @@ use serde_json::{Value, json};
 
 use crate::controller::apps;
 use crate::stage;
-use crate::world::{SLICE, World};
+use crate::world::{SLICE, World, definition};
 
 const REPORT: &str = "NetworkQoSNodeReport";
 const VERSION: &str = "netqos.io/v1alpha1";
-
-/// The definition of this name, as this version has it.
-fn definition(name: &str) -> Value {
-    let definitions = netqos_k8s::definitions();
-    let crds = definitions.iter().map(|it| it.crd().unwrap());
-    let mut crds = crds.map(|crd| serde_json::to_value(crd).unwrap());
-    crds.find(|crd| crd["metadata"]["name"] == name).unwrap()
-}
 
 fn delete_definition(world: &World, name: &str) {
     let (version, kind) = ("apiextensions.k8s.io/v1", "CustomResourceDefinition");
@@ -51,7 +43,7 @@ fn with_a_definition_that_has_no_pod_of_an_agent_its_report_does_not_say_it() {
 /// Where it is not said that there are more, those that are named would be taken for all.
 #[test]
 fn with_a_definition_that_has_no_count_of_problems_a_part_of_them_is_not_told() {
-    let Some(mut world) = World::with_fixture() else {
+    let Some(mut world) = World::new() else {
         return;
     };
     world.define(&without("moreProblems", "/properties"));
@@ -77,7 +69,7 @@ fn with_a_definition_that_has_no_count_of_problems_a_part_of_them_is_not_told() 
 /// With each change the time until all is told again would begin anew.
 #[test]
 fn with_a_newer_definition_its_report_is_whole_again_however_much_changes() {
-    let Some(mut world) = World::with_fixture() else {
+    let Some(mut world) = World::new() else {
         return;
     };
     world.define(&without("agentPod", "/properties"));
@@ -116,14 +108,12 @@ fn without(field: &str, path: &str) -> Value {
 
 /// Policies that each are a problem.
 fn create_more_than_a_report_holds(world: &World) {
+    world.define_policies_of_any_shape();
     for number in 0..101 {
-        let version = "k8s.ovn.org/v1alpha1";
         let policy = json!({
-            "apiVersion": version, "kind": "NetworkQoS",
             "metadata": {"name": format!("bad{number}"), "namespace": "games"}, "spec": {}
         });
-        let server = world.fixture().unwrap();
-        server.put_raw(version, "networkqoses", policy).unwrap();
+        world.create("k8s.ovn.org/v1alpha1", "NetworkQoS", "games", policy);
     }
 }
 
@@ -134,7 +124,7 @@ fn told(world: &World) -> Value {
 /// What is told where the definition of reports does not have a field, and there is all to tell that a
 /// report has room for, and more.
 fn without_a_field(field: &str, path: &str, is_right: impl Fn(&Value) -> bool) {
-    let Some(mut world) = World::with_fixture() else {
+    let Some(mut world) = World::new() else {
         return;
     };
     world.define(&without(field, path));
@@ -214,18 +204,24 @@ fn what_a_newer_controller_says_in_a_slice_besides_is_no_matter() {
     let Some((mut world, mut controller)) = World::sliced() else {
         return;
     };
-    let Some(server) = world.fixture() else {
-        return;
-    };
+    let mut newer = definition("networkqospeerslices.netqos.io");
+    let fields = &mut newer["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
+    fields["format"] = json!({"type": "integer"});
+    let weights = json!({"type": "object", "additionalProperties": {"type": "integer"}});
+    fields["weights"] = weights;
+    world.define(&newer);
     world.mark_to("p", 1, 10, &apps(&["b"]));
     controller.publish(&world);
     for mut slice in world.list(VERSION, SLICE) {
         slice["format"] = 2.into();
         slice["weights"] = json!({"10.0.0.1": 7});
         slice["metadata"]["labels"]["netqos.io/of-tomorrow"] = "yes".into();
-        let plural = "networkqospeerslices";
-        server.put_raw(VERSION, plural, slice).unwrap();
+        slice["metadata"]["managedFields"] = Value::Null;
+        world.apply(VERSION, SLICE, &slice);
     }
+    let written = world.list(VERSION, SLICE);
+    assert!(!written.is_empty());
+    assert!(written.iter().all(|it| it["weights"]["10.0.0.1"] == 7));
     world.start_agent();
     let flow = world.flow();
     flow.wait_for(10);

@@ -95,13 +95,6 @@ impl World {
         Some(world)
     }
 
-    /// The same where the server has a record, and takes what is no such object.
-    pub(crate) fn with_fixture() -> Option<Self> {
-        let world = Self::new()?;
-        world.fixture()?;
-        Some(world)
-    }
-
     /// Starts the agent on a policy `p` that marks what `a` sends, and sends to `b`, from the first
     /// marked datagram on.
     pub(crate) fn marked(&mut self, dscp: u8) -> Flow {
@@ -130,11 +123,11 @@ impl World {
         Flow::begin(&self.a, &self.b, Duration::from_millis(1))
     }
 
-    /// The server with its record; `None`, said aloud, where it is a real one.
+    /// The server that takes what is no object of its kind; `None`, said aloud, where it is a real one.
     pub(crate) fn fixture(&self) -> Option<&ApiServer> {
         let fixture = self.cluster.as_fixture();
         if fixture.is_none() {
-            eprintln!("skipped: a real API server has no record");
+            eprintln!("skipped: a real API server takes nothing past its checks");
         }
         fixture
     }
@@ -291,6 +284,27 @@ impl World {
         self.runtime.block_on(defined).unwrap();
     }
 
+    /// Policies may be of any shape from now on, as an older definition has it, or another project's.
+    pub(crate) fn define_policies_of_any_shape(&self) {
+        let mut any = definition("networkqoses.k8s.ovn.org");
+        let schema = &mut any["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        schema["properties"]["spec"] = json!({"x-kubernetes-preserve-unknown-fields": true});
+        self.define(&any);
+        // A real server goes by it a moment later.
+        let policies = self.api("k8s.ovn.org/v1alpha1", "NetworkQoS", &self.namespace);
+        let object = json!({"metadata": {"name": "any"}, "spec": "any"});
+        let object: DynamicObject = serde_json::from_value(object).unwrap();
+        let parameters = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        let is_taken = || {
+            let created = policies.create(&parameters, &object);
+            self.runtime.block_on(created).is_ok()
+        };
+        assert!(stage::eventually(is_taken));
+    }
+
     /// Somebody else gives a policy a condition.
     pub(crate) fn apply_status(&self, name: &str, manager: &str, type_: &str) {
         let (api_version, kind) = ("k8s.ovn.org/v1alpha1", "NetworkQoS");
@@ -380,6 +394,14 @@ impl World {
         let problems = stage::status().problems.into_iter();
         problems.map(|it| (it.reason, it.message)).collect()
     }
+}
+
+/// The definition of this name, as this version has it.
+pub(crate) fn definition(name: &str) -> Value {
+    let definitions = netqos_k8s::definitions();
+    let crds = definitions.iter().map(|it| it.crd().unwrap());
+    let mut crds = crds.map(|crd| serde_json::to_value(crd).unwrap());
+    crds.find(|crd| crd["metadata"]["name"] == name).unwrap()
 }
 
 /// What `/readyz` says of the cluster's objects.
