@@ -165,6 +165,18 @@ impl World {
         self.agent = Some(agent);
     }
 
+    /// Another agent for the same node, which is recorded under this name.
+    pub(crate) fn spawn_another(&self, client: &str) -> Agent {
+        let kubeconfig = "/run/another-kubeconfig";
+        fs::write(kubeconfig, self.front.kubeconfig(client)).unwrap();
+        let objects = ["--node", "node1", "--kubeconfig", kubeconfig];
+        Agent::spawn_on(&objects, &self.flags, &[])
+    }
+
+    pub(crate) fn agent_pid(&self) -> u32 {
+        self.agent.as_ref().unwrap().pid()
+    }
+
     /// Kills it; what it put in force stays.
     pub(crate) fn stop_agent(&mut self) {
         if let Some(agent) = self.agent.take() {
@@ -193,8 +205,8 @@ impl World {
     }
 
     fn of_agent(&self, file: &str) -> PathBuf {
-        let pid = self.agent.as_ref().unwrap().pid();
-        Path::new("/proc").join(pid.to_string()).join(file)
+        let pid = self.agent_pid().to_string();
+        Path::new("/proc").join(pid).join(file)
     }
 
     pub(crate) fn client(&self) -> Client {
