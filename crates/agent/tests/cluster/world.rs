@@ -228,14 +228,25 @@ impl World {
     }
 
     pub(crate) fn create(&self, api_version: &str, kind: &str, namespace: &str, object: Value) {
-        let mut object = object;
-        object["apiVersion"] = api_version.into();
-        object["kind"] = kind.into();
-        let object: DynamicObject = serde_json::from_value(object).unwrap();
+        self.create_all(api_version, kind, namespace, [object]);
+    }
+
+    pub(crate) fn create_all(
+        &self,
+        api_version: &str,
+        kind: &str,
+        namespace: &str,
+        objects: impl IntoIterator<Item = Value>,
+    ) {
         let api = self.api(api_version, kind, namespace);
-        let parameters = PostParams::default();
-        let created = api.create(&parameters, &object);
-        self.runtime.block_on(created).unwrap();
+        for mut object in objects {
+            object["apiVersion"] = api_version.into();
+            object["kind"] = kind.into();
+            let object: DynamicObject = serde_json::from_value(object).unwrap();
+            let parameters = PostParams::default();
+            let created = api.create(&parameters, &object);
+            self.runtime.block_on(created).unwrap();
+        }
     }
 
     pub(crate) fn patch(&self, api_version: &str, kind: &str, name: &str, patch: &Value) {
