@@ -105,8 +105,7 @@ impl World {
     /// Starts the agent with these variables in its environment, and sends to `b` from the first datagram
     /// with this mark on.
     pub(crate) fn started_where(&mut self, dscp: u8, variables: &[(&str, &str)]) -> Flow {
-        self.spawn_agent_with("node1", variables);
-        self.agent.as_ref().unwrap().wait_until_ready();
+        self.start_agent_where(variables);
         let flow = self.flow();
         flow.wait_for(dscp);
         flow
@@ -134,7 +133,12 @@ impl World {
 
     /// Starts the agent, and waits until it is ready.
     pub(crate) fn start_agent(&mut self) {
-        self.spawn_agent();
+        self.start_agent_where(&[]);
+    }
+
+    /// The same with these variables in its environment.
+    pub(crate) fn start_agent_where(&mut self, variables: &[(&str, &str)]) {
+        self.spawn_agent_with("node1", variables);
         self.agent.as_ref().unwrap().wait_until_ready();
     }
 
