@@ -15,9 +15,9 @@ use crate::{Result, Traffic};
 ///
 /// # The contract
 ///
-/// 1. **All or as before, by line.** After [`apply`](Self::apply) each line holds what the plan says,
-///    or what it held before, and then the outcome says why. One line or pod that cannot be done stops
-///    no other.
+/// 1. **All or as before, by line and direction.** After [`apply`](Self::apply) each line holds in each
+///    direction what the plan says, or what it held before, and then the outcome says why. One line or
+///    pod that cannot be done stops no other.
 /// 2. **Again is nothing.** A second `apply` of the same plan changes nothing in the kernel and writes
 ///    no file.
 /// 3. **Killed anywhere.** Whatever ended an earlier call, the next `apply` or `teardown` of this

@@ -138,15 +138,22 @@ impl Kernel {
             .collect()
     }
 
+    /// Has a line be as the plan says. What comes by one at whose root somebody else's qdisc is goes on being
+    /// divided, where it was: its tree is to know no pod that has gone, since others get the number of that.
     fn apply_line(
         &mut self,
         name: &Arc<str>,
         plan: &ClassPlan,
         programs: &Classes,
-    ) -> Result<usize> {
+        changes: &mut usize,
+    ) -> Result<()> {
         let link = self.link(name)?;
-        let mut changes = 0;
+        let mut errors = Vec::new();
         for (direction, forms) in self.forms(name, plan) {
+            if !errors.is_empty() && ingress::of_line(&mut self.socket, &link)?.is_none() {
+                // A line that is somebody else's is left as it is.
+                break;
+            }
             let span = tracing::info_span!(
                 "line",
                 netqos.line = &**name,
@@ -155,19 +162,19 @@ impl Kernel {
                 otel.status_code = Empty,
                 otel.status_description = Empty,
             );
-            let made = span.in_scope(|| self.apply_way(&link, direction, &forms, programs));
-            match &made {
+            match span.in_scope(|| self.apply_way(&link, direction, &forms, programs)) {
                 Ok(writes) => {
-                    span.record("netqos.writes", *writes as i64);
+                    span.record("netqos.writes", writes as i64);
+                    *changes += writes;
                 }
                 Err(why) => {
                     span.record("otel.status_code", "ERROR");
                     span.record("otel.status_description", why.to_string());
+                    errors.push(why);
                 }
             }
-            changes += made?;
         }
-        Ok(changes)
+        Error::all(errors)
     }
 
     fn apply_way(
@@ -195,11 +202,17 @@ impl Kernel {
         forms: &Forms,
         programs: &Classes,
     ) -> Result<usize> {
-        let root = self.socket.qdisc_at(link, Handle::ROOT);
-        let root = root.doing("find the root qdisc")?;
-        // One that an earlier build has made may have none.
-        let root = root.and_then(|root| root.htb());
-        let has_room = root.is_some_and(|htb| htb.direct_queue >= LEAST_DIRECT);
+        let has_room = match direction {
+            Direction::Egress => {
+                let root = self.socket.qdisc_at(link, Handle::ROOT);
+                let root = root.doing("find the root qdisc")?;
+                // One that an earlier build has made may have none.
+                let htb = root.and_then(|root| root.htb());
+                htb.is_some_and(|htb| htb.direct_queue >= LEAST_DIRECT)
+            }
+            // There it goes its straight way, by no queue.
+            Direction::Ingress => true,
+        };
         let may_be_idle = !self.options.divides_idle_lines && has_room;
         idle::apply(programs, link, direction, may_be_idle.then_some(forms))
     }
@@ -286,11 +299,8 @@ impl ClassBackend for Kernel {
         outcome.changes += usize::from(assigned.is_new);
         outcome.troubles.extend(assigned.left_out);
         for name in plan.lines.keys() {
-            match self.apply_line(name, plan, &programs) {
-                Ok(changes) => {
-                    outcome.changes += changes;
-                    outcome.lines.push(name.clone());
-                }
+            match self.apply_line(name, plan, &programs, &mut outcome.changes) {
+                Ok(()) => outcome.lines.push(name.clone()),
                 Err(error) => outcome.troubles.push(of_line(name.clone(), &error)),
             }
         }
@@ -302,13 +312,18 @@ impl ClassBackend for Kernel {
         let wrong = |line, error| troubles.push(of_line(line, &error));
         outcome.changes += self.leave(&keep, Some(&programs), wrong)?;
         outcome.changes += usize::from(self.numbers.retain(plan)?);
-        for name in std::mem::take(&mut outcome.lines) {
-            match self.settle_line(&name, plan, &programs) {
-                Ok(changes) => {
+        let divided: BTreeSet<_> = std::mem::take(&mut outcome.lines).into_iter().collect();
+        // Also those of which some is not as it should be: a part that stays would be the next pod's of its number.
+        for name in plan.lines.keys() {
+            let settled = self.settle_line(name, plan, &programs);
+            match (settled, divided.contains(name)) {
+                (Ok(changes), is_divided) => {
                     outcome.changes += changes;
-                    outcome.lines.push(name);
+                    outcome.lines.extend(is_divided.then(|| name.clone()));
                 }
-                Err(error) => outcome.troubles.push(of_line(name, &error)),
+                (Err(error), true) => outcome.troubles.push(of_line(name.clone(), &error)),
+                // Why is said already.
+                (Err(_), false) => {}
             }
         }
         Ok(outcome)

@@ -255,8 +255,12 @@ pub(super) fn list(socket: &mut Socket, link: &Link) -> Result<Installation> {
         .collect())
 }
 
-/// Removes the parts that no slot is for any more, once what waits in them has gone out.
+/// Removes the parts that no slot is for any more, once what waits in them has gone out, if it is a tree of
+/// ours.
 pub(super) fn prune(socket: &mut Socket, at: Root<'_>, keep: &BTreeSet<Slot>) -> Result<usize> {
+    if !at.is_ours(socket)? {
+        return Ok(0);
+    }
     let link = at.link;
     let there = list(socket, link)?;
     let kept: BTreeSet<u16> = keep

@@ -14,8 +14,8 @@ fn of_line<'o>(outcome: &'o Outcome, line: &str) -> Vec<&'o Trouble> {
     outcome.troubles.iter().filter(is_of_line).collect()
 }
 
-/// 1. After `apply` each line holds what the plan says, or what it held before, and then the outcome
-///    says why; one line or pod stops no other.
+/// 1. After `apply` each line holds in each direction what the plan says, or what it held before, and
+///    then the outcome says why; one line or pod stops no other.
 pub fn all_or_as_before_by_line<W: World>() {
     let Some(world) = enter::<W>() else { return };
     let mut backend = world.backend();

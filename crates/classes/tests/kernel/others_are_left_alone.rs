@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use netqos_netlink::Socket;
 use netqos_testkit::{ForeignHook, ForeignProgram, Verdict};
 use netqos_traffic::Flow;
 
-use crate::world::{BE, World, options, shares};
+use crate::world::{BE, LS, World, mbit, options, shares};
 
 fn tc(world: &World, words: &str) {
     let words: Vec<&str> = words.split(' ').collect();
@@ -87,33 +87,70 @@ fn a_line_that_was_taken_over_is_let_go_of() {
     assert!(root(&world).contains("htb 7:"));
 }
 
-/// What comes is held to what it was held to before.
+/// What comes is held to what it was held to before, and a pod that comes to its own limit, and not to that of
+/// one that went whose number it gets.
 #[test]
-fn what_comes_by_a_line_that_was_taken_over_is_divided_as_before() {
+fn what_comes_by_a_line_that_was_taken_over_is_divided_all_the_same() {
     let Some(mut world) = World::new() else {
         return;
     };
     world.ask("be", 0, Some(20));
     world.divide(shares(100));
-    let of_pods = |world: &mut World| -> BTreeSet<Direction> {
+    let of_pods = |world: &mut World| -> BTreeMap<_, _> {
         let standing = world.backend.standing().unwrap().remove(&world.line());
-        let parts = standing.unwrap().parts.into_keys();
-        parts.map(|(direction, _)| direction).collect()
+        let parts = standing.unwrap().parts.into_iter();
+        parts
+            .map(|((direction, part), (_, most))| ((direction, part.pod.to_string()), most))
+            .collect()
     };
-    let both = [Direction::Egress, Direction::Ingress];
+    let held = |direction, pod: &str, most| ((direction, pod.to_owned()), mbit(most));
+    let both = [Direction::Egress, Direction::Ingress].map(|way| held(way, "be", 20));
     assert_eq!(of_pods(&mut world), both.into());
     let line = world.line();
     tc(
         &world,
         &format!("qdisc replace dev {line} root handle 7: pfifo"),
     );
+    let foreign = root(&world);
     world.backend.apply(&world.plan).unwrap();
-    assert_eq!(world.backend.apply(&world.plan).unwrap().changes, 0);
-    assert_eq!(of_pods(&mut world), [Direction::Ingress].into());
+    let again = |world: &mut World| {
+        let outcome = world.backend.apply(&world.plan).unwrap();
+        assert_eq!((outcome.changes, outcome.troubles.len()), (0, 1));
+        assert_eq!(outcome.lines, []);
+    };
+    again(&mut world);
+    let of_be = held(Direction::Ingress, "be", 20);
+    assert_eq!(of_pods(&mut world), [of_be].into());
     let before = world.divided(Flow::Download);
     let found = world.together(Flow::Download, false, &["be"], 2.0)[0];
     assert!((15.0..20.0).contains(&found), "{found}");
     assert!(world.divided(Flow::Download)[&BE] > before[&BE]);
+
+    world.plan.pods.remove("be");
+    world.backend.apply(&world.plan).unwrap();
+    assert_eq!(of_pods(&mut world), [].into());
+    world.ask("ls", 0, Some(60));
+    world.backend.apply(&world.plan).unwrap();
+    let of_ls = [held(Direction::Ingress, "ls", 60)];
+    assert_eq!(of_pods(&mut world), of_ls.clone().into());
+    let before = world.divided(Flow::Download);
+    let found = world.together(Flow::Download, false, &["ls"], 2.0)[0];
+    assert!((40.0..60.0).contains(&found), "{found}");
+    let after = world.divided(Flow::Download);
+    assert!(after[&LS] > before[&LS] && after[&BE] == before[&BE]);
+
+    // Also where it is still an earlier build's tree.
+    let index = Socket::open().unwrap().link_by_name(&line).unwrap().index;
+    let ifb = format!("netqos-l{index}");
+    tc(&world, &format!("qdisc del dev {ifb} root"));
+    tc(
+        &world,
+        &format!("qdisc add dev {ifb} root handle 6e71: htb"),
+    );
+    world.backend.apply(&world.plan).unwrap();
+    assert_eq!(of_pods(&mut world), of_ls.into());
+    again(&mut world);
+    assert_eq!(root(&world), foreign);
 }
 
 /// A program that drops what comes in by the line drops it as before, and one that counts sees each
