@@ -38,12 +38,13 @@ impl Line {
         }
     }
 
-    /// With what another has counted. Of a line without room it is not counted what it carries now.
+    /// With what another has counted. What it carries now begins anew of a line without room, of which that is not
+    /// counted, and of one that was held for busy for less long than what waits in its tree takes from now on.
     #[must_use]
     pub fn going_on(self, before: &Self) -> Self {
-        let state = match before.room {
-            0 => Self::default().state,
-            _ => before.state,
+        let state = match before.room > 0 && self.hold <= before.hold {
+            true => before.state,
+            false => Self::default().state,
         };
         Self {
             state,
@@ -98,5 +99,10 @@ mod tests {
         };
         assert_eq!(after.going_on(&always), after);
         assert!(always.is_same(&Line::default()));
+        // What waits in a slower one takes longer than it was to be held for, and less long in a faster one.
+        for (hold, state) in [(61, [0; 3]), (59, [1, 2, 3])] {
+            let other = Line::new(1_000, 1, hold);
+            assert_eq!(other.going_on(&before).state, state, "{hold}");
+        }
     }
 }
