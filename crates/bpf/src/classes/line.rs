@@ -53,6 +53,20 @@ impl Line {
         }
     }
 
+    /// What is right as well of the line that it was before: what is little is so of both, for as long as both have
+    /// it.
+    #[must_use]
+    pub fn also_right_of(self, before: &Self) -> Self {
+        match self.room.min(before.room) {
+            0 => Self::default(),
+            room => Self {
+                room,
+                hold: self.hold.max(before.hold),
+                ..self
+            },
+        }
+    }
+
     /// True when both say the same, whatever the programs have counted.
     pub fn is_same(&self, other: &Self) -> bool {
         let says = |line: &Self| (line.room, line.shift, line.hold);
@@ -103,6 +117,26 @@ mod tests {
         for (hold, state) in [(61, [0; 3]), (59, [1, 2, 3])] {
             let other = Line::new(1_000, 1, hold);
             assert_eq!(other.going_on(&before).state, state, "{hold}");
+        }
+    }
+
+    #[test]
+    fn what_comes_to_be_slower_is_so_at_once_and_what_comes_to_be_faster_is_not() {
+        let [slow, fast] = [Line::new(1_000, 1, 80), Line::new(2_000, 1, 60)];
+        let always = Line::default();
+        for (before, after, meanwhile) in [
+            (fast, slow, slow),
+            (slow, fast, slow),
+            (fast, always, always),
+            (always, fast, always),
+            // Of the same speed, with longer queues.
+            (
+                Line::new(2_000, 1, 60),
+                Line::new(2_000, 1, 70),
+                Line::new(2_000, 1, 70),
+            ),
+        ] {
+            assert_eq!(after.also_right_of(&before), meanwhile);
         }
     }
 }

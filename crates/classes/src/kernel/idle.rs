@@ -42,22 +42,48 @@ fn jiffy() -> Duration {
     Duration::new(resolution.tv_sec as u64, resolution.tv_nsec as u32)
 }
 
-/// Lets packets pass beside the tree of a line, or no more. Of one that nobody knows the speed of nobody knows
-/// when it carries little: there, the link may make packets wait at any time.
+/// Lets packets pass beside the tree of a line, or no more.
 pub(super) fn apply(
     programs: &Classes,
     link: &Link,
     direction: Direction,
     forms: Option<&Forms>,
 ) -> Result<usize> {
+    put(programs, link, direction, |_| wanted(forms))
+}
+
+/// Lets no more packets pass than may pass both before and after the tree is changed.
+pub(super) fn restrict(
+    programs: &Classes,
+    link: &Link,
+    direction: Direction,
+    forms: Option<&Forms>,
+) -> Result<usize> {
+    put(programs, link, direction, |there| {
+        wanted(forms).also_right_of(there)
+    })
+}
+
+/// What the programs are to be told. Of a line that nobody knows the speed of nobody knows when it carries little:
+/// there, the link may make packets wait at any time.
+fn wanted(forms: Option<&Forms>) -> Line {
+    let known = forms.and_then(|forms| Some((forms, forms.carries?)));
+    let wanted = known.map(|(forms, carries)| line(carries, hold(forms, carries), jiffy()));
+    wanted.unwrap_or_default()
+}
+
+fn put(
+    programs: &Classes,
+    link: &Link,
+    direction: Direction,
+    wanted: impl FnOnce(&Line) -> Line,
+) -> Result<usize> {
     let tree = Tree::new(link.index, direction);
     let Some(there) = programs.leaves.line(tree)? else {
         return Ok(0);
     };
-    let known = forms.and_then(|forms| Some((forms, forms.carries?)));
-    let wanted = known.map(|(forms, carries)| line(carries, hold(forms, carries), jiffy()));
-    let wanted = wanted.unwrap_or_default();
     // What was counted stays counted, also of one that is divided always from now on.
+    let wanted = wanted(&there);
     if there.is_same(&wanted) {
         return Ok(0);
     }

@@ -184,13 +184,16 @@ impl Kernel {
         forms: &Forms,
         programs: &Classes,
     ) -> Result<usize> {
-        let changes = match direction {
+        // Before its rates are: what a line that becomes slower carries may be little no more, and that is so
+        // whatever takes long or fails after this.
+        let passing = self.passing(link, direction, forms)?;
+        let mut changes = idle::restrict(programs, link, direction, passing)?;
+        changes += match direction {
             Direction::Egress => {
                 line::apply(&mut self.socket, link, forms, programs, self.is_by_tcx)
             }
             Direction::Ingress => ingress::apply(&mut self.socket, link, forms, programs),
         }?;
-        // At once: what a line that has become slower carries may be little no more.
         Ok(changes + self.pass_beside(link, direction, forms, programs)?)
     }
 
@@ -202,6 +205,17 @@ impl Kernel {
         forms: &Forms,
         programs: &Classes,
     ) -> Result<usize> {
+        let passing = self.passing(link, direction, forms)?;
+        idle::apply(programs, link, direction, passing)
+    }
+
+    /// The forms of a tree that packets may pass beside.
+    fn passing<'f>(
+        &mut self,
+        link: &Link,
+        direction: Direction,
+        forms: &'f Forms,
+    ) -> Result<Option<&'f Forms>> {
         let has_room = match direction {
             Direction::Egress => {
                 let root = self.socket.qdisc_at(link, Handle::ROOT);
@@ -214,7 +228,7 @@ impl Kernel {
             Direction::Ingress => true,
         };
         let may_be_idle = !self.options.divides_idle_lines && has_room;
-        idle::apply(programs, link, direction, may_be_idle.then_some(forms))
+        Ok(may_be_idle.then_some(forms))
     }
 
     /// What comes after all that had to be there first: parts that nobody needs any more go, and packets may

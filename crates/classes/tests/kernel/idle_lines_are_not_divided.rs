@@ -138,6 +138,35 @@ fn what_is_little_of_a_line_that_comes_to_be_slower_is_less_whatever_fails_after
     }
 }
 
+/// The queue of a part is full, and is to be of another kind: that takes half a second at least.
+#[test]
+fn and_while_the_tree_is_still_being_changed() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    world.ask("be", 0, Some(1));
+    world.divide(shares(600));
+    assert_eq!(ask(&world, "sys")[0].1[&SYSTEM], 0);
+    Datagrams::new(&world, "be").send(100, 1000);
+    let mut slower = world.plan.clone();
+    slower.lines = [(world.line(), shares(100))].into();
+    let mut backend = Kernel::open(options()).unwrap();
+    let mut datagrams = Datagrams::new(&world, "sys");
+    thread::scope(|scope| {
+        let applied = scope.spawn(|| backend.apply(&slower).unwrap());
+        thread::sleep(Duration::from_millis(100));
+        let before = world.divided(Flow::Upload);
+        // Little of 600 Mbit/s, and not of 100.
+        for _ in 0..20 {
+            datagrams.send(40, 1000);
+            thread::sleep(Duration::from_millis(10));
+        }
+        let in_tree = grown(&before, &world.divided(Flow::Upload));
+        assert!(in_tree[&SYSTEM] > 700_000, "{in_tree:?}");
+        assert_eq!(applied.join().unwrap().troubles, []);
+    });
+}
+
 #[test]
 fn unless_it_is_to_be_divided_always() {
     let Some(mut world) = World::new() else {
@@ -183,9 +212,9 @@ struct Datagrams {
 }
 
 impl Datagrams {
-    fn new(world: &World) -> Self {
+    fn new(world: &World, pod: &str) -> Self {
         let bind = || UdpSocket::bind("0.0.0.0:0").unwrap();
-        let pod = world.pods["be"].inside(bind).unwrap();
+        let pod = world.pods[pod].inside(bind).unwrap();
         let outside = world.outside.inside(bind).unwrap();
         let address: IpAddr = world.outside.address().parse().unwrap();
         let port = outside.local_addr().unwrap().port();
@@ -227,7 +256,7 @@ fn what_comes_after_a_pause_overtakes_nothing_that_waits() {
         return;
     };
     world.divide(shares(2));
-    let mut datagrams = Datagrams::new(&world);
+    let mut datagrams = Datagrams::new(&world, "be");
     datagrams.send(120, 1400);
     thread::sleep(CALM);
     datagrams.send(1, 4);
@@ -246,7 +275,7 @@ fn nor_what_comes_once_a_line_is_no_more_to_be_divided_always() {
     })
     .unwrap();
     world.divide(shares(2));
-    let mut datagrams = Datagrams::new(&world);
+    let mut datagrams = Datagrams::new(&world, "be");
     datagrams.send(120, 1400);
     let mut backend = Kernel::open(options()).unwrap();
     assert_eq!(backend.apply(&world.plan).unwrap().changes, 2);
