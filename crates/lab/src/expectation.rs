@@ -9,7 +9,7 @@ use netqos_traffic::Dscp;
 
 use crate::manifest::{Expect, HeldTo, Measurement, Reaches, What};
 use crate::node::{End, Node};
-use crate::report::{Configured, Outcome, rounded};
+use crate::report::{Configured, Outcome, divided_by, rounded};
 
 /// An Ethernet header, which limits count and payload does not. In bytes, as all below.
 const ETHERNET: u32 = 14;
@@ -93,10 +93,7 @@ pub(crate) fn divided(by: BackendKind, status: &Status) -> Result<(), String> {
             "" => String::new(),
             why => format!(": {why}"),
         };
-        let is = match line.divided_by.as_str() {
-            "" => "nobody",
-            is => is,
-        };
+        let is = divided_by(line);
         if is != by.name() {
             return Err(format!("{name} is divided by {is}, not {by}{why}"));
         }

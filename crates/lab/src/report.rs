@@ -29,6 +29,7 @@ use environment::modes;
 pub(crate) use environment::{ShaperReport, timestamp};
 pub use flow::{ChangeReport, FlowReport};
 pub use lines::LineReport;
+pub(crate) use lines::divided_by;
 
 /// Everything that a run found.
 #[derive(Clone, Debug, Serialize)]

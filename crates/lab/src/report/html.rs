@@ -39,7 +39,7 @@ pub(super) fn render(report: &Report) -> String {
         section("Rate over time", &goodput::courses(report)),
         section("Latency", &latency::ranges(report)),
         section("Rules", &tables::rules(report)),
-        section("Lines", &tables::lines(report)),
+        section("Lines", &tables::lines(&report.lines)),
         section("Pods", &tables::pods(report)),
         section("Environment", &tables::environment(report)),
         section("Good to know", &tables::notes(report)),

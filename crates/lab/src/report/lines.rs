@@ -27,6 +27,11 @@ impl LineReport {
         })
     }
 
+    /// Who divides it, in words.
+    pub(crate) fn divided_by(&self) -> &str {
+        divided_by(&self.line)
+    }
+
     /// What each class is guaranteed and may have at most, of what is sent and of what comes.
     pub(crate) fn by_class(&self) -> impl Iterator<Item = (&str, [Option<(BitRate, BitRate)>; 2])> {
         let classes = self.line.shares.iter().map(|share| share.class.as_str());
@@ -64,5 +69,38 @@ impl LineReport {
             .filter(|it| it.direction == direction)
             .map(|it| it.max);
         most.max().map(BitRate::from_bits_per_second)
+    }
+}
+
+/// Who divides a line, in words: it need not be who is to.
+pub(crate) fn divided_by(line: &LineStatus) -> &str {
+    match line.divided_by.as_str() {
+        "" => "nobody",
+        by => by,
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use netqos_agent::ShareStatus;
+
+    use super::*;
+
+    /// A line that this backend divides, where `kernel` is to.
+    pub(in crate::report) fn line(divided_by: &str) -> LineReport {
+        let share = ShareStatus {
+            class: "system".to_owned(),
+            ..ShareStatus::default()
+        };
+        LineReport {
+            node: "n".to_owned(),
+            backend: "kernel".to_owned(),
+            line: LineStatus {
+                name: "eth0".to_owned(),
+                divided_by: divided_by.to_owned(),
+                shares: vec![share],
+                ..LineStatus::default()
+            },
+        }
     }
 }

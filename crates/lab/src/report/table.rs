@@ -5,7 +5,7 @@ use std::time::Duration;
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use netqos_core::BitRate;
 
-use super::{Comparison, MeasurementReport, Outcome, Part, Report, Verdict, rounded};
+use super::{Comparison, LineReport, MeasurementReport, Outcome, Part, Report, Verdict, rounded};
 
 /// What stands where there is nothing to say.
 const NOTHING: &str = "–";
@@ -57,14 +57,7 @@ pub(super) fn render(report: &Report) -> String {
         text.push('\n');
     }
     for line in &report.lines {
-        let classes: Vec<_> = line.by_class().filter_map(class).collect();
-        text.push_str(&format!(
-            "\n· {} of {}, divided by {}: {}",
-            line.line.name,
-            line.node,
-            line.backend,
-            classes.join(", ")
-        ));
+        text.push_str(&format!("\n· {}", of_line(line)));
     }
     for measurement in report.measurements.iter().filter(|m| !m.parts.is_empty()) {
         let parts: Vec<_> = measurement.parts.iter().map(part).collect();
@@ -91,6 +84,18 @@ pub(super) fn render(report: &Report) -> String {
     text.truncate(text.trim_end().len());
     text.push('\n');
     text
+}
+
+/// How a line is shared.
+fn of_line(line: &LineReport) -> String {
+    let classes: Vec<_> = line.by_class().filter_map(class).collect();
+    format!(
+        "{} of {}, divided by {}: {}",
+        line.line.name,
+        line.node,
+        line.divided_by(),
+        classes.join(", ")
+    )
 }
 
 /// What a class has of what a line sends; what it gets where that is something else.
@@ -325,6 +330,19 @@ impl MeasurementReport {
             Verdict::Held => "✓",
             Verdict::Failed => "✗",
             Verdict::Informational => "",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::lines::tests::line;
+
+    #[test]
+    fn a_line_is_divided_by_who_divides_it() {
+        for (by, said) in [("tc", "divided by tc: "), ("", "divided by nobody: ")] {
+            assert!(of_line(&line(by)).contains(said), "{by}");
         }
     }
 }

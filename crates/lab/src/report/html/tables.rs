@@ -1,7 +1,7 @@
 //! Pods, environment and notes as tables.
 
 use super::{escape, label};
-use crate::report::{Comparison, Report};
+use crate::report::{Comparison, LineReport, Report};
 
 /// Who was there, and what each was promised.
 pub(super) fn pods(report: &Report) -> String {
@@ -37,9 +37,9 @@ pub(super) fn pods(report: &Report) -> String {
 }
 
 /// How the nodes' lines were shared.
-pub(super) fn lines(report: &Report) -> String {
+pub(super) fn lines(lines: &[LineReport]) -> String {
     let mut rows = String::new();
-    for line in &report.lines {
+    for line in lines {
         for (class, shares) in line.by_class() {
             let [sends, gets] = shares.map(|share| match share {
                 Some((min, max)) => format!("<td>{min}</td><td>{max}</td>"),
@@ -49,7 +49,7 @@ pub(super) fn lines(report: &Report) -> String {
                 "<tr><td><b>{}</b> {}</td><td>{}</td><td>{}</td>{sends}{gets}</tr>\n",
                 escape(&line.node),
                 escape(&line.line.name),
-                escape(&line.backend),
+                escape(line.divided_by()),
                 escape(class)
             ));
         }
@@ -188,4 +188,17 @@ pub(super) fn notes(report: &Report) -> String {
         return notes;
     }
     format!("<ul>\n{notes}</ul>\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::lines::tests::line;
+
+    #[test]
+    fn a_line_is_divided_by_who_divides_it() {
+        for (by, said) in [("tc", "<td>tc</td>"), ("", "<td>nobody</td>")] {
+            assert!(lines(&[line(by)]).contains(said), "{by}");
+        }
+    }
 }
