@@ -16,8 +16,8 @@ use crate::error::Doing;
 use crate::{Error, Result};
 
 const NAME: &str = "netqos_class";
-/// Links that hand no packet on with its priority: cards, which have no kind, and these. Behind all others the
-/// queue of a link, or the tag of a VLAN, would read a class' number as what it is not.
+/// Links that hand no packet on with its priority, unless it is to a port of theirs: cards, which have no kind, and
+/// these. Behind all others the queue of a link, or the tag of a VLAN, would read a class' number as what it is not.
 const END_PRIORITY: [&str; 4] = ["", "dummy", "tun", "veth"];
 
 /// Makes the tree at the line's root what it should be.
@@ -35,16 +35,19 @@ pub(super) fn apply(
     }
     let mut changes = made?;
     changes += filter(socket, link, programs)?;
-    let is_new = match is_by_tcx && may_be_chosen_for(&link.kind) {
+    let may_be_chosen = is_by_tcx && ends_priority(link, &socket.links().doing("list links")?);
+    let is_new = match may_be_chosen {
         true => programs.choose_at(link.index)?,
         false => choose_no_more(link.index)?,
     };
     Ok(changes + usize::from(is_new))
 }
 
-/// Whether the class may stand in a packet's priority when a link of this kind gets it.
-fn may_be_chosen_for(kind: &str) -> bool {
-    END_PRIORITY.contains(&kind)
+/// Whether a link hands no packet on with its priority. One that another link is a port of does, whatever it is: so
+/// the network card of Hyper-V, which has no kind, to the function of a real card that is given to the machine.
+fn ends_priority(link: &Link, links: &[Link]) -> bool {
+    let is_master = links.iter().any(|it| it.master == Some(link.index));
+    END_PRIORITY.contains(&link.kind.as_str()) && !is_master
 }
 
 /// Has the program be the tree's filter.
@@ -106,7 +109,13 @@ mod tests {
 
     #[test]
     fn who_hands_priorities_on_is_not_given_the_number_of_a_class() {
-        for (kind, may) in [
+        let link = |index, kind: &str, master| {
+            let header = [0; 16];
+            let mut link = Link::read(&header).unwrap();
+            (link.index, link.kind, link.master) = (index, kind.to_owned(), master);
+            link
+        };
+        for (kind, ends) in [
             ("bond", false),
             ("team", false),
             ("vlan", false),
@@ -118,7 +127,12 @@ mod tests {
             ("", true),
             ("veth", true),
         ] {
-            assert_eq!(may_be_chosen_for(kind), may, "{kind}");
+            // A port of another link is no master.
+            let line = link(2, kind, Some(7));
+            let other = link(3, "", Some(7));
+            assert_eq!(ends_priority(&line, &[line.clone(), other]), ends, "{kind}");
+            let port = link(3, "", Some(2));
+            assert!(!ends_priority(&line, &[line.clone(), port]), "{kind}");
         }
     }
 }
