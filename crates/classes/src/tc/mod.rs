@@ -26,7 +26,7 @@ mod steps;
 mod tree;
 mod untold;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -152,11 +152,20 @@ impl ClassBackend for Tc {
             Err(Error::NoProgram { .. }) if lines.is_empty() => {}
             result => errors.extend(result.err()),
         };
+        let mut are_others = false;
         for family in Family::BOTH {
-            keep(rules::hold(family, &[]).map(drop));
+            // koordlet has rules for its sets that are the same, to a letter, and numbers for cgroups.
+            let others = sets::foreign(family).unwrap_or_else(|why| {
+                keep(Err(why));
+                BTreeSet::new()
+            });
+            keep(rules::remove(family, &others).map(drop));
             keep(sets::destroy(family).map(drop));
+            are_others |= !others.is_empty();
         }
-        keep(net_cls(&self.net_cls).hold(&BTreeMap::new()).map(drop));
+        if !are_others {
+            keep(net_cls(&self.net_cls).hold(&BTreeMap::new()).map(drop));
+        }
         for line in &lines {
             keep(line.remove(&mut socket));
         }

@@ -98,19 +98,42 @@ pub(super) fn hold(family: Family, wanted: &[String]) -> Result<usize> {
     if found == wanted {
         return Ok(0);
     }
-    let removed = found.iter().map(|rule| format!("-D {CHAIN} {rule}\n"));
-    let added = wanted.iter().map(|rule| format!("-A {CHAIN} {rule}\n"));
+    change(family, &found, wanted)?;
+    let differing = |these: &[String], those: &[String]| {
+        these.iter().filter(|rule| !those.contains(rule)).count()
+    };
+    // At least the order did.
+    Ok((differing(&found, wanted) + differing(wanted, &found)).max(1))
+}
+
+/// Removes the rules of a family but for those that are of other people's sets; how many there were.
+pub(super) fn remove(family: Family, others: &BTreeSet<String>) -> Result<usize> {
+    let is_of_others = |rule: &String| {
+        let mut classes = TrafficClass::ALL.into_iter();
+        let is_of_class = classes.any(|class| {
+            *rule == of_set(family, class) && others.contains(&family.class_set(class))
+        });
+        is_of_class || (*rule == of_parts(family) && others.contains(&family.parts_set()))
+    };
+    let mut ours = read(family)?;
+    ours.retain(|rule| !is_of_others(rule));
+    if !ours.is_empty() {
+        change(family, &ours, &[])?;
+    }
+    Ok(ours.len())
+}
+
+/// Takes these rules away and puts those behind all others, in one go.
+fn change(family: Family, removed: &[String], added: &[String]) -> Result<()> {
+    let removed = removed.iter().map(|rule| format!("-D {CHAIN} {rule}\n"));
+    let added = added.iter().map(|rule| format!("-A {CHAIN} {rule}\n"));
     let script: String = removed.chain(added).collect();
     run_with(
         family.iptables_restore(),
         &["-w", PATIENCE, "--noflush"],
         &format!("*mangle\n{script}COMMIT\n"),
     )?;
-    let differing = |these: &[String], those: &[String]| {
-        these.iter().filter(|rule| !those.contains(rule)).count()
-    };
-    // At least the order did.
-    Ok((differing(&found, wanted) + differing(wanted, &found)).max(1))
+    Ok(())
 }
 
 #[cfg(test)]

@@ -127,6 +127,18 @@ pub(super) fn change((script, changes): (String, usize)) -> Result<usize> {
     Ok(changes)
 }
 
+/// The sets of these names that are somebody else's.
+pub(super) fn foreign(family: Family) -> Result<BTreeSet<String>> {
+    let mut foreign = BTreeSet::new();
+    for (name, definition) in there(family)? {
+        let text = run("ipset", &["save", &name])?;
+        if parse(&text, &name, &definition).is_err() {
+            foreign.insert(name);
+        }
+    }
+    Ok(foreign)
+}
+
 /// Removes those sets of a family that are ours, which nothing may name any more; how many there were.
 pub(super) fn destroy(family: Family) -> Result<usize> {
     let mut destroyed = 0;

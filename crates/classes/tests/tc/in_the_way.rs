@@ -12,6 +12,7 @@ fn somebody_elses_set_stays_and_nothing_is_done() {
     let ipset = |arguments: &[&str]| world.node.run("ipset", arguments).unwrap();
     ipset(&["create", "be_class", "hash:ip"]);
     ipset(&["add", "be_class", "10.1.2.3"]);
+    its_rule(&world, "-A");
     let pods: Vec<_> = world.pods.values().collect();
     let before = world.node.state(&pods).unwrap();
     world.plan.lines = [(world.line(), sent(shares(100)))].into();
@@ -27,8 +28,18 @@ fn somebody_elses_set_stays_and_nothing_is_done() {
     let sets = world.node.run("ipset", &["save"]).unwrap();
     assert!(sets.contains("add be_class 10.1.2.3"), "{sets}");
     assert!(!sets.contains("ls_class"), "{sets}");
+    its_rule(&world, "-C");
+    its_rule(&world, "-D");
     world.node.run("ipset", &["destroy", "be_class"]).unwrap();
     divide(&mut world, &mut tc, shares(100));
+}
+
+/// Adds koordlet's own rule, which is as netqos' would be, or looks for it, or takes it away.
+fn its_rule(world: &World, action: &str) {
+    let rule = "-m set --match-set be_class src -j CLASSIFY --set-class 1:4";
+    let arguments = ["-t", "mangle", action, "POSTROUTING"].into_iter();
+    let arguments: Vec<&str> = arguments.chain(rule.split(' ')).collect();
+    world.node.run("iptables", &arguments).unwrap();
 }
 
 /// What an operator who knows the proposal looks for.

@@ -221,6 +221,38 @@ fn where_terway_qos_is_not_there_it_is_said() {
     assert!(!terway.exists());
 }
 
+/// koordlet writes files of the same names.
+#[test]
+fn what_somebody_else_wrote_stays_when_it_leaves() {
+    let (folder, mut backend) = node();
+    let theirs = |name: &str| fs::write(folder.path().join("terway").join(name), "theirs").unwrap();
+    let there = || {
+        let files = fs::read_dir(folder.path().join("terway")).unwrap();
+        let names = files.map(|it| it.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    };
+    // It never wrote anything.
+    theirs("pod.json");
+    backend.teardown().unwrap();
+    assert_eq!(there(), ["pod.json"]);
+    let shares = shares(100, (10, 50), (10, 50));
+    let line = LineShares {
+        ingress: shares,
+        egress: shares,
+    };
+    let plan = plan(&[("eth0", line)], vec![]);
+    backend.apply(&plan).unwrap();
+    theirs("global_bps_config");
+    // As another process does.
+    TerwayQos::new(folder.path().join("terway"), folder.path().join("net"))
+        .teardown()
+        .unwrap();
+    assert_eq!(there(), ["global_bps_config"]);
+    assert_eq!(text(&folder, "terway/global_bps_config"), "theirs");
+}
+
 #[test]
 fn what_nobody_can_read_is_an_error_and_written_anew() {
     let (folder, mut backend) = node();
