@@ -44,7 +44,7 @@ pub use filed::{NODE_FILE, NetFiles, PODS_FILE, Word};
 pub(crate) use host_links::HostLinks;
 pub(crate) use input::concerns;
 pub use input::{ClassInput, InputPod, stated_place};
-pub use knowledge::{BACKEND_LABEL, Knowledge};
+pub use knowledge::Knowledge;
 #[cfg(feature = "daemon")]
 pub(crate) use lines::Lines;
 pub use plan::{Division, KnownPod, plan};

@@ -267,12 +267,13 @@ impl Engine {
             self.locate(&pod);
             self.touched.insert(pod);
         }
-        if let Some(input) = batch.classes {
-            self.classes.hear(&input);
-        }
         if batch.source == "cluster" {
             self.policies = batch.policies;
             self.others.said = batch.at_work;
+            self.classes.hear_koordlet(batch.at_work.koordlet);
+        }
+        if let Some(input) = batch.classes {
+            self.classes.hear(&input);
         }
         self.sources
             .insert(batch.source, (batch.problems, batch.objects));

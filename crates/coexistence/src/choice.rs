@@ -42,6 +42,8 @@ pub struct AtWork {
     pub terway_qos: bool,
     /// koordlet is there.
     pub koordlet: bool,
+    /// Whether netqos leaves a node's lines to koordlet, where that is told to divide them.
+    pub koordlet_divides: Option<bool>,
     /// Koordinator's manager is there, which writes NodeSLO objects.
     pub koord_manager: bool,
 }
@@ -70,6 +72,7 @@ impl AtWork {
             cilium_ingress: self.cilium_ingress || other.cilium_ingress,
             terway_qos: self.terway_qos || other.terway_qos,
             koordlet: self.koordlet || other.koordlet,
+            koordlet_divides: self.koordlet_divides.max(other.koordlet_divides),
             koord_manager: self.koord_manager || other.koord_manager,
         }
     }
@@ -128,7 +131,10 @@ impl Choice {
                 .terway_qos
                 .then(|| Finding::beside(System::TerwayQos)),
         );
-        findings.extend(at_work.koordlet.then(|| Finding::beside(System::Koordlet)));
+        findings.extend(at_work.koordlet.then(|| match at_work.koordlet_divides {
+            Some(left) => Finding::koordlet_divides(left),
+            None => Finding::beside(System::Koordlet),
+        }));
         findings
     }
 }

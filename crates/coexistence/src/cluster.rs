@@ -1,5 +1,8 @@
 //! What the objects of a cluster tell, for who may read them all: `netqos check`.
 
+use std::collections::BTreeMap;
+
+use netqos_api::koordinator::{BACKEND_LABEL, BackendKind, NodeSlo};
 use serde_json::{Value, json};
 
 use crate::homes::is_in;
@@ -27,6 +30,10 @@ pub struct Objects<'o> {
     pub config_maps: &'o [Value],
     /// NetworkQoS objects with their `metadata.managedFields`.
     pub policies: &'o [Value],
+    /// NodeSLOs, of which each is of the node of its name.
+    pub node_slos: &'o [Value],
+    /// Nodes.
+    pub nodes: &'o [Value],
 }
 
 impl Objects<'_> {
@@ -46,10 +53,31 @@ impl Objects<'_> {
             at_work.koordlet |= is("koordlet", &homes.koordinator);
             at_work.terway_qos |= is("terway-qos", &homes.terway_qos);
         }
+        at_work.koordlet_divides = at_work
+            .koordlet
+            .then(|| self.is_left_to_koordlet())
+            .flatten();
         let config_maps = self.config_maps.iter();
         let mut of_cilium = config_maps.filter(|it| is_in(it, &homes.cilium));
         at_work.cilium_egress = of_cilium.any(has_bandwidth_manager);
         at_work
+    }
+
+    /// Whether lines are left to koordlet, on one node at least, where `netQOSPolicy` has it divide any.
+    fn is_left_to_koordlet(&self) -> Option<bool> {
+        let labels = self.nodes.iter().filter_map(|node| {
+            let labels = node.pointer("/metadata/labels")?;
+            let kind: BackendKind = labels.get(BACKEND_LABEL)?.as_str()?.parse().ok()?;
+            Some((node.pointer("/metadata/name")?.as_str()?, kind))
+        });
+        let labels: BTreeMap<&str, BackendKind> = labels.collect();
+        let left = self.node_slos.iter().filter_map(|slo| {
+            let spec = NodeSlo::from_spec(slo.get("spec")?.as_object()?).ok()?;
+            spec.policy.filter(|it| it.is_koordinators())?;
+            let label = labels.get(slo.pointer("/metadata/name")?.as_str()?);
+            Some(label.is_none_or(|it| *it == BackendKind::None))
+        });
+        left.max()
     }
 
     /// What is to be said of that, where this was chosen.
@@ -157,6 +185,23 @@ mod tests {
                 (Concern::Beside, System::Koordlet, false),
             ]
         );
+        let slos = ["a", "b"].map(|name| {
+            json!({
+                "metadata": {"name": name},
+                "spec": {"resourceQOSStrategy": {"policies": {"netQOSPolicy": "terway-qos"}}}
+            })
+        });
+        let node = |name: &str, backend: &str| json!({"metadata": {"name": name, "labels": {BACKEND_LABEL: backend}}});
+        for (label_of_b, is_left) in [("none", true), ("cake", true), ("kernel", false)] {
+            let nodes = [node("a", "terway-qos"), node("b", label_of_b)];
+            let told = Objects {
+                node_slos: &slos,
+                nodes: &nodes,
+                ..objects
+            };
+            let told = said(&told).pop();
+            assert_eq!(told, Some((Concern::Lines, System::Koordlet, is_left)));
+        }
         // The same names in a namespace of somebody else's.
         let theirs = all_in("games", "games", "games");
         for off in [[config("kube-system", "false")], [config("games", "true")]] {

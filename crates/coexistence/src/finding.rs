@@ -26,6 +26,8 @@ pub enum Concern {
     NetworkQos,
     /// Bandwidth annotations are.
     Annotations,
+    /// The lines of nodes are divided elsewhere.
+    Lines,
     /// Something else is at work that does not stand in the way.
     Beside,
     /// The definition of NetworkQoS is not the one of netqos.
@@ -137,6 +139,25 @@ impl Finding {
             ),
         };
         Self::new(Concern::Beside, system, false, message, to_do)
+    }
+
+    pub(crate) fn koordlet_divides(left: bool) -> Self {
+        let (message, to_do) = match left {
+            true => (
+                "koordlet is at work, and netQOSPolicy says tc or terway-qos, which koordlet follows: \
+                 netqos leaves the node's lines to it, and its class backend is none there",
+                "to have netqos divide them: label the node netqos.io/class-backend=kernel, and switch \
+                 koordlet's feature gates TCNetworkQoS and TerwayQoS off, or take netQOSPolicy away",
+            ),
+            false => (
+                "koordlet is at work, and netQOSPolicy says tc or terway-qos, which koordlet follows; \
+                 the node's label netqos.io/class-backend says who divides its lines for netqos, which \
+                 does so: where koordlet's feature gate is on, both do",
+                "switch koordlet's feature gates TCNetworkQoS and TerwayQoS off, or take netQOSPolicy \
+                 away, or the label",
+            ),
+        };
+        Self::new(Concern::Lines, System::Koordlet, left, message, to_do)
     }
 
     pub(crate) fn told(concern: Concern) -> Self {

@@ -6,7 +6,7 @@
 //! | OVN-Kubernetes | the bandwidth annotations, once, as a pod starts; NetworkQoS where that is switched on | its pod of the node (below; label `app: ovnkube-node…`); `OVN_NETWORK_QOS_ENABLE=true`, `--enable-network-qos`, or, where neither is to be seen because a ConfigMap says it, conditions `Ready-In-Zone-…` that somebody else than netqos has written |
 //! | Cilium's bandwidth manager | `kubernetes.io/egress-bandwidth`, in newer versions `ingress-bandwidth` too | on a node the map `cilium_throttle`, which Cilium pins where the manager is on and removes where it is off; in a cluster `enable-bandwidth-manager` in the ConfigMap cilium-config |
 //! | terway-qos | `kubernetes.io/*-bandwidth`, which it takes for bytes | its pins in a node's `/sys/fs/bpf/terway` |
-//! | koordlet | classes of service on the node's own interface, by annotations of its own | its pod of the node (below; label `koord-app: koordlet`), its DaemonSet |
+//! | koordlet | classes of service on the node's own interface, by annotations of its own, and the node's lines where `netQOSPolicy` says so, which netqos leaves to it unless the node has a label | its pod of the node (below; label `koord-app: koordlet`), its DaemonSet; NodeSLOs |
 //! | koord-manager | nothing; it writes NodeSLO objects, and then netqos' controller does not | its pod (label `koord-app: koord-manager`) |
 //!
 //! A pod is one of another system's where a DaemonSet has made it (a ReplicaSet that of a manager), it shares its node's network, and it

@@ -1,4 +1,4 @@
-//! OVN-Kubernetes, and Koordinator's manager, are there for some time after their pods.
+//! OVN-Kubernetes, koordlet and Koordinator's manager are there for some time after their pods.
 
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,7 @@ const LINGER: Duration = Duration::from_secs(300);
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lingering {
     ovn_kubernetes: Last<Option<bool>>,
+    koordlet: Last<()>,
     koord_manager: Last<()>,
 }
 
@@ -50,14 +51,18 @@ impl Lingering {
     #[must_use]
     pub fn with(&mut self, mut at_work: AtWork, now: Instant) -> AtWork {
         at_work.ovn_kubernetes = self.ovn_kubernetes.with(at_work.ovn_kubernetes, now);
+        let koordlet = at_work.koordlet.then_some(());
+        at_work.koordlet = self.koordlet.with(koordlet, now).is_some();
         let koord_manager = at_work.koord_manager.then_some(());
         at_work.koord_manager = self.koord_manager.with(koord_manager, now).is_some();
         at_work
     }
 
-    /// When OVN-Kubernetes is not there any more, unless it comes back.
+    /// When the next one that serves a node, OVN-Kubernetes or koordlet, is not there any more, unless it
+    /// comes back.
     pub fn ends(&self) -> Option<Instant> {
-        self.ovn_kubernetes.gone.map(|gone| gone + LINGER)
+        let gone = [self.ovn_kubernetes.gone, self.koordlet.gone];
+        gone.into_iter().flatten().min().map(|gone| gone + LINGER)
     }
 }
 
@@ -86,6 +91,16 @@ mod tests {
         assert_eq!(lingering.with(none, at(6_000)), there);
         assert_eq!(lingering.with(none, at(6_300)), none);
         assert_eq!(lingering.with(none, at(6_301)), none);
+
+        let koordlet = AtWork {
+            koordlet: true,
+            ..none
+        };
+        assert_eq!(lingering.with(koordlet, at(6_400)), koordlet);
+        assert_eq!(lingering.with(none, at(6_401)), koordlet);
+        assert_eq!(lingering.ends(), Some(at(6_701)));
+        assert_eq!(lingering.with(none, at(6_701)), none);
+        assert_eq!(lingering.ends(), None);
 
         let manager = AtWork {
             koord_manager: true,

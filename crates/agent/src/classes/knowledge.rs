@@ -3,14 +3,17 @@
 //! Of how lines are shared objects speak first: the NodeSLO of the node, where that says anything of the
 //! network, or else the ConfigMap. Where none is there, or none ever said it right, the files of another
 //! agent count ([`NetFiles`]). Of a pod they say what it does not say itself. Where terway-qos divides the
-//! lines nothing is taken from them: they are what that backend writes.
+//! lines nothing is taken from them: they are what that backend writes, or koordlet.
+//!
+//! `netQOSPolicy` is read by koordlet, too. Where that is at work, what the policy names is koordlet's.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use netqos_api::koordinator::{
-    BackendKind, Mistake, NODE_BANDWIDTH_ANNOTATION, NodeSlo, PodClass, SloConfig, annotated,
+    BACKEND_LABEL, BackendKind, Mistake, NODE_BANDWIDTH_ANNOTATION, NodeSlo, PodClass, SloConfig,
+    annotated,
 };
 use netqos_core::classes::Place;
 use netqos_core::objects::Node;
@@ -18,9 +21,6 @@ use netqos_core::{ObjectName, ObjectRef, Problem, Reason};
 
 use super::filed::{Filed, PODS_FILE};
 use super::{ClassInput, Division, InputPod, KnownPod, NetFiles};
-
-/// The label of a node that says who divides its lines.
-pub const BACKEND_LABEL: &str = "netqos.io/class-backend";
 
 /// What is known of one node.
 #[derive(Debug)]
@@ -31,6 +31,8 @@ pub struct Knowledge {
     config: SloConfig,
     slo: Option<NodeSlo>,
     label: Option<BackendKind>,
+    /// koordlet is at work on the node.
+    koordlet: bool,
     pods: BTreeMap<Arc<str>, PodClass>,
     filed: Filed,
     problems: Vec<Problem>,
@@ -57,6 +59,7 @@ impl Knowledge {
             config: SloConfig::default(),
             slo: None,
             label: None,
+            koordlet: false,
             pods: BTreeMap::new(),
             filed: Filed::default(),
             problems: Vec::new(),
@@ -67,6 +70,12 @@ impl Knowledge {
     /// Takes note of what files say, for when objects are heard the next time.
     pub fn hear_files(&mut self, files: Arc<NetFiles>) {
         self.filed.put(files);
+    }
+
+    /// Takes note of whether koordlet is at work on the node, for when objects are heard the next time;
+    /// whether that is new.
+    pub fn hear_koordlet(&mut self, is_at_work: bool) -> bool {
+        std::mem::replace(&mut self.koordlet, is_at_work) != is_at_work
     }
 
     /// Takes note of all that objects say now.
@@ -122,7 +131,7 @@ impl Knowledge {
     /// What files say counts where objects say nothing.
     fn weigh_files(&mut self, said: Said, here: &[&InputPod]) {
         let terway = BackendKind::TerwayQos;
-        if self.backend() == terway {
+        if self.backend() == terway || self.koordlet_divides() == Some(true) {
             self.filed.forget();
             if self.slo.is_none()
                 && let Some(unheard) = self.filed.unheard()
@@ -147,7 +156,7 @@ impl Knowledge {
             None => self.label = None,
             Some(Ok(kind)) => self.label = Some(kind),
             Some(Err(why)) => self.wrong(format!(
-                "metadata.labels[{BACKEND_LABEL}]: {why}; {} divides its lines as before",
+                "metadata.labels[{BACKEND_LABEL}]: {why}; the class backend is {} as before",
                 self.backend()
             )),
         }
@@ -216,10 +225,25 @@ impl Knowledge {
         self.slo.as_ref().map(Division::Slo).or_else(by_files)
     }
 
-    /// Who divides them: by the node's label, else by `netQOSPolicy`, else the default.
+    /// Who divides them: by the node's label, else by `netQOSPolicy`, else the default. Nobody of netqos
+    /// where the policy has koordlet do it.
     pub fn backend(&self) -> BackendKind {
-        let policy = || self.slo.and_then(|slo| slo.policy);
-        self.label.or_else(policy).unwrap_or(self.default)
+        if self.koordlet_divides() == Some(true) {
+            return BackendKind::None;
+        }
+        self.label.or_else(|| self.policy()).unwrap_or(self.default)
+    }
+
+    fn policy(&self) -> Option<BackendKind> {
+        self.slo.and_then(|slo| slo.policy)
+    }
+
+    /// Whether the lines are left to koordlet, where that is at work and `netQOSPolicy` has it divide them.
+    /// A label is said to netqos alone, and goes first: only one that has nobody divide leaves them.
+    pub fn koordlet_divides(&self) -> Option<bool> {
+        let is_told = self.policy().is_some_and(BackendKind::is_koordinators);
+        let is_left = self.label.is_none_or(|it| it == BackendKind::None);
+        (self.koordlet && is_told).then_some(is_left)
     }
 
     /// What is known of a pod of this node that is there.

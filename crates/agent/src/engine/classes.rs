@@ -92,6 +92,19 @@ impl Classes {
         }
     }
 
+    /// Takes note of whether koordlet is at work on the node.
+    pub(super) fn hear_koordlet(&mut self, is_at_work: bool) {
+        if self.knowledge.hear_koordlet(is_at_work) {
+            self.knowledge.hear(&self.input);
+            self.is_stale = true;
+        }
+    }
+
+    /// Whether the lines are left to koordlet, where that is told to divide them.
+    pub(super) fn koordlet_divides(&self) -> Option<bool> {
+        self.knowledge.koordlet_divides()
+    }
+
     /// Takes note of what another agent's files say.
     pub(super) fn hear_files(&mut self, files: Arc<NetFiles>) {
         self.knowledge.hear_files(files);

@@ -26,7 +26,10 @@ impl Engine {
         let choice = self.options.enforce;
         let others = &mut self.others;
         others.here = neighbours::look(self.options.paths.bpffs(), others.here);
-        let at_work = others.here.and(others.said);
+        let at_work = AtWork {
+            koordlet_divides: self.classes.koordlet_divides(),
+            ..others.here.and(others.said)
+        };
         let is_first = !self.synced && others.problems.is_empty();
         if at_work == others.at_work && !is_first {
             return false;

@@ -145,6 +145,9 @@ impl Engine {
                 if by != Some(asked) && failing.is_empty() {
                     let why = shown.failure.as_deref();
                     failing.push(match asked {
+                        BackendKind::None if self.classes.koordlet_divides() == Some(true) => {
+                            "it is left to koordlet, as netQOSPolicy says"
+                        }
                         BackendKind::None => "nobody divides it: the class backend is none",
                         _ => why.unwrap_or("it is not divided yet"),
                     });

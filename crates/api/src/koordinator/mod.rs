@@ -30,7 +30,7 @@ mod tests;
 
 pub use amount::{Amount, AmountError};
 pub use network_qos::{Ask, Mistake, NetworkQos};
-pub use node_slo::{BackendKind, ClassQos, NodeSlo, NotABackend};
+pub use node_slo::{BACKEND_LABEL, BackendKind, ClassQos, NodeSlo, NotABackend};
 pub use pod::{NETWORK_QOS_ANNOTATION, PodNetworkQos, PortNetworkQos};
 pub use pod_class::PodClass;
 pub use slo_config::{NODE_BANDWIDTH_ANNOTATION, RESOURCE_QOS, SYSTEM, SloConfig, annotated};

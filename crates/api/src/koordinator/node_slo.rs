@@ -12,6 +12,9 @@ use serde_json::{Map, Value, json};
 use super::amount::{Amount, rate};
 use super::network_qos::{Ask, Mistake, NetworkQos, field, join};
 
+/// The label of a node that says who divides its lines.
+pub const BACKEND_LABEL: &str = "netqos.io/class-backend";
+
 /// Who divides a node's line: the values of `netQOSPolicy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BackendKind {
@@ -71,6 +74,11 @@ impl BackendKind {
             Self::TerwayQos => "terway-qos",
             Self::None => "none",
         }
+    }
+
+    /// True of those that Koordinator knows: koordlet takes them for what it is told itself.
+    pub const fn is_koordinators(self) -> bool {
+        matches!(self, Self::Tc | Self::TerwayQos)
     }
 }
 

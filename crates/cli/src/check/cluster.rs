@@ -37,6 +37,7 @@ const MUTATING: (&str, &str, &str) = (
 const DAEMON_SETS: (&str, &str, &str) = ("apps/v1", "DaemonSet", "daemonsets");
 const CONFIG_MAPS: (&str, &str, &str) = ("v1", "ConfigMap", "configmaps");
 const POLICIES: (&str, &str, &str) = ("k8s.ovn.org/v1alpha1", "NetworkQoS", "networkqoses");
+const NODE_SLOS: (&str, &str, &str) = ("slo.koordinator.sh/v1alpha1", "NodeSLO", "nodeslos");
 const LEASES: (&str, &str, &str) = ("coordination.k8s.io/v1", "Lease", "leases");
 
 /// Where it is installed.
@@ -137,11 +138,17 @@ fn coexistence(cluster: &Cluster) -> Vec<Line> {
         all(CONFIG_MAPS, Which::Named("cilium-config")),
         all(POLICIES, Which::All),
     );
+    let (node_slos, nodes) = (
+        all(NODE_SLOS, Which::All),
+        all(kind(Kind::Node), Which::All),
+    );
     let objects = netqos_coexistence::Objects {
         definitions: &definitions,
         daemon_sets: &daemon_sets,
         config_maps: &config_maps,
         policies: &policies,
+        node_slos: &node_slos,
+        nodes: &nodes,
     };
     let findings = objects
         .findings(&Choice::default(), &Homes::default())

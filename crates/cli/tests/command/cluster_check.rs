@@ -108,6 +108,41 @@ fn who_else_enforces_the_same_is_named() {
     }
 }
 
+#[test]
+fn that_lines_are_left_to_koordlet_is_named() {
+    let world = World::empty();
+    world.node("node1");
+    world.put("Namespace", "koordinator-system", json!({}));
+    let labels = json!({"koord-app": "koordlet"});
+    let container = json!({"name": "koordlet", "image": "i"});
+    let pod = json!({
+        "metadata": {"labels": labels}, "spec": {"hostNetwork": true, "containers": [container]}
+    });
+    let set = json!({"spec": {"selector": {"matchLabels": labels}, "template": pod}});
+    world.put("DaemonSet", "koordinator-system/koordlet", set);
+    let said = |words: &str, to_do: &str| {
+        for arguments in [&["--pre"][..], &["--cluster"]] {
+            let (all, _) = checks(&world, arguments);
+            let [(state, message, remedy)] = &of(&all, "coexistence")[..] else {
+                panic!("{all:?}");
+            };
+            assert_eq!(state, "warning");
+            assert!(message.contains(words), "{message}");
+            assert!(remedy.contains(to_do), "{remedy}");
+        }
+    };
+    said("koordlet is at work: what it puts", "networkQOS");
+    world.define_node_slo();
+    let policies = json!({"netQOSPolicy": "terway-qos"});
+    let slo = json!({"spec": {"resourceQOSStrategy": {"policies": policies}}});
+    world.put("NodeSLO", "node1", slo);
+    let label = "netqos.io/class-backend=kernel";
+    said("netqos leaves the node's lines to it", label);
+    let labelled = json!({"metadata": {"labels": {"netqos.io/class-backend": "kernel"}}});
+    world.put("Node", "node1", labelled);
+    said("both do", "feature gates");
+}
+
 /// Definitions, a node with an agent, a leader, a Deployment and a webhook.
 fn installed() -> World {
     let world = World::new();

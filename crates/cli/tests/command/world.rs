@@ -15,7 +15,7 @@ use tokio::runtime::Runtime;
 use crate::{netqos, stdout};
 
 /// The plural names of what is made here, by kind.
-const PLURALS: [(&str, &str, &str); 16] = [
+const PLURALS: [(&str, &str, &str); 17] = [
     ("Namespace", "v1", "namespaces"),
     ("Node", "v1", "nodes"),
     ("Pod", "v1", "pods"),
@@ -25,6 +25,7 @@ const PLURALS: [(&str, &str, &str); 16] = [
     ("Deployment", "apps/v1", "deployments"),
     ("ConfigMap", "v1", "configmaps"),
     ("EndpointSlice", "discovery.k8s.io/v1", "endpointslices"),
+    ("NodeSLO", "slo.koordinator.sh/v1alpha1", "nodeslos"),
     ("NetworkQoS", "k8s.ovn.org/v1alpha1", "networkqoses"),
     ("NetworkQoSQuota", "netqos.io/v1alpha1", "networkqosquotas"),
     (
@@ -164,6 +165,27 @@ impl World {
             let patched = api.patch_status(name, &parameters, &patch);
             self.runtime.block_on(patched).unwrap();
         }
+    }
+
+    /// Has the server know Koordinator's NodeSLO, as far as it matters.
+    pub fn define_node_slo(&self) {
+        let definition = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "nodeslos.slo.koordinator.sh"},
+            "spec": {
+                "group": "slo.koordinator.sh", "scope": "Cluster",
+                "names": {"kind": "NodeSLO", "plural": "nodeslos", "singular": "nodeslo"},
+                "versions": [{
+                    "name": "v1alpha1", "served": true, "storage": true,
+                    "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+                        "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}
+                    }}}
+                }]
+            }
+        });
+        let definition = serde_json::from_value(definition).unwrap();
+        let defined = self.cluster.define(&definition);
+        self.runtime.block_on(defined).unwrap();
     }
 
     /// A name in the namespace of the test's own.

@@ -62,3 +62,55 @@ fn a_limit_of_the_system_is_not_kept_which_is_warned_of() {
         assert_eq!(shares.max, mbit(1000));
     }
 }
+
+/// Where koordlet is at work, it follows what is Koordinator's; all else is said to netqos alone.
+#[test]
+fn what_koordlet_is_told_is_left_to_it() {
+    let (kernel, tc) = (BackendKind::Kernel, BackendKind::Tc);
+    let (terway, none) = (BackendKind::TerwayQos, BackendKind::None);
+    for (default, policy, label, alone, beside, is_left) in [
+        (kernel, Some("terway-qos"), None, terway, none, Some(true)),
+        (kernel, Some("tc"), None, tc, none, Some(true)),
+        (
+            kernel,
+            Some("tc"),
+            Some("kernel"),
+            kernel,
+            kernel,
+            Some(false),
+        ),
+        (kernel, Some("tc"), Some("tc"), tc, tc, Some(false)),
+        (kernel, Some("tc"), Some("none"), none, none, Some(true)),
+        (tc, Some("kernel"), None, kernel, kernel, None),
+        (kernel, None, None, kernel, kernel, None),
+        (tc, None, None, tc, tc, None),
+    ] {
+        let mut scene = Scene::new();
+        scene.knowledge = Knowledge::new("node1", default);
+        let policies = policy.map_or(json!({}), |policy| json!({"netQOSPolicy": policy}));
+        let slo = json!({
+            "apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeSLO",
+            "metadata": {"name": "node1"},
+            "spec": {
+                "resourceQOSStrategy": {
+                    "policies": policies, "beClass": network_qos(&json!(10), &json!(100)),
+                },
+                "systemStrategy": {"totalNetworkBandwidth": "1G"},
+            }
+        });
+        scene.say("slo", &slo);
+        let labels = label.map_or(json!({}), |it| json!({"netqos.io/class-backend": it}));
+        assert_eq!(scene.say("node", &node(labels, json!({}))), [""; 0]);
+        let knowledge = &mut scene.knowledge;
+        assert_eq!(
+            (knowledge.backend(), knowledge.koordlet_divides()),
+            (alone, None)
+        );
+        assert!(knowledge.hear_koordlet(true));
+        let now = (knowledge.backend(), knowledge.koordlet_divides());
+        assert_eq!(now, (beside, is_left), "{policy:?}, {label:?}");
+        assert!(!knowledge.hear_koordlet(true));
+        assert!(knowledge.hear_koordlet(false));
+        assert_eq!(knowledge.backend(), alone);
+    }
+}
