@@ -1,10 +1,12 @@
-//! Where the pods of this node are, from what the runtimes remember of their CNI calls.
+//! Where the pods of this node are, from what is remembered of their CNI calls.
 //!
-//! Containerd, CRI-O and `netqos pod` leave one file for each attachment in `<cache>/results`, in
-//! libcni's form; the pod's name stands in its `CNI_ARGS`. Of several sandboxes of a pod of one name
-//! the youngest counts: the others are on their way out. That is the one whose file came last while
-//! this looked on, since files may be dated by a clock that was put back; of those that were there
-//! before, the one that is dated last.
+//! First by netqos' own plugin, which writes down of each attachment which pod it is of ([`AttachedPod`]).
+//! Else by the runtimes: containerd, CRI-O and `netqos pod` leave one file for each attachment in
+//! `<cache>/results`, in libcni's form; the pod's name stands in its `CNI_ARGS`.
+//!
+//! Of several sandboxes of a pod of one name the youngest counts, whoever tells of it: the others are on
+//! their way out. That is the one whose file came last while this looked on, since files may be dated by a
+//! clock that was put back; of those that were there before, or came at once, the one that is dated last.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Metadata};
@@ -19,7 +21,7 @@ use netqos_coexistence::AtWork;
 use netqos_core::objects::{LocalInterface, NetworkName};
 use netqos_core::plan::{Attach, Interface};
 use netqos_core::{Attachment, ObjectName, ObjectRef, Problem, Reason};
-use netqos_datapath::{Reach, locate};
+use netqos_datapath::{AttachedPod, AttachedPods, Reach, locate};
 use netqos_index::Change;
 use serde_json::Value;
 
@@ -37,6 +39,8 @@ const SOURCE: &str = "attachments";
 /// Knows where pods are.
 #[derive(Debug)]
 pub struct Locator {
+    /// Where the plugin writes.
+    attached: Option<PathBuf>,
     caches: Vec<PathBuf>,
     files: BTreeMap<PathBuf, Cached>,
     /// How many have come.
@@ -72,6 +76,7 @@ type Identity = (u64, u64);
 /// An interface of a sandbox of a pod.
 #[derive(Debug)]
 struct Sandboxed {
+    by_plugin: bool,
     pod: ObjectName,
     uid: Option<Arc<str>>,
     container: String,
@@ -89,11 +94,31 @@ impl Locator {
     /// One that looks into these caches.
     pub fn new(caches: Vec<PathBuf>) -> Self {
         Self {
+            attached: None,
             caches,
             files: BTreeMap::new(),
             came: 0,
             told: BTreeMap::new(),
         }
+    }
+
+    /// And, first, into this folder of what the plugin writes.
+    #[must_use]
+    pub fn with_attached(mut self, folder: PathBuf) -> Self {
+        self.attached = Some(folder);
+        self
+    }
+
+    /// The folders that it looks into.
+    #[cfg(feature = "daemon")]
+    fn folders(&self) -> Vec<PathBuf> {
+        let results = self.caches.iter().map(|cache| cache.join("results"));
+        self.attached.iter().cloned().chain(results).collect()
+    }
+
+    /// True for what the plugin wrote.
+    fn is_attached(&self, path: &Path) -> bool {
+        self.attached.is_some() && path.parent() == self.attached.as_deref()
     }
 
     /// Looks again at everything, and says what has changed.
@@ -131,18 +156,25 @@ impl Locator {
             };
             there.extend(entries.flatten().map(|entry| entry.path()));
         }
+        let attached = self.attached.iter().filter_map(|it| fs::read_dir(it).ok());
+        let attached = attached.flatten().flatten().map(|entry| entry.path());
+        there.extend(attached.filter(|path| is_whole(path)));
         self.files.retain(|path, _| there.contains(path));
         there
     }
 
-    /// Looks again at one file.
+    /// Looks again at some files, which were heard of at once: they have no order but that of their dates.
     #[cfg_attr(
         not(feature = "daemon"),
         allow(dead_code, reason = "who looks once compares nothing")
     )]
-    pub(crate) fn look_at(&mut self, path: &Path) {
+    pub(crate) fn look_at(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
         self.came += 1;
-        self.read(path);
+        for path in paths {
+            if !self.is_attached(&path) || is_whole(&path) {
+                self.read(&path);
+            }
+        }
     }
 
     fn read(&mut self, path: &Path) {
@@ -153,9 +185,13 @@ impl Locator {
         };
         let came = self.files.get(path).map_or(self.came, |known| known.age.0);
         // An interface may have become another while the file stayed as it is.
-        let (of, problem) = match read(path) {
+        let read = match self.is_attached(path) {
+            true => read_attached(path),
+            false => read(path),
+        };
+        let (of, problem) = match read {
             Ok(of) => (of, None),
-            // Runtimes write without renaming: it may be whole a moment later.
+            // Runtimes, unlike the plugin, write without renaming: it may be whole a moment later.
             Err(why) => {
                 let problem = Problem {
                     object: ObjectRef::File(path.display().to_string()),
@@ -225,18 +261,27 @@ impl Locator {
             *best = sandbox.max(*best);
         }
         let mut found: BTreeMap<ObjectName, Found> = BTreeMap::new();
-        for (_, of) in files() {
-            if youngest
-                .get(&of.pod)
-                .is_none_or(|(_, id)| *id != of.container)
-            {
-                continue;
-            }
+        let is_young = |of: &Sandboxed| {
+            let youngest = youngest.get(&of.pod);
+            youngest.is_some_and(|(_, id)| *id == of.container)
+        };
+        let by = |plugin| {
+            files()
+                .map(|(_, of)| of)
+                .filter(move |of| of.by_plugin == plugin)
+        };
+        for of in by(true).chain(by(false)).filter(|of| is_young(of)) {
             let pod = found.entry(of.pod.clone()).or_insert_with(|| Found {
                 uid: of.uid.clone(),
                 interfaces: Vec::new(),
             });
-            pod.interfaces.push(of.interface.clone());
+            let (network, name) = (&of.interface.network, &of.interface.name);
+            let mut known = pod.interfaces.iter_mut();
+            match known.find(|it| (&it.network, &it.name) == (network, name)) {
+                // The last plugin of the network knows all addresses.
+                Some(known) => known.addresses.extend(&of.interface.addresses),
+                None => pod.interfaces.push(of.interface.clone()),
+            }
         }
         for pod in found.values_mut() {
             pod.interfaces.sort_by(|a, b| a.name.cmp(&b.name));
@@ -293,34 +338,70 @@ fn read(path: &Path) -> Result<Option<Sandboxed>, String> {
     if cached.ifname == "lo" {
         return Ok(None);
     }
-    if let Err(why) = Attachment::try_new(&cached.network, &cached.container_id, &cached.ifname) {
-        return Err(why.to_string());
-    }
-    let interface = Interface {
+    let attachment = Attachment::try_new(&cached.network, &cached.container_id, &cached.ifname);
+    let attachment = attachment.map_err(|why| why.to_string())?;
+    let addresses = addresses(&cached.result, &cached.ifname);
+    let interface = interface(&attachment, netns, addresses);
+    Ok(interface.map(|interface| Sandboxed {
+        by_plugin: false,
+        pod: ObjectName::new(namespace, name),
+        uid: argument("K8S_POD_UID").map(Into::into),
         container: cached.container_id.clone(),
-        network: cached.network.clone(),
-        name: cached.ifname.clone(),
+        interface,
+    }))
+}
+
+/// The same of a file that the plugin wrote.
+fn read_attached(path: &Path) -> Result<Option<Sandboxed>, String> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(why) => return Err(why.to_string()),
+    };
+    let attached: AttachedPod = serde_json::from_slice(&bytes)
+        .map_err(|why| format!("not what the plugin writes of a pod: {why}"))?;
+    let interface = interface(&attached.attachment, &attached.netns, attached.addresses);
+    Ok(interface.map(|interface| Sandboxed {
+        by_plugin: true,
+        pod: ObjectName::new(&attached.namespace, &attached.name),
+        uid: attached.uid.map(Into::into),
+        container: attached.attachment.container().to_owned(),
+        interface,
+    }))
+}
+
+/// The interface of an attachment, with these addresses. `None`: its namespace is gone.
+fn interface(
+    attachment: &Attachment,
+    netns: &Path,
+    addresses: BTreeSet<IpAddr>,
+) -> Option<LocalInterface> {
+    let interface = Interface {
+        container: attachment.container().to_owned(),
+        network: attachment.network().to_owned(),
+        name: attachment.interface().to_owned(),
         netns: netns.to_owned(),
     };
-    let attach = match locate(netns, &cached.ifname) {
-        Ok(None) => return Ok(None),
+    let attach = match locate(netns, attachment.interface()) {
+        Ok(None) => return None,
         Ok(Some(Reach::HostVeth)) => Attach::HostVeth(interface),
         Ok(Some(Reach::PodNetns)) => Attach::PodNetns(interface),
         Err(why) => Attach::Unsupported {
             reason: why.to_string(),
         },
     };
-    Ok(Some(Sandboxed {
-        pod: ObjectName::new(namespace, name),
-        uid: argument("K8S_POD_UID").map(Into::into),
-        container: cached.container_id.clone(),
-        interface: LocalInterface {
-            network: NetworkName::Cni(cached.network.as_str().into()),
-            name: cached.ifname.as_str().into(),
-            addresses: addresses(&cached.result, &cached.ifname),
-            attach,
-        },
-    }))
+    Some(LocalInterface {
+        network: NetworkName::Cni(attachment.network().into()),
+        name: attachment.interface().into(),
+        addresses,
+        attach,
+    })
+}
+
+/// True for a file of the plugin's that is written to its end.
+fn is_whole(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.is_some_and(AttachedPods::is_whole)
 }
 
 /// The addresses of an interface, in a result of any version of CNI.

@@ -282,7 +282,9 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
             netqos_agent::watch_cluster(options, sender.clone())?;
         }
     }
-    netqos_agent::watch_attachments(arguments.cni_cache.clone(), sender.clone())?;
+    let locator =
+        netqos_agent::Locator::new(arguments.cni_cache.clone()).with_attached(paths.pods());
+    netqos_agent::watch_attachments(locator, sender.clone())?;
     if let Some(cgroups) = cgroups {
         netqos_agent::watch_cgroups(cgroups, sender.clone())?;
     }

@@ -146,7 +146,7 @@ fn remove(paths: &Paths) -> Vec<String> {
         note(paths.bpffs(), unpinned.map_err(io::Error::other));
         let run = paths.run();
         let limits = places::limits_folder(run);
-        for folder in [paths.attachments(), limits, paths.rules()] {
+        for folder in [paths.attachments(), paths.pods(), limits, paths.rules()] {
             note(&folder, fs::remove_dir_all(&folder));
         }
         let record = netqos_agent::classes::backend_record(run);

@@ -14,6 +14,7 @@
 //! else's qdisc stands in the way of is an error.
 #![forbid(unsafe_code)]
 
+mod attached;
 mod backstop;
 mod check;
 mod clsact;
@@ -41,6 +42,7 @@ mod shape;
 mod teardown;
 mod unfilter;
 
+pub use attached::{AttachedPod, AttachedPods};
 pub use endpoint::HostLinks;
 pub use error::{Error, Result};
 pub use features::{Feature, Features, Mode, Support};

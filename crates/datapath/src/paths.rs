@@ -44,6 +44,11 @@ impl Paths {
         self.run.join("attachments")
     }
 
+    /// The folder of what is known of the pods of attachments.
+    pub fn pods(&self) -> PathBuf {
+        self.run.join("pods")
+    }
+
     /// The folder of the records of what stands at interfaces for rules.
     pub fn rules(&self) -> PathBuf {
         self.run.join("rules")

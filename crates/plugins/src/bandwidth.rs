@@ -11,7 +11,10 @@ use netqos_cni::{
     CniError, CniResult, ErrorCode, GcRequest, Interface, NetConf, Plugin, Request, StatusRequest,
 };
 use netqos_core::{Attachment, Direction, Limits};
-use netqos_datapath::{Error, Feature, Features, HostLinks, LimitDatapath, Mode, Paths, Shaped};
+use netqos_datapath::{
+    AttachedPod, AttachedPods, Error, Feature, Features, HostLinks, LimitDatapath, Mode, Paths,
+    Shaped,
+};
 
 /// The plugin.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +59,7 @@ impl Plugin for Bandwidth {
                 );
             }
         }
+        remember(request, netns, &result, config.bpffs.as_deref());
         result
             .interfaces
             .extend(applied.queues.iter().filter(is_reported).map(reported));
@@ -69,6 +73,7 @@ impl Plugin for Bandwidth {
         let limits = config.map(|config| config.limits).unwrap_or_default();
         let previous = request.config.prev_result().ok().flatten();
         let host_links = previous.map(|result| host_links(&result));
+        let forgotten = attached(bpffs.as_deref()).remove(&request.attachment);
         open(bpffs.as_deref())?
             .teardown(
                 &request.attachment,
@@ -78,6 +83,7 @@ impl Plugin for Bandwidth {
                     .map_or(HostLinks::Unknown, HostLinks::Listed),
                 &limits,
             )
+            .and(forgotten)
             .map_err(error)
     }
 
@@ -108,8 +114,10 @@ impl Plugin for Bandwidth {
             .filter_map(|one| Attachment::try_new(name, &one.container_id, &one.ifname).ok())
             .collect();
         let bpffs = parse(&request.config).ok().and_then(|config| config.bpffs);
+        let forgotten = attached(bpffs.as_deref()).collect(name, &alive);
         open(bpffs.as_deref())?
-            .collect(&request.config.name, &alive)
+            .collect(name, &alive)
+            .and(forgotten)
             .map_err(error)
     }
 
@@ -194,6 +202,43 @@ fn paths(bpffs: Option<&str>) -> Paths {
 
 fn open(bpffs: Option<&str>) -> Result<LimitDatapath, CniError> {
     LimitDatapath::open(paths(bpffs)).map_err(error)
+}
+
+fn attached(bpffs: Option<&str>) -> AttachedPods {
+    AttachedPods::new(paths(bpffs).pods())
+}
+
+/// Writes down which pod it is, for the agent, where the runtime says so. Its limits do not depend on it:
+/// what cannot be written is said.
+fn remember(request: &Request, netns: &Path, previous: &CniResult, bpffs: Option<&str>) {
+    let argument = |name| request.args.get(name).filter(|value| !value.is_empty());
+    let (Some(namespace), Some(name)) = (argument("K8S_POD_NAMESPACE"), argument("K8S_POD_NAME"))
+    else {
+        return;
+    };
+    let is_its = |index: usize| {
+        let interface = previous.interfaces.get(index);
+        interface.is_none_or(|it| it.name == request.ifname())
+    };
+    // An address that names no interface is of the one that was asked for.
+    let ips = previous.ips.iter();
+    let ips = ips.filter(|ip| ip.interface.is_none_or(is_its));
+    let runtime = request.config.raw.get("runtimeConfig");
+    let pod = AttachedPod {
+        attachment: request.attachment.clone(),
+        netns: netns.to_owned(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        uid: argument("K8S_POD_UID").map(str::to_owned),
+        addresses: ips.map(|ip| ip.address.address()).collect(),
+        has_annotations: runtime.is_some_and(|it| it.get("bandwidth").is_some()),
+    };
+    if let Err(why) = attached(bpffs).write(&pod) {
+        eprintln!(
+            "netqos: {}: the agent is not told which pod it is: {why}",
+            request.attachment
+        );
+    }
 }
 
 fn netns(request: &Request) -> Result<&Path, CniError> {

@@ -18,7 +18,8 @@ use netqos_core::plan::{Endpoint, Interface};
 use netqos_core::{Attachment, EndpointId, Limits, ObjectName, ObjectRef, Problem, Reason};
 use netqos_daemon::spans::ended;
 use netqos_datapath::{
-    Documents, HookKind, HostLinks, LimitDatapath, Paths, Record, Request, Result, SideName,
+    AttachedPods, Documents, HookKind, HostLinks, LimitDatapath, Paths, Record, Request, Result,
+    SideName,
 };
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +31,7 @@ use crate::places::limits_folder;
 pub(super) struct PodLimits {
     datapath: LimitDatapath,
     caches: Vec<PathBuf>,
+    attached: AttachedPods,
     notes: Documents,
     hook: HookChoice,
     egress: EgressWay,
@@ -79,6 +81,7 @@ impl PodLimits {
         let mut limits = Self {
             datapath: LimitDatapath::open(paths.clone())?,
             caches,
+            attached: AttachedPods::new(paths.pods()),
             notes: Documents::new(limits_folder(paths.run())),
             hook,
             egress,
@@ -240,6 +243,9 @@ impl PodLimits {
     /// True when the runtime gave a limit to the plugin, which it takes from the annotations: the
     /// limit was not one of the network's configuration.
     fn is_of_annotation(&self, attachment: &Attachment) -> bool {
+        if let Some(attached) = self.attached.read(attachment) {
+            return attached.has_annotations;
+        }
         let (network, container) = (attachment.network(), attachment.container());
         let name = format!("{network}-{container}-{}", attachment.interface());
         self.caches.iter().any(|cache| {

@@ -1,5 +1,5 @@
-//! Where pods are, from all who say it: what a runtime remembers of its CNI call counts, and only
-//! of pods of which no runtime does what their cgroups lead to.
+//! Where pods are, from all who say it: what the plugin or a runtime remembers of a CNI call counts, and
+//! what a pod's cgroup leads to only where that is an interface that nobody remembers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use netqos_index::Change;
 /// What was said of where pods are.
 #[derive(Debug, Default)]
 pub(super) struct Whereabouts {
-    /// By runtimes' caches, with the uid that the runtime was given.
+    /// By the plugin and by runtimes' caches, with the uid that the runtime was given.
     remembered: HashMap<ObjectName, (Option<Arc<str>>, Vec<LocalInterface>)>,
     /// By cgroups, by the pods' uids.
     in_cgroups: BTreeMap<Arc<str>, LocalInterface>,
@@ -20,7 +20,7 @@ pub(super) struct Whereabouts {
 }
 
 impl Whereabouts {
-    /// A runtime remembers this of a pod.
+    /// The plugin or a runtime remembers this of a pod.
     pub(super) fn remember(
         &mut self,
         pod: &ObjectName,
@@ -58,6 +58,16 @@ impl Whereabouts {
                 Some((Some(uid.clone()), vec![interface.clone()]))
             }
             (None, Some((uid, interface))) => Some((Some(uid.clone()), vec![interface.clone()])),
+            // Of other networks alone: the plugin may be in no list but theirs.
+            (Some((of, interfaces)), Some((_, interface)))
+                if interface.attach.interface().is_some()
+                    && interfaces.iter().all(|it| it.name != interface.name) =>
+            {
+                let mut all = interfaces.clone();
+                all.push(interface.clone());
+                all.sort_by(|a, b| a.name.cmp(&b.name));
+                Some((of.clone(), all))
+            }
             (remembered, _) => remembered.cloned(),
         };
         if self.counts.get(pod) == now.as_ref() {
@@ -93,7 +103,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use netqos_core::objects::NetworkName;
-    use netqos_core::plan::Attach;
+    use netqos_core::plan::{Attach, Interface};
 
     use super::*;
 
@@ -150,5 +160,31 @@ mod tests {
         assert_eq!(places.find(BTreeMap::new()), ["2".into()]);
         assert_eq!(told(&mut places, Some("2")), Some(vec![]));
         assert_eq!(places.all().count(), 0);
+    }
+
+    /// The plugin may be in the list of a second network alone.
+    #[test]
+    fn an_interface_that_nobody_remembers_is_found_by_the_cgroup() {
+        let mut places = Whereabouts::default();
+        let there = |name: &str| LocalInterface {
+            attach: Attach::HostVeth(Interface {
+                container: "c".to_owned(),
+                network: "net".to_owned(),
+                name: name.to_owned(),
+                netns: "/run/netns/x".into(),
+            }),
+            ..interface(name)
+        };
+        let pod = ObjectName::new("games", "a");
+        places.remember(&pod, Some("1".into()), vec![there("net1")]);
+        assert_eq!(told(&mut places, Some("1")), Some(vec!["net1".into()]));
+        // One that cannot be reached is said of a pod of which nothing else is known.
+        places.find(BTreeMap::from([("1".into(), interface("eth0"))]));
+        assert_eq!(told(&mut places, Some("1")), None);
+        places.find(BTreeMap::from([("1".into(), there("eth0"))]));
+        let both = vec!["eth0".into(), "net1".into()];
+        assert_eq!(told(&mut places, Some("1")), Some(both));
+        places.remember(&pod, Some("1".into()), vec![there("eth0"), there("net1")]);
+        assert_eq!(told(&mut places, Some("1")), None);
     }
 }

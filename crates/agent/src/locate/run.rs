@@ -19,12 +19,19 @@ const THOROUGH: u32 = 8;
 ///
 /// # Errors
 /// The thread cannot be started.
-pub fn spawn(caches: Vec<PathBuf>, events: Sender<Event>) -> Result<()> {
-    let results: Vec<PathBuf> = caches.iter().map(|cache| cache.join("results")).collect();
-    let watches: Vec<Watch> = results.iter().cloned().map(Watch::new).collect();
+pub fn spawn(locator: Locator, events: Sender<Event>) -> Result<()> {
+    // What is above the plugin's folder changes for many reasons: where it is not there yet, all would be
+    // looked at for each of them.
+    if let Some(attached) = &locator.attached
+        && let Err(why) = std::fs::create_dir_all(attached)
+    {
+        tracing::debug!(folder = %attached.display(), "make it: {why}");
+    }
+    let folders = locator.folders();
+    let watches: Vec<Watch> = folders.iter().cloned().map(Watch::new).collect();
     let thread = thread::Builder::new().name("locator".into());
     let run = move || {
-        if let Err(why) = run(Locator::new(caches), &results, watches, &events) {
+        if let Err(why) = run(locator, &folders, watches, &events) {
             tracing::error!("attachments are not watched any more: {why}");
             let _ = events.send(Event::Stop);
         }
@@ -35,7 +42,7 @@ pub fn spawn(caches: Vec<PathBuf>, events: Sender<Event>) -> Result<()> {
 
 fn run(
     mut locator: Locator,
-    results: &[PathBuf],
+    folders: &[PathBuf],
     mut watches: Vec<Watch>,
     events: &Sender<Event>,
 ) -> Result<()> {
@@ -57,15 +64,11 @@ fn run(
         } else if heard.values().any(|heard| heard.everything) {
             batch = locator.look();
         } else {
-            for (index, heard) in heard {
-                let folder = results.get(index);
-                for (folder, name) in folder
-                    .into_iter()
-                    .flat_map(|folder| heard.files.iter().map(move |name| (folder, name)))
-                {
-                    locator.look_at(&folder.join(name));
-                }
-            }
+            let paths = heard.iter().flat_map(|(index, heard)| {
+                let folder = folders.get(*index).into_iter();
+                folder.flat_map(|folder| heard.files.iter().map(|name| folder.join(name)))
+            });
+            locator.look_at(paths);
             batch = locator.batch();
         }
         for watch in &mut watches {

@@ -145,3 +145,56 @@ fn a_file_that_cannot_be_read_is_reported_and_stops_no_other() {
     assert_eq!(uids(&batch), [(Some("b"), 1)]);
     assert_eq!(batch.problems.len(), 1);
 }
+
+/// What the plugin wrote of an attachment of the pod `games/a`.
+fn attached(folder: &Path, container: &str, ifname: &str, netns: &str) {
+    let pod = AttachedPod {
+        attachment: Attachment::try_new("net", container, ifname).unwrap(),
+        netns: netns.into(),
+        namespace: "games".to_owned(),
+        name: "a".to_owned(),
+        uid: Some(container.to_owned()),
+        addresses: ["fd00::2".parse().unwrap()].into(),
+        has_annotations: false,
+    };
+    AttachedPods::new(folder.to_owned()).write(&pod).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(15));
+}
+
+#[test]
+fn what_the_plugin_wrote_goes_first_and_a_cache_tells_the_rest() {
+    let here = "/proc/self/ns/net";
+    let (cache, locator) = locator(&[]);
+    let folder = cache.path().join("pods");
+    let mut locator = locator.with_attached(folder.clone());
+    assert_eq!(uids(&locator.look()), []);
+    attached(&folder, "a", "eth0", here);
+    fs::write(folder.join("net:a:eth1.new"), "{").unwrap();
+    locator.look_at(["net:a:eth1.new", "net:a:eth0.json"].map(|name| folder.join(name)));
+    let batch = locator.batch();
+    assert_eq!(
+        (uids(&batch), batch.problems.len()),
+        (vec![(Some("a"), 1)], 0)
+    );
+    // The same, and another interface, by a cache.
+    write(cache.path(), "a", here);
+    attached(&folder, "a", "net1", here);
+    let batch = locator.look();
+    assert_eq!(uids(&batch), [(Some("a"), 2)]);
+    let [Change::Attachments { interfaces, .. }] = &batch.changes[..] else {
+        panic!("{batch:?}");
+    };
+    let addresses: Vec<usize> = interfaces.iter().map(|it| it.addresses.len()).collect();
+    assert_eq!(addresses, [2, 1]);
+    // A sandbox that came later, by whomever it is told; and what is written of one that is gone.
+    write(cache.path(), "b", here);
+    attached(&folder, "c", "eth0", "/run/netns/nowhere");
+    assert_eq!(uids(&locator.look()), [(Some("b"), 1)]);
+    // Heard of at once, in the order of their names.
+    attached(&folder, "e", "eth0", here);
+    attached(&folder, "d", "eth0", here);
+    locator.look_at(["net:d:eth0.json", "net:e:eth0.json"].map(|name| folder.join(name)));
+    assert_eq!(uids(&locator.batch()), [(Some("d"), 1)]);
+    fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(uids(&locator.look()), [(Some("b"), 1)]);
+}

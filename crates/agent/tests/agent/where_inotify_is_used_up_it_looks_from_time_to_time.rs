@@ -4,7 +4,9 @@ use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use netqos_agent::{CgroupOptions, Event, watch_attachments, watch_cgroups, watch_manifests};
+use netqos_agent::{
+    CgroupOptions, Event, Locator, watch_attachments, watch_cgroups, watch_manifests,
+};
 use netqos_datapath::Paths;
 use serde_json::json;
 use tempfile::TempDir;
@@ -55,7 +57,7 @@ fn looks_and_listens_again(limit: &str) {
     let (sender, events) = channel();
     node.put_pod("a");
     watch_manifests(node.at("objects").into(), sender.clone()).unwrap();
-    watch_attachments(vec![node.at("cni").into()], sender.clone()).unwrap();
+    watch_attachments(Locator::new(vec![node.at("cni").into()]), sender.clone()).unwrap();
     let cgroups = CgroupOptions {
         root: node.at("cgroup").into(),
         proc: node.at("proc").into(),

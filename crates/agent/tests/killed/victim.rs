@@ -9,7 +9,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use netqos_agent::{Engine, Event, Look, Options, agent_lock};
+use netqos_agent::{Engine, Event, Locator, Look, Options, agent_lock};
 use netqos_datapath::Paths;
 use netqos_testkit::stop_here;
 
@@ -50,7 +50,7 @@ pub fn run(way: Way) {
         sources: vec!["manifests", "attachments"],
     });
     netqos_agent::watch_manifests(Path::new(MANIFESTS).to_owned(), sender.clone()).unwrap();
-    netqos_agent::watch_attachments(caches, sender.clone()).unwrap();
+    netqos_agent::watch_attachments(Locator::new(caches), sender.clone()).unwrap();
     thread::spawn(move || see_to_it(way, &sender));
     engine.run(&events);
 }

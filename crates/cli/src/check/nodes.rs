@@ -57,8 +57,8 @@ pub fn look(nodes: &[Value]) -> Vec<Line> {
             false => Line::warning(
                 "container runtime",
                 text,
-                "pods are found by their cgroups, where it keeps no CNI results in /var/lib/cni \
-                 (docs/agent.md)",
+                "pods are found by netqos' CNI plugin or by their cgroups, where it keeps no CNI results \
+                 in /var/lib/cni (docs/agent.md)",
             ),
         });
     }

@@ -11,7 +11,7 @@ use netqos_core::{
     PodId, Priority,
 };
 use netqos_datapath::rules::RuleDatapath;
-use netqos_datapath::{HostLinks, LimitDatapath, Paths, Request};
+use netqos_datapath::{AttachedPod, AttachedPods, HostLinks, LimitDatapath, Paths, Request};
 use netqos_testkit::{Node, Pod};
 use serde_json::{Value, json};
 
@@ -304,6 +304,16 @@ fn enforce(pod: &Pod) {
     };
     let mut datapath = LimitDatapath::open(paths.clone()).unwrap();
     datapath.apply(&request).unwrap();
+    let attached = AttachedPod {
+        attachment: attachment.clone(),
+        netns: netns.clone(),
+        namespace: "games".to_owned(),
+        name: pod.name().to_owned(),
+        uid: None,
+        addresses: Default::default(),
+        has_annotations: false,
+    };
+    AttachedPods::new(paths.pods()).write(&attached).unwrap();
     let name = ObjectName::new("games", pod.name());
     let chain = Chain {
         rules: vec![ChainRule {

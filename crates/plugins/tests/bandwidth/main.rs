@@ -36,5 +36,6 @@ mod programs_are_loaded_once;
 mod results_are_those_of_the_original;
 mod status_says_what_is_lacking;
 mod the_largest_rate_is_kept;
+mod the_pod_is_written_down;
 mod versions_and_environment;
 mod without_bpf;
