@@ -74,7 +74,12 @@ impl Engine {
             let many = tally.problems.entry(problem.reason.to_string());
             *many.or_default() += 1;
         }
-        for (id, endpoint) in glance.endpoints() {
+        // A vector that grows is copied again and again, and what it was before stays in memory for a while.
+        let endpoints = glance.endpoints();
+        let rules = endpoints.iter().map(|(_, of)| glance.rules(of).count());
+        let limits = 2 * endpoints.len();
+        tally.rows = Vec::with_capacity(rules.sum::<usize>() + limits);
+        for (id, endpoint) in endpoints {
             let limits = glance.limits(endpoint);
             match glance.failing(id, endpoint, &limits).is_empty() {
                 true => tally.in_force += 1,

@@ -31,8 +31,9 @@ impl Counters {
 
     /// All counters.
     pub fn all(&self) -> Result<Vec<(CounterKey, Counter)>> {
-        let mut found = Vec::new();
-        for key in self.keys()? {
+        let keys = self.keys()?;
+        let mut found = Vec::with_capacity(keys.len());
+        for key in keys {
             // SAFETY: the sizes were checked when the map was opened, and there is room for each
             // processor's value.
             let each: Option<Vec<Counter>> =

@@ -168,8 +168,9 @@ impl RuleDatapath {
             .flat_map(ChainTables::names)
             .map(|rule| (rule_number(rule), rule))
             .collect();
-        let mut counts = Vec::new();
-        for (key, counter) in self.rules.counters.all()? {
+        let counters = self.rules.counters.all()?;
+        let mut counts = Vec::with_capacity(counters.len());
+        for (key, counter) in counters {
             if let (Some(endpoint), Some(rule)) =
                 (endpoints.get(&key.endpoint()), rules.get(&key.rule))
             {
@@ -184,7 +185,7 @@ impl RuleDatapath {
                 });
             }
         }
-        counts.sort_by(|a, b| (&a.endpoint, &a.rule).cmp(&(&b.endpoint, &b.rule)));
+        counts.sort_unstable_by(|a, b| (&a.endpoint, &a.rule).cmp(&(&b.endpoint, &b.rule)));
         Ok(counts)
     }
 

@@ -60,7 +60,8 @@ impl Pods {
                 row.rate = row.rate.filter(|_| row.rule.is_some());
             }
         }
-        rows.sort_by(|a, b| key(a).cmp(&key(b)));
+        // In place.
+        rows.sort_unstable_by(|a, b| key(a).cmp(&key(b)));
         rows.dedup_by(|next, row| {
             let is_same = key(next) == key(row);
             if is_same {
