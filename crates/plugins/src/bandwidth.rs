@@ -4,6 +4,7 @@
 //! results are that one's. What it does differently is in `docs/bandwidth-plugin.md`.
 
 use std::env;
+use std::fmt::Display;
 use std::path::Path;
 
 use netqos_api::{BandwidthConfig, BandwidthConfigError, EgressWay, Environment, HookChoice};
@@ -73,7 +74,9 @@ impl Plugin for Bandwidth {
         let limits = config.map(|config| config.limits).unwrap_or_default();
         let previous = request.config.prev_result().ok().flatten();
         let host_links = previous.map(|result| host_links(&result));
-        let forgotten = attached(bpffs.as_deref()).remove(&request.attachment);
+        if let Err(why) = attached(bpffs.as_deref()).remove(&request.attachment) {
+            stays(&request.attachment, &why);
+        }
         open(bpffs.as_deref())?
             .teardown(
                 &request.attachment,
@@ -83,7 +86,6 @@ impl Plugin for Bandwidth {
                     .map_or(HostLinks::Unknown, HostLinks::Listed),
                 &limits,
             )
-            .and(forgotten)
             .map_err(error)
     }
 
@@ -114,11 +116,10 @@ impl Plugin for Bandwidth {
             .filter_map(|one| Attachment::try_new(name, &one.container_id, &one.ifname).ok())
             .collect();
         let bpffs = parse(&request.config).ok().and_then(|config| config.bpffs);
-        let forgotten = attached(bpffs.as_deref()).collect(name, &alive);
-        open(bpffs.as_deref())?
-            .collect(name, &alive)
-            .and(forgotten)
-            .map_err(error)
+        if let Err(why) = attached(bpffs.as_deref()).collect(name, &alive) {
+            stays(name, &why);
+        }
+        open(bpffs.as_deref())?.collect(name, &alive).map_err(error)
     }
 
     fn status(&self, request: &StatusRequest) -> Result<(), CniError> {
@@ -239,6 +240,12 @@ fn remember(request: &Request, netns: &Path, previous: &CniResult, bpffs: Option
             request.attachment
         );
     }
+}
+
+/// Says that what was written down of pods is still there. Nobody goes by it once the namespace is gone, and
+/// no pod is to stay for it.
+fn stays(of: &impl Display, why: &Error) {
+    eprintln!("netqos: {of}: which pod it was stays written down: {why}");
 }
 
 fn netns(request: &Request) -> Result<&Path, CniError> {

@@ -231,17 +231,21 @@ impl Kernel {
         Ok(may_be_idle.then_some(forms))
     }
 
-    /// What comes after all that had to be there first: parts that nobody needs any more go, and packets may
-    /// pass beside trees that have got a place by what went.
+    /// What comes after all that had to be there first: parts that nobody needs any more go, and, where all of
+    /// the line is divided as the plan says, packets may pass beside trees that have got a place by what went.
     fn settle_line(
         &mut self,
         name: &Arc<str>,
         plan: &ClassPlan,
         programs: &Classes,
+        is_divided: bool,
     ) -> Result<usize> {
         let link = self.link(name)?;
         let slots: BTreeSet<_> = self.numbers.slots().into_values().collect();
         let mut changes = line::prune(&mut self.socket, &link, &slots)?;
+        if !is_divided {
+            return Ok(changes);
+        }
         for (direction, forms) in self.forms(name, plan) {
             changes += self.pass_beside(&link, direction, &forms, programs)?;
         }
@@ -329,9 +333,12 @@ impl ClassBackend for Kernel {
         let divided: BTreeSet<_> = std::mem::take(&mut outcome.lines).into_iter().collect();
         // Also those of which some is not as it should be: a part that stays would be the next pod's of its number.
         for name in plan.lines.keys() {
-            let settled = self.settle_line(name, plan, &programs);
-            match (settled, divided.contains(name)) {
-                (Ok(changes), is_divided) => {
+            let is_divided = divided.contains(name);
+            match (
+                self.settle_line(name, plan, &programs, is_divided),
+                is_divided,
+            ) {
+                (Ok(changes), _) => {
                     outcome.changes += changes;
                     outcome.lines.extend(is_divided.then(|| name.clone()));
                 }

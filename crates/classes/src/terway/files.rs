@@ -108,6 +108,19 @@ impl<'a> Folder<'a> {
             let ours = written.get(name).zip(text.ok());
             ours.is_some_and(|(ours, text)| ours.contains(&digest(&text)))
         };
+        let mut there = self
+            .names
+            .iter()
+            .filter(|name| self.path.join(name).exists());
+        if written.is_empty()
+            && let Some(name) = there.next()
+        {
+            tracing::warn!(
+                "{} stays, and what is beside it: that netqos wrote it is nowhere written down, as \
+                 earlier builds did not do; remove it where no koordlet writes it",
+                self.path.join(name).display()
+            );
+        }
         let mut removed = 0;
         let mut errors = Vec::new();
         for name in self.names {

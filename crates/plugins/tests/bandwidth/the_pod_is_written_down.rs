@@ -80,4 +80,9 @@ fn what_cannot_be_written_is_said_and_the_limit_is_in_force() {
     let said = "net/a/eth0: the agent is not told which pod it is";
     assert!(outcome.stderr.contains(said), "{}", outcome.stderr);
     named("CHECK", &pod, &limited).succeed().unwrap();
+    // Nor does it stay for that.
+    let outcome = named("DEL", &pod, &limited).run().unwrap();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let said = "net/a/eth0: which pod it was stays written down";
+    assert!(outcome.stderr.contains(said), "{}", outcome.stderr);
 }
