@@ -21,17 +21,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use kube::api::{Api, DeleteParams, PostParams, Preconditions};
-use kube::{Client, Error, ResourceExt as _};
+use kube::Client;
 use netqos_core::ObjectName;
 use netqos_core::objects::PeerSlice;
 use netqos_index::{PeerChange, SliceWrite, Slicer, WantedSet, head_name};
-use netqos_k8s::NetworkQoSPeerSlice;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
 
 use crate::metrics::{Metrics, Outcome};
 use crate::spans;
+
+mod ask;
+
+use ask::{Failure, Version, ask};
 
 const RESOURCE: &str = "networkqospeerslices";
 /// How long policies are waited for that come together.
@@ -45,8 +47,6 @@ const APART: Duration = Duration::from_millis(600);
 const REST: Duration = Duration::from_millis(500);
 /// The longest that it is not written to for all of them: so long who comes may not be known for a peer.
 const LONGEST_REST: Duration = Duration::from_secs(3);
-/// How long one write may take.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// How many writes are on their way at a time.
 const TOGETHER: usize = 16;
 /// How long a round may take before what is left waits for the next.
@@ -113,22 +113,6 @@ struct Round {
     changed: HashMap<SetName, u32>,
     /// What is on its way, by its name.
     flying: HashMap<ObjectName, Flying>,
-}
-
-/// Why a slice was not written.
-enum Failure {
-    /// The server said so.
-    Refused(String),
-    /// It said nothing.
-    Silent(String),
-}
-
-/// What is known of a slice on the server.
-#[derive(Clone, Debug)]
-struct Version {
-    number: u64,
-    /// What it says. `None` once it was deleted: what is told of it until then is old.
-    slice: Option<PeerSlice>,
 }
 
 impl SliceWriter {
@@ -437,70 +421,6 @@ impl Round {
 
     fn try_again(&mut self, at: Instant) {
         self.again = self.again.into_iter().chain([at]).min();
-    }
-}
-
-/// Has the server write a slice; `known` is the version of the one that is there.
-async fn ask(
-    client: Client,
-    write: SliceWrite,
-    known: Option<u64>,
-) -> (SliceWrite, Result<Version, Failure>) {
-    let answer = match timeout(PATIENCE, put(client, &write, known)).await {
-        Ok(Ok(known)) => Ok(known),
-        Ok(Err(Error::Api(status))) => Err(Failure::Refused(format!(
-            "{}: {}",
-            status.code, status.message
-        ))),
-        Ok(Err(why)) => Err(Failure::Silent(netqos_core::with_causes(&why))),
-        Err(_) => Err(Failure::Silent(format!(
-            "no answer in {} s",
-            PATIENCE.as_secs()
-        ))),
-    };
-    if let Err(Failure::Refused(why) | Failure::Silent(why)) = &answer {
-        spans::failed(&Span::current(), why);
-    }
-    (write, answer)
-}
-
-async fn put(client: Client, write: &SliceWrite, known: Option<u64>) -> Result<Version, Error> {
-    let ObjectName { namespace, name } = named(write);
-    let api: Api<NetworkQoSPeerSlice> = Api::namespaced(client, namespace);
-    match write {
-        SliceWrite::Put(slice) => {
-            let mut object = NetworkQoSPeerSlice::of(slice);
-            let parameters = PostParams::default();
-            let written = match known {
-                None => api.create(&parameters, &object).await?,
-                Some(known) => {
-                    object.metadata.resource_version = Some(known.to_string());
-                    api.replace(name, &parameters, &object).await?
-                }
-            };
-            let number = written.resource_version();
-            Ok(Version {
-                number: number.and_then(|it| it.parse().ok()).unwrap_or_default(),
-                slice: Some(slice.clone()),
-            })
-        }
-        SliceWrite::Delete(_) => {
-            let parameters = DeleteParams {
-                preconditions: known.map(|known| Preconditions {
-                    resource_version: Some(known.to_string()),
-                    uid: None,
-                }),
-                ..DeleteParams::default()
-            };
-            match api.delete(name, &parameters).await {
-                Err(Error::Api(status)) if status.code == 404 => {}
-                other => drop(other?),
-            }
-            Ok(Version {
-                number: known.unwrap_or_default(),
-                slice: None,
-            })
-        }
     }
 }
 

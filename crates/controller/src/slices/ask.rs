@@ -1,0 +1,98 @@
+//! One write of a slice, as the server is asked for it, and what it answers.
+
+use std::time::Duration;
+
+use kube::api::{Api, DeleteParams, PostParams, Preconditions};
+use kube::{Client, Error, ResourceExt as _};
+use netqos_core::ObjectName;
+use netqos_core::objects::PeerSlice;
+use netqos_index::SliceWrite;
+use netqos_k8s::NetworkQoSPeerSlice;
+use tokio::time::timeout;
+use tracing::Span;
+
+use super::named;
+use crate::spans;
+
+/// How long it may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What is known of a slice on the server.
+#[derive(Clone, Debug)]
+pub(super) struct Version {
+    pub(super) number: u64,
+    /// What it says. `None` once it was deleted: what is told of it until then is old.
+    pub(super) slice: Option<PeerSlice>,
+}
+
+/// Why a slice was not written.
+pub(super) enum Failure {
+    /// The server said so.
+    Refused(String),
+    /// It said nothing.
+    Silent(String),
+}
+
+/// Has the server write a slice; `known` is the version of the one that is there.
+pub(super) async fn ask(
+    client: Client,
+    write: SliceWrite,
+    known: Option<u64>,
+) -> (SliceWrite, Result<Version, Failure>) {
+    let answer = match timeout(PATIENCE, put(client, &write, known)).await {
+        Ok(Ok(known)) => Ok(known),
+        Ok(Err(Error::Api(status))) => Err(Failure::Refused(format!(
+            "{}: {}",
+            status.code, status.message
+        ))),
+        Ok(Err(why)) => Err(Failure::Silent(netqos_core::with_causes(&why))),
+        Err(_) => Err(Failure::Silent(format!(
+            "no answer in {} s",
+            PATIENCE.as_secs()
+        ))),
+    };
+    if let Err(Failure::Refused(why) | Failure::Silent(why)) = &answer {
+        spans::failed(&Span::current(), why);
+    }
+    (write, answer)
+}
+
+async fn put(client: Client, write: &SliceWrite, known: Option<u64>) -> Result<Version, Error> {
+    let ObjectName { namespace, name } = named(write);
+    let api: Api<NetworkQoSPeerSlice> = Api::namespaced(client, namespace);
+    match write {
+        SliceWrite::Put(slice) => {
+            let mut object = NetworkQoSPeerSlice::of(slice);
+            let parameters = PostParams::default();
+            let written = match known {
+                None => api.create(&parameters, &object).await?,
+                Some(known) => {
+                    object.metadata.resource_version = Some(known.to_string());
+                    api.replace(name, &parameters, &object).await?
+                }
+            };
+            let number = written.resource_version();
+            Ok(Version {
+                number: number.and_then(|it| it.parse().ok()).unwrap_or_default(),
+                slice: Some(slice.clone()),
+            })
+        }
+        SliceWrite::Delete(_) => {
+            let parameters = DeleteParams {
+                preconditions: known.map(|known| Preconditions {
+                    resource_version: Some(known.to_string()),
+                    uid: None,
+                }),
+                ..DeleteParams::default()
+            };
+            match api.delete(name, &parameters).await {
+                Err(Error::Api(status)) if status.code == 404 => {}
+                other => drop(other?),
+            }
+            Ok(Version {
+                number: known.unwrap_or_default(),
+                slice: None,
+            })
+        }
+    }
+}
