@@ -67,10 +67,7 @@ fn and_are_netqos_where_koordlet_is_gone_or_a_label_says_so() {
     let Some(mut world) = World::new() else {
         return;
     };
-    for line in ["link add up0 type veth peer name far0", "link set up0 up"] {
-        let args: Vec<&str> = line.split(' ').collect();
-        world.node.run("ip", &args).unwrap();
-    }
+    stage::line(&world.node);
     world.flags = vec!["--line", "up0"];
     world.define(&definition());
     let mut slo = node_slo("node1", 20);

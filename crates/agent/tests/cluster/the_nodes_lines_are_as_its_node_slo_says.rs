@@ -1,5 +1,6 @@
 //! Who shares the node's lines, from the API server: its NodeSLO, its Node, its own pods.
 
+use netqos_apiserver::without_rules;
 use serde_json::{Value, json};
 
 use crate::stage;
@@ -7,22 +8,10 @@ use crate::world::World;
 
 const VERSION: &str = "slo.koordinator.sh/v1alpha1";
 
-/// Koordinator's definition, as far as it matters.
+/// A definition of NodeSLO that takes what ours refuses, as Koordinator's does.
 pub(crate) fn definition() -> Value {
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "nodeslos.slo.koordinator.sh"},
-        "spec": {
-            "group": "slo.koordinator.sh", "scope": "Cluster",
-            "names": {"kind": "NodeSLO", "plural": "nodeslos", "singular": "nodeslo"},
-            "versions": [{
-                "name": "v1alpha1", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": {
-                    "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}
-                }}}
-            }]
-        }
-    })
+    let ours = netqos_k8s::node_slo_definition().crd().unwrap();
+    serde_json::to_value(without_rules(&ours)).unwrap()
 }
 
 pub(crate) fn node_slo(node: &str, be: u8) -> Value {
@@ -50,10 +39,7 @@ fn and_stay_so_when_that_is_gone() {
     let Some(mut world) = World::new() else {
         return;
     };
-    for line in ["link add up0 type veth peer name far0", "link set up0 up"] {
-        let args: Vec<&str> = line.split(' ').collect();
-        world.node.run("ip", &args).unwrap();
-    }
+    stage::line(&world.node);
     world.flags = vec!["--line", "up0"];
     // Where nobody has heard of the kind nothing is missed.
     world.start_agent();

@@ -9,7 +9,7 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use netqos_agent::client;
-use netqos_apiserver::{ApiServer, Cluster, Front, Options, Request};
+use netqos_apiserver::{ApiServer, Cluster, Front, Options, Request, without_rules};
 use netqos_cluster::Kind;
 use netqos_testkit::{Node, Pod};
 use serde_json::{Value, json};
@@ -313,10 +313,8 @@ impl World {
 
     /// Policies may be of any shape from now on, as an older definition has it, or another project's.
     pub(crate) fn define_policies_of_any_shape(&self) {
-        let mut any = definition("networkqoses.k8s.ovn.org");
-        let schema = &mut any["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
-        schema["properties"]["spec"] = json!({"x-kubernetes-preserve-unknown-fields": true});
-        self.define(&any);
+        let any = without_rules(&netqos_k8s::crd().unwrap());
+        self.define(&serde_json::to_value(any).unwrap());
         // A real server goes by it a moment later.
         let policies = self.api("k8s.ovn.org/v1alpha1", "NetworkQoS", &self.namespace);
         let object = json!({"metadata": {"name": "any"}, "spec": "any"});

@@ -237,12 +237,7 @@ fn what_somebody_else_wrote_stays_when_it_leaves() {
     theirs("pod.json");
     backend.teardown().unwrap();
     assert_eq!(there(), ["pod.json"]);
-    let shares = shares(100, (10, 50), (10, 50));
-    let line = LineShares {
-        ingress: shares,
-        egress: shares,
-    };
-    let plan = plan(&[("eth0", line)], vec![]);
+    let plan = plan(&[("eth0", both_ways())], vec![]);
     backend.apply(&plan).unwrap();
     theirs("global_bps_config");
     // As another process does.
@@ -253,15 +248,18 @@ fn what_somebody_else_wrote_stays_when_it_leaves() {
     assert_eq!(text(&folder, "terway/global_bps_config"), "theirs");
 }
 
+fn both_ways() -> LineShares {
+    let shares = shares(100, (10, 50), (10, 50));
+    LineShares {
+        ingress: shares,
+        egress: shares,
+    }
+}
+
 #[test]
 fn what_nobody_can_read_is_an_error_and_written_anew() {
     let (folder, mut backend) = node();
-    let shares = shares(100, (10, 50), (10, 50));
-    let line = LineShares {
-        ingress: shares,
-        egress: shares,
-    };
-    let plan = plan(&[("eth0", line)], vec![]);
+    let plan = plan(&[("eth0", both_ways())], vec![]);
     backend.apply(&plan).unwrap();
     for (file, text) in [
         ("global_bps_config", "hw_tx_bps_max many\n"),

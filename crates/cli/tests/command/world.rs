@@ -167,23 +167,10 @@ impl World {
         }
     }
 
-    /// Has the server know Koordinator's NodeSLO, as far as it matters.
+    /// Has the server know NodeSLO, by a definition that takes what ours refuses, as Koordinator's does.
     pub fn define_node_slo(&self) {
-        let definition = json!({
-            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": "nodeslos.slo.koordinator.sh"},
-            "spec": {
-                "group": "slo.koordinator.sh", "scope": "Cluster",
-                "names": {"kind": "NodeSLO", "plural": "nodeslos", "singular": "nodeslo"},
-                "versions": [{
-                    "name": "v1alpha1", "served": true, "storage": true,
-                    "schema": {"openAPIV3Schema": {"type": "object", "properties": {
-                        "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}
-                    }}}
-                }]
-            }
-        });
-        let definition = serde_json::from_value(definition).unwrap();
+        let ours = netqos_k8s::node_slo_definition().crd().unwrap();
+        let definition = netqos_apiserver::without_rules(&ours);
         let defined = self.cluster.define(&definition);
         self.runtime.block_on(defined).unwrap();
     }
