@@ -1,6 +1,4 @@
-//! Whichever cluster there is: a real API server, or this crate's.
-
-mod real;
+//! A cluster for tests: a real API server, or this crate's.
 
 use std::time::{Duration, Instant};
 
@@ -9,37 +7,36 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, CustomResourceValidation, JSONSchemaProps,
 };
-use kube::api::{Api, ApiResource, DynamicObject, ObjectMeta, PostParams};
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, ListParams, ObjectMeta, PostParams,
+};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
-use crate::{ApiServer, Front};
+use netqos_kubernetes::Lease;
 
-pub use real::RealCluster;
+use crate::{ApiServer, Front};
 
 /// How long a definition may take to be served.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A cluster for tests.
 ///
-/// A real one is an API server and etcd, without controllers, scheduler or nodes. What holds there
-/// holds in [`ApiServer`]; faults, and a record of requests, are those of a [`Front`] before either.
+/// A real one is an API server and etcd, without controllers, scheduler or nodes. Faults, and a record of
+/// requests, are those of a [`Front`] before either.
 pub enum Cluster {
     /// This crate's.
     Fixture(ApiServer),
-    /// kube-apiserver with etcd, or a cluster that was there before.
-    Real(RealCluster),
+    /// kube-apiserver with etcd, which holds the CRDs of netqos and else what a new one holds.
+    Real(Lease),
 }
 
 impl Cluster {
-    /// A real one where the environment names one (see [`RealCluster::start`]), else this crate's.
+    /// A real one.
     ///
     /// # Errors
-    /// It cannot be started; or the environment names none, and `NETQOS_REQUIRE_REAL=1`.
+    /// Returns an error if it cannot be started: see [`Lease::take`].
     pub async fn start() -> anyhow::Result<Self> {
-        match RealCluster::named_or_not_required()? {
-            true => Ok(Self::Real(RealCluster::start().await?)),
-            false => Self::fixture(),
-        }
+        Ok(Self::Real(Lease::take().await?))
     }
 
     /// This crate's.
@@ -77,7 +74,7 @@ impl Cluster {
     pub fn kubeconfig(&self, client: &str) -> String {
         match self {
             Self::Fixture(server) => server.kubeconfig(client),
-            Self::Real(real) => real.kubeconfig().to_owned(),
+            Self::Real(real) => real.kubeconfig(),
         }
     }
 
@@ -166,6 +163,27 @@ impl Cluster {
         self.define(definition).await
     }
 
+    /// Deletes the CRDs of netqos, as before an installation.
+    ///
+    /// # Errors
+    /// Returns an error if the server refuses it, or still has one after half a minute.
+    pub async fn remove_crds(&self) -> anyhow::Result<()> {
+        let crds: Api<CustomResourceDefinition> = Api::all(self.client("testkit").await?);
+        let end = Instant::now() + PATIENCE;
+        for name in netqos_k8s::definitions().map(|it| it.name()) {
+            crds.delete(&name, &DeleteParams::default()).await?;
+        }
+        while let [crd, ..] = &crds.list(&ListParams::default()).await?.items[..] {
+            anyhow::ensure!(
+                Instant::now() < end,
+                "{:?} is not deleted",
+                crd.metadata.name
+            );
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
+    }
+
     /// Has a definition served, in place of the one of its name.
     ///
     /// # Errors
@@ -176,6 +194,8 @@ impl Cluster {
         let parameters = PostParams::default();
         match definitions.get_opt(name).await? {
             None => drop(definitions.create(&parameters, definition).await?),
+            // A real server has those of netqos already.
+            Some(old) if is_defined_by(&old, definition) => return Ok(()),
             Some(old) => {
                 let mut new = definition.clone();
                 new.metadata.resource_version = old.metadata.resource_version;
@@ -196,6 +216,12 @@ impl Cluster {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
+}
+
+/// Returns true if the server holds this definition, apart from what it fills in by itself.
+fn is_defined_by(there: &CustomResourceDefinition, definition: &CustomResourceDefinition) -> bool {
+    let versions = |crd: &CustomResourceDefinition| crd.spec.versions.clone();
+    versions(there) == versions(definition)
 }
 
 /// A definition of the same objects that takes whatever they say.

@@ -9,9 +9,8 @@
 //!           watch ◄── Change ────┘                 Record ◄──┘
 //! ```
 //!
-//! It does what netqos, kube-rs and kubectl need of one, as a real one does it: one suite
-//! (`tests/conformance`) runs against both, and [`Cluster`] gives any other test whichever is
-//! there; a [`Front`] before it has faults on demand, whichever it is. What real clusters have controllers
+//! Only the benchmark of a large cluster still uses this server. [`Cluster`] gives every test a real one, and a
+//! [`Front`] before either has faults on demand. What real clusters have controllers
 //! for, it leaves, but for one thing: a namespace that is deleted is emptied and goes.
 //!
 //! Left out: authorisation (every request is allowed, and recorded; what a fault forbids, a
@@ -62,7 +61,7 @@ mod view;
 mod webhooks;
 mod write;
 
-pub use cluster::{Cluster, RealCluster, without_rules};
+pub use cluster::{Cluster, without_rules};
 pub use faults::Fault;
 pub use front::Front;
 pub use record::Request;

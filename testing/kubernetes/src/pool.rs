@@ -1,0 +1,215 @@
+//! Servers that one test after the other borrows.
+
+use std::sync::{Mutex, OnceLock, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+use std::{io, thread};
+
+use anyhow::Context as _;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, DynamicObject, ListParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use tokio::sync::oneshot;
+
+use crate::baseline::{Baseline, Reset};
+use crate::relay::Relay;
+use crate::{ApiServer, host};
+
+/// The time that the CRDs may take to be served.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server that is one test's alone, with the CRDs of netqos, until this value is dropped.
+pub struct Lease {
+    // None only while it is dropped.
+    server: Option<Prepared>,
+    relay: Option<Relay>,
+}
+
+/// A server in its baseline.
+struct Prepared {
+    server: ApiServer,
+    baseline: Baseline,
+}
+
+enum Order {
+    Lend(oneshot::Sender<anyhow::Result<Prepared>>),
+    Return(Box<Prepared>),
+}
+
+impl Lease {
+    /// Takes a server that is ready, or starts one.
+    ///
+    /// # Errors
+    /// Returns an error if no server can be started: see [`ApiServer::start`].
+    pub async fn take() -> anyhow::Result<Self> {
+        let (answer, answered) = oneshot::channel();
+        orders()?
+            .send(Order::Lend(answer))
+            .ok()
+            .context("the pool of API servers has ended")?;
+        let server = answered
+            .await
+            .context("the pool of API servers has ended")??;
+        let relay = match host::is_here()? {
+            true => None,
+            false => Some(Relay::start(server.server.port())?),
+        };
+        Ok(Self {
+            server: Some(server),
+            relay,
+        })
+    }
+
+    /// A kubeconfig of an administrator, for the network namespace of the thread that took the server.
+    pub fn kubeconfig(&self) -> String {
+        let Some(Prepared { server, .. }) = &self.server else {
+            return String::new();
+        };
+        let port = self.relay.as_ref().map_or(server.port(), Relay::port);
+        server.kubeconfig(port)
+    }
+
+    /// The version of the server, such as `v1.37.2`.
+    pub fn version(&self) -> &str {
+        self.server.as_ref().map_or("", |it| it.server.version())
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let Some(mut server) = self.server.take() else {
+            return;
+        };
+        // A test that failed for this reason says so.
+        if let Err(error) = server.server.check() {
+            eprintln!("the API server ended during this test: {error:#}");
+            return;
+        }
+        if let Ok(orders) = orders() {
+            orders.send(Order::Return(Box::new(server))).ok();
+        }
+    }
+}
+
+/// The way to the thread that starts servers, which lives as long as the process: a server is killed
+/// with the thread that starts it.
+fn orders() -> anyhow::Result<mpsc::Sender<Order>> {
+    static POOL: OnceLock<Mutex<Option<mpsc::Sender<Order>>>> = OnceLock::new();
+    let pool = POOL.get_or_init(Mutex::default);
+    let mut pool = pool.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(orders) = &*pool {
+        return Ok(orders.clone());
+    }
+    let (sender, receiver) = mpsc::channel();
+    thread::Builder::new()
+        .name("api-servers".to_owned())
+        .spawn(move || keep(&receiver))?;
+    *pool = Some(sender.clone());
+    Ok(sender)
+}
+
+fn keep(orders: &mpsc::Receiver<Order>) {
+    let runtime = host::enter().and_then(|()| {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+    });
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return refuse(orders, &error),
+    };
+    let mut idle: Vec<Prepared> = Vec::new();
+    // Once a server had to be replaced, the next one is started ahead.
+    let mut ahead = false;
+    loop {
+        let order = match orders.try_recv() {
+            Err(mpsc::TryRecvError::Empty) if ahead && idle.is_empty() => {
+                match runtime.block_on(prepare()) {
+                    Ok(server) => idle.push(server),
+                    Err(error) => {
+                        eprintln!("cannot start an API server ahead: {error:#}");
+                        ahead = false;
+                    }
+                }
+                continue;
+            }
+            Ok(order) => order,
+            Err(_) => match orders.recv() {
+                Ok(order) => order,
+                Err(mpsc::RecvError) => return,
+            },
+        };
+        match order {
+            Order::Lend(answer) => {
+                let server = match idle.pop() {
+                    Some(server) => Ok(server),
+                    None => runtime.block_on(prepare()),
+                };
+                // A test that does not wait any longer gives it back.
+                if let Err(Ok(server)) = answer.send(server) {
+                    idle.push(server);
+                }
+            }
+            Order::Return(mut server) => match runtime.block_on(server.reset()) {
+                Ok(Reset::Done) => idle.push(*server),
+                Ok(Reset::Delayed) => ahead = true,
+                Err(error) => eprintln!("cannot reset the API server, took another: {error:#}"),
+            },
+        }
+    }
+}
+
+fn refuse(orders: &mpsc::Receiver<Order>, error: &io::Error) {
+    for order in orders {
+        if let Order::Lend(answer) = order {
+            answer
+                .send(Err(anyhow::anyhow!("cannot start API servers: {error}")))
+                .ok();
+        }
+    }
+}
+
+impl Prepared {
+    async fn reset(&mut self) -> anyhow::Result<Reset> {
+        self.server.check()?;
+        self.baseline.restore(&self.server.etcd()?).await
+    }
+}
+
+async fn prepare() -> anyhow::Result<Prepared> {
+    let began = Instant::now();
+    let server = ApiServer::start().await?;
+    install(&server.client()?).await?;
+    let baseline = Baseline::take(&server.etcd()?).await?;
+    eprintln!(
+        "kube-apiserver {} was ready after {:.1} s",
+        server.version(),
+        began.elapsed().as_secs_f64()
+    );
+    Ok(Prepared { server, baseline })
+}
+
+/// Creates the CRDs of netqos, and waits until objects of each can be listed.
+async fn install(client: &kube::Client) -> anyhow::Result<()> {
+    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for definition in netqos_k8s::definitions() {
+        let crd = definition.crd()?;
+        let created = crds.create(&PostParams::default(), &crd).await;
+        created.with_context(|| format!("the API server refuses {}", definition.name()))?;
+    }
+    let end = Instant::now() + PATIENCE;
+    for definition in netqos_k8s::definitions() {
+        let crd = definition.crd()?.spec;
+        let kind = GroupVersionKind::gvk(&crd.group, definition.version(), &crd.names.kind);
+        let resource = ApiResource::from_gvk_with_plural(&kind, &crd.names.plural);
+        let objects: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+        while let Err(error) = objects.list(&ListParams::default().limit(1)).await {
+            anyhow::ensure!(
+                Instant::now() < end,
+                "{} is not served: {error}",
+                definition.name()
+            );
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+    Ok(())
+}
