@@ -191,7 +191,8 @@ pub struct Destination {
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new("!has(self.except) || !isCIDR(self.cidr) || self.except.all(e, !isCIDR(e) || cidr(self.cidr).containsCIDR(e))")
+    // The API server estimates this rule for the longest lists: cidr(self.cidr) is parsed once, outside of the walk.
+    validation = Rule::new("!has(self.except) || !isCIDR(self.cidr) || [cidr(self.cidr)].all(c, self.except.all(e, c.containsCIDR(e)))")
         .message("every except has to be inside of cidr").field_path(".except"),
 )]
 pub struct IpBlock {
