@@ -21,6 +21,16 @@ pub(crate) struct Findings {
     pub(crate) warnings: Vec<String>,
 }
 
+impl From<netqos_k8s::check::Findings> for Findings {
+    fn from(found: netqos_k8s::check::Findings) -> Self {
+        Self {
+            invalid: found.errors,
+            warnings: found.warnings.iter().map(ToString::to_string).collect(),
+            forbidden: Vec::new(),
+        }
+    }
+}
+
 impl Findings {
     pub(crate) fn warn(&mut self, warning: impl Into<String>) {
         self.warnings.push(warning.into());

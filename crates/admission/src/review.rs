@@ -33,7 +33,7 @@ pub fn validate(request: &Request, known: &Known, strict_annotations: bool) -> A
         }
         ("", "ConfigMap") => slo::check_config(&object, old),
         ("slo.koordinator.sh", "NodeSLO") => slo::check_node(&object, old),
-        ("" | "apps" | "batch", _) => pods::check(kind, &object, old, strict_annotations),
+        ("" | "apps" | "batch", _) => pods::check((group, kind), &object, old, strict_annotations),
         _ => Findings::default(),
     };
     findings.answer(response, &called(request))

@@ -1,6 +1,6 @@
 //! Pods, and what they are limited to.
 
-use netqos_api::annotations::{AnnotationError, pod_limit_errors};
+use netqos_api::annotations::{AnnotationError, parse_pod_limits};
 use netqos_core::{Direction, Limits};
 use netqos_datapath::Shape;
 use netqos_index::Index;
@@ -20,7 +20,7 @@ pub(crate) fn look(snapshot: &Snapshot, index: &Index) -> Vec<Message> {
     for (pod, found) in snapshot.pods().filter(|(pod, _)| !pod.finished) {
         let subject = || Subject::new("Pod", &pod.id.name);
         let mut say = |message: Message| messages.push(message.in_place(&found.place));
-        for error in pod_limit_errors(&found.annotations) {
+        for error in parse_pod_limits(&found.annotations).1 {
             let code = match error {
                 AnnotationError::BandwidthTooSmall { .. } => &ANNOTATION_TOO_SMALL,
                 _ => &ANNOTATION,

@@ -1,24 +1,30 @@
 //! `netqos validate`: manifests, checked as a cluster would, without one.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use comfy_table::{Table, presets};
-use netqos_k8s::{Definition, FieldError, Object, documents, object_from_value};
+use netqos_k8s::check::{self, Findings};
+use netqos_k8s::{FieldError, documents};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::manifests;
 use crate::output::{self, FAILED};
 
+/// The number of objects that were not checked that the last line names.
+const NAMED: usize = 5;
+
 /// Which manifests, and how to say it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 NetworkQoS, NetworkQoSDefault, NetworkQoSQuota and BandwidthProfile objects are checked by the schema and the
-CEL rules that an API server gets; the bandwidth annotations of Pods, the configurations in
-NetworkAttachmentDefinitions and the ConfigMap slo-controller-config by what reads them. Other kinds are passed over, with a note.
+CEL rules that an API server gets. By the code that reads them in webhook and agent are checked: bandwidth
+annotations and koordinator.sh/networkQOS of Pods and of the templates of Deployments, DaemonSets, StatefulSets,
+ReplicaSets, ReplicationControllers, Jobs and CronJobs; the ConfigMap slo-controller-config; NodeSLOs; Nodes;
+Namespaces, Services, EndpointSlices and network definitions. Objects of other kinds are not checked, which a note
+and the last line say.
 
 Examples:
   netqos validate -f policies/
@@ -45,11 +51,14 @@ enum Format {
 }
 
 #[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Report {
     /// How many objects were checked, and found right or wrong.
     checked: usize,
     /// How many of them have an error.
     wrong: usize,
+    /// The objects that were not checked: nothing of netqos reads their kind.
+    not_checked: Vec<String>,
     findings: Vec<Finding>,
 }
 
@@ -75,6 +84,7 @@ struct Finding {
 #[serde(rename_all = "lowercase")]
 enum Severity {
     Error,
+    Warning,
     Note,
 }
 
@@ -98,7 +108,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
             }
         }
     }
-    eprintln!("netqos: {} checked, {} wrong", report.checked, report.wrong);
+    eprintln!("netqos: {}", report.summary());
     let errors = |finding: &Finding| finding.severity == Severity::Error;
     if report.findings.iter().any(errors) {
         ExitCode::from(FAILED)
@@ -161,60 +171,40 @@ fn check_object(file: &str, document: usize, path: &str, value: &Value, report: 
             message: error.message,
         });
     };
-    match check(value) {
-        Checked::PassedOver(kind) => {
-            let message = format!("{kind}: nothing to check");
-            find(Severity::Note, FieldError::new("", message));
+    let Some(Findings { errors, warnings }) = check::check_object(value) else {
+        let field = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or("?");
+        let (kind, version) = (field("kind"), field("apiVersion"));
+        let message = format!("{kind} of {version}: not checked");
+        find(Severity::Note, FieldError::new("", message));
+        let name = name.as_deref().unwrap_or("?");
+        report.not_checked.push(format!("{kind} {name}"));
+        return;
+    };
+    report.checked += 1;
+    report.wrong += usize::from(!errors.is_empty());
+    for error in errors {
+        find(Severity::Error, error);
+    }
+    for warning in warnings {
+        find(Severity::Warning, warning);
+    }
+}
+
+impl Report {
+    /// `3 checked, 0 wrong, 2 not checked: Secret games/a, Secret games/b`.
+    fn summary(&self) -> String {
+        let (checked, wrong) = (self.checked, self.wrong);
+        let mut summary = format!("{checked} checked, {wrong} wrong");
+        let left_out = self.not_checked.len();
+        if left_out > 0 {
+            let named = self.not_checked.iter().take(NAMED).cloned();
+            let more = left_out.checked_sub(NAMED).filter(|more| *more > 0);
+            let more = more.map(|more| format!("{more} more"));
+            let named: Vec<String> = named.chain(more).collect();
+            summary.push_str(&format!(", {left_out} not checked: {}", named.join(", ")));
         }
-        Checked::Wrong(errors) => {
-            for error in errors {
-                find(Severity::Error, error);
-            }
-            report.checked += 1;
-            report.wrong += 1;
-        }
-        Checked::Right => report.checked += 1,
+        summary
     }
-}
-
-enum Checked {
-    Right,
-    Wrong(Vec<FieldError>),
-    PassedOver(String),
-}
-
-fn check(value: &Value) -> Checked {
-    if Definition::of(value).is_some() {
-        return wrong_if_any(netqos_k8s::validate(value));
-    }
-    match object_from_value(value) {
-        Ok(Object::Other { api_version, kind }) => {
-            Checked::PassedOver(format!("{kind} of {api_version}"))
-        }
-        Ok(Object::Pod(..)) => wrong_if_any(annotations(value)),
-        Ok(_) => Checked::Right,
-        Err(errors) => wrong_if_any(errors),
-    }
-}
-
-fn wrong_if_any(errors: Vec<FieldError>) -> Checked {
-    if errors.is_empty() {
-        Checked::Right
-    } else {
-        Checked::Wrong(errors)
-    }
-}
-
-/// What is wrong with the bandwidth annotations of a pod.
-fn annotations(pod: &Value) -> Vec<FieldError> {
-    let written = pod.get("metadata").and_then(|all| all.get("annotations"));
-    let entries = written.and_then(Value::as_object).into_iter().flatten();
-    let texts: BTreeMap<String, String> = entries
-        .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
-        .collect();
-    let error = netqos_api::pod_limits(&texts).err();
-    let error = error.map(|error| FieldError::new("metadata.annotations", error));
-    error.into_iter().collect()
 }
 
 fn table(report: &Report) -> Table {
@@ -239,6 +229,7 @@ impl fmt::Display for Severity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Error => "error",
+            Self::Warning => "warning",
             Self::Note => "note",
         })
     }

@@ -26,6 +26,7 @@
 //! No I/O.
 #![forbid(unsafe_code)]
 
+pub mod check;
 pub mod convert;
 mod crd;
 mod default_policy;

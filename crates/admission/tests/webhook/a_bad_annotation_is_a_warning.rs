@@ -22,6 +22,9 @@ fn and_the_pod_is_made() {
         let says =
             "annotation kubernetes.io/egress-bandwidth: \\\"10Mbit\\\": quantities must match";
         assert!(first.contains(says), "{first}");
+        let says =
+            "the container runtime will not start this pod; write bits per second like \\\"10M\\\"";
+        assert!(first.contains(says), "{first}");
         let says = "has no effect without a bandwidth in the same direction";
         assert!(second.contains(says), "{second}");
         // Written again unchanged it is said no more, and changed it is.
@@ -33,6 +36,13 @@ fn and_the_pod_is_made() {
         let change = json!({"metadata": {"annotations": {"netqos.io/ingress-latency": null}}});
         let said = stage.merge(&path, &change).await;
         assert_eq!((said.status, said.warnings.len()), (200, 1), "{said:?}");
+        // The runtime has started it: an agent keeps its limit.
+        let change =
+            json!({"metadata": {"annotations": {"kubernetes.io/egress-bandwidth": "20Mbit"}}});
+        let said = stage.merge(&path, &change).await;
+        assert_eq!((said.status, said.warnings.len()), (200, 1), "{said:?}");
+        let says = "netqos keeps the last valid limit of this direction: annotation";
+        assert!(said.warnings[0].contains(says), "{said:?}");
         // Who is right hears nothing.
         let good = json!({"kubernetes.io/egress-bandwidth": "10M"});
         let said = stage.post(PODS, &pod("b", good)).await;
@@ -77,6 +87,8 @@ fn and_the_pod_is_made() {
                 (201, 2),
                 "{kind}: {said:?}"
             );
+            let says = "the container runtime will not start pods of this template; write ";
+            assert!(said.warnings[0].contains(says), "{kind}: {said:?}");
         }
         webhook.stop().await;
     });
@@ -108,6 +120,8 @@ fn or_where_that_is_asked_for_a_refusal() {
         let says = "admission webhook \"pods.netqos.io\" denied the request: Pod games/a is invalid: \
                     metadata.annotations: annotation kubernetes.io/egress-bandwidth: \"x\": ";
         assert!(said.message().starts_with(says), "{}", said.message());
+        let says = "; the container runtime will not start this pod; write bits per second like";
+        assert!(said.message().contains(says), "{}", said.message());
         webhook.stop().await;
     });
 }

@@ -146,6 +146,10 @@ fn whatever_comes_first() {
         task.abort();
         label(&stage, "two", json!("free")).await;
         namespaces.delete("one", &delete).await.unwrap();
+        // As kube-controller-manager does, which does not run here.
+        for name in ["free", "other"] {
+            of_one.delete(name, &delete).await.unwrap();
+        }
         defaults.delete("other", &delete).await.unwrap();
         let task = tokio::spawn(inject(client, std::future::pending()));
         become_so(&stage, &[("two/free", 9), ("two/other", 40)]).await;

@@ -85,7 +85,10 @@ fn in_the_config_map_by_their_paths() {
                 )),
             ),
             (
-                class("lsClass", json!(80), json!(100)),
+                both(
+                    class("lsClass", json!(80), json!(100)),
+                    class("beClass", json!(30), json!(100)),
+                ),
                 "0",
                 Some((
                     "data.resource-qos-config.clusterStrategy (egress)",
@@ -94,7 +97,10 @@ fn in_the_config_map_by_their_paths() {
                 )),
             ),
             (
-                class("lsClass", json!("800M"), json!(100)),
+                both(
+                    class("lsClass", json!("800M"), json!(100)),
+                    class("beClass", json!("300M"), json!(100)),
+                ),
                 "1000M",
                 Some((
                     "data.resource-qos-config.clusterStrategy (egress)",

@@ -12,7 +12,7 @@ kind: NetworkQoS
 metadata: {name: q, namespace: games}
 spec: {priority: 200, egress: [{dscp: 1, bandwidth: {burst: 2}}]}
 ---
-{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}}
+{apiVersion: v1, kind: Secret, metadata: {name: d}}
 ---
 {apiVersion: v1, kind: Pod, metadata: {name: p, annotations: {kubernetes.io/egress-bandwidth: fast}}}
 ---
@@ -43,7 +43,7 @@ fn wrong_objects_end_with_1_and_are_named_by_file_document_and_field() {
             1,
             "a.yaml:1: error spec.egress[0].bandwidth.burst: burst needs rate",
         ),
-        (2, "a.yaml:2: note Deployment of apps/v1"),
+        (2, "a.yaml:2: note Secret of v1: not checked"),
         (
             3,
             "a.yaml:3: error metadata.annotations: annotation kubernetes.io/egress-bandwidth: \"fast\"",
@@ -79,4 +79,93 @@ fn right_objects_end_with_0_and_what_cannot_be_read_with_2() {
     for arguments in [&["validate"][..], &["validate", "-f", "/nonexistent"]] {
         assert_eq!(run(arguments).status.code(), Some(2));
     }
+}
+
+const READ_BY_NETQOS: &str = "
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: slo-controller-config, namespace: koordinator-system}
+data: {resource-qos-config: nonsense}
+---
+apiVersion: slo.koordinator.sh/v1alpha1
+kind: NodeSLO
+metadata: {name: node1}
+spec: {resourceQOSStrategy: {beClass: {networkQOS: {egressRequest: 50, egressLimit: 20}}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: a, annotations: {koordinator.sh/networkQOS: '{', netqos.io/egress-burst: 1M}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: d}
+spec: {template: {metadata: {annotations: {kubernetes.io/egress-bandwidth: 10Mbit}}}}
+---
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: c}
+spec: {jobTemplate: {spec: {template: {metadata: {annotations: {kubernetes.io/egress-bandwidth: 10Mbit}}}}}}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: node1, annotations: {node.koordinator.sh/network-bandwidth: lots}}
+---
+{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: games}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: other}}
+";
+
+#[test]
+fn objects_that_webhook_and_agent_read_are_checked_and_others_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("all.yaml");
+    fs::write(&file, READ_BY_NETQOS).unwrap();
+    let output = run(&["validate", "-f", file.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+    let printed = stdout(&output);
+    for (document, says) in [
+        (
+            1,
+            "error data.resource-qos-config: Failed to parse ResourceQOS config",
+        ),
+        (
+            2,
+            "error spec (egress): best-effort: a request of 50 % is above the limit of 20 %",
+        ),
+        (
+            3,
+            "error metadata.annotations: annotation netqos.io/egress-burst: \"1M\" has no effect",
+        ),
+        (
+            3,
+            "error metadata.annotations: annotation koordinator.sh/networkQOS: is no JSON object",
+        ),
+        (
+            4,
+            "error spec.template.metadata.annotations: annotation kubernetes.io/egress-bandwidth: \"10Mbit\"",
+        ),
+        (
+            4,
+            "; the container runtime will not start pods of this template",
+        ),
+        (
+            5,
+            "error spec.jobTemplate.spec.template.metadata.annotations: annotation kubernetes.io/egress",
+        ),
+        (
+            6,
+            "error metadata.annotations[node.koordinator.sh/network-bandwidth]: \"lots\": ",
+        ),
+        (7, "note Secret of v1: not checked"),
+        (8, "note ConfigMap of v1: not checked"),
+    ] {
+        let of = format!("all.yaml:{document}: ");
+        let mut lines = printed.lines().filter(|line| line.contains(&of));
+        assert!(lines.any(|line| line.contains(says)), "{says}: {printed}");
+    }
+    let summary = "netqos: 6 checked, 6 wrong, 2 not checked: Secret games/s, ConfigMap other\n";
+    assert!(stderr(&output).ends_with(summary), "{}", stderr(&output));
+    let output = run(&["validate", "-f", file.to_str().unwrap(), "-o", "json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["notChecked"][0], "Secret games/s");
 }

@@ -7,16 +7,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1 as core;
+use netqos_api::annotations::{has_bandwidth, parse_pod_limits};
 use netqos_api::koordinator::PodClass;
-use netqos_api::pod_limits;
-use netqos_core::objects::Pod;
-use netqos_core::{ObjectRef, PodId, Problem, Reason};
+use netqos_core::objects::{InvalidLimits, Pod};
+use netqos_core::{Direction, ObjectRef, PodId, Problem, Reason};
 
 use super::{labels, namespaced};
 use crate::FieldError;
 
 /// A `Pod`, what is wrong with its labels and annotations, and its class: a bandwidth that cannot be
-/// read is no limit, and a record of its networks that cannot be read gives no addresses.
+/// parsed is no limit in its direction, and a record of its networks that cannot be read gives no addresses.
 ///
 /// A pod in a manifest may have no uid; then `namespace/name` stands in its place.
 ///
@@ -32,10 +32,20 @@ pub fn pod(object: &core::Pod) -> Result<(Pod, Vec<Problem>, PodClass), FieldErr
         message,
     };
     let mut problems = Vec::new();
-    let limits = pod_limits(annotations).unwrap_or_else(|error| {
-        problems.push(problem(Reason::InvalidBandwidth, error.to_string()));
-        Default::default()
-    });
+    let (limits, errors) = parse_pod_limits(annotations);
+    let mut invalid = InvalidLimits::default();
+    for (direction, invalid) in [
+        (Direction::Ingress, &mut invalid.ingress),
+        (Direction::Egress, &mut invalid.egress),
+    ] {
+        let errors = errors.iter().filter(|error| error.direction() == direction);
+        let errors: Vec<String> = errors.map(ToString::to_string).collect();
+        if !errors.is_empty() {
+            let message = errors.join("; ");
+            *invalid = has_bandwidth(annotations, direction).then(|| message.clone());
+            problems.push(problem(Reason::InvalidBandwidth, message));
+        }
+    }
     let status = object.status.as_ref();
     let (addresses, unread) = networks::addresses(status, annotations, &name)?;
     let unread = unread.into_iter();
@@ -60,6 +70,7 @@ pub fn pod(object: &core::Pod) -> Result<(Pod, Vec<Problem>, PodClass), FieldErr
         finished: is_finished(object),
         starting: is_starting(object) && addresses.is_empty(),
         limits,
+        invalid_limits: (invalid != InvalidLimits::default()).then(|| Box::new(invalid)),
         addresses,
         id: PodId { name, uid },
     };

@@ -1,0 +1,80 @@
+//! What is wrong with an object, as far as netqos reads it: the same for the admission webhook, for
+//! `netqos validate` and for the agent.
+
+pub mod pods;
+pub mod slo;
+
+use netqos_api::koordinator::{BACKEND_LABEL, BackendKind, annotated, class};
+use serde_json::Value;
+
+use crate::{FieldError, Object, object_from_value};
+
+/// What was found wrong with an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// What netqos cannot follow.
+    pub errors: Vec<FieldError>,
+    /// What it follows, and is hardly meant.
+    pub warnings: Vec<FieldError>,
+}
+
+impl Findings {
+    fn errors(errors: Vec<FieldError>) -> Self {
+        Self {
+            errors,
+            ..Self::default()
+        }
+    }
+}
+
+/// What is wrong with an object; `None` if nothing of netqos reads objects of this kind.
+pub fn check_object(value: &Value) -> Option<Findings> {
+    #[cfg(feature = "validate")]
+    {
+        if crate::Definition::of(value).is_some() {
+            return Some(Findings::errors(crate::validate(value)));
+        }
+    }
+    let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
+    let (group, _) = text("apiVersion").split_once('/').unwrap_or_default();
+    let kind = text("kind");
+    let of_pods = pods::check_pod_annotations(group, kind, value);
+    let of_pods = of_pods.into_iter().map(|mut mistake| {
+        if mistake.stops_runtime {
+            let consequence = pods::runtime_consequence(kind);
+            mistake.error.message.push_str(&format!("; {consequence}"));
+        }
+        mistake.error
+    });
+    let mut errors: Vec<FieldError> = of_pods.collect();
+    match object_from_value(value) {
+        Err(unreadable) => Some(Findings::errors(unreadable)),
+        Ok(Object::Other { .. }) => {
+            pods::pod_annotations(group, kind, value).map(|_| Findings::errors(errors))
+        }
+        Ok(Object::SloConfig(..)) => Some(slo::check_slo_config(value)),
+        Ok(Object::NodeSlo(..)) => Some(slo::check_node_slo(value)),
+        Ok(Object::Pod(pod, ..)) => {
+            if let (_, Some(not)) = class::traffic_class(&pod.labels, None) {
+                let path = format!("metadata.labels[{}]", class::QOS_CLASS_LABEL);
+                errors.push(FieldError::new(path, not));
+            }
+            Some(Findings::errors(errors))
+        }
+        Ok(Object::Node(node)) => {
+            let annotation = annotated(&node.annotations).err();
+            errors.extend(annotation.map(|mistake| {
+                FieldError::new(
+                    format!("metadata.annotations[{}]", mistake.path),
+                    mistake.what,
+                )
+            }));
+            let label = node.labels.get(BACKEND_LABEL);
+            let label = label.and_then(|name| name.parse::<BackendKind>().err());
+            let path = format!("metadata.labels[{BACKEND_LABEL}]");
+            errors.extend(label.map(|not| FieldError::new(path, not)));
+            Some(Findings::errors(errors))
+        }
+        Ok(_) => Some(Findings::default()),
+    }
+}
