@@ -7,6 +7,7 @@
 //! | `netqos.io/ingress-latency`, `netqos.io/egress-latency` | duration, 1ms to 10s | netqos |
 //!
 //! [`pod_limits`] is for who plays the kubelet: it reads all of them, and any mistake is an error.
+//! [`parse_pod_limits`] is for who follows running pods: a mistake in one direction is none of the other.
 //! [`ShapingExtras`] is for the CNI plugin, which gets the rates from the runtime and only what the
 //! runtime does not know from the annotations, and must not stop a pod because of those.
 
@@ -49,44 +50,37 @@ pub const MAX_BANDWIDTH: i64 = 1_000_000_000_000_000;
 /// The first mistake in any of the six annotations, the bandwidths first, ingress before egress, as
 /// in Kubernetes' own parser; and a burst or latency without the bandwidth of its direction.
 pub fn pod_limits(annotations: &BTreeMap<String, String>) -> Result<Limits, AnnotationError> {
-    let limits = Limits {
-        ingress: bandwidth(annotations, Direction::Ingress)?.map(Limit::of),
-        egress: bandwidth(annotations, Direction::Egress)?.map(Limit::of),
-    };
-    let (extras, errors) = ShapingExtras::read(annotations);
-    match errors
-        .into_iter()
-        .chain(extras.without_limit(limits))
-        .next()
-    {
+    let (limits, errors) = parse_pod_limits(annotations);
+    match errors.into_iter().next() {
         Some(error) => Err(error),
-        None => Ok(extras.apply_to(limits)),
+        None => Ok(limits),
     }
 }
 
-/// Every mistake in the annotations that [`pod_limits`] reads, in its order; none where it reads
-/// them.
-pub fn pod_limit_errors(annotations: &BTreeMap<String, String>) -> Vec<AnnotationError> {
+/// The limits as far as a pod's annotations can be parsed, and every mistake in them, in the order
+/// of [`pod_limits`]. A direction whose bandwidth cannot be parsed has no limit; a burst or latency
+/// that cannot be parsed is left out.
+pub fn parse_pod_limits(annotations: &BTreeMap<String, String>) -> (Limits, Vec<AnnotationError>) {
     let mut errors = Vec::new();
-    let mut limits = Limits::default();
-    // A bandwidth that cannot be read is one mistake: what goes with it is not another.
-    let said = Limit::of(BitRate::from_bits_per_second(0));
-    for (direction, limit) in [
-        (Direction::Ingress, &mut limits.ingress),
-        (Direction::Egress, &mut limits.egress),
-    ] {
-        match bandwidth(annotations, direction) {
-            Ok(rate) => *limit = rate.map(Limit::of),
-            Err(error) => {
-                errors.push(error);
-                *limit = Some(said);
-            }
-        }
-    }
-    let (extras, unread) = ShapingExtras::read(annotations);
-    errors.extend(unread);
-    errors.extend(extras.without_limit(limits));
-    errors
+    let mut rate = |direction| {
+        let parsed = bandwidth(annotations, direction);
+        parsed.map_err(|error| errors.push(error)).ok().flatten()
+    };
+    let limits = Limits {
+        ingress: rate(Direction::Ingress).map(Limit::of),
+        egress: rate(Direction::Egress).map(Limit::of),
+    };
+    let (extras, invalid) = ShapingExtras::read(annotations);
+    errors.extend(invalid);
+    // A bandwidth that cannot be parsed is one mistake: its burst and latency are not another.
+    let without = extras.without_limit(limits).into_iter();
+    errors.extend(without.filter(|error| !has_bandwidth(annotations, error.direction())));
+    (extras.apply_to(limits), errors)
+}
+
+/// Returns true if the annotations name a bandwidth for a direction, valid or not.
+pub fn has_bandwidth(annotations: &BTreeMap<String, String>, direction: Direction) -> bool {
+    annotations.contains_key(bandwidth_annotation(direction))
 }
 
 /// The annotation that holds a direction's rate.

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use netqos_core::Direction;
+
 use super::extras::{MAX_LATENCY, MIN_LATENCY};
+use super::{EGRESS_BANDWIDTH, INGRESS_BANDWIDTH, INGRESS_BURST, INGRESS_LATENCY};
 use crate::duration::format_duration;
 use crate::{DurationError, QuantityError};
 
@@ -89,6 +92,33 @@ pub enum AnnotationError {
 }
 
 impl AnnotationError {
+    /// The annotation's key.
+    pub const fn annotation(&self) -> &'static str {
+        match self {
+            Self::Quantity { annotation, .. }
+            | Self::BandwidthTooSmall { annotation, .. }
+            | Self::BandwidthTooLarge { annotation, .. }
+            | Self::BurstOutOfRange { annotation, .. }
+            | Self::Duration { annotation, .. }
+            | Self::LatencyOutOfRange { annotation, .. }
+            | Self::WithoutBandwidth { annotation, .. } => annotation,
+        }
+    }
+
+    /// The direction that the annotation is for.
+    pub fn direction(&self) -> Direction {
+        match self.annotation() {
+            INGRESS_BANDWIDTH | INGRESS_BURST | INGRESS_LATENCY => Direction::Ingress,
+            _ => Direction::Egress,
+        }
+    }
+
+    /// Returns true if container runtimes parse the annotation, too, and start no pod with this mistake.
+    pub fn stops_runtime(&self) -> bool {
+        let is_bandwidth = matches!(self.annotation(), INGRESS_BANDWIDTH | EGRESS_BANDWIDTH);
+        is_bandwidth && !matches!(self, Self::WithoutBandwidth { .. })
+    }
+
     pub(super) fn quantity(annotation: &'static str, value: &str, problem: QuantityError) -> Self {
         Self::Quantity {
             annotation,

@@ -189,7 +189,7 @@ fn one_bad_extra_does_not_spoil_the_others() {
 fn every_mistake_is_told_and_none_where_the_limits_can_be_read() {
     let told = |pairs: &[(&str, &str)]| {
         let annotations = annotations(pairs);
-        let errors = pod_limit_errors(&annotations);
+        let (_, errors) = parse_pod_limits(&annotations);
         assert_eq!(errors.first().cloned(), pod_limits(&annotations).err());
         errors.len()
     };
@@ -209,4 +209,41 @@ fn every_mistake_is_told_and_none_where_the_limits_can_be_read() {
         ]),
         3
     );
+}
+
+#[test]
+fn mistake_in_one_direction_leaves_the_other_limited() {
+    let parsed = |pairs: &[(&str, &str)]| parse_pod_limits(&annotations(pairs)).0;
+    for (key, value, ingress) in [
+        (INGRESS_BANDWIDTH, "10Mbit", None),
+        (INGRESS_BURST, "lots", Some(limit(5_000_000))),
+        (INGRESS_LATENCY, "soon", Some(limit(5_000_000))),
+    ] {
+        let mut pairs = vec![(INGRESS_BANDWIDTH, "5M"), (EGRESS_BANDWIDTH, "20M")];
+        pairs.push((key, value));
+        let limits = Limits {
+            ingress,
+            egress: Some(limit(20_000_000)),
+        };
+        assert_eq!(parsed(&pairs), limits, "{key}: {value}");
+    }
+    let burst_alone = [(INGRESS_BURST, "1M"), (EGRESS_BANDWIDTH, "20M")];
+    assert_eq!(parsed(&burst_alone).egress, Some(limit(20_000_000)));
+}
+
+#[test]
+fn annotation_error_names_its_direction() {
+    for direction in [Direction::Ingress, Direction::Egress] {
+        let keys = [
+            bandwidth_annotation(direction).to_owned(),
+            format!("netqos.io/{direction}-burst"),
+            format!("netqos.io/{direction}-latency"),
+        ];
+        for key in keys {
+            let (_, errors) = parse_pod_limits(&annotations(&[(&key, "x")]));
+            let named: Vec<_> = errors.iter().map(|it| it.direction()).collect();
+            assert_eq!(named, [direction], "{key}");
+            assert_eq!(errors[0].annotation(), key);
+        }
+    }
 }

@@ -1,19 +1,22 @@
 //! What a ConfigMap says that no node could keep, found before a node tries: what an admission
 //! webhook refuses.
 
-use netqos_core::classes::{SharesError, TrafficClass};
+use netqos_core::classes::{Shares, SharesError, TrafficClass};
 use netqos_core::{BitRate, Direction, LabelSelector};
 use serde_json::{Map, Value};
 
 use super::amount::Amount;
 use super::network_qos::{Ask, Mistake, NetworkQos, join};
 use super::node_slo::{ClassQos, NodeSlo};
-use super::slo_config::{RESOURCE_QOS, SYSTEM, SloConfig, Strategies, with_defaults};
+use super::slo_config::{RESOURCE_QOS, SYSTEM, SloConfig, Strategies};
 
 /// A line by which percentages are compared where nobody says what the line carries.
 const SOME_LINE: BitRate = BitRate::from_bits_per_second(100);
 
 const BOTH_WAYS: [Direction; 2] = [Direction::Ingress, Direction::Egress];
+
+/// [`NodeSlo::shares_of`], or the same with every request stated.
+type SharesOf = fn(&NodeSlo, Direction, BitRate) -> Result<Shares, SharesError>;
 
 /// Where a strategy stands.
 #[derive(Clone, Copy, Debug)]
@@ -26,9 +29,7 @@ enum At {
 /// A strategy, and what goes with it.
 struct Strategy {
     at: At,
-    /// What it says, and is so by default.
-    slo: NodeSlo,
-    /// What it says.
+    /// What it says. What is so by default is bounded by that, and contradicts nothing.
     said: NodeSlo,
     /// What of that is not the cluster's.
     own: NodeSlo,
@@ -42,12 +43,12 @@ impl SloConfig {
     /// What Koordinator's own webhook would say stands before what is wrong.
     pub fn contradictions(&self) -> Vec<Mistake> {
         let mut found = Vec::new();
-        for Strategy { at, slo, said, .. } in self.strategies() {
+        for Strategy { at, said, .. } in self.strategies() {
             let path = at.path();
             for direction in BOTH_WAYS {
-                let wrong = match slo.wrong(direction) {
-                    Some(wrong) if slo.asks_too_much(direction) => {
-                        Some(format!("{}: {wrong}", at.in_their_words(&slo, direction)))
+                let wrong = match said.wrong(direction, NodeSlo::stated_shares_of) {
+                    Some(wrong) if said.asks_too_much(direction) => {
+                        Some(format!("{}: {wrong}", at.in_their_words(&said, direction)))
                     }
                     Some(wrong) => Some(wrong),
                     None if said.is_too_much_apart(direction) => Some(format!(
@@ -115,7 +116,6 @@ impl SloConfig {
             };
             Strategy {
                 at,
-                slo: read(&with_defaults(&said)),
                 said: read(&said),
                 own: read(own),
             }
@@ -170,7 +170,7 @@ impl NodeSlo {
     /// It cannot: what [`shares`](Self::shares) says.
     pub fn check(&self) -> Result<(), Vec<Mistake>> {
         let wrong = BOTH_WAYS.into_iter().filter_map(|direction| {
-            let wrong = self.wrong(direction)?;
+            let wrong = self.wrong(direction, Self::shares_of)?;
             Some(Mistake::new(direction.to_string(), wrong))
         });
         match wrong.collect::<Vec<_>>() {
@@ -197,13 +197,13 @@ impl NodeSlo {
             .collect()
     }
 
-    fn wrong(&self, direction: Direction) -> Option<String> {
+    fn wrong(&self, direction: Direction, shares_of: SharesOf) -> Option<String> {
         match self.total {
             Some(total) => {
-                let error = self.shares_of(direction, total).err()?;
+                let error = shares_of(self, direction, total).err()?;
                 Some(error.to_string())
             }
-            None => match percentages(self).shares_of(direction, SOME_LINE) {
+            None => match shares_of(&percentages(self), direction, SOME_LINE) {
                 Err(error) => Some(in_percent(error)),
                 Ok(_) => Some(self.rate_above_its_limit(direction)?.to_string()),
             },

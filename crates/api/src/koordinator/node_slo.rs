@@ -62,6 +62,14 @@ pub struct NodeSlo {
     pub system: Option<ClassQos>,
 }
 
+/// The amounts of a line that its classes ask for, in one direction.
+#[derive(Clone, Copy)]
+struct Asked {
+    l1: Share,
+    l2: Share,
+    system: BitRate,
+}
+
 impl BackendKind {
     /// Every one.
     pub const ALL: [Self; 4] = [Self::Kernel, Self::Tc, Self::TerwayQos, Self::None];
@@ -313,12 +321,51 @@ impl NodeSlo {
         }
     }
 
-    /// The same in one direction.
+    /// The same in one direction. A request of the default is bounded by the limit beside it and by what
+    /// the stated requests leave: latency-sensitive before best-effort.
     pub(super) fn shares_of(
         &self,
         direction: Direction,
         total: BitRate,
     ) -> Result<Shares, SharesError> {
+        let asked = self.asked(direction, total);
+        let is_default = |class: Option<&ClassQos>| {
+            let ask = class.and_then(ClassQos::asks).map(|qos| qos.of(direction));
+            ask.is_some_and(|ask| ask.request == ClassQos::DEFAULT.qos.egress.request)
+        };
+        // LSR and LS are one level, which is counted once.
+        let classes = [
+            (asked.l1, is_default(self.l1())),
+            (asked.l2, is_default(self.be.as_ref())),
+        ];
+        let stated = classes.iter().filter(|(_, is_default)| !is_default);
+        let stated = stated.map(|(share, _)| share.min.bits_per_second());
+        let stated = stated.fold(asked.system.bits_per_second(), u64::saturating_add);
+        let mut left = total.bits_per_second().saturating_sub(stated);
+        let [l1, l2] = classes.map(|(share, is_default)| {
+            if !is_default {
+                return share;
+            }
+            let min = share.min.min(share.max).bits_per_second().min(left);
+            left -= min;
+            Share {
+                min: BitRate::from_bits_per_second(min),
+                ..share
+            }
+        });
+        Asked { l1, l2, ..asked }.shares(total)
+    }
+
+    /// The same where every request was stated, also one that is the default's.
+    pub(super) fn stated_shares_of(
+        &self,
+        direction: Direction,
+        total: BitRate,
+    ) -> Result<Shares, SharesError> {
+        self.asked(direction, total).shares(total)
+    }
+
+    fn asked(&self, direction: Direction, total: BitRate) -> Asked {
         let share = |class: Option<&ClassQos>| {
             let ask = class.and_then(ClassQos::asks).map(|qos| qos.of(direction));
             let part = |amount: Option<Amount>| amount.map(|amount| amount.of(total));
@@ -330,16 +377,22 @@ impl NodeSlo {
                     .unwrap_or(total),
             }
         };
-        // LSR and LS are one level, which is counted once.
-        let l1 = share(self.l1());
-        let l2 = share(self.be.as_ref());
-        let shares = Shares::try_new(total, l1, l2)?;
+        Asked {
+            l1: share(self.l1()),
+            l2: share(self.be.as_ref()),
+            system: share(self.system.as_ref()).min,
+        }
+    }
+}
+
+impl Asked {
+    fn shares(self, total: BitRate) -> Result<Shares, SharesError> {
+        let shares = Shares::try_new(total, self.l1, self.l2)?;
         // The system has what the others leave, which must be what it was promised.
-        let asked = share(self.system.as_ref()).min;
         let left = shares.of(TrafficClass::System).min;
-        if asked > left {
+        if self.system > left {
             let others = total.bits_per_second() - left.bits_per_second();
-            let sum = others.saturating_add(asked.bits_per_second());
+            let sum = others.saturating_add(self.system.bits_per_second());
             return Err(SharesError::SumAboveTotal {
                 sum: BitRate::from_bits_per_second(sum),
                 total,

@@ -139,7 +139,7 @@ pub fn annotated(annotations: &BTreeMap<String, String>) -> Result<Option<BitRat
 
 /// What is said of the classes, over what is so by default: 40, 30 and 30 hundredths of the line are
 /// guaranteed, and all may have all of it.
-pub(super) fn with_defaults(said: &Map<String, Value>) -> Map<String, Value> {
+fn with_defaults(said: &Map<String, Value>) -> Map<String, Value> {
     let class = || json!({"networkQOS": ClassQos::DEFAULT.to_object()});
     // The system's 40 are what the others leave: it asks for nothing, or nobody could ask for more
     // than 30 without saying so of the system as well.

@@ -147,7 +147,7 @@ fn lsr_is_not_lost_where_ls_is_taken_out_or_says_nothing_of_the_line() {
     // Its request counts among those of the line.
     let most = json!({"networkQOS": {"egressRequest": 80}});
     let none = json!({"networkQOS": {"enable": false}});
-    let resources = json!({"lsrClass": most, "lsClass": none});
+    let resources = json!({"lsrClass": most, "lsClass": none, "beClass": be});
     let wrong = config(&[(RESOURCE_QOS, json!({"clusterStrategy": resources}))]).contradictions();
     let says = "ClusterStrategy total net bandwidth percentage already over 100: requests of 110 %";
     assert!(
@@ -349,7 +349,7 @@ fn what_a_line_cannot_keep_is_refused() {
             "best-effort: 2 Gbit/s is above the total of 1 Gbit/s",
         ),
         (
-            json!({"systemClass": class(json!(50), json!(100))}),
+            json!({"systemClass": class(json!(50), json!(100)), "beClass": class(json!(60), json!(100))}),
             100,
             "requests of 110 Mbit/s together are above the total of 100 Mbit/s",
         ),
@@ -359,6 +359,43 @@ fn what_a_line_cannot_keep_is_refused() {
         let mistakes = slo(&config, &[]).shares(mbit(total)).unwrap_err();
         assert_eq!(mistakes.len(), 2, "{mistakes:?}");
         assert_eq!(mistakes[0].to_string(), format!("ingress: {text}"));
+    }
+}
+
+/// Stated limits and requests bound the defaults, 30 of LS and of BE.
+#[test]
+fn default_request_is_bounded_by_what_is_stated() {
+    let egress = |ask: Value| json!({"networkQOS": ask});
+    let limit = |limit: Value| egress(json!({"egressLimit": limit}));
+    let request = |request: Value| egress(json!({"egressRequest": request}));
+    // System, LS and BE of a line of 1000 Mbit/s.
+    for (strategy, right) in [
+        (json!({"beClass": limit(json!(20))}), [500, 300, 200]),
+        (json!({"beClass": limit(json!("200M"))}), [500, 300, 200]),
+        (
+            json!({"lsClass": limit(json!(10)), "beClass": limit(json!(5))}),
+            [850, 100, 50],
+        ),
+        (json!({"lsClass": request(json!(80))}), [0, 800, 200]),
+        (json!({"beClass": request(json!("1G"))}), [0, 0, 1000]),
+        (json!({"systemClass": request(json!(50))}), [500, 300, 200]),
+        (json!({"systemClass": request(json!(100))}), [1000, 0, 0]),
+        (
+            json!({"systemClass": request(json!(50)), "beClass": request(json!(40))}),
+            [500, 100, 400],
+        ),
+    ] {
+        let config = config(&[(RESOURCE_QOS, json!({"clusterStrategy": strategy}))]);
+        let slo = slo(&config, &[]);
+        let minima = |slo: &NodeSlo| {
+            let shares = slo.shares(mbit(1000)).map(|it| it.egress);
+            let shares = shares.unwrap_or_else(|why| panic!("{strategy}: {why:?}"));
+            TrafficClass::ALL.map(|class| shares.of(class).min.bits_per_second() / 1_000_000)
+        };
+        assert_eq!(minima(&slo), right, "{strategy}");
+        // So is that of the NodeSLO that the controller writes.
+        let written = NodeSlo::from_spec(&slo.to_spec()).unwrap();
+        assert_eq!(minima(&written.with_defaults()), right, "{strategy}");
     }
 }
 
@@ -409,7 +446,7 @@ fn what_no_node_could_keep_is_told_before() {
             ],
         ),
         (
-            both(json!(80)),
+            json!({"lsrClass": class(json!(80), json!(100)), "lsClass": class(json!(80), json!(100)), "beClass": class(json!(30), json!(100))}),
             json!([]),
             json!("0"),
             &[
@@ -418,7 +455,7 @@ fn what_no_node_could_keep_is_told_before() {
             ],
         ),
         (
-            json!({}),
+            json!({"lsClass": class(json!(30), json!(100))}),
             json!([
                 {"name": "no selector"},
                 {"nodeSelector": {"matchLabels": {"slow": "yes"}}, "beClass": class(json!("90M"), json!(100))},

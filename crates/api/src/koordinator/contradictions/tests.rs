@@ -27,25 +27,25 @@ fn what_koordinator_refuses_begins_in_its_words() {
     };
     for (cluster, nodes, total, says) in [
         (
-            json!({"lsClass": class(json!(80))}),
+            json!({"lsClass": class(json!(80)), "beClass": class(json!(30))}),
             json!([]),
             "0",
             "ClusterStrategy total net bandwidth percentage already over 100: requests of 110 % together",
         ),
         (
-            json!({"lsClass": class(json!(80))}),
+            json!({"lsClass": class(json!(80)), "beClass": class(json!(30))}),
             json!([]),
             "1000M",
             "ClusterStrategy total net bandwidth percentage already over 100: requests of 1.1 Gbit/s",
         ),
         (
-            json!({}),
+            json!({"beClass": class(json!(30))}),
             node(class(json!(80))),
             "0",
             "cfg.NodeStrategies[1] total net bandwidth percentage already over 100: requests of 110 %",
         ),
         (
-            json!({"lsClass": class(json!("800M"))}),
+            json!({"lsClass": class(json!("800M")), "beClass": class(json!("300M"))}),
             json!([]),
             "1000M",
             "total net bandwidth over total network bandwidth in clusterStrategy: requests of 1.1 Gbit/s",
@@ -57,7 +57,7 @@ fn what_koordinator_refuses_begins_in_its_words() {
             "total net bandwidth over total network bandwidth in clusterStrategy: best-effort: 2 Gbit/s",
         ),
         (
-            json!({}),
+            json!({"beClass": class(json!("300M"))}),
             node(class(json!("800M"))),
             "1000M",
             "total net bandwidth quantity already over total network bandwidth in cfg.NodeStrategies[1]: requests of 1.1",
@@ -204,4 +204,27 @@ fn where_lsr_differs_from_ls_that_is_warned_of_and_ls_decides() {
         (config.contradictions(), config.warnings()),
         (vec![], vec![])
     );
+}
+
+/// A default contradicts nothing that is stated.
+#[test]
+fn default_request_beside_stated_amounts_is_no_contradiction() {
+    let limit = |limit: Value| json!({"networkQOS": {"egressLimit": limit}});
+    for cluster in [
+        json!({"beClass": limit(json!(20))}),
+        json!({"lsClass": limit(json!("50M")), "beClass": limit(json!("200M"))}),
+        json!({"lsClass": class(json!(80))}),
+        json!({"systemClass": class(json!(70))}),
+        json!({"lsClass": class(json!("1G"))}),
+    ] {
+        for total in ["0", "1000M"] {
+            let config = strategies(cluster.clone(), json!([]), total);
+            assert_eq!(config.contradictions(), [], "{cluster}");
+        }
+    }
+    // The same request, stated.
+    let stated = json!({"networkQOS": {"egressRequest": 30, "egressLimit": 20}});
+    let found = strategies(json!({"beClass": stated}), json!([]), "0").contradictions();
+    let says = "best-effort: a request of 30 % is above the limit of 20 %";
+    assert!(found.len() == 1 && found[0].what == says, "{found:#?}");
 }
