@@ -3,6 +3,7 @@
 
 mod certificate;
 mod cluster;
+mod dry_run;
 mod installed;
 mod line;
 mod nodes;
@@ -24,7 +25,8 @@ use crate::output::{self, DataFormat, ENVIRONMENT, FAILED};
 #[command(after_help = "\
 Of a cluster (--cluster, --pre or any other of its options, and always as kubectl netqos) it looks at what
 is installed: definitions, agents on all nodes, controller, webhook, and whether their versions go together.
-With --pre, before an installation: the API server's version, what you may do, and the nodes' kernels.
+With --pre, before an installation: the API server's version, what you may do, whether the server accepts
+the CRDs (a dry run), and the nodes' kernels.
 ✓ is well, ! works though not all of it, ✗ does not work; → is what to do. -n is the namespace that it is
 installed in, netqos-system without it.
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use netqos_agent::classes::{CGROUPS, class_backend, recorded_backend};
@@ -21,6 +21,9 @@ every class backend), programs, links, pins and records: all that an agent leave
 Pods live on, unlimited and unmarked. The configuration of the CNI network is left as it is: while it names
 the plugin, the next pod is limited again.
 
+The cluster's objects that agents keep on disk (DIR/objects) go too: an agent that is installed later
+would go by them while no API server answers.
+
 Needs root, and no agent may run. NETQOS_RUN_DIR and NETQOS_BPFFS move /run/netqos and /sys/fs/bpf.
 
 Examples:
@@ -37,6 +40,9 @@ pub struct Arguments {
     /// When nothing is left, wait to be ended.
     #[arg(long)]
     stay: bool,
+    /// The agent's --state-dir.
+    #[arg(long, value_name = "DIR", default_value = places::STATE)]
+    state_dir: PathBuf,
 }
 
 /// Somebody else than root asks for it.
@@ -59,7 +65,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         Ok(lock) => lock,
         Err(why) => return output::failure(FAILED, &why),
     };
-    let failures = remove(&paths);
+    let failures = remove(&paths, &arguments.state_dir);
     for failure in &failures {
         eprintln!("netqos: {failure}");
     }
@@ -86,7 +92,7 @@ fn confirmed() -> bool {
 }
 
 /// Removes all that can be; says what could not.
-fn remove(paths: &Paths) -> Vec<String> {
+fn remove(paths: &Paths, state: &Path) -> Vec<String> {
     let mut failures = Vec::new();
     let mut note = |what: &str, result: Result<(), String>| {
         if let Err(why) = result {
@@ -146,15 +152,23 @@ fn remove(paths: &Paths) -> Vec<String> {
         note(paths.bpffs(), unpinned.map_err(io::Error::other));
         let run = paths.run();
         let limits = places::limits_folder(run);
-        for folder in [paths.attachments(), paths.pods(), limits, paths.rules()] {
+        let objects = places::objects_directory(state);
+        for folder in [
+            paths.attachments(),
+            paths.pods(),
+            limits,
+            paths.rules(),
+            objects,
+        ] {
             note(&folder, fs::remove_dir_all(&folder));
         }
         let record = netqos_agent::classes::backend_record(run);
         for file in [socket_path(run), places::lock_path(run), record] {
             note(&file, fs::remove_file(&file));
         }
-        // Whatever else is in there is somebody else's.
+        // Whatever else is in there is somebody else's; in a pod they are mounts, which stay.
         let _ = fs::remove_dir(run);
+        let _ = fs::remove_dir(state);
     }
     failures
 }

@@ -9,6 +9,7 @@ mod describe;
 mod explain;
 mod install_plugin;
 mod lab;
+mod leading_flags;
 mod manifests;
 mod output;
 mod plan;
@@ -29,7 +30,7 @@ use clap_complete::Shell;
 ///
 /// Data goes to standard output, messages to standard error.
 #[derive(Debug, Parser)]
-#[command(name = "netqos", version, arg_required_else_help = true)]
+#[command(name = "netqos", version = netqos_version::VERSION, arg_required_else_help = true)]
 #[command(
     after_help = "Exit codes: 0 all is well, 1 something is not, 2 wrong usage or input, \
                         3 this machine cannot do it (the message says what to do)."
@@ -95,7 +96,7 @@ fn main() -> ExitCode {
     if as_plugin {
         command = plugin::named(command);
     }
-    let given = command.get_matches();
+    let given = command.get_matches_from(leading_flags::moved(std::env::args_os()));
     let arguments = Arguments::from_arg_matches(&given).unwrap_or_else(|why| why.exit());
     match arguments.command {
         Command::Check(arguments) => check::run(&arguments, as_plugin),
@@ -125,7 +126,7 @@ fn main() -> ExitCode {
             Err(why) => output::failure(output::FAILED, &why),
         },
         Command::Version => {
-            println!("netqos {}", env!("CARGO_PKG_VERSION"));
+            println!("netqos {}", netqos_version::VERSION);
             ExitCode::SUCCESS
         }
     }

@@ -32,4 +32,4 @@ pub use raw::Raw;
 pub use read::{ReadError, Which, list, list_any};
 pub use undeclared::Undeclared;
 pub use watch::{Listing, Selection, Told, watch};
-pub use write::{WriteError, apply, is_undeclared};
+pub use write::{WriteError, apply, dry_run, is_undeclared};

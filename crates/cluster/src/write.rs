@@ -48,14 +48,49 @@ pub async fn apply<K>(client: &Client, manager: &str, object: &K) -> Result<(), 
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
 {
+    let parameters = PatchParams::apply(manager).force();
+    written::<K>(patch(client, &parameters, object).await)
+}
+
+/// Applies a cluster-wide object as a dry run, which changes nothing. Returns the API server's message if it
+/// refuses the object itself.
+///
+/// # Errors
+/// Returns an error if the request fails for another reason, such as missing permissions, or is not answered
+/// within 30 s.
+pub async fn dry_run<K>(
+    client: &Client,
+    manager: &str,
+    object: &K,
+) -> Result<Option<String>, WriteError>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
+{
+    let parameters = PatchParams::apply(manager).force().dry_run();
+    match patch(client, &parameters, object).await {
+        Err(kube::Error::Api(status)) if [400, 422].contains(&status.code) => {
+            Ok(Some(status.message.clone()))
+        }
+        answer => written::<K>(answer).map(|()| None),
+    }
+}
+
+async fn patch<K>(client: &Client, parameters: &PatchParams, object: &K) -> kube::Result<K>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
+{
     let api: Api<K> = Api::all(client.clone());
     let name = object.meta().name.clone().unwrap_or_default();
-    let parameters = PatchParams::apply(manager).force();
     let patch = Patch::Apply(object);
-    let written = api.patch(&name, &parameters, &patch);
-    match tokio::time::timeout(PATIENCE, written).await {
-        Ok(Ok(_)) => Ok(()),
-        Ok(Err(kube::Error::Api(status))) => Err(match status.code {
+    let written = api.patch(&name, parameters, &patch);
+    let in_time = tokio::time::timeout(PATIENCE, written).await;
+    in_time.unwrap_or_else(|_| Err(kube::Error::Service("it does not answer".into())))
+}
+
+fn written<K: Resource<DynamicType = ()>>(answer: kube::Result<K>) -> Result<(), WriteError> {
+    match answer {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) => Err(match status.code {
             404 => WriteError::UnknownKind(K::plural(&()).into_owned()),
             403 => WriteError::Forbidden {
                 plural: K::plural(&()).into_owned(),
@@ -64,8 +99,7 @@ where
             _ if is_undeclared(&status.message) => WriteError::Undeclared(status.message.clone()),
             code => WriteError::Failed(format!("{code}: {}", status.message)),
         }),
-        Ok(Err(why)) => Err(WriteError::Failed(with_causes(&why))),
-        Err(_) => Err(WriteError::Failed("it does not answer".to_owned())),
+        Err(why) => Err(WriteError::Failed(with_causes(&why))),
     }
 }
 

@@ -8,6 +8,7 @@ use netqos_coexistence::{Choice, Homes};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::dry_run;
 use super::installed::{self, Seen};
 use super::line::{Line, State};
 use super::nodes;
@@ -17,7 +18,7 @@ use crate::output::{self, DataFormat, ENVIRONMENT, FAILED};
 use crate::status::workload;
 
 /// The oldest Kubernetes that is supported (docs/install.md).
-const OLDEST: (u32, u32) = (1, 33);
+const OLDEST: (u32, u32) = (1, 34);
 
 const DEFINITIONS: (&str, &str, &str) = (
     "apiextensions.k8s.io/v1",
@@ -62,6 +63,7 @@ pub fn run(arguments: &ClusterArguments, pre: bool, format: DataFormat) -> ExitC
     match pre {
         true => {
             checks.extend(permissions::look(&cluster, home));
+            checks.extend(dry_run::look(&cluster));
             match seen(&cluster, kind(Kind::Node), Which::All) {
                 Ok(all) => checks.extend(nodes::look(&all)),
                 Err(line) => checks.push(line),
@@ -98,6 +100,8 @@ fn installed(cluster: &Cluster) -> Vec<Line> {
     let read = |of, which| seen(cluster, of, which);
     let seen = Seen {
         definitions: take(read(DEFINITIONS, Which::All), &mut lines),
+        // Whoever may not apply CRDs follows no advice to do so.
+        refused: dry_run::refused(cluster).unwrap_or_default(),
         validating: take(read(VALIDATING, Which::Named("netqos")), &mut lines),
         mutating: take(read(MUTATING, Which::Named("netqos")), &mut lines),
         leases: take(read(LEASES, Which::Named("netqos-controller")), &mut lines),
@@ -199,5 +203,32 @@ fn told<T>(plural: &str, told: Result<Vec<T>, ReadError>) -> Result<Vec<T>, Line
             "run it with a role that may list them",
         )),
         Ok(all) => Ok(all),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn oldest_kubernetes_is_that_of_chart_and_documents() {
+        let (major, minor) = OLDEST;
+        for (file, words) in [
+            (
+                "deploy/helm/netqos/Chart.yaml",
+                format!("kubeVersion: \">={major}.{minor}.0-0\""),
+            ),
+            (
+                "docs/install.md",
+                format!("| Kubernetes | {major}.{minor} or newer"),
+            ),
+            ("README.md", format!("Kubernetes {major}.{minor} or newer")),
+        ] {
+            let path = format!("{}/../../{file}", env!("CARGO_MANIFEST_DIR"));
+            let text = fs::read_to_string(path).unwrap();
+            assert!(text.contains(&words), "{file} does not say: {words}");
+        }
     }
 }

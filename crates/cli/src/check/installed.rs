@@ -6,13 +6,14 @@ use k8s_openapi::jiff::Timestamp;
 use netqos_k8s::Definition;
 use serde_json::Value;
 
-use super::line::Line;
+use super::dry_run::{OTHER_VERSION, Refused};
+use super::line::{Line, State};
 use super::webhook;
 use crate::status::overview::{Objects, Overview};
 use crate::status::workload::Workload;
 
 /// The version of this command, which an installation of the same release has everywhere.
-const VERSION: &str = env!("CARGO_PKG_VERSION");
+const VERSION: &str = netqos_version::RELEASE;
 const APPLY_DEFINITIONS: &str = "kubectl apply --server-side -k deploy/crds";
 /// Where they are there, and Helm may have made them.
 const RENEW_DEFINITIONS: &str = "kubectl apply --server-side --force-conflicts -k deploy/crds";
@@ -22,6 +23,8 @@ const APPLY_MANIFESTS: &str = "apply the manifests of one version as a whole (do
 /// The objects of an installation; `None`: they may not be seen.
 pub struct Seen {
     pub definitions: Option<Vec<Value>>,
+    /// The CRDs of this version that the API server refuses; empty where that could not be tried.
+    pub refused: Refused,
     pub validating: Option<Vec<Value>>,
     pub mutating: Option<Vec<Value>>,
     pub leases: Option<Vec<Value>>,
@@ -35,7 +38,7 @@ pub struct Seen {
 pub fn look(seen: &Seen, now: Timestamp) -> Vec<Line> {
     let mut lines = Vec::new();
     if let Some(definitions) = &seen.definitions {
-        lines.extend(look_at_definitions(definitions));
+        lines.extend(look_at_definitions(definitions, &seen.refused));
     }
     lines.extend(look_at_agents(seen, now));
     if let Some(controllers) = &seen.controllers {
@@ -56,16 +59,28 @@ fn text<'v>(value: &'v Value, path: &str) -> Option<&'v str> {
     value.pointer(path).and_then(Value::as_str)
 }
 
-fn look_at_definitions(there: &[Value]) -> Vec<Line> {
+fn look_at_definitions(there: &[Value], refused: &Refused) -> Vec<Line> {
     let definitions = netqos_k8s::definitions();
     let lines = definitions.iter().map(|definition| {
         let name = definition.name();
         let what = format!("definition {name}");
         let mut known = there.iter();
-        let Some(known) = known.find(|it| text(it, "/metadata/name") == Some(&name)) else {
-            return Line::failed(&what, "it is not there", APPLY_DEFINITIONS);
+        let known = known.find(|it| text(it, "/metadata/name") == Some(&name));
+        let line = match known {
+            Some(known) => look_at_definition(definition, known, &what),
+            None => Line::failed(&what, "it is not there", APPLY_DEFINITIONS),
         };
-        look_at_definition(definition, known, &what)
+        match refused.get(&name) {
+            // The remedy would fail.
+            Some(reason) if line.state != State::Ok => {
+                let message = format!(
+                    "{}; the API server refuses this version's: {reason}",
+                    line.message
+                );
+                Line::failed(&what, message, OTHER_VERSION)
+            }
+            _ => line,
+        }
     });
     lines.collect()
 }
@@ -204,7 +219,8 @@ fn look_at_agents(seen: &Seen, now: Timestamp) -> Vec<Line> {
         *versions.entry(version).or_default() += 1;
     }
     for (version, number) in versions {
-        if version != VERSION {
+        // Of which build of it they are, the controller compares.
+        if version.split('+').next() != Some(VERSION) {
             let message = format!("{number} are of version {version}, and this is {VERSION}");
             lines.push(Line::warning("agents", message, APPLY_MANIFESTS));
         }

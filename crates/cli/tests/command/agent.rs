@@ -1,6 +1,6 @@
 //! The commands around the agent: what it would do, why, and how to be rid of it.
 
-use std::fs::Permissions;
+use std::fs::{self, Permissions};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -369,6 +369,10 @@ fn cleanup_leaves_nothing_and_asks_first() {
     let pod = node.pod("a").unwrap();
     let before = node.state(&[&pod]).unwrap();
     enforce(&pod);
+    // As an agent leaves what it has seen of a cluster.
+    let state = Path::new("/var/lib/netqos");
+    fs::create_dir_all(state.join("objects")).unwrap();
+    fs::write(state.join("objects/pods.json"), "{}").unwrap();
     let enforced = node.state(&[&pod]).unwrap();
     assert_ne!(enforced, before);
     assert_eq!(run(&["cleanup"]).status.code(), Some(2));
@@ -389,5 +393,15 @@ fn cleanup_leaves_nothing_and_asks_first() {
         "{:?}",
         node.files("/run/netqos")
     );
-    assert_eq!(run(&["cleanup", "--yes"]).status.code(), Some(0));
+    assert!(!state.exists(), "{:?}", fs::read_dir(state.join("objects")));
+    // Only what is netqos' own goes, wherever the agent was told to keep it.
+    let (own, other) = (
+        Path::new("/run/state/objects"),
+        Path::new("/run/state/other"),
+    );
+    fs::create_dir_all(own).unwrap();
+    fs::write(other, "").unwrap();
+    let done = run(&["cleanup", "--yes", "--state-dir", "/run/state"]);
+    assert_eq!(done.status.code(), Some(0), "{done:?}");
+    assert!(!own.exists() && other.exists());
 }

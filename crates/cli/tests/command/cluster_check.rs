@@ -66,13 +66,68 @@ fn before_an_installation_it_looks_at_server_permissions_and_nodes() {
 }
 
 #[test]
+fn check_names_crds_that_the_api_server_refuses() {
+    let world = World::empty();
+    let (all, _) = checks(&world, &["--pre"]);
+    assert_eq!(states(&all, "CRDs"), ["ok"], "{all:?}");
+    let (all, _) = checks(&world, &["--cluster"]);
+    let [(_, message, remedy)] = &of(&all, "definition networkqosquotas.netqos.io")[..] else {
+        panic!("{all:?}");
+    };
+    assert_eq!(message, "it is not there");
+    assert!(remedy.contains("kubectl apply"), "{remedy}");
+
+    let front = world.front();
+    front.inject(Fault::status(422).on("patch", "customresourcedefinitions"));
+    let (all, code) = checks(&world, &["--pre"]);
+    assert_eq!(code, Some(1), "{all:?}");
+    let refused = of(&all, "CRDs");
+    assert_eq!(refused.len(), 6, "{all:?}");
+    for (state, message, remedy) in refused {
+        assert_eq!(state, "failed");
+        assert!(message.starts_with("the API server refuses "), "{message}");
+        assert!(
+            remedy.contains("supports this Kubernetes version"),
+            "{remedy}"
+        );
+    }
+    // The command that would fail is not recommended.
+    let (all, _) = checks(&world, &["--cluster"]);
+    let [(_, message, remedy)] = &of(&all, "definition networkqosquotas.netqos.io")[..] else {
+        panic!("{all:?}");
+    };
+    assert!(message.contains("; the API server refuses"), "{message}");
+    assert!(!remedy.contains("kubectl apply"), "{remedy}");
+}
+
+#[test]
 fn what_one_may_not_do_is_named_with_what_to_do() {
     let world = World::empty();
-    let Some(fixture) = world.cluster.as_fixture() else {
-        eprintln!("skipped: of a real API server the test is its administrator");
-        return;
-    };
-    fixture.inject(Fault::status(403).on("create", "clusterroles"));
+    let groups = |name: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [name], "resources": resources, "verbs": verbs});
+    let others = [
+        "get",
+        "list",
+        "watch",
+        "update",
+        "patch",
+        "delete",
+        "deletecollection",
+        "escalate",
+        "bind",
+    ];
+    let mut rules = vec![groups("*", &["*"], &others)];
+    for group in [
+        "",
+        "admissionregistration.k8s.io",
+        "apiextensions.k8s.io",
+        "apps",
+        "policy",
+    ] {
+        rules.push(groups(group, &["*"], &["create"]));
+    }
+    let roles = ["clusterrolebindings", "roles", "rolebindings"];
+    rules.push(groups("rbac.authorization.k8s.io", &roles, &["create"]));
+    world.act_as(&rules);
     let (all, code) = checks(&world, &["--pre"]);
     assert_eq!(code, Some(1), "{all:?}");
     let [(state, message, remedy)] = &of(&all, "permissions")[..] else {
@@ -262,16 +317,63 @@ fn an_authority_that_is_none_or_good_no_more_is_named_in_either_configuration() 
 #[test]
 fn who_may_make_roles_and_has_not_their_rights_may_not_install() {
     let world = World::empty();
-    let Some(fixture) = world.cluster.as_fixture() else {
-        eprintln!("skipped: of a real API server the test is its administrator");
-        return;
-    };
-    // Whoever has all the rights needs neither verb.
-    fixture.inject(Fault::status(403).on("escalate", "*"));
-    fixture.inject(Fault::status(403).on("bind", "*"));
+    // Whoever has all the rights needs neither escalate nor bind.
+    let verbs = [
+        "get",
+        "list",
+        "watch",
+        "create",
+        "update",
+        "patch",
+        "delete",
+        "deletecollection",
+    ];
+    let all_of = |group: &str| json!({"apiGroups": [group], "resources": ["*"], "verbs": verbs});
+    world.act_as(&[all_of("*")]);
     let (all, _) = checks(&world, &["--pre"]);
     assert_eq!(states(&all, "permissions"), ["ok"], "{all:?}");
-    fixture.inject(Fault::status(403).on("patch", "networkqosnodereports"));
+    // All but one right of the agents.
+    let groups = [
+        "",
+        "admissionregistration.k8s.io",
+        "apiextensions.k8s.io",
+        "apps",
+        "authentication.k8s.io",
+        "batch",
+        "coordination.k8s.io",
+        "discovery.k8s.io",
+        "events.k8s.io",
+        "k8s.cni.cncf.io",
+        "k8s.ovn.org",
+        "policy",
+        "rbac.authorization.k8s.io",
+        "slo.koordinator.sh",
+    ];
+    let mut rules: Vec<Value> = groups.into_iter().map(all_of).collect();
+    let but = [
+        "get",
+        "list",
+        "watch",
+        "create",
+        "update",
+        "delete",
+        "deletecollection",
+    ];
+    rules.push(
+        json!({"apiGroups": ["netqos.io"], "resources": ["networkqosnodereports"], "verbs": but}),
+    );
+    let rest = [
+        "networkqosnodereports/status",
+        "networkqospeerslices",
+        "networkqosquotas",
+        "networkqosquotas/status",
+        "networkqosdefaults",
+        "networkqosdefaults/status",
+        "bandwidthprofiles",
+        "bandwidthprofiles/status",
+    ];
+    rules.push(json!({"apiGroups": ["netqos.io"], "resources": rest, "verbs": verbs}));
+    world.act_as(&rules);
     let (all, code) = checks(&world, &["--pre"]);
     assert_eq!(code, Some(1), "{all:?}");
     let [(state, message, _)] = &of(&all, "permissions")[..] else {
@@ -279,8 +381,17 @@ fn who_may_make_roles_and_has_not_their_rights_may_not_install() {
     };
     assert_eq!(state, "failed");
     assert!(message.contains("patch networkqosnodereports"), "{message}");
-    fixture.heal();
-    fixture.inject(Fault::status(403).on("patch", "poddisruptionbudgets"));
+    // What the installation itself consists of.
+    let mut rules: Vec<Value> = groups
+        .into_iter()
+        .filter(|it| *it != "policy")
+        .map(all_of)
+        .collect();
+    rules.push(all_of("netqos.io"));
+    rules.push(
+        json!({"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": but}),
+    );
+    world.act_as(&rules);
     let (all, _) = checks(&world, &["--pre"]);
     let [(_, message, _)] = &of(&all, "permissions")[..] else {
         panic!("{all:?}");
@@ -331,11 +442,8 @@ fn that_netqos_leaves_is_told_in_place_of_agents_that_are_missed() {
 #[test]
 fn who_may_not_see_whether_agents_live_is_told() {
     let world = installed();
-    let Some(fixture) = world.cluster.as_fixture() else {
-        eprintln!("skipped: of a real API server the test is its administrator");
-        return;
-    };
-    fixture.inject(Fault::status(403).on("list", "daemonsets"));
+    let front = world.front();
+    front.inject(Fault::status(403).on("list", "daemonsets"));
     let (all, code) = checks(&world, &["--cluster"]);
     assert_eq!(code, Some(0), "{all:?}");
     let [(state, message, _)] = &of(&all, "agents")[..] else {

@@ -173,12 +173,9 @@ fn agents_are_missed_where_their_daemon_set_wants_them_and_nowhere_else() {
 #[test]
 fn a_lease_is_judged_by_the_clock_of_the_server() {
     let world = world();
-    let Some(fixture) = world.cluster.as_fixture() else {
-        eprintln!("skipped: the clock of a real API server is right");
-        return;
-    };
+    let front = world.front();
     for hour in [-3_600, 3_600] {
-        fixture.inject(Fault::clock(hour));
+        front.inject(Fault::clock(hour));
         world.leader(hour);
         let (all, code) = status(&world);
         assert_eq!(
@@ -193,22 +190,19 @@ fn a_lease_is_judged_by_the_clock_of_the_server() {
             all["controller"]["silentSince"].is_string(),
             "{hour}: {all}"
         );
-        fixture.heal();
+        front.heal();
     }
 }
 
 #[test]
 fn what_may_not_be_seen_is_said_once_however_long_it_waits() {
     let world = world();
-    let Some(fixture) = world.cluster.as_fixture() else {
-        eprintln!("skipped: of a real API server the test is its administrator");
-        return;
-    };
-    fixture.inject(Fault::status(403).on("list", "daemonsets"));
+    let front = world.front();
+    front.inject(Fault::status(403).on("list", "daemonsets"));
     world.said("one", 1, false, "Pending", "in force on 0 of 1 node");
     let output = world.run(&["status", "--wait=3s"]);
     let said = stderr(&output);
-    let requests = fixture.requests();
+    let requests = front.requests();
     let asked = requests.iter().filter(|it| it.resource == "daemonsets");
     assert!(asked.count() > 1, "{said}");
     assert_eq!(
@@ -286,4 +280,17 @@ fn it_says_what_is_missing_when_it_has_waited_in_vain() {
     assert_eq!(missing, right);
     let output = world.run(&["status", "--wait=soon"]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
+}
+
+#[test]
+fn flags_of_the_cluster_may_stand_before_the_command() {
+    let world = world();
+    let file = world.kubeconfig();
+    let flags = ["-n", "games", "--kubeconfig", file.to_str().unwrap()];
+    let before = crate::run(&[&flags[..], &["status", "-o", "json"]].concat());
+    let behind = crate::run(&[&["status", "-o", "json"], &flags[..]].concat());
+    assert_eq!(before.status.code(), behind.status.code(), "{before:?}");
+    assert_eq!(stdout(&before), stdout(&behind), "{before:?}");
+    let status: Value = serde_json::from_str(&stdout(&before)).unwrap();
+    assert!(status["policies"].is_array(), "{before:?}");
 }

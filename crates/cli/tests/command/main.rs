@@ -35,20 +35,8 @@ fn netqos() -> Command {
     Command::new(env!("CARGO_BIN_EXE_netqos"))
 }
 
-/// The plugin `bandwidth`, which stands beside the command where the whole workspace was built;
-/// `None`, said aloud, where it was not.
-fn bandwidth() -> Option<PathBuf> {
-    let plugin = PathBuf::from(env!("CARGO_BIN_EXE_netqos")).with_file_name("bandwidth");
-    if plugin.is_file() {
-        return Some(plugin);
-    }
-    let said = format!(
-        "{} is missing: cargo build -p netqos-plugins",
-        plugin.display()
-    );
-    assert!(std::env::var_os("NETQOS_REQUIRE_ROOT").is_none(), "{said}");
-    eprintln!("skipped: {said}");
-    None
+fn bandwidth() -> PathBuf {
+    netqos_testkit::executable("netqos-plugins", "bandwidth").unwrap()
 }
 
 fn run(arguments: &[&str]) -> Output {

@@ -1,13 +1,19 @@
-//! A cluster for the command: the testkit's API server, and a kubeconfig for it.
+//! A cluster for the command: a real API server, and a kubeconfig for it.
 
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::Client;
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams};
-use netqos_apiserver::Cluster;
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use netqos_apiserver::{Cluster, Front};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -15,7 +21,18 @@ use tokio::runtime::Runtime;
 use crate::{netqos, stdout};
 
 /// The plural names of what is made here, by kind.
-const PLURALS: [(&str, &str, &str); 17] = [
+const PLURALS: [(&str, &str, &str); 20] = [
+    ("ServiceAccount", "v1", "serviceaccounts"),
+    (
+        "ClusterRole",
+        "rbac.authorization.k8s.io/v1",
+        "clusterroles",
+    ),
+    (
+        "ClusterRoleBinding",
+        "rbac.authorization.k8s.io/v1",
+        "clusterrolebindings",
+    ),
     ("Namespace", "v1", "namespaces"),
     ("Node", "v1", "nodes"),
     ("Pod", "v1", "pods"),
@@ -67,16 +84,6 @@ pub struct World {
 impl World {
     /// A cluster with our kinds.
     pub fn new() -> Self {
-        let world = Self::empty();
-        for definition in netqos_k8s::definitions() {
-            let crd = definition.crd().unwrap();
-            world.runtime.block_on(world.cluster.define(&crd)).unwrap();
-        }
-        world
-    }
-
-    /// A cluster that has never heard of netqos.
-    pub fn empty() -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -93,6 +100,65 @@ impl World {
         };
         fs::write(world.kubeconfig(), world.cluster.kubeconfig("netqos")).unwrap();
         world
+    }
+
+    /// A cluster that has never heard of netqos.
+    pub fn empty() -> Self {
+        let world = Self::new();
+        world.runtime.block_on(world.cluster.remove_crds()).unwrap();
+        world
+    }
+
+    /// Has the command act as a service account with these rules from now on, in all namespaces.
+    pub fn act_as(&self, rules: &[Value]) {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("account-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        // The API server follows roles with a delay: once this right is there, all are.
+        let path = format!("/roles-are-known/{name}");
+        let mut rules = rules.to_vec();
+        rules.push(json!({"nonResourceURLs": ["/version", "/api", "/api/*", "/apis", "/apis/*", path], "verbs": ["get"]}));
+        let games = &self.games;
+        self.put("ServiceAccount", &format!("{games}/{name}"), json!({}));
+        self.put("ClusterRole", &name, json!({"rules": rules}));
+        let role =
+            json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name});
+        let subject = json!({"kind": "ServiceAccount", "name": name, "namespace": games});
+        self.put(
+            "ClusterRoleBinding",
+            &name,
+            json!({"roleRef": role, "subjects": [subject]}),
+        );
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), games);
+        let (parameters, request) = (PostParams::default(), TokenRequest::default());
+        let token = accounts.create_token_request(&name, &parameters, &request);
+        let token = self.runtime.block_on(token).unwrap().status.unwrap().token;
+        let mut kubeconfig: Value =
+            serde_json::from_str(&self.cluster.kubeconfig("netqos")).unwrap();
+        kubeconfig["users"][0]["user"] = json!({"token": token});
+        fs::write(self.kubeconfig(), kubeconfig.to_string()).unwrap();
+        let review = json!({"spec": {
+            "user": format!("system:serviceaccount:{games}:{name}"),
+            "nonResourceAttributes": {"path": path, "verb": "get"},
+        }});
+        let reviews: Api<SubjectAccessReview> = Api::all(self.client.clone());
+        let review = serde_json::from_value(review).unwrap();
+        let end = Instant::now() + Duration::from_secs(30);
+        loop {
+            let answer = reviews.create(&parameters, &review);
+            let answer = self.runtime.block_on(answer).unwrap();
+            if answer.status.is_some_and(|it| it.allowed) {
+                return;
+            }
+            assert!(Instant::now() < end, "the role has no effect");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Puts a proxy before the API server, by which the command reaches it from now on.
+    pub fn front(&self) -> Front {
+        let front = self.runtime.block_on(self.cluster.front()).unwrap();
+        fs::write(self.kubeconfig(), front.kubeconfig("netqos")).unwrap();
+        front
     }
 
     pub fn kubeconfig(&self) -> PathBuf {
