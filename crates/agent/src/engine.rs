@@ -24,7 +24,9 @@ mod backoff;
 mod bpffs;
 mod classes;
 mod elsewhere;
+mod last_valid;
 mod limits;
+mod problem_log;
 mod problems;
 mod pulse;
 mod reconcile;
@@ -38,7 +40,9 @@ use bpffs::Bpffs;
 pub use classes::ClassOptions;
 use classes::Classes;
 use elsewhere::Others;
+use last_valid::LastValid;
 use limits::PodLimits;
+use problem_log::ProblemLog;
 pub(crate) use pulse::Pulse;
 pub(crate) use tally::{Of, Row, Tally};
 use whereabouts::Whereabouts;
@@ -99,6 +103,7 @@ pub struct Engine {
     /// The pods that there is an object of, by their uids.
     pods: HashMap<ObjectName, Arc<str>>,
     whereabouts: Whereabouts,
+    last_valid: LastValid,
     /// Pods whose limits may have become others.
     touched: BTreeSet<ObjectName>,
     /// What is wrong with the node itself.
@@ -107,9 +112,12 @@ pub struct Engine {
     /// What is wrong with where pins are. It does not pass by trying again.
     pins_problem: Option<Problem>,
     known_problems: BTreeSet<Problem>,
+    problem_log: ProblemLog,
     others: Others,
     classes: Classes,
     synced: bool,
+    /// The first plan is programmed, on the uplinks too. What starts later never makes it unready.
+    started: bool,
     retry: Backoff,
     tidy_at: Option<Instant>,
     inspect_at: Instant,
@@ -143,11 +151,14 @@ impl Engine {
             waiting: BTreeMap::new(),
             pods: HashMap::new(),
             whereabouts: Whereabouts::default(),
+            last_valid: LastValid::default(),
             touched: BTreeSet::new(),
             node_problems: BTreeMap::new(),
             known_problems: BTreeSet::new(),
+            problem_log: ProblemLog::default(),
             others: Others::default(),
             synced: false,
+            started: false,
             retry: Backoff::default(),
             tidy_at: None,
             inspect_at: Instant::now() + INSPECT,
@@ -184,6 +195,14 @@ impl Engine {
                 self.tell_problems();
             }
             if self.synced && self.classes.has_news() {
+                self.tell_problems();
+            }
+            self.started |= self.synced && self.classes.has_begun();
+            if self
+                .problem_log
+                .due()
+                .is_some_and(|at| at <= Instant::now())
+            {
                 self.tell_problems();
             }
             for look in looks {
@@ -227,6 +246,7 @@ impl Engine {
 
     fn timeout(&self) -> Duration {
         let due = self.retry.due().into_iter().chain(self.tidy_at);
+        let due = due.chain(self.problem_log.due());
         let next = due.fold(self.inspect_at, Instant::min);
         let left = next.saturating_duration_since(Instant::now());
         left.min(BEAT)
@@ -240,13 +260,18 @@ impl Engine {
     /// Takes note of what a source says.
     fn hear(&mut self, batch: Batch) {
         let _span = spans::hear(&batch).entered();
-        for change in batch.changes {
-            let pod = match &change {
+        for mut change in batch.changes {
+            let pod = match &mut change {
                 Change::Pod(pod) => {
+                    match pod.node.as_deref() == Some(self.options.node.as_str()) {
+                        true => self.last_valid.retain(pod),
+                        false => self.last_valid.forget(&pod.id.name, &pod.id.uid),
+                    }
                     self.pods.insert(pod.id.name.clone(), pod.id.uid.clone());
                     pod.id.name.clone()
                 }
                 Change::PodGone(id) => {
+                    self.last_valid.forget(&id.name, &id.uid);
                     if self.pods.get(&id.name) == Some(&id.uid) {
                         self.pods.remove(&id.name);
                     }

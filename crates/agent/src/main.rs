@@ -14,7 +14,7 @@ use clap::Parser;
 use netqos_agent::classes::{CGROUPS, DEFAULT_CLASS_BACKEND};
 use netqos_agent::{
     CgroupOptions, ClassOptions, ClusterOptions, Engine, Event, Listen, LogArguments, Logs,
-    NetFileOptions, Options, Service, agent_lock,
+    NetFileOptions, Options, Service, agent_lock, places,
 };
 use netqos_api::koordinator::BackendKind;
 use netqos_api::{EgressWay, HookChoice};
@@ -36,7 +36,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Objects come from a folder (--manifests), or else from the API server of the cluster. What is in
 /// force stays in force when it ends; `netqos cleanup` removes it.
 #[derive(Debug, Parser)]
-#[command(name = "netqos-agent", version)]
+#[command(name = "netqos-agent", version = netqos_version::VERSION)]
 #[command(after_help = "\
 Examples:
   netqos-agent --manifests /etc/netqos/objects --node node1
@@ -64,7 +64,7 @@ struct Arguments {
     #[arg(long, value_name = "NAME", default_value = "netqos-system")]
     controller_namespace: String,
     /// What must outlive a reboot: what the cluster said last, for when its API server is away.
-    #[arg(long, value_name = "DIR", default_value = "/var/lib/netqos")]
+    #[arg(long, value_name = "DIR", default_value = places::STATE)]
     state_dir: PathBuf,
     /// How often the report of what is in force is written again where nothing has changed, in
     /// seconds: so long one that somebody has deleted is missing.
@@ -198,7 +198,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let service = Service {
         name: "netqos-agent",
-        version: env!("CARGO_PKG_VERSION"),
+        version: netqos_version::VERSION,
         instance: arguments.node.clone(),
         node: Some(arguments.node.clone()),
     };
@@ -315,7 +315,7 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
             .as_ref()
             .map(|it| it.display().to_string()),
         listen = arguments.listen,
-        version = env!("CARGO_PKG_VERSION"),
+        version = netqos_version::VERSION,
         "started"
     );
     let answering = netqos_agent::serve(&listen, bound, seen, sender.clone(), logs);

@@ -31,6 +31,14 @@ pub fn lock_path(run: &Path) -> PathBuf {
     run.join("agent.lock")
 }
 
+/// The directory of what outlives a reboot, on a node.
+pub const STATE: &str = "/var/lib/netqos";
+
+/// The directory of a cluster's objects as they were last watched, below that.
+pub fn objects_directory(state: &Path) -> PathBuf {
+    state.join("objects")
+}
+
 /// True when rules are in force on the node, or were when the last agent ended: there is a record of
 /// each interface that has some. One that cannot be looked for may be there.
 pub fn has_rules(paths: &Paths) -> bool {

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::plan::SetId;
-use crate::{Labels, Limits, NetworkKey, ObjectName, PodId, Protocol};
+use crate::{Direction, Labels, Limits, NetworkKey, ObjectName, PodId, Protocol};
 
 /// A `Namespace`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,12 +46,33 @@ pub struct Pod {
     /// It waits to be begun (`Pending`), and neither an address nor a container of it is known: an
     /// interface of it is not to be expected yet. Never so of a pod that is not said to wait.
     pub starting: bool,
-    /// What its annotations hold its default network's interface to, whatever the profiles of its
-    /// namespace say of that direction. An annotation that cannot be
-    /// read is no limit, and a problem that the reader reports.
+    /// The limits of its default network's interface, as far as its annotations can be parsed. They
+    /// precede the profiles of its namespace, per direction.
     pub limits: Limits,
+    /// The mistakes in the annotations of a direction with a bandwidth. `None`: no mistake.
+    pub invalid_limits: Option<Box<InvalidLimits>>,
     /// Its addresses, as far as its status and annotations say.
     pub addresses: Vec<PodAddresses>,
+}
+
+/// The mistakes in a pod's bandwidth annotations, per direction. A direction without a bandwidth
+/// annotation has none here: its pod asks for no limit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InvalidLimits {
+    /// Of the traffic to the pod.
+    pub ingress: Option<String>,
+    /// Of the traffic from the pod.
+    pub egress: Option<String>,
+}
+
+impl InvalidLimits {
+    /// The mistakes of one direction.
+    pub fn of(&self, direction: Direction) -> Option<&str> {
+        match direction {
+            Direction::Ingress => self.ingress.as_deref(),
+            Direction::Egress => self.egress.as_deref(),
+        }
+    }
 }
 
 /// The addresses of one of a pod's interfaces, as its status or an annotation says.

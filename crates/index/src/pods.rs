@@ -174,6 +174,7 @@ mod tests {
             finished: false,
             starting: false,
             limits: Limits::default(),
+            invalid_limits: None,
             addresses: vec![PodAddresses {
                 network: NetworkName::Cni(network.into()),
                 interface: None,

@@ -169,6 +169,7 @@ mod tests {
             finished: false,
             starting: false,
             limits: Limits::default(),
+            invalid_limits: None,
             addresses: Vec::new(),
         }
     }

@@ -129,6 +129,7 @@ mod tests {
             finished: false,
             starting: false,
             limits: Limits::default(),
+            invalid_limits: None,
             addresses: vec![],
         }
     }

@@ -87,6 +87,8 @@ const IN_FORCE: [Reason; 3] = [
 ];
 /// Why a policy is not in force where the agent does not work.
 const NOT_READY: &str = "AgentNotReady";
+/// The most characters of the text of a policy.
+const TEXT: usize = 120;
 /// Problems of a pod that are about its own limits.
 const OF_LIMITS: [Reason; 1] = [Reason::InvalidBandwidth];
 
@@ -158,9 +160,9 @@ impl Verdict {
                 ready.message
             ),
         };
-        // As much as the schema has room for.
-        if text.chars().count() > 1_024 {
-            text = text.chars().take(1_023).chain(['…']).collect();
+        // It is a column of `kubectl get`; the condition Ready has the whole message.
+        if text.chars().count() > TEXT {
+            text = text.chars().take(TEXT - 1).chain(['…']).collect();
         }
         text
     }

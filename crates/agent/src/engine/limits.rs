@@ -15,7 +15,7 @@ use netqos_api::{EgressWay, HookChoice};
 use netqos_cni::runtime::CachedAttachment;
 use netqos_core::objects::LocalInterface;
 use netqos_core::plan::{Endpoint, Interface};
-use netqos_core::{Attachment, EndpointId, Limits, ObjectName, ObjectRef, Problem, Reason};
+use netqos_core::{Attachment, EndpointId, Limit, Limits, ObjectName, ObjectRef, Problem, Reason};
 use netqos_daemon::spans::ended;
 use netqos_datapath::{
     AttachedPods, Documents, HookKind, HostLinks, LimitDatapath, Paths, Record, Request, Result,
@@ -107,6 +107,13 @@ impl PodLimits {
     /// The record of an attachment that is held to something.
     pub(super) fn record(&self, attachment: &Attachment) -> Option<Record> {
         self.datapath.records().read(attachment).ok().flatten()
+    }
+
+    /// The limits of an attachment, as they were made last, by the plugin or an agent; `None` where
+    /// the record cannot be read.
+    pub(super) fn recorded(&self, attachment: &Attachment) -> Option<Limits> {
+        let record = self.datapath.records().read(attachment).ok()?;
+        Some(record.map_or_else(Limits::default, |record| record.limits))
     }
 
     /// True when these limits are in force, as far as the agent knows.
@@ -221,7 +228,13 @@ impl PodLimits {
         applied?;
         if !is_as_wanted {
             self.changes += 1;
-            tracing::info!(%attachment, ?wanted.limits, "limits set");
+            let rate = |limit: Option<Limit>| limit.map(|limit| limit.rate.bits_per_second());
+            tracing::info!(
+                %attachment,
+                ingress_bits_per_second = rate(wanted.limits.ingress),
+                egress_bits_per_second = rate(wanted.limits.egress),
+                "limits set"
+            );
         }
         Ok(())
     }

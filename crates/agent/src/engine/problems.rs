@@ -1,6 +1,7 @@
 //! What is not as it should be, and who is told of it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
 use netqos_core::{NodeReport, ObjectRef, Problem, Reason};
 
@@ -25,7 +26,8 @@ impl Engine {
     /// Everything that is wrong.
     pub(super) fn problems(&self) -> BTreeSet<Problem> {
         let mut problems: BTreeSet<Problem> = self.index.problems().into_iter().collect();
-        problems.extend(self.sources.values().flat_map(|(all, _)| all.clone()));
+        let of_sources = self.sources.values().flat_map(|(all, _)| all);
+        problems.extend(of_sources.map(|problem| self.last_valid.explain(problem)));
         problems.extend(self.outcome.problems.iter().cloned());
         problems.extend(self.node_problems.values().cloned());
         problems.extend(self.others.problems.iter().cloned());
@@ -39,7 +41,8 @@ impl Engine {
     /// Says what has become wrong, and what is right again.
     pub(super) fn tell_problems(&mut self) {
         let now = self.problems();
-        for problem in now.difference(&self.known_problems) {
+        let (began, ended) = self.problem_log.update(&now, Instant::now());
+        for problem in &began {
             let Problem {
                 object,
                 reason,
@@ -47,7 +50,7 @@ impl Engine {
             } = problem;
             tracing::warn!(%object, %reason, "{message}");
         }
-        for problem in self.known_problems.difference(&now) {
+        for problem in &ended {
             let Problem { object, reason, .. } = problem;
             tracing::info!(%object, %reason, "not any more");
         }
@@ -65,7 +68,7 @@ impl Engine {
         let problems = self.known_problems.iter();
         let report = NodeReport {
             node: node.as_str().into(),
-            agent: env!("CARGO_PKG_VERSION").to_owned(),
+            agent: netqos_version::VERSION.to_owned(),
             pod: self.options.pod.clone(),
             policies: match self.node_problems.contains_key(NO_RULES) {
                 true => BTreeMap::new(),

@@ -7,6 +7,7 @@ use netqos_bpf::Pins;
 use netqos_core::{Attachment, EndpointId, NetworkKey, ObjectRef, PlanDelta, Problem, Reason};
 use netqos_daemon::spans::many;
 use netqos_datapath::rules::RuleDatapath;
+use netqos_index::Change;
 use tracing::Span;
 use tracing::field::Empty;
 
@@ -20,6 +21,7 @@ impl Engine {
     /// Makes the kernel as the index says: what changed of it, or, again, all.
     pub(super) fn reconcile(&mut self, again: bool) {
         let began = Instant::now();
+        self.open_limits();
         let delta = self.plan();
         let first = !self.synced;
         // Loading the programs of rules takes time, once.
@@ -62,6 +64,7 @@ impl Engine {
     fn plan(&mut self) -> PlanDelta {
         let span = spans::plan().entered();
         self.heed_others();
+        self.resolve_last_valid();
         let delta = self.index.take_delta();
         for endpoint in delta.endpoints.values().flatten() {
             self.touched.insert(endpoint.pod.name.clone());
@@ -129,28 +132,48 @@ impl Engine {
         !self.index.plan().chains.is_empty() || left.exists()
     }
 
-    fn reconcile_limits(&mut self, again: bool) {
-        let _span = tracing::info_span!("limits", netqos.again = again).entered();
-        if self.limits.is_none() {
-            let Options {
-                paths,
-                caches,
-                hook,
-                egress,
-                ..
-            } = &self.options;
-            match PodLimits::open(paths, caches.clone(), *hook, *egress) {
-                Ok(limits) => {
-                    self.limits = Some(limits);
-                    self.node_problems.remove("limits");
-                }
-                Err(why) => {
-                    let message = format!("no limit can be put in force: {why}; tried again");
-                    self.node_problem("limits", Reason::UpdateFailed, message);
-                    return;
-                }
+    fn open_limits(&mut self) {
+        if self.limits.is_some() {
+            return;
+        }
+        let Options {
+            paths,
+            caches,
+            hook,
+            egress,
+            ..
+        } = &self.options;
+        match PodLimits::open(paths, caches.clone(), *hook, *egress) {
+            Ok(limits) => {
+                self.limits = Some(limits);
+                self.node_problems.remove("limits");
+            }
+            Err(why) => {
+                let message = format!("no limit can be put in force: {why}; tried again");
+                self.node_problem("limits", Reason::UpdateFailed, message);
             }
         }
+    }
+
+    /// Takes the last valid limits of pods whose annotations were invalid when this agent started
+    /// from the records of their interfaces.
+    fn resolve_last_valid(&mut self) {
+        let (limits, whereabouts) = (self.limits.as_ref(), &self.whereabouts);
+        let changes = self.last_valid.resolve(|pod| {
+            let attachment = whereabouts.first(pod)?.attach.interface();
+            let attachment = attachment.and_then(super::limits::attachment)?;
+            limits?.recorded(&attachment)
+        });
+        for change in changes {
+            if let Change::Pod(pod) = &change {
+                self.touched.insert(pod.id.name.clone());
+            }
+            self.index.apply(change);
+        }
+    }
+
+    fn reconcile_limits(&mut self, again: bool) {
+        let _span = tracing::info_span!("limits", netqos.again = again).entered();
         let Some(limits) = &mut self.limits else {
             return;
         };

@@ -92,7 +92,7 @@ impl Engine {
     pub(crate) fn status(&self) -> serde_json::Result<Vec<u8>> {
         let glance = Glance::at(self);
         serde_json::to_vec(&StatusOf {
-            version: env!("CARGO_PKG_VERSION"),
+            version: netqos_version::VERSION,
             node: &self.options.node,
             checks: self.checks(),
             reconciled: self.reconciled,
@@ -200,7 +200,7 @@ impl Engine {
             .collect();
         checks.push(check(
             "sync",
-            self.synced && self.classes.has_begun(),
+            self.started,
             "the plan was not put in force yet",
         ));
         for (name, what) in [("rules", "rules"), ("limits", "limits")] {

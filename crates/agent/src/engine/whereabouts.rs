@@ -5,8 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use netqos_core::ObjectName;
-use netqos_core::objects::LocalInterface;
+use netqos_core::objects::{LocalInterface, NetworkName};
 use netqos_index::Change;
+
+/// The interface on the default network, as kubelets and runtimes name it.
+const FIRST_INTERFACE: &str = "eth0";
 
 /// What was said of where pods are.
 #[derive(Debug, Default)]
@@ -92,6 +95,15 @@ impl Whereabouts {
             .map_or(&[], |(_, interfaces)| interfaces)
     }
 
+    /// The interface of a pod that its annotations are for.
+    pub(super) fn first(&self, pod: &ObjectName) -> Option<&LocalInterface> {
+        let interfaces = self.of(pod);
+        let is_first = |it: &&LocalInterface| {
+            it.network == NetworkName::Default || &*it.name == FIRST_INTERFACE
+        };
+        interfaces.iter().find(is_first).or(interfaces.first())
+    }
+
     /// All interfaces.
     pub(super) fn all(&self) -> impl Iterator<Item = &LocalInterface> {
         self.counts.values().flat_map(|(_, interfaces)| interfaces)
@@ -102,7 +114,6 @@ impl Whereabouts {
 mod tests {
     use std::collections::BTreeSet;
 
-    use netqos_core::objects::NetworkName;
     use netqos_core::plan::{Attach, Interface};
 
     use super::*;

@@ -50,7 +50,10 @@ fn registry(mut tally: Tally, durations: Durations, pod_labels: bool) -> Registr
 }
 
 fn build(registry: &mut Registry) {
-    let labels = vec![("version", env!("CARGO_PKG_VERSION"))];
+    let labels = vec![
+        ("version", netqos_version::RELEASE),
+        ("commit", netqos_version::commit()),
+    ];
     registry.register("build", "The agent that is running", Info::new(labels));
 }
 

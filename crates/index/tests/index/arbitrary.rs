@@ -145,6 +145,7 @@ fn pod() -> impl Strategy<Value = Pod> {
                     finished,
                     starting: false,
                     limits,
+                    invalid_limits: None,
                     addresses,
                 }
             },

@@ -58,6 +58,7 @@ pub fn pod(text: &str, pairs: &[(&str, &str)], addresses: &[&str]) -> Pod {
         finished: false,
         starting: false,
         limits: Limits::default(),
+        invalid_limits: None,
         addresses: vec![on(NetworkName::Default, addresses)],
     }
 }

@@ -258,6 +258,13 @@ fn what_cannot_be_accepted_says_which_field() {
         "NetworkQoS Destinations not correctly applied: spec.priority: 200 is more than 100"
     );
 
+    let long: &'static str = format!("spec.egress[0]: {}", "wrong ".repeat(100)).leak();
+    known.invalid = Some(long);
+    let text = known.verdict().text();
+    assert_eq!(text.chars().count(), 120, "{text}");
+    assert!(text.contains(": spec.egress[0]: wrong ") && text.ends_with('…'));
+    assert_eq!(ready(&known), is(false, "Invalid", long));
+
     known.invalid = None;
     known.subjects.excesses = vec![Excess {
         field: "spec.priority".to_owned(),

@@ -16,9 +16,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::seen::Read;
-
-/// Where they are, below the folder of what outlives a reboot.
-const FOLDER: &str = "objects";
+use crate::places::objects_directory;
 
 /// The lists.
 #[derive(Debug)]
@@ -60,7 +58,7 @@ impl Saved {
     /// Those of this node below this folder, which need not exist yet.
     pub(super) fn new(state: &Path, node: &str, homes: Arc<Homes>) -> Self {
         Self {
-            documents: Documents::new(state.join(FOLDER)),
+            documents: Documents::new(objects_directory(state)),
             node: node.to_owned(),
             homes,
             written: BTreeMap::new(),
