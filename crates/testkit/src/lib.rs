@@ -13,8 +13,10 @@
 //! # }
 //! ```
 
+mod backlog;
 mod crash;
 mod delay;
+mod executable;
 mod foreign;
 mod lacking;
 mod nfnetlink;
@@ -27,7 +29,9 @@ mod state;
 mod steps;
 
 pub use aya::programs::TcAttachType;
+pub use backlog::BacklogDrops;
 pub use delay::DelayLine;
+pub use executable::executable;
 pub use foreign::{ForeignHook, ForeignProgram, Verdict, cilium_throttle, foreign_map};
 pub use lacking::run_without;
 pub use nfnetlink::{Nfnetlink, with_nfnetlink};

@@ -23,6 +23,7 @@ pub fn mk_pod(
         finished: false,
         starting: false,
         limits: Limits::default(),
+        invalid_limits: None,
         addresses: vec![PodAddresses {
             network: NetworkName::Default,
             interface: None,
