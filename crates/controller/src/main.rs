@@ -31,7 +31,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Several may run: the one that holds the Lease netqos-controller writes, the others know the same
 /// and take over. What is in force on nodes does not need it.
 #[derive(Debug, Parser)]
-#[command(name = "netqos-controller", version)]
+#[command(name = "netqos-controller", version = netqos_version::VERSION)]
 #[command(after_help = "\
 Examples:
   netqos-controller                               in a pod of the cluster
@@ -133,7 +133,7 @@ fn main() -> ExitCode {
     let identity = arguments.identity.clone().unwrap_or_else(identity);
     let service = Service {
         name: "netqos-controller",
-        version: env!("CARGO_PKG_VERSION"),
+        version: netqos_version::VERSION,
         instance: identity.clone(),
         node: None,
     };
@@ -197,7 +197,7 @@ async fn control(arguments: &Arguments, identity: String, logs: Logs) -> anyhow:
         identity,
         namespace = arguments.namespace,
         listen = arguments.listen,
-        version = env!("CARGO_PKG_VERSION"),
+        version = netqos_version::VERSION,
         "started"
     );
     let options = Options {

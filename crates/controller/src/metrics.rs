@@ -43,7 +43,10 @@ pub(crate) enum Outcome {
 impl Default for Metrics {
     fn default() -> Self {
         let mut registered = Registry::with_prefix("netqos_controller");
-        let labels = vec![("version", env!("CARGO_PKG_VERSION"))];
+        let labels = vec![
+            ("version", netqos_version::RELEASE),
+            ("commit", netqos_version::commit()),
+        ];
         registered.register("build", "The controller that is running", Info::new(labels));
         let metrics = Self {
             registry: Arc::default(),

@@ -43,7 +43,7 @@ use write::Write;
 
 const RESOURCE: &str = "networkqoses/status";
 /// The version of this controller.
-const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
+const OWN_VERSION: &str = netqos_version::VERSION;
 /// How often statuses are looked at.
 pub(crate) const EVERY: Duration = Duration::from_millis(500);
 /// How long what may pass by itself is not said.

@@ -23,7 +23,7 @@ pub struct Bandwidth;
 
 impl Plugin for Bandwidth {
     fn about(&self) -> String {
-        format!("CNI bandwidth plugin netqos v{}", env!("CARGO_PKG_VERSION"))
+        format!("CNI bandwidth plugin netqos v{}", netqos_version::VERSION)
     }
 
     fn add(&self, request: &Request) -> Result<CniResult, CniError> {

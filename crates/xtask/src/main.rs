@@ -5,6 +5,8 @@ mod bench;
 mod crds;
 mod generated;
 #[cfg(test)]
+mod image;
+#[cfg(test)]
 mod links;
 mod manifests;
 mod messages;

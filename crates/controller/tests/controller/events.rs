@@ -13,14 +13,13 @@ fn ready() -> World {
 }
 
 fn problem(world: &World, kind: &str, name: &str, reason: &str) -> Value {
-    let namespace = match kind {
-        "Node" => Value::Null,
-        _ => world.namespace.clone().into(),
-    };
-    json!([{
-        "kind": kind, "namespace": namespace, "name": name,
-        "reason": reason, "message": "give them different priorities"
-    }])
+    let mut problem = json!({
+        "kind": kind, "name": name, "reason": reason, "message": "give them different priorities"
+    });
+    if kind != "Node" {
+        problem["namespace"] = world.namespace.clone().into();
+    }
+    json!([problem])
 }
 
 #[test]

@@ -16,6 +16,12 @@ fn be(request: &Value) -> Value {
     json!({"beClass": {"networkQOS": {"ingressRequest": request, "egressRequest": request}}})
 }
 
+/// Both classes ask for something: a request that is stated is not reduced.
+fn be_beside_ls(be_request: &str, ls_request: &str) -> Value {
+    let request = |request: &str| json!({"networkQOS": {"ingressRequest": request, "egressRequest": request}});
+    json!({"beClass": request(be_request), "lsClass": request(ls_request)})
+}
+
 fn cluster(strategy: &Value) -> Value {
     json!({"clusterStrategy": strategy})
 }
@@ -173,7 +179,7 @@ fn what_cannot_be_followed_changes_nothing_and_is_told() {
     ));
 
     // More than the line has.
-    world.write_config(&cluster(&be(&json!("1900M"))), &total("2000M"));
+    world.write_config(&cluster(&be_beside_ls("1900M", "600M")), &total("2000M"));
     let said = world.config_event("SLOConfigContradicts");
     let what = "requests of 2.5 Gbit/s together are above the total of 2 Gbit/s";
     assert!(said.contains(what), "{said}");
@@ -194,7 +200,7 @@ fn what_cannot_be_followed_changes_nothing_and_is_told() {
         log.lines().any(said)
     });
     assert_eq!(request_of("node1", &world), 10);
-    world.write_config(&cluster(&be(&json!("1900M"))), &total("2000M"));
+    world.write_config(&cluster(&be_beside_ls("1900M", "600M")), &total("2000M"));
     // A node whose own line has it is told.
     let wide = json!({"node.koordinator.sh/network-bandwidth": "100G"});
     world.create_node("big", &json!(null), &wide);

@@ -24,7 +24,7 @@ pub struct Values {
     pub enforce: Enforce,
     /// What Helm hands to charts that are part of another. Nothing is read of it.
     pub global: Object,
-    /// The image with all executables: made from deploy/Containerfile.
+    /// The image with all executables: made by `make image`, or from deploy/Containerfile.
     pub image: Image,
     /// Takes everything out of force on every node, as `netqos cleanup` does, and puts back the CNI
     /// plugin that was there. To be set before the release is removed: see docs/operate.md.
@@ -174,7 +174,7 @@ pub struct Image {
     pub pull_policy: PullPolicy,
     /// Names of Secrets with which it is fetched, each as {"name": NAME}.
     pub pull_secrets: Vec<Object>,
-    /// Where it is. No public registry has it: the default is where podman puts what it builds.
+    /// Where it is. No public registry has it: the default is the name that `make image` gives.
     #[schemars(length(min = 1))]
     pub repository: String,
     /// Which one; empty: the chart's appVersion.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::Spread;
 
 // The tests' own: what they assert with slack is measured here.
-#[path = "../../../../datapath/tests/rules_rates/measure.rs"]
+#[path = "../../../../datapath/tests/long_rates/measure.rs"]
 #[allow(
     dead_code,
     clippy::unwrap_used,
