@@ -13,10 +13,11 @@ mod config_map;
 mod proxy;
 mod second_network;
 mod service;
+#[allow(dead_code, reason = "others need more of it")]
 mod stage;
 
 mod a_bad_object_leaves_the_others_in_force;
-mod a_change_takes_effect_within_100_ms;
+mod a_change_of_the_folder_is_read_whole;
 mod a_changed_annotation_takes_effect_live;
 mod a_full_run_folder_is_told_of_and_passes;
 mod a_network_that_is_not_there_is_told_of;
@@ -29,6 +30,8 @@ mod a_policy_beyond_its_quota_is_not_in_force;
 mod a_profile_holds_pods_and_changes_live;
 mod a_second_network_has_rules_of_its_own;
 mod another_agent_says_by_files_how_lines_are_shared;
+mod completed_pod_logs_no_alarm;
+mod invalid_annotation_keeps_last_limit;
 mod it_says_how_things_are;
 mod killed_and_started_again_it_takes_over;
 mod node_problems_pass;

@@ -130,23 +130,12 @@ impl Drop for Agent {
     }
 }
 
-/// The agent that `NETQOS_TEST_AGENT` names, or that these tests were built with: of this crate, or beside the tests of another, where
-/// it stands once the whole workspace was built.
+/// The agent that `NETQOS_TEST_AGENT` names, or that these tests were built with.
 pub(crate) fn executable() -> PathBuf {
-    let beside = || {
-        let test = std::env::current_exe().unwrap();
-        test.ancestors().nth(2).unwrap().join("netqos-agent")
-    };
     let named = std::env::var_os("NETQOS_TEST_AGENT").map(PathBuf::from);
-    let path = named
+    named
         .or_else(|| option_env!("CARGO_BIN_EXE_netqos-agent").map(PathBuf::from))
-        .unwrap_or_else(beside);
-    let shown = path.display();
-    assert!(
-        path.is_file(),
-        "{shown} is missing: cargo build -p netqos-agent"
-    );
-    path
+        .unwrap_or_else(|| netqos_testkit::executable("netqos-agent", "netqos-agent").unwrap())
 }
 
 /// What the agent that was started last has logged, from its start on.

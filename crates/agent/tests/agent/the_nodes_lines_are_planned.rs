@@ -134,7 +134,9 @@ fn as_a_folder_says_and_as_it_said_last_where_it_is_wrong() {
     put_config(25, "1000M");
     assert!(stage::eventually(|| guaranteed() == Some(250)));
     assert!(stage::eventually(|| is_divided(&node, 250)));
-    put_config(90, "1000M");
+    let request = |percent: u8| json!({"networkQOS": {"enable": true, "ingressRequest": percent, "egressRequest": percent}});
+    let strategy = json!({"lsClass": request(40), "beClass": request(80)});
+    put_config_map(&json!({"clusterStrategy": strategy}), "1000M");
     let said = |text: &str| problems().iter().any(|it| it.contains(text));
     assert!(stage::eventually(|| said(
         "Node node1: InvalidClasses: up0, which carries 1 Gbit/s: egress: requests of 1.2 Gbit/s"
@@ -264,9 +266,8 @@ fn a_line_of_unknown_speed_has_no_guarantees_and_limits_hold() {
         report.goodput.rate.bits_per_second() as f64 / 1e6
     };
     // A busy machine may leave less.
-    let found: Vec<f64> = (0..3).map(|_| sent(&a)).collect();
-    assert!(found.iter().all(|rate| *rate < 50.0), "{found:?}");
-    assert!(found.iter().any(|rate| *rate > 40.0), "{found:?}");
+    let found = sent(&a);
+    assert!((15.0..50.0).contains(&found), "{found}");
 
     // Once it is known all else holds, too.
     put_config(20, "1000M");
@@ -318,4 +319,30 @@ fn a_pod_on_the_hosts_network_is_known_by_its_cgroup() {
     );
     sandbox.remove();
     assert!(stage::eventually(|| place()["cgroup"].is_null()));
+}
+
+/// The first shares may come on all nodes of a cluster at once.
+#[test]
+fn agent_stays_ready_while_it_divides_uplink_for_the_first_time() {
+    let Some(node) = stage::node() else { return };
+    stage::line(&node);
+    let _agent = Agent::start();
+    put_config(20, "1000M");
+    let began = Instant::now();
+    let mut asked = 0;
+    while !is_divided(&node, 200) {
+        assert!(
+            began.elapsed() < Duration::from_secs(20),
+            "{}",
+            stage::log()
+        );
+        for _ in 0..5 {
+            // Panics unless it is 200.
+            stage::ask("/readyz");
+            asked += 1;
+        }
+    }
+    let took = began.elapsed();
+    eprintln!("the uplink was divided after {took:?}, {asked} times ready");
+    stage::ask("/readyz");
 }

@@ -36,7 +36,7 @@ fn and_what_was_in_force_stays_until_they_are_published() {
     let Some((world, mut controller, flow)) = begin() else {
         return;
     };
-    world.mark_to("p", 1, 20, &apps(&["b", "of nobody"]));
+    world.mark_to("p", 1, 20, &apps(&["b", "of-nobody"]));
     assert!(stage::eventually(|| tells_of_unknown_peers(&world)));
     let problems = world.problems();
     let (_, message) = &problems[0];

@@ -29,7 +29,6 @@ mod beside_another_one_it_refuses;
 mod from_the_config_map_to_the_packet;
 mod it_asks_no_more_than_it_has_to;
 mod it_hears_of_its_own_pods_and_peers_only;
-mod it_stays_small;
 mod it_tells_what_is_in_force;
 mod lines_are_left_to_koordlet;
 mod manifests;

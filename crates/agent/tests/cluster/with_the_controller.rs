@@ -1,5 +1,4 @@
-//! The agent beside `netqos-controller` itself, which stands in the folder of the agent's executable
-//! where the whole workspace is tested.
+//! The agent beside `netqos-controller` itself.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use netqos_apiserver::Request;
+use netqos_testkit::executable;
 use serde_json::{Value, json};
 
 use crate::controller::{NAMESPACE, apps};
@@ -43,11 +43,7 @@ impl Drop for Process {
 
 /// A cluster whose agents are told of peers, and the program that tells them.
 pub(crate) fn begin() -> Option<(World, PathBuf)> {
-    let program = Path::new(env!("CARGO_BIN_EXE_netqos-agent")).with_file_name("netqos-controller");
-    if !program.is_file() {
-        eprintln!("skipped: netqos-controller is not built (cargo test --workspace builds it)");
-        return None;
-    }
+    let program = executable("netqos-controller", "netqos-controller").unwrap();
     let (world, _) = World::sliced()?;
     fs::write(KUBECONFIG, world.front.kubeconfig(CONTROLLER)).unwrap();
     Some((world, program))

@@ -1,7 +1,7 @@
 //! A node of a cluster, with two pods.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -188,31 +188,6 @@ impl World {
         }
     }
 
-    /// What the agent has in memory, in bytes.
-    pub(crate) fn agent_memory(&self) -> u64 {
-        let status = fs::read_to_string(self.of_agent("status")).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kilobytes = line.unwrap().trim().strip_suffix(" kB").unwrap();
-        kilobytes.parse::<u64>().unwrap() * 1024
-    }
-
-    /// For how long it has worked.
-    pub(crate) fn agent_processor_time(&self) -> Duration {
-        let tasks = fs::read_dir(self.of_agent("task")).unwrap();
-        let nanoseconds = tasks.map(|task| {
-            // Of its threads: on the processor, waiting for it, and how often.
-            let text = fs::read_to_string(task.unwrap().path().join("schedstat")).unwrap();
-            let first = text.split(' ').next().unwrap();
-            first.parse::<u64>().unwrap()
-        });
-        Duration::from_nanos(nanoseconds.sum())
-    }
-
-    fn of_agent(&self, file: &str) -> PathBuf {
-        let pid = self.agent_pid().to_string();
-        Path::new("/proc").join(pid).join(file)
-    }
-
     pub(crate) fn client(&self) -> Client {
         self.runtime.block_on(self.cluster.client("test")).unwrap()
     }
@@ -317,7 +292,10 @@ impl World {
         self.define(&serde_json::to_value(any).unwrap());
         // A real server goes by it a moment later.
         let policies = self.api("k8s.ovn.org/v1alpha1", "NetworkQoS", &self.namespace);
-        let object = json!({"metadata": {"name": "any"}, "spec": "any"});
+        let object = json!({
+            "apiVersion": "k8s.ovn.org/v1alpha1", "kind": "NetworkQoS",
+            "metadata": {"name": "any"}, "spec": "any"
+        });
         let object: DynamicObject = serde_json::from_value(object).unwrap();
         let parameters = PostParams {
             dry_run: true,

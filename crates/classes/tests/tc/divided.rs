@@ -1,11 +1,14 @@
 //! The world with its line divided by the backend tc.
 
 use std::collections::BTreeMap;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use netqos_classes::{ClassBackend, Outcome, Tc};
 use netqos_core::BitRate;
 use netqos_core::Direction;
 use netqos_core::classes::{LineShares, Share, Shares};
+use netqos_traffic::Flow;
 
 use crate::world::World;
 
@@ -43,4 +46,17 @@ pub fn part(world: &World, tc: &mut Tc, pod: &str) -> Option<(BitRate, BitRate)>
         .iter()
         .filter(|((direction, part), _)| *direction == Direction::Egress && &*part.pod == pod);
     found.next().map(|(_, share)| *share)
+}
+
+/// What each class carries on the wire while these pods send all that they can, in Mbit/s. (What each
+/// pod's meter finds is of a time of its own, in which others may have begun or ended.)
+pub fn carried(world: &World, v6: bool, pods: &[&str]) -> Vec<f64> {
+    let (_, found) = world.while_loaded(Flow::Upload, v6, pods, 3.0, || {
+        let (before, began) = (world.divided(Flow::Upload), Instant::now());
+        thread::sleep(Duration::from_secs(2));
+        let (after, took) = (world.divided(Flow::Upload), began.elapsed());
+        let rate = |class| (after[class] - before[class]) as f64 * 8e-6 / took.as_secs_f64();
+        after.keys().map(rate).collect()
+    });
+    found
 }

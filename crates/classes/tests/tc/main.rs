@@ -4,7 +4,7 @@
 mod divided;
 mod in_the_way;
 mod pods_are_known;
-mod shares_hold;
+mod shares_take_effect;
 mod what_it_does_not_do_is_said;
 #[path = "../kernel/world.rs"]
 #[allow(dead_code, reason = "others use more of it")]

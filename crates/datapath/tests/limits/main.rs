@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod applied_twice_changes_nothing;
+mod limits_take_effect;
 mod ours_goes_before_foreign_tcx_programs;
 
 use std::path::PathBuf;

@@ -5,6 +5,7 @@ use netqos_core::{Destination, LabelSelector, Operator, PeerSelector, Policy, Re
 use netqos_datapath::Paths;
 use netqos_datapath::rules::RuleDatapath;
 use netqos_index::Change;
+use netqos_testkit::BacklogDrops;
 
 use crate::hooks::on_both_hooks;
 use crate::world::{World, marking, policy, to_pod};
@@ -45,6 +46,7 @@ fn selectors(hook: netqos_api::HookChoice) {
     world.pod("b", "gateway");
     world.far_pods(PEERS, "gateway");
     world.apply(Change::Policy(selecting(0, 10)));
+    let drops = BacklogDrops::count().unwrap();
     let sender = world.under_way("a", "b");
     let mut swaps = 0;
     // The last packets may come before the last swap; some swaps are as good as many.
@@ -59,7 +61,7 @@ fn selectors(hook: netqos_api::HookChoice) {
     let report = sender.join().unwrap();
     let seen: Vec<u8> = report.dscp_seen.iter().map(|s| s.dscp.into()).collect();
     assert_eq!(seen, [10, 20], "{hook:?}: {:?}", report.dscp_seen);
-    assert_eq!(report.lost, 0, "{hook:?}");
+    assert!(report.lost <= drops.so_far().unwrap(), "{hook:?}: {report}");
 
     // Nothing of the way there is left.
     let rules = netqos_bpf::rules::Rules::open("/sys/fs/bpf".as_ref());

@@ -7,7 +7,7 @@ use netqos_datapath::rules::Outcome;
 use netqos_index::Change;
 use netqos_netlink::filter::{Bpf, Place};
 use netqos_netlink::{Handle, Socket};
-use netqos_testkit::{ForeignHook, ForeignProgram, TcAttachType, Verdict};
+use netqos_testkit::{BacklogDrops, ForeignHook, ForeignProgram, TcAttachType, Verdict};
 
 use crate::world::{World, limiting, marking, mbit, policy};
 
@@ -136,8 +136,10 @@ fn and_one_that_is_on_both_hooks_is_on_one_again() {
         };
         socket.put_filter(&found, place, &filter).unwrap();
         let before = world.rules.counts().unwrap()[0].packets;
+        let drops = BacklogDrops::count().unwrap();
         let report = world.udp("a", "b", mbit(1));
-        assert_eq!((report.lost, report.dscp_seen[0].dscp.into()), (0, 20_u8));
+        assert!(report.lost <= drops.so_far().unwrap(), "{report}");
+        assert_eq!(u8::from(report.dscp_seen[0].dscp), 20);
         let counted = world.rules.counts().unwrap()[0].packets - before;
         // And what the two ends say to each other about it.
         assert!(

@@ -246,11 +246,15 @@ impl World {
         report.goodput.rate.bits_per_second() as f64
     }
 
-    pub fn udp(&self, from: &str, to: &str, rate: BitRate) -> UdpReport {
-        let test = UdpTest {
+    pub fn udp_test(&self, to: &str, rate: BitRate) -> UdpTest {
+        UdpTest {
             duration: Duration::from_secs(1),
             ..UdpTest::new(self.address(to, false), rate)
-        };
+        }
+    }
+
+    pub fn udp(&self, from: &str, to: &str, rate: BitRate) -> UdpReport {
+        let test = self.udp_test(to, rate);
         self.run(from, || test.run(|_| ()).unwrap())
     }
 

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use netqos_core::Rule;
 use netqos_index::Change;
+use netqos_testkit::BacklogDrops;
 
 use crate::hooks::on_both_hooks;
 use crate::two_pods;
@@ -34,6 +35,7 @@ fn while_packets_are_under_way() {
             return;
         };
         world.apply(Change::Policy(policy("p", 1, "player", list(10))));
+        let drops = BacklogDrops::count().unwrap();
         let sender = world.under_way("a", "b");
         for swap in 0..SWAPS {
             let dscp = if swap % 2 == 0 { 20 } else { 10 };
@@ -43,7 +45,8 @@ fn while_packets_are_under_way() {
         }
         assert!(!sender.is_finished(), "packets ended before the swaps did");
         let report = sender.join().unwrap();
-        assert_eq!((report.received, report.lost), (report.sent, 0), "{hook:?}");
+        assert_eq!(report.received + report.lost, report.sent, "{hook:?}");
+        assert!(report.lost <= drops.so_far().unwrap(), "{hook:?}: {report}");
         let seen = report.dscp_seen.iter();
         let seen: Vec<u8> = seen.map(|seen| u8::from(seen.dscp)).collect();
         assert_eq!(seen, [10, 20], "{hook:?}: {:?}", report.dscp_seen);

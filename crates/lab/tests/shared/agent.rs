@@ -2,24 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-/// The agent, which stands beside the tests where the whole workspace was built. `None`: skipped, which
-/// is said.
+/// The agent. `None` if the test has to be skipped, since CNI plugins are missing.
 pub(crate) fn agent() -> Option<PathBuf> {
     let plugins = ["bridge", "host-local", "ptp", "static"];
     let missing = plugins.map(|name| Path::new("/usr/lib/cni").join(name));
-    let agent = std::env::var_os(netqos_lab::AGENT).map_or_else(
-        || {
-            let test = std::env::current_exe().unwrap();
-            test.ancestors().nth(2).unwrap().join("netqos-agent")
-        },
-        PathBuf::from,
-    );
-    let missing = missing.iter().chain([&agent]).find(|path| !path.is_file());
-    let Some(missing) = missing else {
-        return Some(agent);
+    let Some(missing) = missing.iter().find(|path| !path.is_file()) else {
+        let named = std::env::var_os(netqos_lab::AGENT).map(PathBuf::from);
+        let built = || netqos_testkit::executable("netqos-agent", "netqos-agent").unwrap();
+        return Some(named.unwrap_or_else(built));
     };
     let said = format!(
-        "{} is missing: cargo build -p netqos-agent, and containernetworking-plugins",
+        "{} is missing (containernetworking-plugins)",
         missing.display()
     );
     assert!(std::env::var_os("NETQOS_REQUIRE_ROOT").is_none(), "{said}");

@@ -17,7 +17,7 @@ use netqos_core::classes::{ClassPlan, TrafficClass};
 use netqos_core::{BitRate, Direction};
 use netqos_netlink::qdisc::Statistics;
 use netqos_netlink::{Handle, Namespace, Socket};
-use netqos_testkit::{Node, Pod};
+use netqos_testkit::{BacklogDrops, Node, Pod};
 use netqos_traffic::{Flow, Server, UdpTest};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
@@ -229,6 +229,7 @@ impl<D: Divider> World for OnLines<D> {
         });
         let place = pod.netns();
         let address = server.local_addr();
+        let drops = BacklogDrops::count().unwrap();
         thread::scope(|scope| {
             let sender = scope.spawn(move || {
                 let _inside = Namespace::open(place).unwrap().enter().unwrap();
@@ -264,7 +265,7 @@ impl<D: Divider> World for OnLines<D> {
             }
             assert!(!sender.is_finished(), "it took longer than the test");
             let report = sender.join().unwrap();
-            assert_eq!(report.lost, 0, "{report}");
+            assert!(report.lost <= drops.so_far().unwrap(), "{report}");
         });
     }
 }

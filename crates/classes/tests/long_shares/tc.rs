@@ -1,12 +1,8 @@
-use std::thread;
-use std::time::{Duration, Instant};
-
-use netqos_classes::{ClassBackend, Tc};
-use netqos_core::Direction;
+use netqos_classes::Tc;
 use netqos_traffic::Flow;
 
-use crate::divided::{ask, divide};
-use crate::world::{BE, LS, World, divided, shares};
+use crate::divided::{ask, carried, divide};
+use crate::world::{BE, World, divided, shares};
 
 const ALL: [&str; 3] = ["sys", "ls", "be"];
 
@@ -38,41 +34,6 @@ fn assert_near(v6: bool, expected: &[f64], within: f64, measure: impl FnMut() ->
     let near = |(found, expected): (&f64, &f64)| (found / payload(v6) - expected).abs() <= within;
     let is_right = |found: &[f64]| found.iter().zip(expected).all(near);
     assert_comes(measure, is_right, &format!("{expected:?}, v6: {v6}"));
-}
-
-/// What each class carries on the wire while these pods send all that they can, in Mbit/s. (What each
-/// pod's meter finds is of a time of its own, in which others may have begun or ended.)
-fn carried(world: &World, v6: bool, pods: &[&str]) -> Vec<f64> {
-    let (_, found) = world.while_loaded(Flow::Upload, v6, pods, 3.0, || {
-        let (before, began) = (world.divided(Flow::Upload), Instant::now());
-        thread::sleep(Duration::from_secs(2));
-        let (after, took) = (world.divided(Flow::Upload), began.elapsed());
-        let rate = |class| (after[class] - before[class]) as f64 * 8e-6 / took.as_secs_f64();
-        after.keys().map(rate).collect()
-    });
-    found
-}
-
-#[test]
-fn and_what_each_class_sends_is_counted() {
-    let Some(mut world) = World::new() else {
-        return;
-    };
-    let mut tc = Tc::default();
-    divide(&mut world, &mut tc, shares(100));
-    let line = world.line();
-    let before = tc.traffic(&line).unwrap();
-    let rates = world.together(Flow::Upload, false, &["be"], 2.0);
-    let least = rates[0] * 1e6 / 8.0 * 2.0;
-    let after = tc.traffic(&line).unwrap();
-    let took = |class| {
-        after[&(Direction::Egress, class)].bytes - before[&(Direction::Egress, class)].bytes
-    };
-    // A second that is not measured comes before.
-    let sent = took(BE) as f64;
-    assert!((least..least * 2.5).contains(&sent), "{sent} of {least}");
-    assert!(took(LS) < 10_000, "{after:?}");
-    assert_eq!(after.len(), 3, "what comes is seen by nobody");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 use std::fs;
 use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -157,6 +158,33 @@ fn resident(world: &mut World, rules: u32, megabytes: f64) -> f64 {
     assert!(stage::eventually(all), "{:?}", world.problems());
     settle(world, megabytes);
     resident_now(world)
+}
+
+impl World {
+    /// What the agent has in memory, in bytes.
+    fn agent_memory(&self) -> u64 {
+        let status = fs::read_to_string(self.of_agent("status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kilobytes = line.unwrap().trim().strip_suffix(" kB").unwrap();
+        kilobytes.parse::<u64>().unwrap() * 1024
+    }
+
+    /// For how long it has worked.
+    fn agent_processor_time(&self) -> Duration {
+        let tasks = fs::read_dir(self.of_agent("task")).unwrap();
+        let nanoseconds = tasks.map(|task| {
+            // Of its threads: on the processor, waiting for it, and how often.
+            let text = fs::read_to_string(task.unwrap().path().join("schedstat")).unwrap();
+            let first = text.split(' ').next().unwrap();
+            first.parse::<u64>().unwrap()
+        });
+        Duration::from_nanos(nanoseconds.sum())
+    }
+
+    fn of_agent(&self, file: &str) -> PathBuf {
+        let pid = self.agent_pid().to_string();
+        Path::new("/proc").join(pid).join(file)
+    }
 }
 
 /// What the agent takes, in megabytes.

@@ -3,10 +3,16 @@ use std::time::Duration;
 
 use netqos_core::Rule;
 use netqos_index::Change;
-use netqos_traffic::{UdpReport, UdpTest};
+use netqos_testkit::BacklogDrops;
+use netqos_traffic::UdpTest;
 
-use crate::world::{TCP_SHARE, World, limiting, mbit, policy, to_pod};
-use crate::{best, on_both_hooks, without_rules};
+use crate::assert_about;
+use crate::hooks::on_both_hooks;
+use crate::world::{World, limiting, mbit, policy, to_pod};
+
+fn without_rules() -> Change {
+    Change::PolicyGone(policy("p", 1, "", vec![]).name)
+}
 
 fn rule(megabits: u64) -> Change {
     let rule = Rule {
@@ -38,14 +44,14 @@ fn without_a_lost_packet_of_other_traffic() {
             };
             (world.pod_named(from).netns(), test)
         };
-        let is_right = |reports: &Vec<UdpReport>| reports.iter().all(|report| report.lost == 0);
-        let reports = best(is_right, || {
+        let (reports, drops) = {
             world.apply(rule(10));
             let (from, beside) = (steady(&world, "free"), steady(&world, "bystander"));
             let bulk = world.tcp_test("gateway", 1.8);
             let bulk = (world.pod_named("free").netns(), bulk);
             let world = &mut world;
-            thread::scope(|scope| {
+            let drops = BacklogDrops::count().unwrap();
+            let reports = thread::scope(|scope| {
                 let steady = [from, beside].map(|(netns, test)| {
                     scope.spawn(move || {
                         let _inside = enter(netns);
@@ -65,23 +71,24 @@ fn without_a_lost_packet_of_other_traffic() {
                 thread::sleep(Duration::from_millis(300));
                 world.apply(without_rules());
                 bulk.join().unwrap();
-                steady.map(|steady| steady.join().unwrap()).into()
-            })
-        });
+                steady.map(|steady| steady.join().unwrap())
+            });
+            (reports, drops.so_far().unwrap())
+        };
         for report in &reports {
-            assert_eq!(report.lost, 0, "{hook:?}: {report}");
+            assert!(report.lost <= drops, "{hook:?}: {report}");
         }
 
         for megabits in [10, 50] {
             world.apply(rule(megabits));
-            let full = megabits as f64 * 1e6 * TCP_SHARE;
-            let is_right = |rate: &f64| (0.92..1.04).contains(&(rate / full));
-            let rate = best(is_right, || world.tcp("free", "gateway", 1.0));
-            assert!(is_right(&rate), "{hook:?}, {megabits}: {rate}");
+            // Long enough for a first packet that is sent again after a second.
+            let rate = world.tcp("free", "gateway", 3.0);
+            assert_about(rate, megabits as f64 * 1e6);
         }
         world.apply(without_rules());
-        let free = best(|rate| *rate > 1e9, || world.tcp("free", "gateway", 0.5));
-        assert!(free > 1e9, "{hook:?}: {free}");
+        // Six times the last rate, and no limit known.
+        let free = world.tcp("free", "gateway", 0.5);
+        assert!(free > 300e6, "{hook:?}: {free}");
     });
 }
 

@@ -1,7 +1,7 @@
 //! What pods see of their limits: traffic between two pods of a node, measured.
 //!
-//! Times are asserted with wide slack, and the best of three tries counts, so that a busy machine
-//! fails nothing that is right. Exact figures are `make bench`'s.
+//! That a limit takes effect at all is tested in `limits`; here it is measured, and the best of three
+//! tries counts. Exact figures are `make bench`'s.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod a_flood_waits_no_longer_than_promised;

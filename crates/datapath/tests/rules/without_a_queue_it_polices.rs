@@ -1,8 +1,9 @@
 use netqos_core::Reason;
 use netqos_index::Change;
 
-use crate::world::{TCP_SHARE, World, limiting, mbit, policy};
-use crate::{Stream, UDP_SHARE, best, on_both_hooks, together, without_rules};
+use crate::hooks::on_both_hooks;
+use crate::world::{World, limiting, policy};
+use crate::{assert_about, udp_rate};
 
 /// Somebody else has a link of the name that the queue would have.
 #[test]
@@ -17,7 +18,7 @@ fn and_says_so() {
         let outcome = world.apply(rule());
         let queue = outcome.meters.values().next().unwrap().queue.clone();
         let queue = queue.unwrap();
-        world.apply(without_rules());
+        world.apply(Change::PolicyGone(policy("p", 1, "", vec![]).name));
         world.rules.tidy().unwrap();
         ip(
             &world,
@@ -35,23 +36,8 @@ fn and_says_so() {
         assert!(outcome.problems[0].message.contains("no queue"));
         assert_eq!(outcome.meters.values().next().unwrap().queue, None);
 
-        for (stream, full, least) in [
-            (
-                Stream::tcp(&world, "free", "gateway"),
-                20e6 * TCP_SHARE,
-                0.8,
-            ),
-            (
-                Stream::udp(&world, "free", "gateway", mbit(40)),
-                20e6 * UDP_SHARE,
-                0.97,
-            ),
-        ] {
-            let is_right = |rate: &[f64; 1]| (least..1.04).contains(&(rate[0] / full));
-            let rate = best(is_right, || together([stream], 3.0));
-            println!("{hook:?}: {:.3}", rate[0] / full);
-            assert!(is_right(&rate), "{hook:?}: {rate:.0?}");
-        }
+        assert_about(world.tcp("free", "gateway", 2.0), 20e6);
+        assert_about(udp_rate(&world, "free", "gateway", 60), 20e6);
         assert_eq!(ip(&world, &["-d", "link", "show", &queue]), theirs);
 
         // Once the name is free it queues.
@@ -59,10 +45,7 @@ fn and_says_so() {
         let outcome = world.rules.sync(world.index.plan());
         assert_eq!(outcome.problems, []);
         assert_eq!(outcome.meters.values().next().unwrap().queue, Some(queue));
-        let full = 20e6 * TCP_SHARE;
-        let is_right = |rate: &f64| (0.92..1.04).contains(&(rate / full));
-        let rate = best(is_right, || world.tcp("free", "gateway", 1.0));
-        assert!(is_right(&rate), "{hook:?}: {rate}");
+        assert_about(world.tcp("free", "gateway", 1.0), 20e6);
     });
 }
 

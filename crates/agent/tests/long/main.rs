@@ -1,0 +1,21 @@
+//! What an agent takes, and how soon changes take effect: measured.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a panic is how a test fails"
+)]
+#![forbid(unsafe_code)]
+
+#[path = "../cluster/controller.rs"]
+#[allow(dead_code, reason = "others need more of it")]
+mod controller;
+#[path = "../agent/stage.rs"]
+#[allow(dead_code, reason = "others need more of it")]
+mod stage;
+#[path = "../cluster/world.rs"]
+#[allow(dead_code, reason = "others need more of it")]
+mod world;
+
+mod a_change_of_the_cluster_takes_effect_within_100_ms;
+mod a_change_of_the_folder_takes_effect_within_100_ms;
+mod it_stays_small;

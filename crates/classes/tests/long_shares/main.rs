@@ -1,0 +1,12 @@
+//! How exactly classes share an uplink, and how soon: measured, the best of three tries.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+#[path = "../tc/divided.rs"]
+#[allow(dead_code, reason = "others use more of it")]
+mod divided;
+mod kernel;
+mod tc;
+mod who_comes_gets_its_part;
+#[path = "../kernel/world.rs"]
+#[allow(dead_code, reason = "others use more of it")]
+mod world;
