@@ -15,7 +15,7 @@ use netqos_datapath::{AttachedPod, AttachedPods, HostLinks, LimitDatapath, Paths
 use netqos_testkit::{Node, Pod};
 use serde_json::{Value, json};
 
-use crate::{netqos, run, stderr, stdout};
+use crate::{netqos, run, run_as_nobody, stderr, stdout};
 
 const OBJECTS: &str = "\
 apiVersion: v1
@@ -65,16 +65,6 @@ spec:
   egress: [{dscp: 20, classifier: {to: [{podSelector: {matchLabels: {app: server}}}]}}]
 ";
 
-/// The command as it is run by somebody who is not root.
-fn as_nobody() -> Command {
-    use std::os::unix::process::CommandExt as _;
-    let mut command = netqos();
-    if rustix::process::geteuid().is_root() {
-        command.uid(65534).gid(65534);
-    }
-    command
-}
-
 /// What a command says of these objects to somebody who is not root.
 fn on_folder(text: &str, command: &str, more: &[&str]) -> Output {
     use std::os::unix::fs::PermissionsExt as _;
@@ -84,7 +74,7 @@ fn on_folder(text: &str, command: &str, more: &[&str]) -> Output {
     std::fs::write(folder.path().join("objects.yaml"), text).unwrap();
     let path = folder.path().display().to_string();
     let arguments = [&[command, "--manifests", &path], more].concat();
-    as_nobody().args(arguments).output().unwrap()
+    run_as_nobody(&arguments)
 }
 
 fn json(output: &Output) -> Value {
@@ -266,7 +256,7 @@ fn an_explanation_knows_pods_and_services() {
 
 #[test]
 fn cleaning_up_needs_root_and_says_so() {
-    let output = as_nobody().args(["cleanup", "--yes"]).output().unwrap();
+    let output = run_as_nobody(&["cleanup", "--yes"]);
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     assert!(stderr(&output).contains("as root"), "{output:?}");
 }

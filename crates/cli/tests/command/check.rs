@@ -1,13 +1,12 @@
 //! `netqos check`: what the node can do, and what is in force on it.
 
 use std::fs;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 
 use netqos_testkit::{Call, Node, foreign_map, run_without};
 use serde_json::{Value, json};
 
-use crate::{bandwidth, netqos, run, stdout};
+use crate::{bandwidth, netqos, run, run_as_nobody, stdout};
 
 fn report() -> Value {
     let output = netqos().args(["check", "-o", "json"]).output().unwrap();
@@ -58,7 +57,7 @@ fn asks_a_kernel_again_that_refused_the_programs() {
 
 #[test]
 fn without_root_says_what_to_do() {
-    let output = netqos().arg("check").uid(65_534).output().unwrap();
+    let output = run_as_nobody(&["check"]);
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("run it as root"), "{said}");

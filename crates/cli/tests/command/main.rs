@@ -28,11 +28,31 @@ mod traffic;
 mod validate;
 mod world;
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
+const NOBODY: u32 = 65_534;
+
 fn netqos() -> Command {
     Command::new(env!("CARGO_BIN_EXE_netqos"))
+}
+
+/// Runs the command as a user who is not root. It is a copy: the target directory may be where only root
+/// may look.
+fn run_as_nobody(arguments: &[&str]) -> Output {
+    if !rustix::process::geteuid().is_root() {
+        return run(arguments);
+    }
+    let directory = tempfile::tempdir().unwrap();
+    fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
+    let copy = directory.path().join("netqos");
+    fs::copy(env!("CARGO_BIN_EXE_netqos"), &copy).unwrap();
+    let mut command = Command::new(copy);
+    command.uid(NOBODY).gid(NOBODY).args(arguments);
+    command.output().unwrap()
 }
 
 fn bandwidth() -> PathBuf {
