@@ -83,7 +83,8 @@ fn killed_in_the_middle_of_writing_slices_the_next_one_finishes() {
         world.create_pod(&app, &app, "node1", &format!("10.0.0.{number}"));
         world.create_policy(&app, "web", &app);
     }
-    let fault = Fault::delay(Duration::from_millis(20));
+    // Longer than it takes to see them: several are under way at a time.
+    let fault = Fault::delay(Duration::from_millis(200));
     world
         .front
         .inject(fault.on("create", "networkqospeerslices"));
@@ -105,7 +106,7 @@ fn killed_in_the_middle_of_writing_slices_the_next_one_finishes() {
         before = world.slices().len();
         rounds += 1;
     }
-    assert!(rounds > 2, "it was not killed in the middle: {rounds}");
+    assert!(rounds > 1, "it was not killed in the middle: {rounds}");
     world.front.heal();
     let _replica = world.replica("last");
     let right: Vec<String> = (0..40).map(|it| format!("10.0.0.{it}")).collect();
