@@ -12,7 +12,7 @@ use kube::api::{
 };
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
-use netqos_kubernetes::Lease;
+use netqos_kubernetes::{Account, Lease};
 
 use crate::{ApiServer, Front};
 
@@ -26,7 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub enum Cluster {
     /// This crate's.
     Fixture(ApiServer),
-    /// kube-apiserver with etcd, which holds the CRDs of netqos and else what a new one holds.
+    /// kube-apiserver with etcd, which holds the CRDs, accounts and roles of netqos and else what a new one
+    /// holds.
     Real(Lease),
 }
 
@@ -68,6 +69,37 @@ impl Cluster {
             }
             Self::Real(_) => Front::before(self.config("front").await?, false)?,
         })
+    }
+
+    /// Lets a client of the proxy act as an account of netqos, by a token of its own. Others act as an
+    /// administrator, and so do all on this crate's server.
+    ///
+    /// # Errors
+    /// Returns an error if the API server issues no token: see [`Account::token`].
+    pub async fn identify(
+        &self,
+        front: &Front,
+        client: &str,
+        account: Account<'_>,
+    ) -> anyhow::Result<()> {
+        if let Self::Real(_) = self {
+            let token = account.token(&self.client("testkit").await?).await?;
+            front.identify(client, &token)?;
+        }
+        Ok(())
+    }
+
+    /// A client that acts as an account of netqos. It does not repeat by itself what is refused.
+    ///
+    /// # Errors
+    /// See [`identify`](Self::identify).
+    pub async fn client_of(&self, account: Account<'_>) -> anyhow::Result<kube::Client> {
+        let mut config = self.config("testkit").await?;
+        if let Self::Real(_) = self {
+            let token = account.token(&self.client("testkit").await?).await?;
+            config.auth_info.token = Some(token.into());
+        }
+        Ok(kube::Client::try_from(config)?)
     }
 
     /// A kubeconfig, for a client of this name.

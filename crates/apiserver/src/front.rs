@@ -10,13 +10,17 @@
 mod forgotten;
 mod watch;
 
+use std::collections::HashMap;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
+use anyhow::Context as _;
+use http::HeaderValue;
 use http::header::{AUTHORIZATION, CONNECTION, HOST, TRANSFER_ENCODING};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use kube::Client;
+use kube::config::AuthInfo;
 use tokio::sync::OnceCell;
 use tokio::sync::watch::Sender;
 
@@ -32,7 +36,8 @@ use forgotten::Forgotten;
 /// A server before another one. It ends with this value.
 ///
 /// It listens on the loopback of the network namespace of the thread that starts it, without TLS, and
-/// knows its clients by their tokens, also where the server behind it knows but one.
+/// knows its clients by their tokens. To the server behind it each is an administrator, or has a token of its
+/// own: see [`identify`](Self::identify).
 pub struct Front {
     shared: Arc<Shared>,
     listening: Listening,
@@ -42,6 +47,10 @@ struct Shared {
     config: kube::Config,
     /// Made where it is used: it works in the runtime that it is made in.
     upstream: OnceCell<Client>,
+    /// A client without credentials, for those of `identities`.
+    anonymous: OnceCell<Client>,
+    /// What a client's token is behind here, as the header has it.
+    identities: RwLock<HashMap<String, HeaderValue>>,
     /// Whether the server behind knows clients by their tokens.
     passes_tokens: bool,
     faults: Faults,
@@ -61,6 +70,8 @@ impl Front {
         let shared = Arc::new(Shared {
             config,
             upstream: OnceCell::new(),
+            anonymous: OnceCell::new(),
+            identities: RwLock::default(),
             passes_tokens,
             faults: Faults::default(),
             interruption: Sender::default(),
@@ -74,6 +85,18 @@ impl Front {
     /// A kubeconfig, for a client of this name.
     pub fn kubeconfig(&self, client: &str) -> String {
         self.listening.kubeconfig(client)
+    }
+
+    /// Passes requests of this client on with a token of its own from now on.
+    ///
+    /// # Errors
+    /// Returns an error if the token cannot be in a header.
+    pub fn identify(&self, client: &str, token: &str) -> anyhow::Result<()> {
+        let header = HeaderValue::try_from(format!("Bearer {token}")).context("a token")?;
+        let identities = self.shared.identities.write();
+        let mut identities = identities.unwrap_or_else(PoisonError::into_inner);
+        identities.insert(client.to_owned(), header);
+        Ok(())
     }
 
     /// Every request since the start, in the order in which they came.
@@ -134,6 +157,21 @@ impl Shared {
         let make = async || Client::try_from(self.config.clone());
         self.upstream.get_or_try_init(make).await
     }
+
+    async fn anonymous(&self) -> kube::Result<&Client> {
+        let make = async || {
+            let mut config = self.config.clone();
+            config.auth_info = AuthInfo::default();
+            Client::try_from(config)
+        };
+        self.anonymous.get_or_try_init(make).await
+    }
+
+    fn identity(&self, client: &str) -> Option<HeaderValue> {
+        let identities = self.identities.read();
+        let identities = identities.unwrap_or_else(PoisonError::into_inner);
+        identities.get(client).cloned()
+    }
 }
 
 impl Answers for Shared {
@@ -174,10 +212,17 @@ async fn answer(
             for name in [HOST, CONNECTION, TRANSFER_ENCODING] {
                 request.headers_mut().remove(name);
             }
-            if !shared.passes_tokens {
+            let identity = shared.identity(&call.client);
+            let upstream = match &identity {
+                Some(_) => shared.anonymous().await,
+                None => shared.upstream().await,
+            };
+            let upstream = upstream.map_err(|_| Broken)?;
+            if let Some(identity) = identity {
+                request.headers_mut().insert(AUTHORIZATION, identity);
+            } else if !shared.passes_tokens {
                 request.headers_mut().remove(AUTHORIZATION);
             }
-            let upstream = shared.upstream().await.map_err(|_| Broken)?;
             let answer = upstream.send(request).await.map_err(|_| Broken)?;
             let (mut head, body) = answer.into_parts();
             for name in [CONNECTION, TRANSFER_ENCODING] {

@@ -64,6 +64,7 @@ mod write;
 pub use cluster::{Cluster, without_rules};
 pub use faults::Fault;
 pub use front::Front;
+pub use netqos_kubernetes::Account;
 pub use record::Request;
 pub use roles::{Grant, Roles};
 pub use server::{ApiServer, NotServed, Options};

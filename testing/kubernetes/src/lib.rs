@@ -19,6 +19,7 @@
 mod baseline;
 mod binaries;
 mod host;
+mod install;
 mod keys;
 mod pool;
 mod process;
@@ -26,5 +27,6 @@ mod relay;
 mod server;
 
 pub use binaries::Binaries;
+pub use install::Account;
 pub use pool::Lease;
 pub use server::ApiServer;

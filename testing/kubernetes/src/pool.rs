@@ -1,23 +1,18 @@
 //! Servers that one test after the other borrows.
 
 use std::sync::{Mutex, OnceLock, PoisonError, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use std::{io, thread};
 
 use anyhow::Context as _;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, DynamicObject, ListParams, PostParams};
-use kube::core::{ApiResource, GroupVersionKind};
 use tokio::sync::oneshot;
 
 use crate::baseline::{Baseline, Reset};
+use crate::install::install;
 use crate::relay::Relay;
 use crate::{ApiServer, host};
 
-/// The time that the CRDs may take to be served.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A server that is one test's alone, with the CRDs of netqos, until this value is dropped.
+/// A server that is one test's alone, with the CRDs, accounts and roles of netqos, until this value is dropped.
 pub struct Lease {
     // None only while it is dropped.
     server: Option<Prepared>,
@@ -186,30 +181,4 @@ async fn prepare() -> anyhow::Result<Prepared> {
         began.elapsed().as_secs_f64()
     );
     Ok(Prepared { server, baseline })
-}
-
-/// Creates the CRDs of netqos, and waits until objects of each can be listed.
-async fn install(client: &kube::Client) -> anyhow::Result<()> {
-    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
-    for definition in netqos_k8s::definitions() {
-        let crd = definition.crd()?;
-        let created = crds.create(&PostParams::default(), &crd).await;
-        created.with_context(|| format!("the API server refuses {}", definition.name()))?;
-    }
-    let end = Instant::now() + PATIENCE;
-    for definition in netqos_k8s::definitions() {
-        let crd = definition.crd()?.spec;
-        let kind = GroupVersionKind::gvk(&crd.group, definition.version(), &crd.names.kind);
-        let resource = ApiResource::from_gvk_with_plural(&kind, &crd.names.plural);
-        let objects: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-        while let Err(error) = objects.list(&ListParams::default().limit(1)).await {
-            anyhow::ensure!(
-                Instant::now() < end,
-                "{} is not served: {error}",
-                definition.name()
-            );
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    }
-    Ok(())
 }

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use netqos_admission::inject;
+use netqos_apiserver::Account;
 use netqos_k8s::{NetworkQoS, NetworkQoSDefault};
 use serde_json::{Value, json};
 
@@ -92,7 +93,7 @@ fn whatever_comes_first() {
         others.metadata.labels = None;
         of_two.create(&post, &others).await.unwrap();
 
-        let client = stage.cluster.client("controller").await.unwrap();
+        let client = stage.cluster.client_of(Account::Controller).await.unwrap();
         let task = tokio::spawn(inject(client.clone(), std::future::pending()));
         become_so(
             &stage,

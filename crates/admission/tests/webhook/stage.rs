@@ -11,7 +11,7 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, PostParams};
 use kube::core::Status;
 use netqos_admission::{Options, Reach, Webhook, mutating, validating};
-use netqos_apiserver::Cluster;
+use netqos_apiserver::{Account, Cluster};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -61,13 +61,11 @@ impl Stage {
             cluster.define(&definition.crd().unwrap()).await.unwrap();
         }
         let namespaces: Api<Namespace> = Api::all(client.clone());
-        for name in [OWN, GAMES] {
-            let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
-            namespaces
-                .create(&PostParams::default(), &namespace)
-                .await
-                .unwrap();
-        }
+        let games = serde_json::from_value(json!({"metadata": {"name": GAMES}})).unwrap();
+        namespaces
+            .create(&PostParams::default(), &games)
+            .await
+            .unwrap();
         let options = Options {
             listen: "127.0.0.1:0".parse().unwrap(),
             namespace: OWN.to_owned(),
@@ -88,7 +86,7 @@ impl Stage {
         let webhook = Webhook::bind(self.options.clone()).await.unwrap();
         let address = webhook.address();
         let (stop, stopped) = oneshot::channel::<()>();
-        let client = self.cluster.client("webhook").await.unwrap();
+        let client = self.cluster.client_of(Account::Controller).await.unwrap();
         let served = webhook.serve(client, async {
             stopped.await.ok();
         });

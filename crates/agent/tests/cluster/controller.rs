@@ -35,8 +35,6 @@ impl World {
     pub(crate) fn sliced() -> Option<(Self, Controller)> {
         let mut world = Self::new()?;
         world.flags = vec!["--peers", "slices"];
-        let namespace = json!({"metadata": {"name": NAMESPACE}});
-        world.create("v1", "Namespace", "", namespace);
         let controller = Controller::start(&world);
         Some((world, controller))
     }

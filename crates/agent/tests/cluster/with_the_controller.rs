@@ -45,6 +45,7 @@ impl Drop for Process {
 pub(crate) fn begin() -> Option<(World, PathBuf)> {
     let program = executable("netqos-controller", "netqos-controller").unwrap();
     let (world, _) = World::sliced()?;
+    world.identify(CONTROLLER, Account::Controller);
     fs::write(KUBECONFIG, world.front.kubeconfig(CONTROLLER)).unwrap();
     Some((world, program))
 }

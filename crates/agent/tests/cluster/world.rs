@@ -9,7 +9,7 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use netqos_agent::client;
-use netqos_apiserver::{ApiServer, Cluster, Front, Options, Request, without_rules};
+use netqos_apiserver::{Account, ApiServer, Cluster, Front, Options, Request, without_rules};
 use netqos_cluster::Kind;
 use netqos_testkit::{Node, Pod};
 use serde_json::{Value, json};
@@ -89,6 +89,7 @@ impl World {
             json!({"metadata": {"name": "games"}}),
         );
         world.create("v1", "Node", "", json!({"metadata": {"name": "node1"}}));
+        world.identify(AGENT, Account::Agent { node: "node1" });
         for pod in [&world.a, &world.b] {
             world.create_pod(pod, json!({}));
         }
@@ -169,8 +170,15 @@ impl World {
         self.agent = Some(agent);
     }
 
+    /// Lets a client of the front act as this account.
+    pub(crate) fn identify(&self, client: &str, account: Account<'_>) {
+        let identified = self.cluster.identify(&self.front, client, account);
+        self.runtime.block_on(identified).unwrap();
+    }
+
     /// Another agent for the same node, which is recorded under this name.
     pub(crate) fn spawn_another(&self, client: &str) -> Agent {
+        self.identify(client, Account::Agent { node: "node1" });
         let kubeconfig = "/run/another-kubeconfig";
         fs::write(kubeconfig, self.front.kubeconfig(client)).unwrap();
         let objects = ["--node", "node1", "--kubeconfig", kubeconfig];

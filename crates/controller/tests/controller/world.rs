@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use kube::Client;
-use netqos_apiserver::{Cluster, Front};
+use netqos_apiserver::{Account, Cluster, Front};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -68,7 +68,6 @@ impl World {
             folder: tempfile::tempdir().unwrap(),
             namespace,
         };
-        world.create("v1", "Namespace", "", json!({"metadata": {"name": HOME}}));
         world.create("v1", "Node", "", json!({"metadata": {"name": "node1"}}));
         world
     }
@@ -98,6 +97,10 @@ impl World {
         variables: &[(&str, &Path)],
     ) -> Replica {
         let kubeconfig = self.folder.path().join(name);
+        let identified = self
+            .cluster
+            .identify(&self.front, name, Account::Controller);
+        self.runtime.block_on(identified).unwrap();
         fs::write(&kubeconfig, self.front.kubeconfig(name)).unwrap();
         let log = fs::File::create(self.folder.path().join(format!("{name}.log"))).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_netqos-controller"))
