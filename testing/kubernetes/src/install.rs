@@ -9,8 +9,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{Api, DynamicObject, ListParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, discovery};
+use serde_json::json;
 
-/// The time that the CRDs may take to be served.
+/// The time until the API server has taken notice of everything.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The namespace of netqos.
 const NAMESPACE: &str = "netqos-system";
@@ -63,7 +64,8 @@ impl Account<'_> {
             ..TokenRequest::default()
         };
         let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), NAMESPACE);
-        let answer = accounts.create_token_request(name, &PostParams::default(), &request);
+        let parameters = PostParams::default();
+        let answer = accounts.create_token_request(name, &parameters, &request);
         let answer = answer.await.with_context(|| format!("token of {name}"))?;
         let status = answer.status.context("a TokenRequest without status")?;
         Ok(status.token)
@@ -101,7 +103,37 @@ pub(crate) async fn install(client: &Client) -> anyhow::Result<()> {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
+    while !is_policy_active(client).await? {
+        anyhow::ensure!(Instant::now() < end, "the policy of reports has no effect");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     Ok(())
+}
+
+/// Returns true once an agent whose token names no node is refused by the policy. kube-apiserver takes notice of
+/// policies, and of roles, with a delay.
+async fn is_policy_active(client: &Client) -> anyhow::Result<bool> {
+    let report = json!({
+        "apiVersion": "netqos.io/v1alpha1",
+        "kind": "NetworkQoSNodeReport",
+        "metadata": {"name": "no-node"},
+        "agentVersion": "0.1.0",
+        "policies": [],
+        "problems": [],
+    });
+    let path = "/apis/netqos.io/v1alpha1/networkqosnodereports?dryRun=All";
+    let account = format!("system:serviceaccount:{NAMESPACE}:netqos-agent");
+    let request = http::Request::post(path)
+        .header("content-type", "application/json")
+        .header("impersonate-user", account)
+        .body(serde_json::to_vec(&report)?)?;
+    match client.request_text(request).await {
+        Err(kube::Error::Api(status)) if status.code == 403 => {
+            Ok(status.message.contains("ValidatingAdmissionPolicy"))
+        }
+        Ok(_) => Ok(false),
+        Err(error) => Err(error).context("cannot ask for the policy of reports"),
+    }
 }
 
 async fn create(client: &Client, object: &DynamicObject) -> anyhow::Result<()> {
