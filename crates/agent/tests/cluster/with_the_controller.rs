@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use netqos_apiserver::Request;
+use netqos_apiserver::{Account, Request};
 use netqos_testkit::executable;
 use serde_json::{Value, json};
 
