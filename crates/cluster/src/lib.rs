@@ -15,8 +15,10 @@
 
 mod access;
 mod connect;
+mod fence;
 mod kind;
 mod lease;
+mod object_version;
 mod raw;
 mod read;
 mod undeclared;
@@ -25,9 +27,11 @@ mod write;
 
 pub use access::{Access, Version, may, now, version};
 pub use connect::{Connect, ConnectError};
+pub use fence::{NotLeading, fence};
 pub use kind::Kind;
 pub use kube::Client;
 pub use lease::lease;
+pub use object_version::{ObjectVersion, is_outdated, require_absent};
 pub use raw::Raw;
 pub use read::{ReadError, Which, list, list_any};
 pub use undeclared::Undeclared;
