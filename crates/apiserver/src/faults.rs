@@ -3,6 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use crate::call::Call;
 use crate::status::Refusal;
 
@@ -32,6 +34,8 @@ pub struct Fault {
 pub(crate) enum Effect {
     /// It is answered later.
     Delay(Duration),
+    /// It is answered once this is true.
+    Hold(watch::Receiver<bool>),
     /// It is refused.
     Refuse(u16, Option<u64>),
     /// It is not answered: the connection is closed.
@@ -49,6 +53,11 @@ impl Fault {
     /// Requests are answered later, by this much.
     pub fn delay(by: Duration) -> Self {
         Self::new(Effect::Delay(by))
+    }
+
+    /// Requests wait before a gate.
+    pub fn hold(gate: &Gate) -> Self {
+        Self::new(Effect::Hold(gate.0.subscribe()))
     }
 
     /// Connections are closed in place of an answer.
@@ -125,6 +134,18 @@ impl Fault {
         }
         self.times = self.times.map(|times| times - 1);
         Some(self.effect.clone())
+    }
+}
+
+/// A gate before which requests wait, as on a slow network: they are recorded when they come, and reach the server
+/// once the gate is open. It is closed at first, and open once it is dropped.
+#[derive(Debug, Default)]
+pub struct Gate(watch::Sender<bool>);
+
+impl Gate {
+    /// Lets all requests pass that wait, and those that come.
+    pub fn open(&self) {
+        self.0.send_replace(true);
     }
 }
 

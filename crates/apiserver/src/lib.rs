@@ -62,7 +62,7 @@ mod webhooks;
 mod write;
 
 pub use cluster::{Cluster, without_rules};
-pub use faults::Fault;
+pub use faults::{Fault, Gate};
 pub use front::Front;
 pub use netqos_kubernetes::Account;
 pub use record::Request;

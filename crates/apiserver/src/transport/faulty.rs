@@ -27,6 +27,11 @@ pub(crate) async fn meet(faults: &Faults, call: &Call) -> Result<Faulty, Broken>
     for effect in faults.meet(call) {
         match effect {
             Effect::Delay(by) => tokio::time::sleep(by).await,
+            // One that was dropped is open.
+            Effect::Hold(mut gate) => {
+                let opened = gate.wait_for(|open| *open).await;
+                opened.map(drop).unwrap_or_default();
+            }
             Effect::Close => return Err(Broken),
             Effect::Refuse(code, after) => {
                 faulty.refusal.get_or_insert_with(|| refusal(code, after));
