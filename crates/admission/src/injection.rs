@@ -2,7 +2,8 @@
 //! says, and taken away.
 //!
 //! It is the leader's alone to do. What is there is compared with what should be, so that it does not
-//! matter what was missed meanwhile, or who died in the middle.
+//! matter what was missed meanwhile, or who died in the middle. Each write is based on one state of its
+//! object, and is refused where that is in another one by then: the watch reports it, and it is looked at again.
 
 mod seen;
 mod steps;
@@ -12,8 +13,8 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::stream::{self, StreamExt as _};
 use kube::Client;
-use kube::api::{Api, DeleteParams, PostParams, Preconditions};
-use netqos_cluster::{Kind, Listing, Selection, watch};
+use kube::api::{Api, DeleteParams, PostParams};
+use netqos_cluster::{Kind, Listing, NotLeading, Selection, is_outdated, watch};
 use netqos_core::with_causes;
 use netqos_k8s::{DEFAULT_LABEL, NetworkQoS};
 use tokio::time::{Instant, sleep_until};
@@ -29,7 +30,8 @@ const FIRST: Duration = Duration::from_secs(1);
 /// After how long at most.
 const LAST: Duration = Duration::from_secs(60);
 
-/// Makes them until it is to stop. What goes wrong is logged, and tried again.
+/// Makes them until it is to stop. What goes wrong is logged, and tried again. `client` is fenced
+/// (see [`netqos_cluster::fence`]): what it refuses is not logged.
 pub async fn inject(client: Client, stop: impl Future<Output = ()>) {
     tokio::select! {
         () = stop => {}
@@ -71,7 +73,10 @@ async fn work(client: Client) {
                 due = None;
                 let steps = steps(&seen);
                 let all = steps.len();
-                let failed = take(&client, steps).await;
+                let Taken { failed, is_to_repeat } = take(&client, steps).await;
+                if is_to_repeat {
+                    due = Some(Instant::now() + patience);
+                }
                 if failed > 0 {
                     tracing::warn!("{failed} of {all} default NetworkQoS could not be put right; \
                                     it is tried again in {patience:?}");
@@ -85,17 +90,37 @@ async fn work(client: Client) {
     }
 }
 
-/// Takes steps, and says how many failed.
-async fn take(client: &Client, steps: Vec<Step>) -> usize {
-    let mut failed = 0;
+/// The outcome of steps.
+#[derive(Default)]
+struct Taken {
+    /// The number of those that failed.
+    failed: usize,
+    /// Some were not taken, without a failure.
+    is_to_repeat: bool,
+}
+
+/// Takes steps, as long as this replica leads.
+async fn take(client: &Client, steps: Vec<Step>) -> Taken {
+    let mut taken = Taken::default();
     for step in steps {
         let what = step.to_string();
-        if let Err(why) = take_one(client, step).await {
-            tracing::warn!("{what}: {}", with_causes(&why));
-            failed += 1;
+        let is_creation = matches!(step, Step::Create(_));
+        match take_one(client, step).await {
+            Ok(()) => {}
+            Err(why) if NotLeading::caused(&why) => {
+                taken.is_to_repeat = true;
+                break;
+            }
+            Err(kube::Error::Api(status)) if !is_creation && is_outdated(&status) => {
+                taken.is_to_repeat = true;
+            }
+            Err(why) => {
+                tracing::warn!("{what}: {}", with_causes(&why));
+                taken.failed += 1;
+            }
         }
     }
-    failed
+    taken
 }
 
 async fn take_one(client: &Client, step: Step) -> kube::Result<()> {
@@ -117,12 +142,8 @@ async fn take_one(client: &Client, step: Step) -> kube::Result<()> {
                 .replace(&name, &parameters, &object)
                 .await?;
         }
-        Step::Delete { name, uid } => {
-            let same = Preconditions {
-                uid: Some(uid),
-                resource_version: None,
-            };
-            let parameters = DeleteParams::default().preconditions(same);
+        Step::Delete { name, version } => {
+            let parameters = DeleteParams::default().preconditions(version.preconditions());
             match objects(&name.namespace)
                 .delete(&name.name, &parameters)
                 .await

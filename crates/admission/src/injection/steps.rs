@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use netqos_cluster::ObjectVersion;
 use netqos_core::ObjectName;
 use netqos_k8s::{DEFAULT_LABEL, NetworkQoS};
 use serde_json::Value;
@@ -14,10 +15,13 @@ use super::seen::Seen;
 pub(super) enum Step {
     /// It is missing. One of its name that somebody else made stays, and this fails.
     Create(NetworkQoS),
-    /// It is not as the template says.
+    /// It is not as the template says. The object carries the uid and resourceVersion that it had.
     Replace(NetworkQoS),
-    /// Nothing asks for it any more.
-    Delete { name: ObjectName, uid: String },
+    /// Nothing asks for it any more, as it was seen last.
+    Delete {
+        name: ObjectName,
+        version: ObjectVersion,
+    },
 }
 
 /// What has to be done.
@@ -42,10 +46,9 @@ pub(super) fn steps(seen: &Seen) -> Vec<Step> {
         // What is in a namespace that goes is nobody's business but the server's.
         let stays = seen.namespaces.contains_key(&name.namespace);
         if is_ours && !unreadable && stays && !wanted.contains_key(name) {
-            let uid = made.metadata.uid.clone().unwrap_or_default();
             steps.push(Step::Delete {
                 name: name.clone(),
-                uid,
+                version: ObjectVersion::of(&made.metadata),
             });
         }
     }
