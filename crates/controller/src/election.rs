@@ -3,7 +3,8 @@
 //! As client-go does it: the holder renews the Lease; one that has not been renewed for its duration is
 //! taken over. That is measured by the clock of who watches it, from when it saw the Lease change:
 //! what the clocks of others say, and one that jumps, does not matter. A leader that cannot renew
-//! stops before anybody may take over.
+//! stops before anybody may take over, and so does one that the kernel did not run meanwhile: its
+//! [`Leadership`] ends at an instant that it knows from when it renewed the Lease.
 
 use std::time::Duration;
 
@@ -12,10 +13,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, PostParams};
 use kube::{Client, Error};
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::Instrument as _;
 
+use crate::leadership::{BootTime, Leadership, Renewal, Term};
 use crate::spans;
 
 /// How quickly replicas follow each other.
@@ -23,7 +24,7 @@ use crate::spans;
 pub struct Pace {
     /// How long a Lease counts that is not renewed.
     pub lease: Duration,
-    /// How long a leader leads that cannot renew. Less than `lease`.
+    /// How long a leader leads that cannot renew, from when it sent its last renewal. Less than `lease`.
     pub renew: Duration,
     /// How often the Lease is renewed, or looked at.
     pub retry: Duration,
@@ -46,11 +47,9 @@ pub struct Election {
     name: String,
     identity: String,
     pace: Pace,
-    leads: watch::Sender<bool>,
+    term: Term,
     /// The Lease as it was seen last, and since when it has been so.
     seen: Option<(Lease, Instant)>,
-    /// When it was renewed last, by us.
-    renewed: Option<Instant>,
 }
 
 impl Election {
@@ -61,18 +60,17 @@ impl Election {
         name: &str,
         identity: &str,
         pace: Pace,
-    ) -> (Self, watch::Receiver<bool>) {
-        let (leads, receiver) = watch::channel(false);
+    ) -> (Self, Leadership) {
+        let (term, leadership) = Leadership::new();
         let election = Self {
             leases: Api::namespaced(client, namespace),
             name: name.to_owned(),
             identity: identity.to_owned(),
             pace,
-            leads,
+            term,
             seen: None,
-            renewed: None,
         };
-        (election, receiver)
+        (election, leadership)
     }
 
     /// Stands for election until told to stop; then gives the Lease back, so that another replica
@@ -84,51 +82,58 @@ impl Election {
                 () = &mut stop => break,
                 () = self.attempt() => {}
             }
+            // The end of a term is announced when it comes.
+            let left = self.term.left().unwrap_or(self.pace.retry);
             tokio::select! {
                 () = &mut stop => break,
-                () = sleep(self.pace.retry) => {}
+                () = sleep(self.pace.retry.min(left)) => {}
             }
         }
-        if *self.leads.borrow() {
-            self.leads.send_replace(false);
+        if self.term.is_announced() {
+            self.term.end();
             self.give_back().await;
         }
     }
 
     /// Renews the Lease, or takes it where it is to be had.
     async fn attempt(&mut self) {
+        // This may be the first instruction after a pause of any length.
+        self.lose_if_over();
         let span = spans::lease(&self.name, &self.identity);
         let tries = timeout(self.pace.retry, self.try_hold());
         let tried = tries.instrument(span.clone()).await;
+        self.lose_if_over();
         let failed = match tried {
             Ok(Ok(())) => None,
             Ok(Err(why)) => Some(why.to_string()),
             Err(_) => Some("the API server does not answer".to_owned()),
         };
-        let leads = *self.leads.borrow();
+        let leads = self.term.is_announced();
         span.record("netqos.leads", leads);
         let Some(why) = failed else {
             return;
         };
         spans::failed(&span, &why);
         tracing::warn!(leads, "the lease {} cannot be held: {why}", self.name);
-        let overdue = self
-            .renewed
-            .is_none_or(|at| at.elapsed() >= self.pace.renew);
-        if leads && overdue {
-            self.lose("it could not be renewed in time");
+    }
+
+    /// Announces the end of a term whose instant has passed.
+    fn lose_if_over(&mut self) {
+        if self.term.is_announced() && self.term.left().is_none() {
+            self.lose("it was not renewed in time");
         }
     }
 
     async fn try_hold(&mut self) -> Result<(), Error> {
-        if *self.leads.borrow()
+        if self.term.is_announced()
             && let Some((lease, _)) = &self.seen
         {
             // What is known of it is what we wrote: no need to read it.
             let renewed = self.held(Some(lease));
+            let sent = BootTime::now();
             return match self.replace(&renewed).await {
                 Ok(lease) => {
-                    self.hold(lease);
+                    self.hold(lease, sent);
                     Ok(())
                 }
                 Err(Error::Api(status)) if [404, 409].contains(&status.code) => self.look().await,
@@ -144,9 +149,10 @@ impl Election {
         let Some(lease) = found else {
             self.seen = None;
             let parameters = PostParams::default();
+            let sent = BootTime::now();
             return match self.leases.create(&parameters, &self.held(None)).await {
                 Ok(lease) => {
-                    self.hold(lease);
+                    self.hold(lease, sent);
                     Ok(())
                 }
                 // Somebody was quicker.
@@ -162,7 +168,7 @@ impl Election {
             "" => true,
             holder => holder == self.identity || since.elapsed() >= self.duration(&lease),
         };
-        if holder != self.identity && *self.leads.borrow() {
+        if holder != self.identity && self.term.is_announced() {
             self.lose(&format!("{holder:?} holds it"));
         }
         let taken = self.held(Some(&lease));
@@ -170,9 +176,10 @@ impl Election {
         if !is_free {
             return Ok(());
         }
+        let sent = BootTime::now();
         match self.replace(&taken).await {
             Ok(lease) => {
-                self.hold(lease);
+                self.hold(lease, sent);
                 Ok(())
             }
             // Somebody was quicker.
@@ -225,22 +232,21 @@ impl Election {
         self.leases.replace(&self.name, &parameters, lease).await
     }
 
-    fn hold(&mut self, lease: Lease) {
-        let now = Instant::now();
-        self.renewed = Some(now);
-        self.seen = Some((lease, now));
-        // Whoever listens is to hear of a beginning, and not of each renewal.
-        let begins = self
-            .leads
-            .send_if_modified(|leads| !std::mem::replace(leads, true));
-        if begins {
-            tracing::info!("leads: it holds the lease {}", self.name);
+    /// The Lease is ours since a request that was sent at `sent`.
+    fn hold(&mut self, lease: Lease, sent: BootTime) {
+        self.seen = Some((lease, Instant::now()));
+        match self.term.renew(sent, self.pace.renew) {
+            Renewal::Began => tracing::info!("leads: it holds the lease {}", self.name),
+            Renewal::Continued => {}
+            // The next attempt renews it, unless another replica has taken it by then.
+            Renewal::TooLate => {
+                tracing::warn!(lease = self.name, "the answer to a renewal came too late");
+            }
         }
     }
 
     fn lose(&mut self, why: &str) {
-        self.renewed = None;
-        self.leads.send_replace(false);
+        self.term.end();
         tracing::warn!("leads no longer: {why}");
     }
 

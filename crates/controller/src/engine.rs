@@ -8,17 +8,19 @@ use futures_util::FutureExt as _;
 use futures_util::stream::{self, StreamExt as _};
 use kube::api::{Api, DeleteParams};
 use kube::{Client, Error};
-use netqos_cluster::{Kind, Listing, Selection, Told, watch};
+use netqos_cluster::{
+    Kind, Listing, NotLeading, ObjectVersion, Selection, Told, is_outdated, watch,
+};
 use netqos_coexistence::{AtWork, Choice, Concern, Enforce, Homes, Lingering};
 use netqos_core::{ObjectName, ReportedProblem};
 use netqos_index::{Change, PeerIndex};
 use netqos_k8s::NetworkQoSNodeReport;
-use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
 use crate::debug::{self, Question};
 use crate::events::{Events, Told as Event, reason_of};
 use crate::feed::{Feed, KINDS, News, Read, TOLD_KINDS, Wrong};
+use crate::leadership::Leadership;
 use crate::metrics::{Metrics, Outcome};
 use crate::node_slos::NodeSlos;
 use crate::server::{Desk, Health};
@@ -31,7 +33,7 @@ const MOST: usize = 1_000;
 const ABSENT: Duration = Duration::from_secs(30);
 /// For how long nobody may have led when somebody begins to: a Lease lasts ten seconds, and is looked at
 /// every two, each of which may take as long.
-const LEADERLESS: Duration = Duration::from_secs(16);
+pub(crate) const LEADERLESS: Duration = Duration::from_secs(16);
 /// How much of what came meanwhile is told.
 const MISSED: usize = 1_000;
 /// How many reports are taken away in one look, and at the same time.
@@ -65,7 +67,7 @@ pub struct Options {
 pub async fn run(
     client: Client,
     options: Options,
-    mut leads: Receiver<bool>,
+    mut leadership: Leadership,
     metrics: Metrics,
     desk: Desk,
 ) {
@@ -73,7 +75,14 @@ pub async fn run(
         health,
         mut questions,
     } = desk;
-    let events = Events::begin(client.clone(), &options.identity, metrics.clone());
+    // All that a leader writes goes this way.
+    let writer = leadership.fence(client.clone());
+    let events = Events::begin(
+        writer.clone(),
+        leadership.clone(),
+        &options.identity,
+        metrics.clone(),
+    );
     let kinds = KINDS.into_iter().chain(TOLD_KINDS);
     let mut selections: Vec<Selection> = kinds.map(Selection::all).collect();
     if options.node_slo != Enforce::Never {
@@ -90,14 +99,14 @@ pub async fn run(
     });
     let mut watches = stream::select_all(watches);
     let statuses = Statuses::new(
-        client.clone(),
+        writer.clone(),
         options.zone_conditions,
         options.counts_within,
         metrics.clone(),
         events.clone(),
     );
     let node_slos = NodeSlos::new(
-        client.clone(),
+        writer.clone(),
         options.node_slo,
         options.slo_config.clone(),
         metrics.clone(),
@@ -105,17 +114,19 @@ pub async fn run(
     );
     let mut engine = Engine {
         node_slos,
-        slices: SliceWriter::new(client.clone(), &options.namespace, metrics.clone()),
+        slices: SliceWriter::new(writer.clone(), &options.namespace, metrics.clone()),
         statuses,
-        client,
+        writer,
         index: PeerIndex::default(),
         feed: Feed::new(&options.namespace),
         missed: VecDeque::new(),
         wrong: BTreeMap::new(),
         nodes: BTreeSet::new(),
+        reports: BTreeMap::new(),
         strays: BTreeMap::new(),
         is_whole: false,
         leads: false,
+        leadership: leadership.clone(),
         choice: Choice {
             network_qos: options.network_qos,
             ..Choice::default()
@@ -142,18 +153,16 @@ pub async fn run(
                 engine.settle();
                 engine.metrics.worked(began.elapsed().as_secs_f64());
             }
-            changed = leads.changed() => {
-                if changed.is_err() {
+            changed = leadership.changed() => {
+                let Ok(leads) = changed else {
                     return;
-                }
-                engine.leads = *leads.borrow_and_update();
-                engine.metrics.leads(engine.leads);
-                match engine.leads {
-                    true => engine.begin_to_write(),
-                    false => {
-                        engine.statuses.resign();
-                        engine.node_slos.resign();
-                    }
+                };
+                engine.leads = leads;
+                // Before a beginning, too: the end before it may not have been announced.
+                engine.resign();
+                if leads {
+                    engine.metrics.leads(true);
+                    engine.begin_to_write();
                 }
             }
             () = sleep_until(due.unwrap_or(far)), if due.is_some() => engine.write_slices().await,
@@ -165,7 +174,8 @@ pub async fn run(
 }
 
 struct Engine {
-    client: Client,
+    /// Refuses to write where this replica does not lead.
+    writer: Client,
     index: PeerIndex,
     feed: Feed,
     /// What was to be told while somebody else led, or nobody.
@@ -176,10 +186,14 @@ struct Engine {
     statuses: Statuses,
     node_slos: NodeSlos,
     nodes: BTreeSet<Arc<str>>,
+    /// The versions of the reports that exist.
+    reports: BTreeMap<Arc<str>, ObjectVersion>,
     /// Since when nodes have not been there of which there are reports.
     strays: BTreeMap<Arc<str>, Instant>,
     is_whole: bool,
+    /// As far as was announced.
     leads: bool,
+    leadership: Leadership,
     choice: Choice,
     lingering: Lingering,
     metrics: Metrics,
@@ -188,7 +202,7 @@ struct Engine {
 
 impl Engine {
     fn may_write(&self) -> bool {
-        self.leads && self.is_whole
+        self.leads && self.leadership.holds() && self.is_whole
     }
 
     fn hear(&mut self, kind: Kind, told: Told<Read>) {
@@ -226,6 +240,11 @@ impl Engine {
                 News::SliceGone(name) => self.slices.gone(&name),
                 News::Policy(name, facts) => self.statuses.policy(name, facts),
                 News::Report(node, report) => {
+                    let (report, version) = report.unzip();
+                    match version {
+                        Some(version) => drop(self.reports.insert(node.clone(), version)),
+                        None => drop(self.reports.remove(&node)),
+                    }
                     let we_come = !self.is_whole;
                     let pod = report.as_ref().and_then(|it| it.pod.as_deref());
                     self.feed.agents.said(&node, pod);
@@ -267,6 +286,13 @@ impl Engine {
             self.begin_to_write();
         }
         self.tell_what_is_wrong();
+    }
+
+    /// Forgets what only a leader knows.
+    fn resign(&mut self) {
+        self.metrics.leads(false);
+        self.statuses.resign();
+        self.node_slos.resign();
     }
 
     /// Whatever is not as it should be is looked for.
@@ -402,16 +428,24 @@ impl Engine {
             .await;
     }
 
+    /// Deletes the report of a node, as it was seen last: one that was written since is another.
     async fn remove_report(&self, node: &Arc<str>) {
-        let api: Api<NetworkQoSNodeReport> = Api::all(self.client.clone());
-        let parameters = DeleteParams::default();
+        let Some(version) = self.reports.get(node) else {
+            return;
+        };
+        let api: Api<NetworkQoSNodeReport> = Api::all(self.writer.clone());
+        let parameters = DeleteParams::default().preconditions(version.preconditions());
         let deleted = timeout(PATIENCE, api.delete(node, &parameters)).await;
         let outcome = match deleted {
             Ok(Ok(_)) => {
                 tracing::info!("netqos is on {node} no more, and its report is gone");
                 Outcome::Done
             }
-            Ok(Err(Error::Api(status))) if status.code == 404 => Outcome::Done,
+            Ok(Err(why)) if NotLeading::caused(&why) => return,
+            // The watch reports what it is now.
+            Ok(Err(Error::Api(status))) if status.code == 404 || is_outdated(&status) => {
+                Outcome::Done
+            }
             _ => Outcome::Failed,
         };
         self.metrics.wrote("networkqosnodereports", outcome);
@@ -467,7 +501,7 @@ impl Engine {
         Health {
             at: Instant::now(),
             waiting: (!self.is_whole).then(|| self.feed.waiting()),
-            leads: self.leads,
+            leads: self.leads && self.leadership.holds(),
         }
     }
 }

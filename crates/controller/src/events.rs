@@ -7,15 +7,19 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
-use netqos_cluster::Kind;
-use netqos_core::{Digest, ObjectName};
+use netqos_cluster::{Kind, NotLeading};
+use netqos_core::ObjectName;
 use tokio::sync::Notify;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
+use crate::engine::LEADERLESS;
+use crate::leadership::Leadership;
 use crate::metrics::{Metrics, Outcome};
+
+mod record;
+
+use record::Recorder;
 
 /// How many may wait.
 const WAITING: usize = 10_000;
@@ -47,45 +51,6 @@ struct Queue {
     more: Notify,
 }
 
-/// What was told, so that the same is counted, and other words are another event: a series keeps those that
-/// it began with.
-struct Series {
-    client: Client,
-    reporter: Reporter,
-    recorder: Recorder,
-    /// What was said last of each.
-    said: HashMap<Key, Digest>,
-    /// Of what was said in other words before.
-    anew: HashMap<Key, Recorder>,
-}
-
-impl Series {
-    fn new(client: Client, reporter: Reporter) -> Self {
-        Self {
-            recorder: Recorder::new(client.clone(), reporter.clone()),
-            client,
-            reporter,
-            said: HashMap::new(),
-            anew: HashMap::new(),
-        }
-    }
-
-    /// By whom this is told.
-    fn of(&mut self, told: &Told) -> &Recorder {
-        if self.said.len() > WAITING {
-            self.said.clear();
-            self.anew.clear();
-        }
-        let (key, words) = (told.key(), Digest::of(&told.note));
-        let before = self.said.insert(key.clone(), words);
-        if before.is_some_and(|before| before != words) {
-            let fresh = Recorder::new(self.client.clone(), self.reporter.clone());
-            self.anew.insert(key.clone(), fresh);
-        }
-        self.anew.get(&key).unwrap_or(&self.recorder)
-    }
-}
-
 /// What is to be told, the oldest first. Of one object each reason waits once, in its newest words.
 #[derive(Debug, Default)]
 struct Waiting {
@@ -97,23 +62,35 @@ struct Waiting {
 type Key = (Kind, ObjectName, String, String);
 
 impl Events {
-    /// Begins to write events, in a task of its own.
-    pub(crate) fn begin(client: Client, identity: &str, metrics: Metrics) -> Self {
+    /// Begins to write events, in a task of its own. `client` is that of `leadership`.
+    pub(crate) fn begin(
+        client: Client,
+        mut leadership: Leadership,
+        identity: &str,
+        metrics: Metrics,
+    ) -> Self {
         let events = Self::default();
-        let reporter = Reporter {
-            controller: "netqos-controller".to_owned(),
-            instance: Some(identity.to_owned()),
-        };
-        let mut series = Series::new(client, reporter);
+        let recorder = Recorder::new(client, identity);
         let queue = events.clone();
         tokio::spawn(async move {
             loop {
                 let told = queue.next().await;
-                let (event, about) = (event(&told), reference(&told));
-                let recorder = series.of(&told);
-                let written = timeout(PATIENCE, recorder.publish(&event, &about)).await;
+                let written = timeout(PATIENCE, recorder.record(&told)).await;
                 let (outcome, pause) = match written {
                     Ok(Ok(())) => (Outcome::Done, APART),
+                    Ok(Err(why)) if NotLeading::caused(&why) => {
+                        queue.again(told);
+                        sleep(APART).await;
+                        let lost = Instant::now();
+                        if !leadership.began().await {
+                            return;
+                        }
+                        // Another replica has led meanwhile, and has reported its own.
+                        if lost.elapsed() > LEADERLESS {
+                            queue.clear();
+                        }
+                        continue;
+                    }
                     // Its namespace goes, or nobody may write there: it never will.
                     Ok(Err(kube::Error::Api(why))) if why.code < 500 && why.code != 429 => {
                         (Outcome::Failed, APART)
@@ -144,6 +121,11 @@ impl Events {
         if !waiting.told.contains_key(&told.key()) {
             waiting.put(told);
         }
+    }
+
+    /// Forgets what waits.
+    fn clear(&self) {
+        *self.waiting() = Waiting::default();
     }
 
     async fn next(&self) -> Told {
@@ -213,32 +195,6 @@ pub(crate) fn reason_of(problem: &str) -> &str {
     match OWN.contains(&problem) {
         true => problem,
         false => "QoSUpdateFailed",
-    }
-}
-
-fn event(told: &Told) -> Event {
-    Event {
-        type_: match told.good {
-            true => EventType::Normal,
-            false => EventType::Warning,
-        },
-        reason: told.reason.clone(),
-        // As much as an event has room for: 1,024 bytes.
-        note: Some(told.note[..told.note.floor_char_boundary(1_000)].to_owned()),
-        action: "Enforce".to_owned(),
-        secondary: None,
-    }
-}
-
-fn reference(told: &Told) -> ObjectReference {
-    let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-    ObjectReference {
-        api_version: Some(told.kind.api_version()),
-        kind: Some(told.kind.name().to_owned()),
-        namespace: text(&told.object.namespace),
-        name: text(&told.object.name),
-        uid: text(&told.uid),
-        ..ObjectReference::default()
     }
 }
 

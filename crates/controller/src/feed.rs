@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use netqos_cluster::{Kind, Told};
+use netqos_cluster::{Kind, ObjectVersion, Told};
 use netqos_coexistence::{AtWork, Neighbour};
 use netqos_core::objects::{NetworkDefinition, PeerSlice};
 use netqos_core::{NodeReport, ObjectName, PodId};
@@ -50,13 +50,13 @@ pub(crate) enum News {
     /// Something for the index.
     Change(Box<Change>),
     /// A slice is there.
-    Slice(PeerSlice, u64),
+    Slice(PeerSlice, ObjectVersion),
     /// A slice is gone.
     SliceGone(ObjectName),
     /// A policy is there, or has become another one; `None`: it is gone.
     Policy(ObjectName, Option<PolicyFacts>),
     /// A node has said something, or says nothing any more.
-    Report(Arc<str>, Option<NodeReport>),
+    Report(Arc<str>, Option<(NodeReport, ObjectVersion)>),
     /// A node is there, or has changed; `None`: it is gone.
     Node(Arc<str>, Option<Box<NodeFacts>>),
     /// So is its NodeSLO.
@@ -217,6 +217,10 @@ impl Feed {
     }
 
     fn there(&mut self, kind: Kind, name: ObjectName, read: Read, news: &mut Vec<News>) {
+        let version = ObjectVersion {
+            uid: read.uid.clone(),
+            number: read.version,
+        };
         let mut uid = read.uid;
         self.agents.there(&name, read.pod.as_ref());
         match read.neighbour {
@@ -226,11 +230,11 @@ impl Feed {
         }
         let change = match read.what {
             What::Slice(slice) => {
-                news.push(News::Slice(slice, read.version));
+                news.push(News::Slice(slice, version));
                 None
             }
             What::Report(report) => {
-                news.push(News::Report(report.node.clone(), Some(report)));
+                news.push(News::Report(report.node.clone(), Some((report, version))));
                 None
             }
             What::Policy(policy) => {

@@ -13,12 +13,12 @@ use clap::Parser;
 use netqos_admission::Webhook;
 use netqos_cluster::{Client, Connect};
 use netqos_coexistence::{Enforce, Homes};
-use netqos_controller::{Election, Metrics, Options, Pace, Seen, run, serve};
+use netqos_controller::{Election, Leadership, Metrics, Options, Pace, Seen, run, serve};
 use netqos_core::ObjectName;
 use netqos_daemon::{LogArguments, Logs, Service};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
 #[cfg(target_env = "musl")]
 #[global_allocator]
@@ -186,7 +186,7 @@ async fn control(arguments: &Arguments, identity: String, logs: Logs) -> anyhow:
     let metrics = Metrics::default();
     let readiness = webhook.as_ref().map(Webhook::readiness);
     let (health, seen) = Seen::new(metrics.clone(), readiness, logs);
-    let (election, leads) = Election::new(
+    let (election, leadership) = Election::new(
         client.clone(),
         &arguments.namespace,
         LEASE,
@@ -236,8 +236,8 @@ async fn control(arguments: &Arguments, identity: String, logs: Logs) -> anyhow:
     };
     let ended = tokio::select! {
         ended = answering => ended,
-        () = give_defaults(client.clone(), leads.clone()) => Err(anyhow::anyhow!("the work has ended")),
-        () = run(client.clone(), options, leads.clone(), metrics, health) => Err(anyhow::anyhow!("the work has ended")),
+        () = give_defaults(client.clone(), leadership.clone()) => Err(anyhow::anyhow!("the work has ended")),
+        () = run(client.clone(), options, leadership.clone(), metrics, health) => Err(anyhow::anyhow!("the work has ended")),
         ended = serving => ended,
         told = told_to_stop() => told,
     };
@@ -248,13 +248,11 @@ async fn control(arguments: &Arguments, identity: String, logs: Logs) -> anyhow:
 }
 
 /// Gives namespaces the policies that are their default, as long as this replica leads.
-async fn give_defaults(client: Client, mut leads: watch::Receiver<bool>) {
-    while leads.wait_for(|leads| *leads).await.is_ok() {
-        let mut deposed = leads.clone();
-        let deposed = async move {
-            let _ = deposed.wait_for(|leads| !*leads).await;
-        };
-        netqos_admission::inject(client.clone(), deposed).await;
+async fn give_defaults(client: Client, mut leadership: Leadership) {
+    let client = leadership.fence(client);
+    while leadership.began().await {
+        let mut term = leadership.clone();
+        netqos_admission::inject(client.clone(), async move { term.ended().await }).await;
     }
 }
 

@@ -3,8 +3,8 @@
 //! A set that is not published is written at once, since rules wait for it. What becomes of others is
 //! collected for a moment, and a set that changes without end is written at a bounded pace: two slices in a
 //! second, or, where so many change at once that the last one would wait for long, all of them each three
-//! seconds. Each write names the version of what it replaces, and none reads: what is there is known from
-//! the watch.
+//! seconds. Each write carries the uid and resourceVersion of what it replaces or deletes, and none reads: what is
+//! there is known from the watch.
 //!
 //! Several writes are on their way at once, as long as none stands on another: those of one set go one
 //! after the other, and an address that moves is out of one set before it gets into the other.
@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use kube::Client;
+use netqos_cluster::ObjectVersion;
 use netqos_core::ObjectName;
 use netqos_core::objects::PeerSlice;
 use netqos_index::{PeerChange, SliceWrite, Slicer, WantedSet, head_name};
@@ -104,6 +105,8 @@ struct Flying {
 struct Round {
     /// The server did not answer.
     is_silent: bool,
+    /// This replica no longer leads: its next term begins with another round.
+    is_deposed: bool,
     /// When what was kept back is tried again.
     again: Option<Instant>,
     /// Addresses that are in a slice which should have lost them.
@@ -139,14 +142,14 @@ impl SliceWriter {
     }
 
     /// A slice is there, as the watch tells it.
-    pub(crate) fn found(&mut self, slice: PeerSlice, version: u64) {
+    pub(crate) fn found(&mut self, slice: PeerSlice, version: ObjectVersion) {
         let known = self.versions.get(&slice.name);
-        if known.is_some_and(|known| version <= known.number) {
+        if known.is_some_and(|known| version.number <= known.version.number) {
             // What we wrote ourselves, or what was there before.
             return;
         }
         let known = Version {
-            number: version,
+            version,
             slice: Some(slice.clone()),
         };
         self.versions.insert(slice.name.clone(), known);
@@ -222,7 +225,7 @@ impl SliceWriter {
                 };
                 self.land(&mut round, write, answer);
             }
-            if round.is_silent {
+            if round.is_silent || round.is_deposed {
                 self.undone(&write);
                 break;
             }
@@ -252,7 +255,7 @@ impl SliceWriter {
             };
             round.flying.insert(name.clone(), flying);
             let known = self.versions.get(name).filter(|it| it.slice.is_some());
-            let known = known.map(|known| known.number);
+            let known = known.map(|known| known.version.clone());
             let span = spans::write(RESOURCE, named(&write));
             asked.push(ask(self.client.clone(), write, known).instrument(span));
             if began.elapsed() > ROUND {
@@ -329,6 +332,10 @@ impl SliceWriter {
                 }
                 self.undone(&write);
                 round.is_silent = true;
+            }
+            Err(Failure::NotLeading) => {
+                self.undone(&write);
+                round.is_deposed = true;
             }
         }
     }

@@ -9,6 +9,8 @@
 //! At most so many are written in a while: what matters goes before counts, and what has waited for
 //! longest goes first.
 //!
+//! A write that is refused since the object has changed is repeated when the watch reports the change.
+//!
 //! Where something else enforces policies, none of their statuses is ours: what was written before is
 //! taken back, and an event says once why.
 
@@ -19,7 +21,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use kube::Client;
-use netqos_cluster::{Undeclared, is_undeclared};
+use netqos_cluster::{NotLeading, Undeclared, is_outdated, is_undeclared};
 use netqos_core::{NodeReport, ObjectName};
 use netqos_index::PeerIndex;
 use tokio::time::{Instant, timeout};
@@ -87,6 +89,8 @@ struct Policy {
     miscounts: Option<Instant>,
     /// Not to be written before, since that has failed.
     again: Option<Instant>,
+    /// The resourceVersion of which the server has a newer one.
+    outdated: Option<u64>,
     /// Since when it has been different in what may pass by itself.
     differs: Option<Instant>,
     /// What the metrics say of it.
@@ -325,6 +329,7 @@ impl Statuses {
                     let answer = timeout(PATIENCE, write.put(client)).await;
                     match &answer {
                         Ok(Ok(_)) => {}
+                        Ok(Err(why)) if NotLeading::caused(why) => {}
                         Ok(Err(why)) => spans::failed(&Span::current(), why),
                         Err(why) => spans::failed(&Span::current(), why),
                     }
@@ -343,6 +348,16 @@ impl Statuses {
                 Ok(Err(kube::Error::Api(status))) if status.code == 404 => {
                     self.due.remove(&write.name);
                     Outcome::Done
+                }
+                // The next term looks at all of them.
+                Ok(Err(why)) if NotLeading::caused(&why) => continue,
+                // The watch reports the newer object soon, which is looked at then.
+                Ok(Err(kube::Error::Api(status)))
+                    if is_outdated(&status) && self.is_first_refusal(&write) =>
+                {
+                    let again = Instant::now() + AGAIN;
+                    self.due.postpone(write.name, again, Rank::Matters);
+                    continue;
                 }
                 // What is left out by now, and was not when this one was written.
                 Ok(Err(kube::Error::Api(status)))
@@ -373,5 +388,13 @@ impl Statuses {
             };
             self.metrics.wrote(RESOURCE, outcome);
         }
+    }
+
+    /// Returns true if the server has a newer object than the one that this was written for, and that was not found
+    /// out before.
+    fn is_first_refusal(&mut self, write: &Write) -> bool {
+        let number = write.version.number;
+        let policy = self.policies.get_mut(&write.name);
+        policy.is_some_and(|policy| policy.outdated.replace(number) != Some(number))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use netqos_cluster::Kind;
+use netqos_cluster::{Kind, ObjectVersion};
 use netqos_coexistence::{Homes, Neighbour, is_written_by_netqos, is_written_by_ovn_kubernetes};
 use netqos_core::NodeReport;
 use netqos_core::objects::PeerSlice;
@@ -64,6 +64,16 @@ pub(crate) struct PolicyFacts {
     pub(crate) is_ours: bool,
     /// The version of the object that this is known from.
     pub(crate) version: u64,
+}
+
+impl PolicyFacts {
+    /// The state of the object that this is known from.
+    pub(crate) fn version(&self) -> ObjectVersion {
+        ObjectVersion {
+            uid: self.uid.as_str().into(),
+            number: self.version,
+        }
+    }
 }
 
 impl Read {

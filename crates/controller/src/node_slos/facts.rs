@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use netqos_api::koordinator::NODE_BANDWIDTH_ANNOTATION;
+use netqos_cluster::ObjectVersion;
 use netqos_core::Labels;
 use serde_json::{Map, Value};
 
@@ -27,8 +28,8 @@ pub(crate) struct ObjectFacts {
     pub(crate) owners: Vec<String>,
     /// When Koordinator's manager has written it last.
     pub(crate) koordinators: Option<String>,
-    /// The version that this is known from.
-    pub(crate) version: u64,
+    /// The state of the object that this is known from.
+    pub(crate) version: ObjectVersion,
 }
 
 /// The ConfigMap.
@@ -54,8 +55,8 @@ impl NodeFacts {
 }
 
 impl ObjectFacts {
-    /// Of a NodeSLO with its `managedFields`.
-    pub(crate) fn of(object: &Value, version: u64) -> Self {
+    /// Of a NodeSLO with its `managedFields`, which has this resourceVersion.
+    pub(crate) fn of(object: &Value, number: u64) -> Self {
         let owners = object.pointer("/metadata/ownerReferences");
         let owners = owners.and_then(Value::as_array).into_iter().flatten();
         let owners = owners.filter_map(|it| Some(it.get("uid")?.as_str()?.to_owned()));
@@ -63,7 +64,10 @@ impl ObjectFacts {
             applied: applied::by_netqos(object),
             owners: owners.collect(),
             koordinators: applied::by_koordinator(object),
-            version,
+            version: ObjectVersion {
+                uid: uid(object).into(),
+                number,
+            },
         }
     }
 }

@@ -22,6 +22,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use kube::Client;
+use netqos_cluster::ObjectVersion;
 use netqos_coexistence::Enforce;
 use netqos_core::{ObjectName, with_causes};
 use tokio::time::{Instant, timeout};
@@ -63,6 +64,8 @@ pub(crate) struct NodeSlos {
     /// Nodes that are to be looked at, and when.
     due: BTreeMap<Arc<str>, Instant>,
     states: BTreeMap<Arc<str>, State>,
+    /// The states of objects that were found to be outdated, by their nodes.
+    outdated: BTreeMap<Arc<str>, Option<ObjectVersion>>,
     /// Nodes of which fields of its manager's were taken over, and when that had written last.
     taken_over: BTreeMap<Arc<str>, Option<String>>,
     /// Its manager writes what was taken over.
@@ -99,6 +102,7 @@ impl NodeSlos {
             objects: BTreeMap::new(),
             due: BTreeMap::new(),
             states: BTreeMap::new(),
+            outdated: BTreeMap::new(),
             taken_over: BTreeMap::new(),
             writes_again: false,
             elsewhere: false,
@@ -124,6 +128,7 @@ impl NodeSlos {
             self.nodes.remove(name);
             self.due.remove(name);
             self.states.remove(name);
+            self.outdated.remove(name);
             self.taken_over.remove(name);
             return;
         };
@@ -140,7 +145,9 @@ impl NodeSlos {
             Some(facts) => {
                 let known = self.objects.get(name);
                 // What was told before it was written by us is old, and all is told again at times.
-                if known.is_some_and(|known| facts.version < known.version || facts == *known) {
+                if known.is_some_and(|known| {
+                    facts.version.number < known.version.number || facts == *known
+                }) {
                     return;
                 }
                 self.objects.insert(name.clone(), facts);
@@ -259,6 +266,7 @@ impl NodeSlos {
             node: name.clone(),
             uid: node.uid.clone(),
             spec,
+            version: self.objects.get(name).map(|object| object.version.clone()),
             force: self.enforce == Enforce::Always,
         })
     }
@@ -277,7 +285,10 @@ impl NodeSlos {
                         Ok(Err(Failure::Theirs(managers))) => {
                             spans::failed(&span, format_args!("it is of {managers:?}, too"));
                         }
-                        Ok(Err(Failure::Refused(why))) => spans::failed(&span, why),
+                        Ok(Err(Failure::Outdated(why) | Failure::Refused(why))) => {
+                            spans::failed(&span, why);
+                        }
+                        Ok(Err(Failure::NotLeading)) => {}
                         Err(why) => spans::failed(&span, why),
                     }
                     (write, answer)
@@ -292,9 +303,16 @@ impl NodeSlos {
                 Ok(Err(Failure::Theirs(managers))) => {
                     again.extend(self.is_theirs(write, &managers));
                 }
+                // It stays due: the next term looks at all of them.
+                Ok(Err(Failure::NotLeading)) => {}
+                Ok(Err(Failure::Outdated(_))) if self.is_first_refusal(&write) => {
+                    self.due.insert(write.node, Instant::now() + AGAIN);
+                }
                 failed => {
                     let why = match failed {
-                        Ok(Err(Failure::Refused(why))) => with_causes(&why),
+                        Ok(Err(Failure::Outdated(why) | Failure::Refused(why))) => {
+                            with_causes(&why)
+                        }
                         _ => format!("no answer in {} s", PATIENCE.as_secs()),
                     };
                     tracing::warn!("the NodeSLO of {} could not be written: {why}", write.node);
@@ -309,8 +327,16 @@ impl NodeSlos {
         }
     }
 
-    fn wrote(&mut self, write: Write, version: u64) {
+    /// Returns true if the object is not in the state that this was written for, and that was not found out before.
+    fn is_first_refusal(&mut self, write: &Write) -> bool {
+        let known = write.version.clone();
+        let before = self.outdated.insert(write.node.clone(), known);
+        before.as_ref() != Some(&write.version)
+    }
+
+    fn wrote(&mut self, write: Write, version: ObjectVersion) {
         self.due.remove(&write.node);
+        self.outdated.remove(&write.node);
         self.metrics.wrote(RESOURCE, Outcome::Done);
         let known = self.objects.get(&write.node);
         let facts = ObjectFacts {

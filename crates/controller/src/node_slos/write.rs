@@ -1,11 +1,14 @@
 //! A NodeSLO is written: what of it is ours, and nothing else.
+//!
+//! It is applied to the object in the state that is known, or creates the object where none is known, and is refused
+//! otherwise.
 
 use std::sync::Arc;
 
 use kube::api::{Api, Patch, PatchParams};
 use kube::core::response::Status;
-use kube::{Client, ResourceExt as _};
-use netqos_cluster::{Kind, Raw};
+use kube::{Client, Resource as _};
+use netqos_cluster::{Kind, NotLeading, ObjectVersion, Raw, is_outdated, require_absent};
 use netqos_coexistence::MANAGER;
 use serde_json::{Map, Value, json};
 
@@ -15,6 +18,8 @@ pub(super) struct Write {
     /// The Node's uid: it goes with that.
     pub(super) uid: String,
     pub(super) spec: Map<String, Value>,
+    /// The state of the object that this is based on; `None`: no object is known.
+    pub(super) version: Option<ObjectVersion>,
     /// Whoever else has a field loses it.
     pub(super) force: bool,
 }
@@ -23,17 +28,21 @@ pub(super) struct Write {
 pub(super) enum Failure {
     /// These have written fields of ours otherwise.
     Theirs(Vec<String>),
+    /// The object is in another state than the known one, which the watch reports soon.
+    Outdated(kube::Error),
+    /// This replica no longer leads.
+    NotLeading,
     /// The server does not take it.
     Refused(kube::Error),
 }
 
 impl Write {
     /// Applies it. Gives back the object's version.
-    pub(super) async fn put(&self, client: Client) -> Result<u64, Failure> {
+    pub(super) async fn put(&self, client: Client) -> Result<ObjectVersion, Failure> {
         let kind = Kind::NodeSlo;
         let api: Api<Raw> = Api::all_with(client, &kind);
         let node = &*self.node;
-        let body = json!({
+        let mut body = json!({
             "apiVersion": kind.api_version(),
             "kind": kind.name(),
             "metadata": {
@@ -44,14 +53,19 @@ impl Write {
             },
             "spec": self.spec,
         });
+        match &self.version {
+            Some(version) => version.require_in(&mut body["metadata"]),
+            None => require_absent(&mut body["metadata"]),
+        }
         let parameters = PatchParams {
             force: self.force,
             ..PatchParams::apply(MANAGER)
         };
         match api.patch(node, &parameters, &Patch::Apply(&body)).await {
-            Ok(written) => {
-                let version = written.resource_version();
-                Ok(version.and_then(|it| it.parse().ok()).unwrap_or_default())
+            Ok(written) => Ok(ObjectVersion::of(written.meta())),
+            Err(why) if NotLeading::caused(&why) => Err(Failure::NotLeading),
+            Err(kube::Error::Api(status)) if is_outdated(&status) => {
+                Err(Failure::Outdated(kube::Error::Api(status)))
             }
             Err(kube::Error::Api(status))
                 if status.code == 409 && !managers(&status).is_empty() =>

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use kube::api::{Api, DeleteParams, PostParams, Preconditions};
-use kube::{Client, Error, ResourceExt as _};
+use kube::api::{Api, DeleteParams, PostParams};
+use kube::{Client, Error};
+use netqos_cluster::{NotLeading, ObjectVersion};
 use netqos_core::ObjectName;
 use netqos_core::objects::PeerSlice;
 use netqos_index::SliceWrite;
@@ -20,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// What is known of a slice on the server.
 #[derive(Clone, Debug)]
 pub(super) struct Version {
-    pub(super) number: u64,
+    pub(super) version: ObjectVersion,
     /// What it says. `None` once it was deleted: what is told of it until then is old.
     pub(super) slice: Option<PeerSlice>,
 }
@@ -31,16 +32,19 @@ pub(super) enum Failure {
     Refused(String),
     /// It said nothing.
     Silent(String),
+    /// It was not asked: this replica no longer leads.
+    NotLeading,
 }
 
 /// Has the server write a slice; `known` is the version of the one that is there.
 pub(super) async fn ask(
     client: Client,
     write: SliceWrite,
-    known: Option<u64>,
+    known: Option<ObjectVersion>,
 ) -> (SliceWrite, Result<Version, Failure>) {
     let answer = match timeout(PATIENCE, put(client, &write, known)).await {
         Ok(Ok(known)) => Ok(known),
+        Ok(Err(why)) if NotLeading::caused(&why) => Err(Failure::NotLeading),
         Ok(Err(Error::Api(status))) => Err(Failure::Refused(format!(
             "{}: {}",
             status.code, status.message
@@ -57,7 +61,11 @@ pub(super) async fn ask(
     (write, answer)
 }
 
-async fn put(client: Client, write: &SliceWrite, known: Option<u64>) -> Result<Version, Error> {
+async fn put(
+    client: Client,
+    write: &SliceWrite,
+    known: Option<ObjectVersion>,
+) -> Result<Version, Error> {
     let ObjectName { namespace, name } = named(write);
     let api: Api<NetworkQoSPeerSlice> = Api::namespaced(client, namespace);
     match write {
@@ -67,30 +75,26 @@ async fn put(client: Client, write: &SliceWrite, known: Option<u64>) -> Result<V
             let written = match known {
                 None => api.create(&parameters, &object).await?,
                 Some(known) => {
-                    object.metadata.resource_version = Some(known.to_string());
+                    known.require(&mut object.metadata);
                     api.replace(name, &parameters, &object).await?
                 }
             };
-            let number = written.resource_version();
             Ok(Version {
-                number: number.and_then(|it| it.parse().ok()).unwrap_or_default(),
+                version: ObjectVersion::of(&written.metadata),
                 slice: Some(slice.clone()),
             })
         }
         SliceWrite::Delete(_) => {
-            let parameters = DeleteParams {
-                preconditions: known.map(|known| Preconditions {
-                    resource_version: Some(known.to_string()),
-                    uid: None,
-                }),
-                ..DeleteParams::default()
-            };
-            match api.delete(name, &parameters).await {
-                Err(Error::Api(status)) if status.code == 404 => {}
-                other => drop(other?),
+            // What is not known is not deleted.
+            if let Some(known) = &known {
+                let parameters = DeleteParams::default().preconditions(known.preconditions());
+                match api.delete(name, &parameters).await {
+                    Err(Error::Api(status)) if status.code == 404 => {}
+                    other => drop(other?),
+                }
             }
             Ok(Version {
-                number: known.unwrap_or_default(),
+                version: known.unwrap_or_default(),
                 slice: None,
             })
         }

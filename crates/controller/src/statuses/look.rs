@@ -111,6 +111,7 @@ impl Statuses {
         });
         let write = Write {
             name: name.clone(),
+            version: facts.version(),
             status: Some(shall),
             told,
         };
@@ -178,6 +179,7 @@ impl Statuses {
         policy.differs = None;
         policy.miscounts = None;
         policy.again = None;
+        policy.outdated = None;
         let Some(status) = write.status else {
             policy.facts.is_ours = false;
             return;
@@ -253,6 +255,7 @@ fn leave_alone(
         true => {
             let write = Write {
                 name: name.clone(),
+                version: policy.facts.version(),
                 status: None,
                 told: None,
             };

@@ -1,8 +1,11 @@
 //! A status is written, and nobody else's part of it.
+//!
+//! It is applied to the object that it was computed for, in the state that was known then, and to no other: a status
+//! that a replica computed before it was stopped does not replace a newer one.
 
 use kube::api::{Api, Patch, PatchParams};
-use kube::{Client, ResourceExt as _};
-use netqos_cluster::{Kind, Raw};
+use kube::{Client, Resource as _};
+use netqos_cluster::{Kind, ObjectVersion, Raw, is_outdated};
 use netqos_coexistence::MANAGER;
 use netqos_core::ObjectName;
 use netqos_k8s::NetworkQosStatus;
@@ -14,6 +17,8 @@ use crate::events::Told;
 /// A status that is to be written.
 pub(super) struct Write {
     pub(super) name: ObjectName,
+    /// The state of the object that this is the status of.
+    pub(super) version: ObjectVersion,
     /// `None`: what is ours is taken back.
     pub(super) status: Option<NetworkQosStatus>,
     pub(super) told: Option<Told>,
@@ -30,7 +35,7 @@ impl Write {
     pub(super) async fn put(&self, client: Client) -> Result<Written, kube::Error> {
         let parameters = PatchParams::apply(MANAGER);
         let refusal = match self.apply(&client, self.status.as_ref(), &parameters).await {
-            Err(kube::Error::Api(status)) if status.code == 409 => status,
+            Err(kube::Error::Api(status)) if status.code == 409 && !is_outdated(&status) => status,
             answer => {
                 return answer.map(|version| Written {
                     version,
@@ -61,13 +66,13 @@ impl Write {
             "kind": "NetworkQoS",
             "metadata": {"name": &**name, "namespace": &**namespace},
         });
+        self.version.require_in(&mut body["metadata"]);
         if let Some(status) = status {
             body["status"] = json!(status);
         }
         let written = api
             .patch_status(name, parameters, &Patch::Apply(&body))
             .await?;
-        let version = written.resource_version();
-        Ok(version.and_then(|it| it.parse().ok()).unwrap_or_default())
+        Ok(ObjectVersion::of(written.meta()).number)
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::world::{HOME, World};
 
-const DAY: i64 = 24 * 60 * 60;
+pub(crate) const DAY: i64 = 24 * 60 * 60;
 /// What the documents promise.
 const REPLACED_WITHIN: Duration = Duration::from_secs(15);
 
@@ -70,14 +70,14 @@ fn in_either_direction_it_changes_nothing() {
 }
 
 /// Makes it so much later for who has this clock.
-fn turn(clock: &Path, later: i64) {
+pub(crate) fn turn(clock: &Path, later: i64) {
     let mut options = fs::File::options();
     let file = options.write(true).create(true).truncate(false).open(clock);
     file.unwrap().write_all_at(&later.to_ne_bytes(), 0).unwrap();
 }
 
 /// The library that makes it so.
-fn library(folder: &Path) -> PathBuf {
+pub(crate) fn library(folder: &Path) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../agent/tests/cluster/clock.c");
     let library = folder.join("clock.so");
     let made = Command::new("cc")

@@ -15,6 +15,7 @@ mod events;
 mod leading;
 mod node_slos;
 mod peers;
+mod preconditions;
 mod readiness;
 mod requests;
 mod seen;

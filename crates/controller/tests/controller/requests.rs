@@ -20,16 +20,17 @@ const MUTATING: (&str, &str, &str) = (
 const CERTIFICATE: &str = "netqos-webhook-certificate";
 
 /// What is allowed and is not asked for here, and when it is.
-const ELSEWHERE: [(&str, &str, &str); 2] = [
+const ELSEWHERE: [(&str, &str, &str); 3] = [
     (
         "create",
         "nodeslos.slo.koordinator.sh",
         "an object that is not there is applied: a real server asks for that, too",
     ),
+    ("get", "events.events.k8s.io", "the same event occurs again"),
     (
-        "patch",
+        "update",
         "events.events.k8s.io",
-        "the same is told again within six minutes",
+        "the same event occurs again",
     ),
 ];
 

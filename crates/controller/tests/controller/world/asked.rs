@@ -1,5 +1,7 @@
 //! What a replica has asked of the API server.
 
+use netqos_apiserver::Request;
+
 use super::World;
 
 impl World {
@@ -36,5 +38,21 @@ impl World {
         requests
             .filter(|(verb, resource)| !reading.contains(&verb.as_str()) && resource != "leases")
             .count()
+    }
+
+    /// The requests of a replica with this verb and resource.
+    pub(crate) fn requests_for(&self, of: &str, verb: &str, resource: &str) -> Vec<Request> {
+        let mut requests = self.front.requests();
+        requests.retain(|it| {
+            (it.client.as_str(), it.verb, it.resource.as_str()) == (of, verb, resource)
+        });
+        requests
+    }
+
+    /// The writes of a replica among the requests from this number on, apart from those of the Lease.
+    pub(crate) fn writes_since(&self, of: &str, number: usize) -> Vec<Request> {
+        let mut requests = self.front.requests().split_off(number);
+        requests.retain(|it| it.client == of && it.is_write() && it.resource != "leases");
+        requests
     }
 }

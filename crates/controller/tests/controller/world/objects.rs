@@ -62,6 +62,19 @@ impl World {
         self.runtime.block_on(patched).unwrap();
     }
 
+    /// Applies an object in the name of a manager, without force.
+    pub(crate) fn apply(
+        &self,
+        of: (&str, &str, &str),
+        name: &str,
+        manager: &str,
+        object: &Value,
+    ) -> kube::Result<DynamicObject> {
+        let api = self.api(of.0, of.1, of.2);
+        let (parameters, patch) = (PatchParams::apply(manager), Patch::Apply(object));
+        self.runtime.block_on(api.patch(name, &parameters, &patch))
+    }
+
     pub(crate) fn delete(&self, of: (&str, &str, &str), name: &str) {
         let api = self.api(of.0, of.1, of.2);
         let parameters = DeleteParams::default().grace_period(0);
