@@ -36,14 +36,9 @@ impl Binaries {
     }
 
     fn look() -> anyhow::Result<Self> {
-        if let Some(directory) = env::var_os("KUBEBUILDER_ASSETS") {
+        if let Some(directory) = named_directory() {
             return Ok(Self {
-                directory: Some(directory.into()),
-            });
-        }
-        if Path::new(KUBEBUILDER).is_dir() {
-            return Ok(Self {
-                directory: Some(KUBEBUILDER.into()),
+                directory: Some(directory),
             });
         }
         let server = ["kube-apiserver", "etcd"];
@@ -60,13 +55,7 @@ impl Binaries {
     /// # Errors
     /// Returns an error if no such executable exists, with the remedy.
     pub fn path(&self, name: &str) -> anyhow::Result<PathBuf> {
-        if let Some(path) = named(name) {
-            ensure!(
-                path.is_file(),
-                "cannot find {name}: {} (set by {}) is not a file",
-                path.display(),
-                variable(name)
-            );
+        if let Some(path) = named_file(name)? {
             return Ok(path);
         }
         let directory = self.directory.as_deref();
@@ -78,6 +67,22 @@ impl Binaries {
                 variable(name)
             )
         })
+    }
+
+    /// The path of an executable that is not a part of the server, such as `helm`. The build script builds
+    /// it where the environment does not name it: envtest's directory has no Helm.
+    ///
+    /// # Errors
+    /// Returns an error if the environment names a file that does not exist, or if it cannot be built.
+    pub fn tool(name: &str) -> anyhow::Result<PathBuf> {
+        if let Some(path) = named_file(name)? {
+            return Ok(path);
+        }
+        let path = named_directory().map(|it| it.join(name));
+        match path.filter(|it| it.is_file()) {
+            Some(path) => Ok(path),
+            None => Ok(build(&[name])?.join(name)),
+        }
     }
 
     /// The version that kube-apiserver prints, such as `v1.37.2`.
@@ -117,6 +122,28 @@ fn variable(name: &str) -> String {
 
 fn named(name: &str) -> Option<PathBuf> {
     env::var_os(variable(name)).map(PathBuf::from)
+}
+
+/// The file that the variable of an executable names.
+fn named_file(name: &str) -> anyhow::Result<Option<PathBuf>> {
+    let path = named(name);
+    if let Some(path) = &path {
+        ensure!(
+            path.is_file(),
+            "cannot find {name}: {} (set by {}) is not a file",
+            path.display(),
+            variable(name)
+        );
+    }
+    Ok(path)
+}
+
+/// The directory that the environment names, or the one that envtest's setup wrote.
+fn named_directory() -> Option<PathBuf> {
+    match env::var_os("KUBEBUILDER_ASSETS") {
+        Some(directory) => Some(directory.into()),
+        None => Some(PathBuf::from(KUBEBUILDER)).filter(|it| it.is_dir()),
+    }
 }
 
 /// Has the build script build what its cache lacks.

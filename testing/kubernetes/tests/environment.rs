@@ -3,9 +3,9 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::Command;
+use std::process::{Command, Output};
 
-use netqos_kubernetes::ApiServer;
+use netqos_kubernetes::{ApiServer, Binaries};
 
 #[tokio::test]
 async fn server_starts() {
@@ -14,16 +14,46 @@ async fn server_starts() {
     assert_eq!(version.git_version, server.version());
 }
 
-/// Runs that test in a process with these variables, which fails, and returns what it prints.
-fn failure(variables: &[(&str, &str)]) -> String {
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args(["server_starts", "--exact", "--nocapture"])
+#[test]
+fn helm_is_executable() {
+    let output = Command::new(Binaries::tool("helm").unwrap())
+        .arg("version")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("Version:\"v4."), "{output:?}");
+}
+
+/// Runs one of these tests in a process with these variables.
+fn run(test: &str, variables: &[(&str, &str)]) -> Output {
+    Command::new(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--nocapture"])
         .env_remove("KUBEBUILDER_ASSETS")
         .envs(variables.iter().copied())
         .output()
-        .unwrap();
+        .unwrap()
+}
+
+/// The output of a server that cannot start with these variables.
+fn failure(variables: &[(&str, &str)]) -> String {
+    let output = run("server_starts", variables);
     assert!(!output.status.success(), "{output:?}");
     String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+}
+
+#[test]
+fn tool_that_named_directory_lacks_is_built() {
+    let output = run("helm_is_executable", &[("KUBEBUILDER_ASSETS", "/nowhere")]);
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn named_tool_that_does_not_exist_is_an_error() {
+    let output = run("helm_is_executable", &[("TEST_ASSET_HELM", "/nowhere")]);
+    assert!(!output.status.success());
+    let text = String::from_utf8_lossy(&output.stderr);
+    let expected = "cannot find helm: /nowhere (set by TEST_ASSET_HELM) is not a file";
+    assert!(text.contains(expected), "{text}");
 }
 
 #[test]
