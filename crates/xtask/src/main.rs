@@ -42,7 +42,7 @@ enum Chore {
     BenchPeers(bench::peers::Arguments),
     /// Writes deploy/crds from the types of crates/k8s.
     Crds(generated::Arguments),
-    /// Writes the chart's values and deploy/kustomize from the chart's templates.
+    /// Writes the chart's values, and deploy/kustomize as Helm renders the chart's templates.
     Manifests(generated::Arguments),
     /// Writes docs/messages.md from the codes of crates/analysis.
     Messages(generated::Arguments),

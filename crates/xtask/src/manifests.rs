@@ -2,16 +2,15 @@
 //!
 //! ```text
 //!   values.rs ─► values.schema.json, values.yaml ─┐
-//!   deploy/helm/netqos/templates ─────────────────┴─► rendered ─► deploy/kustomize/base
-//!                                    with something chosen, less the base ─► components
+//!   deploy/helm/netqos/templates ─────────────────┴─► helm template ─► deploy/kustomize/base
+//!                                            with other values, less the base ─► components
 //! ```
 //!
-//! The chart's templates are written by hand; kustomize's folders are what they render to.
+//! The chart's templates are written by hand. Helm renders the kustomize directories from them.
 
 mod chart;
 mod definition;
 mod kustomize;
-mod template;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -24,7 +23,7 @@ use chart::{CHART, Chart};
 /// Writes the files, or compares them.
 ///
 /// # Errors
-/// The chart does not render; a file cannot be written, or is not fresh.
+/// Returns an error if Helm cannot render the chart, or if a file cannot be written or is not fresh.
 pub fn run(arguments: Arguments) -> anyhow::Result<()> {
     let files = Files::of("manifests", arguments);
     let schema = serde_json::to_string_pretty(&values_files::schema()?)? + "\n";
@@ -38,5 +37,5 @@ pub fn run(arguments: Arguments) -> anyhow::Result<()> {
         &format!("{CHART}/templates/node-slo-definition.yaml"),
         &definition::template()?,
     )?;
-    kustomize::write(&files, &Chart::read()?)
+    kustomize::write(&files, &Chart::find()?)
 }

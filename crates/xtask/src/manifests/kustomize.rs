@@ -88,9 +88,7 @@ const KEYS: [(&str, &str); 5] = [
 /// # Errors
 /// A file cannot be written, or is not fresh; a component takes something away.
 pub fn write(files: &Files, chart: &Chart) -> anyhow::Result<()> {
-    let base = chart.render(&json!({}))?;
-    let base = base.into_iter().filter(|(name, _)| name.ends_with(".yaml"));
-    let mut texts: BTreeMap<String, String> = base.collect();
+    let mut texts = chart.render(&json!({}))?.templates.clone();
     texts.insert("namespace.yaml".to_owned(), namespace());
     folder(files, "base", "Kustomization", texts, &[])?;
 
@@ -102,8 +100,7 @@ pub fn write(files: &Files, chart: &Chart) -> anyhow::Result<()> {
         let plain = chart.objects(&already)?;
         let mut added = BTreeMap::new();
         let mut patches = Vec::new();
-        let texts = chart.render(&chosen)?;
-        for (file, text) in texts.iter().filter(|(name, _)| name.ends_with(".yaml")) {
+        for (file, text) in &chart.render(&chosen)?.templates {
             let objects = super::chart::objects(text)?;
             if objects.keys().all(|object| !plain.contains_key(object)) {
                 added.insert(file.clone(), text.clone());

@@ -1,16 +1,23 @@
-//! What the chart renders to is what kustomize says, what Kubernetes' types hold, and what an API
-//! server takes.
+//! Helm renders the chart, kubectl renders the kustomize directories to the same objects, and an API server
+//! accepts these objects.
 
-mod created;
+mod api_server;
 mod kustomized;
 mod rendered;
-mod typed;
+
+use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use super::chart::CHART;
+use super::chart::{CHART, Chart};
 use super::kustomize;
 use crate::generated::read;
+
+/// The chart, of which all tests together have each choice rendered once.
+fn chart() -> &'static Chart {
+    static SHARED: LazyLock<Chart> = LazyLock::new(|| Chart::find().unwrap());
+    &SHARED
+}
 
 /// What may be chosen: each alone, and all that go together.
 fn choices() -> Vec<Value> {

@@ -1,75 +1,60 @@
-//! What kubectl makes of `deploy/kustomize` is what the chart renders to.
+//! kubectl renders `deploy/kustomize` to the same objects as Helm renders the chart.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use netqos_kubernetes::Binaries;
 use serde_json::{Value, json};
 
-use super::super::chart::{CHART, Chart, NAMESPACE, objects};
+use super::super::chart::{NAMESPACE, objects};
 use super::super::kustomize::{
     FOLDER, components, departures, departures_of_backends, leaving_overlays, optional,
 };
-use super::{chosen, everything};
+use super::{chart, chosen, everything};
 use crate::generated::{read, root};
 
-/// What kubectl makes of a folder; `None`, said aloud, where there is no kubectl.
-fn kubectl(folder: &str) -> Option<BTreeMap<String, Value>> {
-    let made = Command::new("kubectl")
+/// The objects that kubectl renders from a directory.
+fn kubectl(folder: &str) -> BTreeMap<String, Value> {
+    let made = Command::new(Binaries::tool("kubectl").unwrap())
         .arg("kustomize")
         .arg(root().join(folder))
-        .output();
-    let Ok(made) = made else {
-        eprintln!("skipped: there is no kubectl to ask what it makes of {folder}");
-        return None;
-    };
+        .output()
+        .unwrap();
     assert!(
         made.status.success(),
         "{}",
         String::from_utf8_lossy(&made.stderr)
     );
-    Some(objects(&String::from_utf8(made.stdout).unwrap()).unwrap())
+    objects(&String::from_utf8(made.stdout).unwrap()).unwrap()
 }
 
 #[test]
 fn kustomize_and_the_chart_make_the_same_objects() {
-    let chart = Chart::read().unwrap();
     for (folder, chosen) in [
         (FOLDER.to_owned(), json!({})),
         (format!("{FOLDER}/overlays/all"), everything()),
     ] {
-        let Some(mut made) = kubectl(&folder) else {
-            return;
-        };
+        let mut made = kubectl(&folder);
         assert!(made.remove(&format!("Namespace/{NAMESPACE}")).is_some());
-        for definition in netqos_k8s::definitions() {
-            let file = definition.file();
-            let (name, object) = objects(&definition.yaml().unwrap())
-                .unwrap()
-                .pop_first()
-                .unwrap();
-            assert_eq!(made.remove(&name), Some(object.clone()), "{name}");
-            // Helm takes those of its own folder.
-            let in_chart = objects(&read(&format!("{CHART}/crds/{file}")).unwrap()).unwrap();
-            assert_eq!(in_chart.get(&name), Some(&object));
-        }
-        assert_same(&folder, &made, &chart.objects(&chosen).unwrap());
+        let mut rendered = chart().objects(&chosen).unwrap();
+        let crds = chart().render(&chosen).unwrap().crds.clone();
+        assert_eq!(crds.len(), netqos_k8s::definitions().len());
+        rendered.extend(crds.values().flat_map(|text| objects(text).unwrap()));
+        assert_same(&folder, &made, &rendered);
     }
 }
 
 /// And of each node's pods those that put back the plugin do it before they clean up, as with the chart.
 #[test]
 fn kustomize_takes_it_off_a_cluster_as_the_chart_does() {
-    let chart = Chart::read().unwrap();
     for (name, mut components, leaves) in leaving_overlays() {
         let folder = format!("{FOLDER}/overlays/{name}");
-        let Some(mut made) = kubectl(&folder) else {
-            return;
-        };
+        let mut made = kubectl(&folder);
         assert!(made.remove(&format!("Namespace/{NAMESPACE}")).is_some());
         components.push(leaves);
-        let rendered = chart.objects(&chosen(&components)).unwrap();
+        let rendered = chart().objects(&chosen(&components)).unwrap();
         assert_same(&folder, &made, &rendered);
         let steps = |objects: &BTreeMap<String, Value>| -> Vec<Value> {
             let pod = &objects["DaemonSet/netqos-agent"]["spec"]["template"]["spec"];
@@ -86,7 +71,6 @@ fn kustomize_takes_it_off_a_cluster_as_the_chart_does() {
 /// What is not in an overlay: each component by itself over the base, and the definitions alone.
 #[test]
 fn kustomize_makes_of_every_component_what_the_chart_makes_of_its_values() {
-    let chart = Chart::read().unwrap();
     let all = components().into_iter().chain(optional());
     let all: BTreeMap<&str, Value> = all.chain(departures()).collect();
     let there = fs::read_dir(root().join(FOLDER).join("components")).unwrap();
@@ -97,16 +81,14 @@ fn kustomize_makes_of_every_component_what_the_chart_makes_of_its_values() {
     let named = all.keys().copied().chain(of_backends);
     assert_eq!(there, named.map(ToOwned::to_owned).collect());
     for (name, chosen) in all {
-        let Some(made) = own_folder("- {there}/base\n", &[name], "") else {
-            return;
-        };
-        assert_same(name, &made, &chart.objects(&chosen).unwrap());
+        let made = own_folder("- {there}/base\n", &[name], "");
+        assert_same(name, &made, &chart().objects(&chosen).unwrap());
     }
 }
 
 /// What kubectl makes of a folder elsewhere, as whoever installs it has one, but for the namespace. An
 /// absolute path is refused there.
-fn own_folder(resources: &str, components: &[&str], more: &str) -> Option<BTreeMap<String, Value>> {
+fn own_folder(resources: &str, components: &[&str], more: &str) -> BTreeMap<String, Value> {
     let folder = root().join(FOLDER).canonicalize().unwrap();
     let own = tempfile::tempdir().unwrap();
     let path = own.path().canonicalize().unwrap();
@@ -122,15 +104,14 @@ fn own_folder(resources: &str, components: &[&str], more: &str) -> Option<BTreeM
          resources:\n{resources}components:\n{components}{more}"
     );
     fs::write(path.join("kustomization.yaml"), text).unwrap();
-    let mut made = kubectl(path.to_str().unwrap())?;
+    let mut made = kubectl(path.to_str().unwrap());
     assert!(made.remove(&format!("Namespace/{NAMESPACE}")).is_some());
-    Some(made)
+    made
 }
 
 /// Whoever takes away what a backend has made may do what the backend may, on whatever else it is put.
 #[test]
 fn kustomize_takes_away_what_a_class_backend_has_made() {
-    let chart = Chart::read().unwrap();
     let backends = departures_of_backends()
         .into_iter()
         .zip(["tc", "terway-qos"]);
@@ -142,12 +123,10 @@ fn kustomize_takes_away_what_a_class_backend_has_made() {
         ] {
             let components = plugin.into_iter().chain([&*installed, leaving, last]);
             let components: Vec<&str> = components.collect();
-            let Some(made) = own_folder("- {there}/base\n", &components, "") else {
-                return;
-            };
+            let made = own_folder("- {there}/base\n", &components, "");
             let mut chosen = chosen.clone();
             chosen["cniPlugin"] = json!({"install": plugin.is_some()});
-            assert_same(last, &made, &chart.objects(&chosen).unwrap());
+            assert_same(last, &made, &chart().objects(&chosen).unwrap());
             let pod = &made["DaemonSet/netqos-agent"]["spec"]["template"]["spec"];
             let cleans = |list: &str| {
                 let steps = pod[list].as_array().unwrap().iter();
@@ -170,16 +149,14 @@ fn kustomize_leaves_out_a_definition() {
     let block = page.split("```").find(|it| it.contains("$patch: delete"));
     let (_, patch) = block.unwrap().split_once('\n').unwrap();
     let resources = "- {there}/../crds\n- {there}/base\n";
-    let Some(made) = own_folder(resources, &["cni-plugin"], patch) else {
-        return;
-    };
+    let made = own_folder(resources, &["cni-plugin"], patch);
     let definitions = made.keys().filter(|it| it.starts_with("Custom"));
     let definitions: Vec<&String> = definitions.collect();
     assert_eq!(definitions.len(), netqos_k8s::definitions().len() - 1);
     assert!(!definitions.iter().any(|it| it.contains("k8s.ovn.org")));
     // Who leaves takes the folder of definitions out of it, and nothing else.
     let leaving = ["cni-plugin", "leaving-cni-plugin"];
-    let left = own_folder("- {there}/base\n", &leaving, patch).unwrap();
+    let left = own_folder("- {there}/base\n", &leaving, patch);
     assert!(left.contains_key("DaemonSet/netqos-agent"));
 }
 
@@ -194,10 +171,8 @@ fn kustomize_takes_every_folder() {
         if text.contains("kind: Component") {
             continue;
         }
-        match kubectl(folder.to_str().unwrap()) {
-            Some(made) => assert!(!made.is_empty(), "{}", folder.display()),
-            None => return,
-        }
+        let made = kubectl(folder.to_str().unwrap());
+        assert!(!made.is_empty(), "{}", folder.display());
     }
 }
 

@@ -1,42 +1,40 @@
 //! The chart, and what may be chosen.
 
 use std::collections::BTreeSet;
+use std::fs;
 
 use serde_json::{Value, json};
 
-use super::super::chart::{CHART, Chart};
-use super::super::values_files;
-use super::{choices, highly_available};
-use crate::generated::read;
+use super::super::chart::CHART;
+use super::super::values::Values;
+use super::{chart, choices, highly_available};
+use crate::generated::{read, root};
+
+/// The values with this one at a JSON pointer.
+fn at(pointer: &str, value: Value) -> Value {
+    let names = pointer.rsplit('/').filter(|it| !it.is_empty());
+    names.fold(value, |inner, name| json!({ name: inner }))
+}
 
 #[test]
-fn the_schema_takes_the_defaults_and_refuses_what_is_wrong() {
-    let schema =
-        serde_json::from_str(&read(&format!("{CHART}/values.schema.json")).unwrap()).unwrap();
-    let schema = jsonschema::validator_for(&schema).unwrap();
-    let defaults: Value =
-        serde_saphyr::from_str(&read(&format!("{CHART}/values.yaml")).unwrap()).unwrap();
-    let with = |path: &str, value: Value| {
-        let mut values = defaults.clone();
-        let (parent, field) = path.rsplit_once('/').unwrap();
-        values.pointer_mut(parent).unwrap()[field] = value;
-        schema.validate(&values).map_err(|why| why.to_string())
-    };
-    schema.validate(&defaults).unwrap();
-    for (path, right) in [
-        ("/agent/maxUnavailable", json!(1)),
-        ("/agent/resources", json!({"limits": {"cpu": 1}})),
-        ("/agent/egress", json!("ifb")),
-        ("/controller/webhookFailurePolicy", json!("Fail")),
-        ("/image/pullSecrets", json!([{"name": "a"}])),
-        ("/global", json!({"of": "another chart"})),
-        ("/otlp/endpoint", json!("https://otel:4318/in")),
-    ] {
-        with(path, right.clone()).unwrap_or_else(|why| panic!("{path} {right}: {why}"));
-    }
-    for (path, wrong) in [
-        ("/agents", json!({})),
-        ("/agent/hooks", json!("auto")),
+fn values_of_every_form_are_accepted() {
+    let values = json!({
+        "agent": {
+            "maxUnavailable": 1,
+            "resources": {"limits": {"cpu": 1}},
+            "egress": "ifb",
+        },
+        "controller": {"webhookFailurePolicy": "Fail"},
+        "image": {"pullSecrets": [{"name": "a"}]},
+        "global": {"of": "another chart"},
+        "otlp": {"endpoint": "https://otel:4318/in"},
+    });
+    chart().render(&values).unwrap();
+}
+
+#[test]
+fn invalid_value_is_refused_with_its_path() {
+    for (pointer, wrong) in [
         ("/agent/hook", json!("xdp")),
         ("/agent/port", json!(0)),
         ("/agent/port", json!(65536)),
@@ -55,25 +53,109 @@ fn the_schema_takes_the_defaults_and_refuses_what_is_wrong() {
         ("/otlp/endpoint", json!("otel:4317")),
         ("/otlp/endpoint", json!("http://me:secret@otel:4318")),
     ] {
-        assert!(with(path, wrong.clone()).is_err(), "{path}: {wrong}");
+        let refused = chart().render(&at(pointer, wrong.clone())).unwrap_err();
+        let expected = format!("at '{pointer}': ");
+        let refused = refused.to_string();
+        assert!(refused.contains(&expected), "{wrong}: {refused}");
     }
+}
+
+#[test]
+fn unknown_value_is_refused_with_its_name() {
+    for (pointer, parent, name) in [
+        ("/agents", "", "agents"),
+        ("/agent/hooks", "/agent", "hooks"),
+    ] {
+        let refused = chart().render(&at(pointer, json!({}))).unwrap_err();
+        let expected = format!("at '{parent}': additional properties '{name}' not allowed");
+        let refused = refused.to_string();
+        assert!(refused.contains(&expected), "{refused}");
+    }
+}
+
+/// Helm writes nothing for a value that does not exist.
+#[test]
+fn templates_use_exactly_the_values_that_exist() {
+    let defaults = serde_json::to_value(Values::default()).unwrap();
+    let mut used = BTreeSet::new();
+    for entry in fs::read_dir(root().join(CHART).join("templates")).unwrap() {
+        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+        for rest in text.split(".Values.").skip(1) {
+            let end = rest.find(|it: char| !it.is_alphanumeric() && it != '.');
+            let name = &rest[..end.unwrap_or(rest.len())];
+            let pointer = format!("/{}", name.replace('.', "/"));
+            assert!(
+                defaults.pointer(&pointer).is_some(),
+                "{name} does not exist"
+            );
+            used.insert(name.to_owned());
+        }
+    }
+    let parts = defaults.as_object().unwrap().iter();
+    let names = parts.flat_map(|(part, values)| match values.as_object() {
+        Some(values) if !values.is_empty() => {
+            let names = values.keys().map(|name| format!("{part}.{name}"));
+            names.collect()
+        }
+        _ => vec![part.clone()],
+    });
+    let is_unused = |name: &String| {
+        let inside = format!("{name}.");
+        !used.iter().any(|it| it == name || it.starts_with(&inside))
+    };
+    // Helm sets it for charts within charts.
+    assert_eq!(names.filter(is_unused).collect::<Vec<_>>(), ["global"]);
+}
+
+#[test]
+fn older_kubernetes_is_refused() {
+    let arguments = ["template", "--kube-version", "1.33.9"];
+    let refused = chart().helm(&arguments, &json!({})).unwrap_err();
+    let expected = "chart requires kubeVersion: >=1.34.0";
+    assert!(refused.to_string().contains(expected), "{refused}");
+}
+
+#[test]
+fn notes_follow_the_values() {
+    let notes = |values: Value| {
+        let printed = chart().helm(&["install", "--dry-run=client"], &values);
+        let printed = printed.unwrap();
+        let (_, notes) = printed.split_once("\nNOTES:\n").unwrap();
+        notes.to_owned()
+    };
+    let sentences = [
+        "cniPlugin.install=true",
+        "may not enter the pods' network namespaces",
+        "It is leaving",
+    ];
+    for (values, expected) in [
+        (json!({}), [true, false, false]),
+        (json!({"cniPlugin": {"install": true}}), [false; 3]),
+        (json!({"agent": {"enterPods": false}}), [true, true, false]),
+        (json!({"leaving": true}), [true, false, true]),
+    ] {
+        let notes = notes(values);
+        assert!(notes.contains("rollout status"), "{notes}");
+        assert_eq!(sentences.map(|it| notes.contains(it)), expected, "{notes}");
+    }
+}
+
+/// Those of `deploy/monitoring` are for a Prometheus without its operator, and for Grafana's import.
+#[test]
+fn alerts_and_dashboard_of_the_chart_are_those_of_the_files() {
+    let values = json!({"monitoring": {"enabled": true}});
+    let objects = chart().objects(&values).unwrap();
+    let file = read("deploy/monitoring/alerts.yaml").unwrap();
+    let alerts: Value = serde_saphyr::from_str(&file).unwrap();
+    assert_eq!(objects["PrometheusRule/netqos"]["spec"], alerts);
+    let dashboard = &objects["ConfigMap/netqos-dashboard"]["data"]["netqos.json"];
+    assert_eq!(*dashboard, read("deploy/monitoring/netqos.json").unwrap());
 }
 
 /// Beside what every choice is held to: objects of Kubernetes' types that a server takes.
 #[test]
 fn with_the_values_for_high_availability_no_two_replicas_are_on_one_node() {
-    let schema =
-        serde_json::from_str(&read(&format!("{CHART}/values.schema.json")).unwrap()).unwrap();
-    let schema: Value = schema;
-    let chosen = highly_available();
-    // Helm puts them over the defaults before it asks the schema.
-    for (part, values) in chosen.as_object().unwrap() {
-        for name in values.as_object().unwrap().keys() {
-            let known = &schema["properties"][part]["properties"][name];
-            assert!(known.is_object(), "there is no value {part}.{name}");
-        }
-    }
-    let objects = Chart::read().unwrap().objects(&chosen).unwrap();
+    let objects = chart().objects(&highly_available()).unwrap();
     let deployment = &objects["Deployment/netqos-controller"]["spec"];
     assert!(deployment["replicas"].as_u64() >= Some(2));
     let spread = deployment["template"]["spec"]["topologySpreadConstraints"].as_array();
@@ -92,9 +174,8 @@ fn with_the_values_for_high_availability_no_two_replicas_are_on_one_node() {
 /// Of every webhook that refuses something.
 #[test]
 fn what_is_done_where_the_webhook_does_not_answer_may_be_chosen() {
-    let chart = Chart::read().unwrap();
     let policies = |chosen: &Value| {
-        let objects = chart.objects(chosen).unwrap();
+        let objects = chart().objects(chosen).unwrap();
         let kinds = ["Validating", "Mutating"];
         let webhooks = kinds.map(|kind| {
             let object = &objects[&format!("{kind}WebhookConfiguration/netqos")];
@@ -124,10 +205,9 @@ fn what_is_done_where_the_webhook_does_not_answer_may_be_chosen() {
 /// Slices are the controller's, and so is the Lease.
 #[test]
 fn without_a_controller_an_agent_may_ask_for_nothing_of_it() {
-    let chart = Chart::read().unwrap();
     for is_there in [true, false] {
         let chosen = json!({"controller": {"enabled": is_there}});
-        let objects = chart.objects(&chosen).unwrap();
+        let objects = chart().objects(&chosen).unwrap();
         let of_agent = objects
             .iter()
             .filter(|(name, _)| name.ends_with("/netqos-agent"));
@@ -143,9 +223,8 @@ fn without_a_controller_an_agent_may_ask_for_nothing_of_it() {
 /// By it the controller and `netqos check` know.
 #[test]
 fn pods_that_take_everything_away_have_a_label() {
-    let chart = Chart::read().unwrap();
     for leaves in [true, false] {
-        let objects = chart.objects(&json!({"leaving": leaves})).unwrap();
+        let objects = chart().objects(&json!({"leaving": leaves})).unwrap();
         let spec = &objects["DaemonSet/netqos-agent"]["spec"];
         let label = &spec["template"]["metadata"]["labels"]["netqos.io/leaving"];
         assert_eq!(label == "true", leaves, "{label}");
@@ -165,21 +244,9 @@ fn the_chart_has_the_version_of_what_it_installs() {
 }
 
 #[test]
-fn every_value_has_its_text_and_every_choice_renders() {
-    values_files::values().unwrap();
-    let chart = Chart::read().unwrap();
-    for chosen in choices() {
-        let texts = chart.render(&chosen).unwrap();
-        assert!(texts["NOTES.txt"].contains("rollout status"));
-        assert!(!chart.objects(&chosen).unwrap().is_empty());
-    }
-}
-
-#[test]
 fn nothing_is_privileged_and_nothing_can_be_written_in_an_image() {
-    let chart = Chart::read().unwrap();
     for chosen in choices() {
-        for (name, object) in chart.objects(&chosen).unwrap() {
+        for (name, object) in chart().objects(&chosen).unwrap() {
             let pod = &object["spec"]["template"]["spec"];
             let containers = ["containers", "initContainers"].map(|list| &pod[list]);
             for container in containers.into_iter().filter_map(Value::as_array).flatten() {
@@ -204,9 +271,8 @@ fn nothing_is_privileged_and_nothing_can_be_written_in_an_image() {
 /// The profiles that runtimes give by default deny writing below `/sys/fs/bpf` and to the node's files.
 #[test]
 fn what_works_on_files_of_the_node_is_not_confined_to_the_container() {
-    let chart = Chart::read().unwrap();
     for chosen in choices() {
-        let objects = chart.objects(&chosen).unwrap();
+        let objects = chart().objects(&chosen).unwrap();
         let pod = &objects["DaemonSet/netqos-agent"]["spec"]["template"]["spec"];
         let containers = ["containers", "initContainers"].map(|list| &pod[list]);
         for container in containers.into_iter().filter_map(Value::as_array).flatten() {
@@ -220,20 +286,19 @@ fn what_works_on_files_of_the_node_is_not_confined_to_the_container() {
 /// Who is on the node's network finds a Service's name by the cluster's DNS only where it is told to.
 #[test]
 fn traces_go_nowhere_unless_a_collector_is_named() {
-    let chart = Chart::read().unwrap();
     let endpoint = "http://otel.observability.svc:4318";
     let variable = json!({"name": "OTEL_BSP_SCHEDULE_DELAY", "value": "1000"});
     let named = json!({"otlp": {"endpoint": endpoint, "env": [variable]}});
     let unnamed = json!({"otlp": {"env": [variable]}});
     for (chosen, is_named) in [(json!({}), false), (unnamed, false), (named, true)] {
-        let objects = chart.objects(&chosen).unwrap();
+        let objects = chart().objects(&chosen).unwrap();
         for name in ["DaemonSet/netqos-agent", "Deployment/netqos-controller"] {
             let pod = &objects[name]["spec"]["template"]["spec"];
             let container = &pod["containers"][0];
             let flag = json!(format!("--otlp-endpoint={endpoint}"));
             let arguments = container["args"].as_array().unwrap();
             assert_eq!(arguments.contains(&flag), is_named, "{name}");
-            let text = chart.objects(&chosen).unwrap()[name].to_string();
+            let text = chart().objects(&chosen).unwrap()[name].to_string();
             assert!(is_named || !text.contains("otlp"), "{name}: {text}");
             let variables = container["env"].as_array().unwrap();
             assert_eq!(variables.contains(&variable), is_named, "{name}");
@@ -258,11 +323,10 @@ fn traces_go_nowhere_unless_a_collector_is_named() {
 
 #[test]
 fn who_may_vouch_for_a_collector_is_mounted_where_that_is_named() {
-    let chart = Chart::read().unwrap();
     let named = json!({"otlp": {"endpoint": "https://otel:4318", "caConfigMap": "otel-ca"}});
     let off = json!({"otlp": {"caConfigMap": "otel-ca"}});
     for (chosen, is_named) in [(named, true), (off, false), (json!({}), false)] {
-        let objects = chart.objects(&chosen).unwrap();
+        let objects = chart().objects(&chosen).unwrap();
         for name in ["DaemonSet/netqos-agent", "Deployment/netqos-controller"] {
             let pod = &objects[name]["spec"]["template"]["spec"];
             let container = &pod["containers"][0];
@@ -282,7 +346,6 @@ fn who_may_vouch_for_a_collector_is_mounted_where_that_is_named() {
 
 #[test]
 fn the_agent_may_enter_pods_only_where_that_is_chosen() {
-    let chart = Chart::read().unwrap();
     for (agent, expected) in [
         (
             json!({"enterPods": true}),
@@ -301,7 +364,7 @@ fn the_agent_may_enter_pods_only_where_that_is_chosen() {
             json!(["NET_ADMIN", "BPF", "PERFMON", "NET_RAW"]),
         ),
     ] {
-        let objects = chart.objects(&json!({"agent": agent})).unwrap();
+        let objects = chart().objects(&json!({"agent": agent})).unwrap();
         let container =
             &objects["DaemonSet/netqos-agent"]["spec"]["template"]["spec"]["containers"][0];
         assert_eq!(
