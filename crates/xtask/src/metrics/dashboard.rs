@@ -273,23 +273,30 @@ const CHOICES: [(&str, &str); 3] = [
     ),
 ];
 
+/// Every query, with the panel or the variable that it is of, and without Grafana's own variables.
+pub fn queries() -> Vec<(String, String)> {
+    let panels = ROWS.iter().flat_map(|(_, _, panels)| panels.iter());
+    let of_panels = panels.flat_map(|panel| {
+        panel.queries.iter().map(move |(text, _)| {
+            let text = text.replace("$__rate_interval", "5m");
+            (format!("panel {:?}", panel.title), text)
+        })
+    });
+    let of_choices = CHOICES.iter().map(|(label, metric)| {
+        let text = format!("count by ({label}) ({metric})");
+        (format!("choice of {label}"), text)
+    });
+    of_panels.chain(of_choices).collect()
+}
+
 /// Holds every query to the registry.
 ///
 /// # Errors
 /// One asks for what is not served.
 pub fn check(registry: &Registry) -> anyhow::Result<()> {
-    let panels = ROWS.iter().flat_map(|(_, _, panels)| panels.iter());
-    for panel in panels {
-        for (text, _) in panel.queries {
-            let text = text.replace("$__rate_interval", "5m");
-            let asked = query::check(registry, &text);
-            asked.with_context(|| format!("panel {:?}", panel.title))?;
-        }
-    }
-    CHOICES.iter().try_for_each(|(label, metric)| {
-        let text = format!("count by ({label}) ({metric})");
-        query::check(registry, &text).with_context(|| format!("choice of {label}"))
-    })
+    queries()
+        .into_iter()
+        .try_for_each(|(place, text)| query::check(registry, &text).context(place))
 }
 
 /// As Grafana imports it.
