@@ -135,6 +135,12 @@ impl Front {
         self.interrupt(|it| it.broken += 1);
     }
 
+    /// Sends nothing more on the connection of every open watch, and keeps it open: its kernel acknowledges
+    /// whatever comes, as that of a proxy before a dead server does.
+    pub fn silence_watches(&self) {
+        self.interrupt(|it| it.silenced += 1);
+    }
+
     /// Ends every watch that is open, as a server does after a while.
     pub fn end_watches(&self) {
         self.interrupt(|it| it.ended += 1);

@@ -37,6 +37,8 @@ pub struct Request {
     pub label_selector: Option<String>,
     /// Which state it asked for; `None`: the most recent.
     pub resource_version: Option<String>,
+    /// The time after which a watch is to end, in seconds (`timeoutSeconds`).
+    pub timeout_seconds: Option<u64>,
     /// Whether it asked for bookmarks, too, as a watch may.
     pub takes_bookmarks: bool,
     /// Whether it asked for a further page of a list.
@@ -99,6 +101,7 @@ impl Record {
             field_selector: call.query.get("fieldSelector").map(str::to_owned),
             label_selector: call.query.get("labelSelector").map(str::to_owned),
             resource_version: call.query.get("resourceVersion").map(str::to_owned),
+            timeout_seconds: call.query.number("timeoutSeconds"),
             takes_bookmarks: call.query.flag("allowWatchBookmarks"),
             is_continued: call.query.get("continue").is_some(),
             status: 0,

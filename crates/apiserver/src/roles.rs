@@ -166,6 +166,7 @@ mod tests {
             field_selector: None,
             label_selector: None,
             resource_version: None,
+            timeout_seconds: None,
             takes_bookmarks: false,
             is_continued: false,
             status: 200,

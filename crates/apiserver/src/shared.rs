@@ -30,6 +30,8 @@ pub(crate) struct Interruption {
     pub(crate) ended: u64,
     /// It is said that versions up to here are forgotten. A server does that by what it knows.
     pub(crate) expired: u64,
+    /// Nothing more is sent, and the connection stays open. A [`Front`](crate::Front) does that.
+    pub(crate) silenced: u64,
 }
 
 impl Shared {

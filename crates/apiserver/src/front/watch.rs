@@ -57,6 +57,8 @@ async fn run(
                     send(Err(Broken)).await?;
                 } else if now.expired != known.expired {
                     send(Ok(expired())).await?;
+                } else if now.silenced != known.silenced {
+                    out.closed().await;
                 }
                 return Ok(());
             }
