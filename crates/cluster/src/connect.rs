@@ -6,6 +6,8 @@ use std::time::Duration;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
+use crate::client::client;
+
 /// How an API server is found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Connect {
@@ -80,6 +82,6 @@ impl Connect {
             },
         };
         config.connect_timeout = Some(CONNECT);
-        Client::try_from(config).map_err(ConnectError::Client)
+        client(config).map_err(ConnectError::Client)
     }
 }

@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod client;
 mod connect;
 mod fence;
 mod kind;

@@ -18,4 +18,5 @@ mod world;
 
 mod a_change_of_the_cluster_takes_effect_within_100_ms;
 mod a_change_of_the_folder_takes_effect_within_100_ms;
+mod dead_connection;
 mod it_stays_small;
