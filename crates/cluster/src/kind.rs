@@ -145,6 +145,11 @@ impl Kind {
         }
     }
 
+    /// The name of the CRD of this kind.
+    pub fn crd_name(self) -> String {
+        format!("{}.{}", self.plural(), self.group())
+    }
+
     /// True when its objects are in namespaces.
     pub const fn is_namespaced(self) -> bool {
         !matches!(

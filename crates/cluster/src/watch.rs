@@ -1,18 +1,33 @@
 //! A watch of some objects.
 
+mod bounded;
+mod crd;
+mod limits;
+
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::fmt;
 use std::future::ready;
+use std::mem;
+use std::pin::pin;
+use std::task::Poll;
 
 use futures_util::stream::{self, Stream, StreamExt as _};
+use kube::core::Status;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
 use netqos_core::{ObjectName, with_causes};
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, Sender};
 
 use crate::{Kind, Raw};
+use bounded::bounded;
+use crd::{CrdEvent, CrdWatch};
+pub use limits::WatchLimits;
+
+/// The number of events that may wait to be taken.
+const EVENTS: usize = 16;
 
 /// Which objects.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,7 +64,7 @@ pub enum Told<T> {
     There(ObjectName, T),
     /// One is gone.
     Gone(ObjectName),
-    /// The server does not know the kind: there are none, until it does.
+    /// The server does not know the kind: there are none, until it does. Repeated every half a minute.
     Unknown,
     /// The server does not answer, or not so. What was told before still counts.
     Silent(String),
@@ -96,99 +111,187 @@ impl Selection {
     }
 }
 
+impl Listing {
+    fn config(self, labels: Option<String>, fields: Option<String>) -> watcher::Config {
+        let all = watcher::Config {
+            label_selector: labels,
+            field_selector: fields,
+            // Stated for each request, which is also bounded: see `bounded`.
+            timeout: Some(0),
+            ..watcher::Config::default()
+        };
+        match self {
+            // With pages, the client would not ask for any state.
+            Self::Cached => watcher::Config {
+                page_size: None,
+                ..all.any_semantic()
+            },
+            Self::Paged => all,
+        }
+    }
+}
+
 /// Watches these objects, each made into what `read` makes of it as soon as it comes: what an answer
 /// holds is held as it came no longer than that. It never ends.
 pub fn watch<T, F>(
     client: Client,
     selection: &Selection,
     listing: Listing,
-    mut read: F,
+    read: F,
 ) -> impl Stream<Item = Told<T>> + use<T, F>
 where
     F: FnMut(&ObjectName, Value) -> T,
 {
-    let kind = selection.kind;
-    let (client, answers) = hearing(client);
-    let api: Api<Raw> = match &selection.namespace {
-        Some(namespace) => Api::namespaced_with(client, namespace, &kind),
-        None => Api::all_with(client, &kind),
-    };
-    let all = watcher::Config {
-        label_selector: selection.labels.clone(),
-        field_selector: selection.fields.clone(),
-        ..watcher::Config::default()
-    };
-    let config = match listing {
-        // With pages, the client would not ask for any state.
-        Listing::Cached => watcher::Config {
-            page_size: None,
-            ..all.any_semantic()
-        },
-        Listing::Paged => all,
-    };
-    let mut listed = BTreeMap::new();
-    let mut one = move |raw: Raw| {
-        let name = raw.name();
-        let read = read(&name, raw.into_value(kind));
-        (name, read)
-    };
-    let events = watcher::watcher(api, config);
-    // That it begins to ask is no answer: counted as one, nothing would ever be waited for longer
-    // than the first time.
-    let answered = events.filter(|event| ready(!matches!(event, Ok(Event::Init))));
-    let told = answered.default_backoff().filter_map(move |event| {
-        ready(match event {
-            Ok(Event::Init) => None,
-            Ok(Event::InitApply(raw)) => {
-                listed.extend([one(raw)]);
-                None
-            }
-            Ok(Event::InitDone) => Some(Told::All(std::mem::take(&mut listed))),
-            Ok(Event::Apply(raw)) => {
-                let (name, read) = one(raw);
-                Some(Told::There(name, read))
-            }
-            Ok(Event::Delete(raw)) => Some(Told::Gone(raw.name())),
-            Err(why) => {
-                // What there was of a list is none.
-                listed.clear();
-                failed(kind, &why)
-            }
-        })
-    });
-    stream::select(answers.map(|()| Told::Answers), told)
+    watch_within(WatchLimits::default(), client, selection, listing, read)
 }
 
-/// A client by which one hears of every answer that is none of failure. A watch that goes on after
-/// a failure says nothing by itself until something changes, which may be never.
-fn hearing(client: Client) -> (Client, impl Stream<Item = ()>) {
-    let (answered, mut answers) = mpsc::unbounded_channel();
-    let namespace = client.default_namespace().to_owned();
-    let send = tower::service_fn(move |request| {
-        let (client, answered) = (client.clone(), answered.clone());
-        async move {
-            let response = client.send(request).await?;
-            if response.status().is_success() {
-                // Nobody may listen any more.
-                let _ = answered.send(());
-            }
-            Ok::<_, kube::Error>(response)
+/// Watches as [`watch`] does, with these limits.
+pub fn watch_within<T, F>(
+    limits: WatchLimits,
+    client: Client,
+    selection: &Selection,
+    listing: Listing,
+    read: F,
+) -> impl Stream<Item = Told<T>> + use<T, F>
+where
+    F: FnMut(&ObjectName, Value) -> T,
+{
+    let (bounded, mut answers) = bounded(&client, limits);
+    let (out, mut events) = mpsc::channel(EVENTS);
+    let watch = Watch {
+        client,
+        bounded,
+        selection: selection.clone(),
+        listing,
+        limits,
+        out,
+    };
+    let mut work = Box::pin(watch.run(read));
+    stream::poll_fn(move |context| {
+        if let Poll::Ready(Some(())) = answers.poll_recv(context) {
+            return Poll::Ready(Some(Told::Answers));
         }
-    });
-    let heard = stream::poll_fn(move |context| answers.poll_recv(context));
-    (Client::new(send, namespace), heard)
+        // First what produces events: those that come together are taken together.
+        let Poll::Pending = work.as_mut().poll(context);
+        events.poll_recv(context)
+    })
+}
+
+/// The parts of a watch.
+struct Watch<T> {
+    client: Client,
+    /// The same, for requests about the objects.
+    bounded: Client,
+    selection: Selection,
+    listing: Listing,
+    limits: WatchLimits,
+    out: Sender<Told<T>>,
+}
+
+impl<T> Watch<T> {
+    /// Lists and watches the objects. While the server does not know their kind, watches its CRD instead.
+    async fn run(self, mut read: impl FnMut(&ObjectName, Value) -> T) -> Infallible {
+        let kind = self.selection.kind;
+        let mut crd = None;
+        loop {
+            self.follow(&mut crd, &mut read).await;
+            self.send(Told::Unknown).await;
+            let crd = crd.get_or_insert_with(|| {
+                CrdWatch::new(self.client.clone(), kind, self.listing, self.limits)
+            });
+            loop {
+                match crd.next().await {
+                    CrdEvent::List => break,
+                    CrdEvent::Absent => self.send(Told::Unknown).await,
+                    CrdEvent::Unavailable(why) => self.send(Told::Silent(why)).await,
+                }
+            }
+        }
+    }
+
+    /// Lists and watches the objects until the server does not know their kind. Drops the watch of the CRD when
+    /// it does.
+    async fn follow(
+        &self,
+        crd: &mut Option<CrdWatch>,
+        mut read: impl FnMut(&ObjectName, Value) -> T,
+    ) {
+        let Selection {
+            kind,
+            namespace,
+            labels,
+            fields,
+        } = &self.selection;
+        let client = self.bounded.clone();
+        let api: Api<Raw> = match namespace {
+            Some(namespace) => Api::namespaced_with(client, namespace, kind),
+            None => Api::all_with(client, kind),
+        };
+        let config = self.listing.config(labels.clone(), fields.clone());
+        let events = watcher::watcher(api, config);
+        // That it begins to ask is no answer: counted as one, nothing would ever be waited for longer
+        // than the first time.
+        let answered = events.filter(|event| ready(!matches!(event, Ok(Event::Init))));
+        let mut events = pin!(answered.default_backoff());
+        let mut listed = BTreeMap::new();
+        let mut one = |raw: Raw| {
+            let name = raw.name();
+            let read = read(&name, raw.into_value(*kind));
+            (name, read)
+        };
+        while let Some(event) = events.next().await {
+            let told = match event {
+                Ok(Event::Init) => None,
+                Ok(Event::InitApply(raw)) => {
+                    listed.extend([one(raw)]);
+                    None
+                }
+                Ok(Event::InitDone) => {
+                    *crd = None;
+                    Some(Told::All(mem::take(&mut listed)))
+                }
+                Ok(Event::Apply(raw)) => {
+                    let (name, read) = one(raw);
+                    Some(Told::There(name, read))
+                }
+                Ok(Event::Delete(raw)) => Some(Told::Gone(raw.name())),
+                Err(why) => {
+                    if !kind.is_builtin() && refusal(&why).is_some_and(|it| it.code == 404) {
+                        return;
+                    }
+                    // What there was of a list is none.
+                    listed.clear();
+                    failed(*kind, &why)
+                }
+            };
+            if let Some(told) = told {
+                self.send(told).await;
+            }
+        }
+    }
+
+    async fn send(&self, told: Told<T>) {
+        // Fails only once the stream is dropped, and this future with it.
+        let _ = self.out.send(told).await;
+    }
+}
+
+/// The status by which the server refused a request.
+fn refusal(error: &watcher::Error) -> Option<&Status> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => Some(status),
+        _ => None,
+    }
 }
 
 /// `None`: it goes on by itself, with everything said again.
 fn failed<T>(kind: Kind, why: &watcher::Error) -> Option<Told<T>> {
-    let status = match why {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchError(status) => status,
-        other => return Some(Told::Silent(with_causes(other))),
+    let Some(status) = refusal(why) else {
+        return Some(Told::Silent(with_causes(why)));
     };
     match status.code {
-        404 if !kind.is_builtin() => Some(Told::Unknown),
         410 => None,
         403 => Some(Told::Silent(format!(
             "it may not list and watch {}: give its ClusterRole the verbs list and watch for them \
