@@ -21,7 +21,8 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use kube::Client;
-use netqos_cluster::{NotLeading, Undeclared, is_outdated, is_undeclared};
+use kube::core::response::Status;
+use netqos_cluster::{Kind, NotLeading, Undeclared, is_outdated, is_undeclared};
 use netqos_core::{NodeReport, ObjectName};
 use netqos_index::PeerIndex;
 use tokio::time::{Instant, timeout};
@@ -30,7 +31,7 @@ use tracing::{Instrument as _, Span};
 use crate::agents::Agents;
 use crate::budget::Budget;
 use crate::contested::Contested;
-use crate::events::Events;
+use crate::events::{Events, Told};
 use crate::feed::PolicyFacts;
 use crate::metrics::{Metrics, Outcome};
 use crate::spans;
@@ -54,6 +55,8 @@ const LASTS: Duration = Duration::from_secs(10);
 const COUNTS_LAST: Duration = Duration::from_secs(60);
 /// How long to wait after a write that failed.
 const AGAIN: Duration = Duration::from_secs(5);
+/// The time until the next attempt at a status that only a change of the object or of its CRD makes writable.
+const UNWRITABLE_AGAIN: Duration = Duration::from_secs(600);
 /// How many are looked at, and written, in one look, and written at the same time.
 const LOOKS: usize = 1_000;
 const MOST: usize = 40;
@@ -89,6 +92,8 @@ struct Policy {
     miscounts: Option<Instant>,
     /// Not to be written before, since that has failed.
     again: Option<Instant>,
+    /// An event has reported that the API server accepts no status of it.
+    told_unwritable: bool,
     /// The resourceVersion of which the server has a newer one.
     outdated: Option<u64>,
     /// Since when it has been different in what may pass by itself.
@@ -148,6 +153,10 @@ impl Statuses {
         let known = self.policies.entry(name.clone()).or_default();
         if facts.uid != known.facts.uid {
             known.told_left = false;
+        }
+        if facts.generation != known.facts.generation || facts.uid != known.facts.uid {
+            known.again = None;
+            known.told_unwritable = false;
         }
         // What we wrote ourselves may be known already.
         if facts.version >= known.facts.version || facts.uid != known.facts.uid {
@@ -372,6 +381,10 @@ impl Statuses {
                     );
                     Outcome::Failed
                 }
+                Ok(Err(kube::Error::Api(status))) if is_unwritable(&status) => {
+                    self.wait_for_change(write.name, &status.message);
+                    Outcome::Failed
+                }
                 failed => {
                     let why = match failed {
                         Ok(Err(why)) => netqos_core::with_causes(&why),
@@ -390,6 +403,28 @@ impl Statuses {
         }
     }
 
+    /// Postpones a status until the object changes, and reports by an event, once, what the status would have.
+    fn wait_for_change(&mut self, name: ObjectName, refusal: &str) {
+        let again = Instant::now() + UNWRITABLE_AGAIN;
+        if let Some(policy) = self.policies.get_mut(&name) {
+            policy.again = Some(again);
+            if !std::mem::replace(&mut policy.told_unwritable, true) {
+                tracing::warn!(policy = %name, error = refusal, "cannot write a status");
+                let invalid = policy.facts.invalid.as_deref();
+                let invalid = invalid.unwrap_or("the object does not match its CRD");
+                self.events.tell(Told {
+                    kind: Kind::NetworkQoS,
+                    object: name.clone(),
+                    uid: policy.facts.uid.clone(),
+                    good: false,
+                    reason: "Invalid".to_owned(),
+                    note: format!("{invalid}; its status stays as it is: the API server refuses it ({refusal})"),
+                });
+            }
+        }
+        self.due.postpone(name, again, Rank::Matters);
+    }
+
     /// Returns true if the server has a newer object than the one that this was written for, and that was not found
     /// out before.
     fn is_first_refusal(&mut self, write: &Write) -> bool {
@@ -397,4 +432,14 @@ impl Statuses {
         let policy = self.policies.get_mut(&write.name);
         policy.is_some_and(|policy| policy.outdated.replace(number) != Some(number))
     }
+}
+
+/// Returns true if the API server refuses a status because of the rest of the object, which an older CRD accepted.
+/// An apply to an object of another shape fails in structured-merge-diff, with code 500.
+fn is_unwritable(refusal: &Status) -> bool {
+    refusal.code == 422
+        || (refusal.code == 500
+            && refusal
+                .message
+                .contains("failed to create typed live object"))
 }

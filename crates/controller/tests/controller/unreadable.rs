@@ -1,5 +1,8 @@
 //! Objects that cannot be read, which an older schema let pass.
 
+use std::thread;
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::world::World;
@@ -28,7 +31,7 @@ fn told(world: &World, kind: &str) -> Vec<String> {
 #[test]
 fn whom_a_policy_meant_is_published_until_it_can_be_read_again() {
     let world = World::new();
-    let one = world.published_by_one();
+    let _one = world.published_by_one();
     let policies = world.policies();
     let good = world.get(policies, "p").unwrap()["spec"].clone();
     spoil(
@@ -46,15 +49,36 @@ fn whom_a_policy_meant_is_published_until_it_can_be_read_again() {
     spoil(&world, policies, "p", &good);
     world.wait_for("p", "Accepted", "True", "Accepted");
     world.wait_for_peers(&[&["10.0.0.2", "10.0.0.3"]]);
-    // The API server takes no status of an object whose spec is no object.
-    spoil(&world, policies, "p", &json!("none"));
-    world.eventually("no attempt to write its status", || {
-        world
-            .log(&one)
-            .contains("failed to create typed live object")
-    });
     world.delete(policies, "p");
     world.wait_for_peers(&[]);
+}
+
+/// The API server accepts no status of an object whose spec is not an object.
+#[test]
+fn status_refused_is_an_event_and_written_once_the_object_is_fixed() {
+    let world = World::new();
+    let one = world.published_by_one();
+    let policies = world.policies();
+    let good = world.get(policies, "p").unwrap()["spec"].clone();
+    world.wait_for("p", "Accepted", "True", "Accepted");
+    spoil(&world, policies, "p", &json!("none"));
+    world.eventually("no event", || !told(&world, "NetworkQoS").is_empty());
+    let note = told(&world, "NetworkQoS").remove(0);
+    assert!(
+        note.contains("failed to create typed live object"),
+        "{note}"
+    );
+    let attempts = world.status_writes(&one.name);
+    thread::sleep(Duration::from_secs(12));
+    assert_eq!(world.status_writes(&one.name), attempts, "asked again");
+    assert_eq!(told(&world, "NetworkQoS").len(), 1);
+    let fixed =
+        json!({"priority": 7, "podSelector": good["podSelector"], "egress": good["egress"]});
+    spoil(&world, policies, "p", &fixed);
+    world.eventually("its status is not written", || {
+        world.status_writes(&one.name) > attempts
+    });
+    world.wait_for("p", "Accepted", "True", "Accepted");
 }
 
 /// It does not fail open.
