@@ -1,4 +1,4 @@
-//! Connections to the API server whose packets are dropped.
+//! Connections to the API server that lose every packet.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! A client whose requests cannot hang.
+//! A client that bounds the time of its requests.
 //!
 //! ```text
 //!   watcher ──► request: timeoutSeconds ──► API server

@@ -29,7 +29,7 @@ use crate::random::between;
 
 /// The longest time from a change of the CRD to the first list. Thousands of clients see the same change.
 const SPREAD: Duration = Duration::from_secs(2);
-/// The first pause between lists of a kind whose CRD exists; then twice as long each time.
+/// The first pause between lists once the CRD exists; it doubles each time.
 const RETRY: Duration = Duration::from_secs(1);
 /// The time between two reports that the kind is missing.
 const REPEAT: Duration = Duration::from_secs(30);

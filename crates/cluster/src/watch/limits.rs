@@ -14,7 +14,7 @@ pub struct WatchLimits {
     /// that watches that began together are not renewed together.
     pub timeout: Range,
     /// The longest time without an event or bookmark. API servers send a bookmark about every minute; a
-    /// connection without one is dead, whatever TCP says. The watch is renewed from where it was.
+    /// connection without one is dead even if TCP works. The watch is renewed from where it was.
     pub silence: Duration,
     /// The longest time until the server begins to answer, and between two parts of a list.
     pub answer: Duration,
