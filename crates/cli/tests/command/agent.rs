@@ -2,7 +2,7 @@
 
 use std::fs::{self, Permissions};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use netqos_api::{EgressWay, HookChoice};
 use netqos_core::plan::{Attach, Chain, ChainRule, Endpoint, Interface, NodePlan, Peers, RuleId};
