@@ -62,6 +62,11 @@ async fn agent_token_may_report_of_its_own_node_and_read_pods() {
     };
     assert_eq!(status.code, 403, "{status:?}");
     assert!(status.message.contains("own node alone"), "{status:?}");
+    // The policy limits agents only.
+    let all: Api<NetworkQoSNodeReport> = Api::all(administrator);
+    all.patch("node2", &parameters, &report("node2"))
+        .await
+        .unwrap();
 
     let pods: Api<Pod> = Api::namespaced(agent, "default");
     pods.list(&ListParams::default()).await.unwrap();

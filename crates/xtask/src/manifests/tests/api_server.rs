@@ -8,7 +8,6 @@ use kube::core::{ApiResource, GroupVersionKind};
 use netqos_apiserver::Cluster;
 use serde_json::{Value, json};
 
-use super::super::chart::NAMESPACE;
 use super::{chart, choices};
 
 /// A CRD of the Prometheus operator, with the fields that the chart uses as the operator documents them.
@@ -120,50 +119,6 @@ async fn api_server_accepts_every_object_of_every_choice() {
         object.pointer_mut(parent).unwrap()["hostNetwrok"] = true.into();
         let refused = dry_run(&client, &object).await.unwrap_err().to_string();
         assert!(refused.contains("hostNetwrok"), "{name}: {refused}");
-    }
-}
-
-/// The servers of the pool hold the shipped policy.
-#[tokio::test]
-async fn an_agent_reports_of_its_own_node_alone() {
-    let cluster = Cluster::start().await.unwrap();
-    let client = cluster.client("installer").await.unwrap();
-    let agent = format!("system:serviceaccount:{NAMESPACE}:netqos-agent");
-    let apply = async |node: &str, version: &str, user: &str, of: Option<&str>| {
-        let path = format!("/apis/netqos.io/v1alpha1/networkqosnodereports/{node}?fieldManager=a");
-        let report = json!({
-            "apiVersion": "netqos.io/v1alpha1", "kind": "NetworkQoSNodeReport",
-            "metadata": {"name": node}, "agentVersion": version, "policies": [], "problems": [],
-        });
-        let mut request = http::Request::patch(path)
-            .header("content-type", "application/apply-patch+yaml")
-            .header("impersonate-user", user)
-            // Of who may write what is no question here.
-            .header("impersonate-group", "system:masters");
-        if let Some(of) = of {
-            let header = "impersonate-extra-authentication.kubernetes.io%2fnode-name";
-            request = request.header(header, of);
-        }
-        let body = kube::client::Body::from(serde_json::to_vec(&report).unwrap());
-        let sent = client.send(request.body(body).unwrap()).await;
-        sent.unwrap().status().as_u16()
-    };
-    for (node, version, user, of, expected) in [
-        ("node2", "0.1.0", agent.as_str(), Some("node1"), 403),
-        ("node1", "0.1.0", &agent, Some("node1"), 201),
-        ("node1", "0.1.1", &agent, Some("node1"), 200),
-        ("node1", "0.1.2", &agent, Some("node2"), 403),
-        ("node1", "0.1.3", &agent, None, 403),
-        (
-            "node3",
-            "0.1.0",
-            "system:serviceaccount:default:netqos-agent",
-            None,
-            201,
-        ),
-    ] {
-        let code = apply(node, version, user, of).await;
-        assert_eq!(code, expected, "{node} {version} by {user} of {of:?}");
     }
 }
 
