@@ -6,16 +6,12 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::stream::{self, StreamExt as _};
-use kube::api::{Api, DeleteParams};
-use kube::{Client, Error};
-use netqos_cluster::{
-    Kind, Listing, NotLeading, ObjectVersion, Selection, Told, is_outdated, watch,
-};
+use kube::Client;
+use netqos_cluster::{Kind, Listing, Selection, Told, watch};
 use netqos_coexistence::{AtWork, Choice, Concern, Enforce, Homes, Lingering};
 use netqos_core::{ObjectName, ReportedProblem};
 use netqos_index::{Change, PeerIndex};
-use netqos_k8s::NetworkQoSNodeReport;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use crate::debug::{self, Question};
 use crate::events::{Events, Told as Event, reason_of};
@@ -23,25 +19,18 @@ use crate::feed::{Feed, KINDS, News, Read, TOLD_KINDS, Wrong};
 use crate::leadership::Leadership;
 use crate::metrics::{Metrics, Outcome};
 use crate::node_slos::NodeSlos;
+use crate::reports::Reports;
 use crate::server::{Desk, Health};
 use crate::slices::SliceWriter;
 use crate::statuses::{EVERY, Statuses};
 
 /// How much that comes together is taken in one go.
 const MOST: usize = 1_000;
-/// How long a node may be gone before what it said goes, too.
-const ABSENT: Duration = Duration::from_secs(30);
 /// For how long nobody may have led when somebody begins to: a Lease lasts ten seconds, and is looked at
 /// every two, each of which may take as long.
 pub(crate) const LEADERLESS: Duration = Duration::from_secs(16);
 /// How much of what came meanwhile is told.
 const MISSED: usize = 1_000;
-/// How many reports are taken away in one look, and at the same time.
-const REPORTS: usize = 32;
-const AT_ONCE: usize = 8;
-/// How long a write may take.
-const PATIENCE: Duration = Duration::from_secs(10);
-
 /// What a controller is told.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -116,14 +105,12 @@ pub async fn run(
         node_slos,
         slices: SliceWriter::new(writer.clone(), &options.namespace, metrics.clone()),
         statuses,
-        writer,
         index: PeerIndex::default(),
         feed: Feed::new(&options.namespace),
         missed: VecDeque::new(),
         wrong: BTreeMap::new(),
         nodes: BTreeSet::new(),
-        reports: BTreeMap::new(),
-        strays: BTreeMap::new(),
+        reports: Reports::new(writer, metrics.clone()),
         is_whole: false,
         leads: false,
         leadership: leadership.clone(),
@@ -174,8 +161,6 @@ pub async fn run(
 }
 
 struct Engine {
-    /// Refuses to write where this replica does not lead.
-    writer: Client,
     index: PeerIndex,
     feed: Feed,
     /// What was to be told while somebody else led, or nobody.
@@ -186,10 +171,7 @@ struct Engine {
     statuses: Statuses,
     node_slos: NodeSlos,
     nodes: BTreeSet<Arc<str>>,
-    /// The versions of the reports that exist.
-    reports: BTreeMap<Arc<str>, ObjectVersion>,
-    /// Since when nodes have not been there of which there are reports.
-    strays: BTreeMap<Arc<str>, Instant>,
+    reports: Reports,
     is_whole: bool,
     /// As far as was announced.
     leads: bool,
@@ -241,10 +223,7 @@ impl Engine {
                 News::Policy(name, facts) => self.statuses.policy(name, facts),
                 News::Report(node, report) => {
                     let (report, version) = report.unzip();
-                    match version {
-                        Some(version) => drop(self.reports.insert(node.clone(), version)),
-                        None => drop(self.reports.remove(&node)),
-                    }
+                    self.reports.found(&node, version);
                     let we_come = !self.is_whole;
                     let pod = report.as_ref().and_then(|it| it.pod.as_deref());
                     self.feed.agents.said(&node, pod);
@@ -369,8 +348,8 @@ impl Engine {
                 .round(at_work.koord_manager, is_undefined)
                 .await;
         }
-        self.remove_left().await;
-        self.remove_strays().await;
+        self.reports.delete_left(&self.feed.agents).await;
+        self.reports.delete_absent(&self.nodes).await;
     }
 
     /// Leaves policies to who else enforces them, and takes them back. Gives back who is there.
@@ -389,66 +368,6 @@ impl Engine {
         self.metrics.elsewhere(why.is_some());
         self.statuses.leave(why);
         at_work
-    }
-
-    /// Takes away what nodes have said that are not there any more.
-    async fn remove_strays(&mut self) {
-        let reporting = self.statuses.reporting();
-        let strays = reporting.filter(|node| !self.nodes.contains(*node));
-        let strays: BTreeSet<Arc<str>> = strays.cloned().collect();
-        // A cluster without any node is one that nobody has told us of.
-        if strays.is_empty() || self.nodes.is_empty() {
-            self.strays.clear();
-            return;
-        }
-        self.strays.retain(|node, _| strays.contains(node));
-        let mut due = None;
-        for node in strays {
-            let since = *self.strays.entry(node.clone()).or_insert_with(Instant::now);
-            if since.elapsed() >= ABSENT {
-                due = Some(node);
-            }
-        }
-        // One at a time: others wait meanwhile.
-        if let Some(node) = due {
-            self.strays.remove(&node);
-            self.remove_report(&node).await;
-        }
-    }
-
-    /// Takes away what was said of nodes that netqos leaves: it is in force no more.
-    async fn remove_left(&self) {
-        let reporting: BTreeSet<&Arc<str>> = self.statuses.reporting().collect();
-        let left = self.feed.agents.left();
-        let left = left.filter(|node| reporting.contains(node)).take(REPORTS);
-        let removals = left.map(|node| self.remove_report(node));
-        stream::iter(removals)
-            .buffer_unordered(AT_ONCE)
-            .collect::<()>()
-            .await;
-    }
-
-    /// Deletes the report of a node, as it was seen last: one that was written since is another.
-    async fn remove_report(&self, node: &Arc<str>) {
-        let Some(version) = self.reports.get(node) else {
-            return;
-        };
-        let api: Api<NetworkQoSNodeReport> = Api::all(self.writer.clone());
-        let parameters = DeleteParams::default().preconditions(version.preconditions());
-        let deleted = timeout(PATIENCE, api.delete(node, &parameters)).await;
-        let outcome = match deleted {
-            Ok(Ok(_)) => {
-                tracing::info!("netqos is on {node} no more, and its report is gone");
-                Outcome::Done
-            }
-            Ok(Err(why)) if NotLeading::caused(&why) => return,
-            // The watch reports what it is now.
-            Ok(Err(Error::Api(status))) if status.code == 404 || is_outdated(&status) => {
-                Outcome::Done
-            }
-            _ => Outcome::Failed,
-        };
-        self.metrics.wrote("networkqosnodereports", outcome);
     }
 
     /// An event about a pod, or a node.

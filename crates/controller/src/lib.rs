@@ -34,6 +34,7 @@ mod feed;
 mod leadership;
 mod metrics;
 mod node_slos;
+mod reports;
 mod server;
 mod slices;
 mod spans;

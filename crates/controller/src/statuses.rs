@@ -244,11 +244,6 @@ impl Statuses {
         self.touch_all();
     }
 
-    /// The nodes that have said something.
-    pub(crate) fn reporting(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.reports.keys()
-    }
-
     /// A policy may be other than it was.
     pub(crate) fn touch(&mut self, name: ObjectName) {
         // Also one that waits for its counts: there may be more to say of it by now.
