@@ -17,7 +17,7 @@ use crate::debug::{self, Question};
 use crate::events::{Events, Told as Event, reason_of};
 use crate::feed::{Feed, KINDS, News, Read, TOLD_KINDS, Wrong};
 use crate::leadership::Leadership;
-use crate::metrics::{Metrics, Outcome};
+use crate::metrics::Metrics;
 use crate::node_slos::NodeSlos;
 use crate::reports::Reports;
 use crate::server::{Desk, Health};
