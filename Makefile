@@ -1,12 +1,13 @@
 # make demo    pods made by real CNI plugins, held to annotations and NetworkQoS, measured
 # make test    every test; those that make network namespaces need root, and say so without it
 # make test-long  what measures times, rates and memory; nothing else may run meanwhile
+# make test-cluster  netqos on a cluster with real nodes, in namespaces of this machine
 # make lint    formatting, and clippy with warnings as errors, of the fuzz targets too
 # make build   static executables for a node, in target/dist
 # make image   an OCI archive of them, target/image/netqos.tar, without a container engine
 # make bench   the figures of docs/benchmarks.md, -rules.md, -classes.md and -cluster.md, measured again
 # make kubernetes  the real Kubernetes programs and Helm that tests run, in a cache; prints their directory
-.PHONY: demo test test-long lint build bench kubernetes dependencies clean
+.PHONY: demo test test-long test-cluster lint build bench kubernetes dependencies clean
 .DEFAULT_GOAL := build
 
 TARGET := $(shell uname -m)-unknown-linux-musl
@@ -55,6 +56,10 @@ test: dependencies
 # The test targets `long*`: run before an issue is resolved.
 test-long: dependencies
 	scripts/test --long
+
+# ARGS are the command's: --only, --list, -o json.
+test-cluster: image
+	@scripts/test-cluster $(ARGS)
 
 lint: dependencies
 	cargo fmt --all --check

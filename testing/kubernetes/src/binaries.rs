@@ -147,7 +147,7 @@ fn named_directory() -> Option<PathBuf> {
 }
 
 /// Has the build script build what its cache lacks.
-fn build(programs: &[&str]) -> anyhow::Result<PathBuf> {
+pub(crate) fn build(programs: &[&str]) -> anyhow::Result<PathBuf> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("build");
     let mut command = Command::new(&script);
     if let Some(version) = env::var_os("NETQOS_KUBERNETES_VERSION") {

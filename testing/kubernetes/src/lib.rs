@@ -18,6 +18,7 @@
 
 mod baseline;
 mod binaries;
+pub mod cluster;
 mod host;
 mod install;
 mod keys;

@@ -1,0 +1,105 @@
+//! The cluster, as steps see it.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use netqos_kubernetes::cluster::{Cluster, Kubectl};
+
+/// The namespace of netqos.
+pub const NETQOS: &str = "netqos-system";
+
+/// The cluster, as steps see it.
+pub struct Context {
+    pub cluster: Cluster,
+    /// The directory of an older version.
+    pub previous: Option<PathBuf>,
+}
+
+impl Context {
+    pub fn kubectl(&self) -> &Kubectl {
+        &self.cluster.kubectl
+    }
+
+    /// The pod of the agent on a node.
+    pub fn agent(&self, node: &str) -> anyhow::Result<String> {
+        let on_node = format!("spec.nodeName={node}");
+        let pod = self.kubectl().run(&[
+            "-n",
+            NETQOS,
+            "get",
+            "pods",
+            "-l",
+            "app.kubernetes.io/component=agent",
+            "--field-selector",
+            &on_node,
+            "-o",
+            "name",
+        ])?;
+        let pod = pod.lines().next().context("no agent on the node")?;
+        Ok(pod.to_owned())
+    }
+
+    /// What `netqos status` of a node prints.
+    pub fn status(&self, node: &str) -> anyhow::Result<String> {
+        let agent = self.agent(node)?;
+        self.kubectl()
+            .run(&["-n", NETQOS, "exec", &agent, "--", "/netqos", "status"])
+    }
+
+    /// Executes a command in the network of the nodes, and waits for its end.
+    pub fn execute(&self, command: &[String]) -> anyhow::Result<()> {
+        let [program, arguments @ ..] = command else {
+            return Ok(());
+        };
+        let mut command = self.kubectl().with_path(program)?;
+        let status = command.args(arguments).status();
+        let status = status.with_context(|| format!("cannot execute {program}"))?;
+        eprintln!("{program}: {status}");
+        Ok(())
+    }
+
+    /// What an administrator would look at, once a step has failed.
+    pub fn diagnosis(&self) -> String {
+        let shown = [
+            self.kubectl().run(&["get", "pods", "-A", "-o", "wide"]),
+            self.kubectl().run(&[
+                "get",
+                "events",
+                "-A",
+                "--field-selector",
+                "type=Warning",
+                "--sort-by=.lastTimestamp",
+            ]),
+            self.kubectl()
+                .run(&["-n", NETQOS, "logs", "daemonset/netqos-agent", "--tail=20"]),
+            self.status("node1"),
+        ];
+        let shown = shown.map(|it| it.unwrap_or_else(|error| format!("{error:#}")));
+        shown.join("\n")
+    }
+}
+
+/// Repeats a check until it holds; returns its last error once the time is over.
+pub fn eventually<T>(
+    patience: Duration,
+    mut check: impl FnMut() -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let end = Instant::now() + patience;
+    loop {
+        match check() {
+            Err(error) if Instant::now() > end => return Err(error),
+            Err(_) => std::thread::sleep(Duration::from_millis(200)),
+            Ok(value) => return Ok(value),
+        }
+    }
+}
+
+/// Returns an error unless a rate in Mbit/s is the expected one, but for a tolerance in percent below and 3 % above.
+pub fn expect(what: &str, measured: f64, expected: f64, tolerance: f64) -> anyhow::Result<String> {
+    let (least, most) = (expected * (1.0 - tolerance / 100.0), expected * 1.03);
+    if !(least..=most).contains(&measured) {
+        bail!("{what}: {measured:.2} Mbit/s, expected {least:.1} to {most:.1}");
+    }
+    Ok(format!("{what} {measured:.2}"))
+}

@@ -1,0 +1,191 @@
+//! Pods that send and receive.
+
+use std::net::IpAddr;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use netqos_kubernetes::cluster::Kubectl;
+use serde_json::{Value, json};
+
+/// The time for connections to begin and bursts to end.
+const SETTLED: Duration = Duration::from_secs(2);
+/// The time over which rates are measured.
+pub const WINDOW: Duration = Duration::from_secs(3);
+/// Reads any amount of data on the one port, and sends zeros on the other.
+const SERVE: &str = "\
+nc -ll -p 5001 -e sh -c 'cat >/dev/null' &
+nc -ll -p 5002 -e cat /dev/zero &
+wait";
+/// Prints the bits that eth0 receives in a second, over $1 seconds.
+const MEASURE: &str = "\
+read now _ </proc/uptime; before=$(cat /sys/class/net/eth0/statistics/rx_bytes)
+sleep $1
+read end _ </proc/uptime; after=$(cat /sys/class/net/eth0/statistics/rx_bytes)
+echo $before $now $after $end";
+
+/// A pod that runs.
+#[derive(Clone, Debug)]
+pub struct Pod {
+    pub namespace: String,
+    pub name: String,
+    pub address: IpAddr,
+}
+
+/// A pod that is to be made.
+pub struct Template<'a> {
+    pub namespace: &'a str,
+    pub name: &'a str,
+    pub node: &'a str,
+    pub labels: Value,
+    pub annotations: Value,
+}
+
+impl Template<'_> {
+    fn manifest(&self) -> Value {
+        json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "namespace": self.namespace,
+                "name": self.name,
+                "labels": self.labels,
+                "annotations": self.annotations,
+            },
+            "spec": spec(json!({"kubernetes.io/hostname": self.node})),
+        })
+    }
+}
+
+/// What pods of this test are.
+pub fn spec(node_selector: Value) -> Value {
+    json!({
+        "nodeSelector": node_selector,
+        "terminationGracePeriodSeconds": 0,
+        "automountServiceAccountToken": false,
+        "containers": [{
+            "name": "main",
+            "image": "localhost/busybox:test",
+            "imagePullPolicy": "Never",
+            "command": ["/bin/sh", "-c", SERVE],
+        }],
+    })
+}
+
+/// Creates pods, with their namespaces, and waits until they are Ready.
+pub fn create(kubectl: &Kubectl, templates: &[Template]) -> anyhow::Result<Vec<Pod>> {
+    let mut items: Vec<Value> = Vec::new();
+    for template in templates {
+        items.push(json!({
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": template.namespace},
+        }));
+        items.push(template.manifest());
+    }
+    // Where a namespace is new, so is its ServiceAccount.
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
+    super::context::eventually(Duration::from_secs(60), || kubectl.apply(&list))?;
+    let ready = |it: &Template| find(kubectl, it.namespace, it.name);
+    templates.iter().map(ready).collect()
+}
+
+/// Waits until a pod is Ready.
+pub fn find(kubectl: &Kubectl, namespace: &str, name: &str) -> anyhow::Result<Pod> {
+    let pod = format!("pod/{name}");
+    kubectl.run(&[
+        "-n",
+        namespace,
+        "wait",
+        "--for=condition=Ready",
+        "--timeout=120s",
+        &pod,
+    ])?;
+    let address = kubectl.run(&[
+        "-n",
+        namespace,
+        "get",
+        &pod,
+        "-o",
+        "jsonpath={.status.podIP}",
+    ])?;
+    Ok(Pod {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        address: address.parse().context("the pod has no address")?,
+    })
+}
+
+/// A command in a pod, which is not waited for.
+pub struct Flow(Child);
+
+impl Drop for Flow {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+impl Pod {
+    /// Executes a command of the shell in the pod, and returns what it prints.
+    pub fn shell(&self, kubectl: &Kubectl, command: &str) -> anyhow::Result<String> {
+        kubectl.run(&[
+            "-n",
+            &self.namespace,
+            "exec",
+            &self.name,
+            "--",
+            "/bin/sh",
+            "-c",
+            command,
+        ])
+    }
+
+    /// Begins a command of the shell in the pod.
+    pub fn begin(&self, kubectl: &Kubectl, command: &str) -> anyhow::Result<Flow> {
+        let mut exec = kubectl.command();
+        exec.args(["-n", &self.namespace, "exec", &self.name, "--"]);
+        exec.args(["/bin/sh", "-c", command]);
+        exec.stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        Ok(Flow(exec.spawn()?))
+    }
+
+    /// Sends to an address over TCP for this many seconds. Returns once the rate has settled.
+    pub fn send(&self, kubectl: &Kubectl, to: &str, seconds: u64) -> anyhow::Result<Flow> {
+        let flow = self.begin(
+            kubectl,
+            &format!("timeout {seconds} nc {to} 5001 </dev/zero"),
+        )?;
+        std::thread::sleep(SETTLED);
+        Ok(flow)
+    }
+
+    /// Has an address send to the pod over TCP for this many seconds. Returns once the rate has settled.
+    pub fn fetch(&self, kubectl: &Kubectl, from: &str, seconds: u64) -> anyhow::Result<Flow> {
+        let flow = self.begin(
+            kubectl,
+            &format!("timeout {seconds} nc {from} 5002 >/dev/null"),
+        )?;
+        std::thread::sleep(SETTLED);
+        Ok(flow)
+    }
+
+    /// What the pod's interface receives, in Mbit/s.
+    pub fn receives(&self, kubectl: &Kubectl) -> anyhow::Result<f64> {
+        let script = MEASURE.replace("$1", &WINDOW.as_secs().to_string());
+        let text = self.shell(kubectl, &script)?;
+        let numbers: Result<Vec<f64>, _> = text.split_whitespace().map(str::parse).collect();
+        match numbers?.as_slice() {
+            [before, began, after, ended] => Ok((after - before) * 8.0 / (ended - began) / 1e6),
+            _ => anyhow::bail!("not a measurement: {text}"),
+        }
+    }
+
+    /// What the pod's interface receives in Mbit/s, while it is sent to by another.
+    pub fn receives_from(&self, kubectl: &Kubectl, sender: &Self) -> anyhow::Result<f64> {
+        let _flow = sender.send(kubectl, &self.address.to_string(), 8)?;
+        self.receives(kubectl)
+    }
+}

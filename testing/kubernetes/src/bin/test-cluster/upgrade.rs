@@ -1,0 +1,87 @@
+//! An older version is replaced by this one, and this one by the older.
+
+use std::path::Path;
+
+use anyhow::{Context as _, ensure};
+
+use crate::context::{Context, NETQOS};
+use crate::faults::{no_packet_unmarked, still_limited};
+use crate::install::{self, deployed, rolled_out};
+use crate::leave;
+
+/// The tag of the image of the older version.
+const TAG: &str = "previous";
+
+/// From the older version to this one, back, and here again, as docs/operate.md says; then it is removed.
+pub fn and_back(context: &mut Context) -> anyhow::Result<String> {
+    let previous = context.previous.clone().context("no --previous")?;
+    let chart = previous.join("deploy/helm/netqos");
+    install::chart(context, &chart, &format!("image.tag={TAG}"))?;
+    let before = version(context)?;
+    let mut versions = vec![before.clone()];
+    let mut packets = 0;
+    type Change = fn(&Context) -> anyhow::Result<()>;
+    for change in [upgrade as Change, rollback, upgrade] {
+        packets += no_packet_unmarked(context, |context| {
+            change(context)?;
+            rolled_out(context)
+        })?;
+        still_limited(context)?;
+        versions.push(version(context)?);
+    }
+    let after = &versions[1];
+    ensure!(
+        *after != before && versions[2] == before && versions[3] == *after,
+        "versions in turn: {versions:?}"
+    );
+    leave::by_helm(context)?;
+    Ok(format!(
+        "{before} to {after}, back and again: {packets} packets, 0 unmarked, limits kept"
+    ))
+}
+
+/// The clone's CRDs first.
+fn upgrade(context: &Context) -> anyhow::Result<()> {
+    let kubectl = context.kubectl();
+    let crds = deployed("crds");
+    kubectl.run(&["apply", "--server-side", "--force-conflicts", "-k", &crds])?;
+    let chart = deployed("helm/netqos");
+    kubectl.helm(&[
+        "upgrade",
+        "netqos",
+        &chart,
+        "-n",
+        NETQOS,
+        "--reset-then-reuse-values",
+        "--set",
+        "image.tag=",
+    ])?;
+    Ok(())
+}
+
+/// The CRDs stay as they are.
+fn rollback(context: &Context) -> anyhow::Result<()> {
+    context
+        .kubectl()
+        .helm(&["rollback", "netqos", "-n", NETQOS])?;
+    Ok(())
+}
+
+/// The version that the agents report.
+fn version(context: &Context) -> anyhow::Result<String> {
+    let of_agents = context.kubectl().run(&[
+        "get",
+        "networkqosnodereports",
+        "-o",
+        "jsonpath={.items[*].agentVersion}",
+    ])?;
+    let mut versions: Vec<&str> = of_agents.split_whitespace().collect();
+    versions.dedup();
+    ensure!(versions.len() == 1, "agents of {versions:?}");
+    Ok(versions[0].to_owned())
+}
+
+/// True for a directory that holds what [`and_back`] needs.
+pub fn is_previous(directory: &Path) -> bool {
+    directory.join("deploy/helm/netqos").is_dir() && directory.join("netqos.tar").is_file()
+}

@@ -1,0 +1,177 @@
+//! A Kubernetes cluster with real nodes, on one machine.
+//!
+//! ```text
+//!   sandbox: network, mount and PID namespaces; killed with the process that made it
+//!   ├── etcd, kube-apiserver, kube-controller-manager, kube-scheduler
+//!   ├── Internet: addresses that no pod has
+//!   └── bridge ── eth0 of node ─ namespaces and cgroups of its own, killed with its first process
+//!                               └── containerd, kubelet, pods on a bridge of the node
+//! ```
+//!
+//! A node sees the file system of the machine below an overlay of its own, fresh `/run`, `/sys` and bpffs,
+//! and cgroups that begin at its own. What it writes outlives [`Node::stop`], as a disk outlives a reboot.
+//!
+//! Nodes reach the ClusterIP of the API server by a DNAT rule; nothing serves other ClusterIPs.
+
+mod control_plane;
+mod daemon;
+mod internet;
+mod kubectl;
+mod node;
+mod sandbox;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+
+pub use self::control_plane::ControlPlane;
+pub use self::daemon::Daemon;
+pub use self::internet::Internet;
+pub use self::kubectl::{Kubectl, run};
+pub use self::node::Node;
+pub use self::sandbox::enter;
+
+/// The directory of everything that a cluster writes: a tmpfs of the sandbox.
+const ROOT: &str = "/mnt";
+/// The address of the sandbox on the network of the nodes, and its prefix length.
+const GATEWAY: &str = "192.168.100.1";
+/// The ClusterIP of the API server.
+const SERVICE: &str = "10.96.0.1";
+/// The executables of a node. runc is from Debian.
+const NODE_PROGRAMS: [&str; 4] = ["kubelet", "containerd", "containerd-shim-runc-v2", "ctr"];
+/// The executables of a control plane, besides those of a server.
+const CONTROL_PLANE_PROGRAMS: [&str; 2] = ["kube-controller-manager", "kube-scheduler"];
+/// The time until all nodes are Ready. An idle machine needs 10 s.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// A control plane and nodes. All of it ends with the process.
+pub struct Cluster {
+    /// The control plane.
+    pub control_plane: ControlPlane,
+    /// The nodes, `node1` and so on.
+    pub nodes: Vec<Node>,
+    /// What is outside of the cluster.
+    pub internet: Internet,
+    /// kubectl of an administrator.
+    pub kubectl: Kubectl,
+}
+
+impl Cluster {
+    /// Builds what is missing of the executables, which takes minutes, and returns their directories.
+    ///
+    /// # Errors
+    /// Returns an error if an executable cannot be built, or runc is missing.
+    pub fn build() -> anyhow::Result<Programs> {
+        let names = [
+            &["etcd", "kube-apiserver", "kubectl", "helm"][..],
+            &CONTROL_PLANE_PROGRAMS,
+            &NODE_PROGRAMS,
+        ]
+        .concat();
+        let directory = crate::binaries::build(&names)?;
+        ensure!(
+            Path::new(node::RUNC).is_file(),
+            "cannot find {}; install the Debian package runc",
+            node::RUNC
+        );
+        Ok(Programs { directory })
+    }
+
+    /// Starts a cluster in the sandbox, imports images (OCI archives) on each node, and waits until all nodes
+    /// are Ready.
+    ///
+    /// # Errors
+    /// Returns an error if a process ends or a node is not Ready in time, with the end of its log.
+    pub fn start(programs: &Programs, nodes: usize, images: &[PathBuf]) -> anyhow::Result<Self> {
+        sandbox::prepare()?;
+        let mut control_plane = ControlPlane::start(programs, nodes)?;
+        let internet = Internet::start()?;
+        let kubectl = Kubectl::new(
+            programs.path("kubectl"),
+            programs.path("helm"),
+            control_plane.kubeconfig().to_owned(),
+        );
+        let store = Path::new(ROOT).join("images");
+        fs::create_dir_all(&store)?;
+        for image in images {
+            // Two archives may have the same name.
+            let number = fs::read_dir(&store)?.count();
+            fs::copy(image, store.join(format!("{number}.tar")))
+                .with_context(|| format!("cannot read {}", image.display()))?;
+        }
+        control_plane.wait_until_ready(&kubectl)?;
+        let mut nodes: Vec<Node> = (1..=nodes)
+            .map(|number| Node::new(number, nodes, programs, &control_plane))
+            .collect();
+        for node in &mut nodes {
+            node.start()?;
+        }
+        let mut cluster = Self {
+            control_plane,
+            nodes,
+            internet,
+            kubectl,
+        };
+        cluster.wait_until_ready()?;
+        Ok(cluster)
+    }
+
+    /// The number of nodes and their versions.
+    pub fn describe(&self) -> String {
+        let versions = self.kubectl.run(&[
+            "get",
+            "nodes",
+            "-o",
+            "jsonpath={.items[0].status.nodeInfo.kubeletVersion}, \
+             {.items[0].status.nodeInfo.containerRuntimeVersion}",
+        ]);
+        let versions = versions.unwrap_or_else(|error| format!("{error:#}"));
+        format!("{} nodes: {versions}", self.nodes.len())
+    }
+
+    /// Waits until all nodes are Ready.
+    ///
+    /// # Errors
+    /// Returns an error if this takes minutes, with the end of their logs.
+    pub fn wait_until_ready(&mut self) -> anyhow::Result<()> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let ready = self.kubectl.run(&[
+                "get",
+                "nodes",
+                "-o",
+                r#"jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}"#,
+            ]);
+            let ready = ready.map_or(0, |it| it.split(' ').filter(|it| *it == "True").count());
+            if ready == self.nodes.len() {
+                return Ok(());
+            }
+            self.control_plane.check()?;
+            if Instant::now() > end {
+                let logs: Vec<String> = self.nodes.iter().map(Node::log_end).collect();
+                anyhow::bail!("{ready} nodes are Ready:\n{}", logs.join("\n"));
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+}
+
+/// The executables of one version of Kubernetes, and what runs beside them.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    directory: PathBuf,
+}
+
+impl Programs {
+    /// The path of an executable.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// The directory of all.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+}

@@ -1,0 +1,147 @@
+//! kubectl and Helm, as an administrator executes them.
+
+use std::env;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, bail};
+use serde_json::Value;
+
+/// kubectl and Helm with the kubeconfig of a cluster.
+#[derive(Clone, Debug)]
+pub struct Kubectl {
+    kubectl: PathBuf,
+    helm: PathBuf,
+    kubeconfig: PathBuf,
+}
+
+impl Kubectl {
+    /// Both, for the cluster of a kubeconfig.
+    pub fn new(kubectl: PathBuf, helm: PathBuf, kubeconfig: PathBuf) -> Self {
+        Self {
+            kubectl,
+            helm,
+            kubeconfig,
+        }
+    }
+
+    /// A command of kubectl, without arguments.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.kubectl);
+        command.env("KUBECONFIG", &self.kubeconfig);
+        command
+    }
+
+    /// Any command, with kubectl and Helm on its PATH.
+    ///
+    /// # Errors
+    /// Returns an error if PATH cannot be extended.
+    pub fn with_path(&self, program: &str) -> anyhow::Result<Command> {
+        let path = env::var_os("PATH").unwrap_or_default();
+        let directories = [&self.kubectl, &self.helm].map(|it| it.parent().map(Path::to_owned));
+        let path = env::join_paths(
+            directories
+                .into_iter()
+                .flatten()
+                .chain(env::split_paths(&path)),
+        )?;
+        let mut command = Command::new(program);
+        command
+            .env("PATH", path)
+            .env("KUBECONFIG", &self.kubeconfig);
+        Ok(command)
+    }
+
+    /// Executes kubectl, and returns what it prints.
+    ///
+    /// # Errors
+    /// Returns an error if it fails, with its message.
+    pub fn run(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        run(self.command().args(arguments))
+    }
+
+    /// Executes kubectl with `-o json`.
+    ///
+    /// # Errors
+    /// Returns an error if it fails, or prints something else.
+    pub fn json(&self, arguments: &[&str]) -> anyhow::Result<Value> {
+        let text = run(self.command().args(arguments).args(["-o", "json"]))?;
+        Ok(serde_json::from_str(&text)?)
+    }
+
+    /// Executes kubectl with this text as standard input.
+    ///
+    /// # Errors
+    /// Returns an error if it fails, with its message.
+    pub fn pipe(&self, arguments: &[&str], input: &str) -> anyhow::Result<String> {
+        let mut child = self
+            .command()
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let mut stdin = child.stdin.take().context("no standard input")?;
+        stdin.write_all(input.as_bytes())?;
+        drop(stdin);
+        let output = child.wait_with_output()?;
+        if !output.status.success() {
+            bail!(
+                "kubectl {}: {}",
+                arguments.join(" "),
+                String::from_utf8_lossy(&output.stderr).trim()
+            );
+        }
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// Applies manifests.
+    ///
+    /// # Errors
+    /// Returns an error if the API server refuses one.
+    pub fn apply(&self, manifests: &str) -> anyhow::Result<()> {
+        self.pipe(&["apply", "--server-side", "-f", "-"], manifests)?;
+        Ok(())
+    }
+
+    /// Executes Helm.
+    ///
+    /// # Errors
+    /// Returns an error if it fails, with its message.
+    pub fn helm(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let home = Path::new(super::ROOT).join("helm");
+        let mut command = Command::new(&self.helm);
+        for name in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
+            command.env(name, &home);
+        }
+        run(command.env("KUBECONFIG", &self.kubeconfig).args(arguments))
+    }
+}
+
+/// Executes a command, and returns what it prints.
+///
+/// # Errors
+/// Returns an error if it cannot be executed or fails, with what it prints on standard error.
+pub fn run(command: &mut Command) -> anyhow::Result<String> {
+    let mut words = vec![command.get_program().to_string_lossy().into_owned()];
+    words.extend(
+        command
+            .get_args()
+            .map(|it| it.to_string_lossy().into_owned()),
+    );
+    let name = words.join(" ");
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot execute {name}"))?;
+    if !output.status.success() {
+        bail!(
+            "{name}: {}: {}{}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr),
+            String::from_utf8_lossy(&output.stdout).trim()
+        );
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
