@@ -1,12 +1,10 @@
 //! What is outside of the cluster: addresses on the loopback of the sandbox, which is the nodes' default route.
 
-use std::collections::HashMap;
-use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
+use std::path::Path;
 use std::process::Command;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use std::{io, thread};
+use std::{fs, io, thread};
 
 use serde_json::Value;
 
@@ -36,8 +34,16 @@ table inet internet {
 ";
 
 /// Hosts of the Internet that take and give any amount of data.
-pub struct Internet {
-    received: Arc<Mutex<HashMap<IpAddr, u64>>>,
+pub struct Internet(());
+
+/// What has arrived from one address at another with one DSCP.
+struct Seen {
+    source: String,
+    destination: String,
+    /// As `nft` names it.
+    dscp: String,
+    packets: u64,
+    bytes: u64,
 }
 
 impl Internet {
@@ -46,59 +52,74 @@ impl Internet {
             let address = format!("{address}/32");
             run(Command::new("ip").args(["address", "add", &address, "dev", "lo"]))?;
         }
-        let rules = std::path::Path::new(super::ROOT).join("internet.nft");
-        std::fs::write(&rules, COUNTERS)?;
+        let rules = Path::new(super::ROOT).join("internet.nft");
+        fs::write(&rules, COUNTERS)?;
         run(Command::new("nft").arg("-f").arg(rules))?;
-        let received: Arc<Mutex<HashMap<IpAddr, u64>>> = Arc::default();
-        let counters = Arc::clone(&received);
-        serve(SINK, move |stream| {
-            let counters = Arc::clone(&counters);
-            take(stream, &counters)
+        serve(SINK, |mut stream| {
+            io::copy(&mut stream, &mut io::sink()).map(drop)
         })?;
-        serve(SOURCE, give)?;
-        Ok(Self { received })
+        serve(SOURCE, |mut stream| {
+            io::copy(&mut io::repeat(0), &mut stream).map(drop)
+        })?;
+        Ok(Self(()))
     }
 
-    /// The payload that arrives from each of these addresses, in Mbit/s over this time.
-    pub fn receives(&self, sources: &[IpAddr], time: Duration) -> Vec<f64> {
-        let bytes = || -> Vec<u64> {
-            let received = self.received.lock();
-            let received = received.unwrap_or_else(PoisonError::into_inner);
-            let of = |source| received.get(source).copied().unwrap_or_default();
-            sources.iter().map(of).collect()
+    /// What arrives from each of these addresses, in Mbit/s of IP packets over this time.
+    ///
+    /// # Errors
+    /// Returns an error if `nft` fails.
+    pub fn receives(&self, sources: &[IpAddr], time: Duration) -> anyhow::Result<Vec<f64>> {
+        let bytes = || -> anyhow::Result<Vec<u64>> {
+            let seen = all_seen()?;
+            let of = |source: &IpAddr| {
+                let source = source.to_string();
+                let of_source = seen.iter().filter(|it| it.source == source);
+                of_source.map(|it| it.bytes).sum()
+            };
+            Ok(sources.iter().map(of).collect())
         };
-        let (before, began) = (bytes(), Instant::now());
+        let (before, began) = (bytes()?, Instant::now());
         thread::sleep(time);
-        let (after, seconds) = (bytes(), began.elapsed().as_secs_f64());
-        let rate = |(before, after)| (after - before) as f64 * 8.0 / seconds / 1e6;
-        before.into_iter().zip(after).map(rate).collect()
+        let (after, seconds) = (bytes()?, began.elapsed().as_secs_f64());
+        let rate =
+            |(before, after): (u64, u64)| after.saturating_sub(before) as f64 * 8.0 / seconds / 1e6;
+        Ok(before.into_iter().zip(after).map(rate).collect())
     }
 
-    /// The packets that have arrived since the last call, by DSCP, from one address at another.
+    /// The packets that have arrived since the last call, by DSCP as `nft` names it, from one address at another.
     ///
     /// # Errors
     /// Returns an error if `nft` fails.
     pub fn seen(&self, source: &str, destination: &str) -> anyhow::Result<Vec<(String, u64)>> {
-        let list =
-            run(Command::new("nft").args(["-j", "list", "set", "inet", "internet", "seen"]))?;
-        let list: Value = serde_json::from_str(&list)?;
+        let seen = all_seen()?;
         run(Command::new("nft").args(["flush", "set", "inet", "internet", "seen"]))?;
-        let sets = list["nftables"].as_array().into_iter().flatten();
-        let elements = sets.flat_map(|it| it["set"]["elem"].as_array().into_iter().flatten());
-        let of_pair = elements.map(|it| &it["elem"]).filter(|it| {
-            let fields = &it["val"]["concat"];
-            fields[0] == source && fields[1] == destination
-        });
-        Ok(of_pair
-            .map(|it| {
-                let dscp = &it["val"]["concat"][2];
-                let dscp = dscp
-                    .as_str()
-                    .map_or_else(|| dscp.to_string(), str::to_owned);
-                (dscp, it["counter"]["packets"].as_u64().unwrap_or_default())
-            })
-            .collect())
+        let of_pair = seen
+            .into_iter()
+            .filter(|it| it.source == source && it.destination == destination);
+        Ok(of_pair.map(|it| (it.dscp, it.packets)).collect())
     }
+}
+
+fn all_seen() -> anyhow::Result<Vec<Seen>> {
+    let list = run(Command::new("nft").args(["-j", "list", "set", "inet", "internet", "seen"]))?;
+    let list: Value = serde_json::from_str(&list)?;
+    let sets = list["nftables"].as_array().into_iter().flatten();
+    let elements = sets.flat_map(|it| it["set"]["elem"].as_array().into_iter().flatten());
+    let text = |value: &Value| {
+        value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned)
+    };
+    Ok(elements
+        .map(|it| &it["elem"])
+        .map(|it| Seen {
+            source: text(&it["val"]["concat"][0]),
+            destination: text(&it["val"]["concat"][1]),
+            dscp: text(&it["val"]["concat"][2]),
+            packets: it["counter"]["packets"].as_u64().unwrap_or_default(),
+            bytes: it["counter"]["bytes"].as_u64().unwrap_or_default(),
+        })
+        .collect())
 }
 
 /// Calls a function for each connection to a port, in a thread of its own.
@@ -115,24 +136,4 @@ fn serve(
         }
     });
     Ok(())
-}
-
-fn take(mut stream: TcpStream, received: &Mutex<HashMap<IpAddr, u64>>) -> io::Result<()> {
-    let source = stream.peer_addr()?.ip();
-    let mut buffer = vec![0; 64 * 1024];
-    loop {
-        let length = stream.read(&mut buffer)?;
-        if length == 0 {
-            return Ok(());
-        }
-        let mut received = received.lock().unwrap_or_else(PoisonError::into_inner);
-        *received.entry(source).or_default() += length as u64;
-    }
-}
-
-fn give(mut stream: TcpStream) -> io::Result<()> {
-    let zeros = vec![0; 64 * 1024];
-    loop {
-        stream.write_all(&zeros)?;
-    }
 }

@@ -3,39 +3,57 @@
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use netqos_kubernetes::cluster::run;
-use serde_json::json;
+use netqos_kubernetes::cluster::{Node, run};
+use serde_json::{Value, json};
 
-use crate::context::{Context, eventually, expect};
+use crate::context::{Context, NETQOS, eventually, expect};
+use crate::install::{deployed, rolled_out};
 use crate::pods::{Pod, Template, WINDOW, create};
 
 const INTERNET: &str = "203.0.113.10";
-/// The payload of a full uplink of 100 Mbit/s.
-const FULL: f64 = 95.5;
+/// What of a full uplink of 100 Mbit/s is seen: packets that were received together count one header.
+const FULL: f64 = 97.5;
+/// The time until uplinks are as configured.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The label of a node that names its class backend.
+const LABEL: &str = "netqos.io/class-backend";
 
-/// A pod of the class latency-sensitive, and one of best-effort, on the first node.
-fn pods(context: &Context) -> anyhow::Result<(Pod, Pod)> {
+/// A pod of the class latency-sensitive, and one of best-effort.
+struct Pods {
+    online: Pod,
+    offline: Pod,
+}
+
+fn pods(context: &Context, node: &str) -> anyhow::Result<Pods> {
+    let (online, offline) = (format!("online-{node}"), format!("offline-{node}"));
     let template = |namespace, name, class| Template {
         namespace,
         name,
-        node: "node1",
+        node,
         labels: json!({"koordinator.sh/qosClass": class}),
         annotations: json!({}),
     };
-    let pods = [
-        template("shop", "online", "LS"),
-        template("work", "offline", "BE"),
+    let templates = [
+        template("shop", &online, "LS"),
+        template("work", &offline, "BE"),
     ];
-    let pods = create(context.kubectl(), &pods)?;
-    Ok((pods[0].clone(), pods[1].clone()))
+    let pods = create(context.kubectl(), &templates)?;
+    Ok(Pods {
+        online: pods[0].clone(),
+        offline: pods[1].clone(),
+    })
 }
 
-/// Has uplinks carry 100 Mbit/s, of which each class is guaranteed 30.
+/// Has uplinks carry 100 Mbit/s, of which each of the two classes is guaranteed 30.
 fn divide(context: &Context) -> anyhow::Result<()> {
-    let shares = json!({"enable": true, "ingressRequest": 30, "ingressLimit": 100,
-        "egressRequest": 30, "egressLimit": 100});
-    let qos = json!({"clusterStrategy": {
-        "lsClass": {"networkQOS": shares}, "beClass": {"networkQOS": shares}}});
+    let shares = json!({"networkQOS": {"enable": true, "ingressRequest": 30, "ingressLimit": 100,
+        "egressRequest": 30, "egressLimit": 100}});
+    configure(context, json!({"lsClass": shares, "beClass": shares}))
+}
+
+/// Writes Koordinator's ConfigMap with a strategy for all nodes.
+fn configure(context: &Context, strategy: Value) -> anyhow::Result<()> {
+    let strategy = json!({"clusterStrategy": strategy}).to_string();
     let objects = json!({"apiVersion": "v1", "kind": "List", "items": [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "koordinator-system"}},
         {
@@ -44,100 +62,145 @@ fn divide(context: &Context) -> anyhow::Result<()> {
             "metadata": {"name": "slo-controller-config", "namespace": "koordinator-system"},
             "data": {
                 "system-config": r#"{"clusterStrategy": {"totalNetworkBandwidth": "100M"}}"#,
-                "resource-qos-config": qos.to_string(),
+                "resource-qos-config": strategy,
             },
         },
     ]});
     context.kubectl().apply(&objects.to_string())
 }
 
-/// Takes the ConfigMap away, and waits until nothing is divided.
+/// Has uplinks be shared no more, as docs/node-slo.md says.
 fn undivide(context: &Context) -> anyhow::Result<()> {
-    context.kubectl().run(&[
-        "delete",
-        "namespace",
-        "koordinator-system",
-        "--wait=true",
-        "--timeout=60s",
-    ])?;
+    configure(context, json!({"policies": {"netQOSPolicy": "none"}}))?;
+    for node in &context.cluster.nodes {
+        eventually(PATIENCE, || has_htb(node, false))?;
+    }
+    let kubectl = context.kubectl();
+    let namespace = ["delete", "namespace", "koordinator-system"];
+    kubectl.run(&[&namespace[..], &["--timeout=60s"]].concat())?;
+    kubectl.run(&["delete", "nodeslos", "--all"])?;
+    Ok(())
+}
+
+/// Returns an error unless the uplink of a node has HTB classes, or has none.
+fn has_htb(node: &Node, expected: bool) -> anyhow::Result<()> {
+    let classes = run(node.command("tc")?.args(["class", "show", "dev", "eth0"]))?;
+    ensure!(
+        classes.contains("class htb") == expected,
+        "HTB classes of eth0 on {}: {classes}",
+        node.name()
+    );
     Ok(())
 }
 
 /// Story 2: offline work has the whole uplink, and yields once an online service begins.
 pub fn offline_yields(context: &mut Context) -> anyhow::Result<String> {
-    let (online, offline) = pods(context)?;
+    let pods = pods(context, "node1")?;
     let began = Instant::now();
     divide(context)?;
-    let kubectl = context.kubectl();
-    let divided = eventually(Duration::from_secs(30), || {
-        let tc = run(context.cluster.nodes[0]
-            .command("tc")?
-            .args(["class", "show", "dev", "eth0"]))?;
-        ensure!(tc.contains("class htb"), "eth0 of node1 has no HTB classes");
-        Ok(began.elapsed().as_secs_f64())
-    })?;
-    let internet = &context.cluster.internet;
-    let addresses = [online.address, offline.address];
-
-    let _offline = offline.send(kubectl, INTERNET, 14)?;
-    let alone = internet.receives(&addresses, WINDOW);
-    let alone = expect("offline alone", alone[1], FULL, 6.0)?;
-    let flow = online.send(kubectl, INTERNET, 8)?;
-    let both = internet.receives(&addresses, WINDOW);
-    drop(flow);
-    let sent = yields("sent", both[0], both[1])?;
-
-    let _online = online.fetch(kubectl, INTERNET, 12)?;
-    let _offline = offline.fetch(kubectl, INTERNET, 10)?;
-    let received = std::thread::scope(|scope| {
-        let online = scope.spawn(|| online.receives(kubectl));
-        let offline = offline.receives(kubectl);
-        let online = online.join().unwrap_or_else(|_| anyhow::bail!("panicked"));
-        yields("received", online?, offline?)
-    })?;
-    Ok(format!(
-        "divided after {divided:.1} s; {alone}; online and offline: {sent}, {received} Mbit/s"
-    ))
+    eventually(PATIENCE, || has_htb(&context.cluster.nodes[0], true))?;
+    let divided = began.elapsed().as_secs_f64();
+    let sent = send(context, &pods)?;
+    let received = receive(context, &pods)?;
+    Ok(format!("divided after {divided:.1} s; {sent}, {received}"))
 }
 
-/// Returns an error unless both have at least what their classes are guaranteed, and online most of the rest.
-fn yields(direction: &str, online: f64, offline: f64) -> anyhow::Result<String> {
+/// Returns an error unless each has at least what its class is guaranteed, online most of the rest, and both no more
+/// than the uplink carries.
+fn expect_both(direction: &str, online: f64, offline: f64) -> anyhow::Result<String> {
     ensure!(
-        online > 60.0 && offline > 26.0,
-        "{direction} by online {online:.1}, offline {offline:.1} Mbit/s, expected more than 60 and 26"
+        online > 60.0 && offline > 26.0 && online + offline < 102.0,
+        "{direction} by online {online:.1}, offline {offline:.1} Mbit/s, expected more than 60 and 26, at most 102"
     );
     Ok(format!("{direction} {online:.1} and {offline:.1}"))
 }
 
+/// Offline work sends alone, and beside an online service.
+fn send(context: &Context, pods: &Pods) -> anyhow::Result<String> {
+    let kubectl = context.kubectl();
+    let Pods { online, offline } = pods;
+    let addresses = [online.address, offline.address];
+    let internet = &context.cluster.internet;
+    let _offline = offline.send(kubectl, INTERNET)?;
+    let alone = internet.receives(&addresses, WINDOW)?;
+    let alone = expect("offline alone", alone[1], FULL, 6.0)?;
+    let _online = online.send(kubectl, INTERNET)?;
+    let sent = internet.receives(&addresses, WINDOW)?;
+    let sent = expect_both("sent", sent[0], sent[1])?;
+    Ok(format!("{alone}; online and offline: {sent} Mbit/s"))
+}
+
+/// Both receive.
+fn receive(context: &Context, pods: &Pods) -> anyhow::Result<String> {
+    let kubectl = context.kubectl();
+    let Pods { online, offline } = pods;
+    let _online = online.fetch(kubectl, INTERNET)?;
+    let _offline = offline.fetch(kubectl, INTERNET)?;
+    std::thread::scope(|scope| {
+        let online = scope.spawn(|| online.receives(kubectl));
+        let offline = offline.receives(kubectl);
+        let online = online.join().unwrap_or_else(|_| anyhow::bail!("panicked"));
+        expect_both("received", online?, offline?)
+    })
+}
+
 /// Story 3: one pod of a class is limited while it sends.
 pub fn a_pod_is_limited(context: &mut Context) -> anyhow::Result<String> {
-    let (_, offline) = pods(context)?;
+    let Pods { offline, .. } = pods(context, "node1")?;
     divide(context)?;
     let kubectl = context.kubectl();
     let annotate = |value: &str| {
         let annotation = format!("koordinator.sh/networkQOS{value}");
-        kubectl.run(&[
-            "-n",
-            "work",
-            "annotate",
-            "--overwrite",
-            "pod",
-            "offline",
-            &annotation,
-        ])
+        let annotate = ["-n", "work", "annotate", "--overwrite", "pod"];
+        kubectl.run(&[&annotate[..], &[&offline.name, &annotation]].concat())
     };
-    let _flow = offline.send(kubectl, INTERNET, 25)?;
+    let _flow = offline.send(kubectl, INTERNET)?;
     let internet = &context.cluster.internet;
     annotate(
         r#"={"IngressRequest": "5M", "IngressLimit": "10M", "EgressRequest": "5M", "EgressLimit": "10M"}"#,
     )?;
     std::thread::sleep(Duration::from_secs(3));
-    let limited = internet.receives(&[offline.address], WINDOW)[0];
-    let limited = expect("limited", limited, 9.55, 8.0)?;
+    let limited = internet.receives(&[offline.address], WINDOW)?[0];
+    let limited = expect("limited", limited, 9.8, 8.0)?;
     annotate("-")?;
     std::thread::sleep(Duration::from_secs(3));
-    let free = internet.receives(&[offline.address], WINDOW)[0];
+    let free = internet.receives(&[offline.address], WINDOW)?[0];
     let free = expect("and no more", free, FULL, 8.0)?;
-    undivide(context)?;
     Ok(format!("{limited}, {free} Mbit/s"))
+}
+
+/// Story 4: a node has another class backend, ipset and iptables, and holds the same for what is sent.
+pub fn backend_per_node(context: &mut Context) -> anyhow::Result<String> {
+    let last = context.cluster.nodes.len() - 1;
+    let node = context.cluster.nodes[last].name().to_owned();
+    let pods = pods(context, &node)?;
+    divide(context)?;
+    let kubectl = context.kubectl();
+    let chart = deployed("helm/netqos");
+    let upgrade = ["upgrade", "netqos", &chart, "-n", NETQOS, "--reuse-values"];
+    let tag = kubectl.helm(&["show", "chart", &chart])?;
+    let tag = tag.lines().find_map(|it| it.strip_prefix("appVersion: "));
+    let tag = tag.unwrap_or_default().trim_matches('"');
+    let values = format!("image.tag={tag}-tc,agent.classBackends={{tc}}");
+    kubectl.helm(&[&upgrade[..], &["--set", &values]].concat())?;
+    rolled_out(context)?;
+    kubectl.run(&["label", "node", &node, &format!("{LABEL}=tc")])?;
+    let sets = || run(context.cluster.nodes[last].command("ipset")?.arg("list"));
+    eventually(PATIENCE, || {
+        ensure!(!sets()?.is_empty(), "{node} has no ipset");
+        has_htb(&context.cluster.nodes[last], true)
+    })?;
+    // This backend divides what is sent.
+    let sent = send(context, &pods)?;
+    kubectl.run(&["label", "node", &node, &format!("{LABEL}-")])?;
+    undivide(context)?;
+    eventually(PATIENCE, || {
+        let sets = sets()?;
+        ensure!(sets.is_empty(), "{node} still has {sets}");
+        Ok(())
+    })?;
+    let values = "image.tag=,agent.classBackends=null";
+    kubectl.helm(&[&upgrade[..], &["--set", values]].concat())?;
+    rolled_out(context)?;
+    Ok(format!("tc on {node}: {sent}"))
 }

@@ -97,7 +97,12 @@ pub fn eventually<T>(
 
 /// Returns an error unless a rate in Mbit/s is the expected one, but for a tolerance in percent below and 3 % above.
 pub fn expect(what: &str, measured: f64, expected: f64, tolerance: f64) -> anyhow::Result<String> {
-    let (least, most) = (expected * (1.0 - tolerance / 100.0), expected * 1.03);
+    let least = expected * (1.0 - tolerance / 100.0);
+    expect_between(what, measured, least, expected * 1.03)
+}
+
+/// Returns an error unless a rate in Mbit/s is between two others.
+pub fn expect_between(what: &str, measured: f64, least: f64, most: f64) -> anyhow::Result<String> {
     if !(least..=most).contains(&measured) {
         bail!("{what}: {measured:.2} Mbit/s, expected {least:.1} to {most:.1}");
     }

@@ -36,7 +36,9 @@ pub fn no_packet_unmarked(
     rules::apply(context, "games", MARK)?;
     let address = paid.address.to_string();
     context.cluster.internet.seen(&address, INTERNET)?;
-    let _flow = paid.begin(context.kubectl(), CONNECT)?;
+    // Not a child of kubectl's, which ends with the API server.
+    let connect = format!("({CONNECT}) >/dev/null 2>&1 &");
+    paid.shell(context.kubectl(), &connect)?;
     std::thread::sleep(Duration::from_secs(1));
     fault(context)?;
     let seen = context.cluster.internet.seen(&address, INTERNET)?;

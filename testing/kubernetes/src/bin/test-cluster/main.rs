@@ -96,7 +96,7 @@ const LEAVE: &str = "helm-uninstall";
 const UPGRADE: &str = "upgrade-and-back";
 
 /// In their order. Helm installs netqos first, and kustomize once it is gone.
-const STEPS: [Step; 16] = [
+const STEPS: [Step; 17] = [
     needed("helm-install", install::by_helm),
     step("kep-2819", limits::both_directions),
     step("live-annotation", limits::live_annotation),
@@ -105,6 +105,7 @@ const STEPS: [Step; 16] = [
     step("okep-4380-story-3", rules::priorities),
     step("koordinator-story-2", classes::offline_yields),
     step("koordinator-story-3", classes::a_pod_is_limited),
+    step("koordinator-story-4", classes::backend_per_node),
     step("killed", faults::killed),
     step("api-server-away", faults::api_server_away),
     step("reboot", faults::reboot),

@@ -116,12 +116,12 @@ pub fn find(kubectl: &Kubectl, namespace: &str, name: &str) -> anyhow::Result<Po
     })
 }
 
-/// A command in a pod, which is not waited for.
+/// A command in a pod, which ends with this value: its shell kills it once its standard input ends.
 pub struct Flow(Child);
 
 impl Drop for Flow {
     fn drop(&mut self) {
-        self.0.kill().ok();
+        drop(self.0.stdin.take());
         self.0.wait().ok();
     }
 }
@@ -141,35 +141,28 @@ impl Pod {
         ])
     }
 
-    /// Begins a command of the shell in the pod.
-    pub fn begin(&self, kubectl: &Kubectl, command: &str) -> anyhow::Result<Flow> {
+    /// Begins a command of the shell in the pod. Returns once its rate has settled.
+    fn begin(&self, kubectl: &Kubectl, command: &str) -> anyhow::Result<Flow> {
         let mut exec = kubectl.command();
-        exec.args(["-n", &self.namespace, "exec", &self.name, "--"]);
-        exec.args(["/bin/sh", "-c", command]);
-        exec.stdin(Stdio::null())
+        exec.args(["-n", &self.namespace, "exec", "-i", &self.name, "--"]);
+        exec.args(["/bin/sh", "-c"]);
+        exec.arg(format!("{command} & cat >/dev/null; kill $!"));
+        exec.stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        Ok(Flow(exec.spawn()?))
-    }
-
-    /// Sends to an address over TCP for this many seconds. Returns once the rate has settled.
-    pub fn send(&self, kubectl: &Kubectl, to: &str, seconds: u64) -> anyhow::Result<Flow> {
-        let flow = self.begin(
-            kubectl,
-            &format!("timeout {seconds} nc {to} 5001 </dev/zero"),
-        )?;
+        let flow = Flow(exec.spawn()?);
         std::thread::sleep(SETTLED);
         Ok(flow)
     }
 
-    /// Has an address send to the pod over TCP for this many seconds. Returns once the rate has settled.
-    pub fn fetch(&self, kubectl: &Kubectl, from: &str, seconds: u64) -> anyhow::Result<Flow> {
-        let flow = self.begin(
-            kubectl,
-            &format!("timeout {seconds} nc {from} 5002 >/dev/null"),
-        )?;
-        std::thread::sleep(SETTLED);
-        Ok(flow)
+    /// Sends to an address over TCP.
+    pub fn send(&self, kubectl: &Kubectl, to: &str) -> anyhow::Result<Flow> {
+        self.begin(kubectl, &format!("nc {to} 5001 </dev/zero"))
+    }
+
+    /// Has an address send to the pod over TCP.
+    pub fn fetch(&self, kubectl: &Kubectl, from: &str) -> anyhow::Result<Flow> {
+        self.begin(kubectl, &format!("nc {from} 5002 </dev/null >/dev/null"))
     }
 
     /// What the pod's interface receives, in Mbit/s.
@@ -185,7 +178,7 @@ impl Pod {
 
     /// What the pod's interface receives in Mbit/s, while it is sent to by another.
     pub fn receives_from(&self, kubectl: &Kubectl, sender: &Self) -> anyhow::Result<f64> {
-        let _flow = sender.send(kubectl, &self.address.to_string(), 8)?;
+        let _flow = sender.send(kubectl, &self.address.to_string())?;
         self.receives(kubectl)
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::ensure;
 use serde_json::json;
 
-use crate::context::{Context, expect};
+use crate::context::{Context, expect, expect_between};
 use crate::pods::{Pod, Template, WINDOW, create};
 
 const STORY_1: &str =
@@ -96,17 +96,18 @@ pub fn free_is_limited(context: &mut Context) -> anyhow::Result<String> {
     let (paid, free) = players(context)?;
     delete(context, "games")?;
     apply(context, "games", STORY_2)?;
-    let receives = |pod: &Pod, to: &str| -> anyhow::Result<f64> {
-        let _flow = pod.send(context.kubectl(), to, 10)?;
+    let receives = |pod: &Pod, to: &str, time: Duration| -> anyhow::Result<f64> {
+        let _flow = pod.send(context.kubectl(), to)?;
         // Its burst is a megabit.
-        std::thread::sleep(Duration::from_secs(1));
-        let rates = context.cluster.internet.receives(&[pod.address], WINDOW);
+        std::thread::sleep(Duration::from_secs(2));
+        let rates = context.cluster.internet.receives(&[pod.address], time)?;
         Ok(rates[0])
     };
-    // Of the payload, which headers are a small part of.
-    let limited = expect("free", receives(&free, INTERNET)?, 1.0, 8.0)?;
-    let unlimited = receives(&paid, INTERNET)?;
-    let private = receives(&free, PRIVATE)?;
+    // Its burst of a megabit may pass in this time, too.
+    let limited = receives(&free, INTERNET, Duration::from_secs(10))?;
+    let limited = expect_between("free", limited, 0.85, 1.12)?;
+    let unlimited = receives(&paid, INTERNET, WINDOW)?;
+    let private = receives(&free, PRIVATE, WINDOW)?;
     ensure!(
         unlimited > 50.0 && private > 50.0,
         "paid {unlimited:.1}, to a private range {private:.1} Mbit/s, expected more than 50"
@@ -130,9 +131,9 @@ pub fn priorities(context: &mut Context) -> anyhow::Result<String> {
     apply(context, "ns1", STORY_3)?;
     let addresses = [pods[0].address, pods[1].address];
     let both = |to: &str| -> anyhow::Result<f64> {
-        let _first = pods[0].send(context.kubectl(), to, 16)?;
-        let _second = pods[1].send(context.kubectl(), to, 14)?;
-        let rates = context.cluster.internet.receives(&addresses, SHARED);
+        let _first = pods[0].send(context.kubectl(), to)?;
+        let _second = pods[1].send(context.kubectl(), to)?;
+        let rates = context.cluster.internet.receives(&addresses, SHARED)?;
         Ok(rates.iter().sum())
     };
     // Of the payload: headers are 4 % of it, and two connections repeat what was dropped.
