@@ -24,7 +24,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 
 pub use self::control_plane::ControlPlane;
 pub use self::daemon::Daemon;
@@ -52,7 +52,7 @@ pub struct Cluster {
     pub control_plane: ControlPlane,
     /// The nodes, `node1` and so on.
     pub nodes: Vec<Node>,
-    /// What is outside of the cluster.
+    /// Hosts outside of the cluster.
     pub internet: Internet,
     /// kubectl of an administrator.
     pub kubectl: Kubectl,
@@ -71,11 +71,7 @@ impl Cluster {
         ]
         .concat();
         let directory = crate::binaries::build(&names)?;
-        ensure!(
-            Path::new(node::RUNC).is_file(),
-            "cannot find {}; install the Debian package runc",
-            node::RUNC
-        );
+        node::runc()?;
         Ok(Programs { directory })
     }
 
@@ -103,7 +99,7 @@ impl Cluster {
         }
         control_plane.wait_until_ready(&kubectl)?;
         let mut nodes: Vec<Node> = (1..=nodes)
-            .map(|number| Node::new(number, nodes, programs, &control_plane))
+            .map(|number| Node::new(number, nodes, programs))
             .collect();
         for node in &mut nodes {
             node.start()?;
@@ -149,6 +145,9 @@ impl Cluster {
                 return Ok(());
             }
             self.control_plane.check()?;
+            for node in &mut self.nodes {
+                node.check()?;
+            }
             if Instant::now() > end {
                 let logs: Vec<String> = self.nodes.iter().map(Node::log_end).collect();
                 anyhow::bail!("{ready} nodes are Ready:\n{}", logs.join("\n"));

@@ -1,4 +1,4 @@
-//! What is outside of the cluster: addresses on the loopback of the sandbox, which is the nodes' default route.
+//! Hosts outside of the cluster: addresses on the loopback of the sandbox, which is the default route of the nodes.
 
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
@@ -36,7 +36,7 @@ table inet internet {
 /// Hosts of the Internet that take and give any amount of data.
 pub struct Internet(());
 
-/// What has arrived from one address at another with one DSCP.
+/// Packets from one address to another with one DSCP.
 struct Seen {
     source: String,
     destination: String,
@@ -64,7 +64,7 @@ impl Internet {
         Ok(Self(()))
     }
 
-    /// What arrives from each of these addresses, in Mbit/s of IP packets over this time.
+    /// The rate that arrives from each of these addresses, in Mbit/s of IP packets over this time.
     ///
     /// # Errors
     /// Returns an error if `nft` fails.

@@ -28,9 +28,7 @@ impl Kubectl {
 
     /// A command of kubectl, without arguments.
     pub fn command(&self) -> Command {
-        let mut command = Command::new(&self.kubectl);
-        command.env("KUBECONFIG", &self.kubeconfig);
-        command
+        self.with_home(Command::new(&self.kubectl))
     }
 
     /// Any command, with kubectl and Helm on its PATH.
@@ -46,10 +44,8 @@ impl Kubectl {
                 .flatten()
                 .chain(env::split_paths(&path)),
         )?;
-        let mut command = Command::new(program);
-        command
-            .env("PATH", path)
-            .env("KUBECONFIG", &self.kubeconfig);
+        let mut command = self.with_home(Command::new(program));
+        command.env("PATH", path);
         Ok(command)
     }
 
@@ -96,12 +92,15 @@ impl Kubectl {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// Applies manifests.
+    /// Applies manifests, also over fields of other managers.
     ///
     /// # Errors
     /// Returns an error if the API server refuses one.
     pub fn apply(&self, manifests: &str) -> anyhow::Result<()> {
-        self.pipe(&["apply", "--server-side", "-f", "-"], manifests)?;
+        self.pipe(
+            &["apply", "--server-side", "--force-conflicts", "-f", "-"],
+            manifests,
+        )?;
         Ok(())
     }
 
@@ -110,12 +109,22 @@ impl Kubectl {
     /// # Errors
     /// Returns an error if it fails, with its message.
     pub fn helm(&self, arguments: &[&str]) -> anyhow::Result<String> {
-        let home = Path::new(super::ROOT).join("helm");
-        let mut command = Command::new(&self.helm);
-        for name in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
-            command.env(name, &home);
+        run(self.with_home(Command::new(&self.helm)).args(arguments))
+    }
+
+    /// Has a command use the cluster, and a home directory that ends with it.
+    fn with_home(&self, mut command: Command) -> Command {
+        command.env("KUBECONFIG", &self.kubeconfig);
+        command.env("HOME", super::ROOT);
+        for name in [
+            "KUBECACHEDIR",
+            "HELM_CACHE_HOME",
+            "HELM_CONFIG_HOME",
+            "HELM_DATA_HOME",
+        ] {
+            command.env(name, Path::new(super::ROOT).join("home"));
         }
-        run(command.env("KUBECONFIG", &self.kubeconfig).args(arguments))
+        command
     }
 }
 

@@ -73,5 +73,5 @@ for image in /opt/images/*.tar; do
 done
 keep kubelet kubelet --config=/run/kubelet.yaml --kubeconfig=/run/kubeconfig \
   --hostname-override="$NODE" --node-ip="$ADDRESS" &
-# Of those whose parents have ended, too.
+# Also reaps orphans.
 while :; do wait; sleep 1; done

@@ -1,18 +1,16 @@
 //! A node: kubelet and containerd in namespaces and cgroups of their own.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
+use std::{env, fs};
 
 use anyhow::{Context as _, ensure};
 
-use super::control_plane::{ControlPlane, kubeconfig_of, service_rules};
+use super::control_plane::{kubeconfig_of, service_rules};
 use super::daemon::{self, Daemon};
 use super::{GATEWAY, Programs, ROOT, run, sandbox};
 
-/// Where Debian's runc is.
-pub(super) const RUNC: &str = "/usr/sbin/runc";
 /// Executes $1 in the namespaces and cgroups of a node.
 const ENTER: &str = include_str!("node-enter.sh");
 /// The first process of a node.
@@ -30,12 +28,7 @@ pub struct Node {
 }
 
 impl Node {
-    pub(super) fn new(
-        number: usize,
-        nodes: usize,
-        programs: &Programs,
-        _control_plane: &ControlPlane,
-    ) -> Self {
+    pub(super) fn new(number: usize, nodes: usize, programs: &Programs) -> Self {
         let name = format!("node{number}");
         let directory = Path::new(ROOT).join("nodes").join(&name);
         let others = (1..=nodes).filter(|it| *it != number);
@@ -65,11 +58,6 @@ impl Node {
         &self.name
     }
 
-    /// The address on the network of the nodes.
-    pub fn address(&self) -> &str {
-        &self.address
-    }
-
     /// Starts the node: its namespaces, containerd and the kubelet.
     ///
     /// # Errors
@@ -81,7 +69,7 @@ impl Node {
         for (file, content) in [
             ("kubeconfig", kubeconfig_of(&self.name)),
             ("kubelet.yaml", KUBELET.to_owned()),
-            ("containerd.toml", containerd()),
+            ("containerd.toml", containerd(&runc()?)),
             ("services.nft", service_rules()),
             ("pods.conflist", network(&pods(number))),
         ] {
@@ -108,19 +96,16 @@ impl Node {
         Ok(())
     }
 
-    /// Kills every process of the node, as a power cut does, and waits until its links are gone.
+    /// Kills every process of the node, as a power cut does, and removes its link and the cgroups of its pods.
     ///
     /// # Errors
-    /// Returns an error if it does not run, or its namespaces stay.
+    /// Returns an error if it does not run, or its processes stay.
     pub fn stop(&mut self) -> anyhow::Result<()> {
         let mut init = self.init.take().context("does not run")?;
         init.kill()?;
-        let link = format!("/sys/class/net/to-{}", self.name);
-        let end = Instant::now() + PATIENCE;
-        while Path::new(&link).exists() {
-            ensure!(Instant::now() < end, "the namespaces of {} stay", self.name);
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        // The kernel removes it with the namespace, some time after the last process has ended.
+        let link = format!("to-{}", self.name);
+        run(Command::new("ip").args(["link", "delete", &link])).ok();
         // cgroups of containers do not outlive a reboot. Each that did would hold up the kubelet for 3 s.
         sandbox::remove_cgroups(&self.name)
     }
@@ -137,8 +122,13 @@ impl Node {
         Ok(command)
     }
 
+    /// Returns an error if the node has ended by itself, with the end of its log.
+    pub(super) fn check(&mut self) -> anyhow::Result<()> {
+        self.init.as_mut().map_or(Ok(()), Daemon::check)
+    }
+
     /// The last lines of what init, containerd and kubelet log.
-    pub(super) fn log_end(&self) -> String {
+    pub fn log_end(&self) -> String {
         let init = self.init.as_ref().map_or_else(String::new, Daemon::log_end);
         let log = |name: &str| daemon::end(&self.directory.join("upper/var/log").join(name));
         format!(
@@ -149,7 +139,7 @@ impl Node {
         )
     }
 
-    /// The process ID of init's parent, which is in the namespaces of the node but that of processes.
+    /// The process ID of init's parent, in all namespaces of the node except its PID namespace.
     fn wait_for_namespaces(&mut self) -> anyhow::Result<u32> {
         let init = self.init.as_mut().context("does not run")?;
         let id = init.id().context("does not run")?;
@@ -174,7 +164,7 @@ fn pods(node: usize) -> String {
     format!("10.244.{node}")
 }
 
-/// Where a machine lacks cgroup v2 for controllers, as this one may, kubelets of 1.35 and newer have to be told.
+/// The configuration of a kubelet. One of 1.35 and newer refuses cgroup v1 unless `failCgroupV1` is false.
 const KUBELET: &str = "\
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -193,8 +183,20 @@ serializeImagePulls: false
 nodeStatusUpdateFrequency: 2s
 ";
 
+/// The path of runc.
+///
+/// # Errors
+/// Returns an error if it is not on PATH.
+pub(super) fn runc() -> anyhow::Result<String> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let mut files = env::split_paths(&path).map(|it| it.join("runc"));
+    let runc = files.find(|it| it.is_file());
+    let runc = runc.context("cannot find runc on PATH; install the Debian package runc")?;
+    Ok(runc.display().to_string())
+}
+
 /// The configuration of containerd 2.
-fn containerd() -> String {
+fn containerd(runc: &str) -> String {
     format!(
         r#"version = 3
 [plugins."io.containerd.cri.v1.images".pinned_images]
@@ -204,7 +206,7 @@ fn containerd() -> String {
 [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
   runtime_type = "io.containerd.runc.v2"
   [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
-    BinaryName = "{RUNC}"
+    BinaryName = "{runc}"
 "#
     )
 }

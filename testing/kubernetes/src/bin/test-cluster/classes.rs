@@ -11,7 +11,7 @@ use crate::install::{deployed, rolled_out};
 use crate::pods::{Pod, Template, WINDOW, create};
 
 const INTERNET: &str = "203.0.113.10";
-/// What of a full uplink of 100 Mbit/s is seen: packets that were received together count one header.
+/// Measured rate of a full uplink of 100 Mbit/s: GRO merges packets, and the counters see one header of them.
 const FULL: f64 = 97.5;
 /// The time until uplinks are as configured.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -69,7 +69,7 @@ fn configure(context: &Context, strategy: Value) -> anyhow::Result<()> {
     context.kubectl().apply(&objects.to_string())
 }
 
-/// Has uplinks be shared no more, as docs/node-slo.md says.
+/// Has uplinks be unshared, as docs/node-slo.md says.
 fn undivide(context: &Context) -> anyhow::Result<()> {
     configure(context, json!({"policies": {"netQOSPolicy": "none"}}))?;
     for node in &context.cluster.nodes {
@@ -165,7 +165,7 @@ pub fn a_pod_is_limited(context: &mut Context) -> anyhow::Result<String> {
     annotate("-")?;
     std::thread::sleep(Duration::from_secs(3));
     let free = internet.receives(&[offline.address], WINDOW)?[0];
-    let free = expect("and no more", free, FULL, 8.0)?;
+    let free = expect("without annotation", free, FULL, 8.0)?;
     Ok(format!("{limited}, {free} Mbit/s"))
 }
 

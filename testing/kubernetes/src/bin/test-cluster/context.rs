@@ -40,7 +40,7 @@ impl Context {
         Ok(pod.to_owned())
     }
 
-    /// What `netqos status` of a node prints.
+    /// The output of `netqos status` on a node.
     pub fn status(&self, node: &str) -> anyhow::Result<String> {
         let agent = self.agent(node)?;
         self.kubectl()
@@ -59,8 +59,8 @@ impl Context {
         Ok(())
     }
 
-    /// What an administrator would look at, once a step has failed.
-    pub fn diagnosis(&self) -> String {
+    /// The state of the cluster, for a step that failed.
+    pub fn diagnosis(&mut self) -> String {
         let shown = [
             self.kubectl().run(&["get", "pods", "-A", "-o", "wide"]),
             self.kubectl().run(&[
@@ -76,7 +76,9 @@ impl Context {
             self.status("node1"),
         ];
         let shown = shown.map(|it| it.unwrap_or_else(|error| format!("{error:#}")));
-        shown.join("\n")
+        let ended = self.cluster.control_plane.check();
+        let ended = ended.map_or_else(|error| format!("{error:#}"), |()| String::new());
+        format!("{}\n{ended}", shown.join("\n"))
     }
 }
 

@@ -1,10 +1,11 @@
-//! What stops: agents, the leader, the API server and etcd, a node; and pods that come and go.
+//! Faults: agents, controllers, the API server and etcd are killed, a node is rebooted, pods come and go.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use netqos_kubernetes::cluster::Node;
+use netqos_kubernetes::cluster::{Kubectl, Node, run};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use crate::context::{Context, NETQOS, eventually, expect};
@@ -27,49 +28,112 @@ while [ ! -e /stop ]; do echo hello | timeout 2 nc 203.0.113.10 5001; sleep 0.1;
 /// The time that etcd and the API server are away.
 const AWAY: Duration = Duration::from_secs(20);
 
-/// Does something while a pod sends marked packets, and returns how many there were. Each has to be marked.
+/// Packets that arrive each second at least, while connections are made.
+const PACKETS: f64 = 10.0;
+
+/// Causes a fault while a pod sends marked packets, and returns how many arrived.
+///
+/// # Errors
+/// Returns an error if a packet was not marked, or few arrived.
 pub fn no_packet_unmarked(
     context: &mut Context,
     fault: impl FnOnce(&mut Context) -> anyhow::Result<()>,
 ) -> anyhow::Result<u64> {
     let (paid, _) = rules::players(context)?;
+    limits::pods(context)?;
+    rules::delete(context, "games")?;
     rules::apply(context, "games", MARK)?;
     let address = paid.address.to_string();
-    context.cluster.internet.seen(&address, INTERNET)?;
     // Not a child of kubectl's, which ends with the API server.
     let connect = format!("({CONNECT}) >/dev/null 2>&1 &");
     paid.shell(context.kubectl(), &connect)?;
     std::thread::sleep(Duration::from_secs(1));
-    fault(context)?;
-    let seen = context.cluster.internet.seen(&address, INTERNET)?;
-    paid.shell(context.kubectl(), "touch /stop")?;
-    match seen.as_slice() {
-        [(dscp, packets)] if dscp == "ef" => Ok(*packets),
-        _ => anyhow::bail!("packets by DSCP: {seen:?}, expected ef alone"),
-    }
+    context.cluster.internet.seen(&address, INTERNET)?;
+    let began = Instant::now();
+    let caused = fault(context);
+    let seconds = began.elapsed().as_secs_f64();
+    let seen = context.cluster.internet.seen(&address, INTERNET);
+    let stopped = paid.shell(context.kubectl(), "touch /stop");
+    caused.and(stopped)?;
+    let seen = seen?;
+    let [(dscp, packets)] = seen.as_slice() else {
+        anyhow::bail!("packets by DSCP: {seen:?}, expected ef alone");
+    };
+    ensure!(dscp == "ef", "packets with DSCP {dscp}, expected ef");
+    ensure!(
+        *packets as f64 >= PACKETS * seconds,
+        "{packets} packets in {seconds:.0} s"
+    );
+    Ok(*packets)
 }
 
-/// Kills all processes of a name. Returns how many.
-fn kill(name: &str) -> anyhow::Result<usize> {
-    let mut killed = 0;
+/// The processes of a name, in the cgroups of pods whose UID contains a text.
+fn processes(name: &str, uid: &str) -> anyhow::Result<Vec<Pid>> {
+    let mut processes = Vec::new();
     for entry in fs::read_dir("/proc")? {
         let entry = entry?;
+        let read = |file: &str| fs::read_to_string(entry.path().join(file)).unwrap_or_default();
         // A process's name has at most 15 bytes here.
-        let comm = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
-        let Ok(id) = entry.file_name().to_string_lossy().parse::<i32>() else {
+        if read("comm").trim() != &name[..name.len().min(15)] || !read("cgroup").contains(uid) {
             continue;
-        };
-        if comm.trim() == &name[..name.len().min(15)]
-            && let Some(id) = rustix::process::Pid::from_raw(id)
-        {
-            rustix::process::kill_process(id, rustix::process::Signal::KILL)?;
-            killed += 1;
         }
+        let id = entry.file_name().to_string_lossy().parse().ok();
+        processes.extend(id.and_then(Pid::from_raw));
     }
-    Ok(killed)
+    Ok(processes)
 }
 
-/// When the leader has last said so.
+/// Kills all processes of a name. Returns their number.
+fn kill(name: &str) -> anyhow::Result<usize> {
+    let processes = processes(name, "")?;
+    for process in &processes {
+        kill_process(*process, Signal::KILL)?;
+    }
+    Ok(processes.len())
+}
+
+/// The identity of the leader.
+fn holder(context: &Context) -> anyhow::Result<String> {
+    let lease = ["-n", NETQOS, "get", "lease", "-o"];
+    let holder = "jsonpath={.items[0].spec.holderIdentity}";
+    context.kubectl().run(&[&lease[..], &[holder]].concat())
+}
+
+/// The leader is stopped (SIGSTOP) until another one leads, and continued.
+pub fn leader_stopped(context: &mut Context) -> anyhow::Result<String> {
+    let kubectl = context.kubectl();
+    let stopped = holder(context)?;
+    let uid = "jsonpath={.metadata.uid}";
+    // Its identity is the name of the pod, and the process ID.
+    let pod = stopped.split('_').next().unwrap_or_default();
+    let uid = kubectl.run(&["-n", NETQOS, "get", "pod", pod, "-o", uid])?;
+    let leader = processes("netqos-controller", &uid)?;
+    ensure!(leader.len() == 1, "{} processes of {stopped}", leader.len());
+    kill_process(leader[0], Signal::STOP)?;
+    let began = Instant::now();
+    let other = eventually(Duration::from_secs(60), || {
+        let other = holder(context)?;
+        ensure!(other != stopped, "{stopped} still holds the lease");
+        Ok(other)
+    });
+    let takeover = began.elapsed().as_secs_f64();
+    kill_process(leader[0], Signal::CONT)?;
+    let other = other?;
+    // The other one's policies become Ready, and the lease stays its own.
+    let (paid, _) = rules::players(context)?;
+    rules::delete(context, "games")?;
+    rules::apply(context, "games", MARK)?;
+    rules::expect_dscp(context, &paid, INTERNET, "ef")?;
+    std::thread::sleep(Duration::from_secs(10));
+    let now = holder(context)?;
+    ensure!(now == other, "{now} leads, expected {other}");
+    rolled_out(context)?;
+    Ok(format!(
+        "another leads after {takeover:.1} s, and still does once the stopped one continues"
+    ))
+}
+
+/// The instant at which the leader renewed its lease.
 fn led(context: &Context) -> anyhow::Result<String> {
     let lease = ["-n", NETQOS, "get", "lease", "-o"];
     let renewed = "jsonpath={.items[0].spec.renewTime}";
@@ -128,39 +192,50 @@ pub fn still_limited(context: &Context) -> anyhow::Result<String> {
     expect("limited pod", rate, 10.0, 6.0)
 }
 
-/// The first node loses its power: what is on its disk stays, and its pods start again.
+/// The restarts of a pod's first container.
+fn restarts(kubectl: &Kubectl, namespace: &str, pod: &str) -> anyhow::Result<u64> {
+    let pod = kubectl.json(&["-n", namespace, "get", pod])?;
+    let count = &pod["status"]["containerStatuses"][0]["restartCount"];
+    count.as_u64().context("no restart count")
+}
+
+/// The first node loses its power. Its disk keeps the data, its pods start again, with their limits and marks.
 pub fn reboot(context: &mut Context) -> anyhow::Result<String> {
     let (limited, _) = limits::pods(context)?;
+    let (paid, _) = rules::players(context)?;
+    rules::delete(context, "games")?;
+    rules::apply(context, "games", MARK)?;
     let agent = context.agent("node1")?;
-    let node = &mut context.cluster.nodes[0];
+    let of_pod = format!("pod/{}", limited.name);
+    let pods = [(limits::NAMESPACE, &of_pod), (NETQOS, &agent)];
+    let before = pods.map(|(namespace, pod)| restarts(context.kubectl(), namespace, pod));
     let began = Instant::now();
-    node.stop()?;
+    context.cluster.nodes[0].stop()?;
     std::thread::sleep(Duration::from_secs(1));
     context.cluster.nodes[0].start()?;
     let kubectl = context.kubectl();
-    // The API server does not know yet that the node was away.
-    let restarted = eventually(Duration::from_secs(120), || {
-        let pod = kubectl.json(&["-n", limits::NAMESPACE, "get", "pod", &limited.name])?;
-        let status = &pod["status"]["containerStatuses"][0];
-        ensure!(status["restartCount"] != 0, "the pod has not restarted");
-        Ok(began.elapsed().as_secs_f64())
-    })?;
-    eventually(Duration::from_secs(60), || {
-        kubectl.run(&[
-            "-n",
-            NETQOS,
-            "wait",
-            "--for=condition=Ready",
-            &agent,
-            "--timeout=60s",
-        ])
-    })?;
+    // Until then the API server has the state from before.
+    for ((namespace, pod), before) in pods.into_iter().zip(before) {
+        let before = before?;
+        eventually(Duration::from_secs(120), || {
+            let after = restarts(kubectl, namespace, pod)?;
+            ensure!(after > before, "{pod} has not restarted");
+            Ok(())
+        })?;
+    }
+    let restarted = began.elapsed().as_secs_f64();
+    let ready = ["wait", "--for=condition=Ready", "--timeout=60s", &agent];
+    kubectl.run(&[&["-n", NETQOS][..], &ready].concat())?;
     find(kubectl, limits::NAMESPACE, &limited.name)?;
     let still = still_limited(context)?;
-    Ok(format!("pods restarted after {restarted:.1} s; {still}"))
+    let paid = find(kubectl, &paid.namespace, &paid.name)?;
+    rules::expect_dscp(context, &paid, INTERNET, "ef")?;
+    Ok(format!(
+        "pods restarted after {restarted:.1} s; {still}, DSCP 46"
+    ))
 }
 
-/// Pods with limits come and go; what they had of the kernel goes with them.
+/// Pods with limits come and go, and leave no kernel object or file.
 pub fn churn(context: &mut Context) -> anyhow::Result<String> {
     const PODS: usize = 50;
     let kubectl = context.kubectl();
@@ -168,7 +243,7 @@ pub fn churn(context: &mut Context) -> anyhow::Result<String> {
         "kubernetes.io/ingress-bandwidth": "10M",
         "kubernetes.io/egress-bandwidth": "10M",
     });
-    // One on each node, for what there is once for all.
+    // One staying pod per node, so that objects shared by all pods exist before and after.
     let names = context.cluster.nodes.iter().map(Node::name);
     let stay: Vec<Template> = names
         .map(|node| Template {
@@ -180,7 +255,13 @@ pub fn churn(context: &mut Context) -> anyhow::Result<String> {
         })
         .collect();
     create(kubectl, &stay)?;
-    let before = inventory(context)?;
+    let before = eventually(Duration::from_secs(30), || {
+        let first = inventory(context)?;
+        std::thread::sleep(Duration::from_secs(2));
+        let second = inventory(context)?;
+        ensure!(first == second, "what nodes have changes");
+        Ok(second)
+    })?;
     let labels = json!({"app": "churn"});
     let deployment = json!({
         "apiVersion": "apps/v1",
@@ -200,8 +281,12 @@ pub fn churn(context: &mut Context) -> anyhow::Result<String> {
     let began = Instant::now();
     kubectl.run(&[&rollout[..], &["--timeout=300s"]].concat())?;
     let ready = began.elapsed().as_secs_f64();
-    let among = inventory(context)?;
-    ensure!(among != before, "pods with limits left no trace");
+    let limiters = |inventory: &[String]| inventory.iter().filter(|it| it.contains("tbf")).count();
+    let made = limiters(&inventory(context)?) - limiters(&before);
+    ensure!(
+        made >= PODS,
+        "{PODS} pods with limits have {made} TBF qdiscs"
+    );
     kubectl.run(&["-n", "churn", "delete", "deployment", "churn"])?;
     eventually(Duration::from_secs(120), || {
         let after = inventory(context)?;
@@ -220,18 +305,29 @@ pub fn churn(context: &mut Context) -> anyhow::Result<String> {
     ))
 }
 
-/// Links, qdiscs, pins, records and rules of all nodes, a line each.
+/// Links, qdiscs, filters, pins, records, nftables rules and ipsets of all nodes, one per line.
+///
+/// # Errors
+/// Returns an error if one of them cannot be listed.
 pub fn inventory(context: &Context) -> anyhow::Result<Vec<String>> {
     const LIST: &str = r"
+set -eu -o pipefail
 ip -o link | sed -E 's/^[0-9]+: ([^:@]+).*/link \1/'
 tc qdisc show | sed -E 's/ (refcnt|direct_packets_stat) [0-9]+//g; s/ [0-9a-f]+:( dev)/\1/; s/^/qdisc /'
-find /sys/fs/bpf /run/netqos /var/lib/netqos -mindepth 1 -not -name '*.debug' 2>/dev/null | sed 's/^/file /'
-nft list tables | sed 's/^/nft /'
+for link in $(ip -o link | sed -E 's/^[0-9]+: ([^:@]+).*/\1/'); do
+  for hook in ingress egress root; do
+    { tc filter show dev $link $hook 2>/dev/null || true; } | sed -E 's/ id [0-9]+//; s/^/filter '$link' /'
+  done
+done
+for directory in /sys/fs/bpf /run/netqos /var/lib/netqos; do
+  [ ! -d $directory ] || find $directory -mindepth 1 -not -name '*.debug' | sed 's/^/file /'
+done
+nft -s list ruleset | sed 's/^/nft /'
+ipset list -n | sed 's/^/ipset /'
 ";
     let mut lines = Vec::new();
     for node in &context.cluster.nodes {
-        let output = node.command("sh")?.args(["-c", LIST]).output()?;
-        let text = String::from_utf8(output.stdout).context("not UTF-8")?;
+        let text = run(node.command("bash")?.args(["-c", LIST]))?;
         lines.extend(text.lines().map(|it| format!("{} {it}", node.name())));
     }
     lines.sort();

@@ -47,12 +47,9 @@ pub fn chart(context: &Context, chart: &Path, values: &str) -> anyhow::Result<St
 pub fn by_kustomize(context: &mut Context) -> anyhow::Result<String> {
     let began = Instant::now();
     let directory = deployed("kustomize");
-    // The CRDs of some objects are in the same directory.
-    eventually(Duration::from_secs(10), || {
-        context
-            .kubectl()
-            .run(&["apply", "--server-side", "-k", &directory])
-    })?;
+    context
+        .kubectl()
+        .run(&["apply", "--server-side", "-k", &directory])?;
     wait_until_ready(context, began)
 }
 

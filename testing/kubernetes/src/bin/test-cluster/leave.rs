@@ -2,17 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
+use netqos_kubernetes::cluster::run;
 
 use crate::context::{Context, NETQOS, eventually};
-use crate::faults::inventory;
+use crate::faults::{inventory, still_limited};
 use crate::install::deployed;
 use crate::limits;
 use crate::pods::Pod;
 
 /// `helm upgrade --set leaving=true`, and `helm uninstall`.
 pub fn by_helm(context: &mut Context) -> anyhow::Result<String> {
-    let pods = limits::pods(context)?;
+    let pods = limited_pods(context)?;
     let began = Instant::now();
     context.kubectl().helm(&[
         "upgrade",
@@ -33,15 +34,29 @@ pub fn by_helm(context: &mut Context) -> anyhow::Result<String> {
 
 /// `kubectl apply -k overlays/leaving`, and `kubectl delete -k`.
 pub fn by_kustomize(context: &mut Context) -> anyhow::Result<String> {
-    let pods = limits::pods(context)?;
+    let pods = limited_pods(context)?;
     let began = Instant::now();
     let directory = deployed("kustomize/overlays/leaving");
     context
         .kubectl()
         .run(&["apply", "--server-side", "-k", &directory])?;
     wait_for_agents(context)?;
-    context.kubectl().run(&["delete", "-k", &directory])?;
+    context
+        .kubectl()
+        .run(&["delete", "-k", &directory, "--timeout=60s"])?;
     left(context, &pods, began.elapsed())
+}
+
+/// A pod that netqos limits, and one without a limit.
+fn limited_pods(context: &Context) -> anyhow::Result<(Pod, Pod)> {
+    let pods = limits::pods(context)?;
+    still_limited(context)?;
+    let inventory = inventory(context)?;
+    ensure!(
+        inventory.iter().any(|it| is_of_netqos(it)),
+        "the inventory of the nodes shows nothing of netqos"
+    );
+    Ok(pods)
 }
 
 /// Looks for what is left, and whether a pod that was limited is free.
@@ -71,10 +86,32 @@ fn wait_for_agents(context: &Context) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Returns true for a line of the inventory that netqos or its limits made.
+fn is_of_netqos(line: &str) -> bool {
+    let kinds = [
+        "netqos",
+        "koordinator",
+        " tbf ",
+        " htb ",
+        " file ",
+        " filter ",
+        " ipset ",
+        " link nq",
+        " link bwp",
+    ];
+    kinds.iter().any(|kind| line.contains(kind))
+}
+
 /// Removes the namespace and the CRDs, and looks for what nodes still have.
 fn nothing_is_left(context: &Context) -> anyhow::Result<()> {
     let kubectl = context.kubectl();
-    kubectl.run(&["delete", "namespace", NETQOS, "--ignore-not-found"])?;
+    kubectl.run(&[
+        "delete",
+        "namespace",
+        NETQOS,
+        "--ignore-not-found",
+        "--timeout=60s",
+    ])?;
     let crds = kubectl.run(&["get", "crd", "-o", "name"])?;
     let crds = crds.lines().filter(|it| {
         ["netqos.io", "k8s.ovn.org", "koordinator.sh"]
@@ -82,23 +119,21 @@ fn nothing_is_left(context: &Context) -> anyhow::Result<()> {
             .any(|group| it.ends_with(group))
     });
     for crd in crds {
-        kubectl.run(&["delete", crd])?;
+        kubectl.run(&["delete", crd, "--timeout=60s"])?;
     }
     eventually(Duration::from_secs(30), || {
         let left: Vec<String> = inventory(context)?
             .into_iter()
-            .filter(|it| {
-                let kinds = [" file ", "netqos", " tbf ", " htb "];
-                kinds.iter().any(|kind| it.contains(kind))
-            })
+            .filter(|it| is_of_netqos(it))
             .collect();
         ensure!(left.is_empty(), "left: {left:#?}");
         Ok(())
     })?;
     for node in &context.cluster.nodes {
-        let output = node.command("ls")?.arg("/opt/cni/bin").output()?;
-        let names = String::from_utf8_lossy(&output.stdout);
+        let names = run(node.command("ls")?.arg("/opt/cni/bin"))?;
         ensure!(!names.contains("netqos"), "left in /opt/cni/bin: {names}");
+        let plugins = ["/opt/cni/bin/bandwidth", "/usr/lib/cni/bandwidth"];
+        run(node.command("cmp")?.args(plugins)).context("the upstream plugin is not back")?;
     }
     Ok(())
 }

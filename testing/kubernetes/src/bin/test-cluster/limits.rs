@@ -37,7 +37,7 @@ pub fn both_directions(context: &mut Context) -> anyhow::Result<String> {
     let kubectl = context.kubectl();
     let egress = expect("egress", free.receives_from(kubectl, &limited)?, 10.0, 6.0)?;
     let ingress = expect("ingress", limited.receives_from(kubectl, &free)?, 10.0, 6.0)?;
-    // To itself: what never leaves the pod would be no comparison.
+    // A third pod, since traffic within one pod bypasses its interface.
     let other = create(
         kubectl,
         &[Template {

@@ -23,9 +23,9 @@ use netqos_kubernetes::cluster::{self, Cluster};
 use self::context::Context;
 use self::table::Row;
 
-/// Starts a Kubernetes cluster in namespaces of this machine, installs netqos, and tries what it promises.
+/// Test netqos on a Kubernetes cluster in namespaces of this machine.
 ///
-/// Needs root, runc and cgroup v1 hierarchies. All ends with the command, however that ends.
+/// Needs root, runc and cgroup v1 hierarchies. The cluster stops with this command, even if the command is killed.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {
@@ -38,13 +38,13 @@ struct Arguments {
     /// The number of nodes
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=8))]
     nodes: u8,
-    /// Do only these steps, and what they need
+    /// Steps to run, with those they require; `start` alone starts the cluster. By default all
     #[arg(long, value_name = "STEP", value_delimiter = ',')]
     only: Vec<String>,
     /// Print the names of the steps
     #[arg(long)]
     list: bool,
-    /// How the results are printed
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
     /// Execute this command in the cluster before netqos leaves it, with kubectl and helm on PATH: `-- bash`
@@ -66,10 +66,10 @@ enum Output {
     Json,
 }
 
-/// What one step tries; it returns what it has measured.
+/// One step. Its function returns the measurements.
 struct Step {
     name: &'static str,
-    /// True for the steps that others need.
+    /// Runs also where `--only` names others, which need it.
     needed: bool,
     run: fn(&mut Context) -> anyhow::Result<String>,
 }
@@ -96,7 +96,7 @@ const LEAVE: &str = "helm-uninstall";
 const UPGRADE: &str = "upgrade-and-back";
 
 /// In their order. Helm installs netqos first, and kustomize once it is gone.
-const STEPS: [Step; 17] = [
+const STEPS: [Step; 18] = [
     needed("helm-install", install::by_helm),
     step("kep-2819", limits::both_directions),
     step("live-annotation", limits::live_annotation),
@@ -107,6 +107,7 @@ const STEPS: [Step; 17] = [
     step("koordinator-story-3", classes::a_pod_is_limited),
     step("koordinator-story-4", classes::backend_per_node),
     step("killed", faults::killed),
+    step("leader-stopped", faults::leader_stopped),
     step("api-server-away", faults::api_server_away),
     step("reboot", faults::reboot),
     step("churn", faults::churn),
@@ -140,6 +141,10 @@ fn run() -> anyhow::Result<ExitCode> {
             "no step is named {name}; see --list"
         );
     }
+    ensure!(
+        arguments.previous.is_some() || !arguments.only.iter().any(|it| it == UPGRADE),
+        "{UPGRADE} needs --previous"
+    );
     // Outside of the sandbox, which has no way to the Go module proxy.
     let programs = Cluster::build()?;
     if let Some(code) = cluster::enter()? {

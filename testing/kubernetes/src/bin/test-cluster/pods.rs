@@ -57,7 +57,7 @@ impl Template<'_> {
     }
 }
 
-/// What pods of this test are.
+/// The spec of a pod that sends and receives.
 pub fn spec(node_selector: Value) -> Value {
     json!({
         "nodeSelector": node_selector,
@@ -165,7 +165,7 @@ impl Pod {
         self.begin(kubectl, &format!("nc {from} 5002 </dev/null >/dev/null"))
     }
 
-    /// What the pod's interface receives, in Mbit/s.
+    /// The rate that the pod's interface receives, in Mbit/s.
     pub fn receives(&self, kubectl: &Kubectl) -> anyhow::Result<f64> {
         let script = MEASURE.replace("$1", &WINDOW.as_secs().to_string());
         let text = self.shell(kubectl, &script)?;
@@ -176,7 +176,7 @@ impl Pod {
         }
     }
 
-    /// What the pod's interface receives in Mbit/s, while it is sent to by another.
+    /// The rate in Mbit/s that the pod's interface receives while another pod sends to it.
     pub fn receives_from(&self, kubectl: &Kubectl, sender: &Self) -> anyhow::Result<f64> {
         let _flow = sender.send(kubectl, &self.address.to_string())?;
         self.receives(kubectl)

@@ -48,7 +48,8 @@ pub fn apply(context: &Context, namespace: &str, policies: &str) -> anyhow::Resu
     Ok(())
 }
 
-fn delete(context: &Context, namespace: &str) -> anyhow::Result<()> {
+/// Deletes all policies of a namespace.
+pub fn delete(context: &Context, namespace: &str) -> anyhow::Result<()> {
     let all = ["-n", namespace, "delete", "networkqos", "--all"];
     context.kubectl().run(&all)?;
     Ok(())
@@ -69,7 +70,8 @@ fn dscp(context: &Context, pod: &Pod, to: &str) -> anyhow::Result<String> {
     Ok(marks.join(" and "))
 }
 
-fn expect_dscp(context: &Context, pod: &Pod, to: &str, expected: &str) -> anyhow::Result<()> {
+/// Returns an error unless all packets from a pod to an address have this DSCP, as `nft` names it.
+pub fn expect_dscp(context: &Context, pod: &Pod, to: &str, expected: &str) -> anyhow::Result<()> {
     let dscp = dscp(context, pod, to)?;
     ensure!(
         dscp == expected,
@@ -88,10 +90,11 @@ pub fn marks(context: &mut Context) -> anyhow::Result<String> {
     expect_dscp(context, &free, INTERNET, "11")?;
     expect_dscp(context, &paid, PRIVATE, "cs0")?;
     expect_dscp(context, &free, "192.168.99.10", "cs0")?;
+    delete(context, "games")?;
     Ok("DSCP paid 20, free 11, to private ranges 0".to_owned())
 }
 
-/// Story 2: who does not pay is limited.
+/// Story 2: free players are limited.
 pub fn free_is_limited(context: &mut Context) -> anyhow::Result<String> {
     let (paid, free) = players(context)?;
     delete(context, "games")?;

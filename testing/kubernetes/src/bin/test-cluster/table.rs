@@ -1,4 +1,4 @@
-//! What the steps have shown.
+//! The results of the steps.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ pub struct Row {
     step: &'static str,
     passed: bool,
     seconds: f64,
-    /// What was measured, or why it failed.
+    /// The measurements, or the error.
     result: String,
 }
 

@@ -1,10 +1,11 @@
 //! An older version is replaced by this one, and this one by the older.
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 
-use crate::context::{Context, NETQOS};
+use crate::context::{Context, NETQOS, eventually};
 use crate::faults::{no_packet_unmarked, still_limited};
 use crate::install::{self, deployed, rolled_out};
 use crate::leave;
@@ -17,7 +18,7 @@ pub fn and_back(context: &mut Context) -> anyhow::Result<String> {
     let previous = context.previous.clone().context("no --previous")?;
     let chart = previous.join("deploy/helm/netqos");
     install::chart(context, &chart, &format!("image.tag={TAG}"))?;
-    let before = version(context)?;
+    let before = version(context, "")?;
     let mut versions = vec![before.clone()];
     let mut packets = 0;
     type Change = fn(&Context) -> anyhow::Result<()>;
@@ -27,7 +28,8 @@ pub fn and_back(context: &mut Context) -> anyhow::Result<String> {
             rolled_out(context)
         })?;
         still_limited(context)?;
-        versions.push(version(context)?);
+        let last = versions.last().cloned().unwrap_or_default();
+        versions.push(version(context, &last)?);
     }
     let after = &versions[1];
     ensure!(
@@ -67,8 +69,16 @@ fn rollback(context: &Context) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The version that the agents report.
-fn version(context: &Context) -> anyhow::Result<String> {
+/// The version that all agents report, once it is another than this one.
+fn version(context: &Context, other_than: &str) -> anyhow::Result<String> {
+    eventually(Duration::from_secs(30), || {
+        let version = reported(context)?;
+        ensure!(version != other_than, "agents are still of {version}");
+        Ok(version)
+    })
+}
+
+fn reported(context: &Context) -> anyhow::Result<String> {
     let of_agents = context.kubectl().run(&[
         "get",
         "networkqosnodereports",
@@ -81,7 +91,7 @@ fn version(context: &Context) -> anyhow::Result<String> {
     Ok(versions[0].to_owned())
 }
 
-/// True for a directory that holds what [`and_back`] needs.
+/// Returns true for a directory that holds the files that [`and_back`] needs.
 pub fn is_previous(directory: &Path) -> bool {
     directory.join("deploy/helm/netqos").is_dir() && directory.join("netqos.tar").is_file()
 }
