@@ -87,7 +87,7 @@ impl Cluster {
         let kubectl = Kubectl::new(
             programs.path("kubectl"),
             programs.path("helm"),
-            control_plane.kubeconfig().to_owned(),
+            Some(control_plane.kubeconfig().to_owned()),
         );
         let store = Path::new(ROOT).join("images");
         fs::create_dir_all(&store)?;

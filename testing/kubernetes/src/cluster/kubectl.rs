@@ -8,22 +8,34 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, bail};
 use serde_json::Value;
 
+use crate::Binaries;
+
 /// kubectl and Helm with the kubeconfig of a cluster.
 #[derive(Clone, Debug)]
 pub struct Kubectl {
     kubectl: PathBuf,
     helm: PathBuf,
-    kubeconfig: PathBuf,
+    /// The kubeconfig of a cluster in the sandbox; without, that of the environment.
+    kubeconfig: Option<PathBuf>,
 }
 
 impl Kubectl {
-    /// Both, for the cluster of a kubeconfig.
-    pub fn new(kubectl: PathBuf, helm: PathBuf, kubeconfig: PathBuf) -> Self {
+    /// Both, for a cluster in the sandbox with this kubeconfig, or for that of the environment.
+    pub(super) fn new(kubectl: PathBuf, helm: PathBuf, kubeconfig: Option<PathBuf>) -> Self {
         Self {
             kubectl,
             helm,
             kubeconfig,
         }
+    }
+
+    /// Both, for the cluster of the environment (`$KUBECONFIG`).
+    ///
+    /// # Errors
+    /// Returns an error if they cannot be found or built.
+    pub fn of_environment() -> anyhow::Result<Self> {
+        let tools = (Binaries::tool("kubectl")?, Binaries::tool("helm")?);
+        Ok(Self::new(tools.0, tools.1, None))
     }
 
     /// A command of kubectl, without arguments.
@@ -114,7 +126,10 @@ impl Kubectl {
 
     /// Has a command use the cluster, and a home directory that ends with it.
     fn with_home(&self, mut command: Command) -> Command {
-        command.env("KUBECONFIG", &self.kubeconfig);
+        let Some(kubeconfig) = &self.kubeconfig else {
+            return command;
+        };
+        command.env("KUBECONFIG", kubeconfig);
         command.env("HOME", super::ROOT);
         for name in [
             "KUBECACHEDIR",

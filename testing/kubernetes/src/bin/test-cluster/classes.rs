@@ -37,7 +37,7 @@ fn pods(context: &Context, node: &str) -> anyhow::Result<Pods> {
         template("shop", &online, "LS"),
         template("work", &offline, "BE"),
     ];
-    let pods = create(context.kubectl(), &templates)?;
+    let pods = create(context, &templates)?;
     Ok(Pods {
         online: pods[0].clone(),
         offline: pods[1].clone(),
@@ -72,7 +72,7 @@ fn configure(context: &Context, strategy: Value) -> anyhow::Result<()> {
 /// Has uplinks be unshared, as docs/node-slo.md says.
 fn undivide(context: &Context) -> anyhow::Result<()> {
     configure(context, json!({"policies": {"netQOSPolicy": "none"}}))?;
-    for node in &context.cluster.nodes {
+    for node in &context.cluster()?.nodes {
         eventually(PATIENCE, || has_htb(node, false))?;
     }
     let kubectl = context.kubectl();
@@ -98,7 +98,8 @@ pub fn offline_yields(context: &mut Context) -> anyhow::Result<String> {
     let pods = pods(context, "node1")?;
     let began = Instant::now();
     divide(context)?;
-    eventually(PATIENCE, || has_htb(&context.cluster.nodes[0], true))?;
+    let cluster = context.cluster()?;
+    eventually(PATIENCE, || has_htb(&cluster.nodes[0], true))?;
     let divided = began.elapsed().as_secs_f64();
     let sent = send(context, &pods)?;
     let received = receive(context, &pods)?;
@@ -120,7 +121,7 @@ fn send(context: &Context, pods: &Pods) -> anyhow::Result<String> {
     let kubectl = context.kubectl();
     let Pods { online, offline } = pods;
     let addresses = [online.address, offline.address];
-    let internet = &context.cluster.internet;
+    let internet = &context.cluster()?.internet;
     let _offline = offline.send(kubectl, INTERNET)?;
     let alone = internet.receives(&addresses, WINDOW)?;
     let alone = expect("offline alone", alone[1], FULL, 6.0)?;
@@ -155,7 +156,7 @@ pub fn a_pod_is_limited(context: &mut Context) -> anyhow::Result<String> {
         kubectl.run(&[&annotate[..], &[&offline.name, &annotation]].concat())
     };
     let _flow = offline.send(kubectl, INTERNET)?;
-    let internet = &context.cluster.internet;
+    let internet = &context.cluster()?.internet;
     annotate(
         r#"={"IngressRequest": "5M", "IngressLimit": "10M", "EgressRequest": "5M", "EgressLimit": "10M"}"#,
     )?;
@@ -171,8 +172,8 @@ pub fn a_pod_is_limited(context: &mut Context) -> anyhow::Result<String> {
 
 /// Story 4: a node has another class backend, ipset and iptables, and holds the same for what is sent.
 pub fn backend_per_node(context: &mut Context) -> anyhow::Result<String> {
-    let last = context.cluster.nodes.len() - 1;
-    let node = context.cluster.nodes[last].name().to_owned();
+    let last = context.nodes.len() - 1;
+    let node = context.nodes[last].clone();
     let pods = pods(context, &node)?;
     divide(context)?;
     let kubectl = context.kubectl();
@@ -185,10 +186,10 @@ pub fn backend_per_node(context: &mut Context) -> anyhow::Result<String> {
     kubectl.helm(&[&upgrade[..], &["--set", &values]].concat())?;
     rolled_out(context)?;
     kubectl.run(&["label", "node", &node, &format!("{LABEL}=tc")])?;
-    let sets = || run(context.cluster.nodes[last].command("ipset")?.arg("list"));
+    let sets = || run(context.cluster()?.nodes[last].command("ipset")?.arg("list"));
     eventually(PATIENCE, || {
         ensure!(!sets()?.is_empty(), "{node} has no ipset");
-        has_htb(&context.cluster.nodes[last], true)
+        has_htb(&context.cluster()?.nodes[last], true)
     })?;
     // This backend divides what is sent.
     let sent = send(context, &pods)?;

@@ -9,16 +9,44 @@ use netqos_kubernetes::cluster::{Cluster, Kubectl};
 /// The namespace of netqos.
 pub const NETQOS: &str = "netqos-system";
 
+const EXISTING: &str = "this step is not for an existing cluster";
+
 /// The cluster, as steps see it.
 pub struct Context {
-    pub cluster: Cluster,
+    pub kubectl: Kubectl,
+    /// The names of the nodes that pods are scheduled to.
+    pub nodes: Vec<String>,
+    /// The image of pods that send and receive.
+    pub pod_image: String,
+    /// Values of the chart for the image of netqos.
+    pub values: String,
+    /// The CRDs of others, which stay.
+    pub crds: Vec<String>,
+    /// The control plane, nodes and Internet of the sandbox; `None` for an existing cluster.
+    pub machine: Option<Cluster>,
     /// The directory of an older version.
     pub previous: Option<PathBuf>,
 }
 
 impl Context {
     pub fn kubectl(&self) -> &Kubectl {
-        &self.cluster.kubectl
+        &self.kubectl
+    }
+
+    /// The cluster in the sandbox.
+    ///
+    /// # Errors
+    /// Returns an error for an existing cluster.
+    pub fn cluster(&self) -> anyhow::Result<&Cluster> {
+        self.machine.as_ref().context(EXISTING)
+    }
+
+    /// As [`Self::cluster`].
+    ///
+    /// # Errors
+    /// Returns an error for an existing cluster.
+    pub fn cluster_mut(&mut self) -> anyhow::Result<&mut Cluster> {
+        self.machine.as_mut().context(EXISTING)
     }
 
     /// The pod of the agent on a node.
@@ -73,12 +101,12 @@ impl Context {
             ]),
             self.kubectl()
                 .run(&["-n", NETQOS, "logs", "daemonset/netqos-agent", "--tail=20"]),
-            self.status("node1"),
+            self.status(&self.nodes[0]),
         ];
         let shown = shown.map(|it| it.unwrap_or_else(|error| format!("{error:#}")));
-        let ended = self.cluster.control_plane.check();
-        let ended = ended.map_or_else(|error| format!("{error:#}"), |()| String::new());
-        format!("{}\n{ended}", shown.join("\n"))
+        let ended = self.machine.as_mut().map(|it| it.control_plane.check());
+        let ended = ended.and_then(Result::err).map(|it| format!("{it:#}"));
+        format!("{}\n{}", shown.join("\n"), ended.unwrap_or_default())
     }
 }
 

@@ -48,11 +48,11 @@ pub fn no_packet_unmarked(
     let connect = format!("({CONNECT}) >/dev/null 2>&1 &");
     paid.shell(context.kubectl(), &connect)?;
     std::thread::sleep(Duration::from_secs(1));
-    context.cluster.internet.seen(&address, INTERNET)?;
+    context.cluster()?.internet.seen(&address, INTERNET)?;
     let began = Instant::now();
     let caused = fault(context);
     let seconds = began.elapsed().as_secs_f64();
-    let seen = context.cluster.internet.seen(&address, INTERNET);
+    let seen = context.cluster()?.internet.seen(&address, INTERNET);
     let stopped = paid.shell(context.kubectl(), "touch /stop");
     caused.and(stopped)?;
     let seen = seen?;
@@ -146,7 +146,7 @@ pub fn killed(context: &mut Context) -> anyhow::Result<String> {
     let mut takeover = 0.0;
     let packets = no_packet_unmarked(context, |context| {
         agents = kill("netqos-agent")?;
-        let nodes = context.cluster.nodes.len();
+        let nodes = context.nodes.len();
         ensure!(agents == nodes, "{agents} agents were there");
         ensure!(kill("netqos-controller")? > 0, "no controllers were there");
         let (before, began) = (led(context)?, Instant::now());
@@ -166,7 +166,7 @@ pub fn killed(context: &mut Context) -> anyhow::Result<String> {
 /// etcd and the API server are away for a while.
 pub fn api_server_away(context: &mut Context) -> anyhow::Result<String> {
     let packets = no_packet_unmarked(context, |context| {
-        let control_plane = &mut context.cluster.control_plane;
+        let control_plane = &mut context.cluster_mut()?.control_plane;
         control_plane.api_server.kill()?;
         control_plane.etcd.kill()?;
         std::thread::sleep(AWAY);
@@ -175,7 +175,7 @@ pub fn api_server_away(context: &mut Context) -> anyhow::Result<String> {
         eventually(Duration::from_secs(60), || {
             context.kubectl().run(&["get", "--raw", "/readyz"])
         })?;
-        context.cluster.wait_until_ready()?;
+        context.cluster_mut()?.wait_until_ready()?;
         rolled_out(context)
     })?;
     let limited = still_limited(context)?;
@@ -210,9 +210,9 @@ pub fn reboot(context: &mut Context) -> anyhow::Result<String> {
     let pods = [(limits::NAMESPACE, &of_pod), (NETQOS, &agent)];
     let before = pods.map(|(namespace, pod)| restarts(context.kubectl(), namespace, pod));
     let began = Instant::now();
-    context.cluster.nodes[0].stop()?;
+    context.cluster_mut()?.nodes[0].stop()?;
     std::thread::sleep(Duration::from_secs(1));
-    context.cluster.nodes[0].start()?;
+    context.cluster_mut()?.nodes[0].start()?;
     let kubectl = context.kubectl();
     // Until then the API server has the state from before.
     for ((namespace, pod), before) in pods.into_iter().zip(before) {
@@ -244,7 +244,7 @@ pub fn churn(context: &mut Context) -> anyhow::Result<String> {
         "kubernetes.io/egress-bandwidth": "10M",
     });
     // One staying pod per node, so that objects shared by all pods exist before and after.
-    let names = context.cluster.nodes.iter().map(Node::name);
+    let names = context.cluster()?.nodes.iter().map(Node::name);
     let stay: Vec<Template> = names
         .map(|node| Template {
             namespace: "churn",
@@ -254,7 +254,7 @@ pub fn churn(context: &mut Context) -> anyhow::Result<String> {
             annotations: limits.clone(),
         })
         .collect();
-    create(kubectl, &stay)?;
+    create(context, &stay)?;
     let before = eventually(Duration::from_secs(30), || {
         let first = inventory(context)?;
         std::thread::sleep(Duration::from_secs(2));
@@ -272,7 +272,7 @@ pub fn churn(context: &mut Context) -> anyhow::Result<String> {
             "selector": {"matchLabels": labels},
             "template": {
                 "metadata": {"labels": labels, "annotations": limits},
-                "spec": pods::spec(json!({})),
+                "spec": pods::spec(&context.pod_image, json!({})),
             },
         },
     });
@@ -326,7 +326,7 @@ nft -s list ruleset | sed 's/^/nft /'
 ipset list -n | sed 's/^/ipset /'
 ";
     let mut lines = Vec::new();
-    for node in &context.cluster.nodes {
+    for node in &context.cluster()?.nodes {
         let text = run(node.command("bash")?.args(["-c", LIST]))?;
         lines.extend(text.lines().map(|it| format!("{} {it}", node.name())));
     }

@@ -20,7 +20,7 @@ pub fn deployed(path: &str) -> String {
 
 /// `helm install`.
 pub fn by_helm(context: &mut Context) -> anyhow::Result<String> {
-    chart(context, &deploy().join("helm/netqos"), "")
+    chart(context, &deploy().join("helm/netqos"), &context.values)
 }
 
 /// Installs a chart with these values, with the CNI plugin and the CRD of NodeSLO.
@@ -35,9 +35,13 @@ pub fn chart(context: &Context, chart: &Path, values: &str) -> anyhow::Result<St
     });
     context.kubectl().apply(&namespace.to_string())?;
     let began = Instant::now();
-    let plugin = "cniPlugin.install=true,nodeSlo.installDefinition=true";
+    let slo = context
+        .crds
+        .iter()
+        .all(|it| !it.ends_with("slo.koordinator.sh"));
+    let plugin = format!("cniPlugin.install=true,nodeSlo.installDefinition={slo}");
     let chart = chart.display().to_string();
-    let set = ["--set", plugin, "--set", values];
+    let set = ["--set", &plugin, "--set", values];
     let install = ["install", "netqos", &chart, "-n", NETQOS];
     context.kubectl().helm(&[&install[..], &set].concat())?;
     wait_until_ready(context, began)
@@ -63,7 +67,7 @@ fn wait_until_ready(context: &Context, began: Instant) -> anyhow::Result<String>
             .run(&["get", "networkqosnodereports", "-o", "name"])?;
         let count = reports.lines().count();
         ensure!(
-            count == context.cluster.nodes.len(),
+            count == context.nodes.len(),
             "{count} node reports are there"
         );
         Ok(count)

@@ -51,6 +51,9 @@ pub fn by_kustomize(context: &mut Context) -> anyhow::Result<String> {
 fn limited_pods(context: &Context) -> anyhow::Result<(Pod, Pod)> {
     let pods = limits::pods(context)?;
     still_limited(context)?;
+    if context.machine.is_none() {
+        return Ok(pods);
+    }
     let inventory = inventory(context)?;
     ensure!(
         inventory.iter().any(|it| is_of_netqos(it)),
@@ -114,13 +117,16 @@ fn nothing_is_left(context: &Context) -> anyhow::Result<()> {
     ])?;
     let crds = kubectl.run(&["get", "crd", "-o", "name"])?;
     let crds = crds.lines().filter(|it| {
-        ["netqos.io", "k8s.ovn.org", "koordinator.sh"]
-            .iter()
-            .any(|group| it.ends_with(group))
+        let groups = [".netqos.io", ".k8s.ovn.org", ".koordinator.sh"];
+        let is_of_netqos = groups.iter().any(|group| it.ends_with(group));
+        is_of_netqos && context.crds.iter().all(|other| other != it)
     });
     for crd in crds {
         kubectl.run(&["delete", crd, "--timeout=60s"])?;
     }
+    let Some(cluster) = &context.machine else {
+        return Ok(());
+    };
     eventually(Duration::from_secs(30), || {
         let left: Vec<String> = inventory(context)?
             .into_iter()
@@ -129,7 +135,7 @@ fn nothing_is_left(context: &Context) -> anyhow::Result<()> {
         ensure!(left.is_empty(), "left: {left:#?}");
         Ok(())
     })?;
-    for node in &context.cluster.nodes {
+    for node in &cluster.nodes {
         let names = run(node.command("ls")?.arg("/opt/cni/bin"))?;
         ensure!(!names.contains("netqos"), "left in /opt/cni/bin: {names}");
         let plugins = ["/opt/cni/bin/bandwidth", "/usr/lib/cni/bandwidth"];

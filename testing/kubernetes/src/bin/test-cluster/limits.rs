@@ -7,7 +7,8 @@ use serde_json::json;
 use crate::context::{Context, eventually, expect};
 use crate::pods::{Pod, Template, create};
 
-pub const NAMESPACE: &str = "bandwidth";
+/// The namespace of the pods.
+pub const NAMESPACE: &str = "netqos-test";
 
 /// A pod with limits on the first node, and one without on the last one.
 pub fn pods(context: &Context) -> anyhow::Result<(Pod, Pod)> {
@@ -18,16 +19,18 @@ pub fn pods(context: &Context) -> anyhow::Result<(Pod, Pod)> {
         labels: json!({}),
         annotations,
     };
-    let last = format!("node{}", context.cluster.nodes.len());
+    let [first, .., last] = context.nodes.as_slice() else {
+        anyhow::bail!("two nodes are needed");
+    };
     let limited = json!({
         "kubernetes.io/ingress-bandwidth": "10M",
         "kubernetes.io/egress-bandwidth": "10M",
     });
     let templates = [
-        template("limited", "node1", limited),
-        template("free", &last, json!({})),
+        template("limited", first, limited),
+        template("free", last, json!({})),
     ];
-    let pods = create(context.kubectl(), &templates)?;
+    let pods = create(context, &templates)?;
     Ok((pods[0].clone(), pods[1].clone()))
 }
 
@@ -39,11 +42,11 @@ pub fn both_directions(context: &mut Context) -> anyhow::Result<String> {
     let ingress = expect("ingress", limited.receives_from(kubectl, &free)?, 10.0, 6.0)?;
     // A third pod, since traffic within one pod bypasses its interface.
     let other = create(
-        kubectl,
+        context,
         &[Template {
             namespace: NAMESPACE,
             name: "free-too",
-            node: "node1",
+            node: &limited.node,
             labels: json!({}),
             annotations: json!({}),
         }],
@@ -77,7 +80,7 @@ pub fn live_annotation(context: &mut Context) -> anyhow::Result<String> {
     annotate("20M")?;
     let began = Instant::now();
     let programmed = eventually(Duration::from_secs(10), || {
-        let status = context.status("node1")?;
+        let status = context.status(&limited.node)?;
         anyhow::ensure!(status.contains("20 Mbit/s"), "not programmed:\n{status}");
         Ok(began.elapsed().as_secs_f64())
     })?;

@@ -3,6 +3,7 @@
 
 mod classes;
 mod context;
+mod existing;
 mod faults;
 mod install;
 mod leave;
@@ -12,13 +13,14 @@ mod rules;
 mod table;
 mod upgrade;
 
+use std::env;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::ensure;
 use clap::{Parser, ValueEnum};
-use netqos_kubernetes::cluster::{self, Cluster};
+use netqos_kubernetes::cluster::{self, Cluster, Programs};
 
 use self::context::Context;
 use self::table::Row;
@@ -26,6 +28,9 @@ use self::table::Row;
 /// Test netqos on a Kubernetes cluster in namespaces of this machine.
 ///
 /// Needs root, runc and cgroup v1 hierarchies. The cluster stops with this command, even if the command is killed.
+///
+/// With USE_EXISTING_CLUSTER=true it uses the cluster of $KUBECONFIG, and leaves out the steps that need the machine of
+/// its nodes.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {
@@ -35,6 +40,12 @@ struct Arguments {
     /// The directory of an older version: its `deploy`, and its image as `netqos.tar`
     #[arg(long, value_name = "DIRECTORY", value_parser = previous)]
     previous: Option<PathBuf>,
+    /// The image of netqos on an existing cluster, whose nodes can pull it: NAME:TAG
+    #[arg(long, value_name = "IMAGE")]
+    netqos_image: Option<String>,
+    /// The image of pods on an existing cluster: busybox
+    #[arg(long, value_name = "IMAGE", default_value = "busybox:1.36")]
+    pod_image: String,
     /// The number of nodes
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=8))]
     nodes: u8,
@@ -69,25 +80,26 @@ enum Output {
 /// One step. Its function returns the measurements.
 struct Step {
     name: &'static str,
-    /// Runs also where `--only` names others, which need it.
-    needed: bool,
+    kind: Kind,
     run: fn(&mut Context) -> anyhow::Result<String>,
 }
 
-const fn step(name: &'static str, run: fn(&mut Context) -> anyhow::Result<String>) -> Step {
-    Step {
-        name,
-        needed: false,
-        run,
-    }
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Runs also where `--only` names others, which need it.
+    Needed,
+    /// Runs on an existing cluster, too.
+    Anywhere,
+    /// Needs the machine of the nodes: their processes, their kernels, or addresses outside of the cluster.
+    Machine,
 }
 
-const fn needed(name: &'static str, run: fn(&mut Context) -> anyhow::Result<String>) -> Step {
-    Step {
-        name,
-        needed: true,
-        run,
-    }
+const fn step(
+    name: &'static str,
+    kind: Kind,
+    run: fn(&mut Context) -> anyhow::Result<String>,
+) -> Step {
+    Step { name, kind, run }
 }
 
 /// The step before which the command is executed.
@@ -97,24 +109,36 @@ const UPGRADE: &str = "upgrade-and-back";
 
 /// In their order. Helm installs netqos first, and kustomize once it is gone.
 const STEPS: [Step; 18] = [
-    needed("helm-install", install::by_helm),
-    step("kep-2819", limits::both_directions),
-    step("live-annotation", limits::live_annotation),
-    step("okep-4380-story-1", rules::marks),
-    step("okep-4380-story-2", rules::free_is_limited),
-    step("okep-4380-story-3", rules::priorities),
-    step("koordinator-story-2", classes::offline_yields),
-    step("koordinator-story-3", classes::a_pod_is_limited),
-    step("koordinator-story-4", classes::backend_per_node),
-    step("killed", faults::killed),
-    step("leader-stopped", faults::leader_stopped),
-    step("api-server-away", faults::api_server_away),
-    step("reboot", faults::reboot),
-    step("churn", faults::churn),
-    needed(LEAVE, leave::by_helm),
-    step(UPGRADE, upgrade::and_back),
-    step("kustomize-install", install::by_kustomize),
-    step("kustomize-uninstall", leave::by_kustomize),
+    step("helm-install", Kind::Needed, install::by_helm),
+    step("kep-2819", Kind::Anywhere, limits::both_directions),
+    step("live-annotation", Kind::Anywhere, limits::live_annotation),
+    step("okep-4380-story-1", Kind::Machine, rules::marks),
+    step("okep-4380-story-2", Kind::Machine, rules::free_is_limited),
+    step("okep-4380-story-3", Kind::Machine, rules::priorities),
+    step(
+        "koordinator-story-2",
+        Kind::Machine,
+        classes::offline_yields,
+    ),
+    step(
+        "koordinator-story-3",
+        Kind::Machine,
+        classes::a_pod_is_limited,
+    ),
+    step(
+        "koordinator-story-4",
+        Kind::Machine,
+        classes::backend_per_node,
+    ),
+    step("killed", Kind::Machine, faults::killed),
+    step("leader-stopped", Kind::Machine, faults::leader_stopped),
+    step("api-server-away", Kind::Machine, faults::api_server_away),
+    step("reboot", Kind::Machine, faults::reboot),
+    step("churn", Kind::Machine, faults::churn),
+    step(LEAVE, Kind::Needed, leave::by_helm),
+    step(UPGRADE, Kind::Machine, upgrade::and_back),
+    step("kustomize-install", Kind::Machine, install::by_kustomize),
+    step("kustomize-uninstall", Kind::Machine, leave::by_kustomize),
 ];
 
 fn main() -> ExitCode {
@@ -145,26 +169,20 @@ fn run() -> anyhow::Result<ExitCode> {
         arguments.previous.is_some() || !arguments.only.iter().any(|it| it == UPGRADE),
         "{UPGRADE} needs --previous"
     );
-    // Outside of the sandbox, which has no way to the Go module proxy.
-    let programs = Cluster::build()?;
-    if let Some(code) = cluster::enter()? {
-        return Ok(code.into());
-    }
     let mut rows = Vec::new();
-    let began = Instant::now();
-    let mut images = arguments.images.clone();
-    images.extend(arguments.previous.iter().map(|it| it.join("netqos.tar")));
-    let started = Cluster::start(&programs, arguments.nodes.into(), &images);
-    let cluster = Row::of("start", began, &started.as_ref().map(Cluster::describe))
-        .keep(&mut rows)
-        .then_some(started)
-        .transpose()?;
-    if let Some(cluster) = cluster {
-        let context = Context {
-            cluster,
-            previous: arguments.previous.clone(),
-        };
+    if env::var_os("USE_EXISTING_CLUSTER").is_some_and(|it| it == "true") {
+        let image = arguments.netqos_image.as_deref();
+        let context = existing::open(image, &arguments.pod_image)?;
         try_steps(context, &arguments, &mut rows)?;
+    } else {
+        // Outside of the sandbox, which has no way to the Go module proxy.
+        let programs = Cluster::build()?;
+        if let Some(code) = cluster::enter()? {
+            return Ok(code.into());
+        }
+        if let Some(context) = start(&programs, &arguments, &mut rows)? {
+            try_steps(context, &arguments, &mut rows)?;
+        }
     }
     match arguments.output {
         Output::Table => print!("{}", table::table(&rows)),
@@ -174,6 +192,32 @@ fn run() -> anyhow::Result<ExitCode> {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })
+}
+
+/// Starts a cluster in the sandbox; returns `None` where that is the step that failed.
+fn start(
+    programs: &Programs,
+    arguments: &Arguments,
+    rows: &mut Vec<Row>,
+) -> anyhow::Result<Option<Context>> {
+    let began = Instant::now();
+    let mut images = arguments.images.clone();
+    images.extend(arguments.previous.iter().map(|it| it.join("netqos.tar")));
+    let started = Cluster::start(programs, arguments.nodes.into(), &images);
+    if !Row::of("start", began, &started.as_ref().map(Cluster::describe)).keep(rows) {
+        return Ok(None);
+    }
+    let cluster = started?;
+    let names = cluster.nodes.iter().map(|it| it.name().to_owned());
+    Ok(Some(Context {
+        kubectl: cluster.kubectl.clone(),
+        nodes: names.collect(),
+        pod_image: "localhost/busybox:test".to_owned(),
+        values: String::new(),
+        crds: Vec::new(),
+        machine: Some(cluster),
+        previous: arguments.previous.clone(),
+    }))
 }
 
 /// Does the steps that were chosen, until one fails that others need, and executes the command.
@@ -190,20 +234,30 @@ fn try_steps(
         if step.name == LEAVE {
             context.execute(&arguments.command)?;
         }
-        if step.name == UPGRADE && context.previous.is_none() {
-            eprintln!("{UPGRADE} is left out: no --previous");
+        let lacks = match () {
+            () if context.machine.is_none() && step.kind == Kind::Machine => {
+                "it needs the machine of the nodes"
+            }
+            () if step.name == UPGRADE && context.previous.is_none() => "no --previous",
+            () => "",
+        };
+        if !lacks.is_empty() {
+            eprintln!("{} is left out: {lacks}", step.name);
             continue;
         }
         let began = Instant::now();
         let result = (step.run)(&mut context);
         if !Row::of(step.name, began, &result).keep(rows) {
             eprintln!("{}", context.diagnosis());
-            if step.needed {
+            if step.kind == Kind::Needed {
                 break;
             }
         }
     }
-    Ok(())
+    match context.machine {
+        Some(_) => Ok(()),
+        None => existing::close(&context),
+    }
 }
 
 /// The steps of these names, and what they need; all without names.
@@ -212,6 +266,6 @@ fn chosen(only: &[String]) -> Vec<&'static Step> {
     let any = STEPS.iter().any(|it| named(&it));
     STEPS
         .iter()
-        .filter(|it| only.is_empty() || named(it) || any && it.needed)
+        .filter(|it| only.is_empty() || named(it) || any && it.kind == Kind::Needed)
         .collect()
 }

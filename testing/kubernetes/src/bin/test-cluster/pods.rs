@@ -8,6 +8,8 @@ use anyhow::Context as _;
 use netqos_kubernetes::cluster::Kubectl;
 use serde_json::{Value, json};
 
+use crate::context::{Context, eventually};
+
 /// The time for connections to begin and bursts to end.
 const SETTLED: Duration = Duration::from_secs(2);
 /// The time over which rates are measured.
@@ -29,6 +31,7 @@ echo $before $now $after $end";
 pub struct Pod {
     pub namespace: String,
     pub name: String,
+    pub node: String,
     pub address: IpAddr,
 }
 
@@ -42,7 +45,7 @@ pub struct Template<'a> {
 }
 
 impl Template<'_> {
-    fn manifest(&self) -> Value {
+    fn manifest(&self, image: &str) -> Value {
         json!({
             "apiVersion": "v1",
             "kind": "Pod",
@@ -52,28 +55,29 @@ impl Template<'_> {
                 "labels": self.labels,
                 "annotations": self.annotations,
             },
-            "spec": spec(json!({"kubernetes.io/hostname": self.node})),
+            "spec": spec(image, json!({"kubernetes.io/hostname": self.node})),
         })
     }
 }
 
 /// The spec of a pod that sends and receives.
-pub fn spec(node_selector: Value) -> Value {
+pub fn spec(image: &str, node_selector: Value) -> Value {
     json!({
         "nodeSelector": node_selector,
         "terminationGracePeriodSeconds": 0,
         "automountServiceAccountToken": false,
         "containers": [{
             "name": "main",
-            "image": "localhost/busybox:test",
-            "imagePullPolicy": "Never",
+            "image": image,
+            "imagePullPolicy": "IfNotPresent",
             "command": ["/bin/sh", "-c", SERVE],
         }],
     })
 }
 
 /// Creates pods, with their namespaces, and waits until they are Ready.
-pub fn create(kubectl: &Kubectl, templates: &[Template]) -> anyhow::Result<Vec<Pod>> {
+pub fn create(context: &Context, templates: &[Template]) -> anyhow::Result<Vec<Pod>> {
+    let kubectl = context.kubectl();
     let mut items: Vec<Value> = Vec::new();
     for template in templates {
         items.push(json!({
@@ -81,11 +85,11 @@ pub fn create(kubectl: &Kubectl, templates: &[Template]) -> anyhow::Result<Vec<P
             "kind": "Namespace",
             "metadata": {"name": template.namespace},
         }));
-        items.push(template.manifest());
+        items.push(template.manifest(&context.pod_image));
     }
     // Where a namespace is new, so is its ServiceAccount.
     let list = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
-    super::context::eventually(Duration::from_secs(60), || kubectl.apply(&list))?;
+    eventually(Duration::from_secs(60), || kubectl.apply(&list))?;
     let ready = |it: &Template| find(kubectl, it.namespace, it.name);
     templates.iter().map(ready).collect()
 }
@@ -101,17 +105,13 @@ pub fn find(kubectl: &Kubectl, namespace: &str, name: &str) -> anyhow::Result<Po
         "--timeout=120s",
         &pod,
     ])?;
-    let address = kubectl.run(&[
-        "-n",
-        namespace,
-        "get",
-        &pod,
-        "-o",
-        "jsonpath={.status.podIP}",
-    ])?;
+    let pod = kubectl.json(&["-n", namespace, "get", &pod])?;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let address = text(&pod["status"]["podIP"]);
     Ok(Pod {
         namespace: namespace.to_owned(),
         name: name.to_owned(),
+        node: text(&pod["spec"]["nodeName"]),
         address: address.parse().context("the pod has no address")?,
     })
 }

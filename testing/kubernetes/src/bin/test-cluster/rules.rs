@@ -29,7 +29,7 @@ pub fn players(context: &Context) -> anyhow::Result<(Pod, Pod)> {
         labels: json!({"user-type": name}),
         annotations: json!({}),
     };
-    let pods = create(context.kubectl(), &[player("paid"), player("free")])?;
+    let pods = create(context, &[player("paid"), player("free")])?;
     Ok((pods[0].clone(), pods[1].clone()))
 }
 
@@ -57,7 +57,7 @@ pub fn delete(context: &Context, namespace: &str) -> anyhow::Result<()> {
 
 /// Connects from a pod to an address, and returns the DSCP of all packets, as `nft` names it.
 fn dscp(context: &Context, pod: &Pod, to: &str) -> anyhow::Result<String> {
-    let internet = &context.cluster.internet;
+    let internet = &context.cluster()?.internet;
     let address = pod.address.to_string();
     internet.seen(&address, to)?;
     pod.shell(
@@ -103,7 +103,7 @@ pub fn free_is_limited(context: &mut Context) -> anyhow::Result<String> {
         let _flow = pod.send(context.kubectl(), to)?;
         // Its burst is a megabit.
         std::thread::sleep(Duration::from_secs(2));
-        let rates = context.cluster.internet.receives(&[pod.address], time)?;
+        let rates = context.cluster()?.internet.receives(&[pod.address], time)?;
         Ok(rates[0])
     };
     // Its burst of a megabit may pass in this time, too.
@@ -130,13 +130,13 @@ pub fn priorities(context: &mut Context) -> anyhow::Result<String> {
         labels: json!({}),
         annotations: json!({}),
     };
-    let pods = create(context.kubectl(), &[template("pod1"), template("pod2")])?;
+    let pods = create(context, &[template("pod1"), template("pod2")])?;
     apply(context, "ns1", STORY_3)?;
     let addresses = [pods[0].address, pods[1].address];
     let both = |to: &str| -> anyhow::Result<f64> {
         let _first = pods[0].send(context.kubectl(), to)?;
         let _second = pods[1].send(context.kubectl(), to)?;
-        let rates = context.cluster.internet.receives(&addresses, SHARED)?;
+        let rates = context.cluster()?.internet.receives(&addresses, SHARED)?;
         Ok(rates.iter().sum())
     };
     // Of the payload: headers are 4 % of it, and two connections repeat what was dropped.
