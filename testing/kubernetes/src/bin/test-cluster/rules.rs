@@ -41,7 +41,7 @@ pub fn apply(context: &Context, namespace: &str, policies: &str) -> anyhow::Resu
         namespace,
         "wait",
         "--for=condition=Ready",
-        "--timeout=30s",
+        "--timeout=120s",
         "networkqos",
         "--all",
     ])?;
