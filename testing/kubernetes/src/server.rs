@@ -98,21 +98,7 @@ impl ApiServer {
 
     /// A kubeconfig of an administrator, for a port that leads here.
     pub fn kubeconfig(&self, port: u16) -> String {
-        let named = |kind: &str, value: serde_json::Value| json!([{"name": "test", kind: value}]);
-        // The server signed its certificate itself.
-        let cluster = json!({
-            "server": format!("https://127.0.0.1:{port}"),
-            "insecure-skip-tls-verify": true,
-        });
-        json!({
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "test",
-            "clusters": named("cluster", cluster),
-            "users": named("user", json!({"token": ADMINISTRATOR})),
-            "contexts": named("context", json!({"cluster": "test", "user": "test"})),
-        })
-        .to_string()
+        kubeconfig(&format!("https://127.0.0.1:{port}"), ADMINISTRATOR)
     }
 
     /// Returns an error if a process has ended, with the end of its log.
@@ -143,6 +129,22 @@ impl ApiServer {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
+}
+
+/// A kubeconfig for the user of a token.
+pub(crate) fn kubeconfig(server: &str, token: &str) -> String {
+    let named = |kind: &str, value: serde_json::Value| json!([{"name": "test", kind: value}]);
+    // The server signed its certificate itself.
+    let cluster = json!({"server": server, "insecure-skip-tls-verify": true});
+    json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "test",
+        "clusters": named("cluster", cluster),
+        "users": named("user", json!({"token": token})),
+        "contexts": named("context", json!({"cluster": "test", "user": "test"})),
+    })
+    .to_string()
 }
 
 fn free_port() -> anyhow::Result<u16> {

@@ -5,12 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use serde_json::json;
 
 use super::daemon::Daemon;
 use super::kubectl::Kubectl;
 use super::{GATEWAY, Programs, ROOT, SERVICE};
-use crate::keys;
+use crate::{keys, server};
 
 /// The port of kube-apiserver.
 pub(super) const PORT: u16 = 6443;
@@ -156,20 +155,7 @@ fn tokens(nodes: usize) -> String {
 
 /// A kubeconfig for the user of a token.
 pub(super) fn kubeconfig_of(token: &str) -> String {
-    // The server signed its certificate itself.
-    let cluster = json!({
-        "server": format!("https://{GATEWAY}:{PORT}"),
-        "insecure-skip-tls-verify": true,
-    });
-    json!({
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "test",
-        "clusters": [{"name": "test", "cluster": cluster}],
-        "users": [{"name": "test", "user": {"token": token}}],
-        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
-    })
-    .to_string()
+    server::kubeconfig(&format!("https://{GATEWAY}:{PORT}"), token)
 }
 
 /// The rule that leads a ClusterIP of the API server to it.

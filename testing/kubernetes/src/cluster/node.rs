@@ -20,8 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A node. What it writes to its file system outlives it, but for `/run`.
 pub struct Node {
+    number: usize,
     name: String,
-    address: String,
     directory: PathBuf,
     init: Option<Daemon>,
     environment: Vec<(&'static str, String)>,
@@ -45,7 +45,7 @@ impl Node {
             ("ROUTES", routes.join("\n")),
         ];
         Self {
-            address: address(number),
+            number,
             name,
             directory,
             init: None,
@@ -63,15 +63,14 @@ impl Node {
     /// # Errors
     /// Returns an error if a namespace or link cannot be made.
     pub fn start(&mut self) -> anyhow::Result<()> {
-        let number = self.name.trim_start_matches("node").to_owned();
-        let number: usize = number.parse()?;
+        let (pods, address) = (pods(self.number), address(self.number));
         fs::create_dir_all(&self.directory)?;
         for (file, content) in [
             ("kubeconfig", kubeconfig_of(&self.name)),
             ("kubelet.yaml", KUBELET.to_owned()),
             ("containerd.toml", containerd(&runc()?)),
             ("services.nft", service_rules()),
-            ("pods.conflist", network(&pods(number))),
+            ("pods.conflist", network(&pods)),
         ] {
             fs::write(self.directory.join(file), content)?;
         }
@@ -90,8 +89,8 @@ impl Node {
         let link = ["link", "add", &bridge_port, "master", "nodes", "up", "type"];
         let peer = ["veth", "peer", "name", "eth0", "netns", &id];
         run(Command::new("ip").args(link).args(peer))?;
-        let pods = format!("{}.0/24", pods(number));
-        let route = ["route", "replace", &pods, "via", &self.address];
+        let pods = format!("{pods}.0/24");
+        let route = ["route", "replace", &pods, "via", &address];
         run(Command::new("ip").args(route))?;
         Ok(())
     }

@@ -43,7 +43,7 @@ exit 1
 /// # Errors
 /// Returns an error without root, or if `unshare` or `setpriv` (util-linux) cannot be executed.
 pub fn enter() -> anyhow::Result<Option<u8>> {
-    if env::var_os(CGROUP).is_some() {
+    if is_inside() {
         return Ok(None);
     }
     ensure!(
@@ -81,8 +81,15 @@ fn start_janitor(cgroup: &str) -> anyhow::Result<Child> {
         .context("cannot execute setsid")
 }
 
+/// Returns true for the first process of a sandbox. Its descendants inherit the variable, and any shell may set it:
+/// what is done inside would harm the machine.
+fn is_inside() -> bool {
+    std::process::id() == 1 && env::var_os(CGROUP).is_some()
+}
+
 /// The name of the cgroup that nodes have theirs below.
 pub(super) fn cgroup() -> anyhow::Result<String> {
+    ensure!(is_inside(), "not inside of a sandbox");
     env::var(CGROUP).context("not inside of a sandbox")
 }
 

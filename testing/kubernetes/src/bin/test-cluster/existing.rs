@@ -3,13 +3,13 @@
 use anyhow::{Context as _, ensure};
 use netqos_kubernetes::cluster::Kubectl;
 
-use crate::context::Context;
+use crate::context::{Context, NETQOS};
 use crate::limits;
 
 /// Prints context and server of the cluster, and prepares it for steps that stop no node and no API server.
 ///
 /// # Errors
-/// Returns an error if netqos is installed already, or if fewer than two nodes take pods.
+/// Returns an error if netqos, or a namespace of the steps, exists already, or if fewer than two nodes take pods.
 pub fn open(netqos: Option<&str>, pod_image: &str) -> anyhow::Result<Context> {
     let kubectl = Kubectl::of_environment()?;
     let server = "jsonpath={.clusters[0].cluster.server}";
@@ -22,6 +22,8 @@ pub fn open(netqos: Option<&str>, pod_image: &str) -> anyhow::Result<Context> {
         netqos.context("an existing cluster needs --netqos-image, which its nodes can pull")?;
     let (repository, tag) = netqos
         .rsplit_once(':')
+        // A port of a registry is no tag.
+        .filter(|(_, tag)| !tag.contains('/'))
         .with_context(|| format!("{netqos} is not NAME:TAG"))?;
     let crds = kubectl.run(&["get", "crd", "-o", "name"])?;
     let crds: Vec<String> = crds.lines().map(str::to_owned).collect();
@@ -31,19 +33,21 @@ pub fn open(netqos: Option<&str>, pod_image: &str) -> anyhow::Result<Context> {
         agents.is_empty() && crds.iter().all(|it| !it.ends_with(".netqos.io")),
         "netqos is installed already; remove it first: docs/operate.md#leaving"
     );
-    let namespaces = [
-        "get",
-        "namespace",
-        limits::NAMESPACE,
-        "--ignore-not-found",
-        "-o",
-        "name",
-    ];
-    ensure!(
-        kubectl.run(&namespaces)?.is_empty(),
-        "the namespace {} exists already",
-        limits::NAMESPACE
-    );
+    // Both are deleted in the end.
+    for namespace in [limits::NAMESPACE, NETQOS] {
+        let get = [
+            "get",
+            "namespace",
+            namespace,
+            "--ignore-not-found",
+            "-o",
+            "name",
+        ];
+        ensure!(
+            kubectl.run(&get)?.is_empty(),
+            "the namespace {namespace} exists already; delete it first"
+        );
+    }
     let nodes = kubectl.json(&["get", "nodes"])?;
     let nodes = nodes["items"].as_array().into_iter().flatten();
     let nodes =

@@ -250,6 +250,9 @@ fn try_steps(
         if !Row::of(step.name, began, &result).keep(rows) {
             eprintln!("{}", context.diagnosis());
             if step.kind == Kind::Needed {
+                if context.machine.is_none() {
+                    eprintln!("netqos may be left in the cluster: see docs/operate.md#leaving");
+                }
                 break;
             }
         }
