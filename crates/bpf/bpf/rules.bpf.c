@@ -75,10 +75,10 @@ static __always_inline const struct bitmap *by_class(const struct chain *chain, 
 {
 	if (!(chain->flags & CHAIN_SETS))
 		return &none;
-	void *peers = bpf_map_lookup_elem(&networks, &network);
+	void *peers = FIND(&networks, &network);
 	if (!peers)
 		return &none;
-	__u64 *class = bpf_map_lookup_elem(peers, packet->destination);
+	__u64 *class = FIND(peers, packet->destination);
 	if (!class)
 		return &none;
 	struct class_key key = { .chain = id, .class = *class };
@@ -189,7 +189,7 @@ static __always_inline struct counter *counter_of(__u32 number, __u64 rule)
 /* Ranks and admits a packet by a rule's meter, of which each pod has its share. */
 static __always_inline int meter(struct __sk_buff *skb, __u64 length, __u32 id, __u32 number)
 {
-	struct crowd *crowd = bpf_map_lookup_elem(&crowds, &id);
+	struct crowd *crowd = FIND(&crowds, &id);
 	struct share_key key = { .meter = id, .endpoint = number };
 	struct share *share = bpf_map_lookup_elem(&shares, &key);
 	if (!share) {
@@ -217,7 +217,7 @@ __noinline int enforce(struct __sk_buff *skb, const struct decision *decision,
 		return TC_ACT_UNSPEC;
 	__u32 endpoint = decision->endpoint;
 	struct rule_key key = { .chain = decision->chain, .index = decision->index };
-	struct rule *rule = bpf_map_lookup_elem(&rules, &key);
+	struct rule *rule = FIND(&rules, &key);
 	if (!rule)
 		return TC_ACT_UNSPEC;
 	bool shadow = rule->flags & RULE_SHADOW;
@@ -304,7 +304,7 @@ static __always_inline void ask_conntrack(struct __sk_buff *skb, __u32 number,
 
 static __always_inline int apply(struct __sk_buff *skb, __u32 number)
 {
-	struct endpoint *found = bpf_map_lookup_elem(&endpoints, &number);
+	struct endpoint *found = FIND(&endpoints, &number);
 	if (!found || is_done(skb, number))
 		return TC_ACT_UNSPEC;
 	if (found->flags & ENDPOINT_QUEUES && skb->mark == (MARK_MAGIC | number)) {
@@ -326,7 +326,7 @@ static __always_inline int apply(struct __sk_buff *skb, __u32 number)
 			.protocol = packet.protocol,
 		};
 		__builtin_memcpy(key.address, packet.destination, 16);
-		service = bpf_map_lookup_elem(&services, &key);
+		service = FIND(&services, &key);
 	}
 	int verdict = DIFFERENT;
 	if (service) {
@@ -366,7 +366,7 @@ int netqos_rules_known(struct __sk_buff *skb)
 	if (!asked)
 		return TC_ACT_UNSPEC;
 	__u32 number = asked->endpoint;
-	struct endpoint *found = bpf_map_lookup_elem(&endpoints, &number);
+	struct endpoint *found = FIND(&endpoints, &number);
 	if (!found)
 		return TC_ACT_UNSPEC;
 	struct endpoint endpoint = *found;
@@ -389,7 +389,7 @@ int netqos_return(struct __sk_buff *skb)
 	__u32 number = skb->mark & ~MARK_MAGIC_BITS;
 	if ((skb->mark & MARK_MAGIC_BITS) != MARK_MAGIC)
 		return TC_ACT_SHOT;
-	struct endpoint *endpoint = bpf_map_lookup_elem(&endpoints, &number);
+	struct endpoint *endpoint = FIND(&endpoints, &number);
 	if (!endpoint || !endpoint->ifindex)
 		return TC_ACT_SHOT;
 	return bpf_redirect(endpoint->ifindex, BPF_F_INGRESS);

@@ -25,3 +25,11 @@
 		__type(value, value_type);           \
 		__uint(pinning, LIBBPF_PIN_BY_NAME); \
 	} name SEC(".maps")
+
+/*
+ * Looks up a key whose value may be replaced at this moment. The kernel puts the new element at the
+ * head of its bucket before it takes the old one out, and readers take no lock: one that has passed
+ * the head, and comes to the old one's place after that, finds neither. The second time it finds the
+ * new one.
+ */
+#define FIND(map, key) (bpf_map_lookup_elem(map, key) ?: bpf_map_lookup_elem(map, key))

@@ -2,6 +2,9 @@
 #![cfg(feature = "rules")]
 #![allow(clippy::unwrap_used, missing_docs)]
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
+
 use netqos_bpf::rules::{
     Bitmap, Block4, Chain, ChainFlags, ClassKey, CounterKey, Endpoint, PortKey, Rule, RuleKey,
     Rules, Verdict,
@@ -153,4 +156,63 @@ fn a_map_of_peers_grows_and_loses_nobody() {
     assert_eq!(all, expected);
     again.networks.forget(1).unwrap();
     assert_eq!(again.networks.networks().unwrap(), [0_u32; 0]);
+}
+
+/// A hash table of BPF puts an element's new value at the head of its bucket before it takes the old
+/// one out: a lookup that has passed the head, and comes to the old one's place after that, finds
+/// neither.
+#[test]
+fn a_peer_whose_class_changes_is_found_at_every_moment() {
+    // A peer for each bucket, so that most share theirs.
+    const PEERS: usize = 1024;
+    const RUNS: u32 = 6_000;
+    let Some((folder, mut rules)) = rules() else {
+        return;
+    };
+    let chain = Chain {
+        words: 1,
+        flags: ChainFlags::SETS,
+        portless: Bitmap::of([0]),
+        ..Chain::default()
+    };
+    for class in [CLASS, CLASS + 1] {
+        let key = ClassKey {
+            chain: CHAIN,
+            class,
+        };
+        rules.classes.put(&key, &Bitmap::of([0])).unwrap();
+    }
+    let rule = Rule::new(100, Some(10), 0, 0, false);
+    rules.rules_of.put(&RuleKey::new(CHAIN, 0), &rule).unwrap();
+    rules.chains.put(&CHAIN, &chain).unwrap();
+    let endpoint = Endpoint::new(1, NETWORK, CHAIN, 0, 0);
+    rules.endpoints.put(&0, &endpoint).unwrap();
+    let address = |peer: usize| (0x0A01_0000 + peer as u32).to_be_bytes();
+    let peers: Vec<_> = (0..PEERS)
+        .map(|peer| (address(peer).into(), CLASS))
+        .collect();
+    rules.networks.put_all(NETWORK, &peers, PEERS).unwrap();
+
+    let other = Rules::open(folder.path()).unwrap().unwrap();
+    let changing = AtomicUsize::new(0);
+    let mut changes = 0;
+    thread::scope(|scope| {
+        let runner = scope.spawn(|| {
+            for peer in 0..PEERS {
+                changing.store(peer, Relaxed);
+                let packet = datagram(address(peer), 80, 0);
+                other.run_repeatedly(&packet, RUNS).unwrap();
+            }
+        });
+        while !runner.is_finished() {
+            changes += 1;
+            let address = address(changing.load(Relaxed)).into();
+            let class = CLASS + changes % 2;
+            rules.networks.put(NETWORK, address, class).unwrap();
+        }
+    });
+    let counters = rules.counters.all().unwrap();
+    let found: u64 = counters.iter().map(|(_, counter)| counter.packets).sum();
+    let runs = PEERS as u64 * u64::from(RUNS);
+    assert_eq!(runs - found, 0, "of {runs}, by {changes} changes");
 }
