@@ -21,8 +21,6 @@
  * is never reached is not looked at by the verifier. */
 const volatile __u8 NETQOS_ASKS_CONNTRACK = 1;
 
-static const struct bitmap none = {};
-
 /*
  * The program may stand at an interface twice: for a moment, when it is moved to the other hook or
  * before somebody else's program, and for longer where whoever moves it is killed then. The first
@@ -69,20 +67,20 @@ static __always_inline const struct bitmap *by_prefix(const struct chain *chain,
 	return found ?: &chain->anywhere;
 }
 
-/* The rules for the peer sets that the destination belongs to. */
+/* The rules for the peer sets that the destination belongs to; NULL where there are none. */
 static __always_inline const struct bitmap *by_class(const struct chain *chain, __u64 id,
 						     __u32 network, const struct packet *packet)
 {
 	if (!(chain->flags & CHAIN_SETS))
-		return &none;
+		return NULL;
 	void *peers = FIND(&networks, &network);
 	if (!peers)
-		return &none;
+		return NULL;
 	__u64 *class = FIND(peers, packet->destination);
 	if (!class)
-		return &none;
+		return NULL;
 	struct class_key key = { .chain = id, .class = *class };
-	return (const struct bitmap *)bpf_map_lookup_elem(&classes, &key) ?: &none;
+	return bpf_map_lookup_elem(&classes, &key);
 }
 
 static __always_inline const struct bitmap *by_port(const struct chain *chain, __u64 id,
@@ -120,24 +118,18 @@ static __always_inline __u32 first_bit(__u64 word)
 #define SHADOW(verdict) ((__u32)(verdict) >> 16)
 #define NO_RULE CHAIN_RULES
 
-/* (Not static: see read_packet.) */
-__noinline int classify(const struct endpoint *endpoint, const struct packet *packet)
+/* The first rules for a destination and a port; `class` may be NULL. (Not static: see read_packet.) */
+__noinline int first_of(const struct chain *chain, const struct bitmap *prefixes,
+			const struct bitmap *class, const struct bitmap *port)
 {
 	__u32 winner = NO_RULE, shadows = NO_RULE;
-	if (!endpoint || !packet)
+	if (!chain || !prefixes || !port)
 		return VERDICT(winner, shadows);
-	__u64 id = endpoint->chain;
-	struct chain *chain = bpf_map_lookup_elem(&chains, &id);
-	if (!chain)
-		return VERDICT(winner, shadows);
-	const struct bitmap *prefixes = by_prefix(chain, id, packet);
-	const struct bitmap *class = by_class(chain, id, endpoint->network, packet);
-	const struct bitmap *port = by_port(chain, id, packet);
-
 	for (__u32 i = 0; i < CHAIN_WORDS; i++) {
 		if (i >= chain->words)
 			break;
-		__u64 match = (prefixes->words[i] | class->words[i]) & port->words[i];
+		__u64 destinations = prefixes->words[i] | (class ? class->words[i] : 0);
+		__u64 match = destinations & port->words[i];
 		__u64 shadow = match & chain->shadow.words[i];
 		__u64 enforced = match & ~chain->shadow.words[i];
 		if (enforced) {
@@ -151,6 +143,20 @@ __noinline int classify(const struct endpoint *endpoint, const struct packet *pa
 			break;
 	}
 	return VERDICT(winner, shadows);
+}
+
+/* (Not static: see read_packet.) */
+__noinline int classify(const struct endpoint *endpoint, const struct packet *packet)
+{
+	if (!endpoint || !packet)
+		return VERDICT(NO_RULE, NO_RULE);
+	__u64 id = endpoint->chain;
+	struct chain *chain = bpf_map_lookup_elem(&chains, &id);
+	if (!chain)
+		return VERDICT(NO_RULE, NO_RULE);
+	return first_of(chain, by_prefix(chain, id, packet),
+			by_class(chain, id, endpoint->network, packet),
+			by_port(chain, id, packet));
 }
 
 #define DIFFERENT -1
