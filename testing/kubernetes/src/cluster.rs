@@ -11,9 +11,10 @@
 //! A node sees the file system of the machine below an overlay of its own, fresh `/run`, `/sys` and bpffs,
 //! and cgroups that begin at its own. What it writes outlives [`Node::stop`], as a disk outlives a reboot.
 //!
-//! Nodes reach the ClusterIP of the API server by a DNAT rule; nothing serves other ClusterIPs.
+//! Nodes and pods have addresses of both families, IPv4 first. kube-proxy serves ClusterIPs by nftables.
 
 mod control_plane;
+mod counters;
 mod daemon;
 mod internet;
 mod kubectl;
@@ -27,6 +28,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 
 pub use self::control_plane::ControlPlane;
+pub use self::counters::Counters;
 pub use self::daemon::Daemon;
 pub use self::internet::Internet;
 pub use self::kubectl::{Kubectl, run};
@@ -35,12 +37,17 @@ pub use self::sandbox::enter;
 
 /// The directory of everything that a cluster writes: a tmpfs of the sandbox.
 const ROOT: &str = "/mnt";
-/// The address of the sandbox on the network of the nodes, and its prefix length.
+/// The addresses of the sandbox on the network of the nodes.
 const GATEWAY: &str = "192.168.100.1";
-/// The ClusterIP of the API server.
-const SERVICE: &str = "10.96.0.1";
+const GATEWAY6: &str = "fd00:100::1";
 /// The executables of a node. runc is from Debian.
-const NODE_PROGRAMS: [&str; 4] = ["kubelet", "containerd", "containerd-shim-runc-v2", "ctr"];
+const NODE_PROGRAMS: [&str; 5] = [
+    "kubelet",
+    "kube-proxy",
+    "containerd",
+    "containerd-shim-runc-v2",
+    "ctr",
+];
 /// The executables of a control plane, besides those of a server.
 const CONTROL_PLANE_PROGRAMS: [&str; 2] = ["kube-controller-manager", "kube-scheduler"];
 /// The time until all nodes are Ready. An idle machine needs 10 s.
@@ -56,18 +63,21 @@ pub struct Cluster {
     pub internet: Internet,
     /// kubectl of an administrator.
     pub kubectl: Kubectl,
+    /// The executables of its version.
+    pub programs: Programs,
 }
 
 impl Cluster {
-    /// Builds what is missing of the executables, which takes minutes, and returns their directories.
+    /// Builds what is missing of the executables, and of others, which takes minutes, and returns their directory.
     ///
     /// # Errors
     /// Returns an error if an executable cannot be built, or runc is missing.
-    pub fn build() -> anyhow::Result<Programs> {
+    pub fn build(others: &[&str]) -> anyhow::Result<Programs> {
         let names = [
             &["etcd", "kube-apiserver", "kubectl", "helm"][..],
             &CONTROL_PLANE_PROGRAMS,
             &NODE_PROGRAMS,
+            others,
         ]
         .concat();
         let directory = crate::binaries::build(&names)?;
@@ -109,6 +119,7 @@ impl Cluster {
             nodes,
             internet,
             kubectl,
+            programs: programs.clone(),
         };
         cluster.wait_until_ready()?;
         Ok(cluster)

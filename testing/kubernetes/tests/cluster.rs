@@ -51,7 +51,7 @@ fn killed_cluster_leaves_nothing() {
         return;
     }
     // Building takes minutes, and is not waited for below.
-    cluster::Cluster::build().unwrap();
+    cluster::Cluster::build(&[]).unwrap();
     let log = tempfile::NamedTempFile::new().unwrap();
     let child = Command::new(env!("CARGO_BIN_EXE_test-cluster"))
         .args(["--only", "start", "--", "sleep", "infinity"])

@@ -8,7 +8,7 @@ use anyhow::bail;
 
 use super::daemon::Daemon;
 use super::kubectl::Kubectl;
-use super::{GATEWAY, Programs, ROOT, SERVICE};
+use super::{GATEWAY, Programs, ROOT};
 use crate::{keys, server};
 
 /// The port of kube-apiserver.
@@ -16,6 +16,8 @@ pub(super) const PORT: u16 = 6443;
 const ETCD: &str = "http://127.0.0.1:2379";
 /// The token of an administrator.
 const ADMINISTRATOR: &str = "administrator";
+/// The token of kube-proxy.
+pub(super) const KUBE_PROXY: &str = "kube-proxy";
 /// The time until the API server is ready. An idle machine needs 4 s.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -63,9 +65,9 @@ impl ControlPlane {
                 "--service-account-signing-key-file={}",
                 at("service-accounts.key")
             ),
-            "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
+            "--service-cluster-ip-range=10.96.0.0/16,fd00:96::/108".to_owned(),
             "--kubelet-preferred-address-types=InternalIP".to_owned(),
-            // Webhooks are called at the addresses of their pods: nothing serves ClusterIPs here.
+            // Webhooks are called at the addresses of their pods: kube-proxy runs on the nodes alone.
             "--enable-aggregator-routing=true".to_owned(),
             "--allow-privileged=true".to_owned(),
         ];
@@ -143,9 +145,12 @@ impl ControlPlane {
     }
 }
 
-/// A file for `--token-auth-file`: of an administrator, and of the kubelet of each node.
+/// A file for `--token-auth-file`: of an administrator, of kube-proxy, and of the kubelet of each node.
 fn tokens(nodes: usize) -> String {
-    let mut tokens = format!("{ADMINISTRATOR},administrator,administrator,system:masters\n");
+    let mut tokens = format!(
+        "{ADMINISTRATOR},administrator,administrator,system:masters\n\
+         {KUBE_PROXY},system:kube-proxy,kube-proxy\n"
+    );
     for number in 1..=nodes {
         let name = format!("node{number}");
         tokens += &format!("{name},system:node:{name},{name},system:nodes\n");
@@ -156,16 +161,4 @@ fn tokens(nodes: usize) -> String {
 /// A kubeconfig for the user of a token.
 pub(super) fn kubeconfig_of(token: &str) -> String {
     server::kubeconfig(&format!("https://{GATEWAY}:{PORT}"), token)
-}
-
-/// The rule that leads a ClusterIP of the API server to it.
-pub(super) fn service_rules() -> String {
-    let rule = format!("ip daddr {SERVICE} tcp dport 443 dnat to {GATEWAY}:{PORT}");
-    format!(
-        "table ip services {{
-  chain prerouting {{ type nat hook prerouting priority -100; {rule}; }}
-  chain output {{ type nat hook output priority -100; {rule}; }}
-}}
-"
-    )
 }

@@ -26,11 +26,7 @@ impl Daemon {
     ///
     /// # Errors
     /// Returns an error if the directory of logs cannot be made.
-    pub(super) fn new(
-        name: &str,
-        program: PathBuf,
-        arguments: Vec<String>,
-    ) -> anyhow::Result<Self> {
+    pub fn new(name: &str, program: PathBuf, arguments: Vec<String>) -> anyhow::Result<Self> {
         let logs = Path::new(ROOT).join("log");
         fs::create_dir_all(&logs)?;
         Ok(Self {

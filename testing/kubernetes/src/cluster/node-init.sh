@@ -36,7 +36,7 @@ for plugin in /usr/lib/cni/*; do
   [ -e "opt/cni/bin/${plugin##*/}" ] || cp "$plugin" opt/cni/bin/
 done
 cp "$DIRECTORY/pods.conflist" etc/cni/net.d/10-pods.conflist
-for file in kubeconfig kubelet.yaml containerd.toml services.nft; do
+for file in kubeconfig kubelet.yaml containerd.toml kube-proxy.kubeconfig kube-proxy.yaml; do
   cp "$DIRECTORY/$file" run/
 done
 pivot_root . old
@@ -49,13 +49,15 @@ hostname "$NODE"
 ip link set lo up
 until ip link show eth0 >/dev/null 2>&1; do sleep 0.02; done
 ip address add "$ADDRESS/24" dev eth0
+ip address add "$ADDRESS6/64" dev eth0 nodad
 ip link set eth0 up
 ip route add default via "$GATEWAY"
+ip route add default via "$GATEWAY6"
 printf '%s\n' "$ROUTES" | while read -r route; do
   [ -z "$route" ] || ip route add $route
 done
 echo 1 >/proc/sys/net/ipv4/ip_forward
-nft -f /run/services.nft
+echo 1 >/proc/sys/net/ipv6/conf/all/forwarding
 
 export PATH=/opt/programs:$PATH
 keep() {
@@ -72,6 +74,7 @@ for image in /opt/images/*.tar; do
   ctr --namespace k8s.io images import "$image"
 done
 keep kubelet kubelet --config=/run/kubelet.yaml --kubeconfig=/run/kubeconfig \
-  --hostname-override="$NODE" --node-ip="$ADDRESS" &
+  --hostname-override="$NODE" --node-ip="$ADDRESS,$ADDRESS6" &
+keep kube-proxy kube-proxy --config=/run/kube-proxy.yaml &
 # Also reaps orphans.
 while :; do wait; sleep 1; done

@@ -1,5 +1,6 @@
 //! A node: kubelet and containerd in namespaces and cgroups of their own.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -7,9 +8,9 @@ use std::{env, fs};
 
 use anyhow::{Context as _, ensure};
 
-use super::control_plane::{kubeconfig_of, service_rules};
+use super::control_plane::{KUBE_PROXY, kubeconfig_of};
 use super::daemon::{self, Daemon};
-use super::{GATEWAY, Programs, ROOT, run, sandbox};
+use super::{Counters, GATEWAY, GATEWAY6, Programs, ROOT, run, sandbox};
 
 /// Executes $1 in the namespaces and cgroups of a node.
 const ENTER: &str = include_str!("node-enter.sh");
@@ -32,16 +33,16 @@ impl Node {
         let name = format!("node{number}");
         let directory = Path::new(ROOT).join("nodes").join(&name);
         let others = (1..=nodes).filter(|it| *it != number);
-        let routes: Vec<String> = others
-            .map(|it| format!("{}.0/24 via {}", pods(it), address(it)))
-            .collect();
+        let routes: Vec<String> = others.flat_map(routes).collect();
         let environment = vec![
             ("NODE", name.clone()),
             ("DIRECTORY", directory.display().to_string()),
             ("PROGRAMS", programs.directory().display().to_string()),
             ("IMAGES", format!("{ROOT}/images")),
             ("ADDRESS", address(number)),
+            ("ADDRESS6", address6(number)),
             ("GATEWAY", GATEWAY.to_owned()),
+            ("GATEWAY6", GATEWAY6.to_owned()),
             ("ROUTES", routes.join("\n")),
         ];
         Self {
@@ -58,19 +59,24 @@ impl Node {
         &self.name
     }
 
+    /// The IPv4 address of the node.
+    pub fn address(&self) -> IpAddr {
+        Ipv4Addr::new(192, 168, 100, 10 + self.number as u8).into()
+    }
+
     /// Starts the node: its namespaces, containerd and the kubelet.
     ///
     /// # Errors
     /// Returns an error if a namespace or link cannot be made.
     pub fn start(&mut self) -> anyhow::Result<()> {
-        let (pods, address) = (pods(self.number), address(self.number));
         fs::create_dir_all(&self.directory)?;
         for (file, content) in [
             ("kubeconfig", kubeconfig_of(&self.name)),
             ("kubelet.yaml", KUBELET.to_owned()),
             ("containerd.toml", containerd(&runc()?)),
-            ("services.nft", service_rules()),
-            ("pods.conflist", network(&pods)),
+            ("kube-proxy.kubeconfig", kubeconfig_of(KUBE_PROXY)),
+            ("kube-proxy.yaml", kube_proxy(&self.name)),
+            ("pods.conflist", network(self.number)),
         ] {
             fs::write(self.directory.join(file), content)?;
         }
@@ -89,9 +95,10 @@ impl Node {
         let link = ["link", "add", &bridge_port, "master", "nodes", "up", "type"];
         let peer = ["veth", "peer", "name", "eth0", "netns", &id];
         run(Command::new("ip").args(link).args(peer))?;
-        let pods = format!("{pods}.0/24");
-        let route = ["route", "replace", &pods, "via", &address];
-        run(Command::new("ip").args(route))?;
+        for route in routes(self.number) {
+            let route = ["route", "replace"].into_iter().chain(route.split(' '));
+            run(Command::new("ip").args(route))?;
+        }
         Ok(())
     }
 
@@ -119,6 +126,67 @@ impl Node {
         let mut command = Command::new("nsenter");
         command.args(["--target", &id, "--net", "--mount", "--", program]);
         Ok(command)
+    }
+
+    /// Begins to count the packets that arrive at the node.
+    ///
+    /// # Errors
+    /// Returns an error if the node does not run, or `nft` fails.
+    pub fn count(&self) -> anyhow::Result<Counters> {
+        let id = self.init.as_ref().and_then(Daemon::id);
+        Counters::start(Some(id.context("the node does not run")?))
+    }
+
+    /// Has a VXLAN network carry the packets to the pods of other nodes, as Flannel does, or the network of the
+    /// nodes again.
+    ///
+    /// # Errors
+    /// Returns an error if the node does not run, or a command fails.
+    pub fn tunnel(&self, others: &[&Self], on: bool) -> anyhow::Result<()> {
+        let script = match on {
+            true => self.vxlan(others),
+            false => {
+                let routes = others.iter().flat_map(|it| routes(it.number));
+                let back = routes.map(|it| format!("ip route replace {it}\n"));
+                back.chain(["ip link delete vxlan1\n".to_owned()]).collect()
+            }
+        };
+        run(self.command("sh")?.args(["-euc", &script]))?;
+        Ok(())
+    }
+
+    /// The commands that make a VXLAN network.
+    fn vxlan(&self, others: &[&Self]) -> String {
+        let own = self.number;
+        let mut script = format!(
+            "ip link add vxlan1 address {} mtu 1450 type vxlan id 1 dstport 4789 local {} dev eth0 nolearning
+ip address add 10.244.{own}.0/32 dev vxlan1
+ip -6 address add fd00:244:0:{own}:: dev vxlan1 nodad
+ip link set vxlan1 up
+",
+            hardware_address(own),
+            address(own),
+        );
+        for other in others {
+            let (number, hardware_address) = (other.number, hardware_address(other.number));
+            script += &format!(
+                "bridge fdb append {hardware_address} dev vxlan1 dst {}\n",
+                address(number)
+            );
+            for (pods, gateway) in [
+                (pods(number), format!("10.244.{number}.0")),
+                (pods6(number), format!("fd00:244:0:{number}::")),
+            ] {
+                // IPv6 takes no gateway that is reached by another link.
+                script += &format!(
+                    "ip route delete {pods}
+ip neighbor replace {gateway} lladdr {hardware_address} dev vxlan1
+ip route replace {pods} via {gateway} dev vxlan1 onlink
+"
+                );
+            }
+        }
+        script
     }
 
     /// Returns an error if the node has ended by itself, with the end of its log.
@@ -158,9 +226,45 @@ fn address(node: usize) -> String {
     format!("192.168.100.{}", 10 + node)
 }
 
-/// The first three bytes of the addresses of a node's pods.
+fn address6(node: usize) -> String {
+    format!("fd00:100::{}", 10 + node)
+}
+
+/// The prefix of the addresses of a node's pods.
 fn pods(node: usize) -> String {
-    format!("10.244.{node}")
+    format!("10.244.{node}.0/24")
+}
+
+fn pods6(node: usize) -> String {
+    format!("fd00:244:0:{node}::/64")
+}
+
+/// The routes to the pods of a node, for `ip route`.
+fn routes(node: usize) -> [String; 2] {
+    [
+        format!("{} via {}", pods(node), address(node)),
+        format!("{} via {}", pods6(node), address6(node)),
+    ]
+}
+
+/// The configuration of kube-proxy: it leaves the connection tracking of the machine alone.
+fn kube_proxy(node: &str) -> String {
+    format!(
+        "\
+apiVersion: kubeproxy.config.k8s.io/v1alpha1
+kind: KubeProxyConfiguration
+hostnameOverride: {node}
+clientConnection: {{kubeconfig: /run/kube-proxy.kubeconfig}}
+mode: nftables
+clusterCIDR: 10.244.0.0/16,fd00:244::/48
+conntrack: {{maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}}
+"
+    )
+}
+
+/// The hardware address of the VXLAN interface of a node.
+fn hardware_address(node: usize) -> String {
+    format!("02:00:00:00:00:{node:02x}")
 }
 
 /// The configuration of a kubelet. One of 1.35 and newer refuses cgroup v1 unless `failCgroupV1` is false.
@@ -213,16 +317,17 @@ fn containerd(runc: &str) -> String {
 /// The image of pods' sandboxes, which is that of their containers, too.
 const PAUSE: &str = "localhost/busybox:test";
 
-/// The network of a node's pods, with the upstream plugin in it until netqos takes its place.
-fn network(pods: &str) -> String {
+/// The network of the pods of a node, with the upstream plugin in it until netqos takes its place.
+fn network(node: usize) -> String {
+    let (pods, pods6) = (pods(node), pods6(node));
     format!(
         r#"{{
   "cniVersion": "1.0.0",
   "name": "pods",
   "plugins": [
     {{"type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true,
-     "ipam": {{"type": "host-local", "ranges": [[{{"subnet": "{pods}.0/24"}}]],
-       "routes": [{{"dst": "0.0.0.0/0"}}]}}}},
+     "ipam": {{"type": "host-local", "ranges": [[{{"subnet": "{pods}"}}], [{{"subnet": "{pods6}"}}]],
+       "routes": [{{"dst": "0.0.0.0/0"}}, {{"dst": "::/0"}}]}}}},
     {{"type": "bandwidth", "capabilities": {{"bandwidth": true}}}}
   ]
 }}

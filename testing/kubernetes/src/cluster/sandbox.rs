@@ -7,7 +7,7 @@ use std::{env, fs, thread};
 
 use anyhow::{Context as _, ensure};
 
-use super::{GATEWAY, ROOT};
+use super::{GATEWAY, GATEWAY6, ROOT};
 use crate::cluster::run;
 
 /// The time until processes that were killed have left their cgroups.
@@ -15,15 +15,33 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The variable that names, inside, the cgroup that nodes have theirs below.
 const CGROUP: &str = "NETQOS_SANDBOX_CGROUP";
 
+/// Mounts net_cls beside the hierarchies of cgroup v1, in this mount namespace: few machines have it mounted.
+const NET_CLS: &str = r#"
+set -eu
+[ ! -e /sys/fs/cgroup/cgroup.controllers ] && [ ! -e /sys/fs/cgroup/net_cls ] || exit 0
+mkdir -p "$1/net_cls"
+mount -t cgroup -o net_cls net_cls "$1/net_cls" || exit 0
+for hierarchy in /sys/fs/cgroup/*; do
+  if [ -L "$hierarchy" ]; then
+    cp -P "$hierarchy" "$1/"
+  else
+    mkdir "$1/${hierarchy##*/}"
+    mount --bind "$hierarchy" "$1/${hierarchy##*/}"
+  fi
+done
+mount --rbind "$1" /sys/fs/cgroup
+"#;
+
 /// Removes the cgroup $1 of each hierarchy once its standard input ends, which is when the process that started it
-/// has ended in whatever way.
+/// has ended in whatever way. Runs in a mount namespace of its own.
 const JANITOR: &str = r#"
 trap '' HUP INT TERM
 cat >/dev/null
+[ -e /sys/fs/cgroup/net_cls ] || mount -t cgroup -o net_cls net_cls /mnt 2>/dev/null
 attempts=100
 while [ $attempts -gt 0 ]; do
   left=
-  for cgroup in /sys/fs/cgroup/"$1" /sys/fs/cgroup/*/"$1"; do
+  for cgroup in /sys/fs/cgroup/"$1" /sys/fs/cgroup/*/"$1" /mnt/"$1"; do
     [ -d "$cgroup" ] || continue
     find "$cgroup" -depth -type d -exec rmdir {} \; 2>/dev/null
     [ ! -d "$cgroup" ] || left="$left $cgroup"
@@ -75,7 +93,7 @@ pub fn enter() -> anyhow::Result<Option<u8>> {
 fn start_janitor(cgroup: &str) -> anyhow::Result<Child> {
     // A session of its own: what ends a terminal's processes leaves it.
     Command::new("setsid")
-        .args(["sh", "-c", JANITOR, "sh", cgroup])
+        .args(["unshare", "--mount", "sh", "-c", JANITOR, "sh", cgroup])
         .stdin(Stdio::piped())
         .spawn()
         .context("cannot execute setsid")
@@ -124,16 +142,18 @@ pub(super) fn remove_cgroups(node: &str) -> anyhow::Result<()> {
 /// Makes the directory of the cluster, and the bridge of its nodes.
 pub(super) fn prepare() -> anyhow::Result<()> {
     cgroup()?;
-    let gateway = format!("{GATEWAY}/24");
     for line in [
         format!("mount -t tmpfs -o mode=755 tmpfs {ROOT}"),
         "ip link set lo up".to_owned(),
         "ip link add nodes type bridge".to_owned(),
-        format!("ip address add {gateway} dev nodes"),
+        format!("ip address add {GATEWAY}/24 dev nodes"),
+        format!("ip address add {GATEWAY6}/64 dev nodes nodad"),
         "ip link set nodes up".to_owned(),
     ] {
         let words: Vec<&str> = line.split(' ').collect();
         run(Command::new(words[0]).args(&words[1..]))?;
     }
+    let hierarchies = format!("{ROOT}/hierarchies");
+    run(Command::new("sh").args(["-c", NET_CLS, "sh", &hierarchies]))?;
     Ok(())
 }

@@ -8,23 +8,25 @@ use serde_json::{Value, json};
 
 use crate::context::{Context, NETQOS, eventually, expect};
 use crate::install::{deployed, rolled_out};
-use crate::pods::{Pod, Template, WINDOW, create};
+use crate::pods::{Pod, Template, WINDOW, create, find, spec};
 
 const INTERNET: &str = "203.0.113.10";
 /// Measured rate of a full uplink of 100 Mbit/s: GRO merges packets, and the counters see one header of them.
 const FULL: f64 = 97.5;
+/// What an online service has at least of a full uplink beside offline work: 70 Mbit/s but for headers and a start.
+const MOST: f64 = 60.0;
 /// The time until uplinks are as configured.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The label of a node that names its class backend.
 const LABEL: &str = "netqos.io/class-backend";
 
 /// A pod of the class latency-sensitive, and one of best-effort.
-struct Pods {
-    online: Pod,
-    offline: Pod,
+pub struct Pods {
+    pub online: Pod,
+    pub offline: Pod,
 }
 
-fn pods(context: &Context, node: &str) -> anyhow::Result<Pods> {
+pub fn pods(context: &Context, node: &str) -> anyhow::Result<Pods> {
     let (online, offline) = (format!("online-{node}"), format!("offline-{node}"));
     let template = |namespace, name, class| Template {
         namespace,
@@ -45,7 +47,7 @@ fn pods(context: &Context, node: &str) -> anyhow::Result<Pods> {
 }
 
 /// Has uplinks carry 100 Mbit/s, of which each of the two classes is guaranteed 30.
-fn divide(context: &Context) -> anyhow::Result<()> {
+pub fn divide(context: &Context) -> anyhow::Result<()> {
     let shares = json!({"networkQOS": {"enable": true, "ingressRequest": 30, "ingressLimit": 100,
         "egressRequest": 30, "egressLimit": 100}});
     configure(context, json!({"lsClass": shares, "beClass": shares}))
@@ -70,7 +72,7 @@ fn configure(context: &Context, strategy: Value) -> anyhow::Result<()> {
 }
 
 /// Has uplinks be unshared, as docs/node-slo.md says.
-fn undivide(context: &Context) -> anyhow::Result<()> {
+pub fn undivide(context: &Context) -> anyhow::Result<()> {
     configure(context, json!({"policies": {"netQOSPolicy": "none"}}))?;
     for node in &context.cluster()?.nodes {
         eventually(PATIENCE, || has_htb(node, false))?;
@@ -106,12 +108,17 @@ pub fn offline_yields(context: &mut Context) -> anyhow::Result<String> {
     Ok(format!("divided after {divided:.1} s; {sent}, {received}"))
 }
 
-/// Returns an error unless each has at least what its class is guaranteed, online most of the rest, and both no more
-/// than the uplink carries.
-fn expect_both(direction: &str, online: f64, offline: f64) -> anyhow::Result<String> {
+/// Returns an error unless offline has at least what its class is guaranteed, online this rate, most of the rest, and
+/// both no more than the uplink carries.
+pub fn expect_both(
+    direction: &str,
+    online: f64,
+    offline: f64,
+    most: f64,
+) -> anyhow::Result<String> {
     ensure!(
-        online > 60.0 && offline > 26.0 && online + offline < 102.0,
-        "{direction} by online {online:.1}, offline {offline:.1} Mbit/s, expected more than 60 and 26, at most 102"
+        online > most && offline > 26.0 && online + offline < 102.0,
+        "{direction} by online {online:.1}, offline {offline:.1} Mbit/s, expected more than {most} and 26, at most 102"
     );
     Ok(format!("{direction} {online:.1} and {offline:.1}"))
 }
@@ -121,14 +128,43 @@ fn send(context: &Context, pods: &Pods) -> anyhow::Result<String> {
     let kubectl = context.kubectl();
     let Pods { online, offline } = pods;
     let addresses = [online.address, offline.address];
-    let internet = &context.cluster()?.internet;
+    let internet = context.internet()?;
     let _offline = offline.send(kubectl, INTERNET)?;
-    let alone = internet.receives(&addresses, WINDOW)?;
+    let alone = internet.rates(&addresses, WINDOW)?;
     let alone = expect("offline alone", alone[1], FULL, 6.0)?;
     let _online = online.send(kubectl, INTERNET)?;
-    let sent = internet.receives(&addresses, WINDOW)?;
-    let sent = expect_both("sent", sent[0], sent[1])?;
+    let sent = internet.rates(&addresses, WINDOW)?;
+    let sent = expect_both("sent", sent[0], sent[1], MOST)?;
     Ok(format!("{alone}; online and offline: {sent} Mbit/s"))
+}
+
+/// A pod of best effort on the host's network, which the backend knows by net_cls, sends beside an online service.
+fn send_from_host(context: &Context, pods: &Pods) -> anyhow::Result<String> {
+    let kubectl = context.kubectl();
+    let online = &pods.online;
+    let mut spec = spec(
+        &context.pod_image,
+        json!({"kubernetes.io/hostname": online.node}),
+    );
+    spec["hostNetwork"] = json!(true);
+    let pod = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "on-host-network",
+            "namespace": "work",
+            "labels": {"koordinator.sh/qosClass": "BE"},
+        },
+        "spec": spec,
+    });
+    kubectl.apply(&pod.to_string())?;
+    let host = find(kubectl, "work", "on-host-network")?;
+    let _host = host.send(kubectl, INTERNET)?;
+    let _online = online.send(kubectl, INTERNET)?;
+    let sent = context
+        .internet()?
+        .rates(&[online.address, host.address], WINDOW)?;
+    expect_both("sent beside the host's network:", sent[0], sent[1], MOST)
 }
 
 /// Both receive.
@@ -141,7 +177,7 @@ fn receive(context: &Context, pods: &Pods) -> anyhow::Result<String> {
         let online = scope.spawn(|| online.receives(kubectl));
         let offline = offline.receives(kubectl);
         let online = online.join().unwrap_or_else(|_| anyhow::bail!("panicked"));
-        expect_both("received", online?, offline?)
+        expect_both("received", online?, offline?, MOST)
     })
 }
 
@@ -156,16 +192,16 @@ pub fn a_pod_is_limited(context: &mut Context) -> anyhow::Result<String> {
         kubectl.run(&[&annotate[..], &[&offline.name, &annotation]].concat())
     };
     let _flow = offline.send(kubectl, INTERNET)?;
-    let internet = &context.cluster()?.internet;
+    let internet = context.internet()?;
     annotate(
         r#"={"IngressRequest": "5M", "IngressLimit": "10M", "EgressRequest": "5M", "EgressLimit": "10M"}"#,
     )?;
     std::thread::sleep(Duration::from_secs(3));
-    let limited = internet.receives(&[offline.address], WINDOW)?[0];
+    let limited = internet.rates(&[offline.address], WINDOW)?[0];
     let limited = expect("limited", limited, 9.8, 8.0)?;
     annotate("-")?;
     std::thread::sleep(Duration::from_secs(3));
-    let free = internet.receives(&[offline.address], WINDOW)?[0];
+    let free = internet.rates(&[offline.address], WINDOW)?[0];
     let free = expect("without annotation", free, FULL, 8.0)?;
     Ok(format!("{limited}, {free} Mbit/s"))
 }
@@ -193,6 +229,7 @@ pub fn backend_per_node(context: &mut Context) -> anyhow::Result<String> {
     })?;
     // This backend divides what is sent.
     let sent = send(context, &pods)?;
+    let host = send_from_host(context, &pods)?;
     kubectl.run(&["label", "node", &node, &format!("{LABEL}-")])?;
     undivide(context)?;
     eventually(PATIENCE, || {
@@ -203,5 +240,5 @@ pub fn backend_per_node(context: &mut Context) -> anyhow::Result<String> {
     let values = "image.tag=,agent.classBackends=null";
     kubectl.helm(&[&upgrade[..], &["--set", values]].concat())?;
     rolled_out(context)?;
-    Ok(format!("tc on {node}: {sent}"))
+    Ok(format!("tc on {node}: {sent}; {host} Mbit/s"))
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use netqos_kubernetes::cluster::{Cluster, Kubectl};
+use netqos_kubernetes::cluster::{Cluster, Counters, Kubectl, Node};
 
 /// The namespace of netqos.
 pub const NETQOS: &str = "netqos-system";
@@ -47,6 +47,24 @@ impl Context {
     /// Returns an error for an existing cluster.
     pub fn cluster_mut(&mut self) -> anyhow::Result<&mut Cluster> {
         self.machine.as_mut().context(EXISTING)
+    }
+
+    /// The packets that arrive outside of the cluster.
+    ///
+    /// # Errors
+    /// Returns an error for an existing cluster.
+    pub fn internet(&self) -> anyhow::Result<&Counters> {
+        Ok(&self.cluster()?.internet.counters)
+    }
+
+    /// A node of the cluster in the sandbox.
+    ///
+    /// # Errors
+    /// Returns an error for an existing cluster, or if it has no node of this name.
+    pub fn node(&self, name: &str) -> anyhow::Result<&Node> {
+        let mut nodes = self.cluster()?.nodes.iter();
+        let node = nodes.find(|it| it.name() == name);
+        node.with_context(|| format!("no node is named {name}"))
     }
 
     /// The pod of the agent on a node.

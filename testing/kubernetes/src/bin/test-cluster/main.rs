@@ -8,6 +8,8 @@ mod faults;
 mod install;
 mod leave;
 mod limits;
+mod metrics;
+mod networks;
 mod pods;
 mod rules;
 mod table;
@@ -104,17 +106,21 @@ const fn step(
 
 /// The step before which the command is executed.
 const LEAVE: &str = "helm-uninstall";
+/// The step that needs Prometheus.
+const SCRAPE: &str = "scrape";
 /// The step that needs an older version.
 const UPGRADE: &str = "upgrade-and-back";
 
 /// In their order. Helm installs netqos first, and kustomize once it is gone.
-const STEPS: [Step; 18] = [
+const STEPS: [Step; 22] = [
     step("helm-install", Kind::Needed, install::by_helm),
     step("kep-2819", Kind::Anywhere, limits::both_directions),
     step("live-annotation", Kind::Anywhere, limits::live_annotation),
     step("okep-4380-story-1", Kind::Machine, rules::marks),
     step("okep-4380-story-2", Kind::Machine, rules::free_is_limited),
     step("okep-4380-story-3", Kind::Machine, rules::priorities),
+    step("dual-stack", Kind::Machine, networks::dual_stack),
+    step("services", Kind::Machine, networks::services),
     step(
         "koordinator-story-2",
         Kind::Machine,
@@ -130,6 +136,8 @@ const STEPS: [Step; 18] = [
         Kind::Machine,
         classes::backend_per_node,
     ),
+    step("vxlan", Kind::Machine, networks::vxlan),
+    step(SCRAPE, Kind::Machine, metrics::scrape),
     step("killed", Kind::Machine, faults::killed),
     step("leader-stopped", Kind::Machine, faults::leader_stopped),
     step("api-server-away", Kind::Machine, faults::api_server_away),
@@ -176,7 +184,9 @@ fn run() -> anyhow::Result<ExitCode> {
         try_steps(context, &arguments, &mut rows)?;
     } else {
         // Outside of the sandbox, which has no way to the Go module proxy.
-        let programs = Cluster::build()?;
+        let scrapes = chosen(&arguments.only).iter().any(|it| it.name == SCRAPE);
+        let others: &[&str] = if scrapes { &["prometheus"] } else { &[] };
+        let programs = Cluster::build(others)?;
         if let Some(code) = cluster::enter()? {
             return Ok(code.into());
         }

@@ -33,6 +33,8 @@ pub struct Pod {
     pub name: String,
     pub node: String,
     pub address: IpAddr,
+    /// Its address of the other family, if it has one.
+    pub other_address: Option<IpAddr>,
 }
 
 /// A pod that is to be made.
@@ -107,12 +109,13 @@ pub fn find(kubectl: &Kubectl, namespace: &str, name: &str) -> anyhow::Result<Po
     ])?;
     let pod = kubectl.json(&["-n", namespace, "get", &pod])?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let address = text(&pod["status"]["podIP"]);
+    let address = |index: usize| text(&pod["status"]["podIPs"][index]["ip"]).parse();
     Ok(Pod {
         namespace: namespace.to_owned(),
         name: name.to_owned(),
         node: text(&pod["spec"]["nodeName"]),
-        address: address.parse().context("the pod has no address")?,
+        address: address(0).context("the pod has no address")?,
+        other_address: address(1).ok(),
     })
 }
 
@@ -127,6 +130,15 @@ impl Drop for Flow {
 }
 
 impl Pod {
+    /// The pod's address of the family of another address.
+    pub fn address_to(&self, other: IpAddr) -> anyhow::Result<IpAddr> {
+        let mut own = [Some(self.address), self.other_address]
+            .into_iter()
+            .flatten();
+        own.find(|it| it.is_ipv4() == other.is_ipv4())
+            .with_context(|| format!("{} has no address of the family of {other}", self.name))
+    }
+
     /// Executes a command of the shell in the pod, and returns what it prints.
     pub fn shell(&self, kubectl: &Kubectl, command: &str) -> anyhow::Result<String> {
         kubectl.run(&[

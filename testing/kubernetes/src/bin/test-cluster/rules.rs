@@ -1,8 +1,10 @@
 //! NetworkQoS: the stories of OKEP-4380.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{bail, ensure};
+use netqos_kubernetes::cluster::Counters;
 use serde_json::json;
 
 use crate::context::{Context, expect, expect_between};
@@ -55,29 +57,32 @@ pub fn delete(context: &Context, namespace: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Connects from a pod to an address, and returns the DSCP of all packets, as `nft` names it.
-fn dscp(context: &Context, pod: &Pod, to: &str) -> anyhow::Result<String> {
-    let internet = &context.cluster()?.internet;
-    let address = pod.address.to_string();
-    internet.seen(&address, to)?;
-    pod.shell(
-        context.kubectl(),
-        &format!("echo hello | nc -w 2 {to} 5001"),
-    )?;
-    let seen = internet.seen(&address, to)?;
-    ensure!(!seen.is_empty(), "no packet from {} to {to}", pod.name);
-    let marks: Vec<String> = seen.into_iter().map(|(dscp, _)| dscp).collect();
-    Ok(marks.join(" and "))
+/// Returns an error unless packets arrived from a pod at an address, all with this DSCP, as `nft` names it; and their
+/// number.
+pub fn expect_all(
+    counters: &Counters,
+    pod: &Pod,
+    to: IpAddr,
+    expected: &str,
+) -> anyhow::Result<u64> {
+    let seen = counters.seen(pod.address_to(to)?, to)?;
+    match seen.as_slice() {
+        [(dscp, packets)] if dscp == expected => Ok(*packets),
+        _ => bail!(
+            "{} to {to}: packets by DSCP {seen:?}, expected {expected} alone",
+            pod.name
+        ),
+    }
 }
 
-/// Returns an error unless all packets from a pod to an address have this DSCP, as `nft` names it.
+/// Connects from a pod to an address outside, and returns an error unless all packets have this DSCP, as `nft` names
+/// it.
 pub fn expect_dscp(context: &Context, pod: &Pod, to: &str, expected: &str) -> anyhow::Result<()> {
-    let dscp = dscp(context, pod, to)?;
-    ensure!(
-        dscp == expected,
-        "{} to {to}: DSCP {dscp}, expected {expected}",
-        pod.name
-    );
+    let internet = context.internet()?;
+    internet.reset()?;
+    let connect = format!("echo hello | nc -w 2 {to} 5001");
+    pod.shell(context.kubectl(), &connect)?;
+    expect_all(internet, pod, to.parse()?, expected)?;
     Ok(())
 }
 
@@ -103,7 +108,7 @@ pub fn free_is_limited(context: &mut Context) -> anyhow::Result<String> {
         let _flow = pod.send(context.kubectl(), to)?;
         // Its burst is a megabit.
         std::thread::sleep(Duration::from_secs(2));
-        let rates = context.cluster()?.internet.receives(&[pod.address], time)?;
+        let rates = context.internet()?.rates(&[pod.address], time)?;
         Ok(rates[0])
     };
     // Its burst of a megabit may pass in this time, too.
@@ -136,7 +141,7 @@ pub fn priorities(context: &mut Context) -> anyhow::Result<String> {
     let both = |to: &str| -> anyhow::Result<f64> {
         let _first = pods[0].send(context.kubectl(), to)?;
         let _second = pods[1].send(context.kubectl(), to)?;
-        let rates = context.cluster()?.internet.receives(&addresses, SHARED)?;
+        let rates = context.internet()?.rates(&addresses, SHARED)?;
         Ok(rates.iter().sum())
     };
     // Of the payload: headers are 4 % of it, and two connections repeat what was dropped.
