@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
-use std::{env, fs};
+use std::{env, fs, fs::File};
 
 use anyhow::{Context as _, ensure};
 
@@ -126,6 +126,16 @@ impl Node {
         let mut command = Command::new("nsenter");
         command.args(["--target", &id, "--net", "--mount", "--", program]);
         Ok(command)
+    }
+
+    /// The network namespace of the node.
+    ///
+    /// # Errors
+    /// Returns an error if the node does not run.
+    pub fn network(&self) -> anyhow::Result<File> {
+        let id = self.init.as_ref().and_then(Daemon::id);
+        let id = id.context("the node does not run")?;
+        Ok(File::open(format!("/proc/{id}/ns/net"))?)
     }
 
     /// Begins to count the packets that arrive at the node.

@@ -5,6 +5,7 @@ mod classes;
 mod context;
 mod existing;
 mod faults;
+mod first_packet;
 mod install;
 mod leave;
 mod limits;
@@ -112,13 +113,14 @@ const SCRAPE: &str = "scrape";
 const UPGRADE: &str = "upgrade-and-back";
 
 /// In their order. Helm installs netqos first, and kustomize once it is gone.
-const STEPS: [Step; 22] = [
+const STEPS: [Step; 23] = [
     step("helm-install", Kind::Needed, install::by_helm),
     step("kep-2819", Kind::Anywhere, limits::both_directions),
     step("live-annotation", Kind::Anywhere, limits::live_annotation),
     step("okep-4380-story-1", Kind::Machine, rules::marks),
     step("okep-4380-story-2", Kind::Machine, rules::free_is_limited),
     step("okep-4380-story-3", Kind::Machine, rules::priorities),
+    step("first-packet", Kind::Machine, first_packet::first_packet),
     step("dual-stack", Kind::Machine, networks::dual_stack),
     step("services", Kind::Machine, networks::services),
     step(

@@ -69,14 +69,14 @@ pub fn dual_stack(context: &mut Context) -> anyhow::Result<String> {
 }
 
 /// A pod on the node of the players, one on another node, and the addresses of their Service.
-struct Backends {
+pub struct Backends {
     near: Pod,
-    far: Pod,
+    pub far: Pod,
     addresses: Vec<IpAddr>,
 }
 
 impl Backends {
-    fn create(context: &Context, near: &str) -> anyhow::Result<Self> {
+    pub fn create(context: &Context, near: &str) -> anyhow::Result<Self> {
         let far = context.nodes.iter().find(|it| *it != near);
         let template = |name, node| Template {
             namespace: "backends",

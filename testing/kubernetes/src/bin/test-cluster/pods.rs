@@ -154,7 +154,7 @@ impl Pod {
     }
 
     /// Begins a command of the shell in the pod. Returns once its rate has settled.
-    fn begin(&self, kubectl: &Kubectl, command: &str) -> anyhow::Result<Flow> {
+    pub fn begin(&self, kubectl: &Kubectl, command: &str) -> anyhow::Result<Flow> {
         let mut exec = kubectl.command();
         exec.args(["-n", &self.namespace, "exec", "-i", &self.name, "--"]);
         exec.args(["/bin/sh", "-c"]);
