@@ -56,7 +56,7 @@ static __always_inline void read_ends(struct __sk_buff *skb, const struct packet
 
 static __always_inline __u32 pod_at(const __u8 *address)
 {
-	__u32 *pod = bpf_map_lookup_elem(&addresses, address);
+	__u32 *pod = FIND(&addresses, address);
 	return pod ? *pod : 0;
 }
 
@@ -117,7 +117,7 @@ __noinline int flow_of(struct __sk_buff *skb, const struct packet *packet, const
 		return -1;
 	for (__u32 i = 0; i < MOST_POD_FLOWS; i++) {
 		struct class_flow_key key = {.pod = pod, .index = i};
-		struct class_flow *flow = bpf_map_lookup_elem(&pod_flows, &key);
+		struct class_flow *flow = FIND(&pod_flows, &key);
 		if (!flow)
 			return -1;
 		if (is_flow(skb, flow, way, packet, ends))
@@ -145,7 +145,7 @@ static __always_inline __u32 slot_in(struct __sk_buff *skb, const struct class_p
 				     __u32 number, int index, __u32 way)
 {
 	struct class_flow_key key = {.pod = number, .index = index};
-	struct class_flow *flow = index < 0 ? NULL : bpf_map_lookup_elem(&pod_flows, &key);
+	struct class_flow *flow = index < 0 ? NULL : FIND(&pod_flows, &key);
 	if (!flow)
 		return pod->slot[way & 1];
 	if (flow->flags & FLOW_MARKS)
@@ -214,7 +214,7 @@ SEC("classifier")
 int netqos_stamp(struct __sk_buff *skb)
 {
 	__u32 ifindex = skb->ifindex;
-	__u32 *link = bpf_map_lookup_elem(&links, &ifindex);
+	__u32 *link = FIND(&links, &ifindex);
 	__u32 pod = link ? *link & STAMP_POD : 0;
 	__u32 flow = link && *link & LINK_FLOWS ? flow_at_pod(skb, pod) : 0;
 	skb->tc_index = pod ? STAMP | flow << STAMP_FLOW_SHIFT | pod : 0;
@@ -223,7 +223,7 @@ int netqos_stamp(struct __sk_buff *skb)
 
 static __always_inline __u32 pod_of_cgroup(__u64 id)
 {
-	__u32 *pod = id ? bpf_map_lookup_elem(&cgroups, &id) : NULL;
+	__u32 *pod = id ? FIND(&cgroups, &id) : NULL;
 	return pod ? *pod : 0;
 }
 

@@ -91,7 +91,7 @@ static __always_inline struct class_leaf *leaf_at(__u32 tree, int near, __u32 sl
 		return leaf && leaf->cost_per_byte ? leaf : NULL;
 	}
 	struct class_leaf_key key = {.tree = tree, .slot = slot};
-	return bpf_map_lookup_elem(&leaves, &key);
+	return FIND(&leaves, &key);
 }
 
 /* How flows of a slot are told apart in this tree; of a part that it does not have yet, or no more, it is

@@ -1,12 +1,10 @@
 //! The program of rules, as the kernel runs it, on packets that nobody sent.
-#![cfg(feature = "classes")]
+#![cfg(feature = "rules")]
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
-use netqos_bpf::classes::Classes;
 use netqos_bpf::rules::{
     Bitmap, Block4, Chain, ChainFlags, ClassKey, CounterKey, Endpoint, PortKey, Rule, RuleKey,
     Rules, Verdict,
@@ -164,7 +162,7 @@ fn a_map_of_peers_grows_and_loses_nobody() {
 /// one out: a lookup that has passed the head, and comes to the old one's place after that, finds
 /// neither.
 #[test]
-fn a_peer_whose_class_changes_is_found_at_every_moment() {
+fn peer_class_changes_peer_is_always_found() {
     // A peer for each bucket, so that most share theirs.
     const PEERS: usize = 1024;
     const RUNS: u32 = 6_000;
@@ -213,32 +211,9 @@ fn a_peer_whose_class_changes_is_found_at_every_moment() {
             rules.networks.put(NETWORK, address, class).unwrap();
         }
     });
+    assert!(changes > 1_000, "only {changes} changes");
     let counters = rules.counters.all().unwrap();
     let found: u64 = counters.iter().map(|(_, counter)| counter.packets).sum();
     let runs = PEERS as u64 * u64::from(RUNS);
     assert_eq!(runs - found, 0, "of {runs}, by {changes} changes");
-}
-/// A node's first rule, and its first class, wait for the verifier. It follows each way through a
-/// program, so that a branch in a loop may double what it has to look at.
-#[test]
-fn the_verifier_is_done_with_each_program_soon() {
-    let Some((folder, rules)) = rules() else {
-        return;
-    };
-    let classes = Classes::ensure(folder.path()).unwrap();
-    for (name, program) in [
-        ("rules", rules.program()),
-        ("stamp", classes.stamp()),
-        ("choose", classes.choose()),
-        ("egress", classes.egress()),
-        ("ingress", classes.ingress()),
-    ] {
-        let descriptor = program.unwrap().as_raw_fd();
-        let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{descriptor}")).unwrap();
-        let instructions = info
-            .lines()
-            .find_map(|line| line.strip_prefix("verified_insns:"));
-        let instructions: u32 = instructions.unwrap().trim().parse().unwrap();
-        assert!(instructions < 80_000, "{name}: {instructions}");
-    }
 }
