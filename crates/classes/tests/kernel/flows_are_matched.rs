@@ -1,4 +1,4 @@
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use netqos_api::koordinator::net_files::parse_pods;
@@ -57,6 +57,64 @@ fn as_the_file_of_another_agent_has_them() {
             );
         }
     }
+}
+
+/// The other end by prefixes that end beside a border of a byte or word. Of each length one holds the other end, and
+/// one differs from it in its last bit.
+#[test]
+fn by_prefixes_of_any_length() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let (v4, v6) = (world.outside.address(), world.outside.address6());
+    // A pod has 15 flows, of both directions.
+    for (end, lengths) in [
+        (&v4, &[0, 1, 24, 31][..]),
+        (&v6, &[0, 1, 63, 64]),
+        (&v6, &[65, 127]),
+    ] {
+        let end: IpAddr = end.parse().unwrap();
+        let both = lengths
+            .iter()
+            .flat_map(|&length| [(length, true), (length, false)]);
+        // Everything is in the prefix of length 0.
+        let both = both.filter(|&prefix| prefix != (0, false));
+        let cases: Vec<_> = (7100_u16..).zip(both).collect();
+        let rules = cases.iter().map(|&(number, (length, holds))| {
+            let prefix = prefix(end, length, holds);
+            let matched = [is("ip", prefix), port(&number.to_string())];
+            json!({"matchs": matched, "actions": [{"action": "qos-class", "value": "l0"}]})
+        });
+        divide_by(&mut world, &rules.collect());
+        for (number, (length, holds)) in cases {
+            let before = world.sent(Flow::Upload);
+            let report = exchanged(&world, Flow::Upload, number, 0, end.is_ipv6());
+            let bytes = report.goodput.received.bytes() as f64;
+            let after = world.sent(Flow::Upload);
+            let class = if holds { SYSTEM } else { BE };
+            let counted = after[&class] - before[&class];
+            assert!(
+                bytes > 100_000.0 && counted as f64 >= 0.95 * bytes,
+                "{end} {length} {holds}: {before:?} {after:?}"
+            );
+        }
+    }
+}
+
+/// The prefix of this length that holds an address, or the one that differs from it in its last bit.
+fn prefix(address: IpAddr, length: u32, holds: bool) -> String {
+    let (bits, width) = match address {
+        IpAddr::V4(address) => (u128::from(u32::from(address)), 32),
+        IpAddr::V6(address) => (u128::from(address), 128),
+    };
+    let rest = width - length;
+    let prefix = bits.checked_shr(rest).unwrap_or(0) ^ u128::from(!holds);
+    let prefix = prefix.checked_shl(rest).unwrap_or(0);
+    let address: IpAddr = match address {
+        IpAddr::V4(_) => Ipv4Addr::from(prefix as u32).into(),
+        IpAddr::V6(_) => Ipv6Addr::from(prefix).into(),
+    };
+    format!("{address}/{length}")
 }
 
 /// The port on the pod, the mark that packets are sent with, and the one that they arrive with.
