@@ -6,7 +6,8 @@
 # make build   static executables for a node, in target/dist
 # make image   an OCI archive of them, target/image/netqos.tar, without a container engine
 # make bench   the figures of docs/benchmarks.md, -rules.md, -classes.md and -cluster.md, measured again
-# make kubernetes  the real Kubernetes programs and Helm that tests run, in a cache; prints their directory
+# make kubernetes  the real Kubernetes programs and Helm that tests run, but not Prometheus, in a cache; prints
+#                  their directory
 .PHONY: demo test test-long test-cluster lint build bench kubernetes dependencies clean
 .DEFAULT_GOAL := build
 

@@ -5,7 +5,7 @@
 //!   ├── etcd, kube-apiserver, kube-controller-manager, kube-scheduler
 //!   ├── Internet: addresses that no pod has
 //!   └── bridge ── eth0 of node ─ namespaces and cgroups of its own, killed with its first process
-//!                               └── containerd, kubelet, pods on a bridge of the node
+//!                               └── containerd, kubelet, kube-proxy, pods on a bridge of the node
 //! ```
 //!
 //! A node sees the file system of the machine below an overlay of its own, fresh `/run`, `/sys` and bpffs,
@@ -30,7 +30,7 @@ use anyhow::Context as _;
 pub use self::control_plane::ControlPlane;
 pub use self::counters::Counters;
 pub use self::daemon::Daemon;
-pub use self::internet::Internet;
+pub use self::internet::{ADDRESS as INTERNET, ADDRESS6 as INTERNET6, Internet};
 pub use self::kubectl::{Kubectl, run};
 pub use self::node::Node;
 pub use self::sandbox::enter;

@@ -21,6 +21,17 @@ fn cgroups(cluster: &Child) -> Vec<PathBuf> {
         .collect()
 }
 
+/// Returns true if the hierarchy net_cls, which few machines have mounted, has the cgroup of a cluster.
+fn is_in_net_cls(cluster: &Child) -> bool {
+    let look = format!(
+        "mount -t cgroup -o net_cls net_cls /mnt && [ -d /mnt/netqos-cluster-{} ]",
+        cluster.id()
+    );
+    let mut command = Command::new("unshare");
+    let status = command.args(["--mount", "sh", "-c", &look]).status();
+    status.is_ok_and(|it| it.success())
+}
+
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !holds() {
@@ -72,10 +83,12 @@ fn killed_cluster_leaves_nothing() {
         assert_eq!(ended, None, "the cluster has ended:\n{log}");
         runs(&cluster.0)
     });
+    let kernel = fs::read_to_string("/proc/cgroups").unwrap();
+    assert_eq!(kernel.contains("net_cls"), is_in_net_cls(&cluster.0));
     cluster.0.kill().unwrap();
     cluster.0.wait().unwrap();
     // The cgroups can be removed once no process is in them.
     wait_until("cgroups of the cluster are left", || {
-        cgroups(&cluster.0).is_empty()
+        cgroups(&cluster.0).is_empty() && !is_in_net_cls(&cluster.0)
     });
 }

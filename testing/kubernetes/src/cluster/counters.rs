@@ -36,7 +36,7 @@ pub struct Counters {
 }
 
 /// Packets from one address to another with one DSCP.
-struct Seen {
+struct PacketCount {
     source: IpAddr,
     destination: IpAddr,
     /// As `nft` names it; one of IPv6 that is neither cs0 nor ef is other.
@@ -107,7 +107,7 @@ impl Counters {
         Ok(of_pair.map(|it| (it.dscp, it.packets)).collect())
     }
 
-    fn all(&self) -> anyhow::Result<Vec<Seen>> {
+    fn all(&self) -> anyhow::Result<Vec<PacketCount>> {
         let list = run(self.nft().args(["-j", "list", "table", "inet", "arrivals"]))?;
         let list: Value = serde_json::from_str(&list)?;
         let sets = list["nftables"].as_array().into_iter().flatten();
@@ -125,7 +125,7 @@ impl Counters {
             .map(|(set, it)| {
                 let key = &it["val"]["concat"];
                 let set = text(set);
-                Ok(Seen {
+                Ok(PacketCount {
                     source: text(&key[0]).parse()?,
                     destination: text(&key[1]).parse()?,
                     dscp: match set.split_once('-') {

@@ -10,15 +10,19 @@ use super::{Counters, run};
 pub const SINK: u16 = 5001;
 /// The port on which zeros are sent for as long as the connection lasts.
 pub const SOURCE: u16 = 5002;
+/// A public address.
+pub const ADDRESS: &str = "203.0.113.10";
+/// A public address of IPv6.
+pub const ADDRESS6: &str = "2001:db8::10";
 /// Public and private addresses: of documentation (RFC 5737, RFC 3849), of the prefixes in OKEP-4380, and of private
 /// ranges.
 const ADDRESSES: [&str; 6] = [
-    "203.0.113.10/32",
-    "52.216.10.10/32",
-    "10.99.0.10/32",
-    "172.16.99.10/32",
-    "192.168.99.10/32",
-    "2001:db8::10/128",
+    ADDRESS,
+    "52.216.10.10",
+    "10.99.0.10",
+    "172.16.99.10",
+    "192.168.99.10",
+    ADDRESS6,
 ];
 
 /// Hosts of the Internet that take and give any amount of data.

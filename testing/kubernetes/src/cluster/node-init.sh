@@ -1,4 +1,4 @@
-# The first process of a node: makes its file system and network, and keeps containerd and the kubelet running.
+# The first process of a node: makes its file system and network, and keeps containerd, kubelet and kube-proxy running.
 set -eu
 
 root=$DIRECTORY/root

@@ -1,4 +1,4 @@
-//! A node: kubelet and containerd in namespaces and cgroups of their own.
+//! A node: kubelet, kube-proxy and containerd in namespaces and cgroups of their own.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ impl Node {
             ("DIRECTORY", directory.display().to_string()),
             ("PROGRAMS", programs.directory().display().to_string()),
             ("IMAGES", format!("{ROOT}/images")),
-            ("ADDRESS", address(number)),
+            ("ADDRESS", address(number).to_string()),
             ("ADDRESS6", address6(number)),
             ("GATEWAY", GATEWAY.to_owned()),
             ("GATEWAY6", GATEWAY6.to_owned()),
@@ -61,10 +61,10 @@ impl Node {
 
     /// The IPv4 address of the node.
     pub fn address(&self) -> IpAddr {
-        Ipv4Addr::new(192, 168, 100, 10 + self.number as u8).into()
+        address(self.number).into()
     }
 
-    /// Starts the node: its namespaces, containerd and the kubelet.
+    /// Starts the node: its namespaces, containerd, the kubelet and kube-proxy.
     ///
     /// # Errors
     /// Returns an error if a namespace or link cannot be made.
@@ -121,8 +121,7 @@ impl Node {
     /// # Errors
     /// Returns an error if the node does not run.
     pub fn command(&self, program: &str) -> anyhow::Result<Command> {
-        let id = self.init.as_ref().and_then(Daemon::id);
-        let id = id.context("the node does not run")?.to_string();
+        let id = self.id()?.to_string();
         let mut command = Command::new("nsenter");
         command.args(["--target", &id, "--net", "--mount", "--", program]);
         Ok(command)
@@ -133,9 +132,7 @@ impl Node {
     /// # Errors
     /// Returns an error if the node does not run.
     pub fn network(&self) -> anyhow::Result<File> {
-        let id = self.init.as_ref().and_then(Daemon::id);
-        let id = id.context("the node does not run")?;
-        Ok(File::open(format!("/proc/{id}/ns/net"))?)
+        Ok(File::open(format!("/proc/{}/ns/net", self.id()?))?)
     }
 
     /// Begins to count the packets that arrive at the node.
@@ -143,8 +140,13 @@ impl Node {
     /// # Errors
     /// Returns an error if the node does not run, or `nft` fails.
     pub fn count(&self) -> anyhow::Result<Counters> {
+        Counters::start(Some(self.id()?))
+    }
+
+    /// The process ID of init's parent.
+    fn id(&self) -> anyhow::Result<u32> {
         let id = self.init.as_ref().and_then(Daemon::id);
-        Counters::start(Some(id.context("the node does not run")?))
+        id.context("the node does not run")
     }
 
     /// Has a VXLAN network carry the packets to the pods of other nodes, as Flannel does, or the network of the
@@ -204,15 +206,16 @@ ip route replace {pods} via {gateway} dev vxlan1 onlink
         self.init.as_mut().map_or(Ok(()), Daemon::check)
     }
 
-    /// The last lines of what init, containerd and kubelet log.
+    /// The last lines of what init, containerd, kubelet and kube-proxy log.
     pub fn log_end(&self) -> String {
         let init = self.init.as_ref().map_or_else(String::new, Daemon::log_end);
         let log = |name: &str| daemon::end(&self.directory.join("upper/var/log").join(name));
         format!(
-            "{}:\n{init}\n{}\n{}",
+            "{}:\n{init}\n{}\n{}\n{}",
             self.name,
             log("containerd"),
-            log("kubelet")
+            log("kubelet"),
+            log("kube-proxy")
         )
     }
 
@@ -232,8 +235,8 @@ ip route replace {pods} via {gateway} dev vxlan1 onlink
     }
 }
 
-fn address(node: usize) -> String {
-    format!("192.168.100.{}", 10 + node)
+fn address(node: usize) -> Ipv4Addr {
+    Ipv4Addr::new(192, 168, 100, 10 + node as u8)
 }
 
 fn address6(node: usize) -> String {

@@ -37,7 +37,8 @@ mount --rbind "$1" /sys/fs/cgroup
 const JANITOR: &str = r#"
 trap '' HUP INT TERM
 cat >/dev/null
-[ -e /sys/fs/cgroup/net_cls ] || mount -t cgroup -o net_cls net_cls /mnt 2>/dev/null
+mounted=
+[ -e /sys/fs/cgroup/net_cls ] || ! mount -t cgroup -o net_cls net_cls /mnt 2>/dev/null || mounted=yes
 attempts=100
 while [ $attempts -gt 0 ]; do
   left=
@@ -46,6 +47,10 @@ while [ $attempts -gt 0 ]; do
     find "$cgroup" -depth -type d -exec rmdir {} \; 2>/dev/null
     [ ! -d "$cgroup" ] || left="$left $cgroup"
   done
+  # The kernel keeps a hierarchy that is unmounted before the cgroups in it have been freed.
+  while read -r name _ cgroups _; do
+    [ "$mounted$name" != yesnet_cls ] || [ "$cgroups" -eq 1 ] || left="$left net_cls"
+  done </proc/cgroups
   [ -n "$left" ] || exit 0
   attempts=$((attempts - 1))
   sleep 0.1

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use netqos_kubernetes::cluster::{Kubectl, Node, run};
+use netqos_kubernetes::cluster::{INTERNET, Kubectl, Node, run};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
@@ -13,14 +13,6 @@ use crate::install::rolled_out;
 use crate::pods::{self, Template, create, find};
 use crate::{limits, rules};
 
-/// One mark for what a pod sends to the Internet.
-const MARK: &str = r#"{
-  "apiVersion": "k8s.ovn.org/v1alpha1", "kind": "NetworkQoS",
-  "metadata": {"name": "marked", "namespace": "games"},
-  "spec": {"priority": 1, "podSelector": {"matchLabels": {"user-type": "paid"}}, "egress": [
-    {"dscp": 46, "classifier": {"to": [{"ipBlock": {"cidr": "203.0.113.0/24"}}]}}]}
-}"#;
-const INTERNET: &str = "203.0.113.10";
 /// Connects again and again, ten times a second, until told to stop.
 const CONNECT: &str = "\
 rm -f /stop
@@ -41,8 +33,7 @@ pub fn no_packet_unmarked(
 ) -> anyhow::Result<u64> {
     let (paid, _) = rules::players(context)?;
     limits::pods(context)?;
-    rules::delete(context, "games")?;
-    rules::apply(context, "games", MARK)?;
+    rules::mark(context, &rules::internet())?;
     // Not a child of kubectl's, which ends with the API server.
     let connect = format!("({CONNECT}) >/dev/null 2>&1 &");
     paid.shell(context.kubectl(), &connect)?;
@@ -116,8 +107,7 @@ pub fn leader_stopped(context: &mut Context) -> anyhow::Result<String> {
     let other = other?;
     // The other one's policies become Ready, and the lease stays its own.
     let (paid, _) = rules::players(context)?;
-    rules::delete(context, "games")?;
-    rules::apply(context, "games", MARK)?;
+    rules::mark(context, &rules::internet())?;
     rules::expect_dscp(context, &paid, INTERNET, "ef")?;
     std::thread::sleep(Duration::from_secs(10));
     let now = holder(context)?;
@@ -198,8 +188,7 @@ fn restarts(kubectl: &Kubectl, namespace: &str, pod: &str) -> anyhow::Result<u64
 pub fn reboot(context: &mut Context) -> anyhow::Result<String> {
     let (limited, _) = limits::pods(context)?;
     let (paid, _) = rules::players(context)?;
-    rules::delete(context, "games")?;
-    rules::apply(context, "games", MARK)?;
+    rules::mark(context, &rules::internet())?;
     let agent = context.agent("node1")?;
     let of_pod = format!("pod/{}", limited.name);
     let pods = [(limits::NAMESPACE, &of_pod), (NETQOS, &agent)];

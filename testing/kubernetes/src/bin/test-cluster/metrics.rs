@@ -1,6 +1,8 @@
 //! A Prometheus server that is configured as docs/install.md says.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,10 +11,11 @@ use netqos_kubernetes::cluster::{Daemon, run};
 use serde_json::Value;
 
 use crate::context::{Context, NETQOS, eventually};
-use crate::install::{deploy, deployed, rolled_out};
+use crate::install::{deployed, rolled_out};
 use crate::limits;
 
 const INSTALL: &str = include_str!("../../../../../docs/install.md");
+const ALERTS: &str = include_str!("../../../../../deploy/monitoring/alerts.yaml");
 const ADDRESS: &str = "127.0.0.1:9090";
 /// The time until everything is discovered and was read twice.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -36,6 +39,33 @@ fn expect(count: usize, expression: &str) -> anyhow::Result<Vec<Value>> {
         );
         Ok(values)
     })
+}
+
+/// The number of alerts, all of which Prometheus has evaluated; an error if one could not be, or fires.
+fn evaluated_alerts() -> anyhow::Result<usize> {
+    // HTTP/1.0: the answer ends with the connection, and is not chunked.
+    let mut stream = TcpStream::connect(ADDRESS)?;
+    stream.write_all(b"GET /api/v1/rules HTTP/1.0\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let (_, body) = answer.split_once("\r\n\r\n").context("no HTTP answer")?;
+    let answer: Value = serde_json::from_str(body)?;
+    let groups = answer["data"]["groups"].as_array().into_iter().flatten();
+    let rules = groups.flat_map(|it| it["rules"].as_array().into_iter().flatten());
+    let alerts: Vec<&Value> = rules.filter(|it| it["type"] == "alerting").collect();
+    let documented = ALERTS.matches("- alert:").count();
+    ensure!(
+        alerts.len() == documented,
+        "{} alerts, expected {documented}",
+        alerts.len()
+    );
+    for alert in &alerts {
+        ensure!(
+            alert["health"] == "ok" && alert["state"] != "firing",
+            "{alert}"
+        );
+    }
+    Ok(documented)
 }
 
 /// The configuration in docs/install.md, with the kubeconfig of the cluster.
@@ -62,16 +92,12 @@ pub fn scrape(context: &mut Context) -> anyhow::Result<String> {
         context.kubectl().helm(&upgrade)?;
         rolled_out(context)
     };
-    monitor(true)?;
     let kubeconfig = context.cluster()?.control_plane.kubeconfig();
     let directory = kubeconfig.with_file_name("prometheus");
     fs::create_dir_all(&directory)?;
     let file = directory.join("prometheus.yaml");
     fs::write(&file, configuration(kubeconfig)?)?;
-    fs::copy(
-        deploy().join("monitoring/alerts.yaml"),
-        directory.join("alerts.yaml"),
-    )?;
+    fs::write(directory.join("alerts.yaml"), ALERTS)?;
     let arguments = [
         format!("--config.file={}", file.display()),
         format!("--storage.tsdb.path={}", directory.join("data").display()),
@@ -84,20 +110,20 @@ pub fn scrape(context: &mut Context) -> anyhow::Result<String> {
         let nodes = context.nodes.len();
         expect(nodes, r#"up{job="netqos-agent"} == 1"#)?;
         let controllers = expect(2, r#"up{job="netqos-controller"} == 1"#)?.len();
-        // 10 Mbit/s each way.
+        // 10 Mbit/s in each direction.
         let rates = format!(
             r#"netqos_pod_rate_limit_bytes_per_second{{pod="{}",rule=""}} == 1.25e6"#,
             limited.name
         );
         expect(2, &rates)?;
-        expect(0, r#"ALERTS{alertstate="firing"}"#)?;
+        let alerts = eventually(PATIENCE, evaluated_alerts)?;
         Ok(format!(
-            "{nodes} agents and {controllers} controllers answer Prometheus, a pod's limits are read, no alert fires"
+            "{nodes} agents and {controllers} controllers answer Prometheus, a pod's limits are read, {alerts} alerts are evaluated"
         ))
     };
-    let read = read();
+    let read = monitor(true).and_then(|()| read());
     let read = read.map_err(|error| error.context(prometheus.log_end()));
-    prometheus.kill()?;
+    let ended = prometheus.kill();
     monitor(false)?;
-    read
+    ended.and(read)
 }

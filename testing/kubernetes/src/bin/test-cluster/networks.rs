@@ -4,37 +4,19 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::ensure;
-use netqos_kubernetes::cluster::Node;
+use netqos_kubernetes::cluster::{INTERNET, INTERNET6, Node};
 use serde_json::{Value, json};
 
 use crate::context::{Context, eventually, expect};
 use crate::pods::{Pod, Template, WINDOW, create};
-use crate::rules::{expect_all, expect_dscp};
+use crate::rules::{expect_all, expect_dscp, mark};
 use crate::{classes, limits, rules};
 
-const INTERNET: &str = "203.0.113.10";
-const INTERNET6: &str = "2001:db8::10";
 /// Connections to a Service with two pods.
 const CONNECTIONS: usize = 20;
 /// The time over which classes are measured in the tunnel: a single connection with BBR takes less than its share
 /// for seconds, where it is behind a VXLAN interface.
 const SHARED: Duration = Duration::from_secs(10);
-
-/// Marks what paid players send to this peer.
-fn mark(context: &Context, to: &Value) -> anyhow::Result<()> {
-    let policy = json!({
-        "apiVersion": "k8s.ovn.org/v1alpha1",
-        "kind": "NetworkQoS",
-        "metadata": {"name": "marked", "namespace": "games"},
-        "spec": {
-            "priority": 1,
-            "podSelector": {"matchLabels": {"user-type": "paid"}},
-            "egress": [{"dscp": 46, "classifier": {"to": [to]}}],
-        },
-    });
-    rules::delete(context, "games")?;
-    rules::apply(context, "games", &policy.to_string())
-}
 
 /// Both families count towards one limit, and rules know destinations of both.
 pub fn dual_stack(context: &mut Context) -> anyhow::Result<String> {
@@ -137,7 +119,7 @@ pub fn services(context: &mut Context) -> anyhow::Result<String> {
     let far = context.node(&backends.far.node)?.count()?;
     let mut packets = Vec::new();
     for to in &backends.addresses {
-        // Until kube-proxy has heard of the Service.
+        // Until kube-proxy has programmed the Service.
         eventually(Duration::from_secs(20), || {
             paid.shell(kubectl, &format!("echo hello | nc -w 1 {to} 5001"))
         })?;
@@ -188,9 +170,10 @@ fn through_tunnel(context: &Context) -> anyhow::Result<String> {
     let far = Backends::create(context, &paid.node)?.far;
     mark(context, &Backends::peer())?;
     let arrived = context.node(&far.node)?.count()?;
-    let connect = format!("echo hello | nc -w 2 {} 5001", far.address);
-    paid.shell(kubectl, &connect)?;
-    expect_all(&arrived, &paid, far.address, "ef")?;
+    for to in [far.address, far.address_to(INTERNET6.parse()?)?] {
+        paid.shell(kubectl, &format!("echo hello | nc -w 2 {to} 5001"))?;
+        expect_all(&arrived, &paid, to, "ef")?;
+    }
     let ends = [&paid.node, &far.node].map(|it| context.node(it).map(Node::address));
     let [near_end, far_end] = ends;
     let outer = arrived.seen(near_end?, far_end?)?;
@@ -199,7 +182,7 @@ fn through_tunnel(context: &Context) -> anyhow::Result<String> {
 
     let pods = classes::pods(context, &paid.node)?;
     classes::divide(context)?;
-    let shares = {
+    let shares = || -> anyhow::Result<String> {
         let to = far.address.to_string();
         let _offline = pods.offline.send(kubectl, &to)?;
         let _online = pods.online.send(kubectl, &to)?;
@@ -207,6 +190,7 @@ fn through_tunnel(context: &Context) -> anyhow::Result<String> {
         let rates = arrived.rates(&sources, SHARED)?;
         classes::expect_both("sent", rates[0], rates[1], 50.0)
     };
+    let shares = shares();
     classes::undivide(context)?;
     Ok(format!(
         "{sent}, {received} Mbit/s; DSCP 46; online and offline: {} Mbit/s",

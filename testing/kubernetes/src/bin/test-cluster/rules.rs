@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
-use netqos_kubernetes::cluster::Counters;
-use serde_json::json;
+use netqos_kubernetes::cluster::{Counters, INTERNET};
+use serde_json::{Value, json};
 
 use crate::context::{Context, expect, expect_between};
 use crate::pods::{Pod, Template, WINDOW, create};
@@ -16,7 +16,6 @@ const STORY_2: &str =
     include_str!("../../../../../examples/networkqos-story2-free-is-limited/networkqos.yaml");
 const STORY_3: &str =
     include_str!("../../../../../examples/networkqos-story3-priorities/networkqos.yaml");
-const INTERNET: &str = "203.0.113.10";
 const S3: &str = "52.216.10.10";
 const PRIVATE: &str = "10.99.0.10";
 /// The time over which connections that share a rule are measured.
@@ -33,6 +32,31 @@ pub fn players(context: &Context) -> anyhow::Result<(Pod, Pod)> {
     };
     let pods = create(context, &[player("paid"), player("free")])?;
     Ok((pods[0].clone(), pods[1].clone()))
+}
+
+/// A policy that marks what paid players send to this peer with DSCP 46.
+pub fn marked(to: &Value) -> Value {
+    json!({
+        "apiVersion": "k8s.ovn.org/v1alpha1",
+        "kind": "NetworkQoS",
+        "metadata": {"name": "marked", "namespace": "games"},
+        "spec": {
+            "priority": 1,
+            "podSelector": {"matchLabels": {"user-type": "paid"}},
+            "egress": [{"dscp": 46, "classifier": {"to": [to]}}],
+        },
+    })
+}
+
+/// Marks what paid players send to this peer, and nothing else.
+pub fn mark(context: &Context, to: &Value) -> anyhow::Result<()> {
+    delete(context, "games")?;
+    apply(context, "games", &marked(to).to_string())
+}
+
+/// The peer of what is sent to the Internet.
+pub fn internet() -> Value {
+    json!({"ipBlock": {"cidr": "203.0.113.0/24"}})
 }
 
 /// Applies policies, and waits until all of the namespace are Ready.
