@@ -2,28 +2,19 @@
 #![cfg(feature = "classes")]
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod bpffs;
+
 use std::path::Path;
 
 use aya::maps::{HashMap, Map, MapData};
 use netqos_bpf::classes::{Classes, Leaf, LeafKey, Line, Slot, Tree};
 use netqos_core::Direction;
 use netqos_core::classes::TrafficClass;
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
-use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 /// The tables in a BPF file system that nobody else sees; `None`, with a reason, where that cannot be
 /// had.
 fn classes() -> Option<(tempfile::TempDir, Classes)> {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: this test loads programs, which needs root");
-        return None;
-    }
-    // SAFETY: a mount namespace only.
-    unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.unwrap();
-    let private = MountPropagationFlags::REC | MountPropagationFlags::PRIVATE;
-    mount_change("/", private).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    mount("bpf", folder.path(), "bpf", MountFlags::empty(), None).unwrap();
+    let folder = bpffs::private()?;
     let classes = Classes::ensure(folder.path()).unwrap();
     Some((folder, classes))
 }

@@ -2,13 +2,13 @@
 #![cfg(feature = "classes")]
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod bpffs;
+
 use std::fs;
 use std::os::fd::AsRawFd;
 
 use netqos_bpf::classes::Classes;
 use netqos_bpf::rules::Rules;
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
-use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 /// The instructions that it may follow in one program. Each branch in a loop may double them, and kernels give up
 /// at a million.
@@ -16,18 +16,11 @@ const MOST: u32 = 80_000;
 
 #[test]
 fn each_within_80_000_instructions() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: this test loads programs, which needs root");
+    let Some(bpffs) = bpffs::private() else {
         return;
-    }
-    // SAFETY: a mount namespace only.
-    unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.unwrap();
-    let private = MountPropagationFlags::REC | MountPropagationFlags::PRIVATE;
-    mount_change("/", private).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    mount("bpf", folder.path(), "bpf", MountFlags::empty(), None).unwrap();
-    let rules = Rules::ensure(folder.path()).unwrap();
-    let classes = Classes::ensure(folder.path()).unwrap();
+    };
+    let rules = Rules::ensure(bpffs.path()).unwrap();
+    let classes = Classes::ensure(bpffs.path()).unwrap();
     for (name, program) in [
         ("rules", rules.program()),
         ("return", rules.return_program()),

@@ -2,6 +2,8 @@
 #![cfg(feature = "rules")]
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod bpffs;
+
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
@@ -9,8 +11,6 @@ use netqos_bpf::rules::{
     Bitmap, Block4, Chain, ChainFlags, ClassKey, CounterKey, Endpoint, PortKey, Rule, RuleKey,
     Rules, Verdict,
 };
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
-use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 const CHAIN: u64 = 0x1122_3344_5566_7788;
 const CLASS: u64 = 42;
@@ -20,19 +20,7 @@ const NETWORK: u32 = 3;
 /// The rules in a BPF file system that nobody else sees; `None`, with a reason, where that cannot
 /// be had.
 fn rules() -> Option<(tempfile::TempDir, Rules)> {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: this test loads programs, which needs root");
-        return None;
-    }
-    // SAFETY: a mount namespace only.
-    unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.unwrap();
-    mount_change(
-        "/",
-        MountPropagationFlags::REC | MountPropagationFlags::PRIVATE,
-    )
-    .unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    mount("bpf", folder.path(), "bpf", MountFlags::empty(), None).unwrap();
+    let folder = bpffs::private()?;
     let rules = Rules::ensure(folder.path()).unwrap();
     Some((folder, rules))
 }
