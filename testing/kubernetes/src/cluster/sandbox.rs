@@ -47,11 +47,14 @@ while [ $attempts -gt 0 ]; do
     find "$cgroup" -depth -type d -exec rmdir {} \; 2>/dev/null
     [ ! -d "$cgroup" ] || left="$left $cgroup"
   done
-  # The kernel keeps a hierarchy that is unmounted before the cgroups in it have been freed.
-  while read -r name _ cgroups _; do
-    [ "$mounted$name" != yesnet_cls ] || [ "$cgroups" -eq 1 ] || left="$left net_cls"
-  done </proc/cgroups
-  [ -n "$left" ] || exit 0
+  if [ -z "$left" ]; then
+    # The kernel keeps a hierarchy that is unmounted before it has freed the cgroups in it. Others may have theirs.
+    while [ -n "$mounted" ] && [ $attempts -gt 80 ] && ! grep -Eq '^net_cls\s+[0-9]+\s+1\s' /proc/cgroups; do
+      attempts=$((attempts - 1))
+      sleep 0.1
+    done
+    exit 0
+  fi
   attempts=$((attempts - 1))
   sleep 0.1
 done
