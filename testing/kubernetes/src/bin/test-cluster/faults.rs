@@ -33,7 +33,7 @@ pub fn no_packet_unmarked(
 ) -> anyhow::Result<u64> {
     let (paid, _) = rules::players(context)?;
     limits::pods(context)?;
-    rules::mark(context, &rules::internet())?;
+    rules::mark(context, &rules::internet_peer())?;
     // Not a child of kubectl's, which ends with the API server.
     let connect = format!("({CONNECT}) >/dev/null 2>&1 &");
     paid.shell(context.kubectl(), &connect)?;
@@ -107,7 +107,7 @@ pub fn leader_stopped(context: &mut Context) -> anyhow::Result<String> {
     let other = other?;
     // The other one's policies become Ready, and the lease stays its own.
     let (paid, _) = rules::players(context)?;
-    rules::mark(context, &rules::internet())?;
+    rules::mark(context, &rules::internet_peer())?;
     rules::expect_dscp(context, &paid, INTERNET, "ef")?;
     std::thread::sleep(Duration::from_secs(10));
     let now = holder(context)?;
@@ -188,7 +188,7 @@ fn restarts(kubectl: &Kubectl, namespace: &str, pod: &str) -> anyhow::Result<u64
 pub fn reboot(context: &mut Context) -> anyhow::Result<String> {
     let (limited, _) = limits::pods(context)?;
     let (paid, _) = rules::players(context)?;
-    rules::mark(context, &rules::internet())?;
+    rules::mark(context, &rules::internet_peer())?;
     let agent = context.agent("node1")?;
     let of_pod = format!("pod/{}", limited.name);
     let pods = [(limits::NAMESPACE, &of_pod), (NETQOS, &agent)];

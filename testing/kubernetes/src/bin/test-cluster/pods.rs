@@ -47,7 +47,8 @@ pub struct Template<'a> {
 }
 
 impl Template<'_> {
-    fn manifest(&self, image: &str) -> Value {
+    /// The object.
+    pub fn manifest(&self, image: &str) -> Value {
         json!({
             "apiVersion": "v1",
             "kind": "Pod",

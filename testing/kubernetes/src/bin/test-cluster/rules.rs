@@ -54,8 +54,8 @@ pub fn mark(context: &Context, to: &Value) -> anyhow::Result<()> {
     apply(context, "games", &marked(to).to_string())
 }
 
-/// The peer of what is sent to the Internet.
-pub fn internet() -> Value {
+/// The peer of a rule for the Internet.
+pub fn internet_peer() -> Value {
     json!({"ipBlock": {"cidr": "203.0.113.0/24"}})
 }
 
