@@ -122,9 +122,9 @@ fn with_a_hundred_thousand_peers() {
     assert!(more <= 40.0, "{more:.1} MB for {PEERS} peers");
 }
 
-/// Starts the agent as its DaemonSet does, which says of huge pages that it takes none.
+/// Starts the agent with its DaemonSet's settings of the allocator.
 fn start(world: &mut World) {
-    world.start_agent_where(&[("MIMALLOC_ALLOW_THP", "0")]);
+    world.start_agent_where(&[("MIMALLOC_ALLOW_THP", "0"), ("MIMALLOC_PURGE_DELAY", "0")]);
 }
 
 /// Waits until what was urgent is done, and what was seen is written down, and then until it has no more
