@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use netqos_core::{Direction, IdentityError};
+use rustix::io::Errno;
 
 use crate::Feature;
 
@@ -143,6 +144,16 @@ impl Error {
         }
     }
 
+    /// The pod's network namespace, or its interface, is not there, or has gone meanwhile.
+    pub fn is_unreachable(&self) -> bool {
+        match self {
+            Self::OpenNamespace { .. } | Self::NoPodInterface { .. } => true,
+            Self::Netlink { source, .. } => source.errno() == Some(Errno::NODEV.raw_os_error()),
+            Self::Several(all) => all.iter().all(Self::is_unreachable),
+            _ => false,
+        }
+    }
+
     /// The caller lacks a privilege.
     pub fn is_permission(&self) -> bool {
         match self {
@@ -210,7 +221,6 @@ fn list(errors: &[Error]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::io::Errno;
 
     #[test]
     fn a_missing_privilege_is_seen_wherever_it_is_missed() {

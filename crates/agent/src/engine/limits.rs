@@ -280,9 +280,10 @@ impl PodLimits {
         let interface = attachment.interface();
         let problem = Problem {
             object: ObjectRef::Pod(pod.clone()),
-            reason: match why.is_unsupported() {
-                true => Reason::KernelFeatureMissing,
-                false => Reason::UpdateFailed,
+            reason: match why {
+                why if why.is_unreachable() => Reason::EndpointUnreachable,
+                why if why.is_unsupported() => Reason::KernelFeatureMissing,
+                _ => Reason::UpdateFailed,
             },
             message: format!("could not {what} on {interface}: {why}; it is tried again"),
         };

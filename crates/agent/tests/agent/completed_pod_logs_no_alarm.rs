@@ -43,3 +43,29 @@ fn endpoint_is_reported_unreachable_at_once_and_logged_once_it_lasts() {
     let ended = stage::has_logged(&["Pod games/a", "not any more"]);
     assert!(!ended, "{}", stage::log());
 }
+
+/// As while a pod's sandbox is removed: its namespace outlives its interface.
+#[test]
+fn limit_of_interface_that_is_gone_is_reported_unreachable() {
+    let Some(node) = stage::node() else { return };
+    let (a, _) = stage::pods(&node);
+    stage::put("a.json", &stage::manifest(&a, bandwidth("10M")));
+    let _agent = Agent::start();
+    node.run("ip", &["link", "delete", a.host_link()]).unwrap();
+    stage::put("a.json", &stage::manifest(&a, bandwidth("20M")));
+    let reasons = || {
+        let problems = stage::status().problems.into_iter();
+        let of_pod = problems.filter(|it| it.name == "games/a");
+        of_pod.map(|it| it.reason).collect::<Vec<_>>()
+    };
+    assert!(
+        stage::eventually(|| reasons().contains(&"EndpointUnreachable".to_owned())),
+        "{:?}",
+        reasons()
+    );
+    assert!(
+        !stage::has_logged(&["WARN", "Pod games/a"]),
+        "{}",
+        stage::log()
+    );
+}

@@ -75,12 +75,11 @@ pub(super) fn node() -> ObjectRef {
 }
 
 fn of(object: ObjectRef, error: &Error) -> Problem {
+    let is_pod = matches!(object, ObjectRef::Pod(_));
     Problem {
         object,
         reason: match error {
-            Error::OpenNamespace { .. } | Error::NoPodInterface { .. } => {
-                Reason::EndpointUnreachable
-            }
+            error if is_pod && error.is_unreachable() => Reason::EndpointUnreachable,
             error if error.is_unsupported() => Reason::KernelFeatureMissing,
             _ => Reason::UpdateFailed,
         },
