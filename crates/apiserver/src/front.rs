@@ -15,8 +15,9 @@ use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use anyhow::Context as _;
+use bytes::Bytes;
 use http::HeaderValue;
-use http::header::{AUTHORIZATION, CONNECTION, HOST, TRANSFER_ENCODING};
+use http::header::{AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use kube::Client;
@@ -57,6 +58,8 @@ struct Shared {
     /// What the clients of watches are told.
     interruption: Sender<Interruption>,
     forgotten: Forgotten,
+    /// The text of objects that is another here, and the other.
+    rewritten: RwLock<Vec<(String, String)>>,
     record: Record,
 }
 
@@ -76,6 +79,7 @@ impl Front {
             faults: Faults::default(),
             interruption: Sender::default(),
             forgotten: Forgotten::default(),
+            rewritten: RwLock::default(),
             record: Record::default(),
         });
         let listening = Listening::start("front", shared.clone())?;
@@ -146,6 +150,19 @@ impl Front {
         self.interrupt(|it| it.ended += 1);
     }
 
+    /// Sends a bookmark with this version to every open watch, as a server does about once a minute.
+    pub fn bookmark(&self, version: u64) {
+        self.interrupt(|it| it.bookmark = version);
+    }
+
+    /// Replaces a text wherever a list, or an event of a watch, has it from now on: no server stores an object that is
+    /// against its schema.
+    pub fn rewrite(&self, text: &str, by: &str) {
+        let rewritten = self.shared.rewritten.write();
+        let mut rewritten = rewritten.unwrap_or_else(PoisonError::into_inner);
+        rewritten.push((text.to_owned(), by.to_owned()));
+    }
+
     /// Has it that the server has forgotten all that happened: a watch from a version that a client knows,
     /// and further pages of lists, are 410. Watches that are open are told so, and end.
     pub fn expire_versions(&self) {
@@ -177,6 +194,19 @@ impl Shared {
         let identities = self.identities.read();
         let identities = identities.unwrap_or_else(PoisonError::into_inner);
         identities.get(client).cloned()
+    }
+
+    /// Whole lists or events, as [`Front::rewrite`] has them.
+    fn rewrite(&self, whole: Bytes) -> Bytes {
+        let rewritten = self.rewritten.read();
+        let rewritten = rewritten.unwrap_or_else(PoisonError::into_inner);
+        match (rewritten.is_empty(), str::from_utf8(&whole)) {
+            (false, Ok(text)) => {
+                let replace = |text: String, (from, to): &(String, String)| text.replace(from, to);
+                rewritten.iter().fold(text.to_owned(), replace).into()
+            }
+            _ => whole,
+        }
     }
 }
 
@@ -235,9 +265,14 @@ async fn answer(
                 head.headers.remove(name);
             }
             let body = match is_watch && head.status.is_success() {
-                true => watch::pass(body, interruptions, known, entry.clone()),
+                true => watch::pass(shared.clone(), body, interruptions, known, entry.clone()),
                 false => {
-                    let bytes = body.collect().await.map_err(|_| Broken)?.to_bytes();
+                    let mut bytes = body.collect().await.map_err(|_| Broken)?.to_bytes();
+                    if call.verb() == "list" {
+                        bytes = shared.rewrite(bytes);
+                        // That of what is sent is set anew.
+                        head.headers.remove(CONTENT_LENGTH);
+                    }
                     entry.sent(bytes.len());
                     Body::from(bytes)
                 }

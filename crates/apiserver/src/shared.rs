@@ -32,6 +32,8 @@ pub(crate) struct Interruption {
     pub(crate) expired: u64,
     /// Nothing more is sent, and the connection stays open. A [`Front`](crate::Front) does that.
     pub(crate) silenced: u64,
+    /// The version of a bookmark that open watches are sent. A [`Front`](crate::Front) does that.
+    pub(crate) bookmark: u64,
 }
 
 impl Shared {

@@ -1,6 +1,5 @@
 use std::fs;
 
-use netqos_apiserver::ApiServer;
 use netqos_datapath::Paths;
 use netqos_datapath::rules::remove_all;
 use serde_json::{Value, json};
@@ -49,21 +48,17 @@ fn nor_where_its_metadata_are_none() {
     let Some(mut world) = World::new() else {
         return;
     };
-    let Some(server) = world.fixture() else {
-        return;
+    world.front.rewrite(r#"{"is":"spoiled"}"#, "7");
+    let bad = |world: &World, name: &str| {
+        let labels = json!({"is": "spoiled"});
+        let metadata = json!({"name": name, "namespace": "games", "labels": labels});
+        let object = json!({"metadata": metadata, "spec": marks(1)});
+        world.create(VERSION, "NetworkQoS", "games", object);
     };
-    let bad = |server: &ApiServer, name: &str| {
-        let object = json!({
-            "apiVersion": VERSION, "kind": "NetworkQoS",
-            "metadata": {"name": name, "namespace": "games", "labels": 7},
-            "spec": marks(1)
-        });
-        server.put_raw(VERSION, "networkqoses", object).unwrap();
-    };
-    bad(server, "listed");
+    bad(&world, "listed");
     let flow = world.marked(10);
     assert_eq!(left_out(&world).len(), 1);
-    bad(world.fixture().unwrap(), "watched");
+    bad(&world, "watched");
     world.mark("p", 20);
     flow.wait_for_after(10, 20);
     assert!(stage::eventually(|| left_out(&world).len() == 2));

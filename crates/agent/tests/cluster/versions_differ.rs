@@ -183,10 +183,6 @@ fn when_the_definition_of_slices_goes_rules_stay_as_they_are() {
     flow.wait_for(10);
     let name = "networkqospeerslices.netqos.io";
     delete_definition(&world, name);
-    // As a real server does with those of a kind that is none any more.
-    if let Some(server) = world.cluster.as_fixture() {
-        server.end_watches();
-    }
     let says_so = || {
         let problems = world.problems().into_iter();
         let mut about = problems.filter(|(_, message)| message.contains("networkqospeerslices"));

@@ -9,7 +9,7 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use netqos_agent::client;
-use netqos_apiserver::{Account, ApiServer, Cluster, Front, Options, Request, without_rules};
+use netqos_apiserver::{Account, Cluster, Front, Request, without_rules};
 use netqos_cluster::Kind;
 use netqos_testkit::{Node, Pod};
 use serde_json::{Value, json};
@@ -44,24 +44,10 @@ pub(crate) struct World {
 impl World {
     /// `None`: skipped.
     pub(crate) fn new() -> Option<Self> {
-        Self::on(async { Cluster::start().await.unwrap() })
-    }
-
-    /// The same on the tests' own server, which says so often how far watches have come.
-    pub(crate) fn with_bookmarks(every: Duration) -> Option<Self> {
-        let options = Options {
-            bookmarks: every,
-            ..Options::default()
-        };
-        Self::on(async { Cluster::Fixture(ApiServer::start_with(&options).unwrap()) })
-    }
-
-    /// The cluster is started in the node's namespace.
-    fn on(cluster: impl Future<Output = Cluster>) -> Option<Self> {
         let node = stage::node()?;
         let runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = { runtime }.enable_all().build().unwrap();
-        let cluster = runtime.block_on(cluster);
+        let cluster = runtime.block_on(Cluster::start()).unwrap();
         for definition in netqos_k8s::definitions() {
             let definition = definition.crd().unwrap();
             runtime.block_on(cluster.define(&definition)).unwrap();
@@ -121,15 +107,6 @@ impl World {
     /// Datagrams from `a` to `b`, one in a millisecond.
     pub(crate) fn flow(&self) -> Flow {
         Flow::begin(&self.a, &self.b, Duration::from_millis(1))
-    }
-
-    /// The server that takes what is no object of its kind; `None`, said aloud, where it is a real one.
-    pub(crate) fn fixture(&self) -> Option<&ApiServer> {
-        let fixture = self.cluster.as_fixture();
-        if fixture.is_none() {
-            eprintln!("skipped: a real API server takes nothing past its checks");
-        }
-        fixture
     }
 
     /// Starts the agent, and waits until it is ready.

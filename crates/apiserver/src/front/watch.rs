@@ -8,6 +8,7 @@ use serde_json::json;
 use tokio::sync::mpsc::{Sender, channel};
 use tokio::sync::watch::Receiver;
 
+use super::Shared;
 use crate::record::Entry;
 use crate::shared::Interruption;
 use crate::status::Refusal;
@@ -22,8 +23,17 @@ pub(super) fn expired() -> Bytes {
     format!("{}\n", json!({"type": "ERROR", "object": status})).into()
 }
 
+/// An event that says how far a watch has come. Clients do not look at its kind.
+fn bookmark(version: u64) -> Bytes {
+    let object = json!({
+        "apiVersion": "v1", "kind": "Bookmark", "metadata": {"resourceVersion": version.to_string()},
+    });
+    format!("{}\n", json!({"type": "BOOKMARK", "object": object})).into()
+}
+
 /// Passes on what a watch tells, from when `known` was all that had interrupted.
 pub(super) fn pass(
+    shared: Arc<Shared>,
     body: kube::client::Body,
     interruptions: Receiver<Interruption>,
     known: Interruption,
@@ -32,15 +42,18 @@ pub(super) fn pass(
     let (out, parts) = channel(64);
     tokio::spawn(async move {
         // It ends by itself, or with its client.
-        run(body, interruptions, known, &entry, out).await.ok();
+        run(&shared, body, interruptions, known, &entry, out)
+            .await
+            .ok();
     });
     Body::Parts(parts)
 }
 
 async fn run(
+    shared: &Shared,
     mut body: kube::client::Body,
     mut interruptions: Receiver<Interruption>,
-    known: Interruption,
+    mut known: Interruption,
     entry: &Entry,
     out: Sender<Result<Bytes, Broken>>,
 ) -> Result<(), Over> {
@@ -59,6 +72,10 @@ async fn run(
                     send(Ok(expired())).await?;
                 } else if now.silenced != known.silenced {
                     out.closed().await;
+                } else if now.ended == known.ended {
+                    known.bookmark = now.bookmark;
+                    send(Ok(bookmark(now.bookmark))).await?;
+                    continue;
                 }
                 return Ok(());
             }
@@ -70,6 +87,7 @@ async fn run(
                     begun.extend_from_slice(frame.data_ref().map_or(&[], |data| &data[..]));
                     if let Some(end) = begun.iter().rposition(|byte| *byte == b'\n') {
                         let whole = begun.split_to(end + 1).freeze();
+                        let whole = shared.rewrite(whole);
                         entry.sent(whole.len());
                         let events = whole.iter().filter(|byte| **byte == b'\n');
                         events.for_each(|_| entry.event());
