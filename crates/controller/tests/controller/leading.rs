@@ -328,6 +328,110 @@ fn leader_stopped_amid_slice_and_default_changes_nothing_when_it_wakes() {
     assert_eq!(world.leader(), "two");
 }
 
+/// Stops the leader `one` while the first request of this kind that follows a change is under way, and waits until `two`
+/// leads.
+fn stop_amid(
+    world: &World,
+    one: &Replica,
+    (verb, resource): (&str, &str),
+    change: impl FnOnce(),
+) -> Gate {
+    let gate = Gate::default();
+    let count = || world.requests_for("one", verb, resource).len();
+    let before = count();
+    let fault = Fault::hold(&gate).on(verb, resource);
+    world.front.inject(fault.of("one"));
+    change();
+    world.eventually("no write is under way", || count() > before);
+    one.signal(SIGSTOP);
+    world.wait_for_leader("two");
+    gate
+}
+
+/// What was under way is refused as outdated, and the leader of before begins no write when it wakes.
+fn is_refused_and_wakes(world: &World, one: &Replica, gate: &Gate, (verb, resource): (&str, &str)) {
+    late_request_is_answered(world, gate, ("one", verb, resource), &[409]);
+    world.front.heal();
+    deposed_replica_begins_no_write(world, one);
+    assert_eq!(world.leader(), "two");
+}
+
+#[test]
+fn leader_stopped_amid_node_slo_changes_nothing_when_it_wakes() {
+    let world = World::new();
+    world.define_node_slo();
+    let config = |request: u8| {
+        let shares = json!({"networkQOS": {"egressRequest": request}});
+        let resources = json!({"clusterStrategy": {"beClass": shares}});
+        let system = json!({"clusterStrategy": {"totalNetworkBandwidth": "1000M"}});
+        world.write_config(&resources, &system);
+    };
+    let is_written = |request: u8| {
+        let path = "/resourceQOSStrategy/beClass/networkQOS/egressRequest";
+        world.wait_for_slo("node1", path, &json!(request));
+    };
+    config(20);
+    let one = world.slo_replica("one", &[]);
+    is_written(20);
+    let two = world.slo_replica("two", &[]);
+    world.eventually("it knows nothing", || {
+        world.log(&two).contains("everything is known")
+    });
+    let patch = ("patch", "nodeslos");
+    let gate = stop_amid(&world, &one, patch, || config(21));
+    config(22);
+    is_written(22);
+    let before = world.node_slo("node1");
+    is_refused_and_wakes(&world, &one, &gate, patch);
+    assert_eq!(world.node_slo("node1"), before);
+}
+
+#[test]
+fn leader_stopped_amid_new_slice_changes_nothing_when_it_wakes() {
+    let world = World::new();
+    world.create_pod("b", "db", "node1", "10.0.0.2");
+    let one = world.replica("one");
+    world.wait_for_leader("one");
+    let _two = world.standby("two");
+    let create = ("create", "networkqospeerslices");
+    let gate = stop_amid(&world, &one, create, || {
+        world.create_policy("p", "web", "db");
+    });
+    world.wait_for_peers(&[&["10.0.0.2"]]);
+    world.create_pod("c", "db", "node1", "10.0.0.3");
+    let right: [&[&str]; 1] = [&["10.0.0.2", "10.0.0.3"]];
+    world.wait_for_peers(&right);
+    let before = world.slices();
+    is_refused_and_wakes(&world, &one, &gate, create);
+    assert_eq!(world.slices(), before);
+}
+
+/// The report that it wanted to delete is of an agent that has come back since.
+#[test]
+fn leader_stopped_amid_deletion_of_report_changes_nothing_when_it_wakes() {
+    const REPORT: (&str, &str, &str) = ("netqos.io/v1alpha1", "NetworkQoSNodeReport", "");
+    let world = World::new();
+    world.agent_pod("agent", "node1", true, false);
+    world.put_in_force();
+    let one = world.replica("one");
+    world.wait_for("p", "Ready", "True", "Ready");
+    let _two = world.standby("two");
+    let report = || world.get(REPORT, "node1");
+    let delete = ("delete", "networkqosnodereports");
+    let gate = stop_amid(&world, &one, delete, || {
+        world.delete(("v1", "Pod", HOME), "agent");
+        world.agent_pod("leaving", "node1", false, true);
+    });
+    world.eventually("the report stays", || report().is_none());
+    world.delete(("v1", "Pod", HOME), "leaving");
+    world.agent_pod("agent", "node1", true, false);
+    world.report("node1", &[("p", 1)], &json!([]));
+    world.wait_for("p", "Ready", "True", "Ready");
+    let before = report();
+    is_refused_and_wakes(&world, &one, &gate, delete);
+    assert_eq!(report(), before);
+}
+
 /// A replica that has not heard of everything yet would take what it has not heard of for gone.
 #[test]
 fn a_leader_writes_nothing_before_it_knows_everything() {
