@@ -86,11 +86,12 @@ fn a_pod_gets_what_was_configured_and_stays_responsive_unlike_without_netqos() {
     let plugins = tempfile::tempdir().unwrap();
     fs::copy(plugin, plugins.path().join("bandwidth")).unwrap();
     let has_theirs = Path::new("/usr/lib/cni/bandwidth").is_file();
-    let p50 = |measurement: &Value| {
+    let trip = |measurement: &Value, quantile: &str| {
         let trips = &measurement["result"]["latency"]["roundTrip"];
-        trips["p50Nanos"].as_u64().unwrap()
+        trips[quantile].as_u64().unwrap()
     };
-    let full = |of: &Value| p50(measured(&of["measurements"], "full"));
+    // The queue of the other plugin is not always full.
+    let full = |of: &Value| trip(measured(&of["measurements"], "full"), "p99Nanos");
     let (code, report) = report(folder.path(), plugins.path());
     assert_eq!(code, Some(0), "{report:#}");
     assert!(
@@ -109,7 +110,7 @@ fn a_pod_gets_what_was_configured_and_stays_responsive_unlike_without_netqos() {
     }
     let ours = measured(&report["measurements"], "full");
     assert_eq!(ours["verdict"], "held");
-    assert!(p50(ours) <= 100_000_000, "{ours}");
+    assert!(trip(ours, "p50Nanos") <= 100_000_000, "{ours}");
 
     if has_theirs {
         let comparison = &report["comparison"];

@@ -85,7 +85,14 @@ fn pods_that_are_peers_and_selected_or_one_of_both_cost_a_write_each_and_no_more
     world.create_pod("new", "db", "node1", "10.0.1.2");
     world.create_pod("i2", "idle", "node1", "10.0.4.2");
     thread::sleep(Duration::from_secs(5));
-    assert_eq!(world.status_writes("one"), statuses, "a write for one pod");
+    let policies = world.list(world.policies());
+    let statuses_now = policies.iter().map(|it| it.data["status"].to_string());
+    assert_eq!(
+        world.status_writes("one"),
+        statuses,
+        "a write for one pod\n{}",
+        statuses_now.collect::<Vec<_>>().join("\n")
+    );
     while selected("p") != PODS + 1 {
         assert!(began.elapsed() < Duration::from_secs(100));
         thread::sleep(Duration::from_millis(200));

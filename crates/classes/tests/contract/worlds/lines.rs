@@ -241,10 +241,15 @@ impl<D: Divider> World for OnLines<D> {
                 };
                 test.run(|_| {}).unwrap()
             });
-            thread::sleep(Duration::from_millis(1500));
-            let before = counted();
-            let waiting: u32 = before.values().map(|it| it.queued_packets).sum();
-            assert!(waiting > 10, "{waiting} packets wait");
+            let before = loop {
+                let counted = counted();
+                let waiting: u32 = counted.values().map(|it| it.queued_packets).sum();
+                if waiting > 10 {
+                    break counted;
+                }
+                assert!(!sender.is_finished(), "{waiting} packets wait");
+                thread::sleep(Duration::from_millis(20));
+            };
             let passed = self.passed();
             act();
             assert_eq!(self.passed(), passed, "packets met no class");
