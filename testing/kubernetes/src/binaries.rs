@@ -75,11 +75,7 @@ impl Binaries {
     /// # Errors
     /// Returns an error if the environment names a file that does not exist, or if it cannot be built.
     pub fn tool(name: &str) -> anyhow::Result<PathBuf> {
-        if let Some(path) = named_file(name)? {
-            return Ok(path);
-        }
-        let path = named_directory().map(|it| it.join(name));
-        match path.filter(|it| it.is_file()) {
+        match in_environment(name)? {
             Some(path) => Ok(path),
             None => Ok(build(&[name])?.join(name)),
         }
@@ -136,6 +132,15 @@ fn named_file(name: &str) -> anyhow::Result<Option<PathBuf>> {
         );
     }
     Ok(path)
+}
+
+/// The executable that the environment names, by itself or by its directory.
+pub(crate) fn in_environment(name: &str) -> anyhow::Result<Option<PathBuf>> {
+    if let Some(path) = named_file(name)? {
+        return Ok(Some(path));
+    }
+    let path = named_directory().map(|it| it.join(name));
+    Ok(path.filter(|it| it.is_file()))
 }
 
 /// The directory that the environment names, or the one that envtest's setup wrote.

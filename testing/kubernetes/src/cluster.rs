@@ -21,7 +21,9 @@ mod kubectl;
 mod node;
 mod sandbox;
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -37,6 +39,8 @@ pub use self::sandbox::enter;
 
 /// The directory of everything that a cluster writes: a tmpfs of the sandbox.
 const ROOT: &str = "/mnt";
+/// The directory of links to all executables.
+const PROGRAMS: &str = "/mnt/programs";
 /// The addresses of the sandbox on the network of the nodes.
 const GATEWAY: &str = "192.168.100.1";
 const GATEWAY6: &str = "fd00:100::1";
@@ -68,10 +72,11 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Builds what is missing of the executables, and of others, which takes minutes, and returns their directory.
+    /// Finds the executables, and others. Those that the environment does not name ([`Binaries`](crate::Binaries)) are
+    /// built once, which takes minutes.
     ///
     /// # Errors
-    /// Returns an error if an executable cannot be built, or runc is missing.
+    /// Returns an error if an executable cannot be found or built, or runc is missing.
     pub fn build(others: &[&str]) -> anyhow::Result<Programs> {
         let names = [
             &["etcd", "kube-apiserver", "kubectl", "helm"][..],
@@ -80,9 +85,23 @@ impl Cluster {
             others,
         ]
         .concat();
-        let directory = crate::binaries::build(&names)?;
+        let mut programs = Programs::default();
+        let mut missing = Vec::new();
+        for name in names {
+            match crate::binaries::in_environment(name)? {
+                Some(path) => drop(programs.paths.insert(name.to_owned(), path)),
+                None => missing.push(name),
+            }
+        }
+        if !missing.is_empty() {
+            let directory = crate::binaries::build(&missing)?;
+            let built = missing
+                .iter()
+                .map(|it| ((*it).to_owned(), directory.join(it)));
+            programs.paths.extend(built);
+        }
         node::runc()?;
-        Ok(Programs { directory })
+        Ok(programs)
     }
 
     /// Starts a cluster in the sandbox, imports images (OCI archives) on each node, and waits until all nodes
@@ -92,11 +111,12 @@ impl Cluster {
     /// Returns an error if a process ends or a node is not Ready in time, with the end of its log.
     pub fn start(programs: &Programs, nodes: usize, images: &[PathBuf]) -> anyhow::Result<Self> {
         sandbox::prepare()?;
+        programs.link()?;
         let mut control_plane = ControlPlane::start(programs, nodes)?;
         let internet = Internet::start()?;
         let kubectl = Kubectl::new(
-            programs.path("kubectl"),
-            programs.path("helm"),
+            programs.path("kubectl")?.to_owned(),
+            programs.path("helm")?.to_owned(),
             Some(control_plane.kubeconfig().to_owned()),
         );
         let store = Path::new(ROOT).join("images");
@@ -108,9 +128,7 @@ impl Cluster {
                 .with_context(|| format!("cannot read {}", image.display()))?;
         }
         control_plane.wait_until_ready(&kubectl)?;
-        let mut nodes: Vec<Node> = (1..=nodes)
-            .map(|number| Node::new(number, nodes, programs))
-            .collect();
+        let mut nodes: Vec<Node> = (1..=nodes).map(|number| Node::new(number, nodes)).collect();
         for node in &mut nodes {
             node.start()?;
         }
@@ -169,19 +187,27 @@ impl Cluster {
 }
 
 /// The executables of one version of Kubernetes, and what runs beside them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Programs {
-    directory: PathBuf,
+    paths: BTreeMap<String, PathBuf>,
 }
 
 impl Programs {
     /// The path of an executable.
-    pub fn path(&self, name: &str) -> PathBuf {
-        self.directory.join(name)
+    ///
+    /// # Errors
+    /// Returns an error if the cluster was built without it.
+    pub fn path(&self, name: &str) -> anyhow::Result<&Path> {
+        let path = self.paths.get(name).map(PathBuf::as_path);
+        path.with_context(|| format!("{name} was not built"))
     }
 
-    /// The directory of all.
-    pub fn directory(&self) -> &Path {
-        &self.directory
+    /// Writes a directory with a link to each, for nodes.
+    fn link(&self) -> anyhow::Result<()> {
+        fs::create_dir_all(PROGRAMS)?;
+        for (name, path) in &self.paths {
+            symlink(std::path::absolute(path)?, Path::new(PROGRAMS).join(name))?;
+        }
+        Ok(())
     }
 }

@@ -90,7 +90,7 @@ impl ControlPlane {
             format!("--cert-dir={}", at("scheduler")),
         ];
         let daemon = |name: &str, arguments: &[String]| {
-            Daemon::new(name, programs.path(name), arguments.to_vec())
+            Daemon::new(name, programs.path(name)?.to_owned(), arguments.to_vec())
         };
         let mut control_plane = Self {
             etcd: daemon("etcd", &etcd)?,

@@ -10,7 +10,7 @@ use anyhow::{Context as _, ensure};
 
 use super::control_plane::{KUBE_PROXY, kubeconfig_of};
 use super::daemon::{self, Daemon};
-use super::{Counters, GATEWAY, GATEWAY6, Programs, ROOT, run, sandbox};
+use super::{Counters, GATEWAY, GATEWAY6, PROGRAMS, ROOT, run, sandbox};
 
 /// Executes $1 in the namespaces and cgroups of a node.
 const ENTER: &str = include_str!("node-enter.sh");
@@ -29,7 +29,7 @@ pub struct Node {
 }
 
 impl Node {
-    pub(super) fn new(number: usize, nodes: usize, programs: &Programs) -> Self {
+    pub(super) fn new(number: usize, nodes: usize) -> Self {
         let name = format!("node{number}");
         let directory = Path::new(ROOT).join("nodes").join(&name);
         let others = (1..=nodes).filter(|it| *it != number);
@@ -37,7 +37,7 @@ impl Node {
         let environment = vec![
             ("NODE", name.clone()),
             ("DIRECTORY", directory.display().to_string()),
-            ("PROGRAMS", programs.directory().display().to_string()),
+            ("PROGRAMS", PROGRAMS.to_owned()),
             ("IMAGES", format!("{ROOT}/images")),
             ("ADDRESS", address(number).to_string()),
             ("ADDRESS6", address6(number)),

@@ -18,10 +18,16 @@ pub struct Context {
     pub nodes: Vec<String>,
     /// The image of pods that send and receive.
     pub pod_image: String,
+    /// The image of netqos, for pods that measure; `None` where the sandbox counts packets.
+    pub measuring_image: Option<String>,
     /// Values of the chart for the image of netqos.
     pub values: String,
+    /// The values for an image that has ipset and iptables, too.
+    pub values_with_tc: Option<String>,
     /// The CRDs of others, which stay.
     pub crds: Vec<String>,
+    /// Whether the cluster has Koordinator, whose configuration the steps for classes would replace.
+    pub has_koordinator: bool,
     /// The control plane, nodes and Internet of the sandbox; `None` for an existing cluster.
     pub machine: Option<Cluster>,
     /// The directory of an older version.

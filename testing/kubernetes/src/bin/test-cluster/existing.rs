@@ -4,13 +4,20 @@ use anyhow::{Context as _, ensure};
 use netqos_kubernetes::cluster::Kubectl;
 
 use crate::context::{Context, NETQOS};
-use crate::limits;
+use crate::{classes, limits};
+
+/// The namespaces of the steps' pods and policies.
+const NAMESPACES: [&str; 5] = [limits::NAMESPACE, "games", "ns1", "shop", "work"];
 
 /// Prints context and server of the cluster, and prepares it for steps that stop no node and no API server.
 ///
 /// # Errors
 /// Returns an error if netqos, or a namespace of the steps, exists already, or if fewer than two nodes take pods.
-pub fn open(netqos: Option<&str>, pod_image: &str) -> anyhow::Result<Context> {
+pub fn open(
+    netqos: Option<&str>,
+    with_tc: Option<&str>,
+    pod_image: &str,
+) -> anyhow::Result<Context> {
     let kubectl = Kubectl::of_environment()?;
     let server = "jsonpath={.clusters[0].cluster.server}";
     eprintln!(
@@ -20,11 +27,6 @@ pub fn open(netqos: Option<&str>, pod_image: &str) -> anyhow::Result<Context> {
     );
     let netqos =
         netqos.context("an existing cluster needs --netqos-image, which its nodes can pull")?;
-    let (repository, tag) = netqos
-        .rsplit_once(':')
-        // A port of a registry is no tag.
-        .filter(|(_, tag)| !tag.contains('/'))
-        .with_context(|| format!("{netqos} is not NAME:TAG"))?;
     let crds = kubectl.run(&["get", "crd", "-o", "name"])?;
     let crds: Vec<String> = crds.lines().map(str::to_owned).collect();
     let agents = ["-A", "-l", "app.kubernetes.io/name=netqos", "-o", "name"];
@@ -33,21 +35,22 @@ pub fn open(netqos: Option<&str>, pod_image: &str) -> anyhow::Result<Context> {
         agents.is_empty() && crds.iter().all(|it| !it.ends_with(".netqos.io")),
         "netqos is installed already; remove it first: docs/operate.md#leaving"
     );
-    // Both are deleted in the end.
-    for namespace in [limits::NAMESPACE, NETQOS] {
-        let get = [
-            "get",
-            "namespace",
-            namespace,
-            "--ignore-not-found",
-            "-o",
-            "name",
-        ];
+    let namespaces = kubectl.run(&["get", "namespaces", "-o", "name"])?;
+    let exists = |name: &str| {
+        let mut names = namespaces
+            .lines()
+            .filter_map(|it| it.strip_prefix("namespace/"));
+        names.any(|it| it == name)
+    };
+    // All are deleted in the end.
+    for namespace in NAMESPACES.into_iter().chain([NETQOS]) {
         ensure!(
-            kubectl.run(&get)?.is_empty(),
+            !exists(namespace),
             "the namespace {namespace} exists already; delete it first"
         );
     }
+    let has_koordinator =
+        exists(classes::KOORDINATOR) || crds.iter().any(|it| it.ends_with(".koordinator.sh"));
     let nodes = kubectl.json(&["get", "nodes"])?;
     let nodes = nodes["items"].as_array().into_iter().flatten();
     let nodes =
@@ -65,25 +68,45 @@ pub fn open(netqos: Option<&str>, pod_image: &str) -> anyhow::Result<Context> {
         kubectl,
         nodes,
         pod_image: pod_image.to_owned(),
-        values: format!("image.repository={repository},image.tag={tag}"),
+        measuring_image: Some(netqos.to_owned()),
+        values: values(netqos)?,
+        values_with_tc: with_tc.map(values).transpose()?,
         crds,
+        has_koordinator,
         machine: None,
         previous: None,
     })
 }
 
-/// Removes the pods of the steps.
+/// Values of the chart for an image.
+fn values(image: &str) -> anyhow::Result<String> {
+    let (repository, tag) = image
+        .rsplit_once(':')
+        // A port of a registry is no tag.
+        .filter(|(_, tag)| !tag.contains('/'))
+        .with_context(|| format!("{image} is not NAME:TAG"))?;
+    Ok(format!("image.repository={repository},image.tag={tag}"))
+}
+
+/// Removes the pods of the steps, and what a step that failed has left on nodes.
 ///
 /// # Errors
 /// Returns an error if the API server refuses it.
 pub fn close(context: &Context) -> anyhow::Result<()> {
-    let delete = [
+    let kubectl = context.kubectl();
+    let mut delete = vec![
         "delete",
         "namespace",
-        limits::NAMESPACE,
         "--ignore-not-found",
         "--timeout=120s",
     ];
-    context.kubectl().run(&delete)?;
+    delete.extend(NAMESPACES);
+    if !context.has_koordinator {
+        delete.push(classes::KOORDINATOR);
+    }
+    kubectl.run(&delete)?;
+    let label = format!("{}-", classes::LABEL);
+    let is_test_node = format!("kubernetes.io/hostname={}", context.nodes[0]);
+    kubectl.run(&["label", "node", "-l", &is_test_node, &label])?;
     Ok(())
 }

@@ -11,6 +11,7 @@ mod leave;
 mod limits;
 mod metrics;
 mod networks;
+mod outside;
 mod pods;
 mod rules;
 mod table;
@@ -46,6 +47,9 @@ struct Arguments {
     /// The image of netqos on an existing cluster, whose nodes can pull it: NAME:TAG
     #[arg(long, value_name = "IMAGE")]
     netqos_image: Option<String>,
+    /// The same image with ipset and iptables, for koordinator-story-4 on an existing cluster: NAME:TAG
+    #[arg(long, value_name = "IMAGE")]
+    image_with_tc: Option<String>,
     /// The image of pods on an existing cluster: busybox
     #[arg(long, value_name = "IMAGE", default_value = "busybox:1.36")]
     pod_image: String,
@@ -93,7 +97,9 @@ enum Kind {
     Needed,
     /// Runs on an existing cluster, too.
     Anywhere,
-    /// Needs the machine of the nodes: their processes, their kernels, or addresses outside of the cluster.
+    /// Divides uplinks by Koordinator's ConfigMap: on an existing cluster only where Koordinator is not.
+    Classes,
+    /// Needs the machine of the nodes: their processes, or their kernels.
     Machine,
 }
 
@@ -109,6 +115,8 @@ const fn step(
 const LEAVE: &str = "helm-uninstall";
 /// The step that needs Prometheus.
 const SCRAPE: &str = "scrape";
+/// The step that needs an image with ipset and iptables.
+const WITH_TC: &str = "koordinator-story-4";
 /// The step that needs an older version.
 const UPGRADE: &str = "upgrade-and-back";
 
@@ -117,27 +125,23 @@ const STEPS: [Step; 23] = [
     step("helm-install", Kind::Needed, install::by_helm),
     step("kep-2819", Kind::Anywhere, limits::both_directions),
     step("live-annotation", Kind::Anywhere, limits::live_annotation),
-    step("okep-4380-story-1", Kind::Machine, rules::marks),
-    step("okep-4380-story-2", Kind::Machine, rules::free_is_limited),
-    step("okep-4380-story-3", Kind::Machine, rules::priorities),
+    step("okep-4380-story-1", Kind::Anywhere, rules::marks),
+    step("okep-4380-story-2", Kind::Anywhere, rules::free_is_limited),
+    step("okep-4380-story-3", Kind::Anywhere, rules::priorities),
     step("first-packet", Kind::Machine, first_packet::first_packet),
     step("dual-stack", Kind::Machine, networks::dual_stack),
     step("services", Kind::Machine, networks::services),
     step(
         "koordinator-story-2",
-        Kind::Machine,
+        Kind::Classes,
         classes::offline_yields,
     ),
     step(
         "koordinator-story-3",
-        Kind::Machine,
+        Kind::Classes,
         classes::a_pod_is_limited,
     ),
-    step(
-        "koordinator-story-4",
-        Kind::Machine,
-        classes::backend_per_node,
-    ),
+    step(WITH_TC, Kind::Classes, classes::backend_per_node),
     step("vxlan", Kind::Machine, networks::vxlan),
     step(SCRAPE, Kind::Machine, metrics::scrape),
     step("killed", Kind::Machine, faults::killed),
@@ -181,8 +185,11 @@ fn run() -> anyhow::Result<ExitCode> {
     );
     let mut rows = Vec::new();
     if env::var_os("USE_EXISTING_CLUSTER").is_some_and(|it| it == "true") {
-        let image = arguments.netqos_image.as_deref();
-        let context = existing::open(image, &arguments.pod_image)?;
+        let context = existing::open(
+            arguments.netqos_image.as_deref(),
+            arguments.image_with_tc.as_deref(),
+            &arguments.pod_image,
+        )?;
         try_steps(context, &arguments, &mut rows)?;
     } else {
         // Outside of the sandbox, which has no way to the Go module proxy.
@@ -225,8 +232,11 @@ fn start(
         kubectl: cluster.kubectl.clone(),
         nodes: names.collect(),
         pod_image: "localhost/busybox:test".to_owned(),
+        measuring_image: None,
         values: String::new(),
+        values_with_tc: Some(format!("image.tag={}-tc", env!("CARGO_PKG_VERSION"))),
         crds: Vec::new(),
+        has_koordinator: false,
         machine: Some(cluster),
         previous: arguments.previous.clone(),
     }))
@@ -250,6 +260,10 @@ fn try_steps(
             () if context.machine.is_none() && step.kind == Kind::Machine => {
                 "it needs the machine of the nodes"
             }
+            () if context.has_koordinator && step.kind == Kind::Classes => {
+                "the cluster has Koordinator"
+            }
+            () if step.name == WITH_TC && context.values_with_tc.is_none() => "no --image-with-tc",
             () if step.name == UPGRADE && context.previous.is_none() => "no --previous",
             () => "",
         };

@@ -103,8 +103,8 @@ pub fn scrape(context: &mut Context) -> anyhow::Result<String> {
         format!("--storage.tsdb.path={}", directory.join("data").display()),
         format!("--web.listen-address={ADDRESS}"),
     ];
-    let program = context.cluster()?.programs.path("prometheus");
-    let mut prometheus = Daemon::new("prometheus", program, arguments.to_vec())?;
+    let program = context.cluster()?.programs.path("prometheus")?;
+    let mut prometheus = Daemon::new("prometheus", program.to_owned(), arguments.to_vec())?;
     prometheus.start()?;
     let read = || -> anyhow::Result<String> {
         let nodes = context.nodes.len();

@@ -1,10 +1,11 @@
 //! Pods that send and receive.
 
+use std::io::Read as _;
 use std::net::IpAddr;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use netqos_kubernetes::cluster::Kubectl;
 use serde_json::{Value, json};
 
@@ -88,7 +89,19 @@ pub fn create(context: &Context, templates: &[Template]) -> anyhow::Result<Vec<P
             "kind": "Namespace",
             "metadata": {"name": template.namespace},
         }));
-        items.push(template.manifest(&context.pod_image));
+        let mut pod = template.manifest(&context.pod_image);
+        if let (Some(image), Some(containers)) = (
+            &context.measuring_image,
+            pod["spec"]["containers"].as_array_mut(),
+        ) {
+            containers.push(json!({
+                "name": "netqos",
+                "image": image,
+                "imagePullPolicy": "IfNotPresent",
+                "command": ["/netqos", "traffic", "serve"],
+            }));
+        }
+        items.push(pod);
     }
     // Where a namespace is new, so is its ServiceAccount.
     let list = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
@@ -162,9 +175,16 @@ impl Pod {
         exec.arg(format!("{command} & cat >/dev/null; kill $!"));
         exec.stdin(Stdio::piped())
             .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        let flow = Flow(exec.spawn()?);
+            .stderr(Stdio::piped());
+        let mut flow = Flow(exec.spawn()?);
         std::thread::sleep(SETTLED);
+        if let Some(status) = flow.0.try_wait()? {
+            let mut why = String::new();
+            if let Some(stderr) = &mut flow.0.stderr {
+                stderr.read_to_string(&mut why)?;
+            }
+            bail!("{}: {command}: {status}: {}", self.name, why.trim());
+        }
         Ok(flow)
     }
 
@@ -180,12 +200,17 @@ impl Pod {
 
     /// The rate that the pod's interface receives, in Mbit/s.
     pub fn receives(&self, kubectl: &Kubectl) -> anyhow::Result<f64> {
-        let script = MEASURE.replace("$1", &WINDOW.as_secs().to_string());
+        self.receives_over(kubectl, WINDOW)
+    }
+
+    /// The rate that the pod's interface receives over this time of whole seconds, in Mbit/s.
+    pub fn receives_over(&self, kubectl: &Kubectl, time: Duration) -> anyhow::Result<f64> {
+        let script = MEASURE.replace("$1", &time.as_secs().to_string());
         let text = self.shell(kubectl, &script)?;
         let numbers: Result<Vec<f64>, _> = text.split_whitespace().map(str::parse).collect();
         match numbers?.as_slice() {
             [before, began, after, ended] => Ok((after - before) * 8.0 / (ended - began) / 1e6),
-            _ => anyhow::bail!("not a measurement: {text}"),
+            _ => bail!("not a measurement: {text}"),
         }
     }
 

@@ -4,10 +4,11 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
-use netqos_kubernetes::cluster::{Counters, INTERNET};
+use netqos_kubernetes::cluster::Counters;
 use serde_json::{Value, json};
 
 use crate::context::{Context, expect, expect_between};
+use crate::outside::{Destination, Outside};
 use crate::pods::{Pod, Template, WINDOW, create};
 
 const STORY_1: &str =
@@ -16,8 +17,6 @@ const STORY_2: &str =
     include_str!("../../../../../examples/networkqos-story2-free-is-limited/networkqos.yaml");
 const STORY_3: &str =
     include_str!("../../../../../examples/networkqos-story3-priorities/networkqos.yaml");
-const S3: &str = "52.216.10.10";
-const PRIVATE: &str = "10.99.0.10";
 /// The time over which connections that share a rule are measured.
 const SHARED: Duration = Duration::from_secs(8);
 
@@ -26,7 +25,7 @@ pub fn players(context: &Context) -> anyhow::Result<(Pod, Pod)> {
     let player = |name| Template {
         namespace: "games",
         name,
-        node: "node1",
+        node: &context.nodes[0],
         labels: json!({"user-type": name}),
         annotations: json!({}),
     };
@@ -113,12 +112,16 @@ pub fn expect_dscp(context: &Context, pod: &Pod, to: &str, expected: &str) -> an
 /// Story 1: what players send to the Internet is marked by what they pay.
 pub fn marks(context: &mut Context) -> anyhow::Result<String> {
     let (paid, free) = players(context)?;
-    apply(context, "games", STORY_1)?;
-    // 20, 11 and 0.
-    expect_dscp(context, &paid, INTERNET, "af22")?;
-    expect_dscp(context, &free, INTERNET, "11")?;
-    expect_dscp(context, &paid, PRIVATE, "cs0")?;
-    expect_dscp(context, &free, "192.168.99.10", "cs0")?;
+    let outside = Outside::of(context)?;
+    apply(context, "games", &outside.policies(STORY_1))?;
+    for (pod, to, dscp) in [
+        (&paid, Destination::Internet, 20),
+        (&free, Destination::Internet, 11),
+        (&paid, Destination::Private, 0),
+        (&free, Destination::OtherPrivate, 0),
+    ] {
+        outside.expect_dscp(context.kubectl(), pod, to, dscp)?;
+    }
     delete(context, "games")?;
     Ok("DSCP paid 20, free 11, to private ranges 0".to_owned())
 }
@@ -126,20 +129,21 @@ pub fn marks(context: &mut Context) -> anyhow::Result<String> {
 /// Story 2: free players are limited.
 pub fn free_is_limited(context: &mut Context) -> anyhow::Result<String> {
     let (paid, free) = players(context)?;
+    let outside = Outside::of(context)?;
     delete(context, "games")?;
-    apply(context, "games", STORY_2)?;
-    let receives = |pod: &Pod, to: &str, time: Duration| -> anyhow::Result<f64> {
-        let _flow = pod.send(context.kubectl(), to)?;
+    apply(context, "games", &outside.policies(STORY_2))?;
+    let kubectl = context.kubectl();
+    let receives = |pod: &Pod, to, time| -> anyhow::Result<f64> {
+        let _flow = pod.send(kubectl, &outside.address(to))?;
         // Its burst is a megabit.
         std::thread::sleep(Duration::from_secs(2));
-        let rates = context.internet()?.rates(&[pod.address], time)?;
-        Ok(rates[0])
+        Ok(outside.rates(kubectl, &[(pod, to)], time)?[0])
     };
     // Its burst of a megabit may pass in this time, too.
-    let limited = receives(&free, INTERNET, Duration::from_secs(10))?;
+    let limited = receives(&free, Destination::Internet, Duration::from_secs(10))?;
     let limited = expect_between("free", limited, 0.85, 1.12)?;
-    let unlimited = receives(&paid, INTERNET, WINDOW)?;
-    let private = receives(&free, PRIVATE, WINDOW)?;
+    let unlimited = receives(&paid, Destination::Internet, WINDOW)?;
+    let private = receives(&free, Destination::Private, WINDOW)?;
     ensure!(
         unlimited > 50.0 && private > 50.0,
         "paid {unlimited:.1}, to a private range {private:.1} Mbit/s, expected more than 50"
@@ -155,22 +159,28 @@ pub fn priorities(context: &mut Context) -> anyhow::Result<String> {
     let template = |name| Template {
         namespace: "ns1",
         name,
-        node: "node1",
+        node: &context.nodes[0],
         labels: json!({}),
         annotations: json!({}),
     };
     let pods = create(context, &[template("pod1"), template("pod2")])?;
-    apply(context, "ns1", STORY_3)?;
-    let addresses = [pods[0].address, pods[1].address];
-    let both = |to: &str| -> anyhow::Result<f64> {
-        let _first = pods[0].send(context.kubectl(), to)?;
-        let _second = pods[1].send(context.kubectl(), to)?;
-        let rates = context.internet()?.rates(&addresses, SHARED)?;
-        Ok(rates.iter().sum())
+    let outside = Outside::of(context)?;
+    apply(context, "ns1", &outside.policies(STORY_3))?;
+    let kubectl = context.kubectl();
+    let both = |to| {
+        let address = outside.address(to);
+        let _first = pods[0].send(kubectl, &address)?;
+        let _second = pods[1].send(kubectl, &address)?;
+        outside.total(kubectl, &pods, to, SHARED)
     };
     // Of the payload: headers are 4 % of it, and two connections repeat what was dropped.
-    let internet = expect("two pods to the Internet", both(INTERNET)?, 10.0, 15.0)?;
-    let s3 = expect("to S3", both(S3)?, 100.0, 15.0)?;
+    let internet = expect(
+        "two pods to the Internet",
+        both(Destination::Internet)?,
+        10.0,
+        15.0,
+    )?;
+    let s3 = expect("to S3", both(Destination::S3)?, 100.0, 15.0)?;
     delete(context, "ns1")?;
     Ok(format!("{internet}, {s3} Mbit/s"))
 }
