@@ -18,6 +18,8 @@ use crate::metrics::Metrics;
 
 /// Why a policy may be in force nowhere for a moment, which passes by itself.
 const PASSING: [&str; 2] = ["Pending", "AgentNotReady"];
+/// The reason of a policy in force that selects no pod.
+const NO_PODS: &str = "NoPods";
 /// What no event tells of each policy: what passes, and what somebody does to all of them.
 const UNTOLD: [&str; 3] = ["Pending", "AgentNotReady", "Leaving"];
 /// What of a status is counts, which another definition may not have.
@@ -84,9 +86,10 @@ impl Statuses {
                 }
             }
             Difference::Matter => {
-                // It was in force, and now a node has not said so yet.
-                let may_pass = PASSING.contains(&ready.reason.as_str())
-                    && was_ready == Some((true, "Ready", Some(facts.generation)));
+                // It was in force, and now a node has not said so yet, or its last pod is gone and another may come.
+                let passes = PASSING.contains(&ready.reason.as_str())
+                    || verdict.programmed.reason == NO_PODS;
+                let may_pass = passes && was_ready == Some((true, "Ready", Some(facts.generation)));
                 let since = *policy.differs.get_or_insert(now);
                 may_pass.then_some(since + LASTS)
             }
