@@ -144,11 +144,16 @@ impl Error {
         }
     }
 
-    /// The pod's network namespace, or its interface, is not there, or has gone meanwhile.
+    /// Returns true if the pod's network namespace cannot be entered, or its interface does not exist, as while a pod is
+    /// removed.
     pub fn is_unreachable(&self) -> bool {
+        let no_device = Some(Errno::NODEV.raw_os_error());
         match self {
             Self::OpenNamespace { .. } | Self::NoPodInterface { .. } => true,
-            Self::Netlink { source, .. } => source.errno() == Some(Errno::NODEV.raw_os_error()),
+            Self::Netlink { source, .. } => source.errno() == no_device,
+            Self::Bpf(netqos_bpf::Error::Command { source, .. }) => {
+                source.raw_os_error() == no_device
+            }
             Self::Several(all) => all.iter().all(Self::is_unreachable),
             _ => false,
         }
@@ -221,6 +226,30 @@ fn list(errors: &[Error]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn interface_that_vanishes_meanwhile_is_unreachable() {
+        for (errno, is_unreachable) in [(Errno::NODEV, true), (Errno::NOENT, false)] {
+            let netlink = |doing| Error::Netlink {
+                doing,
+                source: netqos_netlink::Error::Refused {
+                    doing: doing.to_owned(),
+                    errno: errno.raw_os_error(),
+                    extack: None,
+                },
+            };
+            let bpf = Error::Bpf(netqos_bpf::Error::Command {
+                command: "attach",
+                source: errno.into(),
+            });
+            for error in [netlink("create qdisc"), bpf] {
+                assert_eq!(error.is_unreachable(), is_unreachable, "{error:?}");
+                let several = Error::Several(vec![error, netlink("create filter")]);
+                assert_eq!(several.is_unreachable(), is_unreachable, "{several:?}");
+            }
+        }
+        assert!(!Error::QdiscMissing.is_unreachable());
+    }
 
     #[test]
     fn a_missing_privilege_is_seen_wherever_it_is_missed() {

@@ -280,10 +280,12 @@ impl PodLimits {
         let interface = attachment.interface();
         let problem = Problem {
             object: ObjectRef::Pod(pod.clone()),
-            reason: match why {
-                why if why.is_unreachable() => Reason::EndpointUnreachable,
-                why if why.is_unsupported() => Reason::KernelFeatureMissing,
-                _ => Reason::UpdateFailed,
+            reason: if why.is_unreachable() {
+                Reason::EndpointUnreachable
+            } else if why.is_unsupported() {
+                Reason::KernelFeatureMissing
+            } else {
+                Reason::UpdateFailed
             },
             message: format!("could not {what} on {interface}: {why}; it is tried again"),
         };

@@ -44,7 +44,7 @@ fn endpoint_is_reported_unreachable_at_once_and_logged_once_it_lasts() {
     assert!(!ended, "{}", stage::log());
 }
 
-/// As while a pod's sandbox is removed: its namespace outlives its interface.
+/// A pod's namespace outlives its interface while its sandbox is removed.
 #[test]
 fn limit_of_interface_that_is_gone_is_reported_unreachable() {
     let Some(node) = stage::node() else { return };
