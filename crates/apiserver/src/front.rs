@@ -17,7 +17,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use anyhow::Context as _;
 use bytes::Bytes;
 use http::HeaderValue;
-use http::header::{AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
+use http::header::{
+    ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING,
+};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use kube::Client;
@@ -58,7 +60,7 @@ struct Shared {
     /// What the clients of watches are told.
     interruption: Sender<Interruption>,
     forgotten: Forgotten,
-    /// The text of objects that is another here, and the other.
+    /// Replacements in lists and events: text, substitute.
     rewritten: RwLock<Vec<(String, String)>>,
     record: Record,
 }
@@ -150,9 +152,13 @@ impl Front {
         self.interrupt(|it| it.ended += 1);
     }
 
-    /// Sends a bookmark with this version to every open watch, as a server does about once a minute.
+    /// Sends a bookmark with this version to every open watch, as a server does about once a minute. Events up to this
+    /// version have to be delivered by then.
     pub fn bookmark(&self, version: u64) {
-        self.interrupt(|it| it.bookmark = version);
+        self.interrupt(|it| {
+            it.bookmarks += 1;
+            it.bookmark_version = version;
+        });
     }
 
     /// Replaces a text wherever a list, or an event of a watch, has it from now on: no server stores an object that is
@@ -227,8 +233,8 @@ async fn answer(
     let call = Call::new(&parts);
     let entry = shared.record.begin(&call);
     // From here on: who has an answer has a watch that hears.
-    let interruptions = shared.interruption.subscribe();
-    let known = *interruptions.borrow();
+    let mut interruptions = shared.interruption.subscribe();
+    let known = *interruptions.borrow_and_update();
     let mut faulty: Faulty = meet(&shared.faults, &call).await?;
     let body = body.collect().await.map_err(|_| Broken)?.to_bytes();
     let is_watch = call.verb() == "watch";
@@ -244,8 +250,8 @@ async fn answer(
         None => {
             let body = kube::client::Body::from(body.to_vec());
             let mut request = http::Request::from_parts(parts, body);
-            // Of this connection, and not of the next.
-            for name in [HOST, CONNECTION, TRANSFER_ENCODING] {
+            // Of this connection, and not of the next. What is compressed could not be rewritten.
+            for name in [ACCEPT_ENCODING, HOST, CONNECTION, TRANSFER_ENCODING] {
                 request.headers_mut().remove(name);
             }
             let identity = shared.identity(&call.client);
@@ -270,7 +276,7 @@ async fn answer(
                     let mut bytes = body.collect().await.map_err(|_| Broken)?.to_bytes();
                     if call.verb() == "list" {
                         bytes = shared.rewrite(bytes);
-                        // That of what is sent is set anew.
+                        // hyper sets the length of the rewritten body.
                         head.headers.remove(CONTENT_LENGTH);
                     }
                     entry.sent(bytes.len());

@@ -32,8 +32,9 @@ pub(crate) struct Interruption {
     pub(crate) expired: u64,
     /// Nothing more is sent, and the connection stays open. A [`Front`](crate::Front) does that.
     pub(crate) silenced: u64,
-    /// The version of a bookmark that open watches are sent. A [`Front`](crate::Front) does that.
-    pub(crate) bookmark: u64,
+    /// Watches are sent a bookmark with the version of the last one. A [`Front`](crate::Front) does that.
+    pub(crate) bookmarks: u64,
+    pub(crate) bookmark_version: u64,
 }
 
 impl Shared {

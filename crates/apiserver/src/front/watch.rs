@@ -72,10 +72,14 @@ async fn run(
                     send(Ok(expired())).await?;
                 } else if now.silenced != known.silenced {
                     out.closed().await;
-                } else if now.ended == known.ended {
-                    known.bookmark = now.bookmark;
-                    send(Ok(bookmark(now.bookmark))).await?;
-                    continue;
+                } else {
+                    if now.bookmarks != known.bookmarks {
+                        known.bookmarks = now.bookmarks;
+                        send(Ok(bookmark(now.bookmark_version))).await?;
+                    }
+                    if now.ended == known.ended {
+                        continue;
+                    }
                 }
                 return Ok(());
             }
