@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use netqos_core::{Labels, ObjectName};
 use netqos_index::{Change, PeerIndex, SliceWrite, Slicer};
-use netqos_k8s::{NetworkQoSPeerSlice, Object, object_from_value};
+use netqos_k8s::{NetworkQoSPeerSlice, Object, documents, object_from_value};
 use netqos_testkit::mk_pod;
 use serde_json::json;
 
@@ -124,7 +124,16 @@ fn with_a_hundred_thousand_peers() {
 
 /// Starts the agent with its DaemonSet's settings of the allocator.
 fn start(world: &mut World) {
-    world.start_agent_where(&[("MIMALLOC_ALLOW_THP", "0"), ("MIMALLOC_PURGE_DELAY", "0")]);
+    let text = include_str!("../../../../deploy/kustomize/base/agent-daemonset.yaml");
+    let document = documents(text).remove(0).value.unwrap();
+    let variables = document["spec"]["template"]["spec"]["containers"][0]["env"].clone();
+    let variables = variables.as_array().unwrap().iter();
+    let variables = variables.filter_map(|it| Some((it["name"].as_str()?, it["value"].as_str()?)));
+    let of_allocator: Vec<_> = variables
+        .filter(|(name, _)| name.starts_with("MIMALLOC_"))
+        .collect();
+    assert_eq!(of_allocator.len(), 2);
+    world.start_agent_where(&of_allocator);
 }
 
 /// Waits until what was urgent is done, and what was seen is written down, and then until it has no more

@@ -348,7 +348,7 @@ fn stop_amid(
     gate
 }
 
-/// What was under way is refused as outdated, and the leader of before begins no write when it wakes.
+/// The pending request is refused as outdated, and the former leader begins no write after it wakes.
 fn is_refused_and_wakes(world: &World, one: &Replica, gate: &Gate, (verb, resource): (&str, &str)) {
     late_request_is_answered(world, gate, ("one", verb, resource), &[409]);
     world.front.heal();
