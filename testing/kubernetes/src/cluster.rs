@@ -23,8 +23,8 @@ mod sandbox;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -39,7 +39,7 @@ pub use self::sandbox::enter;
 
 /// The directory of everything that a cluster writes: a tmpfs of the sandbox.
 const ROOT: &str = "/mnt";
-/// The directory of links to all executables.
+/// The directory of all executables.
 const PROGRAMS: &str = "/mnt/programs";
 /// The addresses of the sandbox on the network of the nodes.
 const GATEWAY: &str = "192.168.100.1";
@@ -100,6 +100,7 @@ impl Cluster {
                 .map(|it| ((*it).to_owned(), directory.join(it)));
             programs.paths.extend(built);
         }
+        programs.check_versions()?;
         node::runc()?;
         Ok(programs)
     }
@@ -111,13 +112,13 @@ impl Cluster {
     /// Returns an error if a process ends or a node is not Ready in time, with the end of its log.
     pub fn start(programs: &Programs, nodes: usize, images: &[PathBuf]) -> anyhow::Result<Self> {
         sandbox::prepare()?;
-        programs.link()?;
+        programs.mount()?;
         let mut control_plane = ControlPlane::start(programs, nodes)?;
         let internet = Internet::start()?;
         let kubectl = Kubectl::new(
             programs.path("kubectl")?.to_owned(),
             programs.path("helm")?.to_owned(),
-            Some(control_plane.kubeconfig().to_owned()),
+            control_plane.kubeconfig().to_owned(),
         );
         let store = Path::new(ROOT).join("images");
         fs::create_dir_all(&store)?;
@@ -202,12 +203,27 @@ impl Programs {
         path.with_context(|| format!("{name} was not built"))
     }
 
-    /// Writes a directory with a link to each, for nodes.
-    fn link(&self) -> anyhow::Result<()> {
+    /// Mounts each in one directory: nodes do not see all file systems of the machine.
+    fn mount(&self) -> anyhow::Result<()> {
         fs::create_dir_all(PROGRAMS)?;
         for (name, path) in &self.paths {
-            symlink(std::path::absolute(path)?, Path::new(PROGRAMS).join(name))?;
+            let place = Path::new(PROGRAMS).join(name);
+            fs::write(&place, [])?;
+            run(Command::new("mount").arg("--bind").arg(path).arg(place))?;
         }
+        Ok(())
+    }
+
+    /// Returns an error if server and nodes are of different versions: the environment may name some alone.
+    fn check_versions(&self) -> anyhow::Result<()> {
+        let version = |name| run(Command::new(self.path(name)?).arg("--version"));
+        let (server, kubelet) = (version("kube-apiserver")?, version("kubelet")?);
+        anyhow::ensure!(
+            server == kubelet,
+            "kube-apiserver is {}, the kubelet {}: name all executables by KUBEBUILDER_ASSETS, or none",
+            server.trim(),
+            kubelet.trim()
+        );
         Ok(())
     }
 }

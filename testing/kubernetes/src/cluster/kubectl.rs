@@ -4,9 +4,11 @@ use std::env;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use serde_json::Value;
+use tempfile::NamedTempFile;
 
 use crate::Binaries;
 
@@ -15,27 +17,42 @@ use crate::Binaries;
 pub struct Kubectl {
     kubectl: PathBuf,
     helm: PathBuf,
-    /// The kubeconfig of a cluster in the sandbox; without, that of the environment.
-    kubeconfig: Option<PathBuf>,
+    kubeconfig: Kubeconfig,
+}
+
+#[derive(Clone, Debug)]
+enum Kubeconfig {
+    /// That of the environment, in its state at the start: others may change the current context meanwhile.
+    Environment(Arc<NamedTempFile>),
+    /// That of a cluster in the sandbox, where commands have a home directory of their own.
+    Sandbox(PathBuf),
 }
 
 impl Kubectl {
-    /// Both, for a cluster in the sandbox with this kubeconfig, or for that of the environment.
-    pub(super) fn new(kubectl: PathBuf, helm: PathBuf, kubeconfig: Option<PathBuf>) -> Self {
+    /// Both, for a cluster in the sandbox with this kubeconfig.
+    pub(super) fn new(kubectl: PathBuf, helm: PathBuf, kubeconfig: PathBuf) -> Self {
         Self {
             kubectl,
             helm,
-            kubeconfig,
+            kubeconfig: Kubeconfig::Sandbox(kubeconfig),
         }
     }
 
-    /// Both, for the cluster of the environment (`$KUBECONFIG`).
+    /// Both, for the current context of the environment (`$KUBECONFIG`).
     ///
     /// # Errors
-    /// Returns an error if they cannot be found or built.
+    /// Returns an error if they cannot be found or built, or if there is no current context.
     pub fn of_environment() -> anyhow::Result<Self> {
-        let tools = (Binaries::tool("kubectl")?, Binaries::tool("helm")?);
-        Ok(Self::new(tools.0, tools.1, None))
+        let (kubectl, helm) = (Binaries::tool("kubectl")?, Binaries::tool("helm")?);
+        let view = ["config", "view", "--minify", "--flatten", "--raw"];
+        let current = run(Command::new(&kubectl).args(view))?;
+        let mut file = NamedTempFile::new()?;
+        file.write_all(current.as_bytes())?;
+        Ok(Self {
+            kubectl,
+            helm,
+            kubeconfig: Kubeconfig::Environment(Arc::new(file)),
+        })
     }
 
     /// A command of kubectl, without arguments.
@@ -124,12 +141,15 @@ impl Kubectl {
         run(self.with_home(Command::new(&self.helm)).args(arguments))
     }
 
-    /// Has a command use the cluster, and a home directory that ends with it.
+    /// Has a command use the cluster, and in the sandbox a home directory that ends with it.
     fn with_home(&self, mut command: Command) -> Command {
-        let Some(kubeconfig) = &self.kubeconfig else {
-            return command;
+        match &self.kubeconfig {
+            Kubeconfig::Environment(file) => {
+                command.env("KUBECONFIG", file.path());
+                return command;
+            }
+            Kubeconfig::Sandbox(path) => command.env("KUBECONFIG", path),
         };
-        command.env("KUBECONFIG", kubeconfig);
         command.env("HOME", super::ROOT);
         for name in [
             "KUBECACHEDIR",

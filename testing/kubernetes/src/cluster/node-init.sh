@@ -23,7 +23,7 @@ mount -t tmpfs -o mode=755 tmpfs run
 mount -t tmpfs tmpfs tmp
 mkdir -p var/lib/containerd opt/programs opt/images opt/cni/bin etc/cni/net.d var/log old
 mount --bind "$DIRECTORY/containerd" var/lib/containerd
-mount --bind "$PROGRAMS" opt/programs
+mount --rbind "$PROGRAMS" opt/programs
 mount --bind "$IMAGES" opt/images
 # The kubelet would change these for the whole machine.
 for name in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops \

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use netqos_kubernetes::cluster::{Cluster, Counters, Kubectl, Node};
 
 /// The namespace of netqos.
@@ -26,7 +26,7 @@ pub struct Context {
     pub values_with_tc: Option<String>,
     /// The CRDs of others, which stay.
     pub crds: Vec<String>,
-    /// Whether the cluster has Koordinator, whose configuration the steps for classes would replace.
+    /// The presence of Koordinator, whose configuration the steps for classes would replace.
     pub has_koordinator: bool,
     /// The control plane, nodes and Internet of the sandbox; `None` for an existing cluster.
     pub machine: Option<Cluster>,
@@ -92,23 +92,32 @@ impl Context {
         Ok(pod.to_owned())
     }
 
-    /// The output of `netqos status` on a node.
+    /// The output of `netqos status` on a node, also where it reports problems.
     pub fn status(&self, node: &str) -> anyhow::Result<String> {
         let agent = self.agent(node)?;
-        self.kubectl()
-            .run(&["-n", NETQOS, "exec", &agent, "--", "/netqos", "status"])
+        let exec = ["-n", NETQOS, "exec", &agent, "--", "/netqos", "status"];
+        let output = self.kubectl().command().args(exec).output()?;
+        let shown = String::from_utf8_lossy(&output.stdout);
+        // It fails if there is a problem.
+        ensure!(
+            output.status.success() || output.status.code() == Some(1) && !shown.is_empty(),
+            "netqos status on {node}: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+        Ok(shown.into_owned())
     }
 
     /// Executes a command in the network of the nodes, and waits for its end.
-    pub fn execute(&self, command: &[String]) -> anyhow::Result<()> {
+    pub fn execute(&self, command: &[String]) {
         let [program, arguments @ ..] = command else {
-            return Ok(());
+            return;
         };
-        let mut command = self.kubectl().with_path(program)?;
-        let status = command.args(arguments).status();
-        let status = status.with_context(|| format!("cannot execute {program}"))?;
-        eprintln!("{program}: {status}");
-        Ok(())
+        let command = self.kubectl().with_path(program);
+        match command.map(|mut it| it.args(arguments).status()) {
+            Ok(Ok(status)) => eprintln!("{program}: {status}"),
+            Ok(Err(error)) => eprintln!("cannot execute {program}: {error}"),
+            Err(error) => eprintln!("cannot execute {program}: {error:#}"),
+        }
     }
 
     /// The state of the cluster, for a step that failed.

@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, ensure};
 use netqos_kubernetes::cluster::Kubectl;
+use serde_json::Value;
 
 use crate::context::{Context, NETQOS};
 use crate::{classes, limits};
@@ -42,7 +43,7 @@ pub fn open(
             .filter_map(|it| it.strip_prefix("namespace/"));
         names.any(|it| it == name)
     };
-    // All are deleted in the end.
+    // All are deleted at the end.
     for namespace in NAMESPACES.into_iter().chain([NETQOS]) {
         ensure!(
             !exists(namespace),
@@ -55,15 +56,25 @@ pub fn open(
     let nodes = nodes["items"].as_array().into_iter().flatten();
     let nodes =
         nodes.filter(|it| it["spec"]["unschedulable"] != true && it["spec"]["taints"].is_null());
-    let nodes: Vec<String> = nodes
-        .filter_map(|it| it["metadata"]["labels"]["kubernetes.io/hostname"].as_str())
-        .map(str::to_owned)
+    // Pods are scheduled by this label, whose value may be another than the name.
+    let hostname = |it: &Value| it["metadata"]["labels"]["kubernetes.io/hostname"].clone();
+    let nodes: Vec<&Value> = nodes
+        .filter(|it| hostname(it) == it["metadata"]["name"])
         .collect();
     ensure!(
         nodes.len() > 1,
-        "{} nodes take pods, two are needed",
+        "{} nodes take pods without a toleration, two are needed",
         nodes.len()
     );
+    ensure!(
+        nodes[0]["metadata"]["labels"][classes::LABEL].is_null(),
+        "the first node has the label {}, which a step sets and removes",
+        classes::LABEL
+    );
+    let nodes = nodes
+        .iter()
+        .filter_map(|it| it["metadata"]["name"].as_str());
+    let nodes: Vec<String> = nodes.map(str::to_owned).collect();
     Ok(Context {
         kubectl,
         nodes,
@@ -104,9 +115,8 @@ pub fn close(context: &Context) -> anyhow::Result<()> {
     if !context.has_koordinator {
         delete.push(classes::KOORDINATOR);
     }
-    kubectl.run(&delete)?;
     let label = format!("{}-", classes::LABEL);
-    let is_test_node = format!("kubernetes.io/hostname={}", context.nodes[0]);
-    kubectl.run(&["label", "node", "-l", &is_test_node, &label])?;
+    kubectl.run(&["label", "node", &context.nodes[0], &label])?;
+    kubectl.run(&delete)?;
     Ok(())
 }

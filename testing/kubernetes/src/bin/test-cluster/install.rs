@@ -66,9 +66,17 @@ fn wait_until_ready(context: &Context, began: Instant) -> anyhow::Result<String>
             .kubectl()
             .run(&["get", "networkqosnodereports", "-o", "name"])?;
         let count = reports.lines().count();
+        let agents = context.kubectl().run(&[
+            "-n",
+            NETQOS,
+            "get",
+            "daemonset/netqos-agent",
+            "-o",
+            "jsonpath={.status.desiredNumberScheduled}",
+        ])?;
         ensure!(
-            count == context.nodes.len(),
-            "{count} node reports are there"
+            count > 0 && agents == count.to_string(),
+            "{count} node reports of {agents} agents are there"
         );
         Ok(count)
     })?;

@@ -184,13 +184,14 @@ fn run() -> anyhow::Result<ExitCode> {
         "{UPGRADE} needs --previous"
     );
     let mut rows = Vec::new();
+    let mut done = Ok(());
     if env::var_os("USE_EXISTING_CLUSTER").is_some_and(|it| it == "true") {
         let context = existing::open(
             arguments.netqos_image.as_deref(),
             arguments.image_with_tc.as_deref(),
             &arguments.pod_image,
         )?;
-        try_steps(context, &arguments, &mut rows)?;
+        done = try_steps(context, &arguments, &mut rows);
     } else {
         // Outside of the sandbox, which has no way to the Go module proxy.
         let scrapes = chosen(&arguments.only).iter().any(|it| it.name == SCRAPE);
@@ -200,13 +201,14 @@ fn run() -> anyhow::Result<ExitCode> {
             return Ok(code.into());
         }
         if let Some(context) = start(&programs, &arguments, &mut rows)? {
-            try_steps(context, &arguments, &mut rows)?;
+            done = try_steps(context, &arguments, &mut rows);
         }
     }
     match arguments.output {
         Output::Table => print!("{}", table::table(&rows)),
         Output::Json => println!("{}", serde_json::to_string_pretty(&rows)?),
     }
+    done?;
     Ok(match rows.iter().all(Row::passed) {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
@@ -250,11 +252,11 @@ fn try_steps(
 ) -> anyhow::Result<()> {
     let steps = chosen(&arguments.only);
     if steps.iter().all(|it| it.name != LEAVE) {
-        context.execute(&arguments.command)?;
+        context.execute(&arguments.command);
     }
     for step in steps {
         if step.name == LEAVE {
-            context.execute(&arguments.command)?;
+            context.execute(&arguments.command);
         }
         let lacks = match () {
             () if context.machine.is_none() && step.kind == Kind::Machine => {
