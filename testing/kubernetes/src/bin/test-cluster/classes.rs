@@ -7,8 +7,8 @@ use netqos_kubernetes::cluster::{INTERNET, run};
 use serde_json::{Value, json};
 
 use crate::context::{Context, NETQOS, eventually, expect};
+use crate::external_hosts::{Destination, ExternalHosts};
 use crate::install::{deployed, rolled_out};
-use crate::outside::{Destination, Outside};
 use crate::pods::{Pod, Template, WINDOW, create, find};
 
 /// Measured rate of a full uplink of 100 Mbit/s: GRO merges packets, and the counters see one header of them.
@@ -123,20 +123,24 @@ pub fn undivide(context: &Context) -> anyhow::Result<()> {
 
 /// Returns an error unless the uplink of a node has HTB classes, or has none. On an existing cluster the status tells.
 fn is_divided(context: &Context, node: &str, expected: bool) -> anyhow::Result<()> {
-    let (shown, signs) = match context.machine {
+    let (shown, divided) = match context.machine {
         Some(_) => {
             let mut tc = context.node(node)?.command("tc")?;
-            let tc = tc.args(["class", "show", "dev", "eth0"]);
-            (run(tc)?, ["class htb"; 2])
+            let shown = run(tc.args(["class", "show", "dev", "eth0"]))?;
+            let divided = shown.contains("class htb");
+            (shown, divided)
         }
-        None => (
-            context.status(node)?,
-            ["shared by kernel", "tc divides what"],
-        ),
+        None => {
+            let shown = context.status(node)?;
+            let divided = ["shared by kernel", "tc divides what"]
+                .iter()
+                .any(|it| shown.contains(it));
+            (shown, divided)
+        }
     };
     ensure!(
-        signs.iter().any(|it| shown.contains(it)) == expected,
-        "expected divided uplink of {node}: {expected}\n{shown}"
+        divided == expected,
+        "the uplink of {node} is divided: {divided}, expected: {expected}\n{shown}"
     );
     Ok(())
 }
@@ -170,16 +174,16 @@ pub fn expect_both(direction: &str, online: f64, offline: f64) -> anyhow::Result
 /// Offline work sends alone, and beside an online service.
 fn send(context: &Context, pods: &Pods) -> anyhow::Result<String> {
     let kubectl = context.kubectl();
-    let outside = Outside::of(context)?;
+    let hosts = ExternalHosts::of(context)?;
     let (offline, online) = (
         (&pods.offline, Destination::Internet),
         (&pods.online, Destination::S3),
     );
-    let _offline = offline.0.send(kubectl, &outside.address(offline.1))?;
-    let alone = outside.rates(kubectl, &[offline], WINDOW)?[0];
+    let _offline = offline.0.send(kubectl, &hosts.address(offline.1))?;
+    let alone = hosts.rates(kubectl, &[offline], WINDOW)?[0];
     let alone = expect("offline alone", alone, FULL, 6.0)?;
-    let _online = online.0.send(kubectl, &outside.address(online.1))?;
-    let sent = outside.rates(kubectl, &[online, offline], WINDOW)?;
+    let _online = online.0.send(kubectl, &hosts.address(online.1))?;
+    let sent = hosts.rates(kubectl, &[online, offline], WINDOW)?;
     let sent = expect_both("sent", sent[0], sent[1])?;
     Ok(format!("{alone}; online and offline: {sent} Mbit/s"))
 }
@@ -211,9 +215,9 @@ fn send_from_host(context: &Context, pods: &Pods) -> anyhow::Result<String> {
 fn receive(context: &Context, pods: &Pods) -> anyhow::Result<String> {
     let kubectl = context.kubectl();
     let Pods { online, offline } = pods;
-    let outside = Outside::of(context)?;
-    let _online = online.fetch(kubectl, &outside.address(Destination::Internet))?;
-    let _offline = offline.fetch(kubectl, &outside.address(Destination::S3))?;
+    let hosts = ExternalHosts::of(context)?;
+    let _online = online.fetch(kubectl, &hosts.address(Destination::Internet))?;
+    let _offline = offline.fetch(kubectl, &hosts.address(Destination::S3))?;
     std::thread::scope(|scope| {
         let online = scope.spawn(|| online.receives(kubectl));
         let offline = offline.receives(kubectl);
@@ -229,7 +233,7 @@ pub fn a_pod_is_limited(context: &mut Context) -> anyhow::Result<String> {
 
 fn limited_and_free(context: &Context) -> anyhow::Result<String> {
     let Pods { offline, .. } = pods(context, &context.nodes[0])?;
-    let outside = Outside::of(context)?;
+    let hosts = ExternalHosts::of(context)?;
     divide(context)?;
     let kubectl = context.kubectl();
     let annotate = |value: &str| {
@@ -238,8 +242,8 @@ fn limited_and_free(context: &Context) -> anyhow::Result<String> {
         kubectl.run(&[&annotate[..], &[&offline.name, &annotation]].concat())
     };
     let to = Destination::Internet;
-    let _flow = offline.send(kubectl, &outside.address(to))?;
-    let arrives = || outside.rates(kubectl, &[(&offline, to)], WINDOW);
+    let _flow = offline.send(kubectl, &hosts.address(to))?;
+    let arrives = || hosts.rates(kubectl, &[(&offline, to)], WINDOW);
     annotate(
         r#"={"IngressRequest": "5M", "IngressLimit": "10M", "EgressRequest": "5M", "EgressLimit": "10M"}"#,
     )?;

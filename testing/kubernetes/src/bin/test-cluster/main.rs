@@ -4,6 +4,7 @@
 mod classes;
 mod context;
 mod existing;
+mod external_hosts;
 mod faults;
 mod first_packet;
 mod install;
@@ -11,7 +12,6 @@ mod leave;
 mod limits;
 mod metrics;
 mod networks;
-mod outside;
 mod pods;
 mod rules;
 mod table;

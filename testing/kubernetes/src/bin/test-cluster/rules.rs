@@ -8,7 +8,7 @@ use netqos_kubernetes::cluster::Counters;
 use serde_json::{Value, json};
 
 use crate::context::{Context, expect, expect_between};
-use crate::outside::{Destination, Outside};
+use crate::external_hosts::{Destination, ExternalHosts};
 use crate::pods::{Pod, Template, WINDOW, create};
 
 const STORY_1: &str =
@@ -112,15 +112,15 @@ pub fn expect_dscp(context: &Context, pod: &Pod, to: &str, expected: &str) -> an
 /// Story 1: what players send to the Internet is marked by what they pay.
 pub fn marks(context: &mut Context) -> anyhow::Result<String> {
     let (paid, free) = players(context)?;
-    let outside = Outside::of(context)?;
-    apply(context, "games", &outside.policies(STORY_1))?;
+    let hosts = ExternalHosts::of(context)?;
+    apply(context, "games", &hosts.policies(STORY_1))?;
     for (pod, to, dscp) in [
         (&paid, Destination::Internet, 20),
         (&free, Destination::Internet, 11),
         (&paid, Destination::Private, 0),
         (&free, Destination::OtherPrivate, 0),
     ] {
-        outside.expect_dscp(context.kubectl(), pod, to, dscp)?;
+        hosts.expect_dscp(context.kubectl(), pod, to, dscp)?;
     }
     delete(context, "games")?;
     Ok("DSCP paid 20, free 11, to private ranges 0".to_owned())
@@ -129,15 +129,15 @@ pub fn marks(context: &mut Context) -> anyhow::Result<String> {
 /// Story 2: free players are limited.
 pub fn free_is_limited(context: &mut Context) -> anyhow::Result<String> {
     let (paid, free) = players(context)?;
-    let outside = Outside::of(context)?;
+    let hosts = ExternalHosts::of(context)?;
     delete(context, "games")?;
-    apply(context, "games", &outside.policies(STORY_2))?;
+    apply(context, "games", &hosts.policies(STORY_2))?;
     let kubectl = context.kubectl();
     let receives = |pod: &Pod, to, time| -> anyhow::Result<f64> {
-        let _flow = pod.send(kubectl, &outside.address(to))?;
+        let _flow = pod.send(kubectl, &hosts.address(to))?;
         // Its burst is a megabit.
         std::thread::sleep(Duration::from_secs(2));
-        Ok(outside.rates(kubectl, &[(pod, to)], time)?[0])
+        Ok(hosts.rates(kubectl, &[(pod, to)], time)?[0])
     };
     // Its burst of a megabit may pass in this time, too.
     let limited = receives(&free, Destination::Internet, Duration::from_secs(10))?;
@@ -164,14 +164,14 @@ pub fn priorities(context: &mut Context) -> anyhow::Result<String> {
         annotations: json!({}),
     };
     let pods = create(context, &[template("pod1"), template("pod2")])?;
-    let outside = Outside::of(context)?;
-    apply(context, "ns1", &outside.policies(STORY_3))?;
+    let hosts = ExternalHosts::of(context)?;
+    apply(context, "ns1", &hosts.policies(STORY_3))?;
     let kubectl = context.kubectl();
     let both = |to| {
-        let address = outside.address(to);
+        let address = hosts.address(to);
         let _first = pods[0].send(kubectl, &address)?;
         let _second = pods[1].send(kubectl, &address)?;
-        outside.total(kubectl, &pods, to, SHARED)
+        hosts.total(kubectl, &pods, to, SHARED)
     };
     // Of the payload: headers are 4 % of it, and two connections repeat what was dropped.
     let internet = expect(

@@ -1,4 +1,4 @@
-//! Destinations outside of the cluster: hosts of the sandbox. On an existing cluster pods take their place.
+//! External hosts: destinations in the sandbox. On an existing cluster pods take their place.
 
 use std::net::IpAddr;
 use std::thread;
@@ -14,7 +14,7 @@ use crate::pods::{Pod, Template, create};
 use crate::rules::expect_all;
 
 /// The destinations of packets, and what measures which ones arrive.
-pub enum Outside<'a> {
+pub enum ExternalHosts<'a> {
     /// Hosts of the sandbox, whose kernel counts packets.
     Hosts(&'a Counters),
     /// Pods on the last node of an existing cluster, in the order of [`Destination::ALL`].
@@ -58,7 +58,7 @@ impl Destination {
     }
 }
 
-impl<'a> Outside<'a> {
+impl<'a> ExternalHosts<'a> {
     /// The destinations of a cluster. On an existing one it creates their pods.
     pub fn of(context: &'a Context) -> anyhow::Result<Self> {
         if let Some(cluster) = &context.machine {
@@ -170,7 +170,7 @@ impl<'a> Outside<'a> {
     }
 }
 
-/// As [`Outside::expect_dscp`], with the DSCP that a receiving socket reads.
+/// As [`ExternalHosts::expect_dscp`], with the DSCP that a receiving socket reads.
 fn expect_measured(kubectl: &Kubectl, pod: &Pod, to: &str, dscp: u8) -> anyhow::Result<()> {
     let exec = ["-n", &pod.namespace, "exec", &pod.name, "-c", "netqos"];
     let measure = "/netqos traffic dscp -t 1s -q -o json".split(' ');
