@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::certificate::CertificateError;
 use crate::readiness::Kept;
-use crate::register::{Found, MANAGER, RegisterError, register};
+use crate::register::{Configurations, Found, MANAGER, RegisterError};
 use crate::{Certificates, Options, Readiness};
 
 /// How soon it is looked again after what failed, and where there is no configuration yet: who
@@ -107,10 +107,19 @@ impl Keeper {
 
     /// Does what there is to do now.
     async fn turn(&mut self) -> Result<Found, Trouble> {
-        let wanted = self.kept().await?;
         // Told again each time: who installs anew takes the authorities out.
-        let name = &self.options.configurations;
-        let told = register(&self.client, name, &wanted.authorities).await;
+        let (mut wanted, mut told) = self.registered().await?;
+        // Another replica may be faster once or twice; it is not faster for ever.
+        for _ in 0..3 {
+            let Err(RegisterError::Tell(kube::Error::Api(status))) = &told else {
+                break;
+            };
+            // Written, deleted, or replaced by one with fewer webhooks.
+            if ![404, 409, 422].contains(&status.code) {
+                break;
+            }
+            (wanted, told) = self.registered().await?;
+        }
         if self.current.as_ref() == Some(&wanted) {
             self.next = None;
         } else if self.next.as_ref().is_none_or(|(next, _)| *next != wanted) {
@@ -132,6 +141,18 @@ impl Keeper {
             Err(RegisterError::Look(_)) => {}
         }
         Ok(told?)
+    }
+
+    /// Writes the authorities in the Secret into the configurations. Returns the certificate, and the result of the write.
+    async fn registered(&self) -> Result<(Certificates, Result<Found, RegisterError>), Trouble> {
+        // Read before the Secret, so that newer authorities of another replica are not overwritten.
+        let read = Configurations::read(&self.client, &self.options.configurations).await;
+        let kept = self.kept().await?;
+        let told = match read {
+            Ok(read) => read.register(&self.client, &kept.authorities).await,
+            Err(why) => Err(why),
+        };
+        Ok((kept, told))
     }
 
     /// What is in the Secret, made anew where it is not good for long enough.

@@ -5,7 +5,7 @@ use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
 };
 use kube::api::{Api, Patch, PatchParams};
-use kube::{Client, Resource};
+use kube::{Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -32,75 +32,100 @@ pub(crate) enum RegisterError {
     Tell(#[source] kube::Error),
 }
 
-/// Writes the authorities into both configurations of this name, where they are not there yet. A
-/// configuration that does not exist is passed over: whoever installs netqos may leave it out.
-///
-/// # Errors
-/// One cannot be read or written.
-pub(crate) async fn register(
-    client: &Client,
-    name: &str,
-    authorities: &str,
-) -> Result<Found, RegisterError> {
-    let mut found_all = Found::All;
-    let all: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
-    if let Some(found) = all.get_opt(name).await.map_err(RegisterError::Look)? {
-        let webhooks = found.webhooks.iter().flatten();
-        let webhooks = webhooks.map(|it| (it.name.as_str(), &it.client_config));
-        let written = write(&all, name, operations(webhooks, authorities)).await;
-        written.map_err(RegisterError::Tell)?;
-    } else {
-        found_all = Found::NotAll;
-    }
-    let all: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
-    if let Some(found) = all.get_opt(name).await.map_err(RegisterError::Look)? {
-        let webhooks = found.webhooks.iter().flatten();
-        let webhooks = webhooks.map(|it| (it.name.as_str(), &it.client_config));
-        let written = write(&all, name, operations(webhooks, authorities)).await;
-        written.map_err(RegisterError::Tell)?;
-    } else {
-        found_all = Found::NotAll;
-    }
-    Ok(found_all)
+/// The webhook configurations, in the state in which they were read. A missing one is skipped: it is optional.
+pub(crate) struct Configurations {
+    validating: Option<ValidatingWebhookConfiguration>,
+    mutating: Option<MutatingWebhookConfiguration>,
 }
 
-/// A JSON patch that touches nothing but the authorities, and fails when the webhooks are others
-/// than those that were read.
-fn operations<'w>(
-    webhooks: impl Iterator<Item = (&'w str, &'w WebhookClientConfig)>,
-    authorities: &str,
-) -> Vec<Value> {
-    let wanted = ByteString(authorities.as_bytes().to_vec());
-    let mut operations = Vec::new();
-    for (index, (name, client)) in webhooks.enumerate() {
-        if client.ca_bundle.as_ref() != Some(&wanted) {
-            let of = format!("/webhooks/{index}");
-            operations.push(json!({"op": "test", "path": format!("{of}/name"), "value": name}));
-            let path = format!("{of}/clientConfig/caBundle");
-            operations.push(json!({"op": "add", "path": path, "value": wanted}));
+impl Configurations {
+    /// Reads both of this name.
+    ///
+    /// # Errors
+    /// Returns an error if one cannot be read.
+    pub(crate) async fn read(client: &Client, name: &str) -> Result<Self, RegisterError> {
+        let validating = Api::all(client.clone());
+        let mutating = Api::all(client.clone());
+        Ok(Self {
+            validating: validating
+                .get_opt(name)
+                .await
+                .map_err(RegisterError::Look)?,
+            mutating: mutating.get_opt(name).await.map_err(RegisterError::Look)?,
+        })
+    }
+
+    /// Writes authorities into both configurations unless they hold them. Read the authorities after the configurations.
+    /// The API server refuses a write (409) if the configuration has changed since it was read.
+    ///
+    /// # Errors
+    /// Returns an error if one cannot be written.
+    pub(crate) async fn register(
+        &self,
+        client: &Client,
+        authorities: &str,
+    ) -> Result<Found, RegisterError> {
+        let mut found = Found::All;
+        match &self.validating {
+            Some(read) => {
+                let webhooks = read.webhooks.iter().flatten();
+                let clients = webhooks.map(|it| &it.client_config);
+                write(client, read, clients, authorities).await?;
+            }
+            None => found = Found::NotAll,
         }
+        match &self.mutating {
+            Some(read) => {
+                let webhooks = read.webhooks.iter().flatten();
+                let clients = webhooks.map(|it| &it.client_config);
+                write(client, read, clients, authorities).await?;
+            }
+            None => found = Found::NotAll,
+        }
+        Ok(found)
     }
-    operations
 }
 
-async fn write<K>(all: &Api<K>, name: &str, operations: Vec<Value>) -> kube::Result<()>
+/// Patches nothing but the authorities of a configuration, in the state in which it was read.
+async fn write<K>(
+    client: &Client,
+    read: &K,
+    clients: impl Iterator<Item = &WebhookClientConfig>,
+    authorities: &str,
+) -> Result<(), RegisterError>
 where
-    K: Clone + DeserializeOwned + Resource + std::fmt::Debug,
+    K: Clone + DeserializeOwned + Resource<DynamicType = ()> + std::fmt::Debug,
 {
+    let wanted = ByteString(authorities.as_bytes().to_vec());
+    let differs = |client: &WebhookClientConfig| client.ca_bundle.as_ref() != Some(&wanted);
+    let differ = clients.enumerate().filter(|(_, client)| differs(client));
+    let mut operations: Vec<Value> = differ
+        .map(|(index, _)| {
+            let path = format!("/webhooks/{index}/clientConfig/caBundle");
+            json!({"op": "add", "path": path, "value": wanted})
+        })
+        .collect();
     if operations.is_empty() {
         return Ok(());
     }
-    let patch = json_patch::Patch(
+    let metadata = read.meta();
+    let state = [
+        ("uid", &metadata.uid),
+        ("resourceVersion", &metadata.resource_version),
+    ];
+    for (field, value) in state {
         operations
-            .into_iter()
-            .filter_map(|one| serde_json::from_value(one).ok())
-            .collect(),
-    );
+            .push(json!({"op": "replace", "path": format!("/metadata/{field}"), "value": value}));
+    }
+    let patch: json_patch::Patch = serde_json::from_value(operations.into())
+        .map_err(|why| RegisterError::Tell(kube::Error::SerdeError(why)))?;
     let parameters = PatchParams {
         field_manager: Some(MANAGER.to_owned()),
         ..PatchParams::default()
     };
-    all.patch(name, &parameters, &Patch::Json::<()>(patch))
-        .await?;
+    Api::<K>::all(client.clone())
+        .patch(&read.name_any(), &parameters, &Patch::Json::<()>(patch))
+        .await
+        .map_err(RegisterError::Tell)?;
     Ok(())
 }

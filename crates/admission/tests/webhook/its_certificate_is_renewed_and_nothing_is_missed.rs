@@ -2,12 +2,15 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use netqos_admission::Certificates;
+use netqos_apiserver::{Account, Fault, Gate};
 use serde_json::json;
 
-use crate::stage::{OWN, Stage, pod, run};
+use crate::stage::{OWN, PATIENCE, Stage, pod, run};
 
 const DRY: &str = "/api/v1/namespaces/games/pods?dryRun=All";
 
@@ -93,6 +96,82 @@ fn whatever_is_in_the_secret() {
     });
 }
 
+/// The write that was on its way is refused.
+#[test]
+fn replica_stopped_amid_its_write_overwrites_no_newer_authorities() {
+    run(stopped_amid("patch", &[409]));
+}
+
+/// What it reads last is the Secret.
+#[test]
+fn replica_stopped_amid_its_read_overwrites_no_newer_authorities() {
+    run(stopped_amid("get", &[]));
+}
+
+/// A replica is stopped while this request of its is on its way, and another makes a Secret with newer authorities
+/// meanwhile. `writes` are the answers to what the former writes.
+async fn stopped_amid(verb: &'static str, writes: &[u16]) {
+    const CONFIGURATIONS: &str = "validatingwebhookconfigurations";
+    let stage = Stage::new().await;
+    let first = stage.start().await;
+    stage.ask(&first).await;
+    first.stop().await;
+    stage.remove_authorities().await;
+
+    let proxy = stage.cluster.front().await.unwrap();
+    let account = Account::Controller;
+    let identified = stage.cluster.identify(&proxy, "late", account).await;
+    identified.unwrap();
+    let kubeconfig = Kubeconfig::from_yaml(&proxy.kubeconfig("late")).unwrap();
+    let options = KubeConfigOptions::default();
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    let client = kube::Client::try_from(config.unwrap()).unwrap();
+    let answers = |verb: &str| {
+        let requests = proxy.requests().into_iter();
+        let requests = requests.filter(|it| it.verb == verb && it.resource == CONFIGURATIONS);
+        requests.map(|it| it.status).collect::<Vec<u16>>()
+    };
+    let gate = Gate::default();
+    proxy.inject(Fault::hold(&gate).on(verb, CONFIGURATIONS));
+    let late = stage.start_as(client).await;
+    eventually("it asks nothing", async || !answers(verb).is_empty()).await;
+
+    let secrets: Api<Secret> = Api::namespaced(stage.client.clone(), OWN);
+    let secret = &stage.options.secret;
+    let deleted = secrets.delete(secret, &Default::default()).await;
+    deleted.unwrap();
+    let second = stage.start().await;
+    let configurations: Api<ValidatingWebhookConfiguration> = Api::all(stage.client.clone());
+    let are_of_secret = async || {
+        let configuration = configurations.get("netqos").await.unwrap();
+        let webhook = &configuration.webhooks.unwrap()[0];
+        let secret = secrets.get_opt(secret).await.unwrap();
+        let authorities = secret.and_then(|it| it.data?.remove("ca.crt"));
+        authorities.is_some() && webhook.client_config.ca_bundle == authorities
+    };
+    eventually("no newer authorities", are_of_secret).await;
+    second.stop().await;
+
+    gate.open();
+    let read = answers("get").len();
+    eventually("it looks no more", async || {
+        let answers = answers("get");
+        answers.len() > read + 2 && answers.iter().rev().skip(1).all(|it| *it == 200)
+    })
+    .await;
+    assert_eq!(answers("patch"), writes);
+    assert!(are_of_secret().await);
+    late.stop().await;
+}
+
+async fn eventually(what: &str, holds: impl AsyncFn() -> bool) {
+    let began = Instant::now();
+    while !holds().await {
+        assert!(began.elapsed() < PATIENCE, "{what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
 /// A `helm upgrade` takes the authorities out of the configuration.
 #[test]
 fn and_who_installs_anew_is_told_again() {
@@ -100,11 +179,7 @@ fn and_who_installs_anew_is_told_again() {
         let stage = Stage::new().await;
         let webhook = stage.start().await;
         stage.ask(&webhook).await;
-        let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/netqos";
-        let remove = json!([{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]);
-        let media = "application/json-patch+json";
-        let said = stage.send("PATCH", path, media, &remove).await;
-        assert_eq!(said.status, 200, "{said:?}");
+        stage.remove_authorities().await;
         stage.wait_until_it_answers().await;
         webhook.stop().await;
     });

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 /// What takes longer has failed.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(20);
 /// The namespace of the webhook.
 pub const OWN: &str = "netqos-system";
 /// That of everybody else.
@@ -83,10 +83,15 @@ impl Stage {
 
     /// Starts the webhook.
     pub async fn start(&self) -> Running {
+        let client = self.cluster.client_of(Account::Controller).await;
+        self.start_as(client.unwrap()).await
+    }
+
+    /// Starts the webhook with this client.
+    pub async fn start_as(&self, client: Client) -> Running {
         let webhook = Webhook::bind(self.options.clone()).await.unwrap();
         let address = webhook.address();
         let (stop, stopped) = oneshot::channel::<()>();
-        let client = self.cluster.client_of(Account::Controller).await.unwrap();
         let served = webhook.serve(client, async {
             stopped.await.ok();
         });
@@ -120,6 +125,15 @@ impl Stage {
         all.delete(name, &DeleteParams::default()).await.unwrap();
         let all: Api<MutatingWebhookConfiguration> = Api::all(self.client.clone());
         all.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    /// Takes the authorities out of the validating configuration, as `helm upgrade` does.
+    pub async fn remove_authorities(&self) {
+        let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/netqos";
+        let remove = json!([{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]);
+        let media = "application/json-patch+json";
+        let said = self.send("PATCH", path, media, &remove).await;
+        assert_eq!(said.status, 200, "{said:?}");
     }
 
     /// Tries, without writing anything, until a bad annotation is warned of.
