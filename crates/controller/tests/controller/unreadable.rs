@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
+use netqos_apiserver::{Fault, Gate};
 use serde_json::{Value, json};
 
 use crate::world::World;
@@ -61,7 +62,18 @@ fn status_refused_is_an_event_and_written_once_the_object_is_fixed() {
     let policies = world.policies();
     let good = world.get(policies, "p").unwrap()["spec"].clone();
     world.wait_for("p", "Accepted", "True", "Accepted");
+    // While the object is spoiled, the CRD has no rules, and the API server would accept a status.
+    let gate = Gate::default();
+    let fault = Fault::hold(&gate).on("patch", "networkqoses");
+    world.front.inject(fault);
     spoil(&world, policies, "p", &json!("none"));
+    let label = json!({
+        "apiVersion": policies.0, "kind": policies.1, "metadata": {"labels": {"tier": "a"}}
+    });
+    world.eventually("the CRD has no rules", || {
+        world.apply(policies, "p", "test", &label).is_err()
+    });
+    gate.open();
     world.eventually("no event", || !told(&world, "NetworkQoS").is_empty());
     let note = told(&world, "NetworkQoS").remove(0);
     assert!(
