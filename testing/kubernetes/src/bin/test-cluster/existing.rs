@@ -1,11 +1,15 @@
 //! The cluster of `$KUBECONFIG`, in place of one in namespaces of this machine.
 
+use std::env;
+use std::process::{Command, Stdio};
+
 use anyhow::{Context as _, ensure};
-use netqos_kubernetes::cluster::Kubectl;
+use netqos_kubernetes::cluster::{Kubectl, run};
 use serde_json::Value;
 
 use crate::context::{Context, NETQOS};
-use crate::{classes, limits};
+use crate::install::deployed;
+use crate::{Kind, STEPS, classes, leave, limits};
 
 /// The namespaces of the steps' pods and policies.
 const NAMESPACES: [&str; 5] = [limits::NAMESPACE, "games", "ns1", "shop", "work"];
@@ -104,19 +108,144 @@ fn values(image: &str) -> anyhow::Result<String> {
 /// # Errors
 /// Returns an error if the API server refuses it.
 pub fn close(context: &Context) -> anyhow::Result<()> {
-    let kubectl = context.kubectl();
-    let mut delete = vec![
-        "delete",
-        "namespace",
-        "--ignore-not-found",
-        "--timeout=120s",
-    ];
-    delete.extend(NAMESPACES);
+    let label = format!("{}-", classes::LABEL);
+    context
+        .kubectl()
+        .run(&["label", "node", &context.nodes[0], &label])?;
+    delete_namespaces(context)
+}
+
+fn delete_namespaces(context: &Context) -> anyhow::Result<()> {
+    let options = ["--ignore-not-found", "--timeout=120s"];
+    let mut delete = [&["delete", "namespace"], &options[..], &NAMESPACES].concat();
     if !context.has_koordinator {
         delete.push(classes::KOORDINATOR);
     }
-    let label = format!("{}-", classes::LABEL);
-    kubectl.run(&["label", "node", &context.nodes[0], &label])?;
-    kubectl.run(&delete)?;
+    context.kubectl().run(&delete)?;
     Ok(())
+}
+
+/// Tests the mode for existing clusters on that of the sandbox, after netqos was removed: all refusals and steps. Leaves
+/// the cluster unchanged.
+pub fn in_sandbox(context: &mut Context) -> anyhow::Result<String> {
+    delete_namespaces(context)?;
+    let before = cluster_objects(context)?;
+    let refusals = refusals(context)?;
+    keeps_koordinator(context)?;
+    unchanged(context, &before)?;
+
+    let with_tc = format!("{}-tc", image());
+    let mut test = this_program(context, &["--image-with-tc", &with_tc, "-o", "json"])?;
+    let output = test.stderr(Stdio::inherit()).output()?;
+    ensure!(output.status.success(), "a step failed: see above");
+    let rows: Vec<Value> = serde_json::from_slice(&output.stdout)?;
+    let ran: Vec<&str> = rows.iter().filter_map(|it| it["step"].as_str()).collect();
+    let steps = STEPS.iter().filter(|it| it.kind != Kind::Machine);
+    let steps: Vec<&str> = steps.map(|it| it.name).collect();
+    ensure!(ran == steps, "expected {steps:?}, ran {ran:?}");
+    unchanged(context, &before)?;
+    leave::nodes_are_clean(context)?;
+    Ok(format!(
+        "{refusals} refusals; {} steps pass, and leave the cluster unchanged",
+        rows.len()
+    ))
+}
+
+/// The names of cluster-wide objects that netqos has, and the labels of nodes.
+fn cluster_objects(context: &Context) -> anyhow::Result<String> {
+    const KINDS: &str = "crd,namespaces,clusterroles,clusterrolebindings,validatingwebhookconfigurations,\
+        mutatingwebhookconfigurations,validatingadmissionpolicies,validatingadmissionpolicybindings";
+    let kubectl = context.kubectl();
+    let names = kubectl.run(&["get", KINDS, "-o", "name"])?;
+    let labels = "jsonpath={.items[*].metadata.labels}";
+    Ok(names + &kubectl.run(&["get", "nodes", "-o", labels])?)
+}
+
+fn unchanged(context: &Context, before: &str) -> anyhow::Result<()> {
+    let after = cluster_objects(context)?;
+    ensure!(before == after, "before:\n{before}\nafterwards:\n{after}");
+    Ok(())
+}
+
+/// The image of netqos in the sandbox.
+fn image() -> String {
+    format!("localhost/netqos:{}", env!("CARGO_PKG_VERSION"))
+}
+
+/// This program, for the cluster in the sandbox as an existing one.
+fn this_program(context: &Context, arguments: &[&str]) -> anyhow::Result<Command> {
+    let program = env::current_exe()?.display().to_string();
+    let programs = &context.cluster()?.programs;
+    let mut command = context.kubectl().with_path(&program)?;
+    command
+        .env("USE_EXISTING_CLUSTER", "true")
+        .env("TEST_ASSET_KUBECTL", programs.path("kubectl")?)
+        .env("TEST_ASSET_HELM", programs.path("helm")?)
+        .args(["--netqos-image", &image()])
+        .args(["--pod-image", &context.pod_image])
+        .args(arguments);
+    Ok(command)
+}
+
+/// Returns an error unless this program refuses the cluster in each of some states, after it has printed which cluster
+/// it is. Returns the number of states.
+fn refusals(context: &Context) -> anyhow::Result<usize> {
+    let node = context.nodes[0].as_str();
+    let others: Vec<&str> = context.nodes[1..].iter().map(String::as_str).collect();
+    let cordon = [&["cordon"], &others[..]].concat();
+    let uncordon = [&["uncordon"], &others[..]].concat();
+    let (label, unlabel) = (
+        format!("{}=tc", classes::LABEL),
+        format!("{}-", classes::LABEL),
+    );
+    let crd = deployed("crds/netqos.io_networkqosquotas.yaml");
+    // Nodes last: the taint of a cordoned one is removed some time after `uncordon`.
+    let cases: [(&[&str], &[&str], &str); 4] = [
+        (&cordon, &uncordon, "two are needed"),
+        (
+            &["create", "namespace", "games"],
+            &["delete", "namespace", "games"],
+            "the namespace games exists already",
+        ),
+        (
+            &["create", "-f", &crd],
+            &["delete", "-f", &crd],
+            "netqos is installed already",
+        ),
+        (
+            &["label", "node", node, &label],
+            &["label", "node", node, &unlabel],
+            "the first node has the label",
+        ),
+    ];
+    for (change, undo, why) in cases {
+        context.kubectl().run(change)?;
+        let tested = run(&mut this_program(context, &["--only", "start"])?);
+        context.kubectl().run(undo)?;
+        let refusal = tested.err().with_context(|| format!("expected: {why}"))?;
+        let refusal = refusal.to_string();
+        let names_cluster = refusal.contains("context ") && refusal.contains(", server https://");
+        ensure!(
+            names_cluster && refusal.contains(why),
+            "expected {why:?}: {refusal}"
+        );
+    }
+    Ok(cases.len())
+}
+
+/// Returns an error unless a CRD of Koordinator stays, and the steps that replace its configuration are left out.
+fn keeps_koordinator(context: &Context) -> anyhow::Result<()> {
+    let crd = deployed("crds/koordinator");
+    context.kubectl().run(&["create", "-f", &crd])?;
+    let before = cluster_objects(context)?;
+    let steps = STEPS.iter().filter(|it| it.kind == Kind::Classes);
+    let steps: Vec<&str> = steps.map(|it| it.name).collect();
+    let only = ["--only", &steps.join(","), "-o", "json"];
+    let printed = run(&mut this_program(context, &only)?);
+    let kept = unchanged(context, &before);
+    context.kubectl().run(&["delete", "-f", &crd])?;
+    let printed = printed?;
+    let ran = steps.iter().find(|it| printed.contains(**it));
+    ensure!(ran.is_none(), "ran {ran:?}: {printed}");
+    kept
 }

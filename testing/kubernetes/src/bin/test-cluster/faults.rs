@@ -282,7 +282,7 @@ pub fn churn(context: &mut Context) -> anyhow::Result<String> {
         );
         Ok(())
     })?;
-    kubectl.run(&["delete", "namespace", "churn", "--wait=false"])?;
+    kubectl.run(&["delete", "namespace", "churn", "--timeout=60s"])?;
     Ok(format!(
         "0..{PODS}..0, Ready after {ready:.1} s; {} kernel objects and files as before",
         before.len()

@@ -124,9 +124,18 @@ fn nothing_is_left(context: &Context) -> anyhow::Result<()> {
     for crd in crds {
         kubectl.run(&["delete", crd, "--timeout=60s"])?;
     }
-    let Some(cluster) = &context.machine else {
-        return Ok(());
-    };
+    match context.machine {
+        Some(_) => nodes_are_clean(context),
+        None => Ok(()),
+    }
+}
+
+/// Returns an error if something of netqos is left on the nodes of the sandbox, or the upstream plugin is not back.
+///
+/// # Errors
+/// Also returns an error for an existing cluster.
+pub fn nodes_are_clean(context: &Context) -> anyhow::Result<()> {
+    let cluster = context.cluster()?;
     eventually(Duration::from_secs(30), || {
         let left: Vec<String> = inventory(context)?
             .into_iter()

@@ -121,7 +121,7 @@ const WITH_TC: &str = "koordinator-story-4";
 const UPGRADE: &str = "upgrade-and-back";
 
 /// In their order. Helm installs netqos first, and kustomize once it is gone.
-const STEPS: [Step; 23] = [
+const STEPS: [Step; 24] = [
     step("helm-install", Kind::Needed, install::by_helm),
     step("kep-2819", Kind::Anywhere, limits::both_directions),
     step("live-annotation", Kind::Anywhere, limits::live_annotation),
@@ -153,6 +153,7 @@ const STEPS: [Step; 23] = [
     step(UPGRADE, Kind::Machine, upgrade::and_back),
     step("kustomize-install", Kind::Machine, install::by_kustomize),
     step("kustomize-uninstall", Kind::Machine, leave::by_kustomize),
+    step("existing-cluster", Kind::Machine, existing::in_sandbox),
 ];
 
 fn main() -> ExitCode {
