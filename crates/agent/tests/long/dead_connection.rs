@@ -16,14 +16,14 @@ impl<'w> Blackhole<'w> {
         let hook = "{ type filter hook input priority 0 ; }";
         let blackhole = Self { world };
         blackhole.nft(&["add", "table", "inet", "blackhole"]);
-        blackhole.nft(&["add", "chain", "inet", "blackhole", "all", hook]);
+        blackhole.nft(&["add", "chain", "inet", "blackhole", "input", hook]);
         for end in ["dport", "sport"] {
             blackhole.nft(&[
                 "add",
                 "rule",
                 "inet",
                 "blackhole",
-                "all",
+                "input",
                 "tcp",
                 end,
                 port,
