@@ -114,8 +114,8 @@ impl Keeper {
             let Err(RegisterError::Tell(kube::Error::Api(status))) = &told else {
                 break;
             };
-            // Written, deleted, or replaced by one with fewer webhooks.
-            if ![404, 409, 422].contains(&status.code) {
+            // A configuration was written or deleted.
+            if ![404, 409].contains(&status.code) {
                 break;
             }
             (wanted, told) = self.registered().await?;

@@ -6,6 +6,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use kube::api::{Api, Patch, PatchParams};
 use kube::{Client, Resource, ResourceExt as _};
+use netqos_cluster::ObjectVersion;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -65,66 +66,50 @@ impl Configurations {
         client: &Client,
         authorities: &str,
     ) -> Result<Found, RegisterError> {
-        let mut found = Found::All;
-        match &self.validating {
-            Some(read) => {
-                let webhooks = read.webhooks.iter().flatten();
-                let clients = webhooks.map(|it| &it.client_config);
-                write(client, read, clients, authorities).await?;
-            }
-            None => found = Found::NotAll,
+        if let Some(read) = &self.validating {
+            let webhooks = read.webhooks.iter().flatten();
+            let webhooks = webhooks.map(|it| (&*it.name, &it.client_config));
+            write(client, read, webhooks, authorities).await?;
         }
-        match &self.mutating {
-            Some(read) => {
-                let webhooks = read.webhooks.iter().flatten();
-                let clients = webhooks.map(|it| &it.client_config);
-                write(client, read, clients, authorities).await?;
-            }
-            None => found = Found::NotAll,
+        if let Some(read) = &self.mutating {
+            let webhooks = read.webhooks.iter().flatten();
+            let webhooks = webhooks.map(|it| (&*it.name, &it.client_config));
+            write(client, read, webhooks, authorities).await?;
         }
-        Ok(found)
+        match self.validating.is_some() && self.mutating.is_some() {
+            true => Ok(Found::All),
+            false => Ok(Found::NotAll),
+        }
     }
 }
 
 /// Patches nothing but the authorities of a configuration, in the state in which it was read.
-async fn write<K>(
+async fn write<'w, K>(
     client: &Client,
     read: &K,
-    clients: impl Iterator<Item = &WebhookClientConfig>,
+    webhooks: impl Iterator<Item = (&'w str, &'w WebhookClientConfig)>,
     authorities: &str,
 ) -> Result<(), RegisterError>
 where
     K: Clone + DeserializeOwned + Resource<DynamicType = ()> + std::fmt::Debug,
 {
     let wanted = ByteString(authorities.as_bytes().to_vec());
-    let differs = |client: &WebhookClientConfig| client.ca_bundle.as_ref() != Some(&wanted);
-    let differ = clients.enumerate().filter(|(_, client)| differs(client));
-    let mut operations: Vec<Value> = differ
-        .map(|(index, _)| {
-            let path = format!("/webhooks/{index}/clientConfig/caBundle");
-            json!({"op": "add", "path": path, "value": wanted})
-        })
+    // A strategic merge patch knows webhooks by their names.
+    let webhooks: Vec<Value> = webhooks
+        .filter(|(_, client)| client.ca_bundle.as_ref() != Some(&wanted))
+        .map(|(name, _)| json!({"name": name, "clientConfig": {"caBundle": wanted}}))
         .collect();
-    if operations.is_empty() {
+    if webhooks.is_empty() {
         return Ok(());
     }
-    let metadata = read.meta();
-    let state = [
-        ("uid", &metadata.uid),
-        ("resourceVersion", &metadata.resource_version),
-    ];
-    for (field, value) in state {
-        operations
-            .push(json!({"op": "replace", "path": format!("/metadata/{field}"), "value": value}));
-    }
-    let patch: json_patch::Patch = serde_json::from_value(operations.into())
-        .map_err(|why| RegisterError::Tell(kube::Error::SerdeError(why)))?;
+    let mut patch = json!({"metadata": {}, "webhooks": webhooks});
+    ObjectVersion::of(read.meta()).require_in(&mut patch["metadata"]);
     let parameters = PatchParams {
         field_manager: Some(MANAGER.to_owned()),
         ..PatchParams::default()
     };
     Api::<K>::all(client.clone())
-        .patch(&read.name_any(), &parameters, &Patch::Json::<()>(patch))
+        .patch(&read.name_any(), &parameters, &Patch::Strategic(patch))
         .await
         .map_err(RegisterError::Tell)?;
     Ok(())
