@@ -40,14 +40,6 @@ impl Cluster {
         Ok(Self::Real(Lease::take().await?))
     }
 
-    /// This crate's.
-    ///
-    /// # Errors
-    /// It cannot be started.
-    pub fn fixture() -> anyhow::Result<Self> {
-        Ok(Self::Fixture(ApiServer::start()?))
-    }
-
     /// The server, which also takes what is past all checks; none when it is a real one.
     pub fn as_fixture(&self) -> Option<&ApiServer> {
         match self {

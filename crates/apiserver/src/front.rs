@@ -31,7 +31,6 @@ use crate::call::Call;
 use crate::faults::{Fault, Faults};
 use crate::listening::Listening;
 use crate::record::{Record, Request};
-use crate::shared::Interruption;
 use crate::status::Refusal;
 use crate::transport::{Answers, Body, Broken, Faulty, Reply, meet, respond};
 use forgotten::Forgotten;
@@ -63,6 +62,22 @@ struct Shared {
     /// Replacements in lists and events: text, substitute.
     rewritten: RwLock<Vec<(String, String)>>,
     record: Record,
+}
+
+/// How often watches were interrupted, in each way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Interruption {
+    /// The connection is closed without an end.
+    broken: u64,
+    /// The answer ends as it should.
+    ended: u64,
+    /// It is said that versions up to here are forgotten.
+    expired: u64,
+    /// Nothing more is sent, and the connection stays open.
+    silenced: u64,
+    /// Watches are sent a bookmark with the version of the last one.
+    bookmarks: u64,
+    bookmark_version: u64,
 }
 
 impl Front {

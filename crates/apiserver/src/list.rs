@@ -39,12 +39,6 @@ impl Snapshots {
         }
         self.next
     }
-
-    /// Forgets all: whoever asks for a further page has to begin anew.
-    pub(crate) fn forget(&mut self) {
-        self.lists.clear();
-        self.order.clear();
-    }
 }
 
 /// The objects that a selector means, in the order of their names.

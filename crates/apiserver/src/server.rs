@@ -127,43 +127,6 @@ impl ApiServer {
         self.shared.faults.clear();
     }
 
-    /// Closes the port and every connection: the server is away, and what it knows stays.
-    ///
-    /// # Errors
-    /// The server is not running any more.
-    pub fn go_away(&self) -> io::Result<()> {
-        self.listening.go_away()
-    }
-
-    /// Listens again, on the same port.
-    ///
-    /// # Errors
-    /// Somebody else took the port, or the server is not running any more.
-    pub fn come_back(&self) -> io::Result<()> {
-        self.listening.come_back()
-    }
-
-    /// Breaks the connection of every watch that is open.
-    pub fn break_watches(&self) {
-        let interruption = &self.shared.interruption;
-        interruption.send_modify(|interruption| interruption.broken += 1);
-    }
-
-    /// Ends every watch that is open, as a server does after a while.
-    pub fn end_watches(&self) {
-        let interruption = &self.shared.interruption;
-        interruption.send_modify(|interruption| interruption.ended += 1);
-    }
-
-    /// Forgets all that happened: a watch from any version that a client knows, and further pages
-    /// of lists, are 410. Watches that are open are told so, and end.
-    pub fn expire_versions(&self) {
-        self.shared.change(|state| {
-            state.store.forget();
-            state.snapshots.forget();
-        });
-    }
-
     /// Puts an object in as it is, past all checks: one that a client cannot decode, say. It needs
     /// a name, and a namespace where the resource has them.
     ///

@@ -14,27 +14,9 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     /// Changed with every revision: watches wait for it.
     pub(crate) revision: watch::Sender<u64>,
-    /// What watches are told: how often they were to be broken, and to be ended.
-    pub(crate) interruption: watch::Sender<Interruption>,
     pub(crate) record: Record,
     pub(crate) faults: Faults,
     pub(crate) bookmarks: Duration,
-}
-
-/// How often watches were interrupted, in each way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Interruption {
-    /// The connection is closed without an end.
-    pub(crate) broken: u64,
-    /// The answer ends as it should.
-    pub(crate) ended: u64,
-    /// It is said that versions up to here are forgotten. A server does that by what it knows.
-    pub(crate) expired: u64,
-    /// Nothing more is sent, and the connection stays open. A [`Front`](crate::Front) does that.
-    pub(crate) silenced: u64,
-    /// Watches are sent a bookmark with the version of the last one. A [`Front`](crate::Front) does that.
-    pub(crate) bookmarks: u64,
-    pub(crate) bookmark_version: u64,
 }
 
 impl Shared {
@@ -42,7 +24,6 @@ impl Shared {
         Self {
             state: Mutex::new(State::new(history)),
             revision: watch::Sender::default(),
-            interruption: watch::Sender::default(),
             record: Record::default(),
             faults: Faults::default(),
             bookmarks,

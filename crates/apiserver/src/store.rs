@@ -51,8 +51,6 @@ pub(crate) struct Store {
     revision: u64,
     /// How many changes of a resource are remembered.
     history: usize,
-    /// What happened up to this revision was forgotten on demand.
-    forgotten: u64,
     collections: BTreeMap<Storage, Collection>,
 }
 
@@ -76,7 +74,6 @@ impl Store {
         Self {
             revision: 1,
             history,
-            forgotten: 0,
             collections: BTreeMap::new(),
         }
     }
@@ -159,9 +156,7 @@ impl Store {
         revision: u64,
     ) -> Result<Vec<Arc<Change>>, TooOld> {
         let collection = self.collections.get(storage);
-        let oldest = collection
-            .map_or(0, |collection| collection.forgotten)
-            .max(self.forgotten);
+        let oldest = collection.map_or(0, |collection| collection.forgotten);
         if revision < oldest {
             return Err(TooOld { oldest });
         }
@@ -172,16 +167,6 @@ impl Store {
             .changes
             .partition_point(|change| change.revision <= revision);
         Ok(collection.changes.range(from..).cloned().collect())
-    }
-
-    /// Forgets all that happened.
-    pub(crate) fn forget(&mut self) {
-        // A revision of its own: what was listed last is too old, too.
-        self.revision += 1;
-        self.forgotten = self.revision;
-        for collection in self.collections.values_mut() {
-            collection.changes.clear();
-        }
     }
 
     fn remember(

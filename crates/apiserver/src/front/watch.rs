@@ -8,9 +8,8 @@ use serde_json::json;
 use tokio::sync::mpsc::{Sender, channel};
 use tokio::sync::watch::Receiver;
 
-use super::Shared;
+use super::{Interruption, Shared};
 use crate::record::Entry;
-use crate::shared::Interruption;
 use crate::status::Refusal;
 use crate::transport::{Body, Broken};
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::json;
 use tokio::sync::mpsc::{Sender, channel};
-use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep_until};
 
 use super::Body;
@@ -17,7 +16,7 @@ use crate::list::{is_named, select, selector};
 use crate::record::Entry;
 use crate::resource::Resource;
 use crate::selectors::Selector;
-use crate::shared::{Interruption, Shared};
+use crate::shared::Shared;
 use crate::status::Refusal;
 use crate::store::{Change, ChangeKind, Stored};
 use crate::view::View;
@@ -86,27 +85,15 @@ pub(super) fn watch(
         out,
     };
     let from_now = initial || from == 0;
-    // From here on: who has an answer has a watch that hears.
-    let mut interruptions = shared.interruption.subscribe();
-    let known = *interruptions.borrow_and_update();
     tokio::spawn(async move {
         // It ends by itself, or with its client.
-        watch
-            .run(from_now, initial, interruptions, known)
-            .await
-            .ok();
+        watch.run(from_now, initial).await.ok();
     });
     Ok(Reply::new(200, Body::Parts(parts)))
 }
 
 impl Watch {
-    async fn run(
-        mut self,
-        from_now: bool,
-        streaming: bool,
-        mut interruptions: Receiver<Interruption>,
-        known: Interruption,
-    ) -> Result<(), Over> {
+    async fn run(mut self, from_now: bool, streaming: bool) -> Result<(), Over> {
         let mut revisions = self.shared.revision.subscribe();
         if from_now {
             self.send_present(streaming).await?;
@@ -119,13 +106,6 @@ impl Watch {
             let last = last_bookmark.unwrap_or(self.deadline).max(Instant::now());
             tokio::select! {
                 biased;
-                changed = interruptions.changed() => {
-                    let now = *interruptions.borrow_and_update();
-                    if changed.is_err() || now.broken != known.broken {
-                        self.out.send(Err(Broken)).await.ok();
-                    }
-                    return Err(Over);
-                }
                 () = self.out.closed() => return Err(Over),
                 changed = revisions.changed() => changed.map_err(|_| Over)?,
                 () = sleep_until(next_bookmark), if self.bookmarks => {
