@@ -35,7 +35,8 @@ DEMOS := iperf-slow $(addprefix networkqos-,story1-marks story2-free-is-limited 
   story4-backend-per-node)
 
 # Each scenario's report is in target/demo/NAME.json and .html; all are shown, also when one fails.
-# The executables are not those of `make build`: the kernel does the work, and they are compiled in less than half the time.
+# The executables are not those of `make build`: the kernel does the work, and they are compiled in less than half the
+# time.
 demo: dependencies
 	cargo build --locked -p netqos-plugins -p netqos-cli -p netqos-agent
 	@mkdir -p target/demo
