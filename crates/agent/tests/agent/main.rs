@@ -8,6 +8,8 @@
 
 mod cgroup;
 mod collector;
+#[path = "../throughput/config_map.rs"]
+#[allow(dead_code, reason = "others need more of it")]
 mod config_map;
 #[path = "../../../datapath/tests/rules_services/proxy.rs"]
 mod proxy;
@@ -37,7 +39,6 @@ mod killed_and_started_again_it_takes_over;
 mod node_problems_pass;
 mod pods_are_found_wherever_they_come_from;
 mod services_are_read_from_the_folder;
-mod shares_in_the_config_map_are_seen_in_throughput;
 mod the_nodes_lines_are_planned;
 mod traces_show_where_the_time_of_a_change_went;
 mod what_others_took_away_is_put_back;

@@ -11,14 +11,13 @@
 )]
 #![forbid(unsafe_code)]
 
-#[path = "../agent/config_map.rs"]
-mod config_map;
 #[path = "../agent/stage.rs"]
 #[allow(dead_code, reason = "others need more of it")]
 mod stage;
 mod world;
 
 mod controller;
+mod controller_process;
 mod image;
 
 mod a_clock_that_jumps_changes_nothing;
@@ -26,7 +25,6 @@ mod a_pod_that_goes_before_it_is_enforced_leaves_nothing;
 mod a_rule_waits_for_its_peers;
 mod an_object_that_cannot_be_read_stops_no_other;
 mod beside_another_one_it_refuses;
-mod from_the_config_map_to_the_packet;
 mod it_asks_no_more_than_it_has_to;
 mod it_hears_of_its_own_pods_and_peers_only;
 mod it_tells_what_is_in_force;

@@ -1,56 +1,14 @@
 //! The agent beside `netqos-controller` itself.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use netqos_apiserver::{Account, Request};
-use netqos_testkit::executable;
+use netqos_apiserver::Request;
 use serde_json::{Value, json};
 
-use crate::controller::{NAMESPACE, apps};
+use crate::controller::apps;
+use crate::controller_process::{CONTROLLER, Process, begin};
 use crate::stage;
 use crate::world::{AGENT, World};
-
-const KUBECONFIG: &str = "/run/controller-kubeconfig";
-
-/// The controller's process; killed when it is dropped.
-pub(crate) struct Process(Child);
-
-impl Process {
-    pub(crate) fn start(program: &Path) -> Self {
-        let child = Command::new(program)
-            .args(["--kubeconfig", KUBECONFIG, "--namespace", NAMESPACE])
-            .args(["--listen", "off", "--webhook", "off"])
-            .stderr(Stdio::null())
-            .spawn();
-        Self(child.unwrap())
-    }
-
-    fn kill(mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// A cluster whose agents are told of peers, and the program that tells them.
-pub(crate) fn begin() -> Option<(World, PathBuf)> {
-    let program = executable("netqos-controller", "netqos-controller").unwrap();
-    let (world, _) = World::sliced()?;
-    world.identify(CONTROLLER, Account::Controller);
-    fs::write(KUBECONFIG, world.front.kubeconfig(CONTROLLER)).unwrap();
-    Some((world, program))
-}
-
-const CONTROLLER: &str = "controller";
 
 /// The condition Ready of a policy: status and message.
 fn ready(world: &World, name: &str) -> Option<(String, String)> {

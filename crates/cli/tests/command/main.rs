@@ -9,7 +9,7 @@ mod cleanup_of_lines;
 mod cluster_check;
 mod cluster_check_installed;
 mod cluster_status;
-#[path = "../../../agent/tests/agent/config_map.rs"]
+#[path = "../../../agent/tests/throughput/config_map.rs"]
 #[allow(dead_code, reason = "the agent's tests need more of it")]
 mod config_map;
 mod describe;

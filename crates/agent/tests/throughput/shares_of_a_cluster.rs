@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 
 use crate::config_map::{assert_followed, of_class, outside};
+use crate::controller_process::{Process, begin};
 use crate::stage;
-use crate::with_the_controller::{Process, begin};
 
 #[test]
 fn shares_that_change_are_seen_in_throughput() {
