@@ -11,8 +11,8 @@ use anyhow::{Context, Result, ensure};
 pub struct Process(Child);
 
 impl Process {
-    /// Starts it; what fails is shown.
-    pub fn start(program: &Path, arguments: &[&str]) -> Result<Self> {
+    /// Starts it with `variables` in its environment besides; what fails is shown.
+    pub fn start(program: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Result<Self> {
         ensure!(
             program.exists(),
             "{} is missing; `make build` makes it",
@@ -21,6 +21,7 @@ impl Process {
         let child = Command::new(program)
             .args(arguments)
             .args(["--log-level", "error"])
+            .envs(variables.iter().copied())
             .stderr(Stdio::inherit())
             .spawn()
             .with_context(|| format!("start {}", program.display()))?;

@@ -41,6 +41,10 @@ pub fn server() -> Result<Server> {
     Ok(server)
 }
 
+/// The allocator's settings of the agent's DaemonSet.
+const OF_ALLOCATOR: [(&str, &str); 2] =
+    [("MIMALLOC_ALLOW_THP", "0"), ("MIMALLOC_PURGE_DELAY", "0")];
+
 /// An agent that learns of peers from slices.
 pub fn agent(program: &Path, server: &Server) -> Result<Process> {
     let kubeconfig = server.kubeconfig(AGENT)?;
@@ -56,6 +60,7 @@ pub fn agent(program: &Path, server: &Server) -> Result<Process> {
             "--controller-namespace",
             HOME,
         ],
+        &OF_ALLOCATOR,
     )
 }
 
@@ -76,6 +81,7 @@ pub fn controller(program: &Path, server: &Server) -> Result<Process> {
             "--webhook",
             "off",
         ],
+        &[],
     )
 }
 
