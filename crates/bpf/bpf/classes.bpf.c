@@ -39,6 +39,13 @@ struct ends {
 	__be16 source_port;
 };
 
+struct sight {
+	struct packet packet;
+	struct ends ends;
+};
+
+#include "sight.h"
+
 static __always_inline void read_ends(struct __sk_buff *skb, const struct packet *packet,
 				      struct ends *ends)
 {
@@ -46,17 +53,39 @@ static __always_inline void read_ends(struct __sk_buff *skb, const struct packet
 		bpf_skb_load_bytes(skb, packet->network + offsetof(struct ipv6hdr, saddr),
 				   ends->source, 16);
 	} else {
+		__builtin_memset(ends->source, 0, 10);
 		ends->source[10] = ends->source[11] = 0xff;
 		bpf_skb_load_bytes(skb, packet->network + offsetof(struct iphdr, saddr),
 				   ends->source + 12, 4);
 	}
+	ends->source_port = 0;
 	if (packet->transport && has_ports(packet->protocol))
 		bpf_skb_load_bytes(skb, packet->transport, &ends->source_port, 2);
 }
 
+/* Reads the packet and its ends; 0 when it is not IP, or cut off. */
+__noinline int read(struct __sk_buff *skb)
+{
+	struct sight *sight = the_sight();
+	if (!sight || !read_packet(skb, &sight->packet))
+		return 0;
+	read_ends(skb, &sight->packet, &sight->ends);
+	return 1;
+}
+
+/* The same, where it says what was read. */
+static __always_inline struct sight *look(struct __sk_buff *skb)
+{
+	struct sight *sight = the_sight();
+	return sight && read(skb) ? sight : NULL;
+}
+
 static __always_inline __u32 pod_at(const __u8 *address)
 {
-	__u32 *pod = FIND(&addresses, address);
+	/* On the stack, where verifiers before 6.2 want a key. */
+	struct address key;
+	__builtin_memcpy(key.bytes, address, sizeof(key.bytes));
+	__u32 *pod = FIND(&addresses, &key);
 	return pod ? *pod : 0;
 }
 
@@ -106,21 +135,18 @@ static __always_inline bool is_flow(struct __sk_buff *skb, const struct class_fl
 	return !(flow->flags & FLOW_DSCP) || read_dscp(skb, packet) == flow->dscp;
 }
 
-/*
- * Which of its flows a pod's packet is of, from 0; -1: of none. Not static: the verifier looks at it by
- * itself.
- */
-__noinline int flow_of(struct __sk_buff *skb, const struct packet *packet, const struct ends *ends,
-		       __u32 pod, __u32 way)
+/* Which of its flows a pod's packet is of, from 0; -1: of none. (Not static: see sight.h.) */
+__noinline int flow_of(struct __sk_buff *skb, __u32 pod, __u32 way)
 {
-	if (!packet || !ends)
+	struct sight *sight = the_sight();
+	if (!sight)
 		return -1;
 	for (__u32 i = 0; i < MOST_POD_FLOWS; i++) {
 		struct class_flow_key key = {.pod = pod, .index = i};
 		struct class_flow *flow = FIND(&pod_flows, &key);
 		if (!flow)
 			return -1;
-		if (is_flow(skb, flow, way, packet, ends))
+		if (is_flow(skb, flow, way, &sight->packet, &sight->ends))
 			return i;
 	}
 	return -1;
@@ -128,9 +154,9 @@ __noinline int flow_of(struct __sk_buff *skb, const struct packet *packet, const
 
 static __noinline int mark(struct __sk_buff *skb, __u8 dscp)
 {
-	struct packet packet = {};
-	if (read_packet(skb, &packet))
-		write_dscp(skb, &packet, dscp);
+	struct sight *sight = look(skb);
+	if (sight)
+		write_dscp(skb, &sight->packet, dscp);
 	return 0;
 }
 
@@ -153,13 +179,13 @@ static __always_inline __u32 slot_in(struct __sk_buff *skb, const struct class_p
 	return flow->slot;
 }
 
-static __always_inline __u32 slot_of(struct __sk_buff *skb, __u32 number, __u32 way,
-				     const struct packet *packet, const struct ends *ends)
+/* The slot of the packet that was read. */
+static __always_inline __u32 slot_of(struct __sk_buff *skb, __u32 number, __u32 way)
 {
 	struct class_pod *pod = pod_of(number);
 	if (!pod)
 		return SLOT_SYSTEM;
-	int index = pod->flows ? flow_of(skb, packet, ends, number, way) : -1;
+	int index = pod->flows ? flow_of(skb, number, way) : -1;
 	return slot_in(skb, pod, number, index, way);
 }
 
@@ -201,12 +227,7 @@ static __always_inline bool is_from(struct __sk_buff *skb, const struct class_po
  * a tunnel. */
 static __noinline __u32 flow_at_pod(struct __sk_buff *skb, __u32 pod)
 {
-	struct packet packet = {};
-	struct ends ends = {};
-	if (!read_packet(skb, &packet))
-		return 0;
-	read_ends(skb, &packet, &ends);
-	return flow_of(skb, &packet, &ends, pod, EGRESS) + 1;
+	return read(skb) ? flow_of(skb, pod, EGRESS) + 1 : 0;
 }
 
 /* On the host's end of a pod's interface, as it comes from the pod. */
@@ -261,13 +282,9 @@ static __always_inline void remember(const struct packet *packet, const struct e
 /* What comes back of a connection that is not from an address of a pod's is known by the connection. */
 static __noinline int remember_sender(struct __sk_buff *skb, __u32 pod)
 {
-	struct packet packet = {};
-	struct ends ends = {};
-	if (!read_packet(skb, &packet))
-		return 0;
-	read_ends(skb, &packet, &ends);
-	if (packet.transport && !pod_at(ends.source))
-		remember(&packet, &ends, pod);
+	struct sight *sight = look(skb);
+	if (sight && sight->packet.transport && !pod_at(sight->ends.source))
+		remember(&sight->packet, &sight->ends, pod);
 	return 0;
 }
 
@@ -286,18 +303,16 @@ static __always_inline void remember_once(struct __sk_buff *skb, __u32 pod, cons
 static __noinline __u32 slot_of_sender(struct __sk_buff *skb)
 {
 	struct class_settings *settings = our_settings();
-	struct packet packet = {};
-	struct ends ends = {};
-	if (!settings || !read_packet(skb, &packet))
+	struct sight *sight = look(skb);
+	if (!settings || !sight)
 		return SLOT_SYSTEM;
-	read_ends(skb, &packet, &ends);
-	__u32 pod = pod_at(ends.source);
+	__u32 pod = pod_at(sight->ends.source);
 	if (!pod) {
 		pod = pod_of_sender(skb, settings->cgroup_levels);
-		if (pod && packet.transport)
-			remember(&packet, &ends, pod);
+		if (pod && sight->packet.transport)
+			remember(&sight->packet, &sight->ends, pod);
 	}
-	return pod ? slot_of(skb, pod, EGRESS, &packet, &ends) : SLOT_SYSTEM;
+	return pod ? slot_of(skb, pod, EGRESS) : SLOT_SYSTEM;
 }
 
 /* The leaf of a packet that is going out by the line, or PAST; NOWHERE where the line has no tree. */
@@ -396,23 +411,21 @@ static __always_inline __u32 pod_of_connection(const struct packet *packet, cons
 static __noinline __u32 slot_of_receiver(struct __sk_buff *skb, __u64 *length)
 {
 	struct class_settings *settings = our_settings();
-	struct packet packet = {};
-	struct ends ends = {};
-	if (!settings || !read_packet(skb, &packet))
+	struct sight *sight = look(skb);
+	if (!settings || !sight)
 		return SLOT_SYSTEM;
-	read_ends(skb, &packet, &ends);
-	*length = length_on_wire(skb, &packet);
-	__u32 pod = pod_at(packet.destination);
+	*length = length_on_wire(skb, &sight->packet);
+	__u32 pod = pod_at(sight->packet.destination);
 	if (!pod) {
-		pod = pod_in_tunnel(skb, &packet, settings);
+		pod = pod_in_tunnel(skb, &sight->packet, settings);
 		/* What is in there is not told apart. */
 		struct class_pod *whole = pod_of(pod);
 		if (whole)
 			return whole->slot[INGRESS];
 	}
 	if (!pod)
-		pod = pod_of_connection(&packet, &ends);
-	return pod ? slot_of(skb, pod, INGRESS, &packet, &ends) : SLOT_SYSTEM;
+		pod = pod_of_connection(&sight->packet, &sight->ends);
+	return pod ? slot_of(skb, pod, INGRESS) : SLOT_SYSTEM;
 }
 
 /* The number of the pod whose address a plain packet is for; 0 of any other packet. */

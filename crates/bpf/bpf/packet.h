@@ -118,14 +118,9 @@ static __always_inline bool read_ipv6(struct __sk_buff *skb, struct packet *pack
 	return true;
 }
 
-/*
- * Reads a packet; 0 when it is not IP, or cut off. Not static: the verifier looks at such a function
- * once and by itself, and not once more for each way through it on each way to it.
- */
-__noinline int read_packet(struct __sk_buff *skb, struct packet *packet)
+/* Reads a packet; false when it is not IP, or cut off. */
+static __always_inline bool read_packet(struct __sk_buff *skb, struct packet *packet)
 {
-	if (!packet)
-		return 0;
 	__be16 protocol = skb->protocol;
 	__u32 network = ETH_HLEN;
 	for (int i = 0; i < MOST_TAGS; i++) {

@@ -21,6 +21,21 @@
  * is never reached is not looked at by the verifier. */
 const volatile __u8 NETQOS_ASKS_CONNTRACK = 1;
 
+struct sight {
+	struct packet packet;
+	struct endpoint endpoint; /* one state of it for the whole packet */
+	__u32 number;		  /* of the endpoint */
+};
+
+#include "sight.h"
+
+/* Reads the packet; 0 when it is not IP, or cut off. */
+__noinline int read(struct __sk_buff *skb)
+{
+	struct sight *sight = the_sight();
+	return sight && read_packet(skb, &sight->packet);
+}
+
 /*
  * The program may stand at an interface twice: for a moment, when it is moved to the other hook or
  * before somebody else's program, and for longer where whoever moves it is killed then. The first
@@ -76,7 +91,10 @@ static __always_inline const struct bitmap *by_class(const struct chain *chain, 
 	void *peers = FIND(&networks, &network);
 	if (!peers)
 		return NULL;
-	__u64 *class = FIND(peers, packet->destination);
+	/* On the stack, where verifiers before 6.2 want a key. */
+	struct peer peer;
+	__builtin_memcpy(peer.address, packet->destination, sizeof(peer.address));
+	__u64 *class = FIND(peers, &peer);
 	if (!class)
 		return NULL;
 	struct class_key key = { .chain = id, .class = *class };
@@ -118,66 +136,83 @@ static __always_inline __u32 first_bit(__u64 word)
 #define SHADOW(verdict) ((__u32)(verdict) >> 16)
 #define NO_RULE CHAIN_RULES
 
-/* The first rules for a destination and a port; `class` may be NULL. (Not static: see read_packet.) */
-__noinline int first_of(const struct chain *chain, const struct bitmap *prefixes,
-			const struct bitmap *class, const struct bitmap *port)
+/* All bits where a word has any, else none: without a branch, as in first_bit. */
+static __always_inline __u64 any_bit(__u64 word)
 {
-	__u32 winner = NO_RULE, shadows = NO_RULE;
-	if (!chain || !prefixes || !port)
-		return VERDICT(winner, shadows);
+	__u64 sign = word | -word;
+	/* Or clang makes a branch of it. */
+	asm volatile("" : "+r"(sign));
+	return (__s64)sign >> 63;
+}
+
+/* The first rules for a destination and a port. */
+static __always_inline int first_of(const struct chain *chain, const struct bitmap *prefixes,
+				    const struct bitmap *class, const struct bitmap *port)
+{
+	__u64 winner = NO_RULE, shadows = NO_RULE, has_shadow = 0;
 	for (__u32 i = 0; i < CHAIN_WORDS; i++) {
 		if (i >= chain->words)
 			break;
-		__u64 destinations = prefixes->words[i] | (class ? class->words[i] : 0);
-		__u64 match = destinations & port->words[i];
-		__u64 shadow = match & chain->shadow.words[i];
+		__u64 match = (prefixes->words[i] | class->words[i]) & port->words[i];
 		__u64 enforced = match & ~chain->shadow.words[i];
+		/* Only what stands before the winner would win in its place. */
+		__u64 shadow = match & chain->shadow.words[i] & ((enforced & -enforced) - 1);
+		__u64 is_first = any_bit(shadow) & ~has_shadow;
+		shadows = (shadows & ~is_first) | ((i * 64 + first_bit(shadow)) & is_first);
+		has_shadow |= is_first;
 		if (enforced) {
 			winner = i * 64 + first_bit(enforced);
-			/* Only what stands before the winner would win in its place. */
-			shadow &= (enforced & -enforced) - 1;
-		}
-		if (shadow && shadows == NO_RULE)
-			shadows = i * 64 + first_bit(shadow);
-		if (enforced)
 			break;
+		}
 	}
 	return VERDICT(winner, shadows);
 }
 
-/* (Not static: see read_packet.) */
-__noinline int classify(const struct endpoint *endpoint, const struct packet *packet)
+/* Which rules the packet is for. (Not static: see sight.h.) */
+__noinline int classify(void)
 {
-	if (!endpoint || !packet)
+	struct sight *sight = the_sight();
+	if (!sight)
 		return VERDICT(NO_RULE, NO_RULE);
-	__u64 id = endpoint->chain;
+	const struct packet *packet = &sight->packet;
+	__u64 id = sight->endpoint.chain;
 	struct chain *chain = bpf_map_lookup_elem(&chains, &id);
 	if (!chain)
 		return VERDICT(NO_RULE, NO_RULE);
-	return first_of(chain, by_prefix(chain, id, packet),
-			by_class(chain, id, endpoint->network, packet),
-			by_port(chain, id, packet));
+	const struct bitmap *prefixes = by_prefix(chain, id, packet);
+	const struct bitmap *class = by_class(chain, id, sight->endpoint.network, packet);
+	return first_of(chain, prefixes, class ?: prefixes, by_port(chain, id, packet));
 }
 
 #define DIFFERENT -1
-/* What a packet to a Service would meet whichever backend it goes to, or DIFFERENT. */
-__noinline int classify_backends(const struct endpoint *endpoint, const struct service *service,
-				 const struct packet *packet)
+#define NO_SERVICE -2
+/* What a packet to a Service would meet whichever backend it goes to, or DIFFERENT; NO_SERVICE of any
+ * other packet. (Not static: see sight.h.) */
+__noinline int classify_backends(void)
 {
+	struct sight *sight = the_sight();
+	if (!sight)
+		return NO_SERVICE;
+	struct packet *packet = &sight->packet, whole = *packet;
+	struct service_key key = { .port = packet->port, .protocol = packet->protocol };
+	__builtin_memcpy(key.address, packet->destination, 16);
+	struct service *service = FIND(&services, &key);
+	if (!service)
+		return NO_SERVICE;
 	int common = DIFFERENT;
-	if (!endpoint || !service || !packet)
-		return common;
-	struct packet there = *packet;
 	for (__u32 i = 0; i < SERVICE_KINDS; i++) {
 		if (i >= service->count)
 			break;
-		__builtin_memcpy(there.destination, service->kinds[i].address, 16);
-		there.port = service->kinds[i].port;
-		int verdict = classify(endpoint, &there);
-		if (i && verdict != common)
-			return DIFFERENT;
+		__builtin_memcpy(packet->destination, service->kinds[i].address, 16);
+		packet->port = service->kinds[i].port;
+		int verdict = classify();
+		if (i && verdict != common) {
+			common = DIFFERENT;
+			break;
+		}
 		common = verdict;
 	}
+	*packet = whole;
 	return common;
 }
 
@@ -206,28 +241,21 @@ static __always_inline int meter(struct __sk_buff *skb, __u64 length, __u32 id, 
 	return rank(skb, length, id, crowd, share);
 }
 
-/* A rule of a chain, for a packet from an endpoint. The chain is the one that the packet was
- * classified by: the endpoint may have another by now. */
-struct decision {
-	__u64 chain;
-	__u32 index;
-	__u32 endpoint;
-	bool queues;
-};
-
-/* Does what a rule says. A rule in shadow mode only counts. (Not static: see read_packet.) */
-__noinline int enforce(struct __sk_buff *skb, const struct decision *decision,
-		       const struct packet *packet)
+/* Does what a rule of the chain says that the packet was classified by: the endpoint may have another by
+ * now. A rule in shadow mode only counts. (Not static: see sight.h.) */
+__noinline int enforce(struct __sk_buff *skb, __u32 index)
 {
-	if (!decision || !packet)
+	struct sight *sight = the_sight();
+	if (!sight)
 		return TC_ACT_UNSPEC;
-	__u32 endpoint = decision->endpoint;
-	struct rule_key key = { .chain = decision->chain, .index = decision->index };
+	const struct packet *packet = &sight->packet;
+	__u32 endpoint = sight->number;
+	struct rule_key key = { .chain = sight->endpoint.chain, .index = index };
 	struct rule *rule = FIND(&rules, &key);
 	if (!rule)
 		return TC_ACT_UNSPEC;
 	bool shadow = rule->flags & RULE_SHADOW;
-	bool queues = rule->queue && decision->queues && !shadow;
+	bool queues = rule->queue && sight->endpoint.flags & ENDPOINT_QUEUES && !shadow;
 	__u64 length = length_on_wire(skb, packet);
 	__u32 priority = skb->priority;
 	int action = TC_ACT_UNSPEC;
@@ -262,21 +290,13 @@ __noinline int enforce(struct __sk_buff *skb, const struct decision *decision,
 }
 
 /* Does what the rules say that a packet is for. */
-static __always_inline int judge(struct __sk_buff *skb, const struct endpoint *endpoint,
-				 __u32 number, const struct packet *packet, int verdict)
+static __always_inline int judge(struct __sk_buff *skb, int verdict)
 {
-	struct decision decision = {
-		.chain = endpoint->chain,
-		.index = SHADOW(verdict),
-		.endpoint = number,
-		.queues = endpoint->flags & ENDPOINT_QUEUES,
-	};
 	if (SHADOW(verdict) < NO_RULE)
-		enforce(skb, &decision, packet);
+		enforce(skb, SHADOW(verdict));
 	if (WINNER(verdict) >= NO_RULE)
 		return TC_ACT_UNSPEC;
-	decision.index = WINNER(verdict);
-	return enforce(skb, &decision, packet);
+	return enforce(skb, WINNER(verdict));
 }
 
 /* Goes on to the program that asks conntrack; comes back where there is none. */
@@ -319,30 +339,22 @@ static __always_inline int apply(struct __sk_buff *skb, __u32 number)
 		skb->priority = 0;
 		return TC_ACT_UNSPEC;
 	}
-	/* One state of it for the whole packet. */
-	struct endpoint endpoint = *found;
-	struct packet packet = {};
-	if (!read_packet(skb, &packet))
+	struct sight *sight = the_sight();
+	if (!sight)
+		return TC_ACT_UNSPEC;
+	sight->endpoint = *found;
+	sight->number = number;
+	if (!read(skb))
 		return TC_ACT_UNSPEC;
 
-	struct service *service = NULL;
-	if (endpoint.flags & ENDPOINT_SERVICES && packet.port) {
-		struct service_key key = {
-			.port = packet.port,
-			.protocol = packet.protocol,
-		};
-		__builtin_memcpy(key.address, packet.destination, 16);
-		service = FIND(&services, &key);
-	}
-	int verdict = DIFFERENT;
-	if (service) {
-		verdict = classify_backends(&endpoint, service, &packet);
-		if (verdict == DIFFERENT && NETQOS_ASKS_CONNTRACK)
-			ask_conntrack(skb, number, &packet);
-	}
-	if (verdict == DIFFERENT)
-		verdict = classify(&endpoint, &packet);
-	return judge(skb, &endpoint, number, &packet, verdict);
+	int verdict = NO_SERVICE;
+	if (sight->endpoint.flags & ENDPOINT_SERVICES && sight->packet.port)
+		verdict = classify_backends();
+	if (verdict == DIFFERENT && NETQOS_ASKS_CONNTRACK)
+		ask_conntrack(skb, number, &sight->packet);
+	if (verdict < 0)
+		verdict = classify();
+	return judge(skb, verdict);
 }
 
 /* On a clsact hook: the filter's class id says which endpoint. */
@@ -375,17 +387,21 @@ int netqos_rules_known(struct __sk_buff *skb)
 	struct endpoint *found = FIND(&endpoints, &number);
 	if (!found)
 		return TC_ACT_UNSPEC;
-	struct endpoint endpoint = *found;
-	struct packet packet = asked->packet;
+	struct sight *sight = the_sight();
+	if (!sight)
+		return TC_ACT_UNSPEC;
+	sight->endpoint = *found;
+	sight->number = number;
+	struct packet *packet = &sight->packet;
+	*packet = asked->packet;
 	if (asked->lookup.is_known) {
-		if (packet.is_ipv6)
-			__builtin_memcpy(packet.destination, asked->lookup.address, 16);
+		if (packet->is_ipv6)
+			__builtin_memcpy(packet->destination, asked->lookup.address, 16);
 		else
-			__builtin_memcpy(packet.destination + 12, asked->lookup.address, 4);
-		packet.port = asked->lookup.port;
+			__builtin_memcpy(packet->destination + 12, asked->lookup.address, 4);
+		packet->port = asked->lookup.port;
 	}
-	int action = judge(skb, &endpoint, number, &packet, classify(&endpoint, &packet));
-	return done(skb, number, action);
+	return done(skb, number, judge(skb, classify()));
 }
 
 /* Behind a rule's queue: back to the interface that the packet came from. */

@@ -34,6 +34,7 @@ fn each_within_80_000_instructions() {
         let mut lines = info.lines();
         let count = lines.find_map(|line| line.strip_prefix("verified_insns:"));
         let count: u32 = count.unwrap().trim().parse().unwrap();
+        println!("{name}: {count}");
         assert!(count < MOST, "{name}: {count}");
     }
 }
