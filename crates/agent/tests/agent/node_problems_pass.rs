@@ -82,6 +82,30 @@ fn when_there_are_no_rules_any_more() {
     assert!(stage::eventually(|| !node_problems().is_empty()));
 }
 
+/// A kernel that refuses the programs, here for a map of another's that has their map's name. What the first
+/// try left behind does not look like rules.
+#[test]
+fn also_to_an_agent_that_is_started_when_there_are_none_any_more() {
+    let Some(node) = stage::node() else { return };
+    let (a, _b) = stage::pods(&node);
+    let pins = netqos_bpf::Pins::folder_in(Path::new("/sys/fs/bpf"));
+    fs::create_dir_all(&pins).unwrap();
+    netqos_testkit::foreign_map(pins.join("chains")).unwrap();
+    stage::put("a.json", &stage::manifest(&a, json!({})));
+    stage::put("p.yaml", &stage::policy("p", "a", "[{dscp: 46}]"));
+    let agent = Agent::spawn_where(&[]);
+    let answers = || client::status(Path::new(stage::RUN)).is_ok();
+    assert!(stage::eventually(answers), "it does not answer");
+    assert!(stage::eventually(|| !node_problems().is_empty()));
+    assert!(node_problems()[0].contains("cannot load the eBPF programs"));
+    assert!(!node_problems()[0].contains('\n'), "{:?}", node_problems());
+    fs::remove_file(format!("{}/p.yaml", stage::MANIFESTS)).unwrap();
+    agent.kill();
+    let _agent = Agent::start();
+    assert_eq!(node_problems(), [""; 0]);
+    assert!(stage::status().is_ready());
+}
+
 /// What goes on failing is not tried without end: after 0.1, 0.2, 0.4, 0.8 and 1.6 seconds.
 #[test]
 fn and_those_that_do_not_are_tried_more_and_more_seldom() {

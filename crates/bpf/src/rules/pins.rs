@@ -140,7 +140,14 @@ impl Rules {
         if let Some(rules) = Self::loaded(bpffs)? {
             return Ok(rules);
         }
-        load(&folder)?;
+        let there = |table: &&str| folder.join(table).exists();
+        let before: Vec<&str> = TABLES.into_iter().filter(there).collect();
+        load(&folder).inspect_err(|_| {
+            // Tables of no use to anybody, which would look as if there were rules in force.
+            for table in TABLES.iter().filter(|table| !before.contains(table)) {
+                let _ = fs::remove_file(folder.join(table));
+            }
+        })?;
         Self::loaded(bpffs)?.ok_or_else(|| Error::Load("loaded, but not found pinned".to_owned()))
     }
 
