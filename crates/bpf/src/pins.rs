@@ -295,7 +295,29 @@ pub(crate) fn refused(error: &(dyn std::error::Error + 'static)) -> Error {
             command: "load the programs",
             source: io::Error::from_raw_os_error(errno),
         },
-        None => Error::Load(netqos_core::with_causes(error)),
+        None => Error::Load(in_one_line(&netqos_core::with_causes(error))),
+    }
+}
+
+/// Of the many lines of a verifier's log the last one, which says what is wrong.
+fn in_one_line(text: &str) -> String {
+    let is_count = |line: &str| {
+        ["processed ", "verification time ", "stack depth "]
+            .iter()
+            .any(|it| line.starts_with(it))
+    };
+    let lines = |text: &str| {
+        let lines = text.lines().map(str::trim);
+        let lines = lines.filter(|line| !line.is_empty() && !is_count(line));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    const LOG: &str = "Verifier output: ";
+    match text.split_once(LOG) {
+        Some((before, log)) => {
+            let last = lines(log).pop().unwrap_or_default();
+            format!("{} {LOG}{last}", lines(before).join(" "))
+        }
+        None => lines(text).join(" "),
     }
 }
 
@@ -310,5 +332,23 @@ pub(crate) fn io_at(path: &Path, source: io::Error) -> Error {
     Error::Io {
         path: path.to_owned(),
         source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_verifiers_log_the_reason_is_told() {
+        let said = "the BPF_PROG_LOAD syscall returned Permission denied (os error 13). \
+                    Verifier output: 527: (bf) r2 = r7\n528: (85) call bpf_map_lookup_elem#1\n\
+                    R2 type=mem expected=fp, pkt\nprocessed 1571 insns\n\n";
+        assert_eq!(
+            in_one_line(said),
+            "the BPF_PROG_LOAD syscall returned Permission denied (os error 13). \
+             Verifier output: R2 type=mem expected=fp, pkt"
+        );
+        assert_eq!(in_one_line("no map\nof this name"), "no map of this name");
     }
 }
