@@ -2,10 +2,13 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock, statfs};
-use rustix::mount::{MountFlags, mount};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, fsconfig_create, fsmount, fsopen, mount,
+};
 
 use crate::{Error, Result};
 
@@ -35,4 +38,33 @@ pub(crate) fn ensure_mounted(path: &Path) -> Result<()> {
     }
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("bpf", path, "bpf", flags, None).map_err(|errno| failed(errno.into()))
+}
+
+/// A BPF file system that is mounted nowhere, for trying what a kernel takes: when this is dropped, what was
+/// pinned in it is gone.
+#[derive(Debug)]
+pub struct Scratch(OwnedFd);
+
+impl Scratch {
+    /// Makes one.
+    ///
+    /// # Errors
+    /// The caller may not mount, or the kernel has no `fsopen` (Linux 5.2).
+    pub fn new() -> Result<Self> {
+        let made = || {
+            let context = fsopen("bpf", FsOpenFlags::FSOPEN_CLOEXEC)?;
+            fsconfig_create(context.as_fd())?;
+            let none = MountAttrFlags::empty();
+            fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, none)
+        };
+        made().map(Self).map_err(|errno| Error::FileSystem {
+            path: PathBuf::from("(a scratch one)"),
+            source: errno.into(),
+        })
+    }
+
+    /// Where this process reaches it.
+    pub fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
+    }
 }

@@ -29,6 +29,7 @@ mod sys;
 mod tcx;
 
 pub use error::{Error, Result};
+pub use filesystem::Scratch;
 pub use layout::{Counters, LAYOUT, Limiter, Settings};
 pub use map::Limiters;
 pub use others::CiliumBandwidth;

@@ -54,6 +54,10 @@ struct Report {
     kernel: String,
     /// How a limit would be held that is asked for now.
     mode: Mode,
+    /// Whether rules can be enforced.
+    rules: bool,
+    /// The backends that can divide a line among classes.
+    class_backends: Vec<&'static str>,
     features: Vec<Found>,
     attachments: Vec<InForce>,
 }
@@ -93,7 +97,7 @@ pub fn run(arguments: &Arguments, as_plugin: bool) -> ExitCode {
         return cluster::run(&arguments.cluster, arguments.pre, arguments.output);
     }
     let paths = Paths::from_variables(|name| std::env::var(name).ok());
-    let features = match Features::probe_anew(&paths) {
+    let features = match Features::probe_all(&paths) {
         Ok(features) => features,
         Err(why) if why.is_permission() => {
             eprintln!("netqos: {why}: run it as root (it tries things in a namespace of its own)");
@@ -109,15 +113,27 @@ pub fn run(arguments: &Arguments, as_plugin: bool) -> ExitCode {
         kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease")
             .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned()),
         mode: features.mode(),
+        rules: features.lacking(Feature::Rules).is_none(),
+        class_backends: class_backends(&features),
         features: features.iter().map(found).collect(),
         attachments: records.into_iter().map(in_force).collect(),
     };
     let printed = output::data(arguments.output, &report, print);
-    if report.mode == Mode::None {
+    if report.mode == Mode::None || !report.rules || report.class_backends.is_empty() {
         ExitCode::from(FAILED)
     } else {
         printed
     }
+}
+
+fn class_backends(features: &Features) -> Vec<&'static str> {
+    let works = |feature| features.lacking(feature).is_none();
+    let backends = [
+        ("kernel", works(Feature::Htb) && works(Feature::Classes)),
+        ("tc", works(Feature::Htb)),
+    ];
+    let working = backends.into_iter().filter(|(_, works)| *works);
+    working.map(|(name, _)| name).collect()
 }
 
 fn found((feature, support): (Feature, &Support)) -> Found {
@@ -150,6 +166,24 @@ fn in_force(record: Record) -> InForce {
 fn print(report: &Report) {
     println!("kernel {}", report.kernel);
     println!("{}", report.mode);
+    println!(
+        "{}",
+        match report.rules {
+            true => "rules are enforced by eBPF",
+            false =>
+                "rules cannot be enforced on this kernel: traffic passes as if there were none",
+        }
+    );
+    println!(
+        "{}",
+        match report.class_backends[..] {
+            [] => "lines cannot be divided among classes on this kernel".to_owned(),
+            [_, ..] => format!(
+                "lines are divided among classes by the backend {}",
+                report.class_backends.join(" or ")
+            ),
+        }
+    );
     println!();
     let mut table = Table::new();
     table

@@ -3,8 +3,12 @@
 use std::fmt;
 
 use netqos_bpf::Pins;
+#[cfg(feature = "rules")]
+use netqos_bpf::{Scratch, classes::Classes, rules::Rules};
 use netqos_netlink::filter::{Bpf, Place, Redirect};
 use netqos_netlink::link::Link;
+#[cfg(feature = "rules")]
+use netqos_netlink::qdisc::Htb;
 use netqos_netlink::qdisc::{Clsact, PfifoFast, Tbf};
 use netqos_netlink::{Handle, Namespace, Nft, Socket};
 use serde::Serialize;
@@ -33,6 +37,14 @@ pub enum Feature {
     Redirect,
     /// nftables' forward at the ingress hook, which catches what others keep from the redirect.
     Backstop,
+    /// The programs of rules, loaded.
+    Rules,
+    /// What tells the backends of a Service apart.
+    Backends,
+    /// The programs of classes, loaded.
+    Classes,
+    /// The hierarchical token bucket, by which a line is divided among classes.
+    Htb,
 }
 
 /// Whether it is there.
@@ -96,6 +108,14 @@ impl Feature {
             Self::Backstop => {
                 "load the modules nf_tables and nft_fwd_netdev, or use a kernel from 5.7 on with CONFIG_NF_TABLES_NETDEV and CONFIG_NFT_FWD_NETDEV; without it, a foreign program that ends the chain of the ingress hook lifts a limit that is held by an ifb"
             }
+            Self::Rules => "use a kernel from 5.10 on with CONFIG_BPF_SYSCALL and CONFIG_BPF_JIT",
+            Self::Backends => {
+                "use a kernel from 5.18 on with CONFIG_DEBUG_INFO_BTF, and load the module nf_conntrack; without it, rules count a connection to a Service whose backends they tell apart as one to the Service's own address"
+            }
+            Self::Classes => {
+                "use a kernel from 5.10 on with CONFIG_BPF_SYSCALL and CONFIG_BPF_JIT, or the backend tc"
+            }
+            Self::Htb => "load the module sch_htb, or use a kernel with CONFIG_NET_SCH_HTB",
         }
     }
 }
@@ -112,6 +132,10 @@ impl fmt::Display for Feature {
             Self::Ifb => "link ifb",
             Self::Redirect => "filter u32 with action mirred",
             Self::Backstop => "nftables fwd at ingress",
+            Self::Rules => "programs of rules",
+            Self::Backends => "backends of Services",
+            Self::Classes => "programs of classes",
+            Self::Htb => "qdisc htb",
         })
     }
 }
@@ -197,6 +221,40 @@ impl Features {
         Ok(features)
     }
 
+    /// All that a node's agent uses: what [`probe_anew`](Self::probe_anew) tries, and what rules and classes
+    /// need, of which nothing stays behind.
+    ///
+    /// # Errors
+    /// As for [`probe`](Self::probe).
+    #[cfg(feature = "rules")]
+    pub fn probe_all(paths: &Paths) -> Result<Self> {
+        let mut features = Self::probe_anew(paths)?;
+        let namespace = Namespace::scratch().doing("make a network namespace")?;
+        let mut socket = Socket::open_in(&namespace).doing("open netlink socket")?;
+        let lo = socket.link_by_name("lo").doing("find lo")?;
+        let htb = Htb { default: 1 };
+        features.note(
+            Feature::Htb,
+            socket.put_qdisc(&lo, Handle::ROOT, Handle::new(1, 0), &htb),
+        );
+        let scratch = Scratch::new();
+        let there = || {
+            scratch
+                .as_ref()
+                .map(Scratch::path)
+                .map_err(ToString::to_string)
+        };
+        let words = |why: netqos_bpf::Error| why.to_string();
+        let rules = there().and_then(|path| Rules::ensure(&path).map_err(words));
+        features.note(Feature::Rules, rules.as_ref().map(drop));
+        if let Ok(rules) = &rules {
+            features.note(Feature::Backends, rules.deaf().map_or(Ok(()), Err));
+        }
+        let classes = there().and_then(|path| Classes::ensure(&path).map_err(words));
+        features.note(Feature::Classes, classes);
+        Ok(features)
+    }
+
     fn note<T, E: fmt::Display>(&mut self, feature: Feature, tried: std::result::Result<T, E>) {
         let support = match tried {
             Ok(_) => Support::Works,
@@ -255,7 +313,7 @@ impl Features {
 mod tests {
     use super::*;
 
-    const ALL: [Feature; 9] = [
+    const ALL: [Feature; 13] = [
         Feature::Tbf,
         Feature::PfifoFast,
         Feature::Clsact,
@@ -265,6 +323,10 @@ mod tests {
         Feature::Ifb,
         Feature::Redirect,
         Feature::Backstop,
+        Feature::Rules,
+        Feature::Backends,
+        Feature::Classes,
+        Feature::Htb,
     ];
 
     /// A kernel that has all but these.

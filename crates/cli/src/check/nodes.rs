@@ -8,6 +8,8 @@ use super::line::Line;
 
 /// From here on flows are ranked (docs/install.md).
 const RANKED: (u32, u32) = (5, 1);
+/// From here on rules are enforced, and lines divided by eBPF (docs/kernels.md).
+const RULES: (u32, u32) = (5, 10);
 /// From here on rules know which backend of a Service a packet goes to (docs/rules.md).
 const LOOKS_UP: (u32, u32) = (5, 18);
 
@@ -70,7 +72,7 @@ fn look_at_kernel(kernel: &str, of: &[&str]) -> Line {
     let also = "netqos check on the node says what its kernel lacks";
     match version(kernel) {
         Some(version) if version >= LOOKS_UP => Line::ok("kernel", text),
-        Some(version) if version >= RANKED => Line::warning(
+        Some(version) if version >= RULES => Line::warning(
             "kernel",
             text,
             format!(
@@ -78,13 +80,18 @@ fn look_at_kernel(kernel: &str, of: &[&str]) -> Line {
                 LOOKS_UP.0, LOOKS_UP.1
             ),
         ),
-        Some(_) => Line::warning(
+        Some(version) => Line::warning(
             "kernel",
             text,
             format!(
-                "limits are held, and flows are not ranked, nor are there rules, before {}.{}; \
-                 {also}",
-                RANKED.0, RANKED.1
+                "limits are held{}; no rule is enforced, and only the backend tc divides lines, before \
+                 {}.{}; {also}",
+                match version >= RANKED {
+                    true => "",
+                    false => " without ranking flows",
+                },
+                RULES.0,
+                RULES.1
             ),
         ),
         None => Line::warning("kernel", text, also),
@@ -124,8 +131,10 @@ mod tests {
             let line = look_at_kernel(kernel, &["a"]);
             assert_eq!(line.state, state, "{kernel}: {line:?}");
         }
-        assert!(look_at_kernel("4.19", &[]).remedy.contains("not ranked"));
-        assert!(look_at_kernel("5.15", &[]).remedy.contains("Service"));
+        let says = |kernel: &str| look_at_kernel(kernel, &[]).remedy;
+        assert!(says("4.19").contains("without ranking flows; no rule"));
+        assert!(says("5.9").contains("limits are held; no rule"));
+        assert!(says("5.15").contains("Service"));
     }
 
     #[test]

@@ -184,6 +184,14 @@ fn names_what_a_kernel_lacks_with_what_to_do() {
             "Failed to load TC action module",
             "act_mirred",
         ),
+        (
+            "htb",
+            1,
+            "ranked-by-clsact",
+            "qdisc htb",
+            "Specified qdisc kind is unknown",
+            "sch_htb",
+        ),
     ] {
         let mut command = netqos();
         let outcome = run_without(command.args(["check", "-o", "json"]), &[lacking]).unwrap();
@@ -214,7 +222,13 @@ fn names_what_a_kernel_lacks_with_what_to_do() {
         let nothing_holds = "limits cannot be held on this kernel";
         assert_eq!(
             outcome.stdout.contains(nothing_holds),
-            code == 1,
+            mode == "none",
+            "{outcome:?}"
+        );
+        let nothing_divides = "lines cannot be divided among classes on this kernel";
+        assert_eq!(
+            outcome.stdout.contains(nothing_divides),
+            lacking == "htb",
             "{outcome:?}"
         );
     }
