@@ -2,13 +2,14 @@
 # make test    every test; those that make network namespaces need root, and say so without it
 # make test-long  what measures times, rates and memory; nothing else may run meanwhile
 # make test-cluster  netqos on a cluster with real nodes, in namespaces of this machine
+# make test-kernels  netqos on other kernels, Debian's, each in an emulated machine
 # make lint    formatting, and clippy with warnings as errors, of the fuzz targets too
 # make build   static executables for a node, in target/dist
 # make image   an OCI archive of them, target/image/netqos.tar, without a container engine
 # make bench   the figures of docs/benchmarks.md, -rules.md, -classes.md and -cluster.md, measured again
 # make kubernetes  the real Kubernetes programs and Helm that tests run, but not Prometheus, in a cache; prints
 #                  their directory
-.PHONY: demo test test-long test-cluster lint build bench kubernetes dependencies clean
+.PHONY: demo test test-long test-cluster test-kernels lint build bench kubernetes dependencies clean
 .DEFAULT_GOAL := build
 
 TARGET := $(shell uname -m)-unknown-linux-musl
@@ -62,6 +63,10 @@ test-long: dependencies
 # ARGS are the command's: --only, --list, -o json.
 test-cluster: image
 	@scripts/test-cluster $(ARGS)
+
+# ARGS are the command's: --only, --list.
+test-kernels: build
+	@cargo run --quiet --locked -p netqos-kernels -- $(ARGS)
 
 lint: dependencies
 	cargo fmt --all --check
