@@ -8,7 +8,7 @@ use super::line::Line;
 
 /// From here on flows are ranked (docs/install.md).
 const RANKED: (u32, u32) = (5, 1);
-/// From here on rules are enforced, and lines divided by eBPF (docs/kernels.md).
+/// From here on rules are enforced, and lines divided by eBPF (docs/install.md).
 const RULES: (u32, u32) = (5, 10);
 /// From here on rules know which backend of a Service a packet goes to (docs/rules.md).
 const LOOKS_UP: (u32, u32) = (5, 18);
