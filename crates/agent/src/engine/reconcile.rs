@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use netqos_bpf::Pins;
+use netqos_bpf::rules::Rules;
 use netqos_core::{Attachment, EndpointId, NetworkKey, ObjectRef, PlanDelta, Problem, Reason};
 use netqos_daemon::spans::many;
 use netqos_datapath::rules::RuleDatapath;
@@ -128,8 +128,7 @@ impl Engine {
 
     /// True when there are rules, or were before this agent started: those would have to go.
     fn needs_rules(&self) -> bool {
-        let left = Pins::folder_in(self.options.paths.bpffs()).join("endpoints");
-        !self.index.plan().chains.is_empty() || left.exists()
+        !self.index.plan().chains.is_empty() || Rules::is_pinned(self.options.paths.bpffs())
     }
 
     fn open_limits(&mut self) {

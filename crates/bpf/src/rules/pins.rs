@@ -93,6 +93,14 @@ impl Rules {
         optional(Self::open_all(Pins::folder_in(bpffs)))
     }
 
+    /// True when a build's program is pinned: rules may be in force. Tables alone are what a refused or
+    /// interrupted load has left.
+    pub fn is_pinned(bpffs: &Path) -> bool {
+        let entries = fs::read_dir(Pins::folder_in(bpffs));
+        let mut entries = entries.into_iter().flatten().flatten();
+        entries.any(|entry| entry.file_name().as_encoded_bytes().starts_with(b"rules-"))
+    }
+
     fn open_all(folder: PathBuf) -> Result<Self> {
         let at = |name: &str| folder.join(name);
         Ok(Self {
@@ -140,14 +148,7 @@ impl Rules {
         if let Some(rules) = Self::loaded(bpffs)? {
             return Ok(rules);
         }
-        let there = |table: &&str| folder.join(table).exists();
-        let before: Vec<&str> = TABLES.into_iter().filter(there).collect();
-        load(&folder).inspect_err(|_| {
-            // Tables of no use to anybody, which would look as if there were rules in force.
-            for table in TABLES.iter().filter(|table| !before.contains(table)) {
-                let _ = fs::remove_file(folder.join(table));
-            }
-        })?;
+        load(&folder)?;
         Self::loaded(bpffs)?.ok_or_else(|| Error::Load("loaded, but not found pinned".to_owned()))
     }
 
