@@ -356,6 +356,7 @@ impl Engine {
         }
         self.reconciled.restored += self.outcome.restored.len() as u64;
         self.reconciled.changes += self.outcome.changes;
+        self.reconciled.dropped += self.outcome.dropped;
         self.tell_problems();
         self.plan_retry(false);
     }

@@ -47,6 +47,9 @@ pub struct Reconciled {
     pub retries: u64,
     /// How often a program was put back that somebody took away, or came before.
     pub restored: u64,
+    /// How many packets that waited were dropped when their limit was lowered, since they could not have
+    /// been sent any more.
+    pub dropped: u64,
     /// How long the last time took.
     pub last_seconds: f64,
 }

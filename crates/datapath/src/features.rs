@@ -168,6 +168,7 @@ impl Features {
         let tbf = Tbf {
             rate: 125_000,
             burst: 10_000,
+            largest: 5_000,
             limit: 10_000,
         };
         features.note(

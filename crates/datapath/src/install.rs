@@ -61,7 +61,7 @@ impl Installer<'_> {
             found: planned.found,
             hook_qdisc: planned.hook_qdisc,
         };
-        self.queue(side, &carrier, record)?;
+        let dropped = self.queue(side, &carrier, record)?;
         record.link.tx_queue_len = None;
         if let (Some(from_record), Some(from)) = (&record.detour_from, &planned.detour_from) {
             self.tag(side, from, from_record.tagged)?;
@@ -78,6 +78,7 @@ impl Installer<'_> {
             hook: record.hook,
             unranked_because: record.unranked_because.clone(),
             shape: carrier.shape,
+            dropped,
             mac: carrier.link.mac(),
             link: carrier.link.name,
         })
@@ -85,7 +86,7 @@ impl Installer<'_> {
 
     /// Makes the queue, ranked if it can be. That it cannot may show only now, on a kernel that
     /// loads programs but lacks the hook or the bands; where nobody insists, it does without.
-    fn queue(&self, side: &mut Side, carrier: &Carrier, record: &mut QueueRecord) -> Result<()> {
+    fn queue(&self, side: &mut Side, carrier: &Carrier, record: &mut QueueRecord) -> Result<u32> {
         let (link, shape) = (&carrier.link, &carrier.shape);
         let Some(pins) = self.pins.filter(|_| record.hook != HookKind::None) else {
             return queue::apply(&mut side.socket, link, &carrier.found, shape, false);
@@ -112,15 +113,16 @@ impl Installer<'_> {
         carrier: &Carrier,
         record: &mut QueueRecord,
         pins: &Pins,
-    ) -> Result<()> {
+    ) -> Result<u32> {
         let (link, shape) = (&carrier.link, &carrier.shape);
-        queue::apply(&mut side.socket, link, &carrier.found, shape, true)?;
+        let dropped = queue::apply(&mut side.socket, link, &carrier.found, shape, true)?;
         let settings = shape.settings(Owner::new(self.attachment, record.direction));
         let limiter = pins.limiters().claim(&settings, record.limiter)?;
         record.limiter = Some(limiter);
         let path = hook::link_path(pins, &self.attachment.tag(), record.direction);
         let there = carrier.hook_qdisc;
-        hook::attach(side, link, there, record.hook, pins, limiter, &path)
+        hook::attach(side, link, there, record.hook, pins, limiter, &path)?;
+        Ok(dropped)
     }
 
     fn tag(&self, side: &mut Side, link: &Link, tagged: bool) -> Result<()> {

@@ -191,6 +191,7 @@ fn its_tbfs(limit: &Limit) -> Vec<InstalledTbf> {
             rate,
             limit: ((rate as f64 * LATENCY / MICROSECONDS) as u64 as u32).wrapping_add(burst),
             buffer: (f64::from(microseconds) * TICKS) as u64 as u32,
+            largest: None,
         }
     };
     match limit.burst {
@@ -218,6 +219,7 @@ mod tests {
             rate: 12_500_000,
             limit: 437_500,
             buffer: 156_250,
+            largest: None,
         };
         assert_eq!(ordinary, expected);
         // CRI-O's burst: the queue wraps round to less than a packet.

@@ -58,6 +58,8 @@ pub struct Shaped {
     pub unranked_because: Option<String>,
     /// The numbers.
     pub shape: Shape,
+    /// How many packets that waited the change of a limit dropped, since they could not have been sent.
+    pub dropped: u32,
 }
 
 /// Puts limits in force, and takes them away, on the node (network namespace) in which it was

@@ -1,7 +1,7 @@
 //! The queue on a link: a TBF, and in it a pfifo_fast whose bands the ranking program fills.
 
 use netqos_netlink::link::{Link, LinkChange, gone};
-use netqos_netlink::qdisc::{Installed, InstalledTbf, PfifoFast, Tbf};
+use netqos_netlink::qdisc::{Bfifo, Installed, InstalledTbf, PfifoFast, Qdisc, Tbf};
 use netqos_netlink::{Handle, Socket};
 
 use crate::error::Doing;
@@ -9,7 +9,7 @@ use crate::shape::Shape;
 use crate::{Error, Result, kernel};
 
 /// The handles of the TBF, which the well-known plugin uses too, of its only class, of what is in
-/// it, and of what is in it while that is made anew.
+/// it, and of what takes the place of that.
 const ROOT: Handle = Handle::new(1, 0);
 const CLASS: Handle = Handle::new(1, 1);
 const BANDS: Handle = Handle::new(2, 0);
@@ -19,8 +19,8 @@ const SPARE: Handle = Handle::new(3, 0);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     root: Option<Installed>,
-    /// Their handle.
-    bands: Option<Handle>,
+    /// What is in it, when it is a limit.
+    inner: Option<Installed>,
 }
 
 impl Found {
@@ -30,12 +30,9 @@ impl Found {
             .qdisc_at(link, Handle::ROOT)
             .doing("list qdiscs")?
             .filter(|root| !root.is_default());
-        let mut found = Self { root, bands: None };
+        let mut found = Self { root, inner: None };
         if found.limit().is_some() {
-            let child = socket.qdisc_at(link, CLASS).doing("list qdiscs")?;
-            found.bands = child
-                .filter(|child| child.kind == "pfifo_fast")
-                .map(|child| child.handle);
+            found.inner = socket.qdisc_at(link, CLASS).doing("list qdiscs")?;
         }
         Ok(found)
     }
@@ -45,6 +42,11 @@ impl Found {
         self.root
             .as_ref()
             .filter(|root| root.kind == "tbf" && root.handle == ROOT)
+    }
+
+    fn has_bands(&self) -> bool {
+        let inner = self.inner.as_ref();
+        inner.is_some_and(|inner| inner.kind == PfifoFast::KIND)
     }
 
     /// The limit's numbers, when there is one.
@@ -71,44 +73,83 @@ impl Found {
 }
 
 /// Makes the queue what the shape says, from what was found; with bands when something will rank
-/// into them.
+/// into them. How many packets that waited in it had to go.
+///
+/// Bands that are there stay, whatever room the shape would give them: to make others of another
+/// length loses packets, also of flows that are far below the limit.
 pub(crate) fn apply(
     socket: &mut Socket,
     link: &Link,
     found: &Found,
     shape: &Shape,
     ranked: bool,
-) -> Result<()> {
+) -> Result<u32> {
     let wanted = shape.tbf();
+    let is_changed = !found.holds(&wanted);
     // Bands that nothing fills hold any number of bytes; TBF's own queue is bounded.
-    let has_bands = found.bands.is_some();
+    let has_bands = found.has_bands();
     let has_unwanted_bands = has_bands && !ranked;
-    let is_changed_unsafely = has_bands && !found.holds(&wanted) && !is_change_safe();
+    let is_changed_unsafely = has_bands && is_changed && !is_change_safe();
     let starts_anew = has_unwanted_bands || is_changed_unsafely;
     if starts_anew {
         socket
             .delete_qdisc(link, Handle::ROOT, ROOT)
             .doing("delete qdisc")?;
     }
-    // Before the numbers, which say for how long a queue the bands were made.
-    if let Some(handle) = found.bands.filter(|_| ranked && !starts_anew) {
-        let outgrown = found.tbf().is_some_and(|made| shape.outgrows(&made));
-        match (handle, outgrown) {
-            (BANDS, false) => {}
-            // One in the place of the other: a TBF with nothing in it drops every packet.
-            (BANDS, true) => put_bands(socket, link, shape, &[SPARE, BANDS])?,
-            _ => put_bands(socket, link, shape, &[BANDS])?,
-        }
-    }
-    if starts_anew || !found.holds(&wanted) {
+    if starts_anew || is_changed {
         socket
             .put_qdisc(link, Handle::ROOT, ROOT, &wanted)
             .doing("create qdisc")?;
     }
     if ranked && (starts_anew || !has_bands) {
-        put_bands(socket, link, shape, &[BANDS])?;
+        put_bands(socket, link, shape)?;
     }
-    Ok(())
+    match found.tbf().filter(|_| is_changed && !starts_anew) {
+        Some(before) => relieve(socket, link, found, &before, &wanted),
+        None => Ok(0),
+    }
+}
+
+/// Empties a queue whose numbers were just changed, where something waits in it that would never be
+/// sent, or that is more than it may hold now. How many packets that were.
+///
+/// TBF cuts a GSO packet that is larger than its bucket when the packet comes, and at no other time:
+/// one that waits already when the bucket becomes smaller is never sent, nor is anything behind it.
+fn relieve(
+    socket: &mut Socket,
+    link: &Link,
+    found: &Found,
+    before: &InstalledTbf,
+    wanted: &Tbf,
+) -> Result<u32> {
+    let is_smaller = wanted.largest.min(wanted.burst) < before.largest_packet();
+    if !is_smaller && wanted.limit >= before.limit {
+        return Ok(0);
+    }
+    let now = socket.qdisc_at(link, Handle::ROOT).doing("list qdiscs")?;
+    let waiting = now.map(|root| root.statistics).unwrap_or_default();
+    let is_too_much = waiting.queued_bytes > wanted.limit;
+    if waiting.queued_packets == 0 || !(is_smaller || is_too_much) {
+        return Ok(0);
+    }
+    // Another queue in the place of the one inside of the TBF, which is dropped with all of it.
+    let other = match &found.inner {
+        Some(inner) if inner.handle == BANDS => SPARE,
+        _ => BANDS,
+    };
+    let emptied = match found.has_bands() {
+        true => socket.put_qdisc(link, CLASS, other, &PfifoFast),
+        false => socket.put_qdisc(
+            link,
+            CLASS,
+            other,
+            &Bfifo {
+                limit: wanted.limit,
+            },
+        ),
+    };
+    emptied.doing("create qdisc")?;
+    Ok(waiting.queued_packets)
 }
 
 /// Before 5.15 (and the fixes of its time in older series) a TBF that has a pfifo_fast in it must
@@ -118,17 +159,15 @@ fn is_change_safe() -> bool {
     kernel::is_at_least(5, 15)
 }
 
-/// The bands are as long as the link's transmit queue length is when they are made. Of several, each
-/// takes the place of the one before.
-fn put_bands(socket: &mut Socket, link: &Link, shape: &Shape, handles: &[Handle]) -> Result<()> {
+/// The bands are as long as the link's transmit queue length is when they are made.
+fn put_bands(socket: &mut Socket, link: &Link, shape: &Shape) -> Result<()> {
     let is_too_short = link.tx_queue_len < shape.ring();
     if is_too_short {
         set_length(socket, link, shape.ring())?;
     }
-    let made = handles.iter().try_for_each(|handle| {
-        let made = socket.put_qdisc(link, CLASS, *handle, &PfifoFast);
-        made.doing("create qdisc")
-    });
+    let made = socket
+        .put_qdisc(link, CLASS, BANDS, &PfifoFast)
+        .doing("create qdisc");
     if is_too_short {
         set_length(socket, link, link.tx_queue_len)?;
     }
@@ -176,7 +215,7 @@ pub(crate) fn check(socket: &mut Socket, link: &Link, shape: &Shape, ranked: boo
     if tbf != wanted {
         return Err(Error::BufferDiffers);
     }
-    if found.bands.is_some() != ranked {
+    if found.has_bands() != ranked {
         return Err(Error::QdiscMissing);
     }
     Ok(())

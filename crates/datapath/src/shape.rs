@@ -7,15 +7,15 @@ use std::time::Duration;
 use netqos_bpf::Settings;
 use netqos_core::{BitRate, ByteCount, Limit};
 use netqos_netlink::link::Link;
-use netqos_netlink::qdisc::{InstalledTbf, Tbf};
+use netqos_netlink::qdisc::Tbf;
 
 use crate::owner::Owner;
 
 const MILLISECOND: u64 = 1_000_000;
 /// The Ethernet header, which the kernel's qdiscs count.
 const ETHERNET_HEADER: u64 = 14;
-/// From this rate on the bucket holds a whole GSO packet, so that TBF need not cut it up, which
-/// costs a core at 1 Gbit/s; below, it is cut up, and serialises in pieces of a frame.
+/// From this rate on TBF takes a whole GSO packet, since cutting it up costs a core at 1 Gbit/s; below,
+/// it is cut up, and serialises in pieces of a frame, however large the burst is that somebody chose.
 const WHOLE_GSO_FROM: BitRate = BitRate::from_bits_per_second(100_000_000);
 /// With its headers, a GSO packet is up to so many 1024ths of its size.
 const GSO_WITH_HEADERS: u64 = 1094;
@@ -29,8 +29,6 @@ const LEAST_FLOWS: u64 = 16;
 const RING: std::ops::RangeInclusive<u64> = 1000..=8000;
 /// The size of a packet by which the ring is dimensioned.
 const SMALL_PACKET: u64 = 256;
-/// Nanoseconds of the ticks in which the kernel tells a bucket.
-const TICK: u64 = 64;
 /// A product of the cost of a byte and the longest packet (2^21 bytes) must fit 64 bits.
 const LARGEST_COST: u128 = 1 << 42;
 const LARGEST_SHIFT: u32 = 40;
@@ -45,6 +43,8 @@ pub struct Shape {
     pub wait: Duration,
     frame: u64,
     gso: u64,
+    /// The largest packet that is not cut.
+    whole: u64,
 }
 
 impl Shape {
@@ -81,6 +81,7 @@ impl Shape {
             wait: Duration::from_nanos(wait),
             frame,
             gso,
+            whole,
         }
     }
 
@@ -98,6 +99,7 @@ impl Shape {
         Tbf {
             rate: self.rate.bytes_per_second(),
             burst: self.burst.bytes().min(u32::MAX.into()) as u32,
+            largest: self.whole.min(u32::MAX.into()) as u32,
             limit: limit.bytes().min(u32::MAX.into()) as u32,
         }
     }
@@ -106,16 +108,6 @@ impl Shape {
     /// since the program bounds the queue in time.
     pub fn ring(&self) -> u32 {
         ring(self.rate.bytes_in_nanos(self.wait_nanos()).bytes())
-    }
-
-    /// True when a band is too short or too long for this shape that was made for a queue of these
-    /// numbers. The kernel does not say how long it is, and it cannot be changed.
-    pub(crate) fn outgrows(&self, made: &InstalledTbf) -> bool {
-        let rate = BitRate::from_bits_per_second(made.rate.saturating_mul(8));
-        let burst = rate.bytes_in_nanos(u64::from(made.buffer) * TICK).bytes();
-        let room = u64::from(made.limit).saturating_sub(burst + self.gso);
-        // A tick is some bytes at high rates.
-        ring(room).abs_diff(self.ring()) > 1
     }
 
     /// The settings of the ranking program, for this owner.
@@ -240,19 +232,6 @@ mod tests {
             prop_assert!(model >= real * (1.0 - 1e-12));
             prop_assert!(model <= real * (1.0 + 1e-6));
             prop_assert!((cost as u128) << 21 <= 1 << 63);
-        }
-
-        /// The numbers of a queue say how long its bands are.
-        #[test]
-        fn a_band_is_made_anew_when_it_has_another_length(
-            bits in 1_000_000_u64..=10_000_000_000,
-            others in 1_000_000_u64..=10_000_000_000,
-        ) {
-            let (new, old) = (shape(bits), shape(others));
-            let made = |tbf: Tbf| InstalledTbf { rate: tbf.rate, limit: tbf.limit, buffer: tbf.buffer() };
-            prop_assert!(!new.outgrows(&made(new.tbf())));
-            let is_other = new.ring().abs_diff(old.ring()) > 2;
-            prop_assert!(new.outgrows(&made(old.tbf())) == is_other || new.ring().abs_diff(old.ring()) <= 2);
         }
 
         /// Without a program, the queue still holds the largest packet.

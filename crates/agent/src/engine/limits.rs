@@ -42,6 +42,8 @@ pub(super) struct PodLimits {
     problems: BTreeMap<(ObjectName, Attachment), Problem>,
     /// How often a limit was set or lifted.
     pub(super) changes: u64,
+    /// Packets that waited when a limit was changed, and could not have been sent; until they are counted.
+    pub(super) dropped: u64,
 }
 
 /// A limit in force.
@@ -89,6 +91,7 @@ impl PodLimits {
             own: BTreeMap::new(),
             problems: BTreeMap::new(),
             changes: 0,
+            dropped: 0,
         };
         limits.read_notes();
         Ok(limits)
@@ -225,7 +228,8 @@ impl PodLimits {
         if applied.is_err() && record.is_none() {
             self.forget(attachment);
         }
-        applied?;
+        let queues = applied?.queues;
+        self.dropped += queues.iter().map(|it| u64::from(it.dropped)).sum::<u64>();
         if !is_as_wanted {
             self.changes += 1;
             let rate = |limit: Option<Limit>| limit.map(|limit| limit.rate.bits_per_second());

@@ -112,7 +112,7 @@ impl Engine {
             return;
         };
         if !is_first && !again && delta.is_empty() {
-            self.outcome.changes = 0;
+            (self.outcome.changes, self.outcome.dropped) = (0, 0);
             return;
         }
         self.outcome = match is_first || again {
@@ -120,6 +120,7 @@ impl Engine {
             false => rules.apply(self.index.plan(), delta),
         };
         self.reconciled.changes += self.outcome.changes;
+        self.reconciled.dropped += self.outcome.dropped;
         span.record("netqos.writes", self.outcome.changes as i64);
         if !self.outcome.problems.is_empty() {
             span.record("otel.status_code", "ERROR");
@@ -208,6 +209,7 @@ impl Engine {
             });
         }
         self.reconciled.limits = limits.changes;
+        self.reconciled.dropped += std::mem::take(&mut limits.dropped);
     }
 
     /// What failed is tried again, later each time.

@@ -199,6 +199,11 @@ fn of_agent(registry: &mut Registry, tally: Tally) {
             "Programs of rules that were put back, since somebody took them away or came before",
             tally.reconciled.restored,
         ),
+        (
+            "change_dropped_packets",
+            "Packets that waited when their limit was lowered, and were too long to be sent under the new one",
+            tally.reconciled.dropped,
+        ),
     ] {
         let counter = Counter::<u64>::default();
         counter.inc_by(value);

@@ -81,6 +81,7 @@ impl Queue {
             true => Self::Cut(Tbf {
                 rate: CUTTER,
                 burst: UNCUT,
+                largest: UNCUT,
                 limit,
             }),
         }

@@ -48,6 +48,8 @@ pub struct RuleDatapath {
     told: Outcome,
     /// Writes to the kernel since the last change began.
     pub(super) changes: u64,
+    /// Packets that waited when their queue was changed, and could not have been sent.
+    pub(super) dropped: u64,
 }
 
 impl RuleDatapath {
@@ -75,6 +77,7 @@ impl RuleDatapath {
             is_stuck: false,
             told: Outcome::default(),
             changes: 0,
+            dropped: 0,
         })
     }
 
@@ -120,7 +123,7 @@ impl RuleDatapath {
 
     /// Each thing before what refers to it, and away when nothing does any more.
     fn change(&mut self, plan: &NodePlan, delta: &PlanDelta) {
-        self.changes = 0;
+        (self.changes, self.dropped) = (0, 0);
         // Peers and Services alone switch nobody: most changes are such.
         let is_light = delta.chains.is_empty() && delta.endpoints.is_empty() && !self.is_stuck;
         if is_light {
@@ -217,6 +220,7 @@ impl RuleDatapath {
         Outcome {
             problems: self.problems.all().cloned().collect(),
             changes: self.changes,
+            dropped: self.dropped,
             ..self.told.clone()
         }
     }

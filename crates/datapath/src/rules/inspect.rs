@@ -21,7 +21,7 @@ impl RuleDatapath {
     /// rule's queue, and may keep packets from us; who comes before ours each time it is put back
     /// is left there, and that is a problem ([`Reason::HookContested`]).
     pub fn inspect(&mut self, plan: &NodePlan) -> Outcome {
-        self.changes = 0;
+        (self.changes, self.dropped) = (0, 0);
         let mut restored = Vec::new();
         let mut host = Side::host().ok();
         for (id, endpoint) in &plan.endpoints {

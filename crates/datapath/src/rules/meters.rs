@@ -96,20 +96,30 @@ fn is_pairs_first(name: &str) -> bool {
     })
 }
 
-/// Makes a meter what it shall be. What is right already is not touched; says how much was.
+/// A meter that was made what it shall be.
+#[derive(Debug)]
+pub(super) struct Made {
+    pub(super) meter: Meter,
+    /// How many writes to the kernel that took.
+    pub(super) changes: u64,
+    /// How many packets that waited had to go.
+    pub(super) dropped: u32,
+}
+
+/// Makes a meter what it shall be. What is right already is not touched.
 pub(super) fn apply(
     socket: &mut Socket,
     pins: &Pins,
     rules: &Rules,
     wanted: &Wanted<'_>,
-) -> Result<(Meter, u64)> {
+) -> Result<Made> {
     let number = rule_number(wanted.rule);
     let Settings {
         bandwidth: Bandwidth { rate, burst },
         way,
         mtu,
     } = wanted.settings;
-    let mut changes = 0;
+    let (mut changes, mut dropped) = (0, 0);
     // Through the pair come packets of the pods' size, not of the pair's own.
     let queued = |gso_max_size| queued(wanted.settings.bandwidth, mtu, gso_max_size);
     let (shape, burst, queue) = if way == Way::Police {
@@ -135,7 +145,7 @@ pub(super) fn apply(
         if found.tbf().is_none_or(|there| there != shape.tbf()) {
             changes += 1;
         }
-        queue::apply(socket, &pair, &found, &shape, true)?;
+        dropped = queue::apply(socket, &pair, &found, &shape, true)?;
         (shape, shape.burst, Some(pair))
     };
     let settings = shape.settings(Owner {
@@ -159,7 +169,11 @@ pub(super) fn apply(
             burst,
         },
     };
-    Ok((meter, changes))
+    Ok(Made {
+        meter,
+        changes,
+        dropped,
+    })
 }
 
 /// The least burst that a user may ask for: one packet of the largest kind, which TCP sends at

@@ -60,6 +60,9 @@ pub struct Outcome {
     pub problems: Vec<Problem>,
     /// What was written to the kernel to get there: 0 when all was right already.
     pub changes: u64,
+    /// Packets that waited when their rule's queue was changed, and were dropped since they could not
+    /// have been sent.
+    pub dropped: u64,
 }
 
 /// How an endpoint's rules are in force.

@@ -8,7 +8,7 @@ use tracing::field::Empty;
 
 use super::endpoints::Arrival;
 use super::engine::RuleDatapath;
-use super::meters::{self, Settings, Wanted, Way};
+use super::meters::{self, Made, Settings, Wanted, Way};
 use super::problems::Subject;
 use super::spans;
 use super::tables::{ChainTables, rule_number};
@@ -168,7 +168,12 @@ impl RuleDatapath {
             (Ok(_), None) => None,
         };
         self.problems.set(subject, problem);
-        if let Ok((meter, changes)) = made {
+        if let Ok(Made {
+            meter,
+            changes,
+            dropped,
+        }) = made
+        {
             let asked = wanted.settings.bandwidth.burst;
             let raised = asked
                 .filter(|asked| *asked < meter.status.burst)
@@ -184,6 +189,7 @@ impl RuleDatapath {
                 });
             self.problems.set(Subject::Burst(rule.clone()), raised);
             self.changes += changes;
+            self.dropped += u64::from(dropped);
             self.meters.insert(rule, meter);
         }
     }

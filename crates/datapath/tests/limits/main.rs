@@ -1,7 +1,9 @@
 //! Limits on real links, in namespaces of the tests' own.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod a_change_stops_no_flow;
 mod applied_twice_changes_nothing;
+mod changing;
 mod limits_take_effect;
 mod ours_goes_before_foreign_tcx_programs;
 

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod a_lost_record_does_not_double_a_hook;
+mod a_lowered_burst_stops_no_flow;
 mod a_rate_changes_live;
 mod a_rule_has_one_limiter;
 mod a_rule_marks_what_it_is_for;

@@ -1,21 +1,30 @@
 //! `tbf`: the token bucket filter (`net/sched/sch_tbf.c`).
 
 use super::{Installed, Options, Qdisc};
-use crate::psched::RateConfig;
+use crate::psched::{NANOS_PER_TICK, RateConfig};
 use crate::wire;
 
 /// Attributes of TBF (`include/uapi/linux/pkt_sched.h`).
 const TCA_TBF_PARMS: u16 = 1;
 const TCA_TBF_RATE64: u16 = 4;
+const TCA_TBF_PRATE64: u16 = 5;
 const TCA_TBF_BURST: u16 = 6;
+const TCA_TBF_PBURST: u16 = 7;
 /// `sizeof(struct tc_tbf_qopt)`: two `tc_ratespec` of 12 bytes, limit, buffer, mtu.
 const TC_TBF_QOPT: usize = 36;
 /// Where the parts of `struct tc_tbf_qopt` stand.
 const LINK_LAYER: usize = 1;
 const RATE: usize = 8;
+const PEAK_LINK_LAYER: usize = 13;
+const PEAK_RATE: usize = 20;
 const LIMIT: usize = 24;
 const BUFFER: usize = 28;
 const TC_LINKLAYER_ETHERNET: u8 = 1;
+/// A peak rate that limits nothing: at 10^18 bytes per second the longest packet takes no nanosecond. TBF
+/// with a peak rate cuts what is larger than that rate's bucket, which the kernel does not report; so the
+/// last digits of the rate say it.
+const NO_PEAK: u64 = 1_000_000_000_000_000_000;
+const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
 /// A rate with a bucket, and a queue in front of it. Bytes are counted as the link sees them, the
 /// Ethernet header included, the frames of a GSO packet each with its own.
@@ -23,8 +32,11 @@ const TC_LINKLAYER_ETHERNET: u8 = 1;
 pub struct Tbf {
     /// Bytes per second.
     pub rate: u64,
-    /// Bytes that may pass at once. Larger packets are dropped, larger GSO packets segmented.
+    /// Bytes that may pass at once. Larger packets are dropped.
     pub burst: u32,
+    /// The largest GSO packet, in bytes, that is taken as it is. Larger ones, and those that are larger than
+    /// the burst, are segmented when they come; larger packets of other kinds are dropped.
+    pub largest: u32,
     /// Bytes that its own queue holds (a `bfifo`). It does not bind a child of another kind.
     pub limit: u32,
 }
@@ -33,6 +45,11 @@ impl Tbf {
     /// The bucket in the scheduler's ticks, as the kernel reports it.
     pub fn buffer(&self) -> u32 {
         RateConfig::new(self.rate).ticks(self.burst)
+    }
+
+    /// The peak rate that says what is cut; none where the burst says it.
+    fn peak(&self) -> Option<u64> {
+        (self.largest < self.burst).then(|| NO_PEAK + u64::from(self.largest))
     }
 }
 
@@ -56,9 +73,18 @@ impl Qdisc for Tbf {
         parameters[RATE..RATE + 4].copy_from_slice(&rate.to_ne_bytes());
         parameters[LIMIT..LIMIT + 4].copy_from_slice(&self.limit.to_ne_bytes());
         parameters[BUFFER..BUFFER + 4].copy_from_slice(&self.buffer().to_ne_bytes());
+        if self.peak().is_some() {
+            parameters[PEAK_LINK_LAYER] = TC_LINKLAYER_ETHERNET;
+            parameters[PEAK_RATE..PEAK_RATE + 4].copy_from_slice(&u32::MAX.to_ne_bytes());
+        }
         let mut options = Options::default().with(TCA_TBF_PARMS, &parameters);
         if self.rate > u64::from(u32::MAX) {
             options = options.with(TCA_TBF_RATE64, &self.rate.to_ne_bytes());
+        }
+        if let Some(peak) = self.peak() {
+            options = options
+                .with(TCA_TBF_PRATE64, &peak.to_ne_bytes())
+                .with(TCA_TBF_PBURST, &self.largest.to_ne_bytes());
         }
         // In bytes, because 32 bits of ticks end at 274 seconds.
         options.with(TCA_TBF_BURST, &self.burst.to_ne_bytes())
@@ -74,6 +100,27 @@ pub struct InstalledTbf {
     pub limit: u32,
     /// The bucket in ticks of 64 ns.
     pub buffer: u32,
+    /// The largest GSO packet that is taken as it is, where that is not the bucket's size.
+    pub largest: Option<u32>,
+}
+
+impl InstalledTbf {
+    /// The largest packet that may wait, in bytes. It may be as large as the bucket; where the ticks of
+    /// that may have begun anew, as what its own queue holds, which is more.
+    pub fn largest_packet(&self) -> u32 {
+        if let Some(largest) = self.largest {
+            return largest;
+        }
+        let in_ticks = |ticks: u64| {
+            u128::from(self.rate) * u128::from(ticks) * u128::from(NANOS_PER_TICK)
+                / NANOS_PER_SECOND
+        };
+        let burst = match in_ticks(1 << 32) > self.limit.into() {
+            true => in_ticks(self.buffer.into()),
+            false => self.limit.into(),
+        };
+        burst.min(u32::MAX.into()) as u32
+    }
 }
 
 impl Installed {
@@ -83,7 +130,7 @@ impl Installed {
             return None;
         }
         let mut found = None;
-        let mut rate64 = None;
+        let (mut rate64, mut peak64) = (None, None);
         for (kind, value) in wire::attributes(&self.options) {
             match kind {
                 TCA_TBF_PARMS => {
@@ -91,14 +138,18 @@ impl Installed {
                         rate: u64::from(wire::u32_at(value, RATE)?),
                         limit: wire::u32_at(value, LIMIT)?,
                         buffer: wire::u32_at(value, BUFFER)?,
+                        largest: None,
                     });
                 }
                 TCA_TBF_RATE64 => rate64 = wire::u64_at(value, 0),
+                TCA_TBF_PRATE64 => peak64 = wire::u64_at(value, 0),
                 _ => {}
             }
         }
         let mut found = found?;
         found.rate = rate64.unwrap_or(found.rate);
+        let largest = peak64.and_then(|peak| peak.checked_sub(NO_PEAK));
+        found.largest = largest.and_then(|largest| u32::try_from(largest).ok());
         Some(found)
     }
 }
@@ -110,7 +161,9 @@ impl PartialEq<Tbf> for InstalledTbf {
         // Where the ticks begin anew, one tick is from the largest number to zero.
         let more = self.buffer.wrapping_sub(wanted.buffer());
         let less = more.wrapping_neg();
-        self.rate == wanted.rate && self.limit == wanted.limit && more.min(less) <= 1
+        let largest = wanted.peak().map(|_| wanted.largest);
+        (self.rate, self.limit, self.largest) == (wanted.rate, wanted.limit, largest)
+            && more.min(less) <= 1
     }
 }
 
@@ -131,6 +184,7 @@ mod tests {
         let wraps = Tbf {
             rate: 1,
             burst: 1 << 29,
+            largest: 1 << 29,
             limit: 0,
         };
         assert_eq!(wraps.buffer(), 0);
@@ -154,6 +208,7 @@ mod tests {
         let good = Tbf {
             rate: 1,
             burst: 1,
+            largest: 1,
             limit: 0,
         };
         assert_eq!(good.verify(), Ok(()));
@@ -172,14 +227,34 @@ mod tests {
     }
 
     proptest! {
+        /// To some bytes, in which ticks tell it, and never less, but for these.
         #[test]
-        fn what_is_asked_for_is_recognised(rate in rates(), burst in 1_u32.., limit: u32) {
-            let tbf = Tbf { rate, burst, limit };
+        fn the_bucket_is_told_in_bytes(rate in rates(), burst in 1_u32.., more in 0_u32..100_000) {
+            let limit = burst.saturating_add(more);
+            let tbf = Tbf { rate, burst, largest: burst, limit };
+            let told = reported(&tbf).largest_packet();
+            let tick = u128::from(rate).div_ceil(NANOS_PER_SECOND / 64);
+            prop_assert!(u128::from(told) + tick >= burst.into(), "{told}");
+            prop_assert!(told <= limit || u128::from(told.abs_diff(burst)) <= tick, "{told}");
+        }
+
+        #[test]
+        fn what_is_asked_for_is_recognised(
+            rate in rates(), burst in 1_u32.., largest in 1_u32.., limit: u32,
+        ) {
+            let tbf = Tbf { rate, burst, largest, limit };
             let found = reported(&tbf);
             prop_assert_eq!((found.rate, found.limit, found.buffer), (rate, limit, tbf.buffer()));
             prop_assert!(found == tbf);
-            for other in [Tbf { rate: rate + 1, ..tbf }, Tbf { limit: limit ^ 1, ..tbf }] {
+            let others = [
+                Tbf { rate: rate + 1, ..tbf }, Tbf { limit: limit ^ 1, ..tbf },
+                Tbf { largest: largest.min(burst) - 1, ..tbf },
+            ];
+            for other in others {
                 prop_assert!(found != other);
+            }
+            if largest < burst {
+                prop_assert_eq!(found.largest_packet(), largest);
             }
         }
     }
