@@ -15,6 +15,7 @@ use netqos_core::{NodeReport, ObjectName, PolicyVersion, Problem};
 use netqos_datapath::rules::{Outcome, RuleDatapath};
 use netqos_datapath::{Features, Paths};
 use netqos_index::{Change, Index, PeerSource};
+use netqos_netlink::News;
 
 use crate::Batch;
 use crate::event::{Event, Look};
@@ -121,6 +122,8 @@ pub struct Engine {
     retry: Backoff,
     tidy_at: Option<Instant>,
     inspect_at: Instant,
+    /// Links at which somebody changed something since rules were looked at.
+    changed_links: BTreeSet<u32>,
     features: Option<Features>,
     reconciled: Reconciled,
     durations: Durations,
@@ -162,6 +165,7 @@ impl Engine {
             retry: Backoff::default(),
             tidy_at: None,
             inspect_at: Instant::now() + INSPECT,
+            changed_links: BTreeSet::new(),
             features: None,
             reconciled: Reconciled::default(),
             durations: Durations::new(buckets),
@@ -211,6 +215,8 @@ impl Engine {
             if self.tidy_at.is_some_and(|at| at <= Instant::now()) {
                 self.tidy();
             }
+            self.look_at_limits();
+            self.inspect_changed();
             if self.inspect_at <= Instant::now() {
                 self.inspect();
             }
@@ -230,7 +236,7 @@ impl Engine {
                 Event::InCgroups(found) => self.find(found),
                 Event::Cgroups(folders) => self.classes.find(folders),
                 Event::NetFiles(files) => self.classes.hear_files(files),
-                Event::Links(heard) => self.classes.hear_links(&heard),
+                Event::Links(heard) => self.hear_links(&heard),
                 Event::Waiting { source, why } => {
                     self.waiting.insert(source, why);
                 }
@@ -247,6 +253,7 @@ impl Engine {
     fn timeout(&self) -> Duration {
         let due = self.retry.due().into_iter().chain(self.tidy_at);
         let due = due.chain(self.problem_log.due());
+        let due = due.chain(self.limits.as_ref().map(PodLimits::look_at));
         let next = due.fold(self.inspect_at, Instant::min);
         let left = next.saturating_duration_since(Instant::now());
         left.min(BEAT)
@@ -323,6 +330,50 @@ impl Engine {
         }
     }
 
+    /// Takes note of what became of links and of what is at them.
+    fn hear_links(&mut self, news: &News) {
+        self.classes.hear_links(news);
+        if let Some(limits) = &mut self.limits {
+            limits.hear(news);
+        }
+        match news.lost {
+            true => self.inspect_at = Instant::now(),
+            false => self
+                .changed_links
+                .extend(news.traffic_control.iter().chain(&news.gone)),
+        }
+    }
+
+    /// Looks at the limits of pods that are to be looked at now.
+    fn look_at_limits(&mut self) {
+        let now = Instant::now();
+        let Some(limits) = self.limits.as_mut().filter(|it| it.look_at() <= now) else {
+            return;
+        };
+        let news = limits.look(now);
+        self.reconciled.dropped += std::mem::take(&mut limits.dropped);
+        (
+            self.reconciled.limits_restored,
+            self.reconciled.queues_emptied,
+        ) = limits.repairs();
+        if news {
+            self.tell_problems();
+            self.plan_retry(false);
+        }
+    }
+
+    /// Puts back at once what others took away from rules where the kernel said that something was changed.
+    fn inspect_changed(&mut self) {
+        let links = std::mem::take(&mut self.changed_links);
+        let Some(rules) = self.rules.as_mut().filter(|_| self.synced) else {
+            return;
+        };
+        if rules.is_at(&links) {
+            let outcome = rules.inspect_at(self.index.plan(), &links);
+            self.meet_outcome(outcome);
+        }
+    }
+
     /// Puts back what others took away, or came before.
     fn inspect(&mut self) {
         self.inspect_at = Instant::now() + INSPECT;
@@ -339,7 +390,13 @@ impl Engine {
         if self.index.plan().chains.is_empty() {
             return;
         }
-        self.outcome = rules.inspect(self.index.plan());
+        let outcome = rules.inspect(self.index.plan());
+        self.meet_outcome(outcome);
+    }
+
+    /// Takes note of what an inspection found and put back.
+    fn meet_outcome(&mut self, outcome: Outcome) {
+        self.outcome = outcome;
         for restored in &self.outcome.restored {
             let (interface, pod) = (&restored.interface, &restored.endpoint.pod);
             match restored.was_gone {
@@ -355,6 +412,7 @@ impl Engine {
             }
         }
         self.reconciled.restored += self.outcome.restored.len() as u64;
+        self.reconciled.queues_restored += self.outcome.queues_restored;
         self.reconciled.changes += self.outcome.changes;
         self.reconciled.dropped += self.outcome.dropped;
         self.tell_problems();

@@ -1,5 +1,6 @@
-//! The thread that hears of links and default routes, by which the engine knows at once that a line is
-//! another link than before, gone or new.
+//! The thread that hears of links, of what is at them, and of default routes, by which the engine knows at
+//! once that a line is another link than before, gone or new, and that somebody took away or changed what
+//! enforces a limit.
 //!
 //! Who listens to links hears of every pod that comes, twice. What comes together is told together, and
 //! the engine only looks which of it is of a line.

@@ -47,6 +47,13 @@ pub struct Reconciled {
     pub retries: u64,
     /// How often a program was put back that somebody took away, or came before.
     pub restored: u64,
+    /// How often the limits of a pod were put back that somebody took away or changed.
+    pub limits_restored: u64,
+    /// How often the queue of a rule was put back that somebody took away or changed, or emptied since it sent
+    /// nothing.
+    pub queues_restored: u64,
+    /// How often the queue of a pod's limit was emptied since it sent nothing.
+    pub queues_emptied: u64,
     /// How many packets that waited were dropped when their limit was lowered, since they could not have
     /// been sent any more.
     pub dropped: u64,

@@ -23,7 +23,7 @@ mod traffic;
 
 pub use backend::{ClassBackend, Outcome, Standing, Trouble};
 pub use error::{Error, Result};
-pub use kernel::{Kernel, KernelOptions};
+pub use kernel::{Kernel, KernelOptions, is_lines_ifb};
 pub use netqos_api::koordinator::BackendKind;
 pub use none::Nobody;
 pub use tc::Tc;

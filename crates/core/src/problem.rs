@@ -77,6 +77,11 @@ reasons! {
     EndpointUnreachable,
     /// Somebody else's program comes before ours at an interface, again and again.
     HookContested,
+    /// Somebody takes away or changes what enforces a limit, again and again: it is put back five times a
+    /// minute.
+    RepairContested,
+    /// What waited in a queue was not sent any more; the queue was emptied.
+    QueueStalled,
     /// The kernel lacks what enforcement needs.
     KernelFeatureMissing,
     /// The API server does not answer, or refuses to tell something; what was known stays in force.

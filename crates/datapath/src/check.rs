@@ -4,12 +4,14 @@ use std::path::Path;
 
 use netqos_bpf::Pins;
 use netqos_core::{Attachment, Direction, Limit};
+use netqos_netlink::qdisc::Statistics;
 
 use crate::endpoint::{Endpoint, Side};
 use crate::error::Doing;
 use crate::hook::{self, HookKind};
 use crate::limits::Request;
 use crate::owner::Owner;
+use crate::progress::Pace;
 use crate::record::{QueueRecord, SideName};
 use crate::{Error, LimitDatapath, Result, Shape, backstop, detour, legacy, queue};
 
@@ -19,9 +21,17 @@ impl LimitDatapath {
     /// # Errors
     /// The first piece that is missing or changed.
     pub fn check(&mut self, request: &Request<'_>) -> Result<()> {
+        self.look(request).map(drop)
+    }
+
+    /// Looks at everything that [`apply`](Self::apply) makes for this request. What waits in its queues.
+    ///
+    /// # Errors
+    /// The first piece that is missing or changed.
+    pub fn look(&mut self, request: &Request<'_>) -> Result<Vec<Waiting>> {
         let record = self.records.read(request.attachment)?;
         if request.limits.is_unlimited() && record.is_none() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let mut pod = Side::pod(request.netns)?;
         let endpoint = Endpoint::locate(
@@ -31,8 +41,10 @@ impl LimitDatapath {
             request.host_links,
         )?;
         let Some(record) = record else {
-            return legacy::check(&mut self.host.socket, &endpoint, request);
+            legacy::check(&mut self.host.socket, &endpoint, request)?;
+            return Ok(Vec::new());
         };
+        let mut waiting = Vec::new();
         for direction in [Direction::Ingress, Direction::Egress] {
             let queue = record
                 .queues
@@ -54,7 +66,8 @@ impl LimitDatapath {
                         SideName::Host => &mut self.host,
                         SideName::Pod => &mut pod,
                     };
-                    check_queue(side, queue, request.attachment, &limit, self.paths.bpffs())?;
+                    let bpffs = self.paths.bpffs();
+                    waiting.push(check_queue(side, queue, request.attachment, &limit, bpffs)?);
                 }
                 (Some(_), None) => return Err(Error::QdiscMissing),
                 (None, Some(queue)) => {
@@ -66,8 +79,42 @@ impl LimitDatapath {
                 }
             }
         }
-        Ok(())
+        Ok(waiting)
     }
+
+    /// Drops what waits in one of the queues of this request, where it does not leave by itself. How many
+    /// packets that were.
+    ///
+    /// # Errors
+    /// There is no such queue, or the kernel refuses.
+    pub fn empty(&mut self, request: &Request<'_>, direction: Direction) -> Result<u32> {
+        let _lock = self.records.lock(request.attachment)?;
+        let record = self.records.read(request.attachment)?;
+        let mut queues = record.iter().flat_map(|record| &record.queues);
+        let queue = queues.find(|queue| queue.direction == direction);
+        let queue = queue.ok_or(Error::QdiscMissing)?;
+        let mut pod = Side::pod(request.netns)?;
+        let socket = match queue.side {
+            SideName::Host => &mut self.host.socket,
+            SideName::Pod => &mut pod.socket,
+        };
+        let link = socket.link_by_name(&queue.link.name).doing("find link")?;
+        let limit = request.limits.of(direction).ok_or(Error::QdiscMissing)?;
+        let found = queue::Found::read(socket, &link)?;
+        queue::empty(socket, &link, &found, &Shape::new(&limit, &link).tbf())?;
+        Ok(found.waiting().queued_packets)
+    }
+}
+
+/// What waits in a queue that is as it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// Which.
+    pub direction: Direction,
+    /// How fast it has to send.
+    pub pace: Pace,
+    /// What it sent, and what waits.
+    pub statistics: Statistics,
 }
 
 fn check_queue(
@@ -76,7 +123,7 @@ fn check_queue(
     attachment: &Attachment,
     limit: &Limit,
     bpffs: &Path,
-) -> Result<()> {
+) -> Result<Waiting> {
     let changed = |what: String| Error::Changed {
         direction: queue.direction,
         link: queue.link.name.clone(),
@@ -96,7 +143,7 @@ fn check_queue(
             }
         })?;
     let shape = Shape::new(limit, &link);
-    queue::check(
+    let statistics = queue::check(
         &mut side.socket,
         &link,
         &shape,
@@ -147,5 +194,9 @@ fn check_queue(
             return Err(changed(what));
         }
     }
-    Ok(())
+    Ok(Waiting {
+        direction: queue.direction,
+        pace: shape.pace(),
+        statistics,
+    })
 }

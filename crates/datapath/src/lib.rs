@@ -9,7 +9,7 @@
 //!  Record in /run/netqos, written before the first change: whatever dies, DEL and GC know.
 //! ```
 //!
-//! [`LimitDatapath`] is the way in: `apply`, `check`, `teardown`, `collect`. Each may be repeated,
+//! [`LimitDatapath`] is the way in: `apply`, `check`, `look`, `teardown`, `collect`. Each may be repeated,
 //! and killed anywhere and repeated. What is not ours is never removed; a limit that somebody
 //! else's qdisc stands in the way of is an error.
 #![forbid(unsafe_code)]
@@ -34,8 +34,10 @@ mod owner;
 mod paths;
 mod plan;
 mod programs;
+mod progress;
 mod queue;
 mod record;
+mod repairs;
 #[cfg(feature = "rules")]
 pub mod rules;
 mod shape;
@@ -43,6 +45,7 @@ mod teardown;
 mod unfilter;
 
 pub use attached::{AttachedPod, AttachedPods};
+pub use check::Waiting;
 pub use endpoint::HostLinks;
 pub use error::{Error, Result};
 pub use features::{Feature, Features, Mode, Support};
@@ -52,5 +55,7 @@ pub use limits::{Applied, LimitDatapath, Request, Shaped};
 pub use locate::{Reach, locate, locate_first};
 pub use owner::Owner;
 pub use paths::Paths;
+pub use progress::{Motion, Pace, Progress};
 pub use record::{Record, Records, SideName};
+pub use repairs::Repairs;
 pub use shape::Shape;

@@ -1,7 +1,7 @@
 //! The queue on a link: a TBF, and in it a pfifo_fast whose bands the ranking program fills.
 
 use netqos_netlink::link::{Link, LinkChange, gone};
-use netqos_netlink::qdisc::{Bfifo, Installed, InstalledTbf, PfifoFast, Qdisc, Tbf};
+use netqos_netlink::qdisc::{Bfifo, Installed, InstalledTbf, PfifoFast, Qdisc, Statistics, Tbf};
 use netqos_netlink::{Handle, Socket};
 
 use crate::error::Doing;
@@ -42,6 +42,12 @@ impl Found {
         self.root
             .as_ref()
             .filter(|root| root.kind == "tbf" && root.handle == ROOT)
+    }
+
+    /// What the queue has done, and what waits in it.
+    pub(crate) fn waiting(&self) -> Statistics {
+        let limit = self.limit();
+        limit.map(|root| root.statistics).unwrap_or_default()
     }
 
     fn has_bands(&self) -> bool {
@@ -132,24 +138,21 @@ fn relieve(
     if waiting.queued_packets == 0 || !(is_smaller || is_too_much) {
         return Ok(0);
     }
-    // Another queue in the place of the one inside of the TBF, which is dropped with all of it.
+    empty(socket, link, found, wanted)?;
+    Ok(waiting.queued_packets)
+}
+
+/// Puts another queue in the place of the one inside of the TBF, which is dropped with all that waits in it.
+pub(crate) fn empty(socket: &mut Socket, link: &Link, found: &Found, tbf: &Tbf) -> Result<()> {
     let other = match &found.inner {
         Some(inner) if inner.handle == BANDS => SPARE,
         _ => BANDS,
     };
     let emptied = match found.has_bands() {
         true => socket.put_qdisc(link, CLASS, other, &PfifoFast),
-        false => socket.put_qdisc(
-            link,
-            CLASS,
-            other,
-            &Bfifo {
-                limit: wanted.limit,
-            },
-        ),
+        false => socket.put_qdisc(link, CLASS, other, &Bfifo { limit: tbf.limit }),
     };
-    emptied.doing("create qdisc")?;
-    Ok(waiting.queued_packets)
+    emptied.doing("create qdisc")
 }
 
 /// Before 5.15 (and the fixes of its time in older series) a TBF that has a pfifo_fast in it must
@@ -198,8 +201,13 @@ fn set_length(socket: &mut Socket, link: &Link, length: u32) -> Result<()> {
         .doing("set tx queue length")
 }
 
-/// CHECK: the queue is what the shape says.
-pub(crate) fn check(socket: &mut Socket, link: &Link, shape: &Shape, ranked: bool) -> Result<()> {
+/// CHECK: the queue is what the shape says. What it has done, and what waits in it.
+pub(crate) fn check(
+    socket: &mut Socket,
+    link: &Link,
+    shape: &Shape,
+    ranked: bool,
+) -> Result<Statistics> {
     let found = Found::read(socket, link)?;
     let tbf = found
         .limit()
@@ -218,7 +226,7 @@ pub(crate) fn check(socket: &mut Socket, link: &Link, shape: &Shape, ranked: boo
     if found.has_bands() != ranked {
         return Err(Error::QdiscMissing);
     }
-    Ok(())
+    Ok(found.waiting())
 }
 
 /// Removes the queue, if there is one; somebody else's root qdisc stays.

@@ -10,6 +10,7 @@ use netqos_netlink::link::Link;
 use netqos_netlink::qdisc::Tbf;
 
 use crate::owner::Owner;
+use crate::progress::Pace;
 
 const MILLISECOND: u64 = 1_000_000;
 /// The Ethernet header, which the kernel's qdiscs count.
@@ -101,6 +102,15 @@ impl Shape {
             burst: self.burst.bytes().min(u32::MAX.into()) as u32,
             largest: self.whole.min(u32::MAX.into()) as u32,
             limit: limit.bytes().min(u32::MAX.into()) as u32,
+        }
+    }
+
+    /// How fast the queue has to send what waits in it.
+    pub fn pace(&self) -> Pace {
+        let longest = self.whole.max(self.frame);
+        Pace {
+            rate: self.rate,
+            longest: ByteCount::from_bytes(longest).min(self.burst),
         }
     }
 

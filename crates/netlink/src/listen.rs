@@ -1,4 +1,5 @@
-//! What the kernel tells of links and default routes as they come and go.
+//! What the kernel tells of links, of their qdiscs, classes and filters, and of default routes as they come
+//! and go.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -9,19 +10,21 @@ use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket as Wire, SocketAddr};
 
 use crate::link::Link;
+use crate::socket::is_own;
 use crate::wire::{self, Message};
 use crate::{Error, Result, route};
 
 /// `enum rtnetlink_groups`.
-const GROUPS: [u32; 3] = [
+const GROUPS: [u32; 4] = [
     libc::RTNLGRP_LINK,
+    libc::RTNLGRP_TC,
     libc::RTNLGRP_IPV4_ROUTE,
     libc::RTNLGRP_IPV6_ROUTE,
 ];
 /// Room for the largest message.
 const RECEIVE_BUFFER: usize = 32 * 1024;
 
-/// A socket that hears of links and routes, in the network namespace in which it was opened.
+/// A socket that hears of links, traffic control and routes, in the network namespace in which it was opened.
 #[derive(Debug)]
 pub struct Listener {
     wire: Wire,
@@ -37,6 +40,9 @@ pub struct News {
     /// The numbers of links that went away, to nowhere or to another namespace. One that came back under
     /// its number is also among those that are there.
     pub gone: BTreeSet<u32>,
+    /// The numbers of links at which a qdisc, a class or a filter came, went or was changed by others than
+    /// this process. The kernel announces one also to everybody when somebody else asks for it.
+    pub traffic_control: BTreeSet<u32>,
     /// A default route came or went.
     pub default_routes: bool,
     /// There was more than could be kept: anything may be another.
@@ -121,6 +127,18 @@ impl News {
                     self.gone.insert(link.index);
                 }
             }
+            libc::RTM_NEWQDISC
+            | libc::RTM_DELQDISC
+            | libc::RTM_NEWTCLASS
+            | libc::RTM_DELTCLASS
+            | libc::RTM_NEWTFILTER
+            | libc::RTM_DELTFILTER
+                if !is_own(message.port) =>
+            {
+                // `struct tcmsg`. What is of a block has no link.
+                self.traffic_control
+                    .extend(wire::u32_at(message.payload, 4).filter(|index| *index as i32 > 0));
+            }
             libc::RTM_NEWROUTE | libc::RTM_DELROUTE => {
                 self.default_routes |= route::default_links(message.payload).is_some();
             }
@@ -176,6 +194,23 @@ mod tests {
         assert_eq!(news.there, BTreeMap::from(there));
         assert_eq!(news.gone, BTreeSet::from([5, 6, 7]));
         assert!(!news.default_routes && !news.lost);
+    }
+
+    #[test]
+    fn of_traffic_control_at_which_links() {
+        let changed = |kind, index: i32| {
+            let mut tcmsg = [0; 20];
+            tcmsg[4..8].copy_from_slice(&index.to_ne_bytes());
+            Request::new(kind, 0, &tcmsg).finish(0)
+        };
+        let news = heard(&[
+            changed(libc::RTM_DELQDISC, 4),
+            changed(libc::RTM_NEWTFILTER, 5),
+            changed(libc::RTM_NEWTCLASS, 5),
+            // `TCM_IFINDEX_MAGIC_BLOCK`.
+            changed(libc::RTM_NEWTFILTER, -1),
+        ]);
+        assert_eq!(news.traffic_control, BTreeSet::from([4, 5]));
     }
 
     #[test]

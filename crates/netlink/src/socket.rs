@@ -1,7 +1,10 @@
 //! One request, one answer.
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
 use std::ops::RangeInclusive;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket as Wire, SocketAddr};
@@ -15,6 +18,40 @@ const RECEIVE_BUFFER: usize = 32 * 1024;
 const DUMP_RETRIES: usize = 8;
 /// Attributes of an error's acknowledgement (`enum nlmsgerr_attrs`).
 const NLMSGERR_ATTR_MSG: u16 = 1;
+
+/// The bits of a socket's port that number the sockets of one process. The others are the same for all of
+/// them: so what the kernel announces of this process' own doing is told from what others do. (libnl divides
+/// ports in the same way, with the process' number, of which several in containers have the same.)
+const NUMBER: u32 = 0xffc0_0000;
+
+/// What the ports of this process' sockets have in common.
+fn own_part() -> u32 {
+    static PART: OnceLock<u32> = OnceLock::new();
+    *PART.get_or_init(|| RandomState::new().build_hasher().finish() as u32 & !NUMBER)
+}
+
+/// Returns true for the port of a socket of this process.
+pub(crate) fn is_own(port: u32) -> bool {
+    // (Zero is nobody's, and what the kernel chooses by itself has no number.)
+    port & NUMBER != 0 && port & !NUMBER == own_part()
+}
+
+/// Binds a socket to a port by which it is known to be this process'.
+fn bind(wire: &mut Wire) -> io::Result<()> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let step = 1 << NUMBER.trailing_zeros();
+    for _ in 0..u32::MAX / step {
+        let number = NEXT.fetch_add(step, Ordering::Relaxed) & NUMBER;
+        if number == 0 {
+            continue;
+        }
+        match wire.bind(&SocketAddr::new(own_part() | number, 0)) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            bound => return bound,
+        }
+    }
+    wire.bind_auto().map(drop)
+}
 
 /// A synchronous rtnetlink socket. It acts in the network namespace in which it was opened,
 /// wherever its user is later.
@@ -47,7 +84,7 @@ impl Socket {
 
     fn connect(protocol: isize) -> io::Result<Self> {
         let mut wire = Wire::new(protocol)?;
-        wire.bind_auto()?;
+        bind(&mut wire)?;
         wire.connect(&SocketAddr::new(0, 0))?;
         // All three are refinements: kernels before 4.12, 4.3 and 4.20 lack them.
         let _ = wire.set_ext_ack(true);

@@ -83,6 +83,8 @@ pub(crate) struct Message<'b> {
     pub(crate) kind: u16,
     pub(crate) flags: u16,
     pub(crate) sequence: u32,
+    /// The socket by whose request it is; 0 where it is nobody's.
+    pub(crate) port: u32,
     pub(crate) payload: &'b [u8],
 }
 
@@ -97,6 +99,7 @@ pub(crate) fn split_message(buffer: &[u8]) -> Option<(Message<'_>, &[u8])> {
         kind: u16::from_ne_bytes([kind_and_flags[0], kind_and_flags[1]]),
         flags: u16::from_ne_bytes([kind_and_flags[2], kind_and_flags[3]]),
         sequence: u32_at(buffer, 8)?,
+        port: u32_at(buffer, 12)?,
         payload: &buffer[HEADER..length],
     };
     Some((

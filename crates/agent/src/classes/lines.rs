@@ -4,8 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
+use netqos_classes::is_lines_ifb;
 use netqos_core::BitRate;
+use netqos_datapath::Repairs;
 use netqos_netlink::link::Link;
 use netqos_netlink::{News, Result, Socket};
 
@@ -23,8 +26,12 @@ pub(crate) struct Lines {
     speeds: BTreeMap<Arc<str>, Option<BitRate>>,
     /// The numbers of their links; none of one that is away.
     numbers: BTreeMap<Arc<str>, u32>,
+    /// The numbers of the ifbs through which what comes by them is sent.
+    ifbs: BTreeSet<u32>,
     problem: Option<String>,
     heard: Heard,
+    /// How often what somebody changed was made anew at once.
+    repairs: Repairs<()>,
 }
 
 /// What was heard since the last look.
@@ -35,6 +42,8 @@ enum Heard {
     Nothing,
     /// Something by which other links may be lines, or carry something else.
     Something,
+    /// Somebody changed what divides a line.
+    Changed,
     /// A line came or went.
     Links,
 }
@@ -44,9 +53,9 @@ enum Heard {
 pub(crate) struct Seen {
     /// Which links are lines, what they carry, or why that is not known.
     pub(crate) is_other: bool,
-    /// A line is another link than before, came or went: what was done to the one before is not done to
-    /// this one.
-    pub(crate) are_links_others: bool,
+    /// A line is another link than before, came or went, or somebody changed what divides it: what was done
+    /// to it is not done any more.
+    pub(crate) is_undone: bool,
 }
 
 impl Lines {
@@ -57,8 +66,10 @@ impl Lines {
             links: LINKS.into(),
             speeds: BTreeMap::new(),
             numbers: BTreeMap::new(),
+            ifbs: BTreeSet::new(),
             problem: None,
             heard: Heard::Nothing,
+            repairs: Repairs::default(),
         }
     }
 
@@ -108,18 +119,20 @@ impl Lines {
                 None
             }
         };
-        let mut are_links_others = heard == Heard::Links;
+        let mut is_undone = heard >= Heard::Changed;
         if let Some(links) = links {
+            let ifbs = links.iter().filter(|link| is_lines_ifb(link));
+            self.ifbs = ifbs.map(|link| link.index).collect();
             let links = links.into_iter().map(|link| (link.name.into(), link.index));
             let lines = links.filter(|(name, _)| self.speeds.contains_key(name));
             let numbers: BTreeMap<Arc<str>, u32> = lines.collect();
             // A line that is new, or none any more, is another plan anyway.
-            are_links_others |= numbers != self.numbers;
+            is_undone |= numbers != self.numbers;
             self.numbers = numbers;
         }
         Seen {
             is_other: (&self.speeds, &self.problem) != (&before.0, &before.1),
-            are_links_others,
+            is_undone,
         }
     }
 
@@ -139,6 +152,15 @@ impl Lines {
                 None if had_another_name() => Heard::Links,
                 None => Heard::Nothing,
             });
+        }
+        let mut own = self.numbers.values().chain(&self.ifbs);
+        let mut is_changed = own.any(|it| news.traffic_control.contains(it));
+        is_changed |= self.ifbs.iter().any(|it| news.gone.contains(it));
+        let now = Instant::now();
+        // Who goes on with it waits for the look that is due anyway.
+        if is_changed && !self.repairs.is_spent(&(), now) {
+            self.repairs.note((), now);
+            heard = heard.max(Heard::Changed);
         }
         if self.numbers.values().any(|it| news.gone.contains(it)) {
             heard = Heard::Links;

@@ -218,7 +218,7 @@ impl Engine {
         if is_shared && (look || classes.lines.speeds().is_empty()) {
             let seen = classes.lines.look();
             classes.is_stale |= seen.is_other;
-            anew = seen.are_links_others;
+            anew = seen.is_undone;
         }
         if look {
             classes.host_links.keep(self.whereabouts.all());

@@ -26,6 +26,10 @@ use serde::{Deserialize, Serialize};
 use super::spans;
 use crate::places::limits_folder;
 
+mod watch;
+
+use watch::Watch;
+
 /// Holds pods to their limits.
 #[derive(Debug)]
 pub(super) struct PodLimits {
@@ -33,13 +37,13 @@ pub(super) struct PodLimits {
     caches: Vec<PathBuf>,
     attached: AttachedPods,
     notes: Documents,
-    hook: HookChoice,
-    egress: EgressWay,
+    ways: Ways,
     /// What is in force and was wanted by annotations, by pod.
     held: BTreeMap<ObjectName, BTreeMap<Attachment, Held>>,
     /// What the agent made by itself.
     own: BTreeMap<Attachment, Note>,
     problems: BTreeMap<(ObjectName, Attachment), Problem>,
+    watch: Watch,
     /// How often a limit was set or lifted.
     pub(super) changes: u64,
     /// Packets that waited when a limit was changed, and could not have been sent; until they are counted.
@@ -51,6 +55,31 @@ pub(super) struct PodLimits {
 struct Held {
     limits: Limits,
     netns: PathBuf,
+}
+
+impl Held {
+    fn request<'r>(
+        &'r self,
+        attachment: &'r Attachment,
+        record: Option<&Record>,
+        ways: Ways,
+    ) -> Request<'r> {
+        Request {
+            attachment,
+            netns: &self.netns,
+            host_links: HostLinks::Unknown,
+            limits: self.limits,
+            egress: egress(record, ways.egress),
+            hook: hook(record, ways.hook),
+        }
+    }
+}
+
+/// How limits are made where nobody has made them before.
+#[derive(Clone, Copy, Debug)]
+struct Ways {
+    hook: HookChoice,
+    egress: EgressWay,
 }
 
 /// A note of a limit that the agent made by itself.
@@ -85,11 +114,11 @@ impl PodLimits {
             caches,
             attached: AttachedPods::new(paths.pods()),
             notes: Documents::new(limits_folder(paths.run())),
-            hook,
-            egress,
+            ways: Ways { hook, egress },
             held: BTreeMap::new(),
             own: BTreeMap::new(),
             problems: BTreeMap::new(),
+            watch: Watch::default(),
             changes: 0,
             dropped: 0,
         };
@@ -99,7 +128,7 @@ impl PodLimits {
 
     /// What is wrong.
     pub(super) fn problems(&self) -> impl Iterator<Item = &Problem> {
-        self.problems.values()
+        self.problems.values().chain(self.stalls())
     }
 
     /// The pods that something failed for.
@@ -119,17 +148,17 @@ impl PodLimits {
         Some(record.map_or_else(Limits::default, |record| record.limits))
     }
 
-    /// True when these limits are in force, as far as the agent knows.
+    /// True when these limits were in force when they were made or looked at last.
     pub(super) fn is_held(&self, pod: &ObjectName, attachment: &Attachment) -> bool {
-        self.held
-            .get(pod)
-            .is_some_and(|held| held.contains_key(attachment))
+        let held = self.held.get(pod);
+        held.is_some_and(|held| held.contains_key(attachment)) && !self.watch.is_faulty(attachment)
     }
 
     /// Makes what is wanted of a pod now.
     pub(super) fn reconcile(&mut self, known: &Known<'_>) {
         let pod = known.pod;
-        self.problems.retain(|(of, _), _| of != pod);
+        self.problems
+            .retain(|(of, attachment), _| of != pod || self.watch.is_faulty(attachment));
         let mut wanted: BTreeMap<Attachment, Held> = BTreeMap::new();
         for (_, endpoint) in &known.endpoints {
             let interface = endpoint.attach.interface();
@@ -165,6 +194,7 @@ impl PodLimits {
             };
             if !lifts {
                 held.remove(&attachment);
+                self.watch.forget(&attachment);
                 continue;
             }
             let work = spans::lift(pod, &attachment);
@@ -178,6 +208,7 @@ impl PodLimits {
         }
         // After that: an interface may be known by another name now.
         for (attachment, wanted) in &wanted {
+            // What somebody else changed of it is put back when it is looked at.
             if held.get(attachment) == Some(wanted) {
                 continue;
             }
@@ -186,6 +217,8 @@ impl PodLimits {
             let made = work.in_scope(|| self.hold(attachment, wanted));
             match ended(&work, made) {
                 Ok(()) => {
+                    self.watch(attachment);
+                    self.problems.remove(&(pod.clone(), attachment.clone()));
                     held.insert(attachment.clone(), wanted.clone());
                 }
                 Err(why) => self.failed_to("hold it to its limits", pod, attachment, &why),
@@ -216,14 +249,7 @@ impl PodLimits {
         if record.is_none() {
             self.note(attachment, &wanted.netns)?;
         }
-        let request = Request {
-            attachment,
-            netns: &wanted.netns,
-            host_links: HostLinks::Unknown,
-            limits: wanted.limits,
-            egress: egress(record.as_ref(), self.egress),
-            hook: hook(record.as_ref(), self.hook),
-        };
+        let request = wanted.request(attachment, record.as_ref(), self.ways);
         let applied = self.datapath.apply(&request);
         if applied.is_err() && record.is_none() {
             self.forget(attachment);
@@ -249,6 +275,7 @@ impl PodLimits {
         let limits = record.as_ref().map_or_else(Limits::default, |it| it.limits);
         self.datapath
             .teardown(attachment, netns, HostLinks::Unknown, &limits)?;
+        self.watch.forget(attachment);
         if record.is_some() {
             self.changes += 1;
             tracing::info!(%attachment, "limits lifted");

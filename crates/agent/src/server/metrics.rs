@@ -200,8 +200,23 @@ fn of_agent(registry: &mut Registry, tally: Tally) {
             tally.reconciled.restored,
         ),
         (
+            "limits_restored",
+            "Limits of pods that were put back, since somebody took them away or changed them",
+            tally.reconciled.limits_restored,
+        ),
+        (
+            "queues_restored",
+            "Queues of rules that were put back, since somebody took them away or changed them, or emptied, since they sent nothing",
+            tally.reconciled.queues_restored,
+        ),
+        (
+            "queues_emptied",
+            "Queues of pods' limits that were emptied, since they sent nothing of what waited",
+            tally.reconciled.queues_emptied,
+        ),
+        (
             "change_dropped_packets",
-            "Packets that waited when their limit was lowered, and were too long to be sent under the new one",
+            "Packets that waited when their limit was lowered or their queue was emptied, and were dropped",
             tally.reconciled.dropped,
         ),
     ] {

@@ -1,12 +1,18 @@
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
+use netqos_netlink::Socket;
 use serde_json::json;
 
+use crate::config_map;
 use crate::stage::{self, Agent, Flow};
+
+/// How long what the kernel announces is away at most.
+const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// Whoever deletes clsact deletes the programs of all others with it.
 #[test]
-fn by_itself_within_seconds() {
+fn within_a_second() {
     let Some(node) = stage::node() else { return };
     let (a, b) = stage::pods(&node);
     stage::put("a.json", &stage::manifest(&a, json!({})));
@@ -16,13 +22,90 @@ fn by_itself_within_seconds() {
     flow.wait_for(46);
     let delete = ["qdisc", "del", "dev", a.host_link(), "clsact"];
     node.run("tc", &delete).unwrap();
+    let deleted = Instant::now();
     flow.wait_for(0);
     flow.wait_for(46);
+    let took = deleted.elapsed();
     flow.end();
+    assert!(took < AT_ONCE, "{took:?}");
     assert_eq!(stage::status().reconciled.restored, 1);
     let metrics = stage::ask("/metrics");
     assert!(
         metrics.contains("netqos_hooks_restored_total 1\n"),
         "{metrics}"
     );
+}
+
+#[test]
+fn queue_of_a_rule_within_a_second() {
+    let Some(node) = stage::node() else { return };
+    let (a, _) = stage::pods(&node);
+    stage::put("a.json", &stage::manifest(&a, json!({})));
+    let rule = "[{bandwidth: {rate: 10000}}]";
+    stage::put("p.yaml", &stage::policy("p", "a", rule));
+    let _agent = Agent::start();
+    let queue = || {
+        let links = node
+            .run("ip", &["-o", "link", "show", "type", "veth"])
+            .unwrap();
+        let mut names = links
+            .lines()
+            .filter_map(|line| line.split([' ', '@']).nth(1));
+        names
+            .find(|name| name.starts_with("nq") && name.ends_with('a'))
+            .map(str::to_owned)
+    };
+    let is_in_force = || {
+        let Some(name) = queue() else { return false };
+        let shown = node.run("tc", &["qdisc", "show", "dev", &name]).unwrap();
+        shown.contains("rate 10Mbit") && shown.contains("pfifo_fast 2:")
+    };
+    assert!(stage::eventually(is_in_force), "{}", stage::log());
+    let name = queue().unwrap();
+    let restored = || stage::status().reconciled.queues_restored;
+    for (times, words) in [
+        format!("tc qdisc del dev {name} root"),
+        format!("tc qdisc change dev {name} root handle 1: tbf rate 1gbit burst 1mb latency 10ms"),
+        format!("ip link del {name}"),
+    ]
+    .iter()
+    .enumerate()
+    {
+        thread::sleep(AT_ONCE);
+        assert_eq!(restored(), times as u64, "{}", stage::log());
+        let words: Vec<&str> = words.split(' ').collect();
+        node.run(words[0], &words[1..]).unwrap();
+        let began = Instant::now();
+        let is_back = || is_in_force() && restored() == times as u64 + 1;
+        assert!(stage::eventually(is_back), "{words:?}: {}", stage::log());
+        let took = began.elapsed();
+        assert!(took < AT_ONCE, "{words:?}: {took:?}");
+    }
+}
+
+#[test]
+fn tree_of_a_line_within_a_second() {
+    let Some(node) = stage::node() else { return };
+    let _far = config_map::outside(&node);
+    let said = config_map::config_map((30, 100), (30, 100));
+    stage::put("slo.json", &said.to_string());
+    let _agent = Agent::start();
+    let up = Socket::open().unwrap().link_by_name("up0").unwrap();
+    let ifb = format!("netqos-l{}", up.index);
+    let has_tree = |link: &str| {
+        let classes = node.run("tc", &["class", "show", "dev", link]);
+        classes.is_ok_and(|shown| shown.matches("class htb").count() > 9)
+    };
+    let is_in_force = || has_tree("up0") && has_tree(&ifb);
+    assert!(stage::eventually(is_in_force), "{}", stage::log());
+    for link in ["up0", &ifb] {
+        // Until everything was looked at with its ifb.
+        thread::sleep(12 * AT_ONCE);
+        let delete = ["qdisc", "del", "dev", link, "root"];
+        node.run("tc", &delete).unwrap();
+        let began = Instant::now();
+        assert!(stage::eventually(is_in_force), "{link}: {}", stage::log());
+        let took = began.elapsed();
+        assert!(took < AT_ONCE, "{link}: {took:?}");
+    }
 }

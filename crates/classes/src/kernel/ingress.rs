@@ -33,8 +33,8 @@ fn name(link: &Link) -> String {
     format!("{PREFIX}{}", link.index)
 }
 
-/// True for an ifb of a line.
-pub(super) fn is_ifb(link: &Link) -> bool {
+/// Returns true if the link is the ifb through which what comes by a line is sent.
+pub fn is_ifb(link: &Link) -> bool {
     let alias = link.alias.as_deref();
     link.kind == "ifb" && alias.is_some_and(|alias| alias.starts_with(ALIAS))
 }

@@ -47,6 +47,7 @@ use crate::error::Doing;
 use crate::{BackendKind, ClassBackend, Error, Outcome, Result, Standing, Traffic, Trouble};
 
 use form::Forms;
+pub use ingress::is_ifb as is_lines_ifb;
 use numbers::Numbers;
 use tree::Root;
 

@@ -1,5 +1,8 @@
 //! Looking after what stands at interfaces, which others may take away or come before.
 
+use std::collections::BTreeSet;
+use std::time::Instant;
+
 use netqos_api::HookChoice;
 use netqos_core::plan::Endpoint;
 use netqos_core::{EndpointId, NodePlan, ObjectRef, Problem, Reason};
@@ -7,10 +10,11 @@ use netqos_core::{EndpointId, NodePlan, ObjectRef, Problem, Reason};
 use super::endpoints::Arrival;
 use super::engine::RuleDatapath;
 use super::problems::Subject;
-use super::site::{Found, Standing};
+use super::site::{Found, Site, Standing};
 use super::{Outcome, Restored};
 use crate::Result;
 use crate::endpoint::Side;
+use crate::record::SideName;
 
 /// How often in a row we come before somebody who came before us. Who insists may stay there.
 const CONTESTS: u32 = 3;
@@ -21,12 +25,33 @@ impl RuleDatapath {
     /// rule's queue, and may keep packets from us; who comes before ours each time it is put back
     /// is left there, and that is a problem ([`Reason::HookContested`]).
     pub fn inspect(&mut self, plan: &NodePlan) -> Outcome {
+        self.inspect_some(plan, None)
+    }
+
+    /// The same of what stands at these links of the host, by their numbers, where somebody has changed
+    /// something.
+    pub fn inspect_at(&mut self, plan: &NodePlan, links: &BTreeSet<u32>) -> Outcome {
+        self.inspect_some(plan, Some(links))
+    }
+
+    /// True when something of ours is at one of these links of the host.
+    pub fn is_at(&self, links: &BTreeSet<u32>) -> bool {
+        let mut sites = self.sites.values();
+        let mut meters = self.meters.values();
+        sites.any(|site| is_at(site, links)) || meters.any(|meter| meter.is_at(links))
+    }
+
+    fn inspect_some(&mut self, plan: &NodePlan, links: Option<&BTreeSet<u32>>) -> Outcome {
         (self.changes, self.dropped) = (0, 0);
         let mut restored = Vec::new();
         let mut host = Side::host().ok();
         for (id, endpoint) in &plan.endpoints {
             // What failed before is tried again by whoever applied it.
             if !self.is_in_force(id, plan) {
+                continue;
+            }
+            let site = self.sites.get(id);
+            if links.is_some_and(|links| site.is_none_or(|site| !is_at(site, links))) {
                 continue;
             }
             // Nobody has been there, nearly always; that shows without the pod's namespace.
@@ -47,10 +72,11 @@ impl RuleDatapath {
                 }
             }
         }
-        self.inspect_meters(plan);
+        let queues_restored = self.inspect_meters(plan, links);
         self.tell(plan);
         Outcome {
             restored,
+            queues_restored,
             ..self.outcome()
         }
     }
@@ -90,6 +116,23 @@ impl RuleDatapath {
             self.forget_contest(id);
             return Ok(None);
         }
+        let now = Instant::now();
+        if standing == Standing::Gone && self.repairs.is_spent(&Subject::Endpoint(id.clone()), now)
+        {
+            let message = format!(
+                "somebody takes the program of rules away from {} again and again: it is put back five \
+                 times a minute",
+                before.link
+            );
+            let pod = ObjectRef::Pod(endpoint.pod.name.clone());
+            let problem = Problem {
+                object: pod,
+                reason: Reason::RepairContested,
+                message,
+            };
+            self.problems.set(Subject::Hook(id.clone()), Some(problem));
+            return Ok(None);
+        }
         let kept = (standing == Standing::Gone).then_some(&before);
         let netns = &interface.netns;
         let choice = match self.choice {
@@ -127,6 +170,9 @@ impl RuleDatapath {
             is_displaced: standing == Standing::Behind,
         };
         self.switch(&mut arrival)?;
+        if standing == Standing::Gone {
+            self.repairs.note(Subject::Endpoint(id.clone()), now);
+        }
         Ok(Some(Restored {
             endpoint: id.clone(),
             interface: arrival.site.link,
@@ -139,4 +185,9 @@ impl RuleDatapath {
         self.contests.remove(id);
         self.problems.set(Subject::Hook(id.clone()), None);
     }
+}
+
+/// Returns true if the program stands at one of these links of the host.
+fn is_at(site: &Site, links: &BTreeSet<u32>) -> bool {
+    site.side == SideName::Host && links.contains(&site.index)
 }

@@ -6,6 +6,7 @@
 //!
 //! One pair on the node for each rule, whatever number of pods it selects: they share its rate.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use netqos_core::plan::RuleId;
 use netqos_core::{Bandwidth, BitRate, ByteCount, Limit};
 use netqos_netlink::filter::{Bpf, Place};
 use netqos_netlink::link::{Link, LinkChange, optional};
+use netqos_netlink::qdisc::Statistics;
 use netqos_netlink::{Handle, Socket};
 
 use super::MeterStatus;
@@ -22,6 +24,7 @@ use super::tables::{MeterNumbers, rule_number};
 use crate::error::Doing;
 use crate::hook::ensure_clsact;
 use crate::owner::Owner;
+use crate::progress::Pace;
 use crate::queue::{self, Found};
 use crate::shape::largest_packet;
 use crate::{Result, Shape};
@@ -49,7 +52,16 @@ const POLICE_WAIT: Duration = Duration::from_millis(200);
 pub(super) struct Meter {
     pub(super) made_for: Settings,
     pub(super) numbers: MeterNumbers,
+    /// The number of the other end of its pair; 0 where it has none.
+    pub(super) peer: u32,
     pub(super) status: MeterStatus,
+}
+
+impl Meter {
+    /// Returns true if its pair is among these links.
+    pub(super) fn is_at(&self, links: &BTreeSet<u32>) -> bool {
+        links.contains(&self.numbers.queue) || links.contains(&self.peer)
+    }
 }
 
 /// A meter that shall be.
@@ -104,6 +116,8 @@ pub(super) struct Made {
     pub(super) changes: u64,
     /// How many packets that waited had to go.
     pub(super) dropped: u32,
+    /// What its queue has done and how fast it has to send, where it has one.
+    pub(super) waiting: Option<(Statistics, Pace)>,
 }
 
 /// Makes a meter what it shall be. What is right already is not touched.
@@ -119,7 +133,7 @@ pub(super) fn apply(
         way,
         mtu,
     } = wanted.settings;
-    let (mut changes, mut dropped) = (0, 0);
+    let (mut changes, mut dropped, mut waiting) = (0, 0, None);
     // Through the pair come packets of the pods' size, not of the pair's own.
     let queued = |gso_max_size| queued(wanted.settings.bandwidth, mtu, gso_max_size);
     let (shape, burst, queue) = if way == Way::Police {
@@ -145,6 +159,7 @@ pub(super) fn apply(
         if found.tbf().is_none_or(|there| there != shape.tbf()) {
             changes += 1;
         }
+        waiting = Some((found.waiting(), shape.pace()));
         dropped = queue::apply(socket, &pair, &found, &shape, true)?;
         (shape, shape.burst, Some(pair))
     };
@@ -158,6 +173,7 @@ pub(super) fn apply(
     }
     let meter = Meter {
         made_for: wanted.settings,
+        peer: queue.as_ref().and_then(|pair| pair.related).unwrap_or(0),
         numbers: MeterNumbers {
             limiter,
             queue: queue.as_ref().map_or(0, |pair| pair.index),
@@ -173,6 +189,7 @@ pub(super) fn apply(
         meter,
         changes,
         dropped,
+        waiting,
     })
 }
 
@@ -248,6 +265,18 @@ fn ensure_pair(socket: &mut Socket, rules: &Rules, rule: u64) -> Result<(Link, u
             .doing("add filter")?;
     }
     Ok((pair.0, changes))
+}
+
+/// Drops what waits in a meter's queue, where it does not leave by itself. How many packets that were.
+pub(super) fn empty(socket: &mut Socket, meter: &Meter) -> Result<u32> {
+    let Settings { bandwidth, mtu, .. } = meter.made_for;
+    let pair = socket
+        .link_by_index(meter.numbers.queue)
+        .doing("find link")?;
+    let found = Found::read(socket, &pair)?;
+    let shape = queued(bandwidth, mtu, pair.gso_max_size);
+    queue::empty(socket, &pair, &found, &shape.tbf())?;
+    Ok(found.waiting().queued_packets)
 }
 
 /// Takes a meter away: its limiter now. Its pair is [`spare`](spares) from then on.

@@ -56,6 +56,9 @@ pub struct Outcome {
     /// The programs that were put back, in the course of an inspection.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub restored: Vec<Restored>,
+    /// How many queues of rules were made whole again that somebody had been at, or emptied since they sent
+    /// nothing, in the course of an inspection.
+    pub queues_restored: u64,
     /// What could not be made, or was made otherwise than asked for.
     pub problems: Vec<Problem>,
     /// What was written to the kernel to get there: 0 when all was right already.

@@ -15,6 +15,7 @@ pub(super) enum Subject {
     Chain(ChainId),
     Peers(NetworkKey),
     Meter(RuleId),
+    Queue(RuleId),
     Burst(RuleId),
     Services,
     Conntrack,

@@ -1,9 +1,11 @@
 //! Rules' rates: which meters a change touches, and what each shall be.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
 use netqos_core::plan::{Attach, Chain, ChainId, RuleId};
 use netqos_core::{Mode, NodePlan, ObjectRef, PlanDelta, Problem, Reason};
+use netqos_netlink::qdisc::Statistics;
 use tracing::field::Empty;
 
 use super::endpoints::Arrival;
@@ -13,6 +15,7 @@ use super::problems::Subject;
 use super::spans;
 use super::tables::{ChainTables, rule_number};
 use crate::Result;
+use crate::progress::{Motion, Pace};
 
 /// A packet of this size passes every meter, whatever the pods' interfaces say.
 const LEAST_MTU: u32 = 1500;
@@ -119,13 +122,14 @@ impl RuleDatapath {
         wanted
     }
 
-    fn make_meter(&mut self, wanted: &Wanted<'_>) {
+    /// What its queue has done, where it has one and was looked at.
+    fn make_meter(&mut self, wanted: &Wanted<'_>) -> Option<(Statistics, Pace)> {
         let subject = Subject::Meter(wanted.rule.clone());
         let is_right = |meter: &meters::Meter| meter.made_for == wanted.settings;
         if self.problems.get(&subject).is_none()
             && self.meters.get(wanted.rule).is_some_and(is_right)
         {
-            return;
+            return None;
         }
         let span = tracing::info_span!(
             "meter",
@@ -147,11 +151,7 @@ impl RuleDatapath {
             made = meters::apply(socket, &self.pins, &self.rules, &policing);
         }
         made = spans::ended(&span, made);
-        let about = |reason, message| Problem {
-            object: ObjectRef::Policy(wanted.rule.policy.clone()),
-            reason,
-            message,
-        };
+        let about = |reason, message| about(wanted.rule, reason, message);
         let rule = wanted.rule.clone();
         let problem = match (&made, without_queue) {
             (Err(error), _) => Some(about(
@@ -168,46 +168,69 @@ impl RuleDatapath {
             (Ok(_), None) => None,
         };
         self.problems.set(subject, problem);
-        if let Ok(Made {
+        let Made {
             meter,
             changes,
             dropped,
-        }) = made
-        {
-            let asked = wanted.settings.bandwidth.burst;
-            let raised = asked
-                .filter(|asked| *asked < meter.status.burst)
-                .map(|asked| {
-                    about(
-                        Reason::BurstRaised,
-                        format!(
-                            "egress[{}].bandwidth.burst of {asked} is too small for TCP to reach \
-                             {}; {} is in force",
-                            rule.index, meter.status.rate, meter.status.burst
-                        ),
-                    )
-                });
-            self.problems.set(Subject::Burst(rule.clone()), raised);
-            self.changes += changes;
-            self.dropped += u64::from(dropped);
-            self.meters.insert(rule, meter);
-        }
+            waiting,
+        } = made.ok()?;
+        let asked = wanted.settings.bandwidth.burst;
+        let raised = asked
+            .filter(|asked| *asked < meter.status.burst)
+            .map(|asked| {
+                about(
+                    Reason::BurstRaised,
+                    format!(
+                        "egress[{}].bandwidth.burst of {asked} is too small for TCP to reach \
+                         {}; {} is in force",
+                        rule.index, meter.status.rate, meter.status.burst
+                    ),
+                )
+            });
+        self.problems.set(Subject::Burst(rule.clone()), raised);
+        self.changes += changes;
+        self.dropped += u64::from(dropped);
+        self.meters.insert(rule, meter);
+        waiting
     }
 
-    /// Makes the queues whole again that somebody has been at.
-    pub(super) fn inspect_meters(&mut self, plan: &NodePlan) {
-        let mut other = BTreeSet::new();
-        let queues = self.meters.iter();
-        let queues = queues.filter(|(_, meter)| meter.numbers.queue != 0);
+    /// Makes the queues whole again that somebody has been at, of all rules or of those whose pairs are
+    /// among these links, and empties those that send nothing. How many that were.
+    pub(super) fn inspect_meters(&mut self, plan: &NodePlan, links: Option<&BTreeSet<u32>>) -> u64 {
+        let (mut other, mut restored) = (BTreeSet::new(), 0);
+        let queues = self.meters.iter().filter(|(_, meter)| {
+            meter.numbers.queue != 0 && links.is_none_or(|links| meter.is_at(links))
+        });
         let known: Vec<(RuleId, meters::Meter)> = queues
             .map(|(rule, meter)| (rule.clone(), meter.clone()))
             .collect();
         for (rule, before) in known {
+            let now = Instant::now();
+            let subject = Subject::Meter(rule.clone());
+            if self.repairs.is_spent(&subject, now) {
+                let message = format!(
+                    "somebody changes what limits egress[{}].bandwidth again and again: it is put \
+                     back five times a minute",
+                    rule.index
+                );
+                let problem = about(&rule, Reason::RepairContested, message);
+                self.problems.set(subject, Some(problem));
+                continue;
+            }
             self.meters.remove(&rule);
-            self.make_meter(&Wanted {
+            let changes = self.changes;
+            let waiting = self.make_meter(&Wanted {
                 rule: &rule,
                 settings: before.made_for,
             });
+            if self.changes > changes {
+                tracing::warn!(%rule, "somebody changed what limits it, which is put back");
+                self.repairs.note(subject, now);
+                restored += 1;
+            }
+            if let Some((statistics, pace)) = waiting {
+                restored += u64::from(self.watch_meter(&rule, &statistics, &pace, now));
+            }
             match self.meters.get(&rule) {
                 None => {
                     self.meters.insert(rule, before);
@@ -221,6 +244,36 @@ impl RuleDatapath {
         if !other.is_empty() {
             self.write_chains(plan, &PlanDelta::default(), &other);
         }
+        restored
+    }
+
+    /// Empties a rule's queue where what waits in it is not sent. True when that was so.
+    fn watch_meter(
+        &mut self,
+        rule: &RuleId,
+        statistics: &Statistics,
+        pace: &Pace,
+        now: Instant,
+    ) -> bool {
+        let progress = self.progress.entry(rule.clone()).or_default();
+        let has_stalled = progress.note(now, statistics, pace) == Motion::Stalled;
+        let mut problem = None;
+        if has_stalled && let Some(meter) = self.meters.get(rule) {
+            let became = match meters::empty(&mut self.host.socket, meter) {
+                Ok(packets) => {
+                    self.dropped += u64::from(packets);
+                    format!("{packets} packets that waited were dropped")
+                }
+                Err(why) => format!("it could not be emptied: {why}; it is tried again"),
+            };
+            let message = format!(
+                "the queue of egress[{}].bandwidth sent nothing of what waited in it; {became}",
+                rule.index
+            );
+            problem = Some(about(rule, Reason::QueueStalled, message));
+        }
+        self.problems.set(Subject::Queue(rule.clone()), problem);
+        has_stalled
     }
 
     /// Takes the meters away that no rule list names any more, of the plan or still gone by.
@@ -241,9 +294,20 @@ impl RuleDatapath {
                 meters::release(&self.pins, &self.rules, number, meter.numbers.limiter)?;
                 self.changes += 1;
             }
+            self.progress.remove(&rule);
             self.problems.set(Subject::Meter(rule.clone()), None);
+            self.problems.set(Subject::Queue(rule.clone()), None);
             self.problems.set(Subject::Burst(rule), None);
         }
         Ok(())
+    }
+}
+
+/// A problem of a rule's policy.
+fn about(rule: &RuleId, reason: Reason, message: String) -> Problem {
+    Problem {
+        object: ObjectRef::Policy(rule.policy.clone()),
+        reason,
+        message,
     }
 }

@@ -5,6 +5,7 @@ mod a_change_stops_no_flow;
 mod applied_twice_changes_nothing;
 mod changing;
 mod limits_take_effect;
+mod others_are_heard_of;
 mod ours_goes_before_foreign_tcx_programs;
 
 use std::path::PathBuf;

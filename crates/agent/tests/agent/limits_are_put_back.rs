@@ -1,0 +1,192 @@
+//! Limits that somebody takes away or changes, and queues that send nothing.
+
+use std::net::SocketAddr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use netqos_core::{BitRate, Limit};
+use netqos_datapath::Shape;
+use netqos_netlink::qdisc::Tbf;
+use netqos_netlink::{Handle, Socket};
+use netqos_testkit::{Node, Pod};
+use netqos_traffic::{Flow as Way, Server, TcpTest};
+use serde_json::json;
+
+use crate::stage::{self, Agent};
+
+/// How long what the kernel announces is away at most, and what it does not.
+const AT_ONCE: Duration = Duration::from_secs(1);
+const IN_TURN: Duration = Duration::from_secs(32);
+
+const LIMITS: [&str; 2] = ["ingress", "egress"];
+
+fn limited(pod: &Pod) {
+    let annotations = LIMITS.map(|way| (format!("kubernetes.io/{way}-bandwidth"), json!("10M")));
+    let annotations = serde_json::Map::from_iter(annotations);
+    stage::put("a.json", &stage::manifest(pod, annotations.into()));
+}
+
+fn restored() -> u64 {
+    stage::status().reconciled.limits_restored
+}
+
+fn is_limited(shown: &str) -> bool {
+    shown.contains("tbf 1: root")
+        && shown.contains("rate 10Mbit")
+        && shown.contains("pfifo_fast 2:")
+}
+
+/// Waits until it is so, and says how long that took.
+fn within(most: Duration, what: &str, is: impl Fn() -> bool) -> Duration {
+    let began = Instant::now();
+    while !is() {
+        assert!(began.elapsed() < most, "{what}\n{}", stage::log());
+        thread::sleep(Duration::from_millis(10));
+    }
+    began.elapsed()
+}
+
+/// Holds a pod to its limits, and does this to what limits it at the host.
+fn at_host(act: impl FnOnce(&Node, &Pod, &dyn Fn() -> bool)) {
+    let Some(node) = stage::node() else { return };
+    let (pod, _) = stage::pods(&node);
+    limited(&pod);
+    let _agent = Agent::start();
+    let host = pod.host_link();
+    let is_in_force = || {
+        let qdiscs = node.run("tc", &["qdisc", "show", "dev", host]).unwrap();
+        let filters = node.run("tc", &["filter", "show", "dev", host, "egress"]);
+        is_limited(&qdiscs) && filters.unwrap().contains("netqos_rank")
+    };
+    within(IN_TURN, "limited", is_in_force);
+    // Its own changes are none of others.
+    thread::sleep(2 * AT_ONCE);
+    assert_eq!(restored(), 0, "{}", stage::log());
+    act(&node, &pod, &is_in_force);
+}
+
+/// `tc` with these words, `HOST` for the host's end of the pod's interface.
+fn tc(node: &Node, pod: &Pod, words: &str) {
+    let words = words.replace("HOST", pod.host_link());
+    let words: Vec<&str> = words.split(' ').collect();
+    node.run("tc", &words).unwrap();
+}
+
+#[test]
+fn at_the_host_within_a_second() {
+    at_host(|node, pod, is_in_force| {
+        for (times, change) in [
+            "qdisc del dev HOST root",
+            "qdisc change dev HOST root handle 1: tbf rate 1gbit burst 1mb latency 10ms",
+            "filter del dev HOST egress",
+            "qdisc del dev HOST clsact",
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            tc(node, pod, change);
+            let is_back = || is_in_force() && restored() == times as u64 + 1;
+            let took = within(AT_ONCE, change, is_back);
+            eprintln!("{change}: {took:.0?}");
+        }
+        let metrics = stage::ask("/metrics");
+        assert!(
+            metrics.contains("netqos_limits_restored_total 4\n"),
+            "{metrics}"
+        );
+    });
+}
+
+#[test]
+fn in_the_pod_within_half_a_minute() {
+    let Some(node) = stage::node() else { return };
+    let (pod, _) = stage::pods(&node);
+    limited(&pod);
+    let _agent = Agent::start();
+    let shown = || {
+        let shown = pod.run(&node, "tc", &["qdisc", "show", "dev", "eth0"]);
+        is_limited(&shown.unwrap())
+    };
+    within(IN_TURN, "limited", shown);
+    // What was just made is looked at soon.
+    thread::sleep(2 * AT_ONCE);
+    // (Of a deletion the host hears something, since the link goes down for a moment.)
+    let change = "qdisc change dev eth0 root handle 1: tbf rate 1gbit burst 1mb latency 10ms";
+    pod.run(&node, "tc", &change.split(' ').collect::<Vec<_>>())
+        .unwrap();
+    assert!(!shown());
+    let took = within(IN_TURN, "put back", || shown() && restored() == 1);
+    eprintln!("{took:.0?}");
+}
+
+/// Who insists has his way, and is told of.
+#[test]
+fn five_times_a_minute() {
+    at_host(|node, pod, is_in_force| {
+        for times in 1..=5 {
+            tc(node, pod, "qdisc del dev HOST root");
+            within(AT_ONCE, "put back", || is_in_force() && restored() == times);
+        }
+        tc(node, pod, "qdisc del dev HOST root");
+        let is_told = || {
+            let problems = stage::status().problems;
+            problems.iter().any(|it| it.reason == "RepairContested")
+        };
+        within(AT_ONCE, "told", is_told);
+        thread::sleep(2 * AT_ONCE);
+        assert!(!is_in_force());
+        assert_eq!(restored(), 5);
+        let failing = stage::pod_status(pod.name()).unwrap().failing;
+        assert!(failing.contains("limit"), "{failing}");
+    });
+}
+
+/// Packets that were let in while somebody's bucket was larger, and are larger than the limit's.
+#[test]
+fn a_queue_that_sends_nothing_is_emptied() {
+    let Some(node) = stage::node() else { return };
+    let (pod, other) = stage::pods(&node);
+    limited(&pod);
+    let _agent = Agent::start();
+    let is_limited = || stage::pod_status(pod.name()).is_some_and(|it| it.failing.is_empty());
+    within(IN_TURN, "limited", is_limited);
+    let mut socket = Socket::open().unwrap();
+    let link = socket.link_by_name(pod.host_link()).unwrap();
+    let limit = Limit::of(BitRate::from_bits_per_second(10_000_000));
+    let right = Shape::new(&limit, &link).tbf();
+    let slow = Tbf {
+        rate: 12_500,
+        burst: 20_000,
+        largest: 20_000,
+        limit: 1_000_000,
+    };
+    let root = Handle::new(1, 0);
+    let mut put = |tbf: &Tbf| socket.put_qdisc(&link, Handle::ROOT, root, tbf).unwrap();
+    let address: SocketAddr = format!("{}:0", other.address()).parse().unwrap();
+    let server = other.inside(|| Server::bind(address)).unwrap().unwrap();
+    // Connections begin with packets of ten segments.
+    let bulk = TcpTest {
+        flow: Way::Download,
+        streams: 8,
+        omit: Duration::ZERO,
+        duration: Duration::from_secs(3),
+        ..TcpTest::new(server.local_addr())
+    };
+    thread::scope(|scope| {
+        let bulk = scope.spawn(|| pod.inside(|| bulk.run(|_| ())).unwrap());
+        put(&slow);
+        thread::sleep(Duration::from_millis(40));
+        put(&right);
+        within(AT_ONCE + IN_TURN, "emptied", || {
+            stage::status().reconciled.queues_emptied > 0
+        });
+        let sent = bulk.join().unwrap().unwrap();
+        assert!(sent.goodput.received.bytes() > 500_000, "{sent}");
+    });
+    let reconciled = stage::status().reconciled;
+    assert!(reconciled.dropped > 0, "{reconciled:?}");
+    assert!(stage::has_logged(&[
+        "QueueStalled",
+        "sent nothing of what waited"
+    ]));
+}
