@@ -1,11 +1,12 @@
 //! `netqos install-plugin`: the CNI plugin `bandwidth` in its place on a node, and out of it again.
 //!
 //! At no moment is there no plugin, or half of one: what comes is written under another name and
-//! renamed. What was there and is not ours is kept beside it.
+//! renamed. What was there and is not ours is kept beside it. What somebody who was killed left, the next
+//! one takes away.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -50,11 +51,39 @@ pub struct Arguments {
 #[derive(Debug, thiserror::Error)]
 enum Problem {
     /// A file or a folder cannot be read or changed.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {source}{}", path.display(), remedy(source))]
     File { path: PathBuf, source: io::Error },
     /// The file is something else.
     #[error("{} is not the plugin bandwidth of netqos: name it with --from", .0.display())]
     NotOurs(PathBuf),
+}
+
+/// What is to be done so that a file can be read or changed.
+fn remedy(why: &io::Error) -> &'static str {
+    match why.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "; run it as root, in a container with the capabilities DAC_OVERRIDE and FOWNER, and where the \
+             folder is on a file system that root may write to (no NFS with root_squash)"
+        }
+        io::ErrorKind::ReadOnlyFilesystem => {
+            "; name a folder that can be written to with --to (in the chart: cniPlugin.directory), and have \
+             the runtime look for plugins there, too"
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "; nothing was changed; make room and try again"
+        }
+        _ => "",
+    }
+}
+
+/// What is in a place.
+enum There {
+    Nothing,
+    /// Our plugin, this version or another.
+    Ours(Vec<u8>),
+    /// Somebody else's, or a link to what is not to be seen from here: a container sees the folder and
+    /// not all of the host.
+    Foreign,
 }
 
 /// Installs, or removes.
@@ -90,29 +119,53 @@ fn install(from: &Path, to: &Path) -> Result<&'static str, Problem> {
     let folder = alone(to)?;
     let place = to.join(PLUGIN);
     let there = read(&place)?;
-    if there.as_ref() == Some(&plugin) {
+    clear(to)?;
+    if matches!(&there, There::Ours(is) if *is == plugin) {
         return Ok("is there already");
     }
-    let coming = to.join(COMING);
-    write(&coming, &plugin).map_err(|why| failed(&coming, why))?;
+    let said = put(&plugin, &there, to);
+    if said.is_err() {
+        // What is wrong is said already.
+        let _ = clear(to);
+    }
+    folder.sync_all().map_err(|why| failed(to, why))?;
+    said
+}
+
+fn put(plugin: &[u8], there: &There, to: &Path) -> Result<&'static str, Problem> {
+    let (place, coming) = (to.join(PLUGIN), to.join(COMING));
+    write(&coming, plugin).map_err(|why| failed(&coming, why))?;
     let said = match there {
-        Some(old) if !is_ours(&old) => {
+        There::Foreign => {
             keep(to).map_err(|why| failed(&place, why))?;
             "installed; what was there is kept as bandwidth.before-netqos"
         }
-        Some(_) => "installed in place of another version",
-        None => "installed",
+        There::Ours(_) => "installed in place of another version",
+        There::Nothing => "installed",
     };
     fs::rename(&coming, &place).map_err(|why| failed(&place, why))?;
-    folder.sync_all().map_err(|why| failed(to, why))?;
     Ok(said)
+}
+
+/// Takes away what somebody left who was killed.
+fn clear(to: &Path) -> Result<(), Problem> {
+    for name in [COMING, KEEPING] {
+        let path = to.join(name);
+        gone(&path).map_err(|why| failed(&path, why))?;
+    }
+    Ok(())
 }
 
 fn remove(to: &Path) -> Result<&'static str, Problem> {
     let folder = alone(to)?;
     let (place, kept) = (to.join(PLUGIN), to.join(KEPT));
     let there = read(&place)?;
-    if there.is_some_and(|plugin| !is_ours(&plugin)) {
+    clear(to)?;
+    if matches!(there, There::Foreign) {
+        // Whoever installed was killed before ours came.
+        if is_same(&place, &kept) {
+            gone(&kept).map_err(|why| failed(&kept, why))?;
+        }
         return Ok("is not netqos's, and is left as it is");
     }
     let said = match fs::rename(&kept, &place) {
@@ -135,13 +188,27 @@ fn alone(to: &Path) -> Result<File, Problem> {
     Ok(folder)
 }
 
-/// What is under this name, also behind a link; a link to nothing is nothing.
-fn read(path: &Path) -> Result<Option<Vec<u8>>, Problem> {
+/// What is under this name, also behind a link.
+fn read(path: &Path) -> Result<There, Problem> {
     match fs::read(path) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
+        Ok(bytes) if is_ours(&bytes) => Ok(There::Ours(bytes)),
+        Ok(_) => Ok(There::Foreign),
+        Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(match fs::symlink_metadata(path) {
+            Ok(_) => There::Foreign,
+            Err(_) => There::Nothing,
+        }),
         Err(why) => Err(failed(path, why)),
     }
+}
+
+/// Returns true if these are two names of one file, or of one link.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let identity = |path| {
+        fs::symlink_metadata(path)
+            .map(|it| (it.dev(), it.ino()))
+            .ok()
+    };
+    identity(one).is_some_and(|it| identity(other) == Some(it))
 }
 
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {

@@ -2,7 +2,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use netqos_netlink::Socket;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::config_map;
 use crate::stage::{self, Agent, Flow};
@@ -62,6 +62,9 @@ fn queue_of_a_rule_within_a_second() {
     };
     assert!(stage::eventually(is_in_force), "{}", stage::log());
     let name = queue().unwrap();
+    let state: Value = serde_json::from_str(&stage::ask("/debug/state")).unwrap();
+    let meter = &state["actual"]["rules"]["meters"]["games/p[0]"];
+    assert_eq!(meter["queue"], name.as_str(), "{state}");
     let restored = || stage::status().reconciled.queues_restored;
     for (times, words) in [
         format!("tc qdisc del dev {name} root"),

@@ -1,8 +1,11 @@
 //! The plugin in its place, and out of it.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::path::Path;
+use std::process::Command;
+
+use netqos_testkit::Node;
 
 use crate::{bandwidth, run, stderr, stdout};
 
@@ -118,6 +121,130 @@ fn what_a_killed_one_left_is_no_hindrance() {
         fs::read(at("bandwidth")).unwrap(),
         fs::read(&plugin).unwrap()
     );
+}
+
+/// In a container the folder is there and what a link in it leads to is not.
+#[test]
+fn a_link_to_what_is_not_there_is_kept_and_comes_back() {
+    let plugin = bandwidth();
+    for target in ["/usr/lib/cni/not-here/bandwidth", "../not-here/bandwidth"] {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("bandwidth");
+        symlink(target, &place).unwrap();
+        assert!(install(&plugin, folder.path()).contains("kept"));
+        assert!(fs::symlink_metadata(&place).unwrap().is_file());
+        let both = ["bandwidth", "bandwidth.before-netqos"];
+        assert_eq!(names(folder.path()), both);
+        assert!(remove(folder.path()).contains("back"));
+        assert_eq!(fs::read_link(&place).unwrap(), Path::new(target));
+        assert_eq!(names(folder.path()), ["bandwidth"]);
+    }
+}
+
+#[test]
+fn wherever_it_is_killed_leaving_leaves_nothing() {
+    let plugin = bandwidth();
+    // What is there at each step of an install over a foreign plugin.
+    let steps: [&[(&str, &str)]; 4] = [
+        &[("bandwidth", OLD), (".bandwidth.netqos-new", "half")],
+        &[
+            ("bandwidth", OLD),
+            (".bandwidth.netqos-new", "whole"),
+            (".bandwidth.netqos-old", "LINK"),
+        ],
+        &[
+            ("bandwidth", OLD),
+            (".bandwidth.netqos-new", "whole"),
+            ("bandwidth.before-netqos", "LINK"),
+        ],
+        &[("bandwidth", "OURS"), ("bandwidth.before-netqos", OLD)],
+    ];
+    for step in steps {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for (name, content) in step {
+            match *content {
+                "LINK" => fs::hard_link(at("bandwidth"), at(name)).unwrap(),
+                "OURS" => drop(fs::copy(&plugin, at(name)).unwrap()),
+                content => fs::write(at(name), content).unwrap(),
+            }
+        }
+        remove(folder.path());
+        assert_eq!(names(folder.path()), ["bandwidth"], "{step:?}");
+        assert_eq!(
+            fs::read_to_string(at("bandwidth")).unwrap(),
+            OLD,
+            "{step:?}"
+        );
+    }
+}
+
+/// Nodes have plugins, and folders of them, that belong to other users; the kernel lets nobody give a
+/// second name to another's file (`fs.protected_hardlinks`). The DaemonSet's init container has these two
+/// capabilities and no other.
+#[test]
+fn files_and_folders_of_other_users_are_no_hindrance() {
+    const OTHER: u32 = 1001;
+    let plugin = bandwidth();
+    let install_with = |capabilities: &str, to: &Path| {
+        let netqos = env!("CARGO_BIN_EXE_netqos");
+        let bounding = format!("--bounding-set=-all{capabilities}");
+        Command::new("setpriv")
+            .args([
+                &bounding,
+                "--inh-caps=-all",
+                netqos,
+                "install-plugin",
+                "--from",
+            ])
+            .args([&*plugin, Path::new("--to"), to])
+            .output()
+            .unwrap()
+    };
+    for is_folder_theirs in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("bandwidth");
+        fs::write(&place, OLD).unwrap();
+        chown(&place, Some(OTHER), Some(OTHER)).unwrap();
+        if is_folder_theirs {
+            chown(folder.path(), Some(OTHER), Some(OTHER)).unwrap();
+        }
+        let refused = install_with("", folder.path());
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(stderr(&refused).contains("FOWNER"), "{}", stderr(&refused));
+        assert_eq!(names(folder.path()), ["bandwidth"]);
+        let done = install_with(",+dac_override,+fowner", folder.path());
+        assert!(done.status.success(), "{}", stderr(&done));
+        assert_eq!(
+            names(folder.path()),
+            ["bandwidth", "bandwidth.before-netqos"]
+        );
+        remove(folder.path());
+        assert_eq!(fs::metadata(&place).unwrap().uid(), OTHER);
+    }
+}
+
+/// A disk without room: what was written of the plugin goes.
+#[test]
+fn where_there_is_no_room_nothing_changes() {
+    let Some(node) = Node::new().unwrap() else {
+        return;
+    };
+    let plugin = bandwidth();
+    let folder = Path::new("/run/small");
+    fs::create_dir_all(folder).unwrap();
+    node.run(
+        "mount",
+        &["-t", "tmpfs", "-o", "size=64k", "small", "/run/small"],
+    )
+    .unwrap();
+    fs::write(folder.join("bandwidth"), OLD).unwrap();
+    let (from, to) = (plugin.to_str().unwrap(), folder.to_str().unwrap());
+    let output = run(&["install-plugin", "--from", from, "--to", to]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("make room"), "{}", stderr(&output));
+    assert_eq!(names(folder), ["bandwidth"]);
+    assert_eq!(fs::read_to_string(folder.join("bandwidth")).unwrap(), OLD);
 }
 
 #[test]

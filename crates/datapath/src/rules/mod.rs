@@ -37,7 +37,7 @@ use std::sync::Arc;
 
 use netqos_core::plan::RuleId;
 use netqos_core::{EndpointId, Problem};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::HookKind;
 
@@ -52,6 +52,7 @@ pub struct Outcome {
     /// force.
     pub endpoints: Arc<BTreeMap<EndpointId, EndpointStatus>>,
     /// The meters that are in force.
+    #[serde(serialize_with = "by_name")]
     pub meters: Arc<BTreeMap<RuleId, MeterStatus>>,
     /// The programs that were put back, in the course of an inspection.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -66,6 +67,14 @@ pub struct Outcome {
     /// Packets that waited when their rule's queue was changed, and were dropped since they could not
     /// have been sent.
     pub dropped: u64,
+}
+
+/// Keys of JSON are text.
+fn by_name<S: Serializer>(
+    meters: &BTreeMap<RuleId, MeterStatus>,
+    to: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    to.collect_map(meters.iter().map(|(rule, meter)| (rule.to_string(), meter)))
 }
 
 /// How an endpoint's rules are in force.
