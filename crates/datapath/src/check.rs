@@ -142,13 +142,17 @@ fn check_queue(
                 }
             }
         })?;
-    let shape = Shape::new(limit, &link);
-    let statistics = queue::check(
-        &mut side.socket,
-        &link,
-        &shape,
-        queue.hook != HookKind::None,
-    )?;
+    let socket = &mut side.socket;
+    let is_ranked = queue.hook != HookKind::None;
+    let mut shape = Shape::new(limit, &link);
+    // A plugin that comes later in the chain may lower the MTU; what was made for larger frames still holds.
+    if let Some(mtu) = queue.mtu.filter(|mtu| *mtu > link.mtu) {
+        let made = Shape::for_packets(limit, mtu, link.gso_max_size);
+        if queue::check(socket, &link, &made, is_ranked).is_ok() {
+            shape = made;
+        }
+    }
+    let statistics = queue::check(socket, &link, &shape, is_ranked)?;
     if queue.link.tagged && link.alias.as_deref() != Some(&attachment.tag()) {
         return Err(changed(
             "the alias that says whose it is is missing".to_owned(),

@@ -89,7 +89,15 @@ impl Installer<'_> {
     fn queue(&self, side: &mut Side, carrier: &Carrier, record: &mut QueueRecord) -> Result<u32> {
         let (link, shape) = (&carrier.link, &carrier.shape);
         let Some(pins) = self.pins.filter(|_| record.hook != HookKind::None) else {
-            return queue::apply(&mut side.socket, link, &carrier.found, shape, false);
+            let found = &carrier.found;
+            return queue::apply(
+                &mut side.socket,
+                link,
+                found,
+                shape,
+                false,
+                &mut record.room,
+            );
         };
         match self.ranked(side, carrier, record, pins) {
             Err(why) if self.choice == HookChoice::Auto && why.is_unsupported() => {
@@ -100,7 +108,14 @@ impl Installer<'_> {
                 record.hook = HookKind::None;
                 record.unranked_because = Some(why.to_string());
                 let found = Found::read(&mut side.socket, link)?;
-                queue::apply(&mut side.socket, link, &found, shape, false)
+                queue::apply(
+                    &mut side.socket,
+                    link,
+                    &found,
+                    shape,
+                    false,
+                    &mut record.room,
+                )
             }
             made => made,
         }
@@ -115,7 +130,8 @@ impl Installer<'_> {
         pins: &Pins,
     ) -> Result<u32> {
         let (link, shape) = (&carrier.link, &carrier.shape);
-        let dropped = queue::apply(&mut side.socket, link, &carrier.found, shape, true)?;
+        let found = &carrier.found;
+        let dropped = queue::apply(&mut side.socket, link, found, shape, true, &mut record.room)?;
         let settings = shape.settings(Owner::new(self.attachment, record.direction));
         let limiter = pins.limiters().claim(&settings, record.limiter)?;
         record.limiter = Some(limiter);

@@ -106,6 +106,8 @@ impl LimitDatapath {
                     backstop: through_ifb,
                     no_backstop_because: None,
                     hook: choice.kind,
+                    room: None,
+                    mtu: Some(carrier.as_ref().unwrap_or(link).mtu),
                     limiter: None,
                     unranked_because: choice.why_none,
                 },
@@ -158,6 +160,7 @@ pub(crate) fn inherit(before: &Record, plan: &mut [Planned]) {
             .iter()
             .find(|old| is_same(old, &planned.record));
         planned.record.limiter = same.and_then(|old| old.limiter);
+        planned.record.room = same.and_then(|old| old.room);
         let QueueRecord {
             side,
             link,

@@ -50,6 +50,14 @@ impl Found {
         limit.map(|root| root.statistics).unwrap_or_default()
     }
 
+    /// A handle for what takes the place of what is in the limit.
+    fn other_handle(&self) -> Handle {
+        match &self.inner {
+            Some(inner) if inner.handle == BANDS => SPARE,
+            _ => BANDS,
+        }
+    }
+
     fn has_bands(&self) -> bool {
         let inner = self.inner.as_ref();
         inner.is_some_and(|inner| inner.kind == PfifoFast::KIND)
@@ -79,16 +87,18 @@ impl Found {
 }
 
 /// Makes the queue what the shape says, from what was found; with bands when something will rank
-/// into them. How many packets that waited in it had to go.
+/// into them. The `room` of bands that are there, in packets, is told by whoever made them; it becomes that
+/// of new ones. How many packets that waited in the queue had to go.
 ///
-/// Bands that are there stay, whatever room the shape would give them: to make others of another
-/// length loses packets, also of flows that are far below the limit.
+/// Bands that are there stay where nobody asks for a wait that is too long for them: to make others of
+/// another length loses packets, also of flows that are far below the limit.
 pub(crate) fn apply(
     socket: &mut Socket,
     link: &Link,
     found: &Found,
     shape: &Shape,
     ranked: bool,
+    room: &mut Option<u32>,
 ) -> Result<u32> {
     let wanted = shape.tbf();
     let is_changed = !found.holds(&wanted);
@@ -107,8 +117,12 @@ pub(crate) fn apply(
             .put_qdisc(link, Handle::ROOT, ROOT, &wanted)
             .doing("create qdisc")?;
     }
-    if ranked && (starts_anew || !has_bands) {
-        put_bands(socket, link, shape)?;
+    let is_outgrown = room.is_some_and(|room| shape.outgrows(room));
+    if ranked && (starts_anew || !has_bands || is_outgrown) {
+        let other = found.other_handle();
+        put_bands(socket, link, shape, if starts_anew { BANDS } else { other })?;
+        *room = Some(shape.ring());
+        return Ok(0);
     }
     match found.tbf().filter(|_| is_changed && !starts_anew) {
         Some(before) => relieve(socket, link, found, &before, &wanted),
@@ -144,10 +158,7 @@ fn relieve(
 
 /// Puts another queue in the place of the one inside of the TBF, which is dropped with all that waits in it.
 pub(crate) fn empty(socket: &mut Socket, link: &Link, found: &Found, tbf: &Tbf) -> Result<()> {
-    let other = match &found.inner {
-        Some(inner) if inner.handle == BANDS => SPARE,
-        _ => BANDS,
-    };
+    let other = found.other_handle();
     let emptied = match found.has_bands() {
         true => socket.put_qdisc(link, CLASS, other, &PfifoFast),
         false => socket.put_qdisc(link, CLASS, other, &Bfifo { limit: tbf.limit }),
@@ -163,13 +174,13 @@ fn is_change_safe() -> bool {
 }
 
 /// The bands are as long as the link's transmit queue length is when they are made.
-fn put_bands(socket: &mut Socket, link: &Link, shape: &Shape) -> Result<()> {
+fn put_bands(socket: &mut Socket, link: &Link, shape: &Shape, handle: Handle) -> Result<()> {
     let is_too_short = link.tx_queue_len < shape.ring();
     if is_too_short {
         set_length(socket, link, shape.ring())?;
     }
     let made = socket
-        .put_qdisc(link, CLASS, BANDS, &PfifoFast)
+        .put_qdisc(link, CLASS, handle, &PfifoFast)
         .doing("create qdisc");
     if is_too_short {
         set_length(socket, link, link.tx_queue_len)?;
@@ -220,7 +231,12 @@ pub(crate) fn check(
     if tbf.limit != wanted.limit {
         return Err(Error::LimitDiffers);
     }
-    if tbf != wanted {
+    // Builds before this one had the burst say what is cut.
+    let of_before = Tbf {
+        largest: wanted.burst,
+        ..wanted
+    };
+    if tbf != wanted && tbf != of_before {
         return Err(Error::BufferDiffers);
     }
     if found.has_bands() != ranked {

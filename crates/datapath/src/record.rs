@@ -51,6 +51,12 @@ pub struct QueueRecord {
     pub no_backstop_because: Option<String>,
     /// How the ranking program is attached.
     pub hook: HookKind,
+    /// For how many packets each of its bands has room.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub room: Option<u32>,
+    /// The MTU that it was made for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u32>,
     /// Its limiter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limiter: Option<u16>,

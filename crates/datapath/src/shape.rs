@@ -46,6 +46,8 @@ pub struct Shape {
     gso: u64,
     /// The largest packet that is not cut.
     whole: u64,
+    /// Somebody said how long bulk may wait.
+    is_wait_chosen: bool,
 }
 
 impl Shape {
@@ -83,6 +85,7 @@ impl Shape {
             frame,
             gso,
             whole,
+            is_wait_chosen: limit.latency.is_some(),
         }
     }
 
@@ -118,6 +121,12 @@ impl Shape {
     /// since the program bounds the queue in time.
     pub fn ring(&self) -> u32 {
         ring(self.rate.bytes_in_nanos(self.wait_nanos()).bytes())
+    }
+
+    /// Returns true if bands with room for so many packets are too short for what somebody has asked for. Only
+    /// then are they made anew, which loses packets.
+    pub(crate) fn outgrows(&self, room: u32) -> bool {
+        self.is_wait_chosen && room < self.ring()
     }
 
     /// The settings of the ranking program, for this owner.

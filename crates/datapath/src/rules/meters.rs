@@ -160,7 +160,8 @@ pub(super) fn apply(
             changes += 1;
         }
         waiting = Some((found.waiting(), shape.pace()));
-        dropped = queue::apply(socket, &pair, &found, &shape, true)?;
+        // Nobody says how long they may wait.
+        dropped = queue::apply(socket, &pair, &found, &shape, true, &mut None)?;
         (shape, shape.burst, Some(pair))
     };
     let settings = shape.settings(Owner {

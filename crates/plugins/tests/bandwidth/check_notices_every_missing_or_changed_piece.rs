@@ -343,3 +343,32 @@ fn and_a_configuration_that_changed() {
     // Nothing asked, nothing to find: CRI-O calls CHECK after every ADD.
     check(&pod, &none);
 }
+
+/// As the plugin `tuning` does, behind this one in the chain.
+#[test]
+fn an_mtu_that_is_lowered_later_is_no_fault() {
+    let Some(node) = Node::new().unwrap() else {
+        return;
+    };
+    let pod = node.pod("a").unwrap();
+    for (hook, egress) in WAYS {
+        let more = json!({"hook": hook, "egress": egress});
+        let config = limited(&pod, 10_000_000, 20_000_000, more);
+        add(&pod, &config);
+        let set = |mtu: &str| {
+            pod.run(&node, "ip", &["link", "set", "eth0", "mtu", mtu])
+                .unwrap();
+            node.run("ip", &["link", "set", pod.host_link(), "mtu", mtu])
+                .unwrap();
+        };
+        set("1400");
+        check(&pod, &config);
+        set("1500");
+        check(&pod, &config);
+        // Its frames would be too large for the bucket.
+        set("9000");
+        call("CHECK", &pod, &config).fail().unwrap();
+        set("1500");
+        del(&pod, &config);
+    }
+}
