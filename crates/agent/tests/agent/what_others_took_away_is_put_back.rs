@@ -17,7 +17,7 @@ fn within_a_second() {
     let (a, b) = stage::pods(&node);
     stage::put("a.json", &stage::manifest(&a, json!({})));
     stage::put("p.yaml", &stage::policy("p", "a", "[{dscp: 46}]"));
-    let _agent = Agent::start();
+    let _agent = Agent::start_with(&["--hook", "clsact"]);
     let flow = Flow::begin(&a, &b, Duration::from_millis(5));
     flow.wait_for(46);
     let delete = ["qdisc", "del", "dev", a.host_link(), "clsact"];

@@ -66,11 +66,8 @@ fn while_it_works(peers: Peers) {
     // What others take away is put back.
     let restored = || stage::status().reconciled.restored;
     assert_eq!(restored(), 0);
-    let link = world.a.host_link();
-    world
-        .node
-        .run("tc", &["qdisc", "del", "dev", link, "clsact"])
-        .unwrap();
+    let programs = ["/sys/fs/bpf/netqos", "-name", "*:rules", "-delete"];
+    world.node.run("find", &programs).unwrap();
     assert!(stage::eventually(|| restored() > 0));
     flow.wait_for(10);
     drop(flow.end());

@@ -126,8 +126,9 @@ impl Found {
         self.side.inside(|| tcx.programs(self.link.index).is_ok())
     }
 
-    /// Chooses a hook: what was there stays; else clsact, which is quick, or tcx where others would
-    /// otherwise come before us.
+    /// Chooses a hook: what was there stays; else a clsact that is there, which is quick, unless others would
+    /// come before us. To add a clsact takes the link down for a moment, in which packets to a running pod
+    /// are lost: tcx does not.
     fn choose(&mut self, choice: HookChoice, before: Option<&Site>) -> Result<HookKind> {
         let (tcx, clsact) = self.hooks();
         let can_tcx = self.can_tcx()?;
@@ -148,7 +149,7 @@ impl Found {
         if self.side.inside(|| tcx.has_rules(self.link.index))? {
             return Ok(HookKind::Tcx);
         }
-        let is_bare = HookQdisc::read(&mut self.side.socket, &self.link)? == HookQdisc::Ingress;
+        let has_clsact = HookQdisc::read(&mut self.side.socket, &self.link)? == HookQdisc::Clsact;
         let has_foreign = self.side.inside(|| tcx.has_foreign(self.link.index))?;
         let taken = self
             .side
@@ -156,7 +157,7 @@ impl Found {
             .taken_preferences(&self.link, clsact)
             .doing("list filters")?;
         Ok(
-            if can_tcx && (is_bare || has_foreign || taken.contains(&1)) {
+            if can_tcx && (!has_clsact || has_foreign || taken.contains(&1)) {
                 HookKind::Tcx
             } else {
                 HookKind::Clsact

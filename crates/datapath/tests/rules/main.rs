@@ -13,6 +13,7 @@ mod a_shared_clsact_goes_with_the_last;
 mod applied_twice_changes_nothing;
 mod changes_are_met_whole;
 mod hooks;
+mod no_packet_is_lost_when_rules_come_and_go;
 mod programs_are_put_back;
 mod rates_take_effect;
 mod without_a_queue_it_polices;

@@ -45,9 +45,15 @@ fn with(hooks: &[HookChoice], test: fn(World)) {
 fn when_somebody_takes_them_away() {
     with(&[HookChoice::Auto, HookChoice::Clsact], |mut world| {
         let link = world.pod_named("a").host_link().to_owned();
-        assert!(inspect(&mut world).restored.is_empty());
-        let delete = ["qdisc", "del", "dev", &link, "clsact"];
-        world.node.run("tc", &delete).unwrap();
+        let outcome = inspect(&mut world);
+        assert!(outcome.restored.is_empty());
+        if hook_of(&outcome) == HookKind::Tcx {
+            let delete = ["/sys/fs/bpf/netqos", "-name", "*:rules", "-delete"];
+            world.node.run("find", &delete).unwrap();
+        } else {
+            let delete = ["qdisc", "del", "dev", &link, "clsact"];
+            world.node.run("tc", &delete).unwrap();
+        }
         assert_eq!(world.marks("a", "b", false), [0]);
         let outcome = inspect(&mut world);
         assert_eq!(outcome.problems, []);
