@@ -1,6 +1,9 @@
 //! The `netqos` command.
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod output;
+
 mod analyze;
 mod check;
 mod cleanup;
@@ -11,7 +14,6 @@ mod install_plugin;
 mod lab;
 mod leading_flags;
 mod manifests;
-mod output;
 mod plan;
 mod plugin;
 mod pod;
@@ -19,7 +21,6 @@ mod status;
 mod traffic;
 mod validate;
 
-use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -90,6 +91,10 @@ Examples:
 }
 
 fn main() -> ExitCode {
+    output::ended(run())
+}
+
+fn run() -> ExitCode {
     let program = std::env::args_os().next();
     let as_plugin = plugin::is_meant(program.as_deref().map(Path::new));
     let mut command = Arguments::command();
@@ -112,19 +117,17 @@ fn main() -> ExitCode {
         Command::InstallPlugin(arguments) => install_plugin::run(&arguments),
         Command::Cleanup(arguments) => cleanup::run(&arguments),
         Command::Completion { shell } => {
-            clap_complete::generate(
-                shell,
-                &mut Arguments::command(),
-                "netqos",
-                &mut io::stdout(),
-            );
-            ExitCode::SUCCESS
+            let mut text = Vec::new();
+            clap_complete::generate(shell, &mut Arguments::command(), "netqos", &mut text);
+            output::bytes(&text)
         }
-        Command::Man => match clap_mangen::Man::new(Arguments::command()).render(&mut io::stdout())
-        {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(why) => output::failure(output::FAILED, &why),
-        },
+        Command::Man => {
+            let mut text = Vec::new();
+            match clap_mangen::Man::new(Arguments::command()).render(&mut text) {
+                Ok(()) => output::bytes(&text),
+                Err(why) => output::failure(output::FAILED, &why),
+            }
+        }
         Command::Version => {
             println!("netqos {}", netqos_version::VERSION);
             ExitCode::SUCCESS

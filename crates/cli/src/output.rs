@@ -1,7 +1,14 @@
 //! How the command speaks: exit codes, formats, and errors in one line.
+//!
+//! Whoever reads it may close the pipe, and the disk that it goes to may be full. The macros of the standard
+//! library panic then, in the middle of whatever the command does, a clean-up included. Those of this crate
+//! have the same names, and no failure to print ends anything: the first one is remembered until the end.
 
 use std::error::Error;
+use std::fmt;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use serde::Serialize;
 
@@ -11,6 +18,72 @@ pub const FAILED: u8 = 1;
 pub const BAD_INPUT: u8 = 2;
 /// This machine cannot do it.
 pub const ENVIRONMENT: u8 = 3;
+
+/// Prints to standard output.
+macro_rules! print {
+    ($($words:tt)*) => { $crate::output::write(format_args!($($words)*)) };
+}
+
+/// Prints a line to standard output.
+macro_rules! println {
+    () => { $crate::output::write(format_args!("\n")) };
+    ($($words:tt)*) => { $crate::output::write(format_args!("{}\n", format_args!($($words)*))) };
+}
+
+/// Prints to standard error.
+macro_rules! eprint {
+    ($($words:tt)*) => { $crate::output::tell(format_args!($($words)*)) };
+}
+
+/// Prints a line to standard error.
+macro_rules! eprintln {
+    ($($words:tt)*) => { $crate::output::tell(format_args!("{}\n", format_args!($($words)*))) };
+}
+
+/// Why standard output takes no more, once it does not.
+static LOST: OnceLock<io::Error> = OnceLock::new();
+
+/// Prints to standard output, as long as it takes anything.
+pub fn write(words: fmt::Arguments<'_>) {
+    if LOST.get().is_none()
+        && let Err(why) = io::stdout().write_fmt(words)
+    {
+        let _ = LOST.set(why);
+    }
+}
+
+/// Prints bytes to standard output.
+pub fn bytes(bytes: &[u8]) -> ExitCode {
+    if LOST.get().is_none()
+        && let Err(why) = io::stdout().write_all(bytes)
+    {
+        let _ = LOST.set(why);
+    }
+    ExitCode::SUCCESS
+}
+
+/// Prints to standard error. If nobody can be told, nobody is.
+pub fn tell(words: fmt::Arguments<'_>) {
+    let _ = io::stderr().write_fmt(words);
+}
+
+/// How the command ends that would end with this code. A reader who closes the pipe has read what he wanted;
+/// otherwise what was lost is an error.
+pub fn ended(code: ExitCode) -> ExitCode {
+    if let Err(why) = io::stdout().flush() {
+        let _ = LOST.set(why);
+    }
+    match LOST.get() {
+        Some(why) if why.kind() != io::ErrorKind::BrokenPipe => {
+            eprintln!("netqos: standard output: {why}");
+            match code == ExitCode::SUCCESS {
+                true => ExitCode::from(FAILED),
+                false => code,
+            }
+        }
+        _ => code,
+    }
+}
 
 /// What is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

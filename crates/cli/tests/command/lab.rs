@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use netqos_testkit::Node;
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::lost_output::closed;
 use crate::{netqos, run, stderr, stdout};
 
 const NETWORK: &str = r#"{"cniVersion": "1.0.0", "name": "pods", "plugins": [
@@ -161,6 +162,15 @@ fn a_run_ends_with_what_came_of_its_expectations() {
             .unwrap()
             .starts_with("<!doctype html>")
     );
+    assert_eq!(left(&node), "");
+
+    // Also where nobody reads what it says, while it measures and afterwards.
+    let mut command = netqos();
+    command
+        .args(["lab", "run", path])
+        .stdout(closed())
+        .stderr(closed());
+    assert_eq!(command.status().unwrap().code(), Some(0));
     assert_eq!(left(&node), "");
 
     fs::write(folder.path().join("scenario.yaml"), scenario("200ms", "1P")).unwrap();

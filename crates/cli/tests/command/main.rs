@@ -18,6 +18,7 @@ mod kubectl;
 mod lab;
 mod lab_live;
 mod lab_with_limits;
+mod lost_output;
 mod planned_lines;
 mod pod;
 mod shared_lines;

@@ -1,0 +1,96 @@
+//! Output that nobody takes: the pipe is closed, or the disk is full.
+
+use std::fs::File;
+use std::io::{PipeReader, PipeWriter, pipe};
+use std::process::{Command, Output, Stdio};
+
+use netqos_testkit::Node;
+
+const STORY: &str = "../../examples/networkqos-story1-marks";
+
+/// Commands that print, with their exit codes, on a node without an agent.
+const COMMANDS: &[(&[&str], i32)] = &[
+    (&["--help"], 0),
+    (&["version"], 0),
+    (&["completion", "bash"], 0),
+    (&["man"], 0),
+    (&["validate", "-f", STORY], 0),
+    (&["analyze", "-f", STORY, "-o", "json"], 0),
+    (&["plan", "--node", "node1", "--manifests", STORY], 0),
+    (
+        &[
+            "plan",
+            "--node",
+            "node1",
+            "--manifests",
+            STORY,
+            "-o",
+            "json",
+        ],
+        0,
+    ),
+    (&["check"], 0),
+    (&["check", "-o", "json"], 0),
+    (&["lab", "list", "-o", "json"], 0),
+    (&["validate", "-f", "/nowhere"], 2),
+    (&["status"], 3),
+];
+
+fn run(arguments: &[&str], output: Stdio, errors: Stdio) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_netqos"));
+    let child = command.args(arguments).stdout(output).stderr(errors);
+    child.spawn().unwrap().wait_with_output().unwrap()
+}
+
+fn full() -> Stdio {
+    File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap()
+        .into()
+}
+
+/// One that is closed at the other end.
+pub(crate) fn closed() -> Stdio {
+    let (reader, writer): (PipeReader, PipeWriter) = pipe().unwrap();
+    drop(reader);
+    writer.into()
+}
+
+#[test]
+fn whoever_closes_the_pipe_has_read_enough() {
+    let Some(_node) = Node::new().unwrap() else {
+        return;
+    };
+    for (arguments, code) in COMMANDS {
+        let output = run(arguments, closed(), Stdio::piped());
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(*code), "{arguments:?}: {errors}");
+        assert!(!errors.contains("Broken pipe"), "{arguments:?}: {errors}");
+        // Nor does it matter who hears of errors.
+        let output = run(arguments, closed(), closed());
+        assert_eq!(output.status.code(), Some(*code), "{arguments:?}");
+    }
+}
+
+#[test]
+fn what_a_full_disk_loses_is_an_error() {
+    let Some(_node) = Node::new().unwrap() else {
+        return;
+    };
+    for (arguments, code) in COMMANDS {
+        let output = run(arguments, full(), Stdio::piped());
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(!errors.contains("panicked"), "{arguments:?}: {errors}");
+        // (What helps is printed by clap, which tells nobody.)
+        if *code == 0 && *arguments != ["--help"] {
+            assert_eq!(output.status.code(), Some(1), "{arguments:?}: {errors}");
+            assert!(
+                errors.contains("No space left on device"),
+                "{arguments:?}: {errors}"
+            );
+        }
+        let output = run(arguments, full(), full());
+        assert!(output.status.code().is_some(), "{arguments:?}: {output:?}");
+    }
+}
