@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::fmt;
 use std::sync::Arc;
 
-use netqos_core::ObjectName;
+use netqos_core::{ObjectName, OneLine};
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
@@ -102,9 +102,10 @@ impl fmt::Display for Subject {
             namespace,
             name,
         } = self;
+        let (kind, name) = (OneLine(kind), OneLine(name));
         match namespace.is_empty() {
             true => write!(f, "{kind} {name}"),
-            false => write!(f, "{kind} {namespace}/{name}"),
+            false => write!(f, "{kind} {}/{name}", OneLine(namespace)),
         }
     }
 }
@@ -121,13 +122,13 @@ impl fmt::Display for Message {
         } = self;
         write!(f, "{} [{}] ({subject}", code.level, code.code)?;
         if !place.is_empty() && **place != *subject.name {
-            write!(f, ", {place}")?;
+            write!(f, ", {}", OneLine(place))?;
         }
         f.write_str(") ")?;
         if !field.is_empty() {
-            write!(f, "{field}: ")?;
+            write!(f, "{}: ", OneLine(field))?;
         }
-        f.write_str(text)
+        write!(f, "{}", OneLine(text))
     }
 }
 

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use comfy_table::{Table, presets};
 use netqos_analysis::{Level, Message, Snapshot, analyze};
+use netqos_core::OneLine;
 use serde::Serialize;
 
 use crate::cluster::{ASKED, ClusterArguments};
@@ -133,6 +134,7 @@ impl Threshold {
 }
 
 fn table(report: &Report) -> Table {
+    let shown = |text: &String| OneLine(text).to_string();
     let mut table = Table::new();
     table
         .load_style(presets::NOTHING)
@@ -142,9 +144,9 @@ fn table(report: &Report) -> Table {
             message.level().to_string(),
             message.code.code.to_owned(),
             message.subject.to_string(),
-            message.place.clone(),
-            message.field.clone(),
-            message.text.clone(),
+            shown(&message.place),
+            shown(&message.field),
+            shown(&message.text),
         ]);
     }
     table

@@ -9,7 +9,7 @@ use std::{fs, io};
 use netqos_agent::classes::ClassInput;
 use netqos_agent::{Batch, Folder, Locator};
 use netqos_analysis::Snapshot;
-use netqos_core::{Problem, Reason};
+use netqos_core::{OneLine, Problem, Reason};
 use netqos_index::Index;
 
 use crate::output::{self, BAD_INPUT};
@@ -61,15 +61,22 @@ pub fn tell(problems: &[Problem]) {
 /// Shows the text of each of these files, of the manifests in folders, and of standard input for `-`.
 ///
 /// # Errors
-/// One cannot be read, which was said.
+/// One cannot be read, which was said; the others were shown.
 pub fn texts(names: &[PathBuf], mut each: impl FnMut(&str, &str)) -> Result<(), ExitCode> {
+    let mut done = Ok(());
     for name in names {
-        for file in files(name).map_err(|why| unreadable(name, &why))? {
-            let text = read_text(&file).map_err(|why| unreadable(&file, &why))?;
-            each(&file.display().to_string(), &text);
+        let files = files(name).unwrap_or_else(|why| {
+            done = Err(unreadable(name, &why));
+            Vec::new()
+        });
+        for file in files {
+            match read_text(&file) {
+                Ok(text) => each(&file.display().to_string(), &text),
+                Err(why) => done = Err(unreadable(&file, &why)),
+            }
         }
     }
-    Ok(())
+    done
 }
 
 /// Puts the objects of these files among others.
@@ -81,7 +88,7 @@ pub fn put(snapshot: &mut Snapshot, names: &[PathBuf]) -> Result<(), ExitCode> {
 }
 
 fn unreadable(path: &Path, why: &io::Error) -> ExitCode {
-    eprintln!("netqos: {}: {why}", path.display());
+    eprintln!("netqos: {}: {why}", OneLine(path.display()));
     ExitCode::from(BAD_INPUT)
 }
 

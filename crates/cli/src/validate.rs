@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use comfy_table::{Table, presets};
+use netqos_core::OneLine;
 use netqos_k8s::check::{self, Findings};
 use netqos_k8s::{FieldError, documents};
 use serde::Serialize;
@@ -94,9 +95,6 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     let read = manifests::texts(&arguments.filename, |file, text| {
         check_file(file, text, &mut report);
     });
-    if let Err(code) = read {
-        return code;
-    }
     match arguments.output {
         Some(Format::Json) => {
             output::json(&report);
@@ -109,6 +107,9 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         }
     }
     eprintln!("netqos: {}", report.summary());
+    if let Err(code) = read {
+        return code;
+    }
     let errors = |finding: &Finding| finding.severity == Severity::Error;
     if report.findings.iter().any(errors) {
         ExitCode::from(FAILED)
@@ -208,6 +209,7 @@ impl Report {
 }
 
 fn table(report: &Report) -> Table {
+    let shown = |text: &String| OneLine(text).to_string();
     let mut table = Table::new();
     table
         .load_style(presets::NOTHING)
@@ -216,10 +218,10 @@ fn table(report: &Report) -> Table {
         table.add_row([
             format!("{}:{}", finding.file, finding.document),
             finding.severity.to_string(),
-            finding.kind.clone().unwrap_or_default(),
-            finding.name.clone().unwrap_or_default(),
-            finding.path.clone(),
-            finding.message.clone(),
+            finding.kind.as_ref().map(shown).unwrap_or_default(),
+            finding.name.as_ref().map(shown).unwrap_or_default(),
+            shown(&finding.path),
+            shown(&finding.message),
         ]);
     }
     table
@@ -238,10 +240,11 @@ impl fmt::Display for Severity {
 impl fmt::Display for Finding {
     /// `policies.yaml:2: error spec.priority: 101 is not between 0 and 100`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {} ", self.file, self.document, self.severity)?;
+        let file = OneLine(&self.file);
+        write!(f, "{file}:{}: {} ", self.document, self.severity)?;
         if !self.path.is_empty() {
-            write!(f, "{}: ", self.path)?;
+            write!(f, "{}: ", OneLine(&self.path))?;
         }
-        f.write_str(&self.message)
+        write!(f, "{}", OneLine(&self.message))
     }
 }

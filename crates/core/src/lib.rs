@@ -44,7 +44,7 @@ pub use policy::{
     Bandwidth, Destination, IpBlock, Mode, NetworkChoice, NetworkRef, PeerSelector, Policy,
     PolicyError, PortMatch, Priority, Protocol, Rule,
 };
-pub use problem::{ObjectRef, Problem, Reason, with_causes};
+pub use problem::{ObjectRef, OneLine, Problem, Reason, with_causes};
 pub use profile::Profile;
 pub use quota::Quota;
 pub use report::{NodeReport, PolicyVersion, ReportedProblem};

@@ -156,6 +156,32 @@ impl fmt::Display for Reason {
 impl fmt::Display for Problem {
     /// `NetworkQoS games/free: NetworkNotFound: …`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}: {}", self.object, self.reason, self.message)
+        let (object, message) = (OneLine(&self.object), OneLine(&self.message));
+        write!(f, "{object}: {}: {message}", self.reason)
+    }
+}
+
+/// A text in one line: control characters in it are shown and do nothing. Whoever writes an object writes
+/// some of what is said of it, and is to forge no line of a log, nor to speak to a terminal.
+#[derive(Clone, Copy, Debug)]
+pub struct OneLine<T>(pub T);
+
+impl<T: fmt::Display> fmt::Display for OneLine<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::write(&mut Escaping(f), format_args!("{}", self.0))
+    }
+}
+
+struct Escaping<'f, 'g>(&'f mut fmt::Formatter<'g>);
+
+impl fmt::Write for Escaping<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for character in text.chars() {
+            match character.is_control() {
+                true => write!(self.0, "{}", character.escape_default())?,
+                false => self.0.write_char(character)?,
+            }
+        }
+        Ok(())
     }
 }

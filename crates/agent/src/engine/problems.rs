@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use netqos_core::{NodeReport, ObjectRef, Problem, Reason};
+use netqos_core::{NodeReport, ObjectRef, OneLine, Problem, Reason};
 
 use super::Engine;
 use super::limits::PodLimits;
@@ -48,6 +48,7 @@ impl Engine {
                 reason,
                 message,
             } = problem;
+            let (object, message) = (OneLine(object), OneLine(message));
             tracing::warn!(%object, %reason, "{message}");
         }
         for problem in &ended {

@@ -169,3 +169,51 @@ fn objects_that_webhook_and_agent_read_are_checked_and_others_are_named() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["notChecked"][0], "Secret games/s");
 }
+
+/// A file that is no text hides nothing of the others.
+#[test]
+fn what_can_be_read_is_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a.yaml"), [0xff, 0xfe]).unwrap();
+    fs::write(folder.path().join("b.yaml"), WRONG).unwrap();
+    let output = run(&["validate", "-f", folder.path().to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("a.yaml"), "{}", stderr(&output));
+    assert!(
+        stdout(&output).contains("spec.priority"),
+        "{}",
+        stdout(&output)
+    );
+}
+
+/// Names are what somebody wrote: they are shown, and forge no line.
+#[test]
+fn control_characters_are_shown_and_do_nothing() {
+    const FORGED: &str = r#"
+apiVersion: k8s.ovn.org/v1alpha1
+kind: NetworkQoS
+metadata: {name: "q\nnetqos: all is well\e[2J", namespace: games}
+spec: {priority: 1, egress: [{dscp: 1}]}
+---
+kind: "x\nall is well"
+"#;
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a.yaml"), FORGED).unwrap();
+    let path = folder.path().to_str().unwrap();
+    for arguments in [
+        &["validate", "-f", path][..],
+        &["validate", "-f", path, "-o", "table"],
+        &["analyze", "-f", path],
+        &["plan", "--node", "node1", "--manifests", path],
+    ] {
+        let output = run(arguments);
+        let all = format!("{}{}", stdout(&output), stderr(&output));
+        assert!(!all.contains('\u{1b}'), "{arguments:?}: {all}");
+        let is_forged = |line: &str| line.trim_start().starts_with("netqos: all is well");
+        assert!(!all.lines().any(is_forged), "{arguments:?}: {all}");
+        assert!(
+            !all.lines().any(|line| line.starts_with("all is well")),
+            "{arguments:?}: {all}"
+        );
+    }
+}
