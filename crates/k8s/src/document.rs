@@ -100,6 +100,8 @@ fn yaml(text: &str) -> Result<Value, String> {
     let options = serde_saphyr::options! {
         budget: Some(budget),
         with_snippet: false,
+        // As kubectl reads them: 010 is 8.
+        legacy_octal_numbers: true,
     };
     serde_saphyr::from_str_with_options(text, options)
         .map_err(|why| why.to_string().replace('\n', " "))

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use netqos_core::{ObjectName, ObjectRef};
 use netqos_k8s::{Object, documents, objects_from_yaml};
+use serde_json::json;
 
 #[test]
 fn every_other_kind_is_read() {
@@ -112,4 +113,23 @@ fn a_broken_document_stops_no_other_and_is_named() {
     let lines: Vec<usize> = documents(json).iter().map(|one| one.line).collect();
     assert_eq!(lines, [1, 4]);
     assert!(objects_from_yaml(json)[0].is_ok() && objects_from_yaml(json)[1].is_err());
+}
+
+/// What `kubectl apply` sends to a server.
+#[test]
+fn numbers_are_what_kubectl_takes_them_for() {
+    for (text, number) in [
+        ("10", json!(10)),
+        ("010", json!(8)),
+        ("-010", json!(-8)),
+        ("0_17", json!(15)),
+        ("0o17", json!(15)),
+        ("1_000", json!(1000)),
+        ("0x1F", json!(31)),
+        ("08", json!(8.0)),
+        ("1e3", json!(1000.0)),
+    ] {
+        let documents = documents(&format!("a: {text}"));
+        assert_eq!(documents[0].value, Ok(json!({"a": number})), "{text}");
+    }
 }
