@@ -61,7 +61,7 @@ codes! {
         "A NetworkQoS is for a network that does not exist. It is not in force there.",
         "Correct the name in spec.netAttachRefs or spec.networkSelectors, or make the NetworkAttachmentDefinition or UserDefinedNetwork.";
     DUPLICATE = "NQOS0105", Warning, "DuplicateObject",
-        "Several documents describe the same object. The last one counts here; in a cluster it depends on the order in which they are applied.",
+        "Several documents describe the same object. The first one counts here; in a cluster it depends on the order in which they are applied.",
         "Remove all but one.";
     NO_POD = "NQOS0201", Warning, "SelectsNoPod",
         "A NetworkQoS or BandwidthProfile selects none of the pods in its namespace.",

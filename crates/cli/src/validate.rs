@@ -1,5 +1,6 @@
 //! `netqos validate`: manifests, checked as a cluster would, without one.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -61,6 +62,9 @@ struct Report {
     /// The objects that were not checked: nothing of netqos reads their kind.
     not_checked: Vec<String>,
     findings: Vec<Finding>,
+    /// Where each object was first, by its kind and name.
+    #[serde(skip)]
+    seen: BTreeMap<(String, String), String>,
 }
 
 #[derive(Serialize)]
@@ -172,6 +176,19 @@ fn check_object(file: &str, document: usize, path: &str, value: &Value, report: 
             message: error.message,
         });
     };
+    if let (Some(kind), Some(name)) = (value.get("kind").and_then(text), &name) {
+        let place = format!("{file}:{document}");
+        let first = report
+            .seen
+            .entry((kind, name.clone()))
+            .or_insert_with(|| place.clone());
+        if *first != place {
+            let message = format!(
+                "it is in {first}, too: an agent with a folder goes by that one, kubectl apply by the last"
+            );
+            find(Severity::Warning, FieldError::new("", message));
+        }
+    }
     let Some(Findings { errors, warnings }) = check::check_object(value) else {
         let field = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or("?");
         let (kind, version) = (field("kind"), field("apiVersion"));
