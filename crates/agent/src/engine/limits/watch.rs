@@ -18,6 +18,9 @@ const EVERY: Duration = Duration::from_secs(30);
 /// How long what is missing is missing before it is put back: a plugin's DEL, which takes everything away, is
 /// over by then, and has forgotten the attachment.
 const SETTLES: Duration = Duration::from_millis(300);
+/// How long after a look what the kernel announces waits for the next one. A pod that may set its interface up
+/// and down has the host's end announced each time: it is to keep the agent busy with no more than that.
+const APART: Duration = Duration::from_millis(250);
 
 /// Limits that are looked at before their time, and what was seen of all.
 #[derive(Debug)]
@@ -28,6 +31,8 @@ pub(super) struct Watch {
     due: BTreeMap<Attachment, Instant>,
     /// The links on the host that what limits an attachment stands at, by their numbers.
     links: BTreeMap<u32, BTreeSet<Attachment>>,
+    /// When each was looked at last.
+    looked: BTreeMap<Attachment, Instant>,
     progress: BTreeMap<(Attachment, Direction), Progress>,
     /// Those of which something was missing or changed at the last look, and since when.
     faulty: BTreeMap<Attachment, Instant>,
@@ -45,6 +50,7 @@ impl Default for Watch {
             all_at: Instant::now() + EVERY,
             due: BTreeMap::new(),
             links: BTreeMap::new(),
+            looked: BTreeMap::new(),
             progress: BTreeMap::new(),
             faulty: BTreeMap::new(),
             repairs: Repairs::default(),
@@ -75,6 +81,7 @@ impl Watch {
     /// Forgets an attachment that is held to nothing any more.
     pub(super) fn forget(&mut self, attachment: &Attachment) {
         self.due.remove(attachment);
+        self.looked.remove(attachment);
         self.faulty.remove(attachment);
         self.progress.retain(|(of, _), _| of != attachment);
         self.stalled.retain(|(_, of), _| of != attachment);
@@ -113,7 +120,10 @@ impl PodLimits {
         let of_links = changed.filter_map(|index| self.watch.links.get(index));
         let concerned: BTreeSet<Attachment> = of_links.flatten().cloned().collect();
         for attachment in concerned {
-            self.watch.look_after(&attachment, now, Duration::ZERO);
+            let last = self.watch.looked.get(&attachment);
+            let since = last.map(|last| now.saturating_duration_since(*last));
+            let left = since.map_or(Duration::ZERO, |since| APART.saturating_sub(since));
+            self.watch.look_after(&attachment, now, left);
         }
     }
 
@@ -151,6 +161,7 @@ impl PodLimits {
         let before = (self.problems.len(), self.watch.restored, self.watch.emptied);
         for (pod, attachment, held) in &held {
             self.watch.due.remove(attachment);
+            self.watch.looked.insert(attachment.clone(), now);
             self.look_at_one(pod, attachment, held, now);
         }
         is_all || before != (self.problems.len(), self.watch.restored, self.watch.emptied)
@@ -279,5 +290,40 @@ impl PodLimits {
                 self.watch.look_after(attachment, now, SETTLES);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use netqos_api::{EgressWay, HookChoice};
+    use netqos_datapath::Paths;
+
+    use super::*;
+
+    /// A pod that sets its interface up and down a thousand times a second has it looked at four times.
+    #[test]
+    fn whoever_is_announced_all_the_time_is_looked_at_now_and_then() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = Paths::new(folder.path(), Path::new("/sys/fs/bpf"));
+        let (hook, egress) = (HookChoice::Auto, EgressWay::Pod);
+        let mut limits = PodLimits::open(&paths, vec![], hook, egress).unwrap();
+        let attachment = Attachment::try_new("net", "c1", "eth0").unwrap();
+        limits.watch.links.insert(7, [attachment.clone()].into());
+        let news = News {
+            there: [(7, "veth0".to_owned())].into(),
+            ..News::default()
+        };
+        limits.hear(&news);
+        assert!(limits.look_at() <= Instant::now());
+        let looked = Instant::now();
+        limits.look(looked);
+        limits.watch.looked.insert(attachment, looked);
+        for _ in 0..100 {
+            limits.hear(&news);
+        }
+        assert_eq!(limits.watch.due.len(), 1);
+        assert!(limits.look_at() >= looked + APART);
     }
 }
