@@ -55,8 +55,12 @@ impl Installer<'_> {
         if planned.detour_from.is_some() && !link.is_up {
             side.socket.set_link_up(&link, true).doing("set link up")?;
         }
+        let shape = Shape::new(limit, &link);
         let carrier = Carrier {
-            shape: Shape::new(limit, &link),
+            shape: match planned.is_at_work {
+                true => shape.with_room_of(&link),
+                false => shape,
+            },
             link,
             found: planned.found,
             hook_qdisc: planned.hook_qdisc,

@@ -28,6 +28,9 @@ pub struct Request<'a> {
     pub egress: EgressWay,
     /// How the ranking program is attached.
     pub hook: HookChoice,
+    /// The pod is at work: what takes its interface down for a moment costs it packets, and is left out as
+    /// far as it can be.
+    pub is_at_work: bool,
 }
 
 /// What is in force.

@@ -16,6 +16,8 @@ use crate::{Error, LimitDatapath, Result, clsact, legacy};
 /// A queue, and what was found where it belongs.
 pub(crate) struct Planned {
     pub(crate) limit: Limit,
+    /// Its link carries the traffic of a pod that is at work.
+    pub(crate) is_at_work: bool,
     pub(crate) record: QueueRecord,
     /// The link that will carry it; `None` for an ifb that has to be made.
     pub(crate) carrier: Option<Link>,
@@ -82,10 +84,19 @@ impl LimitDatapath {
                 }
                 _ => false,
             };
-            let choice = hook::choose(&name, hook_qdisc, has_foreign_tcx, pins, request.hook)?;
+            let is_at_work = request.is_at_work && !through_ifb;
+            let choice = hook::choose(
+                &name,
+                hook_qdisc,
+                has_foreign_tcx,
+                pins,
+                request.hook,
+                is_at_work,
+            )?;
             let detour_from = through_ifb.then(|| link.clone());
             planned.push(Planned {
                 limit,
+                is_at_work,
                 record: QueueRecord {
                     direction,
                     side: side_name,

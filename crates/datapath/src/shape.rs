@@ -48,6 +48,8 @@ pub struct Shape {
     whole: u64,
     /// Somebody said how long bulk may wait.
     is_wait_chosen: bool,
+    /// The room of a band in packets that the link gives it without being changed, where it is not to be.
+    room: Option<u32>,
 }
 
 impl Shape {
@@ -86,6 +88,7 @@ impl Shape {
             gso,
             whole,
             is_wait_chosen: limit.latency.is_some(),
+            room: None,
         }
     }
 
@@ -120,7 +123,18 @@ impl Shape {
     /// How many packets a band behind the program must have room for, were they small: a backstop,
     /// since the program bounds the queue in time.
     pub fn ring(&self) -> u32 {
-        ring(self.rate.bytes_in_nanos(self.wait_nanos()).bytes())
+        let ring = ring(self.rate.bytes_in_nanos(self.wait_nanos()).bytes());
+        let room = self.room.filter(|_| !self.is_wait_chosen);
+        room.map_or(ring, |room| ring.min(room))
+    }
+
+    /// The same, where bands take the room that the link gives them: to change that takes the link down for
+    /// a moment. A wait that somebody chose has its room all the same.
+    pub(crate) fn with_room_of(self, link: &Link) -> Self {
+        Self {
+            room: Some(link.tx_queue_len.max(1)),
+            ..self
+        }
     }
 
     /// Returns true if bands with room for so many packets are too short for what somebody has asked for. Only

@@ -44,6 +44,7 @@ impl Plugin for Bandwidth {
                 limits: config.limits,
                 egress: config.egress,
                 hook: config.hook,
+                is_at_work: false,
             })
             .map_err(error)?;
         for queue in &applied.queues {
@@ -103,6 +104,7 @@ impl Plugin for Bandwidth {
                 limits: config.limits,
                 egress: config.egress,
                 hook: config.hook,
+                is_at_work: false,
             })
             .map_err(error)
     }

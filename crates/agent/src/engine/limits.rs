@@ -71,6 +71,7 @@ impl Held {
             limits: self.limits,
             egress: egress(record, ways.egress),
             hook: hook(record, ways.hook),
+            is_at_work: true,
         }
     }
 }

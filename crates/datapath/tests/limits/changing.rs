@@ -180,6 +180,7 @@ impl<'s> Limited<'s> {
             limits,
             egress: self.scene.egress,
             hook: self.scene.hook,
+            is_at_work: true,
         });
         applied.unwrap().queues.pop()
     }

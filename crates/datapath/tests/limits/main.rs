@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod a_change_stops_no_flow;
+mod a_limit_costs_a_running_pod_no_more_than_tc;
 mod applied_twice_changes_nothing;
 mod changing;
 mod limits_take_effect;
@@ -25,6 +26,7 @@ struct Wanted {
     limits: Limits,
     egress: EgressWay,
     hook: HookChoice,
+    is_at_work: bool,
 }
 
 impl Wanted {
@@ -35,7 +37,13 @@ impl Wanted {
             limits,
             egress: EgressWay::Pod,
             hook,
+            is_at_work: false,
         }
+    }
+
+    fn at_work(mut self) -> Self {
+        self.is_at_work = true;
+        self
     }
 
     fn by_ifb(mut self) -> Self {
@@ -51,6 +59,7 @@ impl Wanted {
             limits: self.limits,
             egress: self.egress,
             hook: self.hook,
+            is_at_work: self.is_at_work,
         }
     }
 }

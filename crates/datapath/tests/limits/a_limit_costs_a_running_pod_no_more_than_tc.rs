@@ -1,0 +1,88 @@
+use std::net::SocketAddr;
+use std::thread;
+use std::time::Duration;
+
+use netqos_api::HookChoice;
+use netqos_core::BitRate;
+use netqos_testkit::{BacklogDrops, Node, Pod};
+use netqos_traffic::{Flow, Server, UdpTest};
+
+use crate::{Wanted, both, datapath};
+
+/// How often a limit comes and goes, and how long it stays.
+const TIMES: usize = 20;
+const STAYS: Duration = Duration::from_millis(40);
+
+/// Datagrams to a pod that were lost while something was done again and again, but for those that the
+/// machine had no room for.
+fn lost(pod: &Pod, server: &Server, mut act: impl FnMut(bool)) -> u64 {
+    let test = UdpTest {
+        flow: Flow::Download,
+        omit: Duration::ZERO,
+        duration: STAYS * 2 * (TIMES + 5) as u32,
+        size: 200,
+        ..UdpTest::new(
+            server.local_addr(),
+            BitRate::from_bits_per_second(16_000_000),
+        )
+    };
+    let drops = BacklogDrops::count().unwrap();
+    let report = thread::scope(|scope| {
+        let received = scope.spawn(|| pod.inside(|| test.run(|_| ())).unwrap().unwrap());
+        thread::sleep(2 * STAYS);
+        for _ in 0..TIMES {
+            for comes in [true, false] {
+                act(comes);
+                thread::sleep(STAYS);
+            }
+        }
+        received.join().unwrap()
+    });
+    report.lost.saturating_sub(drops.so_far().unwrap())
+}
+
+/// The kernel takes a link down for a moment when it gets its first root qdisc, and when that goes. On kernels
+/// with tcx there is nothing else that does.
+#[test]
+fn first_and_last() {
+    let Some(node) = Node::new().unwrap() else {
+        return;
+    };
+    let (pod, other) = (node.pod("limited").unwrap(), node.pod("free").unwrap());
+    let address = SocketAddr::new(other.address().parse().unwrap(), 0);
+    let server = other.inside(|| Server::bind(address)).unwrap().unwrap();
+    let link = pod.host_link();
+    let by_tc = || {
+        lost(&pod, &server, |comes| {
+            let add = "add dev LINK root handle 1: tbf rate 200mbit burst 100kb latency 25ms";
+            let words = if comes { add } else { "del dev LINK root" };
+            let words = format!("qdisc {}", words.replace("LINK", link));
+            node.run("tc", &words.split(' ').collect::<Vec<_>>())
+                .unwrap();
+        })
+    };
+    let mut datapath = datapath();
+    let mut limits = both(200);
+    limits.egress = None;
+    let wanted = Wanted::new(&pod, limits, HookChoice::Auto).at_work();
+    let mut by_netqos = || {
+        lost(&pod, &server, |comes| {
+            let mut request = wanted.request();
+            if !comes {
+                request.limits = Default::default();
+            }
+            datapath.apply(&request).unwrap();
+        })
+    };
+    // Interleaved, since the machine is busy now and then.
+    let (mut tc, mut netqos) = (0, 0);
+    for _ in 0..3 {
+        tc += by_tc();
+        netqos += by_netqos();
+    }
+    eprintln!(
+        "lost by {} changes: {netqos}, by those of tc alone {tc}",
+        6 * TIMES
+    );
+    assert!(netqos <= 2 * tc + 20, "{netqos}, by tc {tc}");
+}
