@@ -13,11 +13,11 @@ use crate::{Wanted, both, datapath};
 const TIMES: usize = 20;
 const STAYS: Duration = Duration::from_millis(40);
 
-/// Datagrams to a pod that were lost while something was done again and again, but for those that the
+/// Datagrams to a pod, or from it, that were lost while something was done again and again, but for those that the
 /// machine had no room for.
-fn lost(pod: &Pod, server: &Server, mut act: impl FnMut(bool)) -> u64 {
+fn lost(pod: &Pod, server: &Server, flow: Flow, mut act: impl FnMut(bool)) -> u64 {
     let test = UdpTest {
-        flow: Flow::Download,
+        flow,
         omit: Duration::ZERO,
         duration: STAYS * 2 * (TIMES + 5) as u32,
         size: 200,
@@ -53,7 +53,7 @@ fn first_and_last() {
     let server = other.inside(|| Server::bind(address)).unwrap().unwrap();
     let link = pod.host_link();
     let by_tc = || {
-        lost(&pod, &server, |comes| {
+        lost(&pod, &server, Flow::Download, |comes| {
             let add = "add dev LINK root handle 1: tbf rate 200mbit burst 100kb latency 25ms";
             let words = if comes { add } else { "del dev LINK root" };
             let words = format!("qdisc {}", words.replace("LINK", link));
@@ -66,7 +66,7 @@ fn first_and_last() {
     limits.egress = None;
     let wanted = Wanted::new(&pod, limits, HookChoice::Auto).at_work();
     let mut by_netqos = || {
-        lost(&pod, &server, |comes| {
+        lost(&pod, &server, Flow::Download, |comes| {
             let mut request = wanted.request();
             if !comes {
                 request.limits = Default::default();
@@ -85,4 +85,28 @@ fn first_and_last() {
         6 * TIMES
     );
     assert!(netqos <= 2 * tc + 20, "{netqos}, by tc {tc}");
+}
+
+/// Also where the bands would be longer, were they made anew.
+#[test]
+fn changes_cost_it_nothing() {
+    let Some(node) = Node::new().unwrap() else {
+        return;
+    };
+    let (pod, other) = (node.pod("limited").unwrap(), node.pod("free").unwrap());
+    let address = SocketAddr::new(other.address().parse().unwrap(), 0);
+    let server = other.inside(|| Server::bind(address)).unwrap().unwrap();
+    let mut datapath = datapath();
+    let at = |megabits| Wanted::new(&pod, both(megabits), HookChoice::Auto).at_work();
+    for (low, high) in [(30, 50), (100, 200), (30, 1000)] {
+        let (low, high) = (at(low), at(high));
+        datapath.apply(&low.request()).unwrap();
+        for flow in [Flow::Download, Flow::Upload] {
+            let lost = lost(&pod, &server, flow, |rises| {
+                let wanted = if rises { &high } else { &low };
+                datapath.apply(&wanted.request()).unwrap();
+            });
+            assert_eq!(lost, 0, "{flow:?}");
+        }
+    }
 }
