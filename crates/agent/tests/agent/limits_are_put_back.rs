@@ -51,7 +51,7 @@ fn at_host(act: impl FnOnce(&Node, &Pod, &dyn Fn() -> bool)) {
     let Some(node) = stage::node() else { return };
     let (pod, _) = stage::pods(&node);
     limited(&pod);
-    let _agent = Agent::start();
+    let _agent = Agent::start_with(&["--hook", "clsact"]);
     let host = pod.host_link();
     let is_in_force = || {
         let qdiscs = node.run("tc", &["qdisc", "show", "dev", host]).unwrap();
