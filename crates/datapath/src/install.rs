@@ -55,12 +55,8 @@ impl Installer<'_> {
         if planned.detour_from.is_some() && !link.is_up {
             side.socket.set_link_up(&link, true).doing("set link up")?;
         }
-        let shape = Shape::new(limit, &link);
         let carrier = Carrier {
-            shape: match planned.is_at_work {
-                true => shape.with_room_of(&link),
-                false => shape,
-            },
+            shape: Shape::at(limit, &link, planned.is_at_work),
             link,
             found: planned.found,
             hook_qdisc: planned.hook_qdisc,
@@ -110,6 +106,7 @@ impl Installer<'_> {
                     pins.limiters().release(limiter, owner.id)?;
                 }
                 record.hook = HookKind::None;
+                record.room = None;
                 record.unranked_because = Some(why.to_string());
                 let found = Found::read(&mut side.socket, link)?;
                 queue::apply(

@@ -7,11 +7,11 @@ use netqos_netlink::link::{Link, optional};
 
 use crate::endpoint::{Endpoint, Side};
 use crate::error::Doing;
-use crate::hook::{self, HookQdisc};
+use crate::hook::{self, HookKind, HookQdisc};
 use crate::limits::Request;
 use crate::queue::Found;
 use crate::record::{LinkRecord, QueueRecord, Record, SideName};
-use crate::{Error, LimitDatapath, Result, clsact, legacy};
+use crate::{Error, LimitDatapath, Result, Shape, clsact, legacy};
 
 /// A queue, and what was found where it belongs.
 pub(crate) struct Planned {
@@ -94,6 +94,12 @@ impl LimitDatapath {
                 is_at_work,
             )?;
             let detour_from = through_ifb.then(|| link.clone());
+            // Written down before it is made, like all that is.
+            let makes_bands = choice.kind != HookKind::None && !found.has_bands();
+            let room = makes_bands.then(|| {
+                let carrier = carrier.as_ref().unwrap_or(link);
+                Shape::at(&limit, carrier, is_at_work).ring()
+            });
             planned.push(Planned {
                 limit,
                 is_at_work,
@@ -117,7 +123,7 @@ impl LimitDatapath {
                     backstop: through_ifb,
                     no_backstop_because: None,
                     hook: choice.kind,
-                    room: None,
+                    room,
                     mtu: Some(carrier.as_ref().unwrap_or(link).mtu),
                     limiter: None,
                     unranked_because: choice.why_none,
@@ -171,7 +177,8 @@ pub(crate) fn inherit(before: &Record, plan: &mut [Planned]) {
             .iter()
             .find(|old| is_same(old, &planned.record));
         planned.record.limiter = same.and_then(|old| old.limiter);
-        planned.record.room = same.and_then(|old| old.room);
+        let room = same.and_then(|old| old.room);
+        planned.record.room = room.or(planned.record.room);
         let QueueRecord {
             side,
             link,

@@ -58,7 +58,8 @@ impl Found {
         }
     }
 
-    fn has_bands(&self) -> bool {
+    /// Returns true if the queue has bands.
+    pub(crate) fn has_bands(&self) -> bool {
         let inner = self.inner.as_ref();
         inner.is_some_and(|inner| inner.kind == PfifoFast::KIND)
     }

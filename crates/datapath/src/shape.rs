@@ -128,12 +128,13 @@ impl Shape {
         room.map_or(ring, |room| ring.min(room))
     }
 
-    /// The same, where bands take the room that the link gives them: to change that takes the link down for
-    /// a moment. A wait that somebody chose has its room all the same.
-    pub(crate) fn with_room_of(self, link: &Link) -> Self {
+    /// The settings for a limit on this link. Where a pod is at work there, bands take the room that the link
+    /// gives them: to change that takes the link down for a moment. A wait that somebody chose has its room all
+    /// the same.
+    pub(crate) fn at(limit: &Limit, link: &Link, is_at_work: bool) -> Self {
         Self {
-            room: Some(link.tx_queue_len.max(1)),
-            ..self
+            room: is_at_work.then_some(link.tx_queue_len.max(1)),
+            ..Self::new(limit, link)
         }
     }
 
