@@ -92,6 +92,14 @@ impl Shape {
         }
     }
 
+    /// The same, where GSO packets that the burst has room for are not cut.
+    pub(crate) fn uncut(self) -> Self {
+        Self {
+            whole: self.whole.max(self.burst.bytes()),
+            ..self
+        }
+    }
+
     fn wait_nanos(&self) -> u64 {
         self.wait.as_nanos().min(u64::MAX.into()) as u64
     }
@@ -113,7 +121,7 @@ impl Shape {
 
     /// How fast the queue has to send what waits in it.
     pub fn pace(&self) -> Pace {
-        let longest = self.whole.max(self.frame);
+        let longest = self.whole.min(self.gso).max(self.frame);
         Pace {
             rate: self.rate,
             longest: ByteCount::from_bytes(longest).min(self.burst),
