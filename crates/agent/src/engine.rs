@@ -122,7 +122,7 @@ pub struct Engine {
     retry: Backoff,
     tidy_at: Option<Instant>,
     inspect_at: Instant,
-    /// Links at which somebody changed something since rules were looked at.
+    /// The links at which another process changed traffic control since the last inspection of rules.
     changed_links: BTreeSet<u32>,
     features: Option<Features>,
     reconciled: Reconciled,
@@ -215,8 +215,8 @@ impl Engine {
             if self.tidy_at.is_some_and(|at| at <= Instant::now()) {
                 self.tidy();
             }
-            self.look_at_limits();
-            self.inspect_changed();
+            self.inspect_limits();
+            self.inspect_changed_links();
             if self.inspect_at <= Instant::now() {
                 self.inspect();
             }
@@ -236,7 +236,7 @@ impl Engine {
                 Event::InCgroups(found) => self.find(found),
                 Event::Cgroups(folders) => self.classes.find(folders),
                 Event::NetFiles(files) => self.classes.hear_files(files),
-                Event::Links(heard) => self.hear_links(&heard),
+                Event::Links(changes) => self.handle_link_changes(&changes),
                 Event::Waiting { source, why } => {
                     self.waiting.insert(source, why);
                 }
@@ -253,7 +253,7 @@ impl Engine {
     fn timeout(&self) -> Duration {
         let due = self.retry.due().into_iter().chain(self.tidy_at);
         let due = due.chain(self.problem_log.due());
-        let due = due.chain(self.limits.as_ref().map(PodLimits::look_at));
+        let due = due.chain(self.limits.as_ref().map(PodLimits::next_inspection));
         let next = due.fold(self.inspect_at, Instant::min);
         let left = next.saturating_duration_since(Instant::now());
         left.min(BEAT)
@@ -330,47 +330,51 @@ impl Engine {
         }
     }
 
-    /// Takes note of what became of links and of what is at them.
-    fn hear_links(&mut self, news: &News) {
-        self.classes.hear_links(news);
+    /// Schedules inspections of the limits, rules and uplinks at changed links.
+    fn handle_link_changes(&mut self, changes: &News) {
+        self.classes.hear_links(changes);
         if let Some(limits) = &mut self.limits {
-            limits.hear(news);
+            limits.handle_link_changes(changes);
         }
-        match news.lost {
+        match changes.lost {
             true => self.inspect_at = Instant::now(),
             false => self
                 .changed_links
-                .extend(news.traffic_control.iter().chain(&news.gone)),
+                .extend(changes.traffic_control.iter().chain(&changes.gone)),
         }
     }
 
-    /// Looks at the limits of pods that are to be looked at now.
-    fn look_at_limits(&mut self) {
+    /// Inspects the limits that are due.
+    fn inspect_limits(&mut self) {
         let now = Instant::now();
-        let Some(limits) = self.limits.as_mut().filter(|it| it.look_at() <= now) else {
+        let Some(limits) = self
+            .limits
+            .as_mut()
+            .filter(|it| it.next_inspection() <= now)
+        else {
             return;
         };
-        let news = limits.look(now);
+        let has_news = limits.inspect(now);
         self.reconciled.dropped += std::mem::take(&mut limits.dropped);
         (
             self.reconciled.limits_restored,
             self.reconciled.queues_emptied,
         ) = limits.repairs();
-        if news {
+        if has_news {
             self.tell_problems();
             self.plan_retry(false);
         }
     }
 
-    /// Puts back at once what others took away from rules where the kernel said that something was changed.
-    fn inspect_changed(&mut self) {
+    /// Restores rules at changed links.
+    fn inspect_changed_links(&mut self) {
         let links = std::mem::take(&mut self.changed_links);
         let Some(rules) = self.rules.as_mut().filter(|_| self.synced) else {
             return;
         };
         if rules.is_at(&links) {
             let outcome = rules.inspect_at(self.index.plan(), &links);
-            self.meet_outcome(outcome);
+            self.record_inspection(outcome);
         }
     }
 
@@ -391,11 +395,11 @@ impl Engine {
             return;
         }
         let outcome = rules.inspect(self.index.plan());
-        self.meet_outcome(outcome);
+        self.record_inspection(outcome);
     }
 
-    /// Takes note of what an inspection found and put back.
-    fn meet_outcome(&mut self, outcome: Outcome) {
+    /// Records the outcome of an inspection of rules.
+    fn record_inspection(&mut self, outcome: Outcome) {
         self.outcome = outcome;
         for restored in &self.outcome.restored {
             let (interface, pod) = (&restored.interface, &restored.endpoint.pod);

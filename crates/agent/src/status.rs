@@ -47,15 +47,14 @@ pub struct Reconciled {
     pub retries: u64,
     /// How often a program was put back that somebody took away, or came before.
     pub restored: u64,
-    /// How often the limits of a pod were put back that somebody took away or changed.
+    /// The number of limits that the agent restored after another process changed them.
     pub limits_restored: u64,
-    /// How often the queue of a rule was put back that somebody took away or changed, or emptied since it sent
-    /// nothing.
+    /// The number of queues of rules that the agent restored after another process changed them, or emptied
+    /// because they had stalled.
     pub queues_restored: u64,
-    /// How often the queue of a pod's limit was emptied since it sent nothing.
+    /// The number of queues of limits that the agent emptied because they had stalled.
     pub queues_emptied: u64,
-    /// How many packets that waited were dropped when their limit was lowered, since they could not have
-    /// been sent any more.
+    /// The number of packets that the agent dropped because a queue could never send them.
     pub dropped: u64,
     /// How long the last time took.
     pub last_seconds: f64,

@@ -1,8 +1,7 @@
 //! `netqos install-plugin`: the CNI plugin `bandwidth` in its place on a node, and out of it again.
 //!
 //! At no moment is there no plugin, or half of one: what comes is written under another name and
-//! renamed. What was there and is not ours is kept beside it. What somebody who was killed left, the next
-//! one takes away.
+//! renamed. A foreign plugin is kept beside it. Each run deletes the temporary files of a killed one.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -58,7 +57,7 @@ enum Problem {
     NotOurs(PathBuf),
 }
 
-/// What is to be done so that a file can be read or changed.
+/// The remedy of an error.
 fn remedy(why: &io::Error) -> &'static str {
     match why.kind() {
         io::ErrorKind::PermissionDenied => {
@@ -76,13 +75,12 @@ fn remedy(why: &io::Error) -> &'static str {
     }
 }
 
-/// What is in a place.
+/// The current plugin.
 enum There {
     Nothing,
     /// Our plugin, this version or another.
     Ours(Vec<u8>),
-    /// Somebody else's, or a link to what is not to be seen from here: a container sees the folder and
-    /// not all of the host.
+    /// A foreign plugin, or a link to a file outside of the container.
     Foreign,
 }
 
@@ -125,7 +123,7 @@ fn install(from: &Path, to: &Path) -> Result<&'static str, Problem> {
     }
     let said = put(&plugin, &there, to);
     if said.is_err() {
-        // What is wrong is said already.
+        // The first error matters.
         let _ = clear(to);
     }
     folder.sync_all().map_err(|why| failed(to, why))?;
@@ -147,7 +145,7 @@ fn put(plugin: &[u8], there: &There, to: &Path) -> Result<&'static str, Problem>
     Ok(said)
 }
 
-/// Takes away what somebody left who was killed.
+/// Deletes the temporary files of a killed process.
 fn clear(to: &Path) -> Result<(), Problem> {
     for name in [COMING, KEEPING] {
         let path = to.join(name);
@@ -162,7 +160,7 @@ fn remove(to: &Path) -> Result<&'static str, Problem> {
     let there = read(&place)?;
     clear(to)?;
     if matches!(there, There::Foreign) {
-        // Whoever installed was killed before ours came.
+        // A killed process kept the plugin and did not replace it.
         if is_same(&place, &kept) {
             gone(&kept).map_err(|why| failed(&kept, why))?;
         }

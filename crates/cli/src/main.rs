@@ -91,7 +91,7 @@ Examples:
 }
 
 fn main() -> ExitCode {
-    output::ended(run())
+    output::exit_code(run())
 }
 
 fn run() -> ExitCode {

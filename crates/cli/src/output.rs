@@ -1,8 +1,8 @@
 //! How the command speaks: exit codes, formats, and errors in one line.
 //!
-//! Whoever reads it may close the pipe, and the disk that it goes to may be full. The macros of the standard
-//! library panic then, in the middle of whatever the command does, a clean-up included. Those of this crate
-//! have the same names, and no failure to print ends anything: the first one is remembered until the end.
+//! A reader may close the pipe, and the disk of a redirected output may be full. The print macros of the standard
+//! library panic then, even during a clean-up. This crate's macros of the same names keep the first error until
+//! the command ends.
 
 use std::error::Error;
 use std::fmt;
@@ -32,18 +32,18 @@ macro_rules! println {
 
 /// Prints to standard error.
 macro_rules! eprint {
-    ($($words:tt)*) => { $crate::output::tell(format_args!($($words)*)) };
+    ($($words:tt)*) => { $crate::output::write_error(format_args!($($words)*)) };
 }
 
 /// Prints a line to standard error.
 macro_rules! eprintln {
-    ($($words:tt)*) => { $crate::output::tell(format_args!("{}\n", format_args!($($words)*))) };
+    ($($words:tt)*) => { $crate::output::write_error(format_args!("{}\n", format_args!($($words)*))) };
 }
 
-/// Why standard output takes no more, once it does not.
+/// The first error of standard output.
 static LOST: OnceLock<io::Error> = OnceLock::new();
 
-/// Prints to standard output, as long as it takes anything.
+/// Prints to standard output, until the first error.
 pub fn write(words: fmt::Arguments<'_>) {
     if LOST.get().is_none()
         && let Err(why) = io::stdout().write_fmt(words)
@@ -62,14 +62,14 @@ pub fn bytes(bytes: &[u8]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Prints to standard error. If nobody can be told, nobody is.
-pub fn tell(words: fmt::Arguments<'_>) {
+/// Prints to standard error, and ignores errors.
+pub fn write_error(words: fmt::Arguments<'_>) {
     let _ = io::stderr().write_fmt(words);
 }
 
-/// How the command ends that would end with this code. A reader who closes the pipe has read what he wanted;
-/// otherwise what was lost is an error.
-pub fn ended(code: ExitCode) -> ExitCode {
+/// Returns the exit code of a command, and prints an error if output was lost. A closed pipe is no error: the
+/// reader has read enough.
+pub fn exit_code(code: ExitCode) -> ExitCode {
     if let Err(why) = io::stdout().flush() {
         let _ = LOST.set(why);
     }

@@ -77,10 +77,10 @@ reasons! {
     EndpointUnreachable,
     /// Somebody else's program comes before ours at an interface, again and again.
     HookContested,
-    /// Somebody takes away or changes what enforces a limit, again and again: it is put back five times a
-    /// minute.
+    /// Another process keeps removing or changing a qdisc, filter or program of netqos, which restores it five
+    /// times a minute.
     RepairContested,
-    /// What waited in a queue was not sent any more; the queue was emptied.
+    /// A queue stopped sending its backlog, and netqos emptied it.
     QueueStalled,
     /// The kernel lacks what enforcement needs.
     KernelFeatureMissing,
@@ -161,8 +161,8 @@ impl fmt::Display for Problem {
     }
 }
 
-/// A text in one line: control characters in it are shown and do nothing. Whoever writes an object writes
-/// some of what is said of it, and is to forge no line of a log, nor to speak to a terminal.
+/// A text in one line, with escaped control characters. Messages contain text from objects, which must not forge
+/// lines of a log or control a terminal.
 #[derive(Clone, Copy, Debug)]
 pub struct OneLine<T>(pub T);
 

@@ -11,8 +11,8 @@ use crate::error::Doing;
 use crate::hook::{self, HookKind};
 use crate::limits::Request;
 use crate::owner::Owner;
-use crate::progress::Pace;
 use crate::record::{QueueRecord, SideName};
+use crate::stall::Pace;
 use crate::{Error, LimitDatapath, Result, Shape, backstop, detour, legacy, queue};
 
 impl LimitDatapath {
@@ -21,14 +21,14 @@ impl LimitDatapath {
     /// # Errors
     /// The first piece that is missing or changed.
     pub fn check(&mut self, request: &Request<'_>) -> Result<()> {
-        self.look(request).map(drop)
+        self.inspect(request).map(drop)
     }
 
-    /// Looks at everything that [`apply`](Self::apply) makes for this request. What waits in its queues.
+    /// Checks everything that [`apply`](Self::apply) makes for this request. Returns the state of its queues.
     ///
     /// # Errors
-    /// The first piece that is missing or changed.
-    pub fn look(&mut self, request: &Request<'_>) -> Result<Vec<Waiting>> {
+    /// Returns an error if a part is missing or changed.
+    pub fn inspect(&mut self, request: &Request<'_>) -> Result<Vec<QueueStatus>> {
         let record = self.records.read(request.attachment)?;
         if request.limits.is_unlimited() && record.is_none() {
             return Ok(Vec::new());
@@ -44,7 +44,7 @@ impl LimitDatapath {
             legacy::check(&mut self.host.socket, &endpoint, request)?;
             return Ok(Vec::new());
         };
-        let mut waiting = Vec::new();
+        let mut queues = Vec::new();
         for direction in [Direction::Ingress, Direction::Egress] {
             let queue = record
                 .queues
@@ -67,7 +67,7 @@ impl LimitDatapath {
                         SideName::Pod => &mut pod,
                     };
                     let bpffs = self.paths.bpffs();
-                    waiting.push(check_queue(side, queue, request.attachment, &limit, bpffs)?);
+                    queues.push(check_queue(side, queue, request.attachment, &limit, bpffs)?);
                 }
                 (Some(_), None) => return Err(Error::QdiscMissing),
                 (None, Some(queue)) => {
@@ -79,14 +79,13 @@ impl LimitDatapath {
                 }
             }
         }
-        Ok(waiting)
+        Ok(queues)
     }
 
-    /// Drops what waits in one of the queues of this request, where it does not leave by itself. How many
-    /// packets that were.
+    /// Drops the packets in a queue of this request. Returns their number.
     ///
     /// # Errors
-    /// There is no such queue, or the kernel refuses.
+    /// Returns an error if the queue does not exist or the kernel refuses.
     pub fn empty(&mut self, request: &Request<'_>, direction: Direction) -> Result<u32> {
         let _lock = self.records.lock(request.attachment)?;
         let record = self.records.read(request.attachment)?;
@@ -102,18 +101,18 @@ impl LimitDatapath {
         let limit = request.limits.of(direction).ok_or(Error::QdiscMissing)?;
         let found = queue::Found::read(socket, &link)?;
         queue::empty(socket, &link, &found, &Shape::new(&limit, &link).tbf())?;
-        Ok(found.waiting().queued_packets)
+        Ok(found.statistics().queued_packets)
     }
 }
 
-/// What waits in a queue that is as it should be.
+/// The state of a programmed queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waiting {
-    /// Which.
+pub struct QueueStatus {
+    /// The direction that it limits.
     pub direction: Direction,
-    /// How fast it has to send.
+    /// The rate at which it must send.
     pub pace: Pace,
-    /// What it sent, and what waits.
+    /// The kernel's counters and its backlog.
     pub statistics: Statistics,
 }
 
@@ -123,7 +122,7 @@ fn check_queue(
     attachment: &Attachment,
     limit: &Limit,
     bpffs: &Path,
-) -> Result<Waiting> {
+) -> Result<QueueStatus> {
     let changed = |what: String| Error::Changed {
         direction: queue.direction,
         link: queue.link.name.clone(),
@@ -145,7 +144,7 @@ fn check_queue(
     let socket = &mut side.socket;
     let is_ranked = queue.hook != HookKind::None;
     let mut shape = Shape::new(limit, &link);
-    // A plugin that comes later in the chain may lower the MTU; what was made for larger frames still holds.
+    // A later plugin of the chain may lower the MTU. Settings for larger frames still limit correctly.
     if let Some(mtu) = queue.mtu.filter(|mtu| *mtu > link.mtu) {
         let made = Shape::for_packets(limit, mtu, link.gso_max_size);
         if queue::check(socket, &link, &made, is_ranked).is_ok() {
@@ -198,7 +197,7 @@ fn check_queue(
             return Err(changed(what));
         }
     }
-    Ok(Waiting {
+    Ok(QueueStatus {
         direction: queue.direction,
         pace: shape.pace(),
         statistics,

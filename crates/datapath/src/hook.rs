@@ -98,7 +98,7 @@ pub(crate) fn choose(
     has_foreign_tcx: bool,
     pins: &std::result::Result<Pins, netqos_bpf::Error>,
     choice: HookChoice,
-    is_at_work: bool,
+    is_running: bool,
 ) -> Result<Choice> {
     let some = |kind| {
         Ok(Choice {
@@ -123,8 +123,8 @@ pub(crate) fn choose(
         // They run before clsact, and one that ends the chain would keep the queue from being
         // bounded; as a tcx program, ours is before them.
         (HookChoice::Auto, _) if has_foreign_tcx => some(HookKind::Tcx),
-        // To add a clsact takes the link down for a moment.
-        (HookChoice::Auto, HookQdisc::Absent) if is_at_work && pins.programs().has_tcx() => {
+        // Adding clsact takes the link down for a moment.
+        (HookChoice::Auto, HookQdisc::Absent) if is_running && pins.programs().has_tcx() => {
             some(HookKind::Tcx)
         }
         (_, HookQdisc::Clsact | HookQdisc::Absent) => some(HookKind::Clsact),

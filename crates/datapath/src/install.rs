@@ -56,7 +56,7 @@ impl Installer<'_> {
             side.socket.set_link_up(&link, true).doing("set link up")?;
         }
         let carrier = Carrier {
-            shape: Shape::at(limit, &link, planned.is_at_work),
+            shape: Shape::at(limit, &link, planned.is_running),
             link,
             found: planned.found,
             hook_qdisc: planned.hook_qdisc,
@@ -96,7 +96,7 @@ impl Installer<'_> {
                 found,
                 shape,
                 false,
-                &mut record.room,
+                &mut record.band_limit,
             );
         };
         match self.ranked(side, carrier, record, pins) {
@@ -106,7 +106,7 @@ impl Installer<'_> {
                     pins.limiters().release(limiter, owner.id)?;
                 }
                 record.hook = HookKind::None;
-                record.room = None;
+                record.band_limit = None;
                 record.unranked_because = Some(why.to_string());
                 let found = Found::read(&mut side.socket, link)?;
                 queue::apply(
@@ -115,7 +115,7 @@ impl Installer<'_> {
                     &found,
                     shape,
                     false,
-                    &mut record.room,
+                    &mut record.band_limit,
                 )
             }
             made => made,
@@ -132,7 +132,14 @@ impl Installer<'_> {
     ) -> Result<u32> {
         let (link, shape) = (&carrier.link, &carrier.shape);
         let found = &carrier.found;
-        let dropped = queue::apply(&mut side.socket, link, found, shape, true, &mut record.room)?;
+        let dropped = queue::apply(
+            &mut side.socket,
+            link,
+            found,
+            shape,
+            true,
+            &mut record.band_limit,
+        )?;
         let settings = shape.settings(Owner::new(self.attachment, record.direction));
         let limiter = pins.limiters().claim(&settings, record.limiter)?;
         record.limiter = Some(limiter);

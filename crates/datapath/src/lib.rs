@@ -9,7 +9,7 @@
 //!  Record in /run/netqos, written before the first change: whatever dies, DEL and GC know.
 //! ```
 //!
-//! [`LimitDatapath`] is the way in: `apply`, `check`, `look`, `teardown`, `collect`. Each may be repeated,
+//! [`LimitDatapath`] is the way in: `apply`, `check`, `inspect`, `teardown`, `collect`. Each may be repeated,
 //! and killed anywhere and repeated. What is not ours is never removed; a limit that somebody
 //! else's qdisc stands in the way of is an error.
 #![forbid(unsafe_code)]
@@ -34,18 +34,18 @@ mod owner;
 mod paths;
 mod plan;
 mod programs;
-mod progress;
 mod queue;
 mod record;
 mod repairs;
 #[cfg(feature = "rules")]
 pub mod rules;
 mod shape;
+mod stall;
 mod teardown;
 mod unfilter;
 
 pub use attached::{AttachedPod, AttachedPods};
-pub use check::Waiting;
+pub use check::QueueStatus;
 pub use endpoint::HostLinks;
 pub use error::{Error, Result};
 pub use features::{Feature, Features, Mode, Support};
@@ -55,7 +55,7 @@ pub use limits::{Applied, LimitDatapath, Request, Shaped};
 pub use locate::{Reach, locate, locate_first};
 pub use owner::Owner;
 pub use paths::Paths;
-pub use progress::{Motion, Pace, Progress};
 pub use record::{Record, Records, SideName};
-pub use repairs::Repairs;
+pub use repairs::RepairBudget;
 pub use shape::Shape;
+pub use stall::{Pace, StallDetector, StallState};

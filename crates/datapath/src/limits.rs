@@ -28,9 +28,8 @@ pub struct Request<'a> {
     pub egress: EgressWay,
     /// How the ranking program is attached.
     pub hook: HookChoice,
-    /// The pod is at work: what takes its interface down for a moment costs it packets, and is left out as
-    /// far as it can be.
-    pub is_at_work: bool,
+    /// True for a running pod: changes that take its interface down for a moment would lose packets.
+    pub is_running: bool,
 }
 
 /// What is in force.
@@ -61,7 +60,7 @@ pub struct Shaped {
     pub unranked_because: Option<String>,
     /// The numbers.
     pub shape: Shape,
-    /// How many packets that waited the change of a limit dropped, since they could not have been sent.
+    /// The number of queued packets that a change dropped because the new limit could never send them.
     pub dropped: u32,
 }
 

@@ -16,8 +16,8 @@ use crate::{Error, LimitDatapath, Result, Shape, clsact, legacy};
 /// A queue, and what was found where it belongs.
 pub(crate) struct Planned {
     pub(crate) limit: Limit,
-    /// Its link carries the traffic of a pod that is at work.
-    pub(crate) is_at_work: bool,
+    /// The link carries the traffic of a running pod.
+    pub(crate) is_running: bool,
     pub(crate) record: QueueRecord,
     /// The link that will carry it; `None` for an ifb that has to be made.
     pub(crate) carrier: Option<Link>,
@@ -84,25 +84,25 @@ impl LimitDatapath {
                 }
                 _ => false,
             };
-            let is_at_work = request.is_at_work && !through_ifb;
+            let is_running = request.is_running && !through_ifb;
             let choice = hook::choose(
                 &name,
                 hook_qdisc,
                 has_foreign_tcx,
                 pins,
                 request.hook,
-                is_at_work,
+                is_running,
             )?;
             let detour_from = through_ifb.then(|| link.clone());
-            // Written down before it is made, like all that is.
+            // The record precedes the change.
             let makes_bands = choice.kind != HookKind::None && !found.has_bands();
-            let room = makes_bands.then(|| {
+            let band_limit = makes_bands.then(|| {
                 let carrier = carrier.as_ref().unwrap_or(link);
-                Shape::at(&limit, carrier, is_at_work).ring()
+                Shape::at(&limit, carrier, is_running).ring()
             });
             planned.push(Planned {
                 limit,
-                is_at_work,
+                is_running,
                 record: QueueRecord {
                     direction,
                     side: side_name,
@@ -123,7 +123,7 @@ impl LimitDatapath {
                     backstop: through_ifb,
                     no_backstop_because: None,
                     hook: choice.kind,
-                    room,
+                    band_limit,
                     mtu: Some(carrier.as_ref().unwrap_or(link).mtu),
                     limiter: None,
                     unranked_because: choice.why_none,
@@ -177,8 +177,8 @@ pub(crate) fn inherit(before: &Record, plan: &mut [Planned]) {
             .iter()
             .find(|old| is_same(old, &planned.record));
         planned.record.limiter = same.and_then(|old| old.limiter);
-        let room = same.and_then(|old| old.room);
-        planned.record.room = room.or(planned.record.room);
+        let band_limit = same.and_then(|old| old.band_limit);
+        planned.record.band_limit = band_limit.or(planned.record.band_limit);
         let QueueRecord {
             side,
             link,

@@ -19,7 +19,7 @@ const SPARE: Handle = Handle::new(3, 0);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     root: Option<Installed>,
-    /// What is in it, when it is a limit.
+    /// The qdisc inside of a limit.
     inner: Option<Installed>,
 }
 
@@ -44,13 +44,13 @@ impl Found {
             .filter(|root| root.kind == "tbf" && root.handle == ROOT)
     }
 
-    /// What the queue has done, and what waits in it.
-    pub(crate) fn waiting(&self) -> Statistics {
+    /// The counters and the backlog of the queue.
+    pub(crate) fn statistics(&self) -> Statistics {
         let limit = self.limit();
         limit.map(|root| root.statistics).unwrap_or_default()
     }
 
-    /// A handle for what takes the place of what is in the limit.
+    /// A handle for a qdisc that replaces the inner one.
     fn other_handle(&self) -> Handle {
         match &self.inner {
             Some(inner) if inner.handle == BANDS => SPARE,
@@ -88,18 +88,18 @@ impl Found {
 }
 
 /// Makes the queue what the shape says, from what was found; with bands when something will rank
-/// into them. The `room` of bands that are there, in packets, is told by whoever made them; it becomes that
-/// of new ones. How many packets that waited in the queue had to go.
+/// into them. `band_limit` is the number of packets that each band holds, from the record; new bands change
+/// it. Returns the number of dropped packets.
 ///
-/// Bands that are there stay where nobody asks for a wait that is too long for them: to make others of
-/// another length loses packets, also of flows that are far below the limit.
+/// Existing bands stay, unless a user sets a latency that needs larger ones. Replacing them loses packets of
+/// every flow.
 pub(crate) fn apply(
     socket: &mut Socket,
     link: &Link,
     found: &Found,
     shape: &Shape,
     ranked: bool,
-    room: &mut Option<u32>,
+    band_limit: &mut Option<u32>,
 ) -> Result<u32> {
     let wanted = shape.tbf();
     let is_changed = !found.holds(&wanted);
@@ -118,25 +118,26 @@ pub(crate) fn apply(
             .put_qdisc(link, Handle::ROOT, ROOT, &wanted)
             .doing("create qdisc")?;
     }
-    let is_outgrown = room.is_some_and(|room| shape.outgrows(room));
+    let is_outgrown = band_limit.is_some_and(|limit| shape.outgrows(limit));
     if ranked && (starts_anew || !has_bands || is_outgrown) {
         let other = found.other_handle();
         put_bands(socket, link, shape, if starts_anew { BANDS } else { other })?;
-        *room = Some(shape.ring());
+        *band_limit = Some(shape.ring());
         return Ok(0);
     }
     match found.tbf().filter(|_| is_changed && !starts_anew) {
-        Some(before) => relieve(socket, link, found, &before, &wanted),
+        Some(before) => drop_stuck_packets(socket, link, found, &before, &wanted),
         None => Ok(0),
     }
 }
 
-/// Empties a queue whose numbers were just changed, where something waits in it that would never be
-/// sent, or that is more than it may hold now. How many packets that were.
+/// Empties a queue after a change, if its backlog may contain a packet that TBF can no longer send, or exceeds
+/// the new limit. Returns the number of dropped packets.
 ///
-/// TBF cuts a GSO packet that is larger than its bucket when the packet comes, and at no other time:
-/// one that waits already when the bucket becomes smaller is never sent, nor is anything behind it.
-fn relieve(
+/// TBF segments a GSO packet that is larger than its bucket on enqueue only. If the bucket shrinks below a queued
+/// packet, TBF never sends the packet, nor any packet behind it. A process that is killed before it empties the
+/// queue leaves such a packet to the agent's stall detection.
+fn drop_stuck_packets(
     socket: &mut Socket,
     link: &Link,
     found: &Found,
@@ -148,16 +149,16 @@ fn relieve(
         return Ok(0);
     }
     let now = socket.qdisc_at(link, Handle::ROOT).doing("list qdiscs")?;
-    let waiting = now.map(|root| root.statistics).unwrap_or_default();
-    let is_too_much = waiting.queued_bytes > wanted.limit;
-    if waiting.queued_packets == 0 || !(is_smaller || is_too_much) {
+    let backlog = now.map(|root| root.statistics).unwrap_or_default();
+    let is_too_long = backlog.queued_bytes > wanted.limit;
+    if backlog.queued_packets == 0 || !(is_smaller || is_too_long) {
         return Ok(0);
     }
     empty(socket, link, found, wanted)?;
-    Ok(waiting.queued_packets)
+    Ok(backlog.queued_packets)
 }
 
-/// Puts another queue in the place of the one inside of the TBF, which is dropped with all that waits in it.
+/// Replaces the qdisc inside of the TBF, and so drops the backlog.
 pub(crate) fn empty(socket: &mut Socket, link: &Link, found: &Found, tbf: &Tbf) -> Result<()> {
     let other = found.other_handle();
     let emptied = match found.has_bands() {
@@ -213,7 +214,7 @@ fn set_length(socket: &mut Socket, link: &Link, length: u32) -> Result<()> {
         .doing("set tx queue length")
 }
 
-/// CHECK: the queue is what the shape says. What it has done, and what waits in it.
+/// CHECK: the queue is what the shape says. Returns its counters and backlog.
 pub(crate) fn check(
     socket: &mut Socket,
     link: &Link,
@@ -232,7 +233,7 @@ pub(crate) fn check(
     if tbf.limit != wanted.limit {
         return Err(Error::LimitDiffers);
     }
-    // Builds before this one had the burst say what is cut.
+    // Earlier builds set no peak rate.
     let of_before = Tbf {
         largest: wanted.burst,
         ..wanted
@@ -243,7 +244,7 @@ pub(crate) fn check(
     if found.has_bands() != ranked {
         return Err(Error::QdiscMissing);
     }
-    Ok(found.waiting())
+    Ok(found.statistics())
 }
 
 /// Removes the queue, if there is one; somebody else's root qdisc stays.

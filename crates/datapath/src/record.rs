@@ -51,10 +51,10 @@ pub struct QueueRecord {
     pub no_backstop_because: Option<String>,
     /// How the ranking program is attached.
     pub hook: HookKind,
-    /// For how many packets each of its bands has room.
+    /// The number of packets that each of its bands holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub room: Option<u32>,
-    /// The MTU that it was made for.
+    pub band_limit: Option<u32>,
+    /// The MTU that its settings are for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
     /// Its limiter.

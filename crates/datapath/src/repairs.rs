@@ -1,36 +1,37 @@
-//! How often what somebody takes away is put back.
+//! Limits on the number of repairs.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-/// So often in a minute: who goes on may want it gone.
-const TIMES: usize = 5;
-const MINUTE: Duration = Duration::from_secs(60);
+/// The budget. Another process that undoes more repairs than this probably means to.
+const REPAIRS: usize = 5;
+const PERIOD: Duration = Duration::from_secs(60);
 
-/// What was put back lately.
+/// The recent repairs of each key.
 #[derive(Clone, Debug)]
-pub struct Repairs<K>(BTreeMap<K, VecDeque<Instant>>);
+pub struct RepairBudget<K>(BTreeMap<K, VecDeque<Instant>>);
 
-impl<K> Default for Repairs<K> {
+impl<K> Default for RepairBudget<K> {
     fn default() -> Self {
         Self(BTreeMap::new())
     }
 }
 
-impl<K: Ord> Repairs<K> {
-    /// Returns true if this was put back five times in the last minute: who takes it away is left alone for
-    /// the rest of it.
-    pub fn is_spent(&mut self, what: &K, now: Instant) -> bool {
-        self.0.retain(|_, times| {
-            times.retain(|at| now.saturating_duration_since(*at) < MINUTE);
-            !times.is_empty()
+impl<K: Ord> RepairBudget<K> {
+    /// Returns true if the last minute had five repairs of this key.
+    pub fn is_exhausted(&mut self, key: &K, now: Instant) -> bool {
+        self.0.retain(|_, repairs| {
+            repairs.retain(|at| now.saturating_duration_since(*at) < PERIOD);
+            !repairs.is_empty()
         });
-        self.0.get(what).is_some_and(|times| times.len() >= TIMES)
+        self.0
+            .get(key)
+            .is_some_and(|repairs| repairs.len() >= REPAIRS)
     }
 
-    /// Takes note of a repair.
-    pub fn note(&mut self, what: K, now: Instant) {
-        self.0.entry(what).or_default().push_back(now);
+    /// Counts a repair.
+    pub fn record(&mut self, key: K, now: Instant) {
+        self.0.entry(key).or_default().push_back(now);
     }
 }
 
@@ -39,13 +40,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn five_in_any_minute_and_each_for_itself() {
-        let (mut repairs, began) = (Repairs::default(), Instant::now());
+    fn budget_of_each_key_is_five_repairs_in_a_minute() {
+        let (mut repairs, began) = (RepairBudget::default(), Instant::now());
         let mut begin = |what, seconds| {
             let now = began + Duration::from_secs(seconds);
-            let may = !repairs.is_spent(&what, now);
+            let may = !repairs.is_exhausted(&what, now);
             if may {
-                repairs.note(what, now);
+                repairs.record(what, now);
             }
             may
         };

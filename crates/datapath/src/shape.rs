@@ -10,13 +10,13 @@ use netqos_netlink::link::Link;
 use netqos_netlink::qdisc::Tbf;
 
 use crate::owner::Owner;
-use crate::progress::Pace;
+use crate::stall::Pace;
 
 const MILLISECOND: u64 = 1_000_000;
 /// The Ethernet header, which the kernel's qdiscs count.
 const ETHERNET_HEADER: u64 = 14;
-/// From this rate on TBF takes a whole GSO packet, since cutting it up costs a core at 1 Gbit/s; below,
-/// it is cut up, and serialises in pieces of a frame, however large the burst is that somebody chose.
+/// The rate from which TBF takes a whole GSO packet. Segmenting costs a core at 1 Gbit/s. Below this rate TBF
+/// segments, and packets leave in frames, whatever the burst.
 const WHOLE_GSO_FROM: BitRate = BitRate::from_bits_per_second(100_000_000);
 /// With its headers, a GSO packet is up to so many 1024ths of its size.
 const GSO_WITH_HEADERS: u64 = 1094;
@@ -44,12 +44,12 @@ pub struct Shape {
     pub wait: Duration,
     frame: u64,
     gso: u64,
-    /// The largest packet that is not cut.
+    /// The largest GSO packet that TBF does not segment.
     whole: u64,
-    /// Somebody said how long bulk may wait.
+    /// The user set a latency.
     is_wait_chosen: bool,
-    /// The room of a band in packets that the link gives it without being changed, where it is not to be.
-    room: Option<u32>,
+    /// The transmit queue length of a link that must not change.
+    fixed_queue_len: Option<u32>,
 }
 
 impl Shape {
@@ -88,11 +88,11 @@ impl Shape {
             gso,
             whole,
             is_wait_chosen: limit.latency.is_some(),
-            room: None,
+            fixed_queue_len: None,
         }
     }
 
-    /// The same, where GSO packets that the burst has room for are not cut.
+    /// The same settings, with GSO packets up to the size of the burst in one piece.
     pub(crate) fn uncut(self) -> Self {
         Self {
             whole: self.whole.max(self.burst.bytes()),
@@ -119,7 +119,7 @@ impl Shape {
         }
     }
 
-    /// How fast the queue has to send what waits in it.
+    /// The rate at which the queue must send.
     pub fn pace(&self) -> Pace {
         let longest = self.whole.min(self.gso).max(self.frame);
         Pace {
@@ -132,24 +132,23 @@ impl Shape {
     /// since the program bounds the queue in time.
     pub fn ring(&self) -> u32 {
         let ring = ring(self.rate.bytes_in_nanos(self.wait_nanos()).bytes());
-        let room = self.room.filter(|_| !self.is_wait_chosen);
-        room.map_or(ring, |room| ring.min(room))
+        let most = self.fixed_queue_len.filter(|_| !self.is_wait_chosen);
+        most.map_or(ring, |most| ring.min(most))
     }
 
-    /// The settings for a limit on this link. Where a pod is at work there, bands take the room that the link
-    /// gives them: to change that takes the link down for a moment. A wait that somebody chose has its room all
-    /// the same.
-    pub(crate) fn at(limit: &Limit, link: &Link, is_at_work: bool) -> Self {
+    /// The settings for a limit on this link. On the link of a running pod, bands are as long as the link's
+    /// transmit queue: changing its length takes the link down for a moment. A latency that the user sets
+    /// precedes that.
+    pub(crate) fn at(limit: &Limit, link: &Link, is_running: bool) -> Self {
         Self {
-            room: is_at_work.then_some(link.tx_queue_len.max(1)),
+            fixed_queue_len: is_running.then_some(link.tx_queue_len.max(1)),
             ..Self::new(limit, link)
         }
     }
 
-    /// Returns true if bands with room for so many packets are too short for what somebody has asked for. Only
-    /// then are they made anew, which loses packets.
-    pub(crate) fn outgrows(&self, room: u32) -> bool {
-        self.is_wait_chosen && room < self.ring()
+    /// Returns true if bands of this many packets are too short for the latency that the user sets.
+    pub(crate) fn outgrows(&self, band_limit: u32) -> bool {
+        self.is_wait_chosen && band_limit < self.ring()
     }
 
     /// The settings of the ranking program, for this owner.

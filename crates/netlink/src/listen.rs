@@ -40,8 +40,8 @@ pub struct News {
     /// The numbers of links that went away, to nowhere or to another namespace. One that came back under
     /// its number is also among those that are there.
     pub gone: BTreeSet<u32>,
-    /// The numbers of links at which a qdisc, a class or a filter came, went or was changed by others than
-    /// this process. The kernel announces one also to everybody when somebody else asks for it.
+    /// The indexes of links whose qdiscs, classes or filters another process added, changed, deleted or read
+    /// one by one: the kernel announces the answer to `RTM_GETQDISC`, too.
     pub traffic_control: BTreeSet<u32>,
     /// A default route came or went.
     pub default_routes: bool,

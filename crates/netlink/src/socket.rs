@@ -19,24 +19,24 @@ const DUMP_RETRIES: usize = 8;
 /// Attributes of an error's acknowledgement (`enum nlmsgerr_attrs`).
 const NLMSGERR_ATTR_MSG: u16 = 1;
 
-/// The bits of a socket's port that number the sockets of one process. The others are the same for all of
-/// them: so what the kernel announces of this process' own doing is told from what others do. (libnl divides
-/// ports in the same way, with the process' number, of which several in containers have the same.)
+/// The bits of a port ID that number the sockets of this process. The other bits are common to them, and identify
+/// notifications of this process's own requests. (libnl splits port IDs in the same way, with the PID, which
+/// is not unique among containers.)
 const NUMBER: u32 = 0xffc0_0000;
 
-/// What the ports of this process' sockets have in common.
+/// The common bits of this process's port IDs.
 fn own_part() -> u32 {
     static PART: OnceLock<u32> = OnceLock::new();
     *PART.get_or_init(|| RandomState::new().build_hasher().finish() as u32 & !NUMBER)
 }
 
-/// Returns true for the port of a socket of this process.
+/// Returns true if the port ID is of a socket of this process.
 pub(crate) fn is_own(port: u32) -> bool {
-    // (Zero is nobody's, and what the kernel chooses by itself has no number.)
+    // (The kernel has port 0, and numbers no socket of its own choice.)
     port & NUMBER != 0 && port & !NUMBER == own_part()
 }
 
-/// Binds a socket to a port by which it is known to be this process'.
+/// Binds a socket to a port ID of this process.
 fn bind(wire: &mut Wire) -> io::Result<()> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let step = 1 << NUMBER.trailing_zeros();

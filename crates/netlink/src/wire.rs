@@ -83,7 +83,7 @@ pub(crate) struct Message<'b> {
     pub(crate) kind: u16,
     pub(crate) flags: u16,
     pub(crate) sequence: u32,
-    /// The socket by whose request it is; 0 where it is nobody's.
+    /// The port ID of the socket that caused it, or 0.
     pub(crate) port: u32,
     pub(crate) payload: &'b [u8],
 }

@@ -44,7 +44,7 @@ impl Plugin for Bandwidth {
                 limits: config.limits,
                 egress: config.egress,
                 hook: config.hook,
-                is_at_work: false,
+                is_running: false,
             })
             .map_err(error)?;
         for queue in &applied.queues {
@@ -104,7 +104,7 @@ impl Plugin for Bandwidth {
                 limits: config.limits,
                 egress: config.egress,
                 hook: config.hook,
-                is_at_work: false,
+                is_running: false,
             })
             .map_err(error)
     }

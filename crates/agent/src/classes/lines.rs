@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use netqos_classes::is_lines_ifb;
 use netqos_core::BitRate;
-use netqos_datapath::Repairs;
+use netqos_datapath::RepairBudget;
 use netqos_netlink::link::Link;
 use netqos_netlink::{News, Result, Socket};
 
@@ -26,12 +26,12 @@ pub(crate) struct Lines {
     speeds: BTreeMap<Arc<str>, Option<BitRate>>,
     /// The numbers of their links; none of one that is away.
     numbers: BTreeMap<Arc<str>, u32>,
-    /// The numbers of the ifbs through which what comes by them is sent.
+    /// The indexes of the ifbs that shape their ingress.
     ifbs: BTreeSet<u32>,
     problem: Option<String>,
     heard: Heard,
-    /// How often what somebody changed was made anew at once.
-    repairs: Repairs<()>,
+    /// The budget of repairs outside of the periodic inspection.
+    repairs: RepairBudget<()>,
 }
 
 /// What was heard since the last look.
@@ -42,7 +42,7 @@ enum Heard {
     Nothing,
     /// Something by which other links may be lines, or carry something else.
     Something,
-    /// Somebody changed what divides a line.
+    /// Another process changed the qdiscs, classes or filters of an uplink.
     Changed,
     /// A line came or went.
     Links,
@@ -69,7 +69,7 @@ impl Lines {
             ifbs: BTreeSet::new(),
             problem: None,
             heard: Heard::Nothing,
-            repairs: Repairs::default(),
+            repairs: RepairBudget::default(),
         }
     }
 
@@ -157,9 +157,9 @@ impl Lines {
         let mut is_changed = own.any(|it| news.traffic_control.contains(it));
         is_changed |= self.ifbs.iter().any(|it| news.gone.contains(it));
         let now = Instant::now();
-        // Who goes on with it waits for the look that is due anyway.
-        if is_changed && !self.repairs.is_spent(&(), now) {
-            self.repairs.note((), now);
+        // After five repairs in a minute, the periodic inspection repairs it.
+        if is_changed && !self.repairs.is_exhausted(&(), now) {
+            self.repairs.record((), now);
             heard = heard.max(Heard::Changed);
         }
         if self.numbers.values().any(|it| news.gone.contains(it)) {

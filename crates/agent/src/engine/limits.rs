@@ -26,9 +26,9 @@ use serde::{Deserialize, Serialize};
 use super::spans;
 use crate::places::limits_folder;
 
-mod watch;
+mod repair;
 
-use watch::Watch;
+use repair::Inspections;
 
 /// Holds pods to their limits.
 #[derive(Debug)]
@@ -43,10 +43,10 @@ pub(super) struct PodLimits {
     /// What the agent made by itself.
     own: BTreeMap<Attachment, Note>,
     problems: BTreeMap<(ObjectName, Attachment), Problem>,
-    watch: Watch,
+    inspections: Inspections,
     /// How often a limit was set or lifted.
     pub(super) changes: u64,
-    /// Packets that waited when a limit was changed, and could not have been sent; until they are counted.
+    /// Packets that emptied queues dropped, until the engine adds them to its metrics.
     pub(super) dropped: u64,
 }
 
@@ -71,12 +71,12 @@ impl Held {
             limits: self.limits,
             egress: egress(record, ways.egress),
             hook: hook(record, ways.hook),
-            is_at_work: true,
+            is_running: true,
         }
     }
 }
 
-/// How limits are made where nobody has made them before.
+/// The hook and the egress queue of new limits.
 #[derive(Clone, Copy, Debug)]
 struct Ways {
     hook: HookChoice,
@@ -119,7 +119,7 @@ impl PodLimits {
             held: BTreeMap::new(),
             own: BTreeMap::new(),
             problems: BTreeMap::new(),
-            watch: Watch::default(),
+            inspections: Inspections::default(),
             changes: 0,
             dropped: 0,
         };
@@ -129,7 +129,7 @@ impl PodLimits {
 
     /// What is wrong.
     pub(super) fn problems(&self) -> impl Iterator<Item = &Problem> {
-        self.problems.values().chain(self.stalls())
+        self.problems.values().chain(self.inspections.stalls())
     }
 
     /// The pods that something failed for.
@@ -149,17 +149,18 @@ impl PodLimits {
         Some(record.map_or_else(Limits::default, |record| record.limits))
     }
 
-    /// True when these limits were in force when they were made or looked at last.
+    /// Returns true if these limits were programmed at the last inspection.
     pub(super) fn is_held(&self, pod: &ObjectName, attachment: &Attachment) -> bool {
         let held = self.held.get(pod);
-        held.is_some_and(|held| held.contains_key(attachment)) && !self.watch.is_faulty(attachment)
+        held.is_some_and(|held| held.contains_key(attachment))
+            && !self.inspections.is_faulty(attachment)
     }
 
     /// Makes what is wanted of a pod now.
     pub(super) fn reconcile(&mut self, known: &Known<'_>) {
         let pod = known.pod;
         self.problems
-            .retain(|(of, attachment), _| of != pod || self.watch.is_faulty(attachment));
+            .retain(|(of, attachment), _| of != pod || self.inspections.is_faulty(attachment));
         let mut wanted: BTreeMap<Attachment, Held> = BTreeMap::new();
         for (_, endpoint) in &known.endpoints {
             let interface = endpoint.attach.interface();
@@ -195,7 +196,7 @@ impl PodLimits {
             };
             if !lifts {
                 held.remove(&attachment);
-                self.watch.forget(&attachment);
+                self.inspections.remove(&attachment);
                 continue;
             }
             let work = spans::lift(pod, &attachment);
@@ -209,7 +210,7 @@ impl PodLimits {
         }
         // After that: an interface may be known by another name now.
         for (attachment, wanted) in &wanted {
-            // What somebody else changed of it is put back when it is looked at.
+            // An inspection restores changed parts of it.
             if held.get(attachment) == Some(wanted) {
                 continue;
             }
@@ -218,7 +219,7 @@ impl PodLimits {
             let made = work.in_scope(|| self.hold(attachment, wanted));
             match ended(&work, made) {
                 Ok(()) => {
-                    self.watch(attachment);
+                    self.start_inspections(attachment);
                     self.problems.remove(&(pod.clone(), attachment.clone()));
                     held.insert(attachment.clone(), wanted.clone());
                 }
@@ -276,7 +277,7 @@ impl PodLimits {
         let limits = record.as_ref().map_or_else(Limits::default, |it| it.limits);
         self.datapath
             .teardown(attachment, netns, HostLinks::Unknown, &limits)?;
-        self.watch.forget(attachment);
+        self.inspections.remove(attachment);
         if record.is_some() {
             self.changes += 1;
             tracing::info!(%attachment, "limits lifted");

@@ -201,22 +201,22 @@ fn of_agent(registry: &mut Registry, tally: Tally) {
         ),
         (
             "limits_restored",
-            "Limits of pods that were put back, since somebody took them away or changed them",
+            "Limits of pods that the agent restored after another process changed them",
             tally.reconciled.limits_restored,
         ),
         (
             "queues_restored",
-            "Queues of rules that were put back, since somebody took them away or changed them, or emptied, since they sent nothing",
+            "Queues of rules that the agent restored after another process changed them, or emptied because they had stalled",
             tally.reconciled.queues_restored,
         ),
         (
             "queues_emptied",
-            "Queues of pods' limits that were emptied, since they sent nothing of what waited",
+            "Queues of pods' limits that the agent emptied because they had stalled",
             tally.reconciled.queues_emptied,
         ),
         (
             "change_dropped_packets",
-            "Packets that waited when their limit was lowered or their queue was emptied, and were dropped",
+            "Packets that the agent dropped because a queue could never send them under a lowered limit",
             tally.reconciled.dropped,
         ),
     ] {

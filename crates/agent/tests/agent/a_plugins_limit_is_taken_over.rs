@@ -24,7 +24,7 @@ fn plugin_limits(pod: &Pod, megabits: u64) {
             },
             egress: Default::default(),
             hook: Default::default(),
-            is_at_work: false,
+            is_running: false,
         })
         .unwrap();
 }

@@ -104,7 +104,7 @@ fn and_stays_found_whatever_becomes_of_its_limits() {
         limits,
         egress: Default::default(),
         hook: Default::default(),
-        is_at_work: false,
+        is_running: false,
     };
     let mut datapath = LimitDatapath::open(paths()).unwrap();
     datapath.apply(&request).unwrap();

@@ -36,7 +36,7 @@ mod completed_pod_logs_no_alarm;
 mod invalid_annotation_keeps_last_limit;
 mod it_says_how_things_are;
 mod killed_and_started_again_it_takes_over;
-mod limits_are_put_back;
+mod limit_repair;
 mod node_problems_pass;
 mod pods_are_found_wherever_they_come_from;
 mod services_are_read_from_the_folder;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::config_map;
 use crate::stage::{self, Agent, Flow};
 
-/// How long what the kernel announces is away at most.
+/// The time to the repair of a fault that the kernel announces.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// Whoever deletes clsact deletes the programs of all others with it.
@@ -37,7 +37,7 @@ fn within_a_second() {
 }
 
 #[test]
-fn queue_of_a_rule_within_a_second() {
+fn removed_or_changed_rule_queue_is_restored_within_a_second() {
     let Some(node) = stage::node() else { return };
     let (a, _) = stage::pods(&node);
     stage::put("a.json", &stage::manifest(&a, json!({})));
@@ -87,7 +87,7 @@ fn queue_of_a_rule_within_a_second() {
 }
 
 #[test]
-fn tree_of_a_line_within_a_second() {
+fn removed_uplink_htb_is_restored_within_a_second() {
     let Some(node) = stage::node() else { return };
     let _far = config_map::outside(&node);
     let said = config_map::config_map((30, 100), (30, 100));
@@ -102,7 +102,7 @@ fn tree_of_a_line_within_a_second() {
     let is_in_force = || has_tree("up0") && has_tree(&ifb);
     assert!(stage::eventually(is_in_force), "{}", stage::log());
     for link in ["up0", &ifb] {
-        // Until everything was looked at with its ifb.
+        // The periodic inspection finds the ifb.
         thread::sleep(12 * AT_ONCE);
         let delete = ["qdisc", "del", "dev", link, "root"];
         node.run("tc", &delete).unwrap();

@@ -291,7 +291,7 @@ fn enforce(pod: &Pod) {
         limits,
         egress: EgressWay::Ifb,
         hook: HookChoice::Auto,
-        is_at_work: false,
+        is_running: false,
     };
     let mut datapath = LimitDatapath::open(paths.clone()).unwrap();
     datapath.apply(&request).unwrap();

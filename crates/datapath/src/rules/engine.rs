@@ -19,9 +19,9 @@ use super::site::Site;
 use super::tables::{ChainTables, rule_number};
 use super::{EndpointStatus, Outcome, RuleCount, strays};
 use crate::endpoint::Side;
-use crate::progress::Progress;
 use crate::record::Records;
-use crate::repairs::Repairs;
+use crate::repairs::RepairBudget;
+use crate::stall::StallDetector;
 use crate::{Paths, Result};
 
 /// Puts the rules of a plan in force, on the node (network namespace) in which it was opened.
@@ -44,17 +44,17 @@ pub struct RuleDatapath {
     pub(super) problems: Problems,
     /// How often each endpoint's program was found behind somebody else's.
     pub(super) contests: BTreeMap<EndpointId, u32>,
-    /// How often what somebody took away was put back.
-    pub(super) repairs: Repairs<Subject>,
-    /// What was seen of the queues of rules.
-    pub(super) progress: BTreeMap<RuleId, Progress>,
+    /// The budget of repairs of programs and queues.
+    pub(super) repairs: RepairBudget<Subject>,
+    /// The stall detectors of the queues.
+    pub(super) stalls: BTreeMap<RuleId, StallDetector>,
     /// Some endpoint goes by a rule list that the plan does not know any more.
     pub(super) is_stuck: bool,
     /// What was found to be in force, last.
     told: Outcome,
     /// Writes to the kernel since the last change began.
     pub(super) changes: u64,
-    /// Packets that waited when their queue was changed, and could not have been sent.
+    /// Packets that changes and repairs of queues dropped since the last change began.
     pub(super) dropped: u64,
 }
 
@@ -80,8 +80,8 @@ impl RuleDatapath {
             services: Services::default(),
             problems: Problems::default(),
             contests: BTreeMap::new(),
-            repairs: Repairs::default(),
-            progress: BTreeMap::new(),
+            repairs: RepairBudget::default(),
+            stalls: BTreeMap::new(),
             is_stuck: false,
             told: Outcome::default(),
             changes: 0,

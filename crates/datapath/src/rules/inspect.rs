@@ -28,13 +28,12 @@ impl RuleDatapath {
         self.inspect_some(plan, None)
     }
 
-    /// The same of what stands at these links of the host, by their numbers, where somebody has changed
-    /// something.
+    /// Inspects the programs and queues at these links of the host, by index.
     pub fn inspect_at(&mut self, plan: &NodePlan, links: &BTreeSet<u32>) -> Outcome {
         self.inspect_some(plan, Some(links))
     }
 
-    /// True when something of ours is at one of these links of the host.
+    /// Returns true if one of these links of the host, by index, carries a program or a queue of rules.
     pub fn is_at(&self, links: &BTreeSet<u32>) -> bool {
         let mut sites = self.sites.values();
         let mut meters = self.meters.values();
@@ -117,11 +116,14 @@ impl RuleDatapath {
             return Ok(None);
         }
         let now = Instant::now();
-        if standing == Standing::Gone && self.repairs.is_spent(&Subject::Endpoint(id.clone()), now)
+        if standing == Standing::Gone
+            && self
+                .repairs
+                .is_exhausted(&Subject::Endpoint(id.clone()), now)
         {
             let message = format!(
-                "somebody takes the program of rules away from {} again and again: it is put back five \
-                 times a minute",
+                "another process keeps removing the rules program from {}; netqos restores it five times a \
+                 minute",
                 before.link
             );
             let pod = ObjectRef::Pod(endpoint.pod.name.clone());
@@ -171,7 +173,7 @@ impl RuleDatapath {
         };
         self.switch(&mut arrival)?;
         if standing == Standing::Gone {
-            self.repairs.note(Subject::Endpoint(id.clone()), now);
+            self.repairs.record(Subject::Endpoint(id.clone()), now);
         }
         Ok(Some(Restored {
             endpoint: id.clone(),

@@ -57,19 +57,17 @@ pub struct Outcome {
     /// The programs that were put back, in the course of an inspection.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub restored: Vec<Restored>,
-    /// How many queues of rules were made whole again that somebody had been at, or emptied since they sent
-    /// nothing, in the course of an inspection.
+    /// The number of queues that an inspection restored, or emptied because they had stalled.
     pub queues_restored: u64,
     /// What could not be made, or was made otherwise than asked for.
     pub problems: Vec<Problem>,
     /// What was written to the kernel to get there: 0 when all was right already.
     pub changes: u64,
-    /// Packets that waited when their rule's queue was changed, and were dropped since they could not
-    /// have been sent.
+    /// Packets in changed queues that were dropped because the queues could never send them.
     pub dropped: u64,
 }
 
-/// Keys of JSON are text.
+/// Serializes keys as text, which JSON requires.
 fn by_name<S: Serializer>(
     meters: &BTreeMap<RuleId, MeterStatus>,
     to: S,

@@ -15,7 +15,7 @@ use super::problems::Subject;
 use super::spans;
 use super::tables::{ChainTables, rule_number};
 use crate::Result;
-use crate::progress::{Motion, Pace};
+use crate::stall::{Pace, StallState};
 
 /// A packet of this size passes every meter, whatever the pods' interfaces say.
 const LEAST_MTU: u32 = 1500;
@@ -122,7 +122,7 @@ impl RuleDatapath {
         wanted
     }
 
-    /// What its queue has done, where it has one and was looked at.
+    /// Returns the state of its queue, if that was read.
     fn make_meter(&mut self, wanted: &Wanted<'_>) -> Option<(Statistics, Pace)> {
         let subject = Subject::Meter(wanted.rule.clone());
         let is_right = |meter: &meters::Meter| meter.made_for == wanted.settings;
@@ -172,7 +172,7 @@ impl RuleDatapath {
             meter,
             changes,
             dropped,
-            waiting,
+            queue_state,
         } = made.ok()?;
         let asked = wanted.settings.bandwidth.burst;
         let raised = asked
@@ -191,11 +191,11 @@ impl RuleDatapath {
         self.changes += changes;
         self.dropped += u64::from(dropped);
         self.meters.insert(rule, meter);
-        waiting
+        queue_state
     }
 
-    /// Makes the queues whole again that somebody has been at, of all rules or of those whose pairs are
-    /// among these links, and empties those that send nothing. How many that were.
+    /// Restores the queues of rules, all or those at these links, and empties stalled ones. Returns the number
+    /// of repairs.
     pub(super) fn inspect_meters(&mut self, plan: &NodePlan, links: Option<&BTreeSet<u32>>) -> u64 {
         let (mut other, mut restored) = (BTreeSet::new(), 0);
         let queues = self.meters.iter().filter(|(_, meter)| {
@@ -207,10 +207,10 @@ impl RuleDatapath {
         for (rule, before) in known {
             let now = Instant::now();
             let subject = Subject::Meter(rule.clone());
-            if self.repairs.is_spent(&subject, now) {
+            if self.repairs.is_exhausted(&subject, now) {
                 let message = format!(
-                    "somebody changes what limits egress[{}].bandwidth again and again: it is put \
-                     back five times a minute",
+                    "another process keeps changing the queue of egress[{}].bandwidth; netqos restores \
+                     it five times a minute",
                     rule.index
                 );
                 let problem = about(&rule, Reason::RepairContested, message);
@@ -219,17 +219,17 @@ impl RuleDatapath {
             }
             self.meters.remove(&rule);
             let changes = self.changes;
-            let waiting = self.make_meter(&Wanted {
+            let queue_state = self.make_meter(&Wanted {
                 rule: &rule,
                 settings: before.made_for,
             });
             if self.changes > changes {
-                tracing::warn!(%rule, "somebody changed what limits it, which is put back");
-                self.repairs.note(subject, now);
+                tracing::warn!(%rule, "restored queue");
+                self.repairs.record(subject, now);
                 restored += 1;
             }
-            if let Some((statistics, pace)) = waiting {
-                restored += u64::from(self.watch_meter(&rule, &statistics, &pace, now));
+            if let Some((statistics, pace)) = queue_state {
+                restored += u64::from(self.check_queue(&rule, &statistics, &pace, now));
             }
             match self.meters.get(&rule) {
                 None => {
@@ -247,27 +247,27 @@ impl RuleDatapath {
         restored
     }
 
-    /// Empties a rule's queue where what waits in it is not sent. True when that was so.
-    fn watch_meter(
+    /// Empties a rule's queue if it is stalled. Returns true if it was.
+    fn check_queue(
         &mut self,
         rule: &RuleId,
         statistics: &Statistics,
         pace: &Pace,
         now: Instant,
     ) -> bool {
-        let progress = self.progress.entry(rule.clone()).or_default();
-        let has_stalled = progress.note(now, statistics, pace) == Motion::Stalled;
+        let detector = self.stalls.entry(rule.clone()).or_default();
+        let has_stalled = detector.observe(now, statistics, pace) == StallState::Stalled;
         let mut problem = None;
         if has_stalled && let Some(meter) = self.meters.get(rule) {
-            let became = match meters::empty(&mut self.host.socket, meter) {
+            let result = match meters::empty(&mut self.host.socket, meter) {
                 Ok(packets) => {
                     self.dropped += u64::from(packets);
-                    format!("{packets} packets that waited were dropped")
+                    format!("netqos dropped the {packets} packets in it")
                 }
-                Err(why) => format!("it could not be emptied: {why}; it is tried again"),
+                Err(why) => format!("netqos cannot empty it: {why}; it tries again"),
             };
             let message = format!(
-                "the queue of egress[{}].bandwidth sent nothing of what waited in it; {became}",
+                "the queue of egress[{}].bandwidth stopped sending; {result}",
                 rule.index
             );
             problem = Some(about(rule, Reason::QueueStalled, message));
@@ -294,7 +294,7 @@ impl RuleDatapath {
                 meters::release(&self.pins, &self.rules, number, meter.numbers.limiter)?;
                 self.changes += 1;
             }
-            self.progress.remove(&rule);
+            self.stalls.remove(&rule);
             self.problems.set(Subject::Meter(rule.clone()), None);
             self.problems.set(Subject::Queue(rule.clone()), None);
             self.problems.set(Subject::Burst(rule), None);

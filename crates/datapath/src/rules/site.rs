@@ -126,9 +126,9 @@ impl Found {
         self.side.inside(|| tcx.programs(self.link.index).is_ok())
     }
 
-    /// Chooses a hook: what was there stays; else a clsact that is there, which is quick, unless others would
-    /// come before us. To add a clsact takes the link down for a moment, in which packets to a running pod
-    /// are lost: tcx does not.
+    /// Chooses a hook: the current one; else an existing clsact, which is quick, unless another program would
+    /// precede ours. Adding clsact takes the link down for a moment and loses packets to a running pod; tcx does
+    /// not.
     fn choose(&mut self, choice: HookChoice, before: Option<&Site>) -> Result<HookKind> {
         let (tcx, clsact) = self.hooks();
         let can_tcx = self.can_tcx()?;

@@ -1,6 +1,5 @@
 //! That a limit takes effect at all, within a factor; `long_limits` measures how exactly.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use aya::programs::TcAttachType;
@@ -9,7 +8,7 @@ use netqos_netlink::Namespace;
 use netqos_testkit::{ForeignHook, ForeignProgram, Node, Pod, Verdict};
 use netqos_traffic::{Flow, Server, TcpTest};
 
-use crate::{HOOKS, Wanted, both, datapath};
+use crate::{HOOKS, Wanted, both, datapath, server};
 
 const LIMIT: f64 = 20e6;
 const DIRECTIONS: [Direction; 2] = [Direction::Ingress, Direction::Egress];
@@ -19,11 +18,6 @@ const HOOKS_OF_OTHERS: [ForeignHook; 4] = [
     ForeignHook::TcxFirst,
     ForeignHook::TcxLast,
 ];
-
-fn server(pod: &Pod, address: String) -> Server {
-    let address = SocketAddr::new(address.parse().unwrap(), 0);
-    pod.inside(|| Server::bind(address)).unwrap().unwrap()
-}
 
 /// Asserts that TCP keeps to the limit in both directions.
 fn assert_limited(pod: &Pod, server: &Server, what: &str) {
@@ -58,7 +52,7 @@ fn veth_pod_is_limited_in_both_directions_and_families() {
         return;
     };
     let (pod, other) = (node.pod("limited").unwrap(), node.pod("free").unwrap());
-    let servers = [other.address(), other.address6()].map(|address| server(&other, address));
+    let servers = [other.address(), other.address6()].map(|address| server(&other, &address));
     for hook in HOOKS {
         let by_pod = Wanted::new(&pod, both(20), hook);
         datapath().apply(&by_pod.request()).unwrap();
@@ -79,7 +73,7 @@ fn macvlan_pod_is_limited_in_both_directions() {
     node.parent_link("parent").unwrap();
     let pod = node.macvlan_pod("limited", "parent").unwrap();
     let other = node.macvlan_pod("free", "parent").unwrap();
-    let server = server(&other, other.address());
+    let server = server(&other, &other.address());
     for hook in HOOKS {
         let wanted = Wanted::new(&pod, both(20), hook);
         datapath().apply(&wanted.request()).unwrap();
@@ -102,7 +96,7 @@ fn foreign_program_that_accepts_lifts_no_limit() {
         return;
     };
     let (pod, other) = (node.pod("limited").unwrap(), node.pod("free").unwrap());
-    let server = server(&other, other.address());
+    let server = server(&other, &other.address());
     for hook in HOOKS {
         for at in HOOKS_OF_OTHERS {
             let by_pod = Wanted::new(&pod, both(20), hook);

@@ -1,20 +1,22 @@
 //! Limits on real links, in namespaces of the tests' own.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod a_change_stops_no_flow;
-mod a_limit_costs_a_running_pod_no_more_than_tc;
 mod applied_twice_changes_nothing;
-mod changing;
+mod limit_change_keeps_flow;
+mod limit_changes;
 mod limits_take_effect;
-mod others_are_heard_of;
+mod link_changes_of_other_processes;
 mod ours_goes_before_foreign_tcx_programs;
+mod running_pod_packet_loss;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use netqos_api::{EgressWay, HookChoice};
 use netqos_core::{Attachment, BitRate, Limit, Limits};
 use netqos_datapath::{HostLinks, LimitDatapath, Paths, Request};
 use netqos_testkit::Pod;
+use netqos_traffic::Server;
 
 /// Both hooks: what is tested with one is tested with the other.
 const HOOKS: [HookChoice; 2] = [HookChoice::Clsact, HookChoice::Tcx];
@@ -26,7 +28,7 @@ struct Wanted {
     limits: Limits,
     egress: EgressWay,
     hook: HookChoice,
-    is_at_work: bool,
+    is_running: bool,
 }
 
 impl Wanted {
@@ -37,12 +39,12 @@ impl Wanted {
             limits,
             egress: EgressWay::Pod,
             hook,
-            is_at_work: false,
+            is_running: false,
         }
     }
 
-    fn at_work(mut self) -> Self {
-        self.is_at_work = true;
+    fn running(mut self) -> Self {
+        self.is_running = true;
         self
     }
 
@@ -59,7 +61,7 @@ impl Wanted {
             limits: self.limits,
             egress: self.egress,
             hook: self.hook,
-            is_at_work: self.is_at_work,
+            is_running: self.is_running,
         }
     }
 }
@@ -75,4 +77,10 @@ fn both(megabits: u64) -> Limits {
         ingress: Some(limit),
         egress: Some(limit),
     }
+}
+
+/// A server for traffic tests in this pod.
+fn server(pod: &Pod, address: &str) -> Server {
+    let address = SocketAddr::new(address.parse().unwrap(), 0);
+    pod.inside(|| Server::bind(address)).unwrap().unwrap()
 }

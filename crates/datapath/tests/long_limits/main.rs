@@ -141,7 +141,7 @@ fn hold(pod: &Pod, limits: Limits, hook: HookChoice, egress: EgressWay) {
             limits,
             egress,
             hook,
-            is_at_work: false,
+            is_running: false,
         })
         .unwrap();
 }

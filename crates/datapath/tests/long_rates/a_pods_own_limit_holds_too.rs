@@ -20,7 +20,7 @@ fn hold(world: &World, pod: &str, megabits: u64, egress: EgressWay, hook: HookCh
         },
         egress,
         hook,
-        is_at_work: false,
+        is_running: false,
     };
     let mut datapath = LimitDatapath::open(Paths::from_variables(|_| None)).unwrap();
     datapath.apply(&request).unwrap();

@@ -118,7 +118,7 @@ fn hold(world: &World, shares: Shares) {
             _ => EgressWay::Pod,
         },
         hook: HookChoice::Auto,
-        is_at_work: false,
+        is_running: false,
     };
     let mut datapath = LimitDatapath::open(Paths::from_variables(|_| None)).unwrap();
     // Told twice, it still knows what it found.

@@ -5,7 +5,6 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod a_lost_record_does_not_double_a_hook;
-mod a_lowered_burst_stops_no_flow;
 mod a_rate_changes_live;
 mod a_rule_has_one_limiter;
 mod a_rule_marks_what_it_is_for;
@@ -13,9 +12,10 @@ mod a_shared_clsact_goes_with_the_last;
 mod applied_twice_changes_nothing;
 mod changes_are_met_whole;
 mod hooks;
-mod no_packet_is_lost_when_rules_come_and_go;
+mod meter_change_keeps_flow;
 mod programs_are_put_back;
 mod rates_take_effect;
+mod running_pod_packet_loss;
 mod without_a_queue_it_polices;
 mod world;
 

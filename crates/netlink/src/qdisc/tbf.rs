@@ -20,9 +20,9 @@ const PEAK_RATE: usize = 20;
 const LIMIT: usize = 24;
 const BUFFER: usize = 28;
 const TC_LINKLAYER_ETHERNET: u8 = 1;
-/// A peak rate that limits nothing: at 10^18 bytes per second the longest packet takes no nanosecond. TBF
-/// with a peak rate cuts what is larger than that rate's bucket, which the kernel does not report; so the
-/// last digits of the rate say it.
+/// A peak rate without effect: at 10^18 bytes per second the longest packet takes less than a nanosecond. TBF
+/// with a peak rate segments GSO packets that are larger than the bucket of the peak rate. The kernel does not
+/// report that size, so the last digits of the rate contain it.
 const NO_PEAK: u64 = 1_000_000_000_000_000_000;
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
@@ -34,8 +34,8 @@ pub struct Tbf {
     pub rate: u64,
     /// Bytes that may pass at once. Larger packets are dropped.
     pub burst: u32,
-    /// The largest GSO packet, in bytes, that is taken as it is. Larger ones, and those that are larger than
-    /// the burst, are segmented when they come; larger packets of other kinds are dropped.
+    /// The size of the largest GSO packet that TBF takes in one piece, in bytes. TBF segments larger ones on
+    /// enqueue, and drops larger packets of other kinds.
     pub largest: u32,
     /// Bytes that its own queue holds (a `bfifo`). It does not bind a child of another kind.
     pub limit: u32,
@@ -47,7 +47,7 @@ impl Tbf {
         RateConfig::new(self.rate).ticks(self.burst)
     }
 
-    /// The peak rate that says what is cut; none where the burst says it.
+    /// The peak rate that encodes `largest`; `None` if the burst is not larger.
     fn peak(&self) -> Option<u64> {
         (self.largest < self.burst).then(|| NO_PEAK + u64::from(self.largest))
     }
@@ -100,13 +100,13 @@ pub struct InstalledTbf {
     pub limit: u32,
     /// The bucket in ticks of 64 ns.
     pub buffer: u32,
-    /// The largest GSO packet that is taken as it is, where that is not the bucket's size.
+    /// The size of the largest GSO packet in one piece, if it is below the size of the bucket.
     pub largest: Option<u32>,
 }
 
 impl InstalledTbf {
-    /// The largest packet that may wait, in bytes. It may be as large as the bucket; where the ticks of
-    /// that may have begun anew, as what its own queue holds, which is more.
+    /// An upper bound of the packets in the queue, in bytes: the size of the bucket, or `limit` if the ticks of
+    /// the bucket may have wrapped.
     pub fn largest_packet(&self) -> u32 {
         if let Some(largest) = self.largest {
             return largest;

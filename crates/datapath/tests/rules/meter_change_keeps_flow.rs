@@ -9,12 +9,12 @@ use netqos_netlink::{Handle, Namespace, Socket};
 use crate::hooks::on_both_hooks;
 use crate::world::{World, limiting, mbit, policy};
 
-/// A GSO packet, and how long it is waited at most for one to wait.
+/// The backlog before a change, in bytes, and the longest wait for it.
 const WAITS: u32 = 70_000;
 const FILLS: Duration = Duration::from_millis(700);
-/// What is smaller passes in a band of its own.
+/// The size of a frame. Smaller packets pass in the sparse band.
 const FRAME: u64 = 1514;
-/// A queue at these rates sends a frame in less.
+/// The time in which a queue must send a frame.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 fn rule(megabits: u64, burst: Option<u64>) -> Change {
@@ -29,7 +29,7 @@ fn rule(megabits: u64, burst: Option<u64>) -> Change {
     Change::Policy(policy("p", 1, "player", vec![rule]))
 }
 
-/// What the only queue of a rule has sent, and what waits in it.
+/// The counters and the backlog of the only queue of a rule.
 fn statistics() -> Statistics {
     let mut socket = Socket::open().unwrap();
     let links = socket.links().unwrap();
@@ -44,7 +44,7 @@ fn statistics() -> Statistics {
 }
 
 #[test]
-fn nor_does_a_lowered_rate() {
+fn lowered_rate_or_burst_never_stalls_queue() {
     on_both_hooks(|hook| {
         let Some(mut world) = World::new(hook) else {
             return;

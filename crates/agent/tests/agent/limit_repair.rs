@@ -1,4 +1,4 @@
-//! Limits that somebody takes away or changes, and queues that send nothing.
+//! Repairs of limits that another process removes or changes, and of stalled queues.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::stage::{self, Agent};
 
-/// How long what the kernel announces is away at most, and what it does not.
+/// The time to the repair of a fault that the kernel announces, and of any other.
 const AT_ONCE: Duration = Duration::from_secs(1);
 const IN_TURN: Duration = Duration::from_secs(32);
 
@@ -36,7 +36,7 @@ fn is_limited(shown: &str) -> bool {
         && shown.contains("pfifo_fast 2:")
 }
 
-/// Waits until it is so, and says how long that took.
+/// Waits for a condition, and returns the time that it took.
 fn within(most: Duration, what: &str, is: impl Fn() -> bool) -> Duration {
     let began = Instant::now();
     while !is() {
@@ -46,7 +46,7 @@ fn within(most: Duration, what: &str, is: impl Fn() -> bool) -> Duration {
     began.elapsed()
 }
 
-/// Holds a pod to its limits, and does this to what limits it at the host.
+/// Runs a test of the limits at the host's end of a pod.
 fn at_host(act: impl FnOnce(&Node, &Pod, &dyn Fn() -> bool)) {
     let Some(node) = stage::node() else { return };
     let (pod, _) = stage::pods(&node);
@@ -59,7 +59,7 @@ fn at_host(act: impl FnOnce(&Node, &Pod, &dyn Fn() -> bool)) {
         is_limited(&qdiscs) && filters.unwrap().contains("netqos_rank")
     };
     within(IN_TURN, "limited", is_in_force);
-    // Its own changes are none of others.
+    // The agent's own changes are no faults.
     thread::sleep(2 * AT_ONCE);
     assert_eq!(restored(), 0, "{}", stage::log());
     act(&node, &pod, &is_in_force);
@@ -73,7 +73,7 @@ fn tc(node: &Node, pod: &Pod, words: &str) {
 }
 
 #[test]
-fn at_the_host_within_a_second() {
+fn removed_or_changed_host_qdisc_is_restored_within_a_second() {
     at_host(|node, pod, is_in_force| {
         for (times, change) in [
             "qdisc del dev HOST root",
@@ -98,7 +98,7 @@ fn at_the_host_within_a_second() {
 }
 
 #[test]
-fn in_the_pod_within_half_a_minute() {
+fn changed_pod_qdisc_is_restored_within_30_seconds() {
     let Some(node) = stage::node() else { return };
     let (pod, _) = stage::pods(&node);
     limited(&pod);
@@ -108,9 +108,9 @@ fn in_the_pod_within_half_a_minute() {
         is_limited(&shown.unwrap())
     };
     within(IN_TURN, "limited", shown);
-    // What was just made is looked at soon.
+    // The agent inspects a new limit soon.
     thread::sleep(2 * AT_ONCE);
-    // (Of a deletion the host hears something, since the link goes down for a moment.)
+    // (A deletion takes the link down, which the kernel announces at the host's end.)
     let change = "qdisc change dev eth0 root handle 1: tbf rate 1gbit burst 1mb latency 10ms";
     pod.run(&node, "tc", &change.split(' ').collect::<Vec<_>>())
         .unwrap();
@@ -119,9 +119,8 @@ fn in_the_pod_within_half_a_minute() {
     eprintln!("{took:.0?}");
 }
 
-/// Who insists has his way, and is told of.
 #[test]
-fn five_times_a_minute() {
+fn qdisc_removed_six_times_is_restored_five_times() {
     at_host(|node, pod, is_in_force| {
         for times in 1..=5 {
             tc(node, pod, "qdisc del dev HOST root");
@@ -141,9 +140,9 @@ fn five_times_a_minute() {
     });
 }
 
-/// Packets that were let in while somebody's bucket was larger, and are larger than the limit's.
+/// The queue takes packets with a larger bucket than the limit's.
 #[test]
-fn a_queue_that_sends_nothing_is_emptied() {
+fn stalled_queue_is_emptied() {
     let Some(node) = stage::node() else { return };
     let (pod, other) = stage::pods(&node);
     limited(&pod);
@@ -164,7 +163,7 @@ fn a_queue_that_sends_nothing_is_emptied() {
     let mut put = |tbf: &Tbf| socket.put_qdisc(&link, Handle::ROOT, root, tbf).unwrap();
     let address: SocketAddr = format!("{}:0", other.address()).parse().unwrap();
     let server = other.inside(|| Server::bind(address)).unwrap().unwrap();
-    // Connections begin with packets of ten segments.
+    // The first packet of a connection has ten segments.
     let bulk = TcpTest {
         flow: Way::Download,
         streams: 8,
@@ -185,8 +184,32 @@ fn a_queue_that_sends_nothing_is_emptied() {
     });
     let reconciled = stage::status().reconciled;
     assert!(reconciled.dropped > 0, "{reconciled:?}");
-    assert!(stage::has_logged(&[
-        "QueueStalled",
-        "sent nothing of what waited"
-    ]));
+    assert!(stage::has_logged(&["QueueStalled", "stopped sending"]));
+}
+
+/// The restored ifb has another index.
+#[test]
+fn ifb_removed_twice_is_restored_twice() {
+    let Some(node) = stage::node() else { return };
+    let (pod, _) = stage::pods(&node);
+    limited(&pod);
+    let _agent = Agent::start_with(&["--egress", "ifb"]);
+    let ifb = || {
+        let links = node
+            .run("ip", &["-o", "link", "show", "type", "ifb"])
+            .unwrap();
+        let mut words = links.lines().filter_map(|line| line.split(' ').nth(1));
+        words
+            .next()
+            .map(|name| name.trim_end_matches(':').to_owned())
+    };
+    within(IN_TURN, "limited", || ifb().is_some());
+    for times in 1..=2 {
+        thread::sleep(2 * AT_ONCE);
+        assert_eq!(restored(), times - 1, "{}", stage::log());
+        node.run("ip", &["link", "del", &ifb().unwrap()]).unwrap();
+        within(AT_ONCE, "restored", || {
+            ifb().is_some() && restored() == times
+        });
+    }
 }

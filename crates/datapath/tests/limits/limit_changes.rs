@@ -1,7 +1,6 @@
-//! Bulk of one direction, and a limit that changes under it.
+//! Random changes of a limit under bulk traffic in one direction.
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,22 +11,24 @@ use netqos_datapath::{HostLinks, LimitDatapath, Paths, Request, Shaped, SideName
 use netqos_netlink::qdisc::Statistics;
 use netqos_netlink::{Handle, Namespace, Socket};
 use netqos_testkit::{Node, Pod};
-use netqos_traffic::{Flow, Server, TcpTest};
+use netqos_traffic::{Flow, TcpTest};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
-/// What the kernel cuts by itself, and BIG TCP.
+use crate::server;
+
+/// The default size, and one of BIG TCP.
 const GSO: [u32; 2] = [65_536, 196_608];
-/// A frame of the pods' links. What is smaller passes in a band of its own, and says nothing of the rest.
+/// The size of a frame. Smaller packets pass in the sparse band, and prove no progress of bulk.
 const FRAME: u64 = 1514;
-/// How long a queue may send nothing, at rates at which frames take less.
+/// The time in which a queue must send a frame, at rates that allow it.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// How long it is waited at most for something to wait.
+/// The longest wait for a backlog.
 const FILLS: Duration = Duration::from_millis(400);
 
-/// Under what a limit changes.
+/// The traffic and the queue of a series of changes.
 #[derive(Clone, Debug)]
 pub(crate) struct Scene {
     direction: Direction,
@@ -53,7 +54,7 @@ impl fmt::Display for Scene {
     }
 }
 
-/// All of them.
+/// All combinations.
 pub(crate) fn scenes() -> Vec<Scene> {
     let mut scenes = Vec::new();
     let ways = [
@@ -62,7 +63,7 @@ pub(crate) fn scenes() -> Vec<Scene> {
         (Direction::Egress, EgressWay::Ifb),
     ];
     for (direction, egress) in ways {
-        // Without a program the packets wait in a queue of another kind.
+        // Without a program TBF has its own queue.
         for hook in [HookChoice::Auto, HookChoice::None] {
             for congestion_control in ["cubic", "bbr"] {
                 for gso in GSO {
@@ -90,9 +91,9 @@ fn limits() -> impl Strategy<Value = Limit> {
     })
 }
 
-/// Changes a limit at random, so often, under bulk, and asserts after each change that what waits is
-/// sent. How often something waited; `None`: the test has to be skipped.
-pub(crate) fn assert_no_change_stops(scene: &Scene, times: usize) -> Option<usize> {
+/// Changes a limit at random and asserts that the queue sends its backlog after each change. Returns the number
+/// of changes with a backlog, or `None` if the test must be skipped.
+pub(crate) fn assert_no_change_stalls(scene: &Scene, times: usize) -> Option<usize> {
     let node = Node::new().unwrap()?;
     let (pod, other) = (node.pod("limited").unwrap(), node.pod("free").unwrap());
     for at in [&pod, &other] {
@@ -101,9 +102,8 @@ pub(crate) fn assert_no_change_stops(scene: &Scene, times: usize) -> Option<usiz
         node.run("ip", &set(at.host_link())).unwrap();
         at.run(&node, "ip", &set("eth0")).unwrap();
     }
-    // Only IPv6 has packets as large as that, wherever there is BIG TCP.
-    let address = SocketAddr::new(other.address6().parse().unwrap(), 0);
-    let server = other.inside(|| Server::bind(address)).unwrap().unwrap();
+    // BIG TCP of IPv4 came later than that of IPv6.
+    let server = server(&other, &other.address6());
     let test = TcpTest {
         flow: match scene.direction {
             Direction::Ingress => Flow::Download,
@@ -119,11 +119,10 @@ pub(crate) fn assert_no_change_stops(scene: &Scene, times: usize) -> Option<usiz
     thread::scope(|scope| {
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
-                // Whether it ends well is not what is looked at.
+                // A low limit may end a connection.
                 let _ = pod.inside(|| test.run(|_| ())).unwrap();
             }
         });
-        // Also when an assertion fails.
         let _ended = Ended(&is_over);
         let mut limited = Limited::new(&pod, scene);
         let mut runner = TestRunner::default();
@@ -140,7 +139,7 @@ pub(crate) fn assert_no_change_stops(scene: &Scene, times: usize) -> Option<usiz
     })
 }
 
-/// Ends the bulk.
+/// Ends bulk traffic, also after a panic.
 struct Ended<'o>(&'o AtomicBool);
 
 impl Drop for Ended<'_> {
@@ -149,13 +148,13 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// A pod that is held to limits.
+/// A pod with a limit.
 struct Limited<'s> {
     scene: &'s Scene,
     pod: &'s Pod,
     attachment: Attachment,
     datapath: LimitDatapath,
-    /// What it was held to, the last of it at the end.
+    /// Its limits so far.
     history: Vec<Limit>,
     queue: Option<Shaped>,
 }
@@ -180,12 +179,12 @@ impl<'s> Limited<'s> {
             limits,
             egress: self.scene.egress,
             hook: self.scene.hook,
-            is_at_work: true,
+            is_running: true,
         });
         applied.unwrap().queues.pop()
     }
 
-    /// Waits until something waits, but not for ever: a connection that lost much is silent for a while.
+    /// Waits for a backlog. A connection may pause after losses.
     fn fill(&self) {
         let began = Instant::now();
         let is_empty = |queue| self.statistics(queue).queued_packets == 0;
@@ -194,8 +193,7 @@ impl<'s> Limited<'s> {
         }
     }
 
-    /// Changes the limit, and asserts that the queue sends while something waits in it. Whether
-    /// something did.
+    /// Changes the limit and asserts that the queue sends its backlog. Returns true if it had one.
     fn change(&mut self, limit: &Limit) -> bool {
         self.history.push(*limit);
         let mut limits = Limits::default();

@@ -5,9 +5,9 @@ use netqos_netlink::qdisc::Tbf;
 use netqos_netlink::{Handle, Listener, Socket};
 use netqos_testkit::Node;
 
-/// Whoever asks the kernel for a qdisc has it announced to all who listen.
+/// The kernel announces the answer to a request for a qdisc to all listeners.
 #[test]
-fn and_nothing_of_what_this_process_does() {
+fn own_changes_and_requests_are_not_reported() {
     let Some(node) = Node::new().unwrap() else {
         return;
     };

@@ -9,10 +9,9 @@ use crate::world::{World, marking, policy};
 
 const TIMES: usize = 20;
 
-/// With the hook that is chosen where nobody says which: on kernels with tcx nothing is added to the link
-/// that would take it down for a moment.
+/// The automatic hook does not take the link down on kernels with tcx.
 #[test]
-fn to_the_pod_nor_from_it() {
+fn first_and_last_rule_lose_no_packet() {
     for (from, to) in [("other", "free"), ("free", "other")] {
         let Some(mut world) = World::new(HookChoice::Auto) else {
             return;

@@ -1,4 +1,3 @@
-use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
@@ -7,14 +6,14 @@ use netqos_core::BitRate;
 use netqos_testkit::{BacklogDrops, Node, Pod};
 use netqos_traffic::{Flow, Server, UdpTest};
 
-use crate::{Wanted, both, datapath};
+use crate::{Wanted, both, datapath, server};
 
-/// How often a limit comes and goes, and how long it stays.
+/// Pairs of changes, and the time between two changes.
 const TIMES: usize = 20;
 const STAYS: Duration = Duration::from_millis(40);
 
-/// Datagrams to a pod, or from it, that were lost while something was done again and again, but for those that the
-/// machine had no room for.
+/// Runs changes, and returns the number of datagrams that were lost meanwhile, without those that the receive
+/// backlog of a busy machine dropped.
 fn lost(pod: &Pod, server: &Server, flow: Flow, mut act: impl FnMut(bool)) -> u64 {
     let test = UdpTest {
         flow,
@@ -41,16 +40,15 @@ fn lost(pod: &Pod, server: &Server, flow: Flow, mut act: impl FnMut(bool)) -> u6
     report.lost.saturating_sub(drops.so_far().unwrap())
 }
 
-/// The kernel takes a link down for a moment when it gets its first root qdisc, and when that goes. On kernels
-/// with tcx there is nothing else that does.
+/// The kernel takes a link down for a moment when it adds or deletes the root qdisc. On kernels with tcx nothing
+/// else does.
 #[test]
-fn first_and_last() {
+fn first_limit_loses_no_more_packets_than_tc() {
     let Some(node) = Node::new().unwrap() else {
         return;
     };
     let (pod, other) = (node.pod("limited").unwrap(), node.pod("free").unwrap());
-    let address = SocketAddr::new(other.address().parse().unwrap(), 0);
-    let server = other.inside(|| Server::bind(address)).unwrap().unwrap();
+    let server = server(&other, &other.address());
     let link = pod.host_link();
     let by_tc = || {
         lost(&pod, &server, Flow::Download, |comes| {
@@ -64,7 +62,7 @@ fn first_and_last() {
     let mut datapath = datapath();
     let mut limits = both(200);
     limits.egress = None;
-    let wanted = Wanted::new(&pod, limits, HookChoice::Auto).at_work();
+    let wanted = Wanted::new(&pod, limits, HookChoice::Auto).running();
     let mut by_netqos = || {
         lost(&pod, &server, Flow::Download, |comes| {
             let mut request = wanted.request();
@@ -74,7 +72,7 @@ fn first_and_last() {
             datapath.apply(&request).unwrap();
         })
     };
-    // Interleaved, since the machine is busy now and then.
+    // Interleaved, since the machine is noisy.
     let (mut tc, mut netqos) = (0, 0);
     for _ in 0..3 {
         tc += by_tc();
@@ -87,17 +85,16 @@ fn first_and_last() {
     assert!(netqos <= 2 * tc + 20, "{netqos}, by tc {tc}");
 }
 
-/// Also where the bands would be longer, were they made anew.
+/// One pair of rates would need longer bands.
 #[test]
-fn changes_cost_it_nothing() {
+fn limit_change_loses_no_packet() {
     let Some(node) = Node::new().unwrap() else {
         return;
     };
     let (pod, other) = (node.pod("limited").unwrap(), node.pod("free").unwrap());
-    let address = SocketAddr::new(other.address().parse().unwrap(), 0);
-    let server = other.inside(|| Server::bind(address)).unwrap().unwrap();
+    let server = server(&other, &other.address());
     let mut datapath = datapath();
-    let at = |megabits| Wanted::new(&pod, both(megabits), HookChoice::Auto).at_work();
+    let at = |megabits| Wanted::new(&pod, both(megabits), HookChoice::Auto).running();
     for (low, high) in [(30, 50), (100, 200), (30, 1000)] {
         let (low, high) = (at(low), at(high));
         datapath.apply(&low.request()).unwrap();
