@@ -106,7 +106,7 @@ impl Snapshot {
         };
         let known = self.objects.get(&(kind.clone(), name.clone()));
         if let Some(known) = known.filter(|known| !known.place.is_empty()) {
-            let text = format!("it is in {}, too, which counts", known.place);
+            let text = format!("it is in {}, too; the first one counts", known.place);
             let message = Message::new(&DUPLICATE, Subject::new(&kind, &name), text);
             self.unreadable.push(message.in_place(place));
             return;

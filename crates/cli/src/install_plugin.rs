@@ -61,22 +61,22 @@ enum Problem {
 fn remedy(why: &io::Error) -> &'static str {
     match why.kind() {
         io::ErrorKind::PermissionDenied => {
-            "; run it as root, in a container with the capabilities DAC_OVERRIDE and FOWNER, and where the \
-             folder is on a file system that root may write to (no NFS with root_squash)"
+            "; run netqos as root with the capabilities DAC_OVERRIDE and FOWNER, and use a file system that \
+             root may write to (not NFS with root_squash)"
         }
         io::ErrorKind::ReadOnlyFilesystem => {
-            "; name a folder that can be written to with --to (in the chart: cniPlugin.directory), and have \
-             the runtime look for plugins there, too"
+            "; set --to (chart value cniPlugin.directory) to a writable directory, and add the directory to \
+             the plugin path of the container runtime"
         }
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "; nothing was changed; make room and try again"
+            "; nothing changed; free disk space and try again"
         }
         _ => "",
     }
 }
 
 /// The current plugin.
-enum There {
+enum CurrentPlugin {
     Nothing,
     /// Our plugin, this version or another.
     Ours(Vec<u8>),
@@ -118,7 +118,7 @@ fn install(from: &Path, to: &Path) -> Result<&'static str, Problem> {
     let place = to.join(PLUGIN);
     let there = read(&place)?;
     clear(to)?;
-    if matches!(&there, There::Ours(is) if *is == plugin) {
+    if matches!(&there, CurrentPlugin::Ours(is) if *is == plugin) {
         return Ok("is there already");
     }
     let said = put(&plugin, &there, to);
@@ -130,16 +130,16 @@ fn install(from: &Path, to: &Path) -> Result<&'static str, Problem> {
     said
 }
 
-fn put(plugin: &[u8], there: &There, to: &Path) -> Result<&'static str, Problem> {
+fn put(plugin: &[u8], there: &CurrentPlugin, to: &Path) -> Result<&'static str, Problem> {
     let (place, coming) = (to.join(PLUGIN), to.join(COMING));
     write(&coming, plugin).map_err(|why| failed(&coming, why))?;
     let said = match there {
-        There::Foreign => {
+        CurrentPlugin::Foreign => {
             keep(to).map_err(|why| failed(&place, why))?;
             "installed; what was there is kept as bandwidth.before-netqos"
         }
-        There::Ours(_) => "installed in place of another version",
-        There::Nothing => "installed",
+        CurrentPlugin::Ours(_) => "installed in place of another version",
+        CurrentPlugin::Nothing => "installed",
     };
     fs::rename(&coming, &place).map_err(|why| failed(&place, why))?;
     Ok(said)
@@ -159,7 +159,7 @@ fn remove(to: &Path) -> Result<&'static str, Problem> {
     let (place, kept) = (to.join(PLUGIN), to.join(KEPT));
     let there = read(&place)?;
     clear(to)?;
-    if matches!(there, There::Foreign) {
+    if matches!(there, CurrentPlugin::Foreign) {
         // A killed process kept the plugin and did not replace it.
         if is_same(&place, &kept) {
             gone(&kept).map_err(|why| failed(&kept, why))?;
@@ -186,14 +186,14 @@ fn alone(to: &Path) -> Result<File, Problem> {
     Ok(folder)
 }
 
-/// What is under this name, also behind a link.
-fn read(path: &Path) -> Result<There, Problem> {
+/// Reads a plugin, and follows links.
+fn read(path: &Path) -> Result<CurrentPlugin, Problem> {
     match fs::read(path) {
-        Ok(bytes) if is_ours(&bytes) => Ok(There::Ours(bytes)),
-        Ok(_) => Ok(There::Foreign),
+        Ok(bytes) if is_ours(&bytes) => Ok(CurrentPlugin::Ours(bytes)),
+        Ok(_) => Ok(CurrentPlugin::Foreign),
         Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(match fs::symlink_metadata(path) {
-            Ok(_) => There::Foreign,
-            Err(_) => There::Nothing,
+            Ok(_) => CurrentPlugin::Foreign,
+            Err(_) => CurrentPlugin::Nothing,
         }),
         Err(why) => Err(failed(path, why)),
     }

@@ -1,6 +1,7 @@
 //! `netqos validate`: manifests, checked as a cluster would, without one.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -62,9 +63,9 @@ struct Report {
     /// The objects that were not checked: nothing of netqos reads their kind.
     not_checked: Vec<String>,
     findings: Vec<Finding>,
-    /// Where each object was first, by its kind and name.
+    /// The first place of each object, by API group, kind and name.
     #[serde(skip)]
-    seen: BTreeMap<(String, String), String>,
+    places: BTreeMap<[String; 3], String>,
 }
 
 #[derive(Serialize)]
@@ -177,16 +178,22 @@ fn check_object(file: &str, document: usize, path: &str, value: &Value, report: 
         });
     };
     if let (Some(kind), Some(name)) = (value.get("kind").and_then(text), &name) {
-        let place = format!("{file}:{document}");
-        let first = report
-            .seen
-            .entry((kind, name.clone()))
-            .or_insert_with(|| place.clone());
-        if *first != place {
-            let message = format!(
-                "it is in {first}, too: an agent with a folder goes by that one, kubectl apply by the last"
-            );
-            find(Severity::Warning, FieldError::new("", message));
+        let version = value.get("apiVersion").and_then(Value::as_str);
+        let group = version
+            .and_then(|it| it.split_once('/'))
+            .map_or("", |it| it.0);
+        let place = format!("{file}:{document} {path}");
+        let place = place.trim_end_matches([' ', '.']).to_owned();
+        match report.places.entry([group.to_owned(), kind, name.clone()]) {
+            Entry::Vacant(entry) => drop(entry.insert(place)),
+            Entry::Occupied(first) => {
+                let first = first.get();
+                let message = format!(
+                    "the object is in {first}, too; an agent with a manifest directory uses the first, \
+                     kubectl apply the last"
+                );
+                find(Severity::Warning, FieldError::new("", message));
+            }
         }
     }
     let Some(Findings { errors, warnings }) = check::check_object(value) else {

@@ -123,9 +123,9 @@ fn what_a_killed_one_left_is_no_hindrance() {
     );
 }
 
-/// In a container the folder is there and what a link in it leads to is not.
+/// A container sees the directory, and no target outside of it.
 #[test]
-fn a_link_to_what_is_not_there_is_kept_and_comes_back() {
+fn dangling_link_is_kept_and_restored() {
     let plugin = bandwidth();
     for target in ["/usr/lib/cni/not-here/bandwidth", "../not-here/bandwidth"] {
         let folder = tempfile::tempdir().unwrap();
@@ -142,9 +142,9 @@ fn a_link_to_what_is_not_there_is_kept_and_comes_back() {
 }
 
 #[test]
-fn wherever_it_is_killed_leaving_leaves_nothing() {
+fn remove_after_killed_install_leaves_only_the_foreign_plugin() {
     let plugin = bandwidth();
-    // What is there at each step of an install over a foreign plugin.
+    // The files at each step of an install over a foreign plugin.
     let steps: [&[(&str, &str)]; 4] = [
         &[("bandwidth", OLD), (".bandwidth.netqos-new", "half")],
         &[
@@ -179,11 +179,10 @@ fn wherever_it_is_killed_leaving_leaves_nothing() {
     }
 }
 
-/// Nodes have plugins, and folders of them, that belong to other users; the kernel lets nobody give a
-/// second name to another's file (`fs.protected_hardlinks`). The DaemonSet's init container has these two
-/// capabilities and no other.
+/// On some nodes plugins and their directory belong to another user, and `fs.protected_hardlinks` denies hard links.
+/// The init container has these two capabilities only.
 #[test]
-fn files_and_folders_of_other_users_are_no_hindrance() {
+fn install_over_files_of_another_user_needs_two_capabilities() {
     const OTHER: u32 = 1001;
     let plugin = bandwidth();
     let install_with = |capabilities: &str, to: &Path| {
@@ -224,9 +223,8 @@ fn files_and_folders_of_other_users_are_no_hindrance() {
     }
 }
 
-/// A disk without room: what was written of the plugin goes.
 #[test]
-fn where_there_is_no_room_nothing_changes() {
+fn install_on_full_disk_changes_nothing() {
     let Some(node) = Node::new().unwrap() else {
         return;
     };
@@ -242,7 +240,11 @@ fn where_there_is_no_room_nothing_changes() {
     let (from, to) = (plugin.to_str().unwrap(), folder.to_str().unwrap());
     let output = run(&["install-plugin", "--from", from, "--to", to]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("make room"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("free disk space"),
+        "{}",
+        stderr(&output)
+    );
     assert_eq!(names(folder), ["bandwidth"]);
     assert_eq!(fs::read_to_string(folder.join("bandwidth")).unwrap(), OLD);
 }

@@ -26,7 +26,7 @@ spec: {config: '{\"type\": '}
 
 /// The proposal's examples, of which three have one name.
 const RIGHT: &str = include_str!("../../../k8s/tests/okep-4380.yaml");
-const TWICE: &str = ": warning it is in ";
+const TWICE: &str = ": warning the object is in ";
 
 #[test]
 fn wrong_objects_end_with_1_and_are_named_by_file_document_and_field() {
@@ -177,9 +177,8 @@ fn objects_that_webhook_and_agent_read_are_checked_and_others_are_named() {
     assert_eq!(report["notChecked"][0], "Secret games/s");
 }
 
-/// A file that is no text hides nothing of the others.
 #[test]
-fn what_can_be_read_is_checked() {
+fn validate_file_not_utf8_checks_the_others() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("a.yaml"), [0xff, 0xfe]).unwrap();
     fs::write(folder.path().join("b.yaml"), WRONG).unwrap();
@@ -193,9 +192,8 @@ fn what_can_be_read_is_checked() {
     );
 }
 
-/// Names are what somebody wrote: they are shown, and forge no line.
 #[test]
-fn control_characters_are_shown_and_do_nothing() {
+fn control_characters_in_names_are_escaped() {
     const FORGED: &str = r#"
 apiVersion: k8s.ovn.org/v1alpha1
 kind: NetworkQoS
@@ -225,9 +223,8 @@ kind: "x\nall is well"
     }
 }
 
-/// Agent, plan, explain, analyze and validate agree on it.
 #[test]
-fn of_an_object_that_is_there_twice_the_first_counts() {
+fn first_of_two_objects_with_one_name_counts() {
     const TWICE: &str = "
 apiVersion: k8s.ovn.org/v1alpha1
 kind: NetworkQoS
@@ -238,13 +235,31 @@ apiVersion: k8s.ovn.org/v1alpha1
 kind: NetworkQoS
 metadata: {name: q, namespace: games}
 spec: {priority: 200, egress: [{dscp: 1}]}
+---
+# The same kind and name in another API group.
+{apiVersion: example.com/v1, kind: NetworkQoS, metadata: {name: q, namespace: games}}
+---
+kind: List
+apiVersion: v1
+items:
+- {apiVersion: v1, kind: Namespace, metadata: {name: games}}
+- {apiVersion: v1, kind: Namespace, metadata: {name: games}}
 ";
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("a.yaml"), TWICE).unwrap();
     let path = folder.path().to_str().unwrap();
     let printed = stdout(&run(&["validate", "-f", path]));
-    assert!(printed.contains("a.yaml:2: warning it is in"), "{printed}");
+    let places = |line: &&str| line.contains(" the object is in ");
+    let warned: Vec<&str> = printed.lines().filter(places).collect();
+    let [second, item] = warned[..] else {
+        panic!("{printed}")
+    };
+    assert!(second.contains("a.yaml:2: "), "{printed}");
+    assert!(
+        item.contains("a.yaml:4: ") && item.contains("items[0]"),
+        "{printed}"
+    );
     let printed = stdout(&run(&["analyze", "-f", path]));
-    assert!(printed.contains("which counts"), "{printed}");
+    assert!(printed.contains("the first one counts"), "{printed}");
     assert!(!printed.contains("200"), "{printed}");
 }
