@@ -132,9 +132,8 @@ struct service {
 };
 
 /*
- * What conntrack is asked about a packet, and what it says. One for each processor: only tail calls
- * lie between asking and answering. The program between them is not made from C: see
- * src/rules/conntrack.rs.
+ * What conntrack is asked about a packet, and what it says (conntrack.bpf.c). One for each processor:
+ * only tail calls lie between asking and answering.
  */
 struct lookup {
 	__u8 tuple[36]; /* struct bpf_sock_tuple, which is 12 bytes long for IPv4 */
@@ -166,9 +165,4 @@ _Static_assert(sizeof(struct counter) == 40, "counter");
 _Static_assert(sizeof(struct service_key) == 24, "service_key");
 _Static_assert(sizeof(struct service) == 164, "service");
 _Static_assert(sizeof(struct lookup) == 60, "lookup");
-_Static_assert(offsetof(struct lookup, protocol) == 36, "protocol");
-_Static_assert(offsetof(struct lookup, is_ipv6) == 37, "is_ipv6");
-_Static_assert(offsetof(struct lookup, is_known) == 38, "is_known");
-_Static_assert(offsetof(struct lookup, port) == 42, "port");
-_Static_assert(offsetof(struct lookup, address) == 44, "address");
 _Static_assert(sizeof(struct share_key) == 8, "share_key");

@@ -24,8 +24,8 @@ const NAME_PREFIX: &str = "netqos_";
 /// Where `struct __sk_buff` has its scratch space.
 const SK_BUFF_CB: i16 = 48;
 /// An immediate that is the descriptor of a map.
-pub(crate) const BPF_PSEUDO_MAP_FD: u8 = 1;
-pub(crate) const BPF_FUNC_TAIL_CALL: i32 = 12;
+const BPF_PSEUDO_MAP_FD: u8 = 1;
+const BPF_FUNC_TAIL_CALL: i32 = 12;
 
 /// Which way through a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -171,7 +171,7 @@ impl Rules {
             return Ok(());
         }
         let lookups = sys::get(&self.folder.join("lookups")).map_err(words)?;
-        let program = conntrack::program(lookups.as_fd(), stages, STAGE_KNOWN)?;
+        let program = conntrack::program(lookups.as_fd(), stages)?;
         set_stage(stages, STAGE_LOOKUP, program.as_fd()).map_err(words)
     }
 
