@@ -1,5 +1,7 @@
 //! Links: finding them, making ifbs, and the few properties that netqos changes.
 
+use std::path::Path;
+
 use crate::wire::{self, Request};
 use crate::{Result, Socket};
 
@@ -22,6 +24,8 @@ const VETH_INFO_PEER: u16 = 1;
 const RTEXT_FILTER_SKIP_STATS: u32 = 1 << 3;
 /// `sizeof(struct ifinfomsg)`.
 const IFINFOMSG: usize = 16;
+/// There where ifb is a module, and loaded.
+const IFB_MODULE: &str = "/sys/module/ifb";
 /// What kernels before 5.17, which do not say, let a GSO packet hold.
 const GSO_LEGACY_MAX_SIZE: u32 = 65_536;
 
@@ -202,7 +206,13 @@ impl Socket {
         .nest(IFLA_LINKINFO, |request| {
             request.attribute(IFLA_INFO_KIND, b"ifb")
         });
+        let is_loaded = || Path::new(IFB_MODULE).exists();
+        let was_loaded = is_loaded();
         self.acknowledged(&|| format!("add link {name} of kind ifb"), request)?;
+        // False before and after where ifb is not a module: there those links are not ours to remove.
+        if !was_loaded && is_loaded() {
+            remove_initial_ifbs();
+        }
         self.link_by_name(name)
     }
 
@@ -256,6 +266,23 @@ pub fn gone(result: Result<()>) -> Result<()> {
     match result {
         Err(error) if error.is_not_found() => Ok(()),
         other => other,
+    }
+}
+
+/// Removes the two ifbs that the module makes when a request for one loads it (`numifbs` of
+/// `drivers/net/ifb.c`). They are in the first network namespace, and never up. Where they cannot be removed
+/// they stay: nothing uses them.
+fn remove_initial_ifbs() {
+    let Ok(mut socket) = Socket::open() else {
+        return;
+    };
+    for name in ["ifb0", "ifb1"] {
+        if let Ok(link) = socket.link_by_name(name)
+            && link.kind == "ifb"
+            && !link.is_up
+        {
+            let _ = socket.delete_link(&link);
+        }
     }
 }
 
