@@ -433,7 +433,8 @@ impl Engine {
             self.tidy_at = Some(Instant::now() + TIDY_AGAIN);
         }
         if self.features.is_none() {
-            match Features::probe(&self.options.paths) {
+            let probed = Features::probe(&self.options.paths);
+            match probed.and_then(Features::with_rules_and_classes) {
                 Ok(features) => self.features = Some(features),
                 Err(why) => {
                     tracing::warn!("find out what the kernel has: {why}");

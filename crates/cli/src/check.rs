@@ -97,7 +97,7 @@ pub fn run(arguments: &Arguments, as_plugin: bool) -> ExitCode {
         return cluster::run(&arguments.cluster, arguments.pre, arguments.output);
     }
     let paths = Paths::from_variables(|name| std::env::var(name).ok());
-    let features = match Features::probe_all(&paths) {
+    let features = match Features::probe_anew(&paths).and_then(Features::with_rules_and_classes) {
         Ok(features) => features,
         Err(why) if why.is_permission() => {
             eprintln!("netqos: {why}: run it as root (it tries things in a namespace of its own)");
@@ -113,7 +113,7 @@ pub fn run(arguments: &Arguments, as_plugin: bool) -> ExitCode {
         kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease")
             .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned()),
         mode: features.mode(),
-        rules: features.lacking(Feature::Rules).is_none(),
+        rules: features.works(Feature::Rules),
         class_backends: class_backends(&features),
         features: features.iter().map(found).collect(),
         attachments: records.into_iter().map(in_force).collect(),
@@ -127,7 +127,7 @@ pub fn run(arguments: &Arguments, as_plugin: bool) -> ExitCode {
 }
 
 fn class_backends(features: &Features) -> Vec<&'static str> {
-    let works = |feature| features.lacking(feature).is_none();
+    let works = |feature| features.works(feature);
     let backends = [
         ("kernel", works(Feature::Htb) && works(Feature::Classes)),
         ("tc", works(Feature::Htb)),
@@ -137,15 +137,16 @@ fn class_backends(features: &Features) -> Vec<&'static str> {
 }
 
 fn found((feature, support): (Feature, &Support)) -> Found {
-    let why = match support {
-        Support::Works => None,
-        Support::Lacking(why) => Some(why.clone()),
+    let (why, remedy) = match support {
+        Support::Works => (None, None),
+        Support::Lacking(why) => (Some(why.clone()), Some(feature.remedy())),
+        Support::Needs(needed) => (Some(format!("it needs {needed}")), None),
     };
     Found {
         feature: feature.to_string(),
         works: why.is_none(),
-        remedy: why.is_some().then(|| feature.remedy()),
         why,
+        remedy,
     }
 }
 
@@ -191,11 +192,9 @@ fn print(report: &Report) {
         .set_header(["FEATURE", "", ""]);
     for found in &report.features {
         let state = if found.works { "works" } else { "MISSING" };
-        let remedy = match (&found.why, found.remedy) {
-            (Some(why), Some(remedy)) => format!("{why}; {remedy}"),
-            _ => String::new(),
-        };
-        table.add_row([found.feature.as_str(), state, &remedy]);
+        let why = found.why.as_deref().into_iter().chain(found.remedy);
+        let why = why.collect::<Vec<_>>().join("; ");
+        table.add_row([found.feature.as_str(), state, &why]);
     }
     println!("{table}\n");
     if report.attachments.is_empty() {

@@ -54,6 +54,8 @@ pub enum Support {
     Works,
     /// It does not; the kernel's words.
     Lacking(String),
+    /// It was not tried, since it cannot work without this other feature, which is lacking.
+    Needs(Feature),
 }
 
 /// The findings.
@@ -171,95 +173,106 @@ impl Features {
             largest: 5_000,
             limit: 10_000,
         };
-        features.note(
-            Feature::Tbf,
-            socket.put_qdisc(&lo, Handle::ROOT, Handle::new(1, 0), &tbf),
+        features.probe_feature(Feature::Tbf, &[], || {
+            socket.put_qdisc(&lo, Handle::ROOT, Handle::new(1, 0), &tbf)
+        });
+        features.probe_feature(Feature::PfifoFast, &[Feature::Tbf], || {
+            socket.put_qdisc(&lo, Handle::new(1, 1), Handle::new(2, 0), &PfifoFast)
+        });
+        features.probe_feature(Feature::Clsact, &[], || {
+            socket.add_qdisc(&lo, Handle::CLSACT, Handle::new(0xFFFF, 0), &Clsact)
+        });
+        features.probe_feature(Feature::Programs, &[], || pins.as_ref().map(drop));
+        let programs = pins.as_ref().map(Pins::programs);
+        features.probe_feature(
+            Feature::BpfFilter,
+            &[Feature::Clsact, Feature::Programs],
+            || -> std::result::Result<(), String> {
+                let rank = programs.map_err(|why| why.to_string())?.rank();
+                let filter = Bpf {
+                    program: rank.map_err(|why| why.to_string())?,
+                    name: "probe",
+                    argument: 0,
+                };
+                let place = Place {
+                    hook: Handle::CLSACT_EGRESS,
+                    preference: 1,
+                    handle: 1,
+                };
+                socket
+                    .put_filter(&lo, place, &filter)
+                    .map_err(|why| why.to_string())
+            },
         );
-        features.note(
-            Feature::PfifoFast,
-            socket.put_qdisc(&lo, Handle::new(1, 1), Handle::new(2, 0), &PfifoFast),
-        );
-        features.note(
-            Feature::Clsact,
-            socket.add_qdisc(&lo, Handle::CLSACT, Handle::new(0xFFFF, 0), &Clsact),
-        );
-        features.note(Feature::Programs, pins.as_ref().map(drop));
-        if let Ok(pins) = &pins {
-            let place = Place {
-                hook: Handle::CLSACT_EGRESS,
-                preference: 1,
-                handle: 1,
-            };
-            let filter = Bpf {
-                program: pins.programs().rank()?,
-                name: "probe",
-                argument: 0,
-            };
-            features.note(Feature::BpfFilter, socket.put_filter(&lo, place, &filter));
-            let tcx = match pins.programs().has_tcx() {
+        features.probe_feature(Feature::Tcx, &[Feature::Programs], || {
+            match programs.is_ok_and(|programs| programs.has_tcx()) {
                 true => Ok(()),
                 false => Err(netqos_bpf::Error::NoTcx),
-            };
-            features.note(Feature::Tcx, tcx);
-        }
+            }
+        });
         let ifb = socket.add_ifb("probe", 1500, 1000);
-        features.note(Feature::Ifb, ifb.as_ref().map(drop));
+        features.probe_feature(Feature::Ifb, &[], || ifb.as_ref().map(drop));
         let target: &Link = ifb.as_ref().unwrap_or(&lo);
-        let place = Place {
-            hook: Handle::CLSACT_INGRESS,
-            preference: 1,
-            handle: 0,
-        };
-        features.note(
-            Feature::Redirect,
-            socket.put_filter(&lo, place, &Redirect { to: target.index }),
-        );
-        let backstop = match Nft::open_in(&scratch) {
+        features.probe_feature(Feature::Redirect, &[Feature::Clsact], || {
+            let place = Place {
+                hook: Handle::CLSACT_INGRESS,
+                preference: 1,
+                handle: 0,
+            };
+            socket.put_filter(&lo, place, &Redirect { to: target.index })
+        });
+        features.probe_feature(Feature::Backstop, &[], || match Nft::open_in(&scratch) {
             Ok(mut nft) => backstop::probe(&mut nft, &lo, target),
             Err(why) => Err(why.to_string()),
-        };
-        features.note(Feature::Backstop, backstop);
+        });
         Ok(features)
     }
 
-    /// All that a node's agent uses: what [`probe_anew`](Self::probe_anew) tries, and what rules and classes
-    /// need, of which nothing stays behind.
+    /// Tries what rules and classes need besides, of which nothing stays behind.
     ///
     /// # Errors
-    /// As for [`probe`](Self::probe).
+    /// The caller may not make a network namespace.
     #[cfg(feature = "rules")]
-    pub fn probe_all(paths: &Paths) -> Result<Self> {
-        let mut features = Self::probe_anew(paths)?;
+    pub fn with_rules_and_classes(mut self) -> Result<Self> {
         let namespace = Namespace::scratch().doing("make a network namespace")?;
         let mut socket = Socket::open_in(&namespace).doing("open netlink socket")?;
         let lo = socket.link_by_name("lo").doing("find lo")?;
         let htb = Htb { default: 1 };
-        features.note(
-            Feature::Htb,
-            socket.put_qdisc(&lo, Handle::ROOT, Handle::new(1, 0), &htb),
-        );
+        self.probe_feature(Feature::Htb, &[], || {
+            socket.put_qdisc(&lo, Handle::ROOT, Handle::new(1, 0), &htb)
+        });
         let scratch = Scratch::new();
-        let there = || {
-            scratch
-                .as_ref()
-                .map(Scratch::path)
-                .map_err(ToString::to_string)
+        let directory = || {
+            let path = scratch.as_ref().map(Scratch::path);
+            path.map_err(ToString::to_string)
         };
         let words = |why: netqos_bpf::Error| why.to_string();
-        let rules = there().and_then(|path| Rules::ensure(&path).map_err(words));
-        features.note(Feature::Rules, rules.as_ref().map(drop));
-        if let Ok(rules) = &rules {
-            features.note(Feature::Backends, rules.deaf().map_or(Ok(()), Err));
-        }
-        let classes = there().and_then(|path| Classes::ensure(&path).map_err(words));
-        features.note(Feature::Classes, classes);
-        Ok(features)
+        let rules = directory().and_then(|path| Rules::ensure(&path).map_err(words));
+        self.probe_feature(Feature::Rules, &[], || rules.as_ref().map(drop));
+        self.probe_feature(Feature::Backends, &[Feature::Rules], || {
+            let why = rules.as_ref().ok().and_then(|rules| rules.deaf());
+            why.map_or(Ok(()), Err)
+        });
+        self.probe_feature(Feature::Classes, &[], || {
+            directory().and_then(|path| Classes::ensure(&path).map_err(words))
+        });
+        Ok(self)
     }
 
-    fn note<T, E: fmt::Display>(&mut self, feature: Feature, tried: std::result::Result<T, E>) {
-        let support = match tried {
-            Ok(_) => Support::Works,
-            Err(why) => Support::Lacking(why.to_string()),
+    /// Tries a feature, unless one that it needs is lacking.
+    fn probe_feature<T, E: fmt::Display>(
+        &mut self,
+        feature: Feature,
+        needs: &[Feature],
+        attempt: impl FnOnce() -> std::result::Result<T, E>,
+    ) {
+        let lacking = needs.iter().find(|needed| !self.works(**needed));
+        let support = match lacking {
+            Some(lacking) => Support::Needs(*lacking),
+            None => match attempt() {
+                Ok(_) => Support::Works,
+                Err(why) => Support::Lacking(why.to_string()),
+            },
         };
         self.0.push((feature, support));
     }
@@ -269,21 +282,17 @@ impl Features {
         self.0.iter().map(|(feature, support)| (*feature, support))
     }
 
-    /// Why it does not work; `None` when it does.
-    pub fn lacking(&self, wanted: Feature) -> Option<&str> {
-        let found = self.iter().find(|(feature, _)| *feature == wanted);
-        match found {
-            Some((_, Support::Works)) => None,
-            Some((_, Support::Lacking(why))) => Some(why),
-            None => Some("it depends on another that is missing"),
-        }
+    /// Whether a feature was tried, and works.
+    pub fn works(&self, feature: Feature) -> bool {
+        let found = self.iter().find(|(it, _)| *it == feature);
+        matches!(found, Some((_, Support::Works)))
     }
 
     /// How a limit would be held that is asked for now, on a link on which nobody else is: an ADD
     /// that is left the choice goes to tcx only where others are on it, or have clsact's place.
     pub fn mode(&self) -> Mode {
         use Feature::{BpfFilter, Clsact, PfifoFast, Programs, Tbf};
-        let works = |all: &[Feature]| all.iter().all(|feature| self.lacking(*feature).is_none());
+        let works = |all: &[Feature]| all.iter().all(|feature| self.works(*feature));
         if !works(&[Tbf]) {
             Mode::None
         } else if works(&[PfifoFast, Programs, Clsact, BpfFilter]) {
@@ -296,17 +305,20 @@ impl Features {
     /// Fails when one of these is missing.
     ///
     /// # Errors
-    /// The first that is missing.
+    /// The first that is missing, or what it needs, where that is.
     pub fn require(&self, wanted: &[Feature]) -> Result<()> {
-        for feature in wanted {
-            if let Some(why) = self.lacking(*feature) {
-                return Err(Error::Lacking {
-                    feature: *feature,
-                    why: why.to_owned(),
-                });
-            }
-        }
-        Ok(())
+        let missing = wanted.iter().find(|feature| !self.works(**feature));
+        missing.map_or(Ok(()), |feature| Err(self.missing(*feature)))
+    }
+
+    /// The error of a feature that does not work.
+    fn missing(&self, feature: Feature) -> Error {
+        let why = match self.iter().find(|(it, _)| *it == feature) {
+            Some((_, Support::Needs(needed))) => return self.missing(*needed),
+            Some((_, Support::Lacking(why))) => why.clone(),
+            Some((_, Support::Works)) | None => "it was not tried".to_owned(),
+        };
+        Error::Lacking { feature, why }
     }
 }
 
@@ -372,5 +384,23 @@ mod tests {
             assert_eq!(error.lines().count(), 1, "{error}");
         }
         assert!(kernel_without(&[]).require(&ALL).is_ok());
+    }
+
+    #[test]
+    fn missing_prerequisite_is_named_with_its_own_remedy() {
+        let mut features = kernel_without(&[Feature::Clsact]);
+        features
+            .0
+            .retain(|(feature, _)| *feature != Feature::Redirect);
+        features.probe_feature(Feature::Redirect, &[Feature::Clsact], || -> Result<()> {
+            unreachable!("it cannot work without clsact")
+        });
+        assert!(!features.works(Feature::Redirect));
+        let error = features
+            .require(&[Feature::Redirect])
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("qdisc clsact"), "{error}");
+        assert!(error.ends_with(Feature::Clsact.remedy()), "{error}");
     }
 }

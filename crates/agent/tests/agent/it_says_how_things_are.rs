@@ -71,11 +71,17 @@ fn to_probes_and_prometheus_and_people() {
     assert_eq!(state["problems"], json!([]));
 
     // What the kernel has is found out when it is quiet.
-    let known = || {
-        stage::ask("/metrics")
-            .contains("netqos_datapath_feature_info{feature=\"qdisc tbf\",works=\"true\"} 1")
-    };
-    assert!(stage::eventually(known));
+    for feature in [
+        "qdisc tbf",
+        "qdisc htb",
+        "programs of rules",
+        "programs of classes",
+    ] {
+        let metric =
+            format!("netqos_datapath_feature_info{{feature=\"{feature}\",works=\"true\"}} 1");
+        let is_measured = || stage::ask("/metrics").contains(&metric);
+        assert!(stage::eventually(is_measured), "{feature}");
+    }
 }
 
 #[test]

@@ -207,6 +207,14 @@ fn names_what_a_kernel_lacks_with_what_to_do() {
         let text = |key: &str| found[key].as_str().unwrap().to_owned();
         assert!(text("why").contains(words), "{found}");
         assert!(text("remedy").contains(remedy), "{found}");
+        // What cannot work without it names it, and says nothing to do about itself.
+        for other in features
+            .iter()
+            .filter(|it| it["works"] == false && *it != found)
+        {
+            assert_eq!(other["why"], format!("it needs {feature}"), "{other}");
+            assert_eq!(other["remedy"], Value::Null, "{other}");
+        }
 
         let mut command = netqos();
         let outcome = run_without(command.arg("check"), &[lacking]).unwrap();

@@ -135,7 +135,9 @@ fn notes_follow_the_values() {
         (json!({"leaving": true}), [true, false, true]),
     ] {
         let notes = notes(values);
-        assert!(notes.contains("rollout status"), "{notes}");
+        for always in ["rollout status", "need Linux 5.10"] {
+            assert!(notes.contains(always), "{always}: {notes}");
+        }
         assert_eq!(sentences.map(|it| notes.contains(it)), expected, "{notes}");
     }
 }
