@@ -156,7 +156,10 @@ fn answer(
             Ok(Answer::Nothing)
         }
         Command::Gc => {
-            plugin.gc(&GcRequest::new(config, variables.path)?)?;
+            match GcRequest::new(config, variables.path)? {
+                Some(request) => plugin.gc(&request)?,
+                None => eprintln!("GC without a list of valid attachments: nothing is removed"),
+            }
             Ok(Answer::Nothing)
         }
         Command::Status => {

@@ -72,18 +72,16 @@ impl GcRequest {
     /// one that its text has used by mistake (containernetworking/cni#1101).
     const KEYS: [&'static str; 2] = ["cni.dev/valid-attachments", "cni.dev/attachments"];
 
-    /// Reads the living attachments from the configuration.
+    /// Reads the valid attachments from the configuration; `None` without such a list. Then nothing
+    /// may be removed: which attachments are valid is not known. (`cnitool gc` sends no list.)
     ///
     /// # Errors
     ///
-    /// A configuration without the list, since "nothing is alive" must be said and not guessed:
-    /// everything of the network would be removed. Code 7.
-    pub(super) fn new(config: NetConf, path: Vec<PathBuf>) -> Result<Self, CniError> {
+    /// A list that cannot be read. Code 7.
+    pub(super) fn new(config: NetConf, path: Vec<PathBuf>) -> Result<Option<Self>, CniError> {
         let [key, _] = Self::KEYS;
         let Some(list) = Self::KEYS.iter().find_map(|key| config.raw.get(*key)) else {
-            return Err(CniError::invalid_config(format!(
-                "GC without {key:?}: the runtime must say which attachments are alive"
-            )));
+            return Ok(None);
         };
         let wrong = || {
             CniError::invalid_config(format!(
@@ -107,11 +105,11 @@ impl GcRequest {
                 .collect::<Result<_, _>>()?,
             _ => return Err(wrong()),
         };
-        Ok(Self {
+        Ok(Some(Self {
             valid,
             path,
             config,
-        })
+        }))
     }
 
     /// True when this attachment is of another network, or alive: whoever collects leaves it.

@@ -167,6 +167,18 @@ fn gc_learns_who_is_alive_under_either_key() {
     assert_eq!(outcome.error().0, 7);
 }
 
+/// As `cnitool gc` sends it.
+#[test]
+fn gc_without_list_succeeds_and_removes_nothing() {
+    let outcome = call(&Probe::default(), &env_with("GC", &[]), CONFIG);
+    assert_eq!(
+        (outcome.code, outcome.asked),
+        (0, vec![]),
+        "{}",
+        outcome.stdout
+    );
+}
+
 #[test]
 fn version_needs_nothing_but_the_command() {
     let outcome = call(

@@ -228,13 +228,6 @@ fn newer_commands_and_texts_that_are_no_json() {
             1,
             "config version does not allow STATUS",
         ),
-        (
-            "GC",
-            &[],
-            &of("1.1.0"),
-            7,
-            "GC without \"cni.dev/valid-attachments\"",
-        ),
         ("ADD", &[], "", 6, "error unmarshall network config: "),
         ("ADD", &[], "{", 6, "error unmarshall network config: "),
         ("ADD", &[], "[]", 6, "error unmarshall network config: "),

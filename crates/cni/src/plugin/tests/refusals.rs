@@ -208,15 +208,6 @@ fn mistakes_of_the_runtime_have_the_codes_and_texts_of_the_original() {
             plain(1, "config version does not allow STATUS"),
         ),
         (
-            "GC",
-            &[],
-            CONFIG.into(),
-            plain(
-                7,
-                "GC without \"cni.dev/valid-attachments\": the runtime must say which attachments are alive",
-            ),
-        ),
-        (
             "ADD",
             &[("CNI_NETNS", "/proc/thread-self/ns/net")],
             CONFIG.into(),
