@@ -93,6 +93,7 @@ impl Shape {
     }
 
     /// The same settings, with GSO packets up to the size of the burst in one piece.
+    #[cfg(feature = "rules")]
     pub(crate) fn uncut(self) -> Self {
         Self {
             whole: self.whole.max(self.burst.bytes()),

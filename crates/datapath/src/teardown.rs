@@ -59,22 +59,22 @@ impl LimitDatapath {
         match &record {
             Some(record) => {
                 for old in &record.queues {
-                    let side = match (old.side, &mut pod) {
-                        (SideName::Host, _) => &mut self.host,
-                        (SideName::Pod, Some(pod)) => pod,
-                        (SideName::Pod, None) => {
-                            errors.note(release(old, attachment, self.paths.bpffs()));
-                            continue;
-                        }
-                    };
-                    errors.note(queue(side, old, attachment, self.paths.bpffs()));
+                    errors.note(match side_of(old.side, &mut self.host, &mut pod) {
+                        Some(side) => remove(side, old, attachment, self.paths.bpffs()),
+                        None => release(old, attachment, self.paths.bpffs()),
+                    });
+                }
+                // Last, since without the record only the tag says whose the rest is.
+                for old in &record.queues {
+                    if let Some(side) = side_of(old.side, &mut self.host, &mut pod) {
+                        errors.note(untag(side, old, attachment));
+                    }
                 }
             }
             None => {
-                let is_ours = |tag: &Tag| *tag == attachment.tag();
-                errors.note(strip(&mut self.host, &is_ours, self.paths.bpffs()));
-                if let Some(pod) = &mut pod {
-                    errors.note(strip(pod, &is_ours, self.paths.bpffs()));
+                let tag = attachment.tag();
+                for side in [Some(&mut self.host), pod.as_mut()].into_iter().flatten() {
+                    errors.note(strip(side, &|it| *it == tag, self.paths.bpffs()));
                 }
             }
         }
@@ -85,6 +85,18 @@ impl LimitDatapath {
             limits,
         ));
         errors.finish()
+    }
+}
+
+/// The side of this name, unless it is that of a pod that is gone.
+fn side_of<'s>(
+    name: SideName,
+    host: &'s mut Side,
+    pod: &'s mut Option<Side>,
+) -> Option<&'s mut Side> {
+    match name {
+        SideName::Host => Some(host),
+        SideName::Pod => pod.as_mut(),
     }
 }
 
@@ -107,8 +119,8 @@ pub(crate) fn strip(side: &mut Side, is_meant: &dyn Fn(&Tag) -> bool, bpffs: &Pa
             continue;
         }
         if errors.note(detour::begins_at(&mut side.socket, &link)) == Some(true) {
-            errors.note(detour::teardown(&mut side.socket, &link, false));
             doors.push(errors.note(backstop::teardown(side, &link.name, &tag)));
+            errors.note(detour::teardown(&mut side.socket, &link, false));
         }
         errors.note(hook::detach(side, &link, HookKind::Clsact, false));
         errors.note(queues::teardown(&mut side.socket, &link));
@@ -121,7 +133,7 @@ pub(crate) fn strip(side: &mut Side, is_meant: &dyn Fn(&Tag) -> bool, bpffs: &Pa
     errors.finish()
 }
 
-/// Removes one queue, and everything that leads to it.
+/// Removes one queue, everything that leads to it, and the tags of its links.
 pub(crate) fn queue(
     side: &mut Side,
     old: &QueueRecord,
@@ -129,16 +141,24 @@ pub(crate) fn queue(
     bpffs: &Path,
 ) -> Result<()> {
     let mut errors = Errors::default();
+    errors.note(remove(side, old, attachment, bpffs));
+    errors.note(untag(side, old, attachment));
+    errors.finish()
+}
+
+/// Removes one queue, and everything that leads to it.
+fn remove(side: &mut Side, old: &QueueRecord, attachment: &Attachment, bpffs: &Path) -> Result<()> {
+    let mut errors = Errors::default();
     // Open until the ifb is gone.
     let mut _door = None;
-    // First the way that leads to the queue, else packets would meet a missing device.
+    // First the way that leads to the queue, else packets would meet a missing device. The backstop before the
+    // redirect: where a redirect is left, and no record, both are looked for.
     if let Some(from) = &old.detour_from {
-        if let Some(Some(link)) = errors.note(ours(side, from, attachment)) {
-            errors.note(detour::teardown(&mut side.socket, &link, from.made_clsact));
-            errors.note(untag(side, &link, from, attachment));
-        }
         if old.backstop {
             _door = errors.note(backstop::teardown(side, &from.name, &attachment.tag()));
+        }
+        if let Some(Some(link)) = errors.note(ours(side, from, attachment)) {
+            errors.note(detour::teardown(&mut side.socket, &link, from.made_clsact));
         }
     }
     let link = errors.note(ours(side, &old.link, attachment)).flatten();
@@ -154,7 +174,6 @@ pub(crate) fn queue(
                 link.clone(),
                 length,
             ));
-            errors.note(untag(side, link, &old.link, attachment));
         }
     }
     errors.note(release(old, attachment, bpffs));
@@ -221,8 +240,13 @@ fn ours(side: &mut Side, record: &LinkRecord, attachment: &Attachment) -> Result
     }))
 }
 
-fn untag(side: &mut Side, link: &Link, record: &LinkRecord, attachment: &Attachment) -> Result<()> {
-    // The other direction's queue may have taken it off already.
+/// Removes the tag from the link that the queue was at, or that led to it.
+fn untag(side: &mut Side, old: &QueueRecord, attachment: &Attachment) -> Result<()> {
+    let record = old.detour_from.as_ref().unwrap_or(&old.link);
+    let Some(link) = ours(side, record, attachment)? else {
+        return Ok(());
+    };
+    // The other direction's queue may have had the same link.
     if !record.tagged || link.alias.as_deref() != Some(&attachment.tag()) {
         return Ok(());
     }
@@ -230,5 +254,5 @@ fn untag(side: &mut Side, link: &Link, record: &LinkRecord, attachment: &Attachm
         alias: Some(String::new()),
         ..LinkChange::default()
     };
-    gone(side.socket.change_link(link, &change)).doing("untag link")
+    gone(side.socket.change_link(&link, &change)).doing("untag link")
 }

@@ -2,13 +2,14 @@
 //! and GC undo it.
 
 use std::collections::BTreeMap;
+use std::fs;
 
 use netqos_bpf::Pins;
 use netqos_testkit::{Node, Pod};
 use serde_json::{Value, json};
 
 use crate::calls::{add, call, check, del, gc, limited};
-use crate::kernel::{Held, everything, limiters};
+use crate::kernel::{Held, backstops, everything, limiters};
 
 /// Enough for what the plugin does; one that never ends is another test's.
 const ENOUGH: usize = 10_000;
@@ -87,6 +88,39 @@ fn by_ifb() {
 #[test]
 fn with_tcx() {
     at_every(13, json!({"hook": "tcx"}));
+}
+
+/// The redirect fallback has no tagged link any more at some moments.
+#[test]
+fn killed_del_whose_record_was_deleted_is_completed_by_the_next() {
+    let Some(node) = Node::new().unwrap() else {
+        return;
+    };
+    let pod = node.pod("a").unwrap();
+    let config = config(&pod, json!({"hook": "clsact", "egress": "ifb"}));
+    for nth in (0..ENOUGH).step_by(3) {
+        add(&pod, &config);
+        let was_killed = call("DEL", &pod, &config).killed_at(nth).unwrap();
+        fs::remove_dir_all("/run/netqos").unwrap();
+        del(&pod, &config);
+        let (links, owners) = seen(&pod);
+        for (name, held) in links {
+            // An empty clsact may be somebody else's.
+            let left = (held.tbf, held.filters.len(), held.backstop, held.alias);
+            assert_eq!(
+                left,
+                (None, 0, None, String::new()),
+                "{name}, killed at system call {nth}"
+            );
+            assert_ne!(held.kind, "ifb", "{name}, killed at system call {nth}");
+        }
+        assert!(owners.is_empty(), "killed at system call {nth}");
+        assert_eq!(backstops(), None, "killed at system call {nth}");
+        if !was_killed {
+            return;
+        }
+    }
+    panic!("it never ended");
 }
 
 /// The first of a boot, which loads the programs.
