@@ -17,6 +17,7 @@ use netqos_classes::{ClassBackend, Standing, Traffic, Trouble};
 use netqos_core::classes::ClassPlan;
 use netqos_daemon::Origin;
 use netqos_daemon::spans::{failed, many};
+use netqos_datapath::RepairBudget;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use tracing::Span;
@@ -48,6 +49,8 @@ pub(crate) struct Order {
 /// What the thread is asked to do.
 enum Ask {
     Divide(Order, Origin),
+    /// To restore what another process changed.
+    Repair,
     /// To count, and to say so.
     Count(SyncSender<()>),
 }
@@ -70,6 +73,8 @@ pub struct Shown {
     pub failure: Option<String>,
     /// How many changes were made since the start.
     pub changes: usize,
+    /// Another process undoes more repairs than the budget allows.
+    pub contested: bool,
     /// What is in force, as it was found last.
     #[serde(serialize_with = "flat")]
     pub standing: BTreeMap<Arc<str>, Standing>,
@@ -104,6 +109,7 @@ impl Divider {
             counters: counters.clone(),
             backend: None,
             failures: 0,
+            repairs: RepairBudget::default(),
         };
         let thread = thread::Builder::new().name("classes".into());
         let thread = thread.spawn(move || worker.work(&asked))?;
@@ -125,6 +131,11 @@ impl Divider {
             let ask = Ask::Divide(order, Origin::current());
             let _ = self.asks.as_ref().map(|asks| asks.send(ask));
         }
+    }
+
+    /// Has what another process changed restored now, unless it undoes repairs again and again.
+    pub(crate) fn repair(&self) {
+        let _ = self.asks.as_ref().map(|asks| asks.send(Ask::Repair));
     }
 
     /// What became of it.
@@ -170,6 +181,8 @@ struct Worker {
     backend: Option<Box<dyn ClassBackend>>,
     /// How often it has failed in a row.
     failures: u32,
+    /// The repairs of what other processes changed.
+    repairs: RepairBudget<()>,
 }
 
 impl Worker {
@@ -179,6 +192,7 @@ impl Worker {
         let mut origin = None;
         let mut due: Option<Instant> = None;
         loop {
+            let mut is_ordered = false;
             let wait = due.map(|due| due.saturating_duration_since(Instant::now()));
             let ask = match wait {
                 None => asks.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -191,10 +205,12 @@ impl Worker {
                         match ask {
                             Ask::Divide(next, from) => {
                                 self.failures = 0;
+                                is_ordered = true;
                                 origin = Some(from);
                                 order = Some(next);
                                 due = Some(Instant::now());
                             }
+                            Ask::Repair => due = order.as_ref().map(|_| Instant::now()),
                             Ask::Count(done) => {
                                 self.count(order.as_ref());
                                 // Whoever asked may have gone.
@@ -212,7 +228,8 @@ impl Worker {
                 let span = origin
                     .as_ref()
                     .map_or_else(Span::none, |from| divide(order, from));
-                let wait = span.in_scope(|| self.turn(order));
+                let is_repair = !is_ordered && self.failures == 0;
+                let wait = span.in_scope(|| self.turn(order, is_repair));
                 // Another try is a trace of its own: it may be much later.
                 origin = (self.failures > 0).then(Origin::default);
                 self.count(Some(order));
@@ -242,8 +259,14 @@ impl Worker {
         }
     }
 
-    /// Makes it so. How long until it is looked at again.
-    fn turn(&mut self, order: &Order) -> Duration {
+    /// Makes it so. How long until it is looked at again. A repair waits where the last minute had as many as
+    /// the budget allows.
+    fn turn(&mut self, order: &Order, is_repair: bool) -> Duration {
+        let now = Instant::now();
+        if is_repair && self.repairs.is_exhausted(&(), now) {
+            self.show_contested();
+            return INSPECT;
+        }
         let mut shown = Shown {
             kind: Some(order.kind),
             ..Shown::default()
@@ -259,6 +282,12 @@ impl Worker {
         if let Some(why) = shown.failure.as_ref().or(trouble) {
             failed(&span, why);
         }
+        if is_repair && shown.changes > 0 {
+            self.repairs.record((), now);
+            tracing::warn!(changes = shown.changes, "restored the classes of uplinks");
+            // Until an inspection finds nothing to restore.
+            shown.contested = self.last_shown().contested;
+        }
         let wait = match shown.failure {
             None => {
                 self.failures = 0;
@@ -273,6 +302,24 @@ impl Worker {
         };
         self.show(shown);
         wait
+    }
+
+    fn last_shown(&self) -> Shown {
+        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.clone()
+    }
+
+    /// Shows what is left of what was programmed, where it is not restored.
+    fn show_contested(&mut self) {
+        let mut shown = self.last_shown();
+        let standing = self.backend.as_mut().map(|backend| backend.standing());
+        let standing = standing.and_then(Result::ok).unwrap_or_default();
+        let is_kept = |line: &Arc<str>| shown.standing.get(line) == standing.get(line);
+        shown.lines.retain(is_kept);
+        shown.standing = standing;
+        shown.contested = true;
+        shown.changes = 0;
+        self.show(shown);
     }
 
     /// Takes down what another backend has in force.

@@ -4,11 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
 
 use netqos_classes::is_lines_ifb;
 use netqos_core::BitRate;
-use netqos_datapath::RepairBudget;
 use netqos_netlink::link::Link;
 use netqos_netlink::{News, Result, Socket};
 
@@ -30,8 +28,6 @@ pub(crate) struct Lines {
     ifbs: BTreeSet<u32>,
     problem: Option<String>,
     heard: Heard,
-    /// The budget of repairs outside of the periodic inspection.
-    repairs: RepairBudget<()>,
 }
 
 /// What was heard since the last look.
@@ -53,9 +49,10 @@ enum Heard {
 pub(crate) struct Seen {
     /// Which links are lines, what they carry, or why that is not known.
     pub(crate) is_other: bool,
-    /// A line is another link than before, came or went, or somebody changed what divides it: what was done
-    /// to it is not done any more.
+    /// A line is another link than before, came or went: what was done to it is not done any more.
     pub(crate) is_undone: bool,
+    /// Another process changed the qdiscs, classes or filters of an uplink.
+    pub(crate) is_changed: bool,
 }
 
 impl Lines {
@@ -69,7 +66,6 @@ impl Lines {
             ifbs: BTreeSet::new(),
             problem: None,
             heard: Heard::Nothing,
-            repairs: RepairBudget::default(),
         }
     }
 
@@ -119,7 +115,7 @@ impl Lines {
                 None
             }
         };
-        let mut is_undone = heard >= Heard::Changed;
+        let mut is_undone = heard == Heard::Links;
         if let Some(links) = links {
             let ifbs = links.iter().filter(|link| is_lines_ifb(link));
             self.ifbs = ifbs.map(|link| link.index).collect();
@@ -133,6 +129,7 @@ impl Lines {
         Seen {
             is_other: (&self.speeds, &self.problem) != (&before.0, &before.1),
             is_undone,
+            is_changed: heard == Heard::Changed,
         }
     }
 
@@ -156,10 +153,7 @@ impl Lines {
         let mut own = self.numbers.values().chain(&self.ifbs);
         let mut is_changed = own.any(|it| news.traffic_control.contains(it));
         is_changed |= self.ifbs.iter().any(|it| news.gone.contains(it));
-        let now = Instant::now();
-        // After five repairs in a minute, the periodic inspection repairs it.
-        if is_changed && !self.repairs.is_exhausted(&(), now) {
-            self.repairs.record((), now);
+        if is_changed {
             heard = heard.max(Heard::Changed);
         }
         if self.numbers.values().any(|it| news.gone.contains(it)) {

@@ -214,11 +214,11 @@ impl Engine {
     pub(super) fn plan_classes(&mut self, look: bool) -> bool {
         let classes = &mut self.classes;
         let is_shared = classes.knowledge.division().is_some();
-        let mut anew = false;
+        let (mut anew, mut is_changed) = (false, false);
         if is_shared && (look || classes.lines.speeds().is_empty()) {
             let seen = classes.lines.look();
             classes.is_stale |= seen.is_other;
-            anew = seen.is_undone;
+            (anew, is_changed) = (seen.is_undone, seen.is_changed);
         }
         if look {
             classes.host_links.keep(self.whereabouts.all());
@@ -259,6 +259,9 @@ impl Engine {
         }
         if let Some(divider) = &mut self.classes.divider {
             divider.order(Order { kind, plan }, anew);
+            if is_changed {
+                divider.repair();
+            }
         }
         is_new
     }
@@ -275,6 +278,13 @@ impl Engine {
             message: message.to_owned(),
         }));
         let shown = classes.shown();
+        problems.extend(shown.contested.then(|| Problem {
+            object: node(),
+            reason: Reason::RepairContested,
+            message: "another process keeps changing the qdiscs, classes or filters of uplinks; netqos restores \
+                      them five times a minute"
+                .to_owned(),
+        }));
         problems.extend(shown.troubles.into_iter().map(|trouble| {
             let pod = trouble
                 .part

@@ -111,4 +111,21 @@ fn removed_uplink_htb_is_restored_within_a_second() {
         let took = began.elapsed();
         assert!(took < AT_ONCE, "{link}: {took:?}");
     }
+    let delete = || {
+        node.run("tc", &["qdisc", "del", "dev", "up0", "root"])
+            .unwrap()
+    };
+    let is_contested = || {
+        let problems = stage::status().problems;
+        problems.iter().any(|it| it.reason == "RepairContested")
+    };
+    for times in 3..=5 {
+        delete();
+        assert!(stage::eventually(is_in_force), "{times}: {}", stage::log());
+        assert!(!is_contested(), "{times}");
+    }
+    delete();
+    assert!(stage::eventually(is_contested), "{}", stage::log());
+    thread::sleep(2 * AT_ONCE);
+    assert!(!is_in_force());
 }
