@@ -2,10 +2,12 @@ use std::thread;
 use std::time::Duration;
 
 use netqos_api::HookChoice;
+use netqos_datapath::Paths;
+use netqos_datapath::rules::remove_all;
 use netqos_index::Change;
 use netqos_testkit::BacklogDrops;
 
-use crate::world::{World, marking, policy};
+use crate::world::{World, limiting, marking, policy};
 
 const TIMES: usize = 20;
 
@@ -26,6 +28,74 @@ fn first_and_last_rule_lose_no_packet() {
             world.apply(Change::PolicyGone(policy("p", 1, "", vec![]).name));
             thread::sleep(Duration::from_millis(60));
         }
+        let report = sent.join().unwrap();
+        assert!(
+            report.lost <= drops.so_far().unwrap(),
+            "{from} to {to}: {report}"
+        );
+    }
+}
+
+/// Adding clsact takes the link down for a moment, also where `tc` does it.
+#[test]
+fn forced_clsact_loses_no_more_packets_than_tc() {
+    let (mut by_netqos, mut by_tc) = (0, 0);
+    // Interleaved, since the machine is noisy.
+    for _ in 0..3 {
+        by_netqos += lost_to_pod(|world, comes| {
+            world.apply(match comes {
+                true => Change::Policy(policy("p", 1, "player", vec![marking(46)])),
+                false => Change::PolicyGone(policy("p", 1, "", vec![]).name),
+            });
+        });
+        by_tc += lost_to_pod(|world, comes| {
+            let verb = if comes { "add" } else { "del" };
+            let link = world.pod_named("free").host_link();
+            let words = ["qdisc", verb, "dev", link, "clsact"];
+            world.node.run("tc", &words).unwrap();
+        });
+    }
+    eprintln!(
+        "lost by {} changes: {by_netqos}, by those of tc alone {by_tc}",
+        6 * TIMES
+    );
+    assert!(by_netqos <= 2 * by_tc + 20, "{by_netqos}, by tc {by_tc}");
+}
+
+/// Runs pairs of changes, and returns how many packets to the pod were lost, without those that the receive
+/// backlog of a busy machine dropped.
+fn lost_to_pod(mut act: impl FnMut(&mut World, bool)) -> u64 {
+    let Some(mut world) = World::new(HookChoice::Clsact) else {
+        return 0;
+    };
+    world.pod("free", "player");
+    world.pod("other", "other");
+    let drops = BacklogDrops::count().unwrap();
+    let sent = world.under_way("other", "free");
+    for _ in 0..TIMES {
+        for comes in [true, false] {
+            act(&mut world, comes);
+            thread::sleep(Duration::from_millis(60));
+        }
+    }
+    let lost = sent.join().unwrap().lost;
+    lost.saturating_sub(drops.so_far().unwrap())
+}
+
+#[test]
+fn removal_of_all_rules_loses_no_packet() {
+    for (from, to) in [("other", "free"), ("free", "other")] {
+        let Some(mut world) = World::new(HookChoice::Auto) else {
+            return;
+        };
+        world.pod("free", "player");
+        world.pod("other", "other");
+        let rules = vec![marking(46), limiting(200)];
+        world.apply(Change::Policy(policy("p", 1, "player", rules)));
+        let drops = BacklogDrops::count().unwrap();
+        let sent = world.under_way(from, to);
+        thread::sleep(Duration::from_secs(1));
+        remove_all(&Paths::from_variables(|_| None)).unwrap();
         let report = sent.join().unwrap();
         assert!(
             report.lost <= drops.so_far().unwrap(),
