@@ -433,8 +433,9 @@ impl Engine {
             self.tidy_at = Some(Instant::now() + TIDY_AGAIN);
         }
         if self.features.is_none() {
-            let probed = Features::probe(&self.options.paths);
-            match probed.and_then(Features::with_rules_and_classes) {
+            let probed = Features::probe(&self.options.paths)
+                .and_then(|features| features.with_rules(self.rules.as_ref()).with_classes());
+            match probed {
                 Ok(features) => self.features = Some(features),
                 Err(why) => {
                     tracing::warn!("find out what the kernel has: {why}");

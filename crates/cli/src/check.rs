@@ -97,7 +97,9 @@ pub fn run(arguments: &Arguments, as_plugin: bool) -> ExitCode {
         return cluster::run(&arguments.cluster, arguments.pre, arguments.output);
     }
     let paths = Paths::from_variables(|name| std::env::var(name).ok());
-    let features = match Features::probe_anew(&paths).and_then(Features::with_rules_and_classes) {
+    let features =
+        Features::probe_anew(&paths).and_then(|features| features.with_rules(None).with_classes());
+    let features = match features {
         Ok(features) => features,
         Err(why) if why.is_permission() => {
             eprintln!("netqos: {why}: run it as root (it tries things in a namespace of its own)");

@@ -14,6 +14,8 @@ use netqos_netlink::{Handle, Namespace, Nft, Socket};
 use serde::Serialize;
 
 use crate::error::Doing;
+#[cfg(feature = "rules")]
+use crate::rules::RuleDatapath;
 use crate::{Error, Paths, Result, backstop, programs};
 
 /// Something that a kernel may lack.
@@ -228,12 +230,36 @@ impl Features {
         Ok(features)
     }
 
-    /// Tries what rules and classes need besides, of which nothing stays behind.
+    /// Tries what rules need besides. Where they are not loaded, it loads them for the moment, which takes
+    /// some 100 MB of kernel memory.
+    #[cfg(feature = "rules")]
+    pub fn with_rules(self, loaded: Option<&RuleDatapath>) -> Self {
+        if let Some(loaded) = loaded {
+            return self.note_rules(Ok(loaded.programs()));
+        }
+        let scratch = Scratch::new();
+        let scratch = scratch.as_ref().map_err(ToString::to_string);
+        let rules = scratch
+            .and_then(|scratch| Rules::ensure(&scratch.path()).map_err(|why| why.to_string()));
+        self.note_rules(rules.as_ref())
+    }
+
+    #[cfg(feature = "rules")]
+    fn note_rules(mut self, rules: std::result::Result<&Rules, &String>) -> Self {
+        self.probe_feature(Feature::Rules, &[], || rules);
+        self.probe_feature(Feature::Backends, &[Feature::Rules], || {
+            let why = rules.ok().and_then(Rules::deaf);
+            why.map_or(Ok(()), Err)
+        });
+        self
+    }
+
+    /// Tries what classes need besides, of which nothing stays behind.
     ///
     /// # Errors
     /// The caller may not make a network namespace.
     #[cfg(feature = "rules")]
-    pub fn with_rules_and_classes(mut self) -> Result<Self> {
+    pub fn with_classes(mut self) -> Result<Self> {
         let namespace = Namespace::scratch().doing("make a network namespace")?;
         let mut socket = Socket::open_in(&namespace).doing("open netlink socket")?;
         let lo = socket.link_by_name("lo").doing("find lo")?;
@@ -241,20 +267,8 @@ impl Features {
         self.probe_feature(Feature::Htb, &[], || {
             socket.put_qdisc(&lo, Handle::ROOT, Handle::new(1, 0), &htb)
         });
-        let scratch = Scratch::new();
-        let directory = || {
-            let path = scratch.as_ref().map(Scratch::path);
-            path.map_err(ToString::to_string)
-        };
-        let words = |why: netqos_bpf::Error| why.to_string();
-        let rules = directory().and_then(|path| Rules::ensure(&path).map_err(words));
-        self.probe_feature(Feature::Rules, &[], || rules.as_ref().map(drop));
-        self.probe_feature(Feature::Backends, &[Feature::Rules], || {
-            let why = rules.as_ref().ok().and_then(|rules| rules.deaf());
-            why.map_or(Ok(()), Err)
-        });
         self.probe_feature(Feature::Classes, &[], || {
-            directory().and_then(|path| Classes::ensure(&path).map_err(words))
+            Classes::ensure(&Scratch::new()?.path())
         });
         Ok(self)
     }

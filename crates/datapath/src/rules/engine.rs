@@ -89,6 +89,11 @@ impl RuleDatapath {
         })
     }
 
+    /// The loaded programs.
+    pub(crate) fn programs(&self) -> &Rules {
+        &self.rules
+    }
+
     /// Makes the kernel hold this plan and nothing else, whatever is there. What is right already
     /// is not touched.
     pub fn sync(&mut self, plan: &NodePlan) -> Outcome {
