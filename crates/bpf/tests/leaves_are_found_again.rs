@@ -107,3 +107,17 @@ fn and_what_has_passed_beside_a_tree_that_has_a_place() {
     assert_eq!(leaves.retain(|_| false).unwrap(), 3);
     assert_eq!(leaves.line(ways[0]).unwrap(), None);
 }
+
+#[test]
+fn ensure_removes_pins_of_other_layouts() {
+    let Some(bpffs) = bpffs::private() else {
+        return;
+    };
+    let netqos = bpffs.path().join("netqos");
+    let other = netqos.join("classes-v1");
+    std::fs::create_dir_all(&other).unwrap();
+    std::fs::create_dir_all(netqos.join("v1")).unwrap();
+    Classes::ensure(bpffs.path()).unwrap();
+    assert!(!other.exists());
+    assert!(netqos.join("v1").exists());
+}

@@ -89,6 +89,8 @@ impl Classes {
             return Ok(classes);
         }
         load(&folder)?;
+        // Of another version, whose programs go on until this one's take their places.
+        remove_layouts(bpffs, |name| name != FOLDER)?;
         Self::loaded(bpffs)?.ok_or_else(|| Error::Load("loaded, but not found pinned".to_owned()))
     }
 
@@ -172,25 +174,29 @@ impl Classes {
 
     /// Removes the pins of every layout. What is still attached lives on until it is not.
     pub fn unpin(bpffs: &Path) -> Result<()> {
-        let netqos = bpffs.join("netqos");
-        let entries = match fs::read_dir(&netqos) {
-            Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            entries => entries.map_err(|source| pins::io_at(&netqos, source))?,
-        };
-        for entry in entries.flatten() {
-            let is_ours = entry
-                .file_name()
-                .to_str()
-                .is_some_and(|name| name.starts_with("classes-"));
-            if is_ours {
-                let path = entry.path();
-                fs::remove_dir_all(&path).map_err(|source| pins::io_at(&path, source))?;
-            }
-        }
+        remove_layouts(bpffs, |_| true)?;
         // The last one of netqos' folders takes the folder along.
-        let _ = fs::remove_dir(&netqos);
+        let _ = fs::remove_dir(bpffs.join("netqos"));
         Ok(())
     }
+}
+
+/// Removes the directories of pins of these layouts, by their names.
+fn remove_layouts(bpffs: &Path, is_meant: impl Fn(&str) -> bool) -> Result<()> {
+    let netqos = bpffs.join("netqos");
+    let entries = match fs::read_dir(&netqos) {
+        Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(|source| pins::io_at(&netqos, source))?,
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let is_ours = |name: &str| name.starts_with("classes-") && is_meant(name);
+        if name.to_str().is_some_and(is_ours) {
+            let path = entry.path();
+            fs::remove_dir_all(&path).map_err(|source| pins::io_at(&path, source))?;
+        }
+    }
+    Ok(())
 }
 
 fn own(program: Option<&OwnedFd>) -> Result<BorrowedFd<'_>> {
