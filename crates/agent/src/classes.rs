@@ -15,6 +15,8 @@ mod backend;
 #[cfg(feature = "daemon")]
 mod counters;
 #[cfg(feature = "daemon")]
+mod default_uplinks;
+#[cfg(feature = "daemon")]
 mod divider;
 mod filed;
 #[cfg(feature = "daemon")]

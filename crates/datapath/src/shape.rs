@@ -213,12 +213,8 @@ mod tests {
             mtu: 1500,
             tx_queue_len: 1000,
             gso_max_size: 65_536,
-            address: Vec::new(),
-            master: None,
-            related: None,
-            alias: None,
             is_up: true,
-            is_loopback: false,
+            ..Link::default()
         }
     }
 

@@ -1,9 +1,13 @@
 //! Links: finding them, making ifbs, and the few properties that netqos changes.
 
+mod data;
+
 use std::path::Path;
 
 use crate::wire::{self, Request};
 use crate::{Result, Socket};
+
+pub use data::LinkData;
 
 /// Attributes of links (`include/uapi/linux/if_link.h`).
 const IFLA_ADDRESS: u16 = 1;
@@ -15,11 +19,14 @@ const IFLA_TXQLEN: u16 = 13;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_IFALIAS: u16 = 20;
 const IFLA_EXT_MASK: u16 = 29;
+const IFLA_LINK_NETNSID: u16 = 37;
 const IFLA_GSO_MAX_SIZE: u16 = 41;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
 /// Inside of the data of a veth: its other end (`include/uapi/linux/veth.h`).
 const VETH_INFO_PEER: u16 = 1;
+/// Kinds of links with two ends that behave alike: what one end sends, the other receives.
+const PAIRS: [&str; 2] = ["veth", "netkit"];
 /// Leaves the statistics out of answers.
 const RTEXT_FILTER_SKIP_STATS: u32 = 1 << 3;
 /// `sizeof(struct ifinfomsg)`.
@@ -30,7 +37,7 @@ const IFB_MODULE: &str = "/sys/module/ifb";
 const GSO_LEGACY_MAX_SIZE: u32 = 65_536;
 
 /// A network interface as the kernel reports it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Link {
     /// Its number, unique inside of its network namespace.
     pub index: u32,
@@ -48,6 +55,10 @@ pub struct Link {
     pub address: Vec<u8>,
     /// The link that belongs to it: of a veth its other end, of a macvlan its parent.
     pub related: Option<u32>,
+    /// True if the related link is in another network namespace.
+    pub is_related_elsewhere: bool,
+    /// The attribute of its kind, of those kinds of which netqos needs one.
+    pub data: LinkData,
     /// The link that it is a port of: a bond, or a bridge.
     pub master: Option<u32>,
     /// Free text, which others may write too.
@@ -73,17 +84,10 @@ impl Link {
     pub fn read(payload: &[u8]) -> Option<Self> {
         let mut link = Self {
             index: wire::u32_at(payload, 4)?,
-            name: String::new(),
-            kind: String::new(),
-            mtu: 0,
-            tx_queue_len: 0,
             gso_max_size: GSO_LEGACY_MAX_SIZE,
-            address: Vec::new(),
-            related: None,
-            master: None,
-            alias: None,
             is_up: wire::u32_at(payload, 8)? & libc::IFF_UP as u32 != 0,
             is_loopback: wire::u32_at(payload, 8)? & libc::IFF_LOOPBACK as u32 != 0,
+            ..Self::default()
         };
         for (kind, value) in wire::attributes(payload.get(IFINFOMSG..)?) {
             match kind {
@@ -95,16 +99,31 @@ impl Link {
                 IFLA_LINK => link.related = wire::u32_at(value, 0).filter(|index| *index != 0),
                 IFLA_MASTER => link.master = wire::u32_at(value, 0).filter(|index| *index != 0),
                 IFLA_IFALIAS => link.alias = Some(wire::text(value)),
-                IFLA_LINKINFO => {
-                    link.kind = wire::attributes(value)
-                        .find(|(kind, _)| *kind == IFLA_INFO_KIND)
-                        .map(|(_, text)| wire::text(text))
-                        .unwrap_or_default();
-                }
+                IFLA_LINK_NETNSID => link.is_related_elsewhere = true,
+                IFLA_LINKINFO => link.read_kind(value),
                 _ => {}
             }
         }
         Some(link)
+    }
+
+    fn read_kind(&mut self, info: &[u8]) {
+        let find = |wanted: u16| {
+            wire::attributes(info).find_map(|(kind, value)| (kind == wanted).then_some(value))
+        };
+        self.kind = find(IFLA_INFO_KIND).map(wire::text).unwrap_or_default();
+        self.data = LinkData::read(&self.kind, find(IFLA_INFO_DATA).unwrap_or_default());
+    }
+
+    /// Returns true for an end of a pair: a veth, or a netkit device (Linux 6.7).
+    pub fn is_pair_end(&self) -> bool {
+        PAIRS.contains(&self.kind.as_str())
+    }
+
+    /// Returns true if both are the ends of one pair, of which `self` is in another namespace than `other`. An
+    /// index names different links in different namespaces, so that each end has to name the other.
+    pub fn is_other_end_of(&self, other: &Self) -> bool {
+        self.is_pair_end() && self.kind == other.kind && self.related == Some(other.index)
     }
 
     /// The hardware address as people write it: `02:00:5e:…`.

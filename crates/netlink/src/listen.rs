@@ -1,5 +1,5 @@
-//! What the kernel tells of links, of their qdiscs, classes and filters, and of default routes as they come
-//! and go.
+//! What the kernel tells of links, of their qdiscs, classes and filters, and of default routes and routing
+//! rules as they come and go.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -10,16 +10,19 @@ use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket as Wire, SocketAddr};
 
 use crate::link::Link;
+use crate::route::{self, RuleTable};
 use crate::socket::is_own;
 use crate::wire::{self, Message};
-use crate::{Error, Result, route};
+use crate::{Error, Result};
 
 /// `enum rtnetlink_groups`.
-const GROUPS: [u32; 4] = [
+const GROUPS: [u32; 6] = [
     libc::RTNLGRP_LINK,
     libc::RTNLGRP_TC,
     libc::RTNLGRP_IPV4_ROUTE,
     libc::RTNLGRP_IPV6_ROUTE,
+    libc::RTNLGRP_IPV4_RULE,
+    libc::RTNLGRP_IPV6_RULE,
 ];
 /// Room for the largest message.
 const RECEIVE_BUFFER: usize = 32 * 1024;
@@ -45,6 +48,8 @@ pub struct News {
     pub traffic_control: BTreeSet<u32>,
     /// A default route came or went.
     pub default_routes: bool,
+    /// The tables of routing rules that came. (A plugin may add a rule for each pod, to few tables.)
+    pub rule_tables: BTreeSet<u32>,
     /// There was more than could be kept: anything may be another.
     pub lost: bool,
 }
@@ -140,8 +145,12 @@ impl News {
                     .extend(wire::u32_at(message.payload, 4).filter(|index| *index as i32 > 0));
             }
             libc::RTM_NEWROUTE | libc::RTM_DELROUTE => {
-                self.default_routes |= route::default_links(message.payload).is_some();
+                self.default_routes |= route::default_route(message.payload).is_some();
             }
+            libc::RTM_NEWRULE => match route::rule_table(message.payload) {
+                Some(RuleTable::Number(table)) => drop(self.rule_tables.insert(table)),
+                Some(RuleTable::Vrf) | None => {}
+            },
             _ => {}
         }
     }
@@ -222,5 +231,19 @@ mod tests {
         };
         assert!(heard(&[route(24), route(0)]).default_routes);
         assert_eq!(heard(&[route(24), route(32)]), News::default());
+    }
+
+    #[test]
+    fn new_rules_are_reported_by_their_tables() {
+        let rule = |kind, table| {
+            let header = [2, 32, 0, 0, table, 0, 0, 1, 0, 0, 0, 0];
+            Request::new(kind, 0, &header).finish(0)
+        };
+        let news = heard(&[
+            rule(libc::RTM_NEWRULE, 2),
+            rule(libc::RTM_NEWRULE, libc::RT_TABLE_MAIN),
+            rule(libc::RTM_DELRULE, 3),
+        ]);
+        assert_eq!(news.rule_tables, BTreeSet::from([2, 254]));
     }
 }

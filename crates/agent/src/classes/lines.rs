@@ -10,6 +10,8 @@ use netqos_core::BitRate;
 use netqos_netlink::link::Link;
 use netqos_netlink::{News, Result, Socket};
 
+use super::default_uplinks::default_uplinks;
+
 /// Where the kernel says how fast links are.
 const LINKS: &str = "/sys/class/net";
 /// Kinds of links that others are ports of, and that their ports send by.
@@ -26,6 +28,8 @@ pub(crate) struct Lines {
     numbers: BTreeMap<Arc<str>, u32>,
     /// The indexes of the ifbs that shape their ingress.
     ifbs: BTreeSet<u32>,
+    /// The routing tables that rules chose at the last look.
+    tables: BTreeSet<u32>,
     problem: Option<String>,
     heard: Heard,
 }
@@ -64,6 +68,7 @@ impl Lines {
             speeds: BTreeMap::new(),
             numbers: BTreeMap::new(),
             ifbs: BTreeSet::new(),
+            tables: BTreeSet::new(),
             problem: None,
             heard: Heard::Nothing,
         }
@@ -136,7 +141,9 @@ impl Lines {
     /// Takes note of what became of links: most of it is of pods.
     pub(crate) fn hear(&mut self, news: &News) {
         let mut heard = Heard::Nothing;
-        if news.lost || (news.default_routes && self.named.is_empty()) {
+        // A rule of a pod to a table that others choose already changes nothing.
+        let is_rerouted = news.default_routes || !news.rule_tables.is_subset(&self.tables);
+        if news.lost || (is_rerouted && self.named.is_empty()) {
             heard = Heard::Something;
         }
         for (number, name) in &news.there {
@@ -167,16 +174,21 @@ impl Lines {
         self.heard != Heard::Nothing
     }
 
-    /// All links, and the lines among them.
-    fn find(&self) -> Result<(Vec<Link>, BTreeSet<Arc<str>>)> {
+    /// All links, and the uplinks among them.
+    fn find(&mut self) -> Result<(Vec<Link>, BTreeSet<Arc<str>>)> {
         let mut socket = Socket::open()?;
-        let routes = match self.named.is_empty() {
-            true => socket.default_route_links()?,
-            false => BTreeSet::new(),
-        };
+        if !self.named.is_empty() {
+            let links = socket.links()?;
+            let uplinks = chosen(&links, &self.named, &BTreeSet::new());
+            return Ok((links, uplinks));
+        }
+        let rules = socket.rule_tables()?;
+        let routes = socket.default_routes()?;
         let links = socket.links()?;
-        let lines = chosen(&links, &self.named, &routes);
-        Ok((links, lines))
+        let leaving = default_uplinks(&rules, &routes, &links);
+        self.tables = rules.tables;
+        let uplinks = chosen(&links, &self.named, &leaving);
+        Ok((links, uplinks))
     }
 }
 
@@ -253,15 +265,9 @@ mod tests {
             index,
             name: name.to_owned(),
             kind: kind.to_owned(),
-            mtu: 1500,
-            tx_queue_len: 1000,
-            gso_max_size: 65_536,
-            address: Vec::new(),
             related: some(on),
             master: some(master),
-            alias: None,
-            is_up: true,
-            is_loopback: false,
+            ..Link::default()
         }
     }
 
@@ -335,6 +341,10 @@ mod tests {
             lost: true,
             ..News::default()
         };
+        let rules = |table| News {
+            rule_tables: [254, table].into(),
+            ..News::default()
+        };
         for (news, named, expected) in [
             (pods, false, Heard::Nothing),
             (there(&[(2, "eth0")]), false, Heard::Something),
@@ -346,6 +356,9 @@ mod tests {
             (routes.clone(), false, Heard::Something),
             (routes, true, Heard::Nothing),
             (lost, true, Heard::Something),
+            (rules(2), false, Heard::Nothing),
+            (rules(3), false, Heard::Something),
+            (rules(3), true, Heard::Nothing),
         ] {
             let named = if named {
                 vec!["eth0".to_owned()]
@@ -355,6 +368,7 @@ mod tests {
             let mut lines = Lines::new(named);
             lines.speeds = [(eth0.clone(), None), (away.clone(), None)].into();
             lines.numbers = [(eth0.clone(), 2)].into();
+            lines.tables = [2, 254].into();
             lines.hear(&news);
             assert_eq!(lines.heard, expected, "{news:?}");
         }

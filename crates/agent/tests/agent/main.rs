@@ -39,6 +39,7 @@ mod killed_and_started_again_it_takes_over;
 mod limit_repair;
 mod node_problems_pass;
 mod pods_are_found_wherever_they_come_from;
+mod policy_routing_uplinks;
 mod services_are_read_from_the_folder;
 mod the_nodes_lines_are_planned;
 mod traces_show_where_the_time_of_a_change_went;
