@@ -18,9 +18,11 @@ use netqos_agent::{
 };
 use netqos_api::koordinator::BackendKind;
 use netqos_api::{EgressWay, HookChoice};
+use netqos_classes::Tunnels;
 use netqos_cluster::Connect;
 use netqos_coexistence::{Choice, Enforce, Homes};
 use netqos_core::NodeReport;
+use netqos_core::classes::TrafficClass;
 use netqos_datapath::Paths;
 use netqos_index::PeerSource;
 use tokio::signal::unix::{SignalKind, signal};
@@ -150,6 +152,9 @@ struct Arguments {
     /// they would pass beside them, which costs least.
     #[arg(long)]
     divide_idle_lines: bool,
+    /// The class of what WireGuard carries between nodes: which pod it is of is encrypted.
+    #[arg(long, value_name = "CLASS", value_enum, default_value_t)]
+    wireguard_class: WireGuardClass,
     /// Where another agent may say how the lines are shared, by the files `node` and `pods` of
     /// Koordinator's proposal; what objects say goes before it. Empty: nowhere.
     #[arg(
@@ -192,6 +197,27 @@ enum Egress {
     Pod,
     /// On an ifb of the host's.
     Ifb,
+}
+
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+enum WireGuardClass {
+    /// That of the node's own traffic.
+    System,
+    /// That of pods which are neither system nor best-effort.
+    #[default]
+    LatencySensitive,
+    /// That which waits for the others.
+    BestEffort,
+}
+
+impl From<WireGuardClass> for TrafficClass {
+    fn from(class: WireGuardClass) -> Self {
+        match class {
+            WireGuardClass::System => Self::System,
+            WireGuardClass::LatencySensitive => Self::LatencySensitive,
+            WireGuardClass::BestEffort => Self::BestEffort,
+        }
+    }
 }
 
 fn main() -> ExitCode {
@@ -267,6 +293,10 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
             backend: arguments.class_backend,
             lines: arguments.lines.clone(),
             divides_idle_lines: arguments.divide_idle_lines,
+            tunnels: Tunnels {
+                opaque_class: arguments.wireguard_class.into(),
+                ..Tunnels::default()
+            },
             cgroups: match arguments.cgroup_root.as_str() {
                 "off" => CGROUPS.into(),
                 root => root.into(),

@@ -13,7 +13,7 @@
  *   by its source address; or, of sockets of the host, by the cgroup;
  *   on its way in by its destination address, in a tunnel by the inner one; or by the connection, of
  *   which a packet went out before.
- * What is nobody's is the system's.
+ * What is nobody's is the system's, but for WireGuard's packets, whose class is configured.
  */
 #include <linux/bpf.h>
 
@@ -30,9 +30,6 @@
 #define TC_ACT_UNSPEC (-1)
 #endif
 
-#define VXLAN_HEADER 8
-#define UDP_HEADER 8
-
 /* Both ends of a packet. */
 struct ends {
 	__u8 source[16]; /* IPv4 as IPv4-mapped */
@@ -45,6 +42,7 @@ struct sight {
 };
 
 #include "sight.h"
+#include "tunnels.h"
 
 static __always_inline void read_ends(struct __sk_buff *skb, const struct packet *packet,
 				      struct ends *ends)
@@ -312,7 +310,8 @@ static __noinline __u32 slot_of_sender(struct __sk_buff *skb)
 		if (pod && sight->packet.transport)
 			remember(&sight->packet, &sight->ends, pod);
 	}
-	return pod ? slot_of(skb, pod, EGRESS) : SLOT_SYSTEM;
+	return pod ? slot_of(skb, pod, EGRESS)
+		   : slot_of_node(settings, &sight->packet, sight->ends.source_port);
 }
 
 /* The leaf of a packet that is going out by the line, or PAST; NOWHERE where the line has no tree. */
@@ -362,36 +361,13 @@ int netqos_choose(struct __sk_buff *skb)
 	return TC_ACT_UNSPEC;
 }
 
-/* The pod that a packet in a tunnel is for. */
+/* The pod that a packet in a tunnel is for. One tunnel is opened, and none in it. */
 static __always_inline __u32 pod_in_tunnel(struct __sk_buff *skb, const struct packet *outer,
 					   const struct class_settings *settings)
 {
-	if (outer->protocol != IPPROTO_UDP || !outer->port || !outer->transport)
-		return 0;
-	bool is_tunnel = false;
-	for (int i = 0; i < MOST_TUNNEL_PORTS; i++)
-		is_tunnel |= settings->tunnel_ports[i] == outer->port;
-	if (!is_tunnel)
-		return 0;
-	__u32 ethernet = outer->transport + UDP_HEADER + VXLAN_HEADER;
-	__be16 protocol = 0;
-	if (bpf_skb_load_bytes(skb, ethernet + offsetof(struct ethhdr, h_proto), &protocol,
-			       sizeof(protocol)))
-		return 0;
 	__u8 address[16] = {};
-	__u32 network = ethernet + sizeof(struct ethhdr);
-	if (protocol == bpf_htons(ETH_P_IP)) {
-		address[10] = address[11] = 0xff;
-		if (bpf_skb_load_bytes(skb, network + offsetof(struct iphdr, daddr), address + 12,
-				       4))
-			return 0;
-	} else if (protocol == bpf_htons(ETH_P_IPV6)) {
-		if (bpf_skb_load_bytes(skb, network + offsetof(struct ipv6hdr, daddr), address, 16))
-			return 0;
-	} else {
-		return 0;
-	}
-	return pod_at(address);
+	struct inner inner = inner_of(skb, outer, settings);
+	return inner.network && read_destination(skb, &inner, address) ? pod_at(address) : 0;
 }
 
 static __always_inline __u32 pod_of_connection(const struct packet *packet, const struct ends *ends)
@@ -425,7 +401,8 @@ static __noinline __u32 slot_of_receiver(struct __sk_buff *skb, __u64 *length)
 	}
 	if (!pod)
 		pod = pod_of_connection(&sight->packet, &sight->ends);
-	return pod ? slot_of(skb, pod, INGRESS) : SLOT_SYSTEM;
+	return pod ? slot_of(skb, pod, INGRESS)
+		   : slot_of_node(settings, &sight->packet, sight->packet.port);
 }
 
 /* The number of the pod whose address a plain packet is for; 0 of any other packet. */

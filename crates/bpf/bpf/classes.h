@@ -47,12 +47,24 @@
 
 #define MOST_POD_FLOWS 15
 #define MOST_CGROUP_LEVELS 16
-#define MOST_TUNNEL_PORTS 4
+#define MOST_TUNNELS 8
+
+/* Kinds of tunnels that have a UDP port. What WireGuard carries is encrypted, so that its pods are unknown. */
+#define TUNNEL_VXLAN 1
+#define TUNNEL_GENEVE 2
+#define TUNNEL_WIREGUARD 3
+
+struct class_tunnel {
+	__be16 port; /* 0: no tunnel */
+	__u16 kind;
+};
 
 struct class_settings {
-	__u16 cgroup_levels;  /* a bit for each depth at which a pod's cgroup is */
-	__u16 tunnel_ports[MOST_TUNNEL_PORTS]; /* of VXLAN, in network byte order; 0: none */
-	__u16 unused[3];
+	__u16 cgroup_levels; /* a bit for each depth at which a pod's cgroup is */
+	__u16 opaque_slot;   /* of WireGuard's packets */
+	__u16 has_ip_in_ip;  /* the node has tunnels of protocols 4 and 41 */
+	__u16 unused;
+	struct class_tunnel tunnels[MOST_TUNNELS];
 };
 
 struct class_pod {
@@ -144,8 +156,12 @@ struct class_tuple {
 };
 
 /* src/classes/layout.rs and line.rs are compared with these numbers. */
-_Static_assert(sizeof(struct class_settings) == 16, "layout");
-_Static_assert(__builtin_offsetof(struct class_settings, tunnel_ports) == 2, "layout");
+_Static_assert(sizeof(struct class_tunnel) == 4, "layout");
+_Static_assert(__builtin_offsetof(struct class_tunnel, kind) == 2, "layout");
+_Static_assert(sizeof(struct class_settings) == 40, "layout");
+_Static_assert(__builtin_offsetof(struct class_settings, opaque_slot) == 2, "layout");
+_Static_assert(__builtin_offsetof(struct class_settings, has_ip_in_ip) == 4, "layout");
+_Static_assert(__builtin_offsetof(struct class_settings, tunnels) == 8, "layout");
 _Static_assert(sizeof(struct class_pod) == 32, "layout");
 _Static_assert(__builtin_offsetof(struct class_pod, flows) == 4, "layout");
 _Static_assert(__builtin_offsetof(struct class_pod, is_known) == 6, "layout");

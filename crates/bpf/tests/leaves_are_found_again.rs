@@ -26,7 +26,7 @@ fn leaf(of: LeafKey) -> Leaf {
 
 /// Leaves that are in the table, and not in the array.
 fn far(folder: &Path) -> usize {
-    let map = MapData::from_pin(folder.join("netqos/classes-v3/leaves")).unwrap();
+    let map = MapData::from_pin(folder.join("netqos/classes-v4/leaves")).unwrap();
     let leaves = HashMap::<_, [u8; 8], [u8; 48]>::try_from(Map::HashMap(map)).unwrap();
     leaves.keys().count()
 }

@@ -33,6 +33,7 @@ pub mod qdisc;
 pub mod route;
 mod socket;
 mod wire;
+pub mod wireguard;
 
 pub use error::{Error, Result};
 pub use handle::Handle;

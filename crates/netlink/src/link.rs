@@ -27,6 +27,8 @@ const IFLA_INFO_DATA: u16 = 2;
 const VETH_INFO_PEER: u16 = 1;
 /// Kinds of links with two ends that behave alike: what one end sends, the other receives.
 const PAIRS: [&str; 2] = ["veth", "netkit"];
+/// Kinds of tunnels that may carry pods' packets between nodes.
+const TUNNELS: [&str; 6] = ["geneve", "ip6tnl", "ipip", "sit", "vxlan", "wireguard"];
 /// Leaves the statistics out of answers.
 const RTEXT_FILTER_SKIP_STATS: u32 = 1 << 3;
 /// `sizeof(struct ifinfomsg)`.
@@ -118,6 +120,11 @@ impl Link {
     /// Returns true for an end of a pair: a veth, or a netkit device (Linux 6.7).
     pub fn is_pair_end(&self) -> bool {
         PAIRS.contains(&self.kind.as_str())
+    }
+
+    /// Returns true for a tunnel of a kind that may carry pods' packets between nodes.
+    pub fn is_tunnel(&self) -> bool {
+        TUNNELS.contains(&self.kind.as_str())
     }
 
     /// Returns true if both are the ends of one pair, of which `self` is in another namespace than `other`. An

@@ -40,6 +40,8 @@ pub struct News {
     /// Links that are there, by their numbers, and what they are called; also those of which anything
     /// else is new.
     pub there: BTreeMap<u32, String>,
+    /// The indexes of those among them that are tunnels.
+    pub tunnels: BTreeSet<u32>,
     /// The numbers of links that went away, to nowhere or to another namespace. One that came back under
     /// its number is also among those that are there.
     pub gone: BTreeSet<u32>,
@@ -124,7 +126,10 @@ impl News {
             libc::RTM_NEWLINK => {
                 // A bridge tells of its ports, too.
                 let link = Link::read(message.payload).filter(|_| is_of_links(message.payload));
-                self.there.extend(link.map(|link| (link.index, link.name)));
+                if let Some(link) = link {
+                    self.tunnels.extend(link.is_tunnel().then_some(link.index));
+                    self.there.insert(link.index, link.name);
+                }
             }
             libc::RTM_DELLINK if is_of_links(message.payload) => {
                 if let Some(link) = Link::read(message.payload) {

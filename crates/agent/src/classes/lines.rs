@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use netqos_classes::is_lines_ifb;
 use netqos_core::BitRate;
-use netqos_netlink::link::Link;
+use netqos_netlink::link::{Link, LinkData};
 use netqos_netlink::{News, Result, Socket};
 
 use super::default_uplinks::default_uplinks;
@@ -30,6 +30,8 @@ pub(crate) struct Lines {
     ifbs: BTreeSet<u32>,
     /// The routing tables that rules chose at the last look.
     tables: BTreeSet<u32>,
+    /// The tunnels by which other nodes' pods reach the node's, by index.
+    tunnels: BTreeMap<u32, LinkData>,
     problem: Option<String>,
     heard: Heard,
 }
@@ -53,7 +55,7 @@ enum Heard {
 pub(crate) struct Seen {
     /// Which links are lines, what they carry, or why that is not known.
     pub(crate) is_other: bool,
-    /// A line is another link than before, came or went: what was done to it is not done any more.
+    /// A line or a tunnel is another link than before, came or went: what was done to it is not done any more.
     pub(crate) is_undone: bool,
     /// Another process changed the qdiscs, classes or filters of an uplink.
     pub(crate) is_changed: bool,
@@ -69,6 +71,7 @@ impl Lines {
             numbers: BTreeMap::new(),
             ifbs: BTreeSet::new(),
             tables: BTreeSet::new(),
+            tunnels: BTreeMap::new(),
             problem: None,
             heard: Heard::Nothing,
         }
@@ -124,6 +127,11 @@ impl Lines {
         if let Some(links) = links {
             let ifbs = links.iter().filter(|link| is_lines_ifb(link));
             self.ifbs = ifbs.map(|link| link.index).collect();
+            let tunnels = links.iter().filter(|link| link.is_tunnel());
+            let tunnels = tunnels.map(|link| (link.index, link.data)).collect();
+            // The programs know their ports.
+            is_undone |= tunnels != self.tunnels;
+            self.tunnels = tunnels;
             let links = links.into_iter().map(|link| (link.name.into(), link.index));
             let lines = links.filter(|(name, _)| self.speeds.contains_key(name));
             let numbers: BTreeMap<Arc<str>, u32> = lines.collect();
@@ -144,6 +152,10 @@ impl Lines {
         // A rule of a pod to a table that others choose already changes nothing.
         let is_rerouted = news.default_routes || !news.rule_tables.is_subset(&self.tables);
         if news.lost || (is_rerouted && self.named.is_empty()) {
+            heard = Heard::Something;
+        }
+        let has_tunnel = |index: &u32| self.tunnels.contains_key(index);
+        if !news.tunnels.iter().all(has_tunnel) || news.gone.iter().any(has_tunnel) {
             heard = Heard::Something;
         }
         for (number, name) in &news.there {
@@ -341,6 +353,11 @@ mod tests {
             lost: true,
             ..News::default()
         };
+        let tunnel = |index| News {
+            there: [(index, format!("vxlan{index}"))].into(),
+            tunnels: [index].into(),
+            ..News::default()
+        };
         let rules = |table| News {
             rule_tables: [254, table].into(),
             ..News::default()
@@ -356,6 +373,9 @@ mod tests {
             (routes.clone(), false, Heard::Something),
             (routes, true, Heard::Nothing),
             (lost, true, Heard::Something),
+            (tunnel(40), true, Heard::Something),
+            (tunnel(41), true, Heard::Nothing),
+            (gone(&[41]), true, Heard::Something),
             (rules(2), false, Heard::Nothing),
             (rules(3), false, Heard::Something),
             (rules(3), true, Heard::Nothing),
@@ -369,6 +389,7 @@ mod tests {
             lines.speeds = [(eth0.clone(), None), (away.clone(), None)].into();
             lines.numbers = [(eth0.clone(), 2)].into();
             lines.tables = [2, 254].into();
+            lines.tunnels = [(41, LinkData::TunnelPort(4789))].into();
             lines.hear(&news);
             assert_eq!(lines.heard, expected, "{news:?}");
         }

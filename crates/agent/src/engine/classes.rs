@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use netqos_api::koordinator::BackendKind;
-use netqos_classes::KernelOptions;
+use netqos_classes::{KernelOptions, Tunnels};
 use netqos_core::classes::{ClassPlan, Place};
 use netqos_core::{ObjectRef, Problem, Reason};
 use netqos_netlink::News;
@@ -29,6 +29,8 @@ pub struct ClassOptions {
     pub cgroups: PathBuf,
     /// As in [`KernelOptions`].
     pub divides_idle_lines: bool,
+    /// As in [`KernelOptions`].
+    pub tunnels: Tunnels,
 }
 
 impl Default for ClassOptions {
@@ -38,6 +40,7 @@ impl Default for ClassOptions {
             lines: Vec::new(),
             cgroups: CGROUPS.into(),
             divides_idle_lines: false,
+            tunnels: Tunnels::default(),
         }
     }
 }
@@ -242,6 +245,7 @@ impl Engine {
             let kernel = KernelOptions {
                 hook: self.options.hook,
                 divides_idle_lines: self.options.classes.divides_idle_lines,
+                tunnels: self.options.classes.tunnels.clone(),
                 ..KernelOptions::new(paths, &cgroups)
             };
             let open = move |kind| class_backend_as(kind, kernel.clone(), &cgroups);

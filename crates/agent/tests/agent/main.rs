@@ -43,6 +43,7 @@ mod policy_routing_uplinks;
 mod services_are_read_from_the_folder;
 mod the_nodes_lines_are_planned;
 mod traces_show_where_the_time_of_a_change_went;
+mod tunnels_are_followed;
 mod what_others_took_away_is_put_back;
 mod where_inotify_is_used_up_it_looks_from_time_to_time;
 mod where_the_node_has_no_bpffs_it_says_so;

@@ -21,8 +21,8 @@ pub const MOST_POD_FLOWS: usize = 15;
 const LINK_FLOWS: u32 = 0x1_0000;
 /// Depths at which a cgroup may be found.
 pub const MOST_CGROUP_LEVELS: usize = 16;
-/// Ports of tunnels that are looked into.
-pub const MOST_TUNNEL_PORTS: usize = 4;
+/// How many UDP ports of tunnels the programs know.
+pub const MOST_TUNNELS: usize = 8;
 
 /// How many trees there are whose first slots are found without a search, and how many slots of each.
 pub(super) const NEAR_TREES: usize = 16;
@@ -97,27 +97,75 @@ pub const fn cgroup_class(pod: u16) -> u32 {
     (CGROUP_MAJOR as u32) << 16 | pod as u32
 }
 
+/// A kind of tunnel that has a UDP port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u16)]
+pub enum TunnelKind {
+    /// VXLAN (RFC 7348).
+    Vxlan = 1,
+    /// Geneve (RFC 8926).
+    Geneve = 2,
+    /// WireGuard: encrypted, so that its pods are unknown.
+    WireGuard = 3,
+}
+
+/// A tunnel between nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tunnel {
+    /// Its kind.
+    pub kind: TunnelKind,
+    /// The UDP port at which the node receives it.
+    pub port: u16,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(super) struct TunnelEntry {
+    port: u16,
+    kind: u16,
+}
+
 /// What the programs are told of the node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Settings {
     /// A bit for each depth at which a pod's cgroup is, the root's the lowest.
     pub cgroup_levels: u16,
-    tunnel_ports: [u16; MOST_TUNNEL_PORTS],
-    unused: [u16; 3],
+    opaque_slot: u16,
+    has_ip_in_ip: u16,
+    unused: u16,
+    tunnels: [TunnelEntry; MOST_TUNNELS],
 }
 
 impl Settings {
-    /// Tunnels are known by these UDP ports; further ones are left out.
-    pub fn new(cgroup_levels: u16, ports: &[u16]) -> Self {
-        let mut tunnel_ports = [0; MOST_TUNNEL_PORTS];
-        for (to, port) in tunnel_ports.iter_mut().zip(ports) {
-            *to = port.to_be();
-        }
+    /// Pods' cgroups are at these depths; the node has no tunnels.
+    pub fn new(cgroup_levels: u16) -> Self {
         Self {
             cgroup_levels,
-            tunnel_ports,
-            unused: [0; 3],
+            ..Self::default()
+        }
+    }
+
+    /// With these tunnels, of which all beyond [`MOST_TUNNELS`] are left out. `has_ip_in_ip`: and with those of IP
+    /// in IP.
+    #[must_use]
+    pub fn tunnels(mut self, tunnels: &[Tunnel], has_ip_in_ip: bool) -> Self {
+        for (to, tunnel) in self.tunnels.iter_mut().zip(tunnels) {
+            *to = TunnelEntry {
+                port: tunnel.port.to_be(),
+                kind: tunnel.kind as u16,
+            };
+        }
+        self.has_ip_in_ip = has_ip_in_ip.into();
+        self
+    }
+
+    /// With the class of packets whose pods nothing tells.
+    #[must_use]
+    pub fn opaque(self, class: TrafficClass) -> Self {
+        Self {
+            opaque_slot: Slot::of(class).0,
+            ..self
         }
     }
 }
@@ -395,7 +443,7 @@ pub(super) fn key(address: IpAddr) -> [u8; 16] {
 }
 
 plain! {
-    Settings: 16,
+    Settings: 40,
     Pod: 32,
     FlowKey: 8,
     Flow: 32,

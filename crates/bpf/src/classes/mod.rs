@@ -1,7 +1,7 @@
 //! The programs that choose among a line's classes, their maps, and how they are reached.
 //!
 //! ```text
-//!   bpf/classes.bpf.c ─clang─► object ─aya─► <bpffs>/netqos/classes-v3/
+//!   bpf/classes.bpf.c ─clang─► object ─aya─► <bpffs>/netqos/classes-v4/
 //!                                              stamp-<digest> choose-… egress-… …  programs
 //!                                              pods links addresses cgroups …      maps
 //! ```
@@ -18,7 +18,8 @@ mod pins;
 pub use hooks::{choose_no_more, stamp_no_more};
 pub use layout::{
     CGROUP_MAJOR, Flow, FlowFlags, FlowKey, Leaf, LeafKey, MOST_CGROUP_LEVELS, MOST_POD_FLOWS,
-    MOST_PODS, MOST_TUNNEL_PORTS, Pod, Settings, Slot, Tree, cgroup_class, link_entry,
+    MOST_PODS, MOST_TUNNELS, Pod, Settings, Slot, Tree, Tunnel, TunnelKind, cgroup_class,
+    link_entry,
 };
 pub use leaves::Leaves;
 pub use line::{Line, Passed};

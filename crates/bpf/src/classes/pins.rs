@@ -18,7 +18,7 @@ use crate::{Error, Result, filesystem, sys};
 /// The compiled programs.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/classes.o"));
 /// The folder of this layout.
-const FOLDER: &str = "classes-v3";
+const FOLDER: &str = "classes-v4";
 const STAMP: &str = "netqos_stamp";
 const CHOOSE: &str = "netqos_choose";
 const EGRESS: &str = "netqos_class_egress";

@@ -28,6 +28,7 @@ mod numbers;
 mod places;
 mod stamps;
 mod tree;
+mod tunnels;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -50,6 +51,7 @@ use form::Forms;
 pub use ingress::is_ifb as is_lines_ifb;
 use numbers::Numbers;
 use tree::Root;
+pub use tunnels::Tunnels;
 
 /// Packets that have to have room beside a tree that some pass.
 const LEAST_DIRECT: u32 = 100;
@@ -63,8 +65,8 @@ pub struct KernelOptions {
     pub cgroups: Option<PathBuf>,
     /// That of `net_cls` of version 1, where it is.
     pub net_cls: Option<PathBuf>,
-    /// UDP ports of VXLAN tunnels between nodes, at most four.
-    pub tunnel_ports: Vec<u16>,
+    /// Tunnels between nodes, besides those of the node's links.
+    pub tunnels: Tunnels,
     /// How programs are attached where pods and lines send: by tcx, where the kernel has that, and who
     /// stands there may be asked (`CAP_SYS_ADMIN`); else, or where filters are asked for, on clsact and in
     /// the tree.
@@ -75,7 +77,7 @@ pub struct KernelOptions {
 
 impl KernelOptions {
     /// What is usual: cgroups where they are mounted at, above or below this folder
-    /// (`/sys/fs/cgroup`), the ports of RFC 7348 and of older kernels.
+    /// (`/sys/fs/cgroup`), and the usual ports of tunnels.
     pub fn new(paths: Paths, cgroups: &Path) -> Self {
         let mounted = |below: &str, file: &str| {
             let path = cgroups.join(below);
@@ -88,7 +90,7 @@ impl KernelOptions {
                 .or_else(|| mounted("unified", "cgroup.controllers")),
             net_cls: mounted("net_cls", "net_cls.classid")
                 .or_else(|| mounted("net_cls,net_prio", "net_cls.classid")),
-            tunnel_ports: vec![4789, 8472],
+            tunnels: Tunnels::default(),
             hook: HookChoice::Auto,
             divides_idle_lines: false,
         }

@@ -22,6 +22,7 @@ use super::ingress;
 use super::stamps::{self, PodLink};
 use super::tree::Root;
 use super::{Kernel, KernelOptions};
+use crate::error::Doing as _;
 use crate::net_cls::NetCls;
 use crate::{Error, Outcome, Result, Trouble};
 
@@ -92,7 +93,10 @@ pub(super) fn apply(
             outcome.troubles.push(known.trouble(number, what));
         }
     }
-    let settings = Settings::new(known.levels, &kernel.options.tunnel_ports);
+    let links = kernel.socket.links().doing("list links")?;
+    let settings = Settings::new(known.levels);
+    let tunnels = &kernel.options.tunnels;
+    let settings = tunnels.add_to(settings, &links, &mut outcome.troubles);
     if programs.settings()? != settings {
         programs.set(&settings)?;
         outcome.changes += 1;

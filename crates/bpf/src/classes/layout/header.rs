@@ -28,7 +28,10 @@ fn the_programs_have_the_same() {
         ("LINK_FLOWS", LINK_FLOWS.into()),
         ("MOST_POD_FLOWS", MOST_POD_FLOWS as u64),
         ("MOST_CGROUP_LEVELS", MOST_CGROUP_LEVELS as u64),
-        ("MOST_TUNNEL_PORTS", MOST_TUNNEL_PORTS as u64),
+        ("MOST_TUNNELS", MOST_TUNNELS as u64),
+        ("TUNNEL_VXLAN", TunnelKind::Vxlan as u64),
+        ("TUNNEL_GENEVE", TunnelKind::Geneve as u64),
+        ("TUNNEL_WIREGUARD", TunnelKind::WireGuard as u64),
         ("FLOW_PEER", FlowFlags::PEER.into()),
         ("FLOW_PORT", FlowFlags::PORT.into()),
         ("FLOW_DSCP", FlowFlags::DSCP.into()),
@@ -48,7 +51,11 @@ fn the_programs_have_the_same() {
         );
     }
     for (name, here) in [
-        ("class_settings", layout!(Settings, tunnel_ports)),
+        ("class_tunnel", layout!(TunnelEntry, kind)),
+        (
+            "class_settings",
+            layout!(Settings, opaque_slot, has_ip_in_ip, tunnels),
+        ),
         (
             "class_pod",
             layout!(Pod, flows, is_known, address, address6),
