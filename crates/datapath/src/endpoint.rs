@@ -114,28 +114,79 @@ impl Endpoint {
         if inside.is_loopback {
             return Err(Error::Loopback(name.to_owned()));
         }
-        if inside.kind != "veth" {
-            return Ok(Self {
-                pod: inside,
-                host: None,
-            });
-        }
-        let Some(index) = inside.related else {
-            return Err(Error::NoPeer(name.to_owned()));
-        };
-        let peer = host
-            .socket
-            .link_by_index(index)
-            .ok()
-            // The number may be somebody else's here, when the other end is in a third namespace.
-            .filter(|peer| peer.kind == "veth" && peer.related == Some(inside.index))
-            .ok_or(Error::PeerElsewhere(index))?;
-        match host_links {
-            HostLinks::Listed(names) if !names.contains(&peer.name) => Err(Error::PeerNotListed),
+        let listed = |names: &[String], end: &Link| names.contains(&end.name);
+        let end = host_end(&inside, |index| host.socket.link_by_index(index).ok())?;
+        match (&end, host_links) {
+            (Some(end), HostLinks::Listed(names)) if !listed(names, end) => {
+                Err(Error::PeerNotListed)
+            }
             _ => Ok(Self {
                 pod: inside,
-                host: Some(peer),
+                host: end,
             }),
         }
+    }
+}
+
+/// Returns the host's end of a pod's interface, a veth or netkit device; `None` if its kind has none. `find` returns
+/// the host's link of an index.
+///
+/// # Errors
+/// Returns an error if the other end is not on the host.
+fn host_end(inside: &Link, find: impl FnOnce(u32) -> Option<Link>) -> Result<Option<Link>> {
+    if !inside.is_pair_end() {
+        return Ok(None);
+    }
+    let index = inside.related;
+    let index = index.ok_or_else(|| Error::NoPeer(inside.name.clone()))?;
+    let end = find(index).filter(|end| end.is_other_end_of(inside));
+    end.map(Some).ok_or(Error::PeerElsewhere(index))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(index: u32, kind: &str, related: Option<u32>) -> Link {
+        Link {
+            index,
+            kind: kind.to_owned(),
+            related,
+            ..Link::default()
+        }
+    }
+
+    #[test]
+    fn host_end_is_found_of_veth_and_netkit() {
+        for kind in ["veth", "netkit"] {
+            let inside = link(2, kind, Some(7));
+            let end = link(7, kind, Some(2));
+            let found = host_end(&inside, |index| (index == 7).then(|| end.clone()));
+            assert_eq!(found.unwrap(), Some(end), "{kind}");
+        }
+    }
+
+    #[test]
+    fn interface_of_another_kind_has_no_host_end() {
+        for kind in ["macvlan", "ipvlan", ""] {
+            let found = host_end(&link(2, kind, Some(7)), |_| panic!("{kind} has none"));
+            assert_eq!(found.unwrap(), None, "{kind}");
+        }
+    }
+
+    /// The host may have another link of the same index.
+    #[test]
+    fn other_end_in_a_third_namespace_is_an_error() {
+        let inside = link(2, "netkit", Some(7));
+        for other in [
+            link(7, "netkit", Some(9)),
+            link(7, "veth", Some(2)),
+            link(7, "", None),
+        ] {
+            let found = host_end(&inside, |_| Some(other.clone()));
+            assert!(matches!(found, Err(Error::PeerElsewhere(7))), "{other:?}");
+        }
+        assert!(host_end(&inside, |_| None).is_err());
+        assert!(host_end(&link(2, "netkit", None), |_| None).is_err());
     }
 }

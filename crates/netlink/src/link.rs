@@ -127,8 +127,8 @@ impl Link {
         TUNNELS.contains(&self.kind.as_str())
     }
 
-    /// Returns true if both are the ends of one pair, of which `self` is in another namespace than `other`. An
-    /// index names different links in different namespaces, so that each end has to name the other.
+    /// Returns true if this link is of the same kind of pair as `other`, and names it as its other end. (Of a link that
+    /// `other` names: an index alone is of different links in different namespaces.)
     pub fn is_other_end_of(&self, other: &Self) -> bool {
         self.is_pair_end() && self.kind == other.kind && self.related == Some(other.index)
     }
@@ -334,6 +334,30 @@ mod tests {
         assert_eq!((bare.alias.as_deref(), bare.mac().as_str()), (None, ""));
         // Kernels before 5.17 do not say it, and have this one.
         assert_eq!(bare.gso_max_size, 65_536);
+    }
+
+    #[test]
+    fn end_of_a_pair_is_known_by_its_kind_and_names_its_other_end() {
+        for (kind, is_end) in [("veth", true), ("netkit", true), ("macvlan", false)] {
+            let of = |kind: &str| {
+                reported(0, |request| {
+                    request
+                        .number(IFLA_LINK, 3)
+                        .number(IFLA_LINK_NETNSID, 0)
+                        .nest(IFLA_LINKINFO, |it| {
+                            it.string(IFLA_INFO_KIND, kind)
+                                .nest(IFLA_INFO_DATA, |it| it)
+                        })
+                })
+            };
+            let link = of(kind);
+            assert_eq!(link.is_pair_end(), is_end, "{kind}");
+            assert!(link.is_related_elsewhere);
+            let other = |index, kind: &str| Link { index, ..of(kind) };
+            assert_eq!(link.is_other_end_of(&other(3, kind)), is_end, "{kind}");
+            assert!(!link.is_other_end_of(&other(4, kind)));
+            assert!(!link.is_other_end_of(&other(3, "ifb")));
+        }
     }
 
     #[test]

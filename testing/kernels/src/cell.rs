@@ -22,7 +22,7 @@ pub struct Cell {
 }
 
 /// All of them.
-pub const CELLS: [Cell; 12] = [
+pub const CELLS: [Cell; 14] = [
     programs(Kernel::V5_10),
     programs(Kernel::V6_1),
     programs(Kernel::V6_12),
@@ -35,6 +35,8 @@ pub const CELLS: [Cell; 12] = [
     scenario(Kernel::V6_1, "classes"),
     scenario(Kernel::V6_12, "classes"),
     scenario(Kernel::Newest, "classes"),
+    netkit(Kernel::V6_12),
+    netkit(Kernel::Newest),
 ];
 
 const fn programs(kernel: Kernel) -> Cell {
@@ -53,6 +55,16 @@ const fn scenario(kernel: Kernel, test: &'static str) -> Cell {
         test,
         patience: Duration::from_secs(900),
         judge: judge_scenario,
+    }
+}
+
+/// A pod with an end of a netkit pair (Linux 6.7).
+const fn netkit(kernel: Kernel) -> Cell {
+    Cell {
+        kernel,
+        test: "netkit",
+        patience: Duration::from_secs(300),
+        judge: judge_netkit,
     }
 }
 
@@ -111,6 +123,20 @@ fn judge_scenario(output: &Output) -> anyhow::Result<String> {
     let held = output.text.matches('✓').count();
     ensure!(held > 0, "nothing was measured:\n{}", output.text);
     Ok(format!("{held} held"))
+}
+
+/// A netkit pair is limited at its host's end, and a rule's rate has a queue.
+fn judge_netkit(output: &Output) -> anyhow::Result<String> {
+    if output.text.contains("skipped: no netkit") {
+        return Ok("not run: this kernel has no netkit".to_owned());
+    }
+    ensure!(
+        output.code == 0,
+        "ended with {}:\n{}",
+        output.code,
+        output.text
+    );
+    Ok("limits and a rule's queue at the host's end".to_owned())
 }
 
 /// `6.1.0-56-cloud-amd64` is 6.1.

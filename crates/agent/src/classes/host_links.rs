@@ -45,11 +45,10 @@ impl HostLinks {
 fn host_end(interface: &Interface) -> Result<Option<String>> {
     let namespace = Namespace::open(&interface.netns)?;
     let inside = Socket::open_in(&namespace)?.link_by_name(&interface.name)?;
-    let Some(index) = inside.related.filter(|_| inside.kind == "veth") else {
+    let Some(index) = inside.related.filter(|_| inside.is_pair_end()) else {
         return Ok(None);
     };
     let end = Socket::open()?.link_by_index(index)?;
-    // The number may be another link's here, where the other end is in a third namespace.
-    let is_its_end = end.kind == "veth" && end.related == Some(inside.index);
-    Ok(is_its_end.then_some(end.name))
+    // The index may be another link's here, if the other end is in a third namespace.
+    Ok(end.is_other_end_of(&inside).then_some(end.name))
 }

@@ -98,7 +98,7 @@ impl Found {
             return Err(side);
         }
         match side.socket.link_by_index(site.index) {
-            Ok(link) if link.name == site.link && link.kind == "veth" => Ok(Self {
+            Ok(link) if link.name == site.link && link.is_pair_end() => Ok(Self {
                 side,
                 name: SideName::Host,
                 link,
