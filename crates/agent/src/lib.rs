@@ -31,6 +31,8 @@ mod error;
 mod event;
 mod file;
 #[cfg(feature = "daemon")]
+mod link_counts;
+#[cfg(feature = "daemon")]
 mod links;
 mod locate;
 #[cfg(feature = "daemon")]
@@ -62,8 +64,8 @@ pub use places::{Lock, agent_lock, has_rules, socket_path};
 pub use server::{Bound, Listen, Seen, metrics_sample, serve};
 pub use source::Folder;
 pub use status::{
-    ClassStatus, Counts, DirectionStatus, LimitStatus, LineStatus, PartStatus, PodStatus,
-    ProblemStatus, Reconciled, RuleStatus, ShareStatus, Status,
+    ClassStatus, Counts, DirectionStatus, LimitStatus, LineStatus, LinkStatus, PartStatus,
+    PodStatus, ProblemStatus, Reconciled, RuleStatus, ShareStatus, Status,
 };
 #[cfg(feature = "daemon")]
 pub use {

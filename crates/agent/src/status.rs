@@ -21,6 +21,8 @@ pub struct Status {
     pub reconciled: Reconciled,
     /// How many objects of each kind are known.
     pub objects: BTreeMap<String, u64>,
+    /// The links that netqos has made on the node.
+    pub links: LinkStatus,
     /// Who is to divide the node's lines.
     pub class_backend: String,
     /// The node's lines, and how they are to be shared.
@@ -58,6 +60,20 @@ pub struct Reconciled {
     pub dropped: u64,
     /// How long the last time took.
     pub last_seconds: f64,
+}
+
+/// The number of links that netqos has made on the node, as the kernel lists them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LinkStatus {
+    /// Ends of veth pairs that queue for rules: two for each rule with a rate.
+    pub rules: u64,
+    /// Ifbs that queue what pods send.
+    pub limits: u64,
+    /// Ifbs that divide what comes by an uplink.
+    pub uplinks: u64,
+    /// The most that netqos makes for rules. Rules beyond that drop excess at once.
+    pub most_of_rules: u64,
 }
 
 /// An interface of a pod.

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use comfy_table::{Table, presets};
-use netqos_agent::{RuleStatus, Status, client};
+use netqos_agent::{LinkStatus, RuleStatus, Status, client};
 use netqos_core::{ByteCount, ObjectName};
 use netqos_datapath::Paths;
 
@@ -145,7 +145,16 @@ fn print(status: &Status) {
     } else {
         println!("\n{}", pods(status));
     }
+    println!("\n{}", links(&status.links));
     print_end(status);
+}
+
+/// `links: 12 of 1024 for rules, 3 for limits, 1 for uplinks`.
+fn links(links: &LinkStatus) -> String {
+    format!(
+        "links: {} of {} for rules, {} for limits, {} for uplinks",
+        links.rules, links.most_of_rules, links.limits, links.uplinks
+    )
 }
 
 /// Rules and problems.

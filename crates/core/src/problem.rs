@@ -82,6 +82,8 @@ reasons! {
     RepairContested,
     /// A queue stopped sending its backlog, and netqos emptied it.
     QueueStalled,
+    /// The queues of rules have all links that netqos makes on a node; a further rule has none.
+    LinkLimitReached,
     /// The kernel lacks what enforcement needs.
     KernelFeatureMissing,
     /// The API server does not answer, or refuses to tell something; what was known stays in force.

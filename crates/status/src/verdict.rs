@@ -80,9 +80,10 @@ pub struct Verdict {
 }
 
 /// Problems of a policy that take nothing from it, or not all: what is in force is less than it asks for.
-const IN_FORCE: [Reason; 3] = [
+const IN_FORCE: [Reason; 4] = [
     Reason::Conflict,
     Reason::BurstRaised,
+    Reason::LinkLimitReached,
     Reason::KernelFeatureMissing,
 ];
 /// Why a policy is not in force where the agent does not work.

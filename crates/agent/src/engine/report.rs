@@ -20,8 +20,8 @@ use super::Engine;
 use super::limits::attachment;
 use crate::classes::Shown;
 use crate::status::{
-    ClassStatus, Counts, DirectionStatus, LimitStatus, LineStatus, PodStatus, ProblemStatus,
-    Reconciled, RuleStatus, ShareStatus,
+    ClassStatus, Counts, DirectionStatus, LimitStatus, LineStatus, LinkStatus, PodStatus,
+    ProblemStatus, Reconciled, RuleStatus, ShareStatus,
 };
 
 /// The engine, and what was read of the kernel for one answer.
@@ -46,6 +46,7 @@ struct StatusOf<'e> {
     checks: Vec<Check>,
     reconciled: Reconciled,
     objects: BTreeMap<&'static str, u64>,
+    links: LinkStatus,
     class_backend: String,
     lines: Vec<LineStatus>,
     pod_classes: Vec<ClassStatus>,
@@ -97,6 +98,7 @@ impl Engine {
             checks: self.checks(),
             reconciled: self.reconciled,
             objects: self.objects(),
+            links: self.links(),
             class_backend: self.classes.backend().to_string(),
             lines: self.lines(),
             pod_classes: self.classes.told(),
@@ -129,6 +131,14 @@ impl Engine {
             *objects.entry(*kind).or_default() += many;
         }
         objects
+    }
+
+    /// The links of netqos; none where the kernel does not list them.
+    pub(super) fn links(&self) -> LinkStatus {
+        LinkStatus::read().unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot count links");
+            LinkStatus::default()
+        })
     }
 
     pub(super) fn lines(&self) -> Vec<LineStatus> {

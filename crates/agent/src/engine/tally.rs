@@ -13,7 +13,7 @@ use netqos_datapath::Support;
 
 use super::Engine;
 use super::report::Glance;
-use crate::status::{Counts, LineStatus, Reconciled};
+use crate::status::{Counts, LineStatus, LinkStatus, Reconciled};
 
 /// All of it.
 #[derive(Debug, Default)]
@@ -28,6 +28,7 @@ pub(crate) struct Tally {
     /// The interfaces that all is in force on, and the others.
     pub(crate) in_force: i64,
     pub(crate) failing: i64,
+    pub(crate) links: LinkStatus,
     pub(crate) class_backend: String,
     pub(crate) lines: Vec<LineStatus>,
     pub(crate) rows: Vec<Row>,
@@ -62,6 +63,7 @@ impl Engine {
             checks: self.checks(),
             reconciled: self.reconciled,
             objects: self.objects(),
+            links: self.links(),
             class_backend: self.classes.backend().to_string(),
             lines: self.lines(),
             ..Tally::default()

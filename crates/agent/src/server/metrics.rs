@@ -149,6 +149,24 @@ fn of_agent(registry: &mut Registry, tally: Tally) {
         "Objects that are known",
         gauges(objects.collect()),
     );
+    let of = |purpose: &str| vec![("purpose", purpose.to_owned())];
+    let links = vec![
+        (of("rule"), tally.links.rules as i64),
+        (of("limit"), tally.links.limits as i64),
+        (of("uplink"), tally.links.uplinks as i64),
+    ];
+    registry.register(
+        "links",
+        "Network interfaces that netqos has made on the node: for the rates of rules, for limits, for uplinks",
+        gauges(links),
+    );
+    let most = Gauge::<i64>::default();
+    most.set(tally.links.most_of_rules as i64);
+    registry.register(
+        "rule_links_limit",
+        "The most interfaces that netqos makes for the rates of rules, two for each",
+        most,
+    );
     let state = |name: &str| vec![("state", name.to_owned())];
     let endpoints = vec![
         (state("in_force"), tally.in_force),

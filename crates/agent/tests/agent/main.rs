@@ -37,6 +37,7 @@ mod invalid_annotation_keeps_last_limit;
 mod it_says_how_things_are;
 mod killed_and_started_again_it_takes_over;
 mod limit_repair;
+mod links_are_counted;
 mod node_problems_pass;
 mod pods_are_found_wherever_they_come_from;
 mod policy_routing_uplinks;

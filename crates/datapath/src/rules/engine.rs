@@ -10,7 +10,7 @@ use netqos_core::plan::{ChainId, RuleId};
 use netqos_core::{EndpointId, NodePlan, PlanDelta};
 
 use super::endpoints::InForce;
-use super::meters::Meter;
+use super::meters::{MOST_RULE_LINKS, Meter};
 use super::numbers::NetworkNumbers;
 use super::peers::Detours;
 use super::problems::{Problems, Subject};
@@ -48,6 +48,8 @@ pub struct RuleDatapath {
     pub(super) repairs: RepairBudget<Subject>,
     /// The stall detectors of the queues.
     pub(super) stalls: BTreeMap<RuleId, StallDetector>,
+    /// The most links that the queues of rules may take.
+    pub(super) most_links: usize,
     /// Some endpoint goes by a rule list that the plan does not know any more.
     pub(super) is_stuck: bool,
     /// What was found to be in force, last.
@@ -82,6 +84,7 @@ impl RuleDatapath {
             contests: BTreeMap::new(),
             repairs: RepairBudget::default(),
             stalls: BTreeMap::new(),
+            most_links: MOST_RULE_LINKS,
             is_stuck: false,
             told: Outcome::default(),
             changes: 0,
@@ -92,6 +95,12 @@ impl RuleDatapath {
     /// The loaded programs.
     pub(crate) fn programs(&self) -> &Rules {
         &self.rules
+    }
+
+    /// The queues of rules take at most so many links, in place of [`MOST_RULE_LINKS`].
+    #[must_use]
+    pub fn with_most_links(self, most_links: usize) -> Self {
+        Self { most_links, ..self }
     }
 
     /// Makes the kernel hold this plan and nothing else, whatever is there. What is right already

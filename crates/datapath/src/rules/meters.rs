@@ -36,9 +36,16 @@ const RETURN: Place = Place {
     handle: 0x6e73,
 };
 const RETURN_NAME: &str = "netqos_return";
-/// What the aliases of pairs start with; the rule's number follows. No attachment's tag has three
-/// parts.
+/// What the aliases of pairs start with; the rule's number follows, and then what it is for. No attachment's tag has
+/// three parts.
 const ALIAS: &str = "netqos:rule:";
+/// The most bytes of an alias (`IFALIASZ`, with the zero at its end).
+const ALIAS_BYTES: usize = 255;
+/// The most links that the queues of rules take on a node: 512 rules. Five hundred pairs took 60 MB of kernel memory, and
+/// a list of them 15 ms.
+pub const MOST_RULE_LINKS: usize = 1024;
+/// The links that a rule's queue takes.
+pub(super) const LINKS_OF_QUEUE: usize = 2;
 /// The largest that a veth may have: what comes through was within the pod's own.
 const MTU: u32 = 65_535;
 /// The kernel's default for veths (`GSO_LEGACY_MAX_SIZE`).
@@ -108,6 +115,30 @@ fn is_pairs_first(name: &str) -> bool {
     })
 }
 
+/// The alias of both ends of a rule's pair: `netqos:rule:0123456789abcdef egress[0] of NetworkQoS games/free`.
+fn alias(rule: &RuleId) -> String {
+    let number = rule_number(rule);
+    let mut alias = format!(
+        "{ALIAS}{number:016x} egress[{}] of NetworkQoS {}",
+        rule.index, rule.policy
+    );
+    // Names of objects are ASCII.
+    alias.truncate(ALIAS_BYTES);
+    alias
+}
+
+/// Returns the number of the rule for which this link, an end of a pair, was made.
+fn number_in(link: &Link) -> Option<u64> {
+    let rest = link.alias.as_deref()?.strip_prefix(ALIAS)?;
+    let digits = rest.split_once(' ').map_or(rest, |(digits, _)| digits);
+    u64::from_str_radix(digits, 16).ok()
+}
+
+/// Returns true for an end of a pair that queues for a rule.
+pub fn is_rule_link(link: &Link) -> bool {
+    number_in(link).is_some()
+}
+
 /// A programmed meter.
 #[derive(Debug)]
 pub(super) struct Made {
@@ -152,7 +183,7 @@ pub(super) fn apply(
         let shape = queued(GSO_MAX_SIZE);
         (shape, shape.burst, None)
     } else {
-        let (pair, made) = ensure_pair(socket, rules, number)?;
+        let (pair, made) = ensure_pair(socket, rules, wanted.rule)?;
         changes += made;
         let shape = queued(pair.gso_max_size);
         let found = Found::read(socket, &pair)?;
@@ -225,12 +256,14 @@ fn queued(Bandwidth { rate, burst }: Bandwidth, mtu: u32, gso_max_size: u32) -> 
 }
 
 /// The end of the pair into which packets are redirected, made whole.
-fn ensure_pair(socket: &mut Socket, rules: &Rules, rule: u64) -> Result<(Link, u64)> {
-    let (name, peer) = names(rule);
-    let alias = format!("{ALIAS}{rule:016x}");
+fn ensure_pair(socket: &mut Socket, rules: &Rules, rule: &RuleId) -> Result<(Link, u64)> {
+    let number = rule_number(rule);
+    let (name, peer) = names(number);
+    let alias = alias(rule);
     let mut changes = 0;
     let there = optional(socket.link_by_name(&name)).doing("find link")?;
-    let pair = match there.filter(|link| link.alias.as_deref().is_none_or(|own| own == alias)) {
+    let is_ours = |link: &Link| link.alias.is_none() || number_in(link) == Some(number);
+    let pair = match there.filter(is_ours) {
         Some(link) => (link, socket.link_by_name(&peer).doing("find link")?),
         None => {
             changes += 1;
@@ -239,12 +272,14 @@ fn ensure_pair(socket: &mut Socket, rules: &Rules, rule: u64) -> Result<(Link, u
                 .doing("adding link")?
         }
     };
-    if pair.0.alias.is_none() {
-        let change = LinkChange {
-            alias: Some(alias),
-            ..LinkChange::default()
-        };
-        socket.change_link(&pair.0, &change).doing("tag link")?;
+    for end in [&pair.0, &pair.1] {
+        if end.alias.as_ref() != Some(&alias) {
+            let change = LinkChange {
+                alias: Some(alias.clone()),
+                ..LinkChange::default()
+            };
+            socket.change_link(end, &change).doing("tag link")?;
+        }
     }
     for end in [&pair.0, &pair.1] {
         if !end.is_up {
@@ -298,11 +333,7 @@ pub(super) fn release(pins: &Pins, rules: &Rules, rule: u64, limiter: u16) -> Re
 pub(super) fn spares(socket: &mut Socket, in_use: impl Fn(u64) -> bool) -> Result<Vec<Link>> {
     let mut found = Vec::new();
     for link in socket.links().doing("list links")? {
-        let number = link
-            .alias
-            .as_deref()
-            .and_then(|alias| alias.strip_prefix(ALIAS))
-            .and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        let number = number_in(&link);
         let is_spare = match (number, &link.alias) {
             (Some(number), _) => !in_use(number),
             (None, Some(_)) => false,
@@ -314,4 +345,53 @@ pub(super) fn spares(socket: &mut Socket, in_use: impl Fn(u64) -> bool) -> Resul
         }
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use netqos_core::ObjectName;
+
+    use super::*;
+
+    fn link(alias: &str) -> Link {
+        Link {
+            alias: Some(alias.to_owned()),
+            ..Link::default()
+        }
+    }
+
+    #[test]
+    fn alias_names_the_rule_and_is_read_back() {
+        let rule = |namespace: &str, name: &str| RuleId {
+            policy: ObjectName::new(namespace, name),
+            index: 3,
+        };
+        let free = rule("games", "free");
+        let number = rule_number(&free);
+        let text = format!("netqos:rule:{number:016x} egress[3] of NetworkQoS games/free");
+        assert_eq!(alias(&free), text);
+        let long = rule(&"n".repeat(63), &"p".repeat(253));
+        assert_eq!(alias(&long).len(), 255);
+        for rule in [free, long] {
+            assert_eq!(number_in(&link(&alias(&rule))), Some(rule_number(&rule)));
+            // No attachment is looked for by it.
+            assert!(alias(&rule).parse::<netqos_core::Tag>().is_err());
+        }
+    }
+
+    #[test]
+    fn aliases_of_other_links_are_not_rules() {
+        // As earlier builds wrote it.
+        assert_eq!(number_in(&link("netqos:rule:00000000000000ff")), Some(255));
+        for alias in [
+            "",
+            "netqos:rule:",
+            "netqos:line:up0",
+            "netqos:net:a:eth0",
+            "uplink",
+        ] {
+            assert!(!is_rule_link(&link(alias)), "{alias}");
+        }
+        assert!(!is_rule_link(&Link::default()));
+    }
 }

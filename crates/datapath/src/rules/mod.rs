@@ -42,7 +42,7 @@ use serde::{Serialize, Serializer};
 use crate::HookKind;
 
 pub use engine::RuleDatapath;
-pub use meters::usual_burst;
+pub use meters::{MOST_RULE_LINKS, is_rule_link, usual_burst};
 pub use purge::remove_all;
 
 /// What is in force after a plan was applied, and what is not.

@@ -10,7 +10,7 @@ use tracing::field::Empty;
 
 use super::endpoints::Arrival;
 use super::engine::RuleDatapath;
-use super::meters::{self, Made, Settings, Wanted, Way};
+use super::meters::{self, LINKS_OF_QUEUE, Made, Settings, Wanted, Way};
 use super::problems::Subject;
 use super::spans;
 use super::tables::{ChainTables, rule_number};
@@ -139,18 +139,8 @@ impl RuleDatapath {
             otel.status_description = Empty,
         );
         let span = span.entered();
-        let socket = &mut self.host.socket;
-        let mut made = meters::apply(socket, &self.pins, &self.rules, wanted);
-        let mut without_queue = None;
-        if let Err(error) = &made
-            && wanted.settings.way == Way::Queue
-        {
-            without_queue = Some(error.to_string());
-            let mut policing = *wanted;
-            policing.settings.way = Way::Police;
-            made = meters::apply(socket, &self.pins, &self.rules, &policing);
-        }
-        made = spans::ended(&span, made);
+        let (made, without_queue) = self.make_queue_or_policer(wanted);
+        let made = spans::ended(&span, made);
         let about = |reason, message| about(wanted.rule, reason, message);
         let rule = wanted.rule.clone();
         let problem = match (&made, without_queue) {
@@ -158,8 +148,8 @@ impl RuleDatapath {
                 Reason::UpdateFailed,
                 format!("egress[{}].bandwidth is not in force: {error}", rule.index),
             )),
-            (Ok(_), Some(why)) => Some(about(
-                Reason::KernelFeatureMissing,
+            (Ok(_), Some((reason, why))) => Some(about(
+                reason,
                 format!(
                     "egress[{}].bandwidth has no queue, so excess is dropped at once: {why}",
                     rule.index
@@ -192,6 +182,63 @@ impl RuleDatapath {
         self.dropped += u64::from(dropped);
         self.meters.insert(rule, meter);
         queue_state
+    }
+
+    /// Makes a meter, or in place of a queue that cannot be had a policer, and says why.
+    fn make_queue_or_policer(
+        &mut self,
+        wanted: &Wanted<'_>,
+    ) -> (Result<Made>, Option<(Reason, String)>) {
+        let is_queue = wanted.settings.way == Way::Queue;
+        let why = if is_queue && !self.has_links_for(wanted.rule) {
+            let most = self.most_links;
+            let message = format!(
+                "the queues of other rules have the {most} links that netqos makes on a node; use fewer \
+                 rules with a rate for the pods of this node"
+            );
+            (Reason::LinkLimitReached, message)
+        } else {
+            let made = meters::apply(&mut self.host.socket, &self.pins, &self.rules, wanted);
+            match made {
+                Err(error) if is_queue => (Reason::KernelFeatureMissing, error.to_string()),
+                made => return (made, None),
+            }
+        };
+        let mut policing = *wanted;
+        policing.settings.way = Way::Police;
+        let made = meters::apply(&mut self.host.socket, &self.pins, &self.rules, &policing);
+        (made, Some(why))
+    }
+
+    /// Returns true if the queues of all other rules leave links for one of this rule.
+    fn has_links_for(&self, rule: &RuleId) -> bool {
+        let others = self.meters.iter();
+        let others = others.filter(|(other, meter)| *other != rule && meter.numbers.queue != 0);
+        (others.count() + 1) * LINKS_OF_QUEUE <= self.most_links
+    }
+
+    /// Gives queues to rules that had none for want of links, while links are left. Returns those rules.
+    fn give_queues(&mut self) -> BTreeSet<RuleId> {
+        let waits = |rule: &RuleId| {
+            let problem = self.problems.get(&Subject::Meter(rule.clone()));
+            problem.is_some_and(|problem| problem.reason == Reason::LinkLimitReached)
+        };
+        let waiting = self.meters.iter().filter(|(rule, _)| waits(rule));
+        let waiting = waiting.map(|(rule, meter)| (rule.clone(), meter.made_for));
+        let waiting: Vec<(RuleId, Settings)> = waiting.collect();
+        let mut given = BTreeSet::new();
+        for (rule, mut settings) in waiting {
+            if !self.has_links_for(&rule) {
+                break;
+            }
+            settings.way = Way::Queue;
+            self.make_meter(&Wanted {
+                rule: &rule,
+                settings,
+            });
+            given.insert(rule);
+        }
+        given
     }
 
     /// Restores the queues of rules, all or those at these links, and empties stalled ones. Returns the number
@@ -240,6 +287,9 @@ impl RuleDatapath {
                 }
                 Some(_) => {}
             }
+        }
+        if links.is_none() {
+            other.extend(self.give_queues());
         }
         if !other.is_empty() {
             self.write_chains(plan, &PlanDelta::default(), &other);

@@ -12,6 +12,7 @@ mod a_shared_clsact_goes_with_the_last;
 mod applied_twice_changes_nothing;
 mod changes_are_met_whole;
 mod hooks;
+mod link_limit;
 mod meter_change_keeps_flow;
 mod programs_are_put_back;
 mod rates_take_effect;
