@@ -135,6 +135,10 @@ static __always_inline __u32 first_bit(__u64 word)
 #define WINNER(verdict) ((verdict) & 0xffff)
 #define SHADOW(verdict) ((__u32)(verdict) >> 16)
 #define NO_RULE CHAIN_RULES
+/* In place of a rule: the backends of a Service differ in it. */
+#define UNDECIDED 0x7fff
+/* The rule that would win if those in shadow mode were enforced: they stand before the winner. */
+#define FIRST(verdict) (SHADOW(verdict) < WINNER(verdict) ? SHADOW(verdict) : WINNER(verdict))
 
 /* All bits where a word has any, else none: without a branch, as in first_bit. */
 static __always_inline __u64 any_bit(__u64 word)
@@ -184,10 +188,24 @@ __noinline int classify(void)
 	return first_of(chain, prefixes, class ?: prefixes, by_port(chain, id, packet));
 }
 
-#define DIFFERENT -1
-#define NO_SERVICE -2
-/* What a packet to a Service would meet whichever backend it goes to, or DIFFERENT; NO_SERVICE of any
- * other packet. (Not static: see sight.h.) */
+/* True where backends differ in any part of it. */
+static __always_inline bool is_undecided(int verdict)
+{
+	return WINNER(verdict) == UNDECIDED || SHADOW(verdict) == UNDECIDED;
+}
+
+/* The first verdict, and for what is undecided in it the other. */
+static __always_inline int decide(int verdict, int other)
+{
+	__u32 winner = WINNER(verdict) == UNDECIDED ? WINNER(other) : WINNER(verdict);
+	__u32 shadow = SHADOW(verdict) == UNDECIDED ? SHADOW(other) : SHADOW(verdict);
+	return VERDICT(winner, shadow);
+}
+
+#define NO_SERVICE -1
+/* What a packet to a Service would meet whichever backend it goes to, UNDECIDED where that is not the
+ * same: of the winner and of the rule in shadow mode by itself, which so never alters the winner.
+ * NO_SERVICE of any other packet. (Not static: see sight.h.) */
 __noinline int classify_backends(void)
 {
 	struct sight *sight = the_sight();
@@ -199,21 +217,34 @@ __noinline int classify_backends(void)
 	struct service *service = FIND(&services, &key);
 	if (!service)
 		return NO_SERVICE;
-	int common = DIFFERENT;
+	if (!service->count) {
+		key.chain = sight->endpoint.chain;
+		service = FIND(&services, &key);
+	}
+	__u32 winner = UNDECIDED, shadow = UNDECIDED, first = UNDECIDED;
+	if (!service)
+		return VERDICT(winner, shadow);
 	for (__u32 i = 0; i < SERVICE_KINDS; i++) {
 		if (i >= service->count)
 			break;
 		__builtin_memcpy(packet->destination, service->kinds[i].address, 16);
 		packet->port = service->kinds[i].port;
 		int verdict = classify();
-		if (i && verdict != common) {
-			common = DIFFERENT;
-			break;
+		if (!i) {
+			winner = WINNER(verdict);
+			shadow = SHADOW(verdict);
+			first = FIRST(verdict);
+			continue;
 		}
-		common = verdict;
+		if (winner != WINNER(verdict))
+			winner = UNDECIDED;
+		if (first != FIRST(verdict))
+			shadow = UNDECIDED;
+		if (winner == UNDECIDED && shadow == UNDECIDED)
+			break;
 	}
 	*packet = whole;
-	return common;
+	return VERDICT(winner, shadow);
 }
 
 static __always_inline struct counter *counter_of(__u32 number, __u64 rule)
@@ -301,7 +332,7 @@ static __always_inline int judge(struct __sk_buff *skb, int verdict)
 
 /* Goes on to the program that asks conntrack; comes back where there is none. */
 static __always_inline void ask_conntrack(struct __sk_buff *skb, __u32 number,
-					  const struct packet *packet)
+					  const struct packet *packet, __u32 verdict)
 {
 	__u32 zero = 0;
 	struct asked *asked = bpf_map_lookup_elem(&lookups, &zero);
@@ -325,6 +356,7 @@ static __always_inline void ask_conntrack(struct __sk_buff *skb, __u32 number,
 	lookup->is_known = 0;
 	asked->packet = *packet;
 	asked->endpoint = number;
+	asked->verdict = verdict;
 	bpf_tail_call(skb, &stages, STAGE_LOOKUP);
 }
 
@@ -350,10 +382,12 @@ static __always_inline int apply(struct __sk_buff *skb, __u32 number)
 	int verdict = NO_SERVICE;
 	if (sight->endpoint.flags & ENDPOINT_SERVICES && sight->packet.port)
 		verdict = classify_backends();
-	if (verdict == DIFFERENT && NETQOS_ASKS_CONNTRACK)
-		ask_conntrack(skb, number, &sight->packet);
-	if (verdict < 0)
-		verdict = classify();
+	if (verdict == NO_SERVICE)
+		verdict = VERDICT(UNDECIDED, UNDECIDED);
+	else if (is_undecided(verdict) && NETQOS_ASKS_CONNTRACK)
+		ask_conntrack(skb, number, &sight->packet, verdict);
+	if (is_undecided(verdict))
+		verdict = decide(verdict, classify());
 	return judge(skb, verdict);
 }
 
@@ -401,7 +435,7 @@ int netqos_rules_known(struct __sk_buff *skb)
 			__builtin_memcpy(packet->destination + 12, asked->lookup.address, 4);
 		packet->port = asked->lookup.port;
 	}
-	return done(skb, number, judge(skb, classify()));
+	return done(skb, number, judge(skb, decide(asked->verdict, classify())));
 }
 
 /* Behind a rule's queue: back to the interface that the packet came from. */

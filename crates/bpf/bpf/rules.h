@@ -112,8 +112,10 @@ struct counter {
 	__u64 dropped_packets, dropped_bytes;
 };
 
-/* A port of a virtual address, and what stands behind it. */
+/* A port of a virtual address, and what stands behind it: to every chain (0), or, where that is too
+ * much, to one. */
 struct service_key {
+	__u64 chain;
 	__u8 address[16];
 	__u16 port; /* in network byte order */
 	__u8 protocol;
@@ -126,9 +128,9 @@ struct backend {
 };
 #define SERVICE_KINDS 8
 struct service {
-	/* One of each kind: those of a kind are alike to every chain of the node. */
+	/* Backends that differ to a chain wherever any two of the Service's do. */
 	struct backend kinds[SERVICE_KINDS];
-	__u32 count; /* of the kinds; 0: there are more */
+	__u32 count; /* of the kinds; 0: there are more, and each chain has those that tell for it */
 };
 
 /*
@@ -162,7 +164,7 @@ _Static_assert(sizeof(struct rule_key) == 16, "rule_key");
 _Static_assert(sizeof(struct rule) == 24, "rule");
 _Static_assert(sizeof(struct counter_key) == 16, "counter_key");
 _Static_assert(sizeof(struct counter) == 40, "counter");
-_Static_assert(sizeof(struct service_key) == 24, "service_key");
+_Static_assert(sizeof(struct service_key) == 32, "service_key");
 _Static_assert(sizeof(struct service) == 164, "service");
 _Static_assert(sizeof(struct lookup) == 60, "lookup");
 _Static_assert(sizeof(struct share_key) == 8, "share_key");

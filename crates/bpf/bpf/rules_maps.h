@@ -65,6 +65,7 @@ struct asked {
 	struct lookup lookup;
 	struct packet packet;
 	__u32 endpoint;
+	__u32 verdict; /* as far as it is the same for all backends */
 };
 
 struct {

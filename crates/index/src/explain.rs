@@ -206,15 +206,41 @@ impl Index {
     }
 }
 
-/// What all cases have in common. Of a Service that is what its backends have in common: the
-/// virtual address matters only where they differ.
+/// The outcome that all cases have in common. Of a Service that is the outcome that its backends
+/// have in common: the virtual address matters only where they differ. Where they differ only in
+/// the rule in shadow mode, the virtual address counts for that alone.
 fn common(cases: &[Case]) -> Option<Outcome> {
-    let backends = cases
-        .iter()
-        .filter(|case| !matches!(case.via, Via::VirtualAddress(_)));
-    let mut outcomes = backends.map(|case| &case.outcome);
+    let mut outcomes = destinations(cases).map(|case| &case.outcome);
     let first = outcomes.next()?;
-    outcomes.all(|other| other == first).then(|| first.clone())
+    if !outcomes.all(|other| other.winner == first.winner) {
+        return None;
+    }
+    let shadow = if shadows_agree(cases) {
+        first.shadow.clone()
+    } else {
+        let mut virtual_addresses = cases.iter().filter(|case| case.is_virtual());
+        virtual_addresses.find_map(|case| case.outcome.shadow.clone())
+    };
+    Some(Outcome {
+        shadow,
+        ..first.clone()
+    })
+}
+
+/// Returns true if the same rule would decide in all cases, were rules in shadow mode enforced.
+fn shadows_agree(cases: &[Case]) -> bool {
+    let would = |case: &'_ Case| {
+        let Outcome { winner, shadow, .. } = &case.outcome;
+        shadow.clone().or_else(|| winner.clone())
+    };
+    let mut deciding = destinations(cases).map(would);
+    let first = deciding.next();
+    deciding.all(|other| Some(other) == first)
+}
+
+/// The addresses that the packet reaches in the end.
+fn destinations(cases: &[Case]) -> impl Iterator<Item = &Case> {
+    cases.iter().filter(|case| !case.is_virtual())
 }
 
 impl Ruled<'_> {

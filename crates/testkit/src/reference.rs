@@ -67,10 +67,19 @@ impl Cluster {
             };
             behind.push(self.decide_for(sender, network, rewritten));
         }
-        match behind.first() {
-            Some(first) if behind.iter().all(|other| other == first) => first.clone(),
-            _ => self.decide_for(sender, network, packet),
+        let mut decision = self.decide_for(sender, network, packet);
+        let Some(one) = behind.first() else {
+            return decision;
+        };
+        if behind.iter().all(|other| other.winner == one.winner) {
+            decision.winner = one.winner.clone();
         }
+        // The same, if rules in shadow mode were enforced.
+        let would = |it: &Decision| it.shadow.clone().or_else(|| it.winner.clone());
+        if behind.iter().all(|other| would(other) == would(one)) {
+            decision.shadow = one.shadow.clone();
+        }
+        decision
     }
 
     /// The networks that a pod is on.

@@ -168,10 +168,12 @@ pub struct Counter {
     pub dropped_bytes: u64,
 }
 
-/// A port of a virtual address.
+/// A port of a virtual address, to every chain or to one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(C)]
 pub struct ServiceKey {
+    /// The chain's digest; 0: all chains.
+    chain: u64,
     address: Peer,
     port: [u8; 2],
     protocol: u8,
@@ -189,7 +191,7 @@ pub struct Service {
     count: u32,
 }
 
-/// A backend that stands for all that are alike to every chain of the node.
+/// A backend that stands for all that are alike.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 struct Backend {
@@ -411,20 +413,27 @@ impl CounterKey {
 }
 
 impl ServiceKey {
-    /// A port of a virtual address.
+    /// A port of a virtual address, to every chain.
     pub fn new(address: IpAddr, protocol: u8, port: u16) -> Self {
         Self {
+            chain: 0,
             address: address.into(),
             port: port.to_be_bytes(),
             protocol,
             reserved: [0; 5],
         }
     }
+
+    /// The same to one chain.
+    pub fn of(self, chain: u64) -> Self {
+        Self { chain, ..self }
+    }
 }
 
 impl Service {
     /// A Service with backends of these kinds, one of each. Where they are more than
-    /// [`SERVICE_KINDS`], the program cannot tell what they have in common.
+    /// [`SERVICE_KINDS`], the program looks for the entry of the packet's chain, and without one
+    /// cannot tell what they have in common.
     pub fn new(kinds: &[(IpAddr, u16)]) -> Self {
         let mut service = Self::default();
         if kinds.len() <= SERVICE_KINDS {
@@ -441,6 +450,11 @@ impl Service {
     pub fn kinds(&self) -> impl Iterator<Item = (IpAddr, u16)> {
         let kinds = self.kinds.iter().take(self.count as usize);
         kinds.map(|kind| (kind.address.into(), u16::from_be_bytes(kind.port)))
+    }
+
+    /// Returns true if they were too many.
+    pub fn is_crowded(&self) -> bool {
+        self.count == 0
     }
 
     /// True when its backends are of several kinds, so that it may matter which of them a
@@ -474,7 +488,7 @@ plain! {
     Rule: 24,
     CounterKey: 16,
     Counter: 40,
-    ServiceKey: 24,
+    ServiceKey: 32,
     Backend: 20,
     Service: 164,
     Crowd: 16,

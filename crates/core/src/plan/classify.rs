@@ -1,5 +1,6 @@
 //! What a plan says of one packet: the definition that every implementation is measured by.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use serde::Serialize;
@@ -32,38 +33,57 @@ impl NodePlan {
     /// What this chain says of a packet that leaves an interface on this network.
     ///
     /// On the default network a packet to a virtual address of a Service counts as one to its
-    /// backend. Where the backends differ in what would be said of them, only the node's choice of
-    /// one can tell; before that choice the packet counts as one to the virtual address.
+    /// backend. Where the backends differ in the rule that wins, only the node's choice of one can
+    /// tell; before that choice the packet counts as one to the virtual address. Which rule would
+    /// win if rules in shadow mode were enforced is found in the same way and by itself, so that
+    /// such rules never alter the winner.
     pub fn classify(&self, chain: &Chain, network: &NetworkKey, packet: Packet) -> Verdict {
-        self.through_service(chain, network, packet)
-            .unwrap_or_else(|| self.to_address(chain, network, packet))
+        let verdicts = self.backend_verdicts(chain, network, packet);
+        let winner = common(verdicts.iter().map(|verdict| verdict.winner));
+        // Of one first rule, all have the same or none in shadow mode.
+        let first = common(
+            verdicts
+                .iter()
+                .map(|verdict| verdict.shadow.or(verdict.winner)),
+        );
+        let alike = first.and_then(|_| verdicts.first());
+        let shadow = alike.map(|verdict| verdict.shadow);
+        if let (Some(winner), Some(shadow)) = (winner, shadow) {
+            return Verdict { winner, shadow };
+        }
+        let own = self.to_address(chain, network, packet);
+        Verdict {
+            winner: winner.unwrap_or(own.winner),
+            shadow: shadow.unwrap_or(own.shadow),
+        }
     }
 
-    /// The verdict that all backends behind the packet's destination have in common.
-    fn through_service(
+    /// The verdicts of the packet as one to each backend of its destination; none where the
+    /// destination is not a Service's.
+    fn backend_verdicts(
         &self,
         chain: &Chain,
         network: &NetworkKey,
         packet: Packet,
-    ) -> Option<Verdict> {
-        if *network != NetworkKey::Default {
-            return None;
-        }
+    ) -> BTreeSet<Verdict> {
+        let (NetworkKey::Default, Some(protocol), Some(port)) =
+            (network, packet.protocol, packet.port)
+        else {
+            return BTreeSet::new();
+        };
         let backends = self.services.get(&ServicePort {
             address: packet.destination,
-            protocol: packet.protocol?,
-            port: packet.port?,
-        })?;
-        let mut verdicts = backends.iter().map(|backend| {
-            let rewritten = Packet {
-                destination: backend.address,
-                port: Some(backend.port),
-                ..packet
-            };
-            self.to_address(chain, network, rewritten)
+            protocol,
+            port,
         });
-        let first = verdicts.next()?;
-        verdicts.all(|other| other == first).then_some(first)
+        let rewritten = backends.into_iter().flatten().map(|backend| Packet {
+            destination: backend.address,
+            port: Some(backend.port),
+            ..packet
+        });
+        rewritten
+            .map(|packet| self.to_address(chain, network, packet))
+            .collect()
     }
 
     fn to_address(&self, chain: &Chain, network: &NetworkKey, packet: Packet) -> Verdict {
@@ -109,6 +129,12 @@ impl NodePlan {
         };
         there && (rule.ports.is_empty() || packet.protocol.is_some_and(asked))
     }
+}
+
+/// The value that all of these are; `None` where they differ, and of none.
+fn common<T: PartialEq>(mut values: impl Iterator<Item = T>) -> Option<T> {
+    let first = values.next()?;
+    values.all(|other| other == first).then_some(first)
 }
 
 #[cfg(test)]
@@ -238,6 +264,47 @@ mod tests {
             };
             let said = plan.classify(&chain, &NetworkKey::Default, to("10.96.0.1", 80));
             assert_eq!(said.winner, winner);
+        }
+    }
+
+    #[test]
+    fn backends_that_only_a_shadow_rule_tells_apart_count_as_backends() {
+        let port = ServicePort {
+            address: "10.96.0.1".parse().unwrap(),
+            protocol: Protocol::Tcp,
+            port: 80,
+        };
+        let backends = ["10.1.0.1", "10.1.0.2"].map(|address| Backend {
+            address: address.parse().unwrap(),
+            port: 8080,
+        });
+        let plan = NodePlan {
+            services: BTreeMap::from([(port, BTreeSet::from(backends))]),
+            ..NodePlan::default()
+        };
+        let rules = |shadow: &str| {
+            vec![
+                rule(block(shadow), None, Mode::Shadow),
+                rule(block("10.1.0.0/16"), None, Mode::Enforce),
+                rule(Peers::Anywhere, None, Mode::Enforce),
+            ]
+        };
+        // Where the shadow rule is for one backend, it counts as it would decide: by the virtual address.
+        for (shadow, counted) in [
+            ("10.1.0.1/32", None),
+            ("10.1.0.0/16", Some(0)),
+            ("10.0.0.0/8", Some(0)),
+            ("10.96.0.0/16", None),
+        ] {
+            let chain = Chain {
+                rules: rules(shadow),
+            };
+            let said = plan.classify(&chain, &NetworkKey::Default, to("10.96.0.1", 80));
+            let expected = Verdict {
+                winner: Some(1),
+                shadow: counted,
+            };
+            assert_eq!(said, expected, "{shadow}");
         }
     }
 }

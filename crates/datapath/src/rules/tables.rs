@@ -39,6 +39,15 @@ pub(super) struct MeterNumbers {
     pub(super) queue: u32,
 }
 
+/// The rules of a chain that packets to a backend meet, by their places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BackendVerdict {
+    /// The rule that wins.
+    pub(super) winner: Option<usize>,
+    /// The rule that would win if those in shadow mode were enforced.
+    pub(super) first: Option<usize>,
+}
+
 /// The name of a rule's counters and meter.
 pub(super) fn rule_number(rule: &RuleId) -> u64 {
     Digest::of(rule).get()
@@ -126,10 +135,7 @@ impl ChainTables {
 
     /// Its entry for a class of peers; `None` when no rule of it goes to any set of the class.
     pub(super) fn class(&self, class: u64, of: &BTreeSet<SetId>) -> Option<(ClassKey, Bitmap)> {
-        let mut bitmap = Bitmap::default();
-        for own in of.iter().filter_map(|set| self.sets.get(set)) {
-            bitmap.merge(own);
-        }
+        let bitmap = self.class_rules(of);
         (!bitmap.is_empty()).then(|| (ClassKey::new(self.id, class), bitmap))
     }
 
@@ -160,6 +166,35 @@ impl ChainTables {
         let mut own: Vec<_> = own.collect();
         own.sort_unstable_by_key(|(block, _)| *block);
         own
+    }
+
+    /// The winner of a packet to this backend, whose class has these rules, and the first rule that
+    /// matches in any mode: the same as the program finds.
+    pub(super) fn verdict(
+        &self,
+        protocol: Protocol,
+        (address, port): (IpAddr, u16),
+        class: Option<&Bitmap>,
+    ) -> BackendVerdict {
+        let mut there = self.by_prefix(address);
+        class.iter().for_each(|class| there.merge(class));
+        let ports = self.by_port(protocol, port);
+        let words = there.words().iter().zip(ports.words());
+        let matching = words.map(|(there, port)| there & port);
+        let enforced = matching.clone().zip(self.entry.shadow.words());
+        BackendVerdict {
+            winner: first_bit(enforced.map(|(word, shadow)| word & !shadow)),
+            first: first_bit(matching),
+        }
+    }
+
+    /// The rules that go to any set of a class.
+    pub(super) fn class_rules(&self, class: &BTreeSet<SetId>) -> Bitmap {
+        let mut bitmap = Bitmap::default();
+        for own in class.iter().filter_map(|set| self.sets.get(set)) {
+            bitmap.merge(own);
+        }
+        bitmap
     }
 
     /// True when the same rules are for both of these by prefix and by port. (What classes say is
@@ -194,6 +229,16 @@ impl ChainTables {
         });
         holding.copied().unwrap_or(self.entry.anywhere)
     }
+}
+
+/// The place of the lowest bit that is set in these words.
+fn first_bit(mut words: impl Iterator<Item = u64>) -> Option<usize> {
+    let mut place = 0;
+    words.find_map(|word| {
+        let found = (word != 0).then(|| place + word.trailing_zeros() as usize);
+        place += 64;
+        found
+    })
 }
 
 fn is_v4(prefix: &IpNet) -> bool {

@@ -3,10 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod backends_change_live;
+mod crowded_services;
 #[path = "../rules/hooks.rs"]
 mod hooks;
 mod proxy;
 mod scene;
+mod shadow_rules;
 mod sniffer;
 mod what_nobody_can_tell;
 mod where_they_agree;

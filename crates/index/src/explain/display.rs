@@ -17,13 +17,17 @@ impl fmt::Display for Explanation {
         if let Some(limit) = &self.limit {
             writeln!(f, "  => all that the pod sends is held to {}", limit.rate)?;
         }
+        let shadows_agree = shadows_agree(&self.cases);
+        if self.outcome.is_some() && !shadows_agree {
+            writeln!(
+                f,
+                "  => the rule in shadow mode that counts it depends on the address that it comes to"
+            )?;
+        }
         // Where the backends agree the virtual address decides nothing.
-        let decided = self.outcome.is_some();
-        let telling = self
-            .cases
-            .iter()
-            .filter(|case| !(decided && matches!(case.via, Via::VirtualAddress(_))));
-        for case in telling {
+        let decided = self.outcome.is_some() && shadows_agree;
+        let telling = self.cases.iter();
+        for case in telling.filter(|case| !(decided && case.is_virtual())) {
             case.fmt(f)?;
         }
         Ok(())

@@ -192,6 +192,13 @@ pub enum Mismatch {
     Port(Vec<netqos_core::PortMatch>),
 }
 
+impl Case {
+    /// Returns true if this is the address of a Service, before a backend is chosen.
+    pub(super) fn is_virtual(&self) -> bool {
+        matches!(self.via, Via::VirtualAddress(_))
+    }
+}
+
 impl Considered {
     pub(super) fn whole(policy: &Policy, mismatch: Mismatch) -> Self {
         Self {

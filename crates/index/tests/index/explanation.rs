@@ -161,3 +161,29 @@ fn the_pods_own_limit_is_said_besides() {
     );
     assert!(said.contains("a/gratis[0] decides"), "{said}");
 }
+
+#[test]
+fn shadow_rule_that_tells_addresses_apart_leaves_the_outcome() {
+    let mut index = cluster();
+    let shadow = Rule {
+        mode: Mode::Shadow,
+        ..rule(11, vec![to_block("10.0.0.3/32")])
+    };
+    index.apply(Change::PolicyGone(name("a/free")));
+    let trial = policy("a/trial", 50, vec![shadow]);
+    index.apply(Change::Policy(trial));
+    index.apply(Change::Pod(pod("a/dual", &[], &["10.0.0.3", "fd00::3"])));
+    index.take_delta();
+    for to in [To::Address(ip("10.96.0.1")), To::Pod(name("a/dual"))] {
+        let explanation = index.explain(&ask(to));
+        let outcome = explanation.outcome.clone().expect("the winner is the same");
+        assert_eq!(outcome.winner.unwrap().to_string(), "a/gratis[0]");
+        assert_eq!(outcome.shadow, None);
+        let said = explanation.to_string();
+        assert!(said.contains("=> a/gratis[0] decides: DSCP 40\n"), "{said}");
+        assert!(
+            said.contains("the rule in shadow mode that counts it depends"),
+            "{said}"
+        );
+    }
+}

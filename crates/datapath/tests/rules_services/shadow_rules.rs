@@ -1,0 +1,58 @@
+//! Rules in shadow mode count, and never alter a packet.
+
+use netqos_core::{Destination, IpBlock, Mode, Rule};
+use netqos_index::Change;
+
+use crate::hooks::on_both_hooks;
+use crate::scene::{Scene, WAYS};
+use crate::world::{marking, policy};
+
+/// A rule in shadow mode for this address.
+fn shadow(scene: &Scene, backend: &str, v6: bool) -> Rule {
+    let only = IpBlock::try_new(scene.address(backend, v6).into(), vec![]).unwrap();
+    Rule {
+        to: vec![Destination::Block(only)],
+        mode: Mode::Shadow,
+        ..marking(40)
+    }
+}
+
+#[test]
+fn shadow_rule_that_tells_backends_apart_leaves_every_mark() {
+    on_both_hooks(|hook| {
+        let Some(mut scene) = Scene::new(hook) else {
+            return;
+        };
+        scene.backend("web1", "web");
+        scene.backend("web2", "web");
+        scene.service(&["web1", "web2"]);
+        let pods = ["10.99.0.0/16", "fd99::/16"];
+        let to_pods = pods.map(|cidr| {
+            let block = IpBlock::try_new(cidr.parse().unwrap(), vec![]).unwrap();
+            Destination::Block(block)
+        });
+        let alike = Rule {
+            to: to_pods.to_vec(),
+            ..marking(10)
+        };
+        scene.rules(vec![marking(30), alike]);
+        let shadows = [false, true].map(|v6| shadow(&scene, "web1", v6));
+        let trial = policy("trial", 50, "player", shadows.to_vec());
+        scene.world.apply(Change::Policy(trial));
+        for (protocol, v6) in WAYS {
+            for _ in 0..2 {
+                let flow = scene.flow(protocol, v6);
+                assert_eq!(flow.first_and_rest(), (10, 10), "{hook:?} {flow:?}");
+            }
+        }
+        // From the second packet on, conntrack says which backend the rule would have marked.
+        let counts = scene.world.rules.counts().unwrap();
+        let counted = counts
+            .iter()
+            .filter(|count| &*count.rule.policy.name == "trial");
+        assert!(
+            counted.map(|count| count.packets).sum::<u64>() > 0,
+            "{counts:?}"
+        );
+    });
+}
