@@ -1,4 +1,8 @@
 //! The resources as an API server gets them.
+//!
+//! They are derived from the types and checked in as JSON, by `cargo xtask crds`: to derive them takes
+//! most of the time of a short command, and to parse the JSON of one a hundredth of that. A test
+//! compares the two.
 
 use std::sync::LazyLock;
 
@@ -23,7 +27,29 @@ const CATEGORY: &str = "netqos";
 pub struct Definition {
     /// The file in `crates/k8s/src` that it is made from.
     source: &'static str,
-    crd: &'static Value,
+    group: &'static str,
+    kind: &'static str,
+    /// As it is checked in.
+    crd: &'static LazyLock<Value>,
+    derive: fn() -> Value,
+}
+
+/// A definition and its checked-in JSON.
+macro_rules! checked_in {
+    ($source:literal, $group:literal, $kind:ident, $derive:expr) => {{
+        static CRD: LazyLock<Value> = LazyLock::new(|| {
+            let text = include_str!(concat!("crds/", stringify!($kind), ".json"));
+            // A test reads each of them.
+            serde_json::from_str(text).unwrap_or_default()
+        });
+        Definition {
+            source: $source,
+            group: $group,
+            kind: stringify!($kind),
+            crd: &CRD,
+            derive: $derive,
+        }
+    }};
 }
 
 /// The definitions of all our resources.
@@ -33,30 +59,30 @@ pub struct Definition {
 /// in a rule would be true for it.
 pub fn definitions() -> [Definition; 6] {
     [
-        Definition {
-            source: "network_qos.rs",
-            crd: &NETWORK_QOS,
-        },
-        Definition {
-            source: "peer_slice.rs",
-            crd: &PEER_SLICE,
-        },
-        Definition {
-            source: "quota.rs",
-            crd: &QUOTA,
-        },
-        Definition {
-            source: "profile.rs",
-            crd: &PROFILE,
-        },
-        Definition {
-            source: "default_policy.rs",
-            crd: &DEFAULT,
-        },
-        Definition {
-            source: "node_report.rs",
-            crd: &NODE_REPORT,
-        },
+        checked_in!("network_qos.rs", "k8s.ovn.org", NetworkQoS, || derived(
+            &NetworkQoS::crd()
+        )),
+        checked_in!(
+            "peer_slice.rs",
+            "netqos.io",
+            NetworkQoSPeerSlice,
+            peer_slice
+        ),
+        checked_in!("quota.rs", "netqos.io", NetworkQoSQuota, || derived(
+            &NetworkQoSQuota::crd()
+        )),
+        checked_in!("profile.rs", "netqos.io", BandwidthProfile, || derived(
+            &BandwidthProfile::crd()
+        )),
+        checked_in!("default_policy.rs", "netqos.io", NetworkQoSDefault, || {
+            derived(&NetworkQoSDefault::crd())
+        }),
+        checked_in!(
+            "node_report.rs",
+            "netqos.io",
+            NetworkQoSNodeReport,
+            node_report
+        ),
     ]
 }
 
@@ -65,7 +91,10 @@ pub fn definitions() -> [Definition; 6] {
 pub fn node_slo_definition() -> Definition {
     Definition {
         source: "node_slo.rs",
+        group: "slo.koordinator.sh",
+        kind: "NodeSLO",
         crd: &NODE_SLO,
+        derive: node_slo,
     }
 }
 
@@ -74,7 +103,7 @@ pub fn node_slo_definition() -> Definition {
 /// # Errors
 /// None that a test would not have found: derive made something that is no definition.
 pub fn crd() -> Result<CustomResourceDefinition, serde_json::Error> {
-    serde_json::from_value(NETWORK_QOS.clone())
+    Definition::network_qos().crd()
 }
 
 impl Definition {
@@ -84,7 +113,7 @@ impl Definition {
         let (group, _) = text("apiVersion")?.split_once('/')?;
         let kind = text("kind")?;
         let mut all = definitions().into_iter();
-        all.find(|it| it.crd["spec"]["group"] == group && it.kind() == kind)
+        all.find(|it| it.group == group && it.kind == kind)
     }
 
     /// The definition of [`NetworkQoS`].
@@ -95,7 +124,7 @@ impl Definition {
 
     /// Its kind.
     pub(crate) fn kind(&self) -> &'static str {
-        self.crd["spec"]["names"]["kind"].as_str().unwrap_or("")
+        self.kind
     }
 
     /// The group and version of its objects; each definition has one version.
@@ -117,13 +146,15 @@ impl Definition {
 
     /// Its version: it has one.
     pub fn version(&self) -> &'static str {
-        let version = self.crd["spec"]["versions"][0]["name"].as_str();
+        let crd: &'static Value = self.crd;
+        let version = crd["spec"]["versions"][0]["name"].as_str();
         version.unwrap_or_default()
     }
 
     /// The schema of its version.
     pub fn schema(&self) -> &'static Value {
-        &self.crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        let crd: &'static Value = self.crd;
+        &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     }
 
     /// The name of its file in `deploy/crds`: `GROUP_PLURAL.yaml`.
@@ -134,14 +165,24 @@ impl Definition {
         format!("{}_{plural}.yaml", text(&spec["group"]))
     }
 
-    /// As YAML, for `kubectl apply`; the same text every time.
+    /// The JSON to check in, derived from the types.
+    pub fn json(&self) -> String {
+        format!("{}\n", (self.derive)())
+    }
+
+    /// The name of its file of JSON, in `crates/k8s/src/crds`.
+    pub fn json_file(&self) -> String {
+        format!("{}.json", self.kind)
+    }
+
+    /// As YAML, for `kubectl apply`, derived from the types; the same text every time.
     ///
     /// # Errors
     /// None that a test would not have found: it cannot be written as YAML.
     pub fn yaml(&self) -> Result<String, serde_saphyr::ser_error::Error> {
         let source = self.source;
         let header = format!("# Generated by `cargo xtask crds` from crates/k8s/src/{source}.\n");
-        Ok(header + &serde_saphyr::to_string(self.crd)?)
+        Ok(header + &serde_saphyr::to_string(&(self.derive)())?)
     }
 
     /// As an API server gets it.
@@ -149,19 +190,13 @@ impl Definition {
     /// # Errors
     /// None that a test would not have found: it is no definition.
     pub fn crd(&self) -> Result<CustomResourceDefinition, serde_json::Error> {
-        serde_json::from_value(self.crd.clone())
+        serde_json::from_value(Value::clone(self.crd))
     }
 }
 
-static NETWORK_QOS: LazyLock<Value> = LazyLock::new(|| derived(&NetworkQoS::crd()));
+static NODE_SLO: LazyLock<Value> = LazyLock::new(node_slo);
 
-static QUOTA: LazyLock<Value> = LazyLock::new(|| derived(&NetworkQoSQuota::crd()));
-
-static PROFILE: LazyLock<Value> = LazyLock::new(|| derived(&BandwidthProfile::crd()));
-
-static DEFAULT: LazyLock<Value> = LazyLock::new(|| derived(&NetworkQoSDefault::crd()));
-
-static NODE_SLO: LazyLock<Value> = LazyLock::new(|| {
+fn node_slo() -> Value {
     let mut crd = derived(&NodeSLO::crd());
     // As in Koordinator's, which has one without fields.
     let version = &mut crd["spec"]["versions"][0];
@@ -172,7 +207,7 @@ static NODE_SLO: LazyLock<Value> = LazyLock::new(|| {
         "x-kubernetes-preserve-unknown-fields": true,
     });
     crd
-});
+}
 
 fn derived(crd: &CustomResourceDefinition) -> Value {
     // A definition is made of maps with text for keys, lists and scalars: it is JSON.
@@ -181,7 +216,7 @@ fn derived(crd: &CustomResourceDefinition) -> Value {
     crd
 }
 
-static PEER_SLICE: LazyLock<Value> = LazyLock::new(|| {
+fn peer_slice() -> Value {
     let network = json!({
         "name": "Network",
         "type": "string",
@@ -189,9 +224,9 @@ static PEER_SLICE: LazyLock<Value> = LazyLock::new(|| {
         "description": "The network that the addresses are on",
     });
     plain::<NetworkQoSPeerSlice>("Namespaced", "nqosps", &[network])
-});
+}
 
-static NODE_REPORT: LazyLock<Value> = LazyLock::new(|| {
+fn node_report() -> Value {
     let agent = json!({
         "name": "Agent",
         "type": "string",
@@ -205,7 +240,7 @@ static NODE_REPORT: LazyLock<Value> = LazyLock::new(|| {
         "description": "The first of what is not as it should be",
     });
     plain::<NetworkQoSNodeReport>("Cluster", "nqosnr", &[agent, problem])
-});
+}
 
 /// The definition of a resource without a `spec`, of which derive makes none.
 fn plain<K>(scope: &str, short_name: &str, columns: &[Value]) -> Value

@@ -8,6 +8,8 @@ use crate::generated::{Arguments, Files};
 const FOLDER: &str = "deploy/crds";
 /// What is another project's, for clusters that do not have it.
 const KOORDINATORS: &str = "deploy/crds/koordinator";
+/// What the library reads.
+const CHECKED_IN: &str = "crates/k8s/src/crds";
 const IN_CHART: &str = "deploy/helm/netqos/crds";
 
 /// Writes the files, or compares them.
@@ -16,13 +18,17 @@ const IN_CHART: &str = "deploy/helm/netqos/crds";
 /// A file cannot be written, or is not fresh.
 pub fn run(arguments: Arguments) -> anyhow::Result<()> {
     let files = Files::of("crds", arguments);
-    let mut names = BTreeSet::new();
+    let (mut names, mut checked_in) = (BTreeSet::new(), BTreeSet::new());
     for definition in netqos_k8s::definitions() {
         let (name, text) = (definition.file(), definition.yaml()?);
         files.put(&format!("{FOLDER}/{name}"), &text)?;
         files.put(&format!("{IN_CHART}/{name}"), &text)?;
         names.insert(name);
+        let name = definition.json_file();
+        files.put(&format!("{CHECKED_IN}/{name}"), &definition.json())?;
+        checked_in.insert(name);
     }
+    files.only(CHECKED_IN, &checked_in)?;
     files.only(IN_CHART, &names)?;
     let list: String = names.iter().map(|name| format!("- {name}\n")).collect();
     let kustomization = format!(

@@ -29,6 +29,18 @@ fn the_definitions_in_the_repository_are_those_of_the_types() {
     assert_eq!(there, files, "and no others");
 }
 
+#[test]
+fn definitions_checked_in_as_json_are_those_of_the_types() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/crds");
+    for definition in definitions() {
+        let checked_in = fs::read_to_string(directory.join(definition.json_file())).unwrap();
+        assert_eq!(checked_in, definition.json(), "cargo xtask crds");
+        let read = serde_json::to_value(definition.crd().unwrap()).unwrap();
+        let derived: CustomResourceDefinition = serde_json::from_str(&definition.json()).unwrap();
+        assert_eq!(read, serde_json::to_value(derived).unwrap());
+    }
+}
+
 /// An API server's demands on a structural schema, and its estimate of what CEL may cost, need a
 /// type everywhere, and a limit on every list, map and text.
 #[test]
