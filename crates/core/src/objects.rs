@@ -106,7 +106,9 @@ pub struct NetworkDefinition {
     pub labels: Labels,
     /// `name` of the CNI configuration in it; the definition's own where that has none.
     pub cni_name: Arc<str>,
-    /// The `ClusterUserDefinedNetwork` that owns it.
+    /// The network of several namespaces that it is of: the `ClusterUserDefinedNetwork` that owns it, or
+    /// `cni:NAME` for one that OVN-Kubernetes knows by the name of its CNI configuration alone. No object
+    /// has a name with a colon.
     pub cluster_network: Option<Arc<str>>,
     /// Made by OVN-Kubernetes: the type of its CNI configuration is `ovn-k8s-cni-overlay`.
     pub is_of_ovn: bool,

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use netqos_core::objects::Pod;
+use netqos_core::objects::{NetworkName, Pod};
 use netqos_core::plan::{Backend, Chain, Packet, RuleId, ServicePort};
 use netqos_core::quota::Excess;
 use netqos_core::{
@@ -48,7 +48,13 @@ struct Ruled<'i> {
 
 impl Index {
     /// Why a packet is treated as it is. Also for pods of other nodes, as far as is known of them.
+    ///
+    /// A network that several definitions are of is asked about by any of them.
     pub fn explain(&self, query: &Query) -> Explanation {
+        let query = &Query {
+            network: self.network_of(&query.network),
+            ..query.clone()
+        };
         let mut explanation = Explanation {
             query: query.clone(),
             refusal: None,
@@ -86,6 +92,16 @@ impl Index {
         explanation.cases = cases.collect();
         explanation.outcome = common(&explanation.cases);
         explanation
+    }
+
+    /// The network that a definition is of; any other one as it is.
+    fn network_of(&self, network: &NetworkKey) -> NetworkKey {
+        let NetworkKey::Attachment(name) = network else {
+            return network.clone();
+        };
+        let known = NetworkName::Attachment(name.clone());
+        let known = self.cluster.networks.named(&known, &name.namespace);
+        known.unwrap_or_else(|| network.clone())
     }
 
     fn sender(&self, query: &Query) -> Result<&Pod, Refusal> {

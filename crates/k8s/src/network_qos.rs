@@ -214,7 +214,8 @@ pub struct IpBlock {
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Port {
-    /// TCP, UDP or SCTP. Absent: any of the three.
+    /// TCP, UDP or SCTP. Absent: any of the three. An entry without protocol and port says nothing: where no
+    /// entry says more, the rule is for packets of all protocols.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::protocol")]
     pub protocol: Option<String>,

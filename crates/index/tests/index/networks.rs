@@ -2,7 +2,7 @@
 
 use netqos_core::objects::{ClusterNetwork, NetworkDefinition, NetworkName, Pod};
 use netqos_core::{LabelSelector, NetworkChoice, NetworkKey, NetworkRef, Policy, Reason};
-use netqos_index::{Change, Index};
+use netqos_index::{Change, Index, Query, To};
 
 use crate::objects::{
     attached, attachment, definition, index, interface, labels, local, mark, name, namespace, on,
@@ -207,4 +207,31 @@ fn a_pods_own_network_comes_before_one_of_the_same_cni_name_elsewhere() {
         mark(&index, "a/p", &first, tcp("192.168.0.2", 80)),
         Some(20)
     );
+}
+
+#[test]
+fn network_of_several_definitions_is_explained_by_any_of_them() {
+    let owned = |text, cni| NetworkDefinition {
+        cluster_network: Some("big".into()),
+        ..definition(text, cni)
+    };
+    let definitions = vec![owned("a/storage", "storage"), owned("b/other", "other")];
+    let index = with(vec![NetworkRef::Cluster("big".into())], definitions);
+    for network in [
+        NetworkKey::Cluster("big".into()),
+        attachment("a/storage"),
+        attachment("b/other"),
+    ] {
+        let explanation = index.explain(&Query {
+            from: name("a/p"),
+            network,
+            to: To::Address("192.168.0.3".parse().unwrap()),
+            protocol: None,
+            port: None,
+        });
+        assert_eq!(explanation.refusal, None);
+        assert_eq!(explanation.query.network, NetworkKey::Cluster("big".into()));
+        let winner = explanation.outcome.unwrap().winner.unwrap();
+        assert_eq!(winner.to_string(), "a/qos[0]");
+    }
 }

@@ -11,6 +11,8 @@ use crate::FieldError;
 
 /// The kind whose objects own a definition in each of their namespaces.
 const CLUSTER_NETWORK: &str = "ClusterUserDefinedNetwork";
+/// The kind whose objects own one definition.
+const USER_NETWORK: &str = "UserDefinedNetwork";
 /// The CNI plugin of OVN-Kubernetes' networks.
 const OVN_PLUGIN: &str = "ovn-k8s-cni-overlay";
 
@@ -43,10 +45,15 @@ pub fn network_definition(
             }
         }
     };
+    // OVN-Kubernetes knows a network by its name, in whatever namespaces there are definitions of it.
+    let shared = cni_name
+        .as_ref()
+        .filter(|_| is_of_ovn && !is_owned_by(metadata, USER_NETWORK));
+    let shared = shared.map(|name: &Arc<str>| format!("cni:{name}").into());
     Ok(NetworkDefinition {
         labels: labels(metadata),
+        cluster_network: owner(metadata).or(shared),
         cni_name: cni_name.unwrap_or_else(|| name.name.clone()),
-        cluster_network: owner(metadata),
         is_of_ovn,
         name,
     })
@@ -79,9 +86,57 @@ pub fn cluster_network(metadata: &ObjectMeta) -> Result<ClusterNetwork, FieldErr
     })
 }
 
+fn is_owned_by(metadata: &ObjectMeta, kind: &str) -> bool {
+    let mut owners = metadata.owner_references.iter().flatten();
+    owners.any(|owner| owner.kind == kind)
+}
+
 fn owner(metadata: &ObjectMeta) -> Option<Arc<str>> {
     let mut owners = metadata.owner_references.iter().flatten();
     owners
         .find(|owner| owner.kind == CLUSTER_NETWORK)
         .map(|owner| owner.name.as_str().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+    use netqos_core::NetworkKey;
+
+    use super::*;
+
+    /// The network of a definition in this namespace, with this CNI plugin and owner.
+    fn key(namespace: &str, plugin: &str, owner: Option<&str>) -> NetworkKey {
+        let owner = owner.map(|kind| {
+            vec![OwnerReference {
+                kind: kind.to_owned(),
+                name: "all".to_owned(),
+                ..OwnerReference::default()
+            }]
+        });
+        let metadata = ObjectMeta {
+            name: Some("blue".to_owned()),
+            namespace: Some(namespace.to_owned()),
+            owner_references: owner,
+            ..ObjectMeta::default()
+        };
+        let config = format!(r#"{{"name": "blue-net", "type": "{plugin}"}}"#);
+        network_definition(&metadata, Some(&config)).unwrap().key()
+    }
+
+    #[test]
+    fn definitions_of_one_ovn_network_are_one_network() {
+        let shared = NetworkKey::Cluster("cni:blue-net".into());
+        assert_eq!(key("a", OVN_PLUGIN, None), shared);
+        assert_eq!(key("b", OVN_PLUGIN, None), shared);
+        let cluster = NetworkKey::Cluster("all".into());
+        assert_eq!(key("a", OVN_PLUGIN, Some(CLUSTER_NETWORK)), cluster);
+        for (plugin, owner) in [(OVN_PLUGIN, Some(USER_NETWORK)), ("macvlan", None)] {
+            let own = |namespace: &str| {
+                NetworkKey::Attachment(netqos_core::ObjectName::new(namespace, "blue"))
+            };
+            assert_eq!(key("a", plugin, owner), own("a"));
+            assert_eq!(key("b", plugin, owner), own("b"));
+        }
+    }
 }
