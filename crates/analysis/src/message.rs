@@ -111,7 +111,7 @@ impl fmt::Display for Subject {
 }
 
 impl fmt::Display for Message {
-    /// `Error [NQOS0103] (NetworkQoS games/free, free.yaml:1) spec.priority: …`.
+    /// `Error [NQOS0103] (NetworkQoS games/free, free.yaml:1, document 1) spec.priority: …`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             code,

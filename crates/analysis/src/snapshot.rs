@@ -7,7 +7,8 @@ use netqos_core::objects::Pod;
 use netqos_core::{Labels, NodeReport, ObjectName, Policy, Profile};
 use netqos_index::{Change, Index};
 use netqos_k8s::{
-    Definition, FieldError, NetworkQoSNodeReport, Object, convert, documents, object_from_value,
+    Definition, FieldError, NetworkQoSNodeReport, Object, convert, documents, list_items,
+    object_from_value,
 };
 use serde_json::Value;
 
@@ -84,14 +85,15 @@ impl Snapshot {
     /// Takes the objects of a text in, each in place of one of the cluster that has its name.
     pub fn put_text(&mut self, file: &str, text: &str) {
         for document in documents(text) {
-            let place = format!("{file}:{}", document.number);
+            let place = document.place().in_file(file);
             match &document.value {
-                Err(why) => self.unreadable(file, &place, document.line, why),
-                Ok(value) => match items(value) {
-                    None => self.put_document(file, &place, document.line, value),
-                    Some(items) => {
+                Err(why) => self.unreadable(file, &place, why),
+                Ok(value) => match list_items(value) {
+                    None => self.put_document(file, &place, value),
+                    Some(Err(not_a_list)) => self.unreadable(file, &place, &not_a_list.to_string()),
+                    Some(Ok(items)) => {
                         for item in items {
-                            self.put_document(file, &place, document.line, item);
+                            self.put_document(file, &place, item);
                         }
                     }
                 },
@@ -99,10 +101,9 @@ impl Snapshot {
         }
     }
 
-    fn put_document(&mut self, file: &str, place: &str, line: usize, value: &Value) {
+    fn put_document(&mut self, file: &str, place: &str, value: &Value) {
         let Some((kind, name)) = named(value) else {
-            let why = "it has no kind or no metadata.name";
-            return self.unreadable(file, place, line, why);
+            return self.unreadable(file, place, "kind or metadata.name is missing");
         };
         let known = self.objects.get(&(kind.clone(), name.clone()));
         if let Some(known) = known.filter(|known| !known.place.is_empty()) {
@@ -114,9 +115,9 @@ impl Snapshot {
         self.insert(place, value);
     }
 
-    fn unreadable(&mut self, file: &str, place: &str, line: usize, why: &str) {
+    fn unreadable(&mut self, file: &str, place: &str, why: &str) {
         let subject = Subject::new("File", &ObjectName::new("", file));
-        let text = format!("the document from line {line} on: {why}");
+        let text = format!("cannot read the document: {why}");
         let message = Message::new(&UNREADABLE, subject, text);
         self.unreadable.push(message.in_place(place));
     }
@@ -302,12 +303,6 @@ fn change(object: &Object) -> Option<Change> {
         | Object::NodeSlo(..)
         | Object::Other { .. } => return None,
     })
-}
-
-/// The items of a list of objects.
-fn items(value: &Value) -> Option<&Vec<Value>> {
-    let list = value.get("kind")?.as_str()?.ends_with("List");
-    value.get("items").filter(|_| list)?.as_array()
 }
 
 /// Kinds that are in no namespace.

@@ -70,7 +70,16 @@ pub fn texts(names: &[PathBuf], mut each: impl FnMut(&str, &str)) -> Result<(), 
             Vec::new()
         });
         for file in files {
-            match read_text(&file) {
+            // An agent does not name what it cannot write down.
+            let text = match file != *name
+                && file.file_name().is_none_or(|it| it.to_str().is_none())
+            {
+                true => Err(io::Error::other(
+                    "the file name is not UTF-8, and an agent leaves the file out; rename the file",
+                )),
+                false => read_text(&file),
+            };
+            match text {
                 Ok(text) => each(&file.display().to_string(), &text),
                 Err(why) => done = Err(unreadable(&file, &why)),
             }
@@ -92,7 +101,7 @@ fn unreadable(path: &Path, why: &io::Error) -> ExitCode {
     ExitCode::from(BAD_INPUT)
 }
 
-/// The files of a folder that may hold manifests, by name; or the file itself.
+/// The files of a directory that may hold manifests, by name, and links to none; or the file itself.
 fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -101,7 +110,8 @@ fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
     for entry in fs::read_dir(path)? {
         let path = entry?.path();
         let extension = path.extension().and_then(|extension| extension.to_str());
-        if matches!(extension, Some("yaml" | "yml" | "json")) && path.is_file() {
+        if matches!(extension, Some("yaml" | "yml" | "json")) && (path.is_file() || !path.exists())
+        {
             files.push(path);
         }
     }
@@ -115,5 +125,8 @@ fn read_text(path: &Path) -> io::Result<String> {
         io::stdin().read_to_string(&mut text)?;
         return Ok(text);
     }
-    fs::read_to_string(path)
+    fs::read_to_string(path).map_err(|why| match path.is_symlink() && !path.exists() {
+        true => io::Error::other("a link to a file that does not exist; fix or remove the link"),
+        false => why,
+    })
 }

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use comfy_table::{Table, presets};
 use netqos_core::OneLine;
 use netqos_k8s::check::{self, Findings};
-use netqos_k8s::{FieldError, documents};
+use netqos_k8s::{DocumentPlace, FieldError, documents, lacks_namespace, list_items};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -74,6 +74,8 @@ struct Finding {
     file: String,
     /// From 1.
     document: usize,
+    /// The line of the file that the document starts on, from 1.
+    line: usize,
     severity: Severity,
     #[serde(skip_serializing_if = "Option::is_none")]
     kind: Option<String>,
@@ -129,22 +131,21 @@ fn check_file(file: &str, text: &str, report: &mut Report) {
             Err(why) => {
                 report.checked += 1;
                 report.wrong += 1;
-                report.findings.push(Finding {
-                    file: file.to_owned(),
-                    document: document.number,
-                    severity: Severity::Error,
-                    kind: None,
-                    name: None,
-                    path: String::new(),
-                    message: format!("the document from line {} on: {why}", document.line),
-                });
+                let error = FieldError::new("", format_args!("cannot read the document: {why}"));
+                report.add_error(file, document.place(), None, error);
             }
-            Ok(value) => match items(value) {
-                None => check_object(file, document.number, "", value, report),
-                Some(items) => {
+            Ok(value) => match list_items(value) {
+                None => check_object(file, document.place(), "", value, report),
+                Some(Err(not_a_list)) => {
+                    report.checked += 1;
+                    report.wrong += 1;
+                    let kind = value.get("kind").and_then(Value::as_str);
+                    report.add_error(file, document.place(), kind, not_a_list);
+                }
+                Some(Ok(items)) => {
                     for (index, value) in items.iter().enumerate() {
                         let path = format!("items[{index}].");
-                        check_object(file, document.number, &path, value, report);
+                        check_object(file, document.place(), &path, value, report);
                     }
                 }
             },
@@ -152,12 +153,13 @@ fn check_file(file: &str, text: &str, report: &mut Report) {
     }
 }
 
-fn items(value: &Value) -> Option<&Vec<Value>> {
-    let list = value.get("kind")?.as_str()?.ends_with("List");
-    value.get("items").filter(|_| list)?.as_array()
-}
-
-fn check_object(file: &str, document: usize, path: &str, value: &Value, report: &mut Report) {
+fn check_object(
+    file: &str,
+    in_file: DocumentPlace,
+    path: &str,
+    value: &Value,
+    report: &mut Report,
+) {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let metadata = |field: &str| value.get("metadata")?.get(field).and_then(text);
     let name = metadata("name").map(|name| match metadata("namespace") {
@@ -167,7 +169,8 @@ fn check_object(file: &str, document: usize, path: &str, value: &Value, report: 
     let mut find = |severity, error: FieldError| {
         report.findings.push(Finding {
             file: file.to_owned(),
-            document,
+            document: in_file.document,
+            line: in_file.line,
             severity,
             kind: value.get("kind").and_then(text),
             name: name.clone(),
@@ -182,8 +185,8 @@ fn check_object(file: &str, document: usize, path: &str, value: &Value, report: 
         let group = version
             .and_then(|it| it.split_once('/'))
             .map_or("", |it| it.0);
-        let place = format!("{file}:{document} {path}");
-        let place = place.trim_end_matches([' ', '.']).to_owned();
+        let place = format!("{}, {path}", in_file.in_file(file));
+        let place = place.trim_end_matches([' ', ',', '.']).to_owned();
         match report.places.entry([group.to_owned(), kind, name.clone()]) {
             Entry::Vacant(entry) => drop(entry.insert(place)),
             Entry::Occupied(first) => {
@@ -213,9 +216,37 @@ fn check_object(file: &str, document: usize, path: &str, value: &Value, report: 
     for warning in warnings {
         find(Severity::Warning, warning);
     }
+    if name.is_some() && lacks_namespace(value) {
+        let message =
+            "absent: the object counts as one of the namespace default; name its namespace";
+        find(
+            Severity::Note,
+            FieldError::new("metadata.namespace", message),
+        );
+    }
 }
 
 impl Report {
+    /// Adds an error of a whole document.
+    fn add_error(
+        &mut self,
+        file: &str,
+        place: DocumentPlace,
+        kind: Option<&str>,
+        error: FieldError,
+    ) {
+        self.findings.push(Finding {
+            file: file.to_owned(),
+            document: place.document,
+            line: place.line,
+            severity: Severity::Error,
+            kind: kind.map(str::to_owned),
+            name: None,
+            path: error.path,
+            message: error.message,
+        });
+    }
+
     /// `3 checked, 0 wrong, 2 not checked: Secret games/a, Secret games/b`.
     fn summary(&self) -> String {
         let (checked, wrong) = (self.checked, self.wrong);
@@ -240,7 +271,7 @@ fn table(report: &Report) -> Table {
         .set_header(["WHERE", "", "KIND", "NAME", "FIELD", "MESSAGE"]);
     for finding in &report.findings {
         table.add_row([
-            format!("{}:{}", finding.file, finding.document),
+            shown(&finding.place()),
             finding.severity.to_string(),
             finding.kind.as_ref().map(shown).unwrap_or_default(),
             finding.name.as_ref().map(shown).unwrap_or_default(),
@@ -249,6 +280,16 @@ fn table(report: &Report) -> Table {
         ]);
     }
     table
+}
+
+impl Finding {
+    fn place(&self) -> String {
+        let place = DocumentPlace {
+            document: self.document,
+            line: self.line,
+        };
+        place.in_file(&self.file)
+    }
 }
 
 impl fmt::Display for Severity {
@@ -262,10 +303,9 @@ impl fmt::Display for Severity {
 }
 
 impl fmt::Display for Finding {
-    /// `policies.yaml:2: error spec.priority: 101 is not between 0 and 100`.
+    /// `policies.yaml:14, document 2: error spec.priority: 101 is not between 0 and 100`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let file = OneLine(&self.file);
-        write!(f, "{file}:{}: {} ", self.document, self.severity)?;
+        write!(f, "{}: {} ", OneLine(self.place()), self.severity)?;
         if !self.path.is_empty() {
             write!(f, "{}: ", OneLine(&self.path))?;
         }

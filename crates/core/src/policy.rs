@@ -306,11 +306,18 @@ impl fmt::Display for IpBlock {
 
 impl fmt::Display for PeerSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let everything = LabelSelector::everything();
-        write!(f, "pods {}", self.pods.as_ref().unwrap_or(&everything))?;
-        match &self.namespaces {
-            Some(namespaces) => write!(f, " in namespaces {namespaces}"),
-            None => f.write_str(" in its own namespace"),
+        let selecting = |selector: &Option<LabelSelector>| {
+            let selector = selector.clone();
+            selector.filter(|selector| *selector != LabelSelector::everything())
+        };
+        match selecting(&self.pods) {
+            Some(pods) => write!(f, "pods {pods}")?,
+            None => f.write_str("pods")?,
+        }
+        match (&self.namespaces, selecting(&self.namespaces)) {
+            (None, _) => f.write_str(" in its own namespace"),
+            (Some(_), None) => f.write_str(" in all namespaces"),
+            (Some(_), Some(namespaces)) => write!(f, " in namespaces {namespaces}"),
         }
     }
 }
@@ -338,6 +345,24 @@ mod tests {
         assert_eq!(Priority::try_new(100), Ok(Priority::MAX));
         for wrong in [-1, 101, 256, i64::MAX] {
             assert_eq!(Priority::try_new(wrong), Err(PolicyError::Priority(wrong)));
+        }
+    }
+
+    #[test]
+    fn peers_are_named_by_what_selects_them() {
+        let web = LabelSelector::new([crate::Requirement::equals("app", "web")]);
+        let all = LabelSelector::everything();
+        for (pods, namespaces, text) in [
+            (None, Some(&web), "pods in namespaces app=web"),
+            (Some(&web), None, "pods app=web in its own namespace"),
+            (Some(&all), None, "pods in its own namespace"),
+            (Some(&all), Some(&all), "pods in all namespaces"),
+        ] {
+            let peers = PeerSelector {
+                pods: pods.cloned(),
+                namespaces: namespaces.cloned(),
+            };
+            assert_eq!(peers.to_string(), text);
         }
     }
 

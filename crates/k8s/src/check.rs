@@ -5,6 +5,7 @@ pub mod pods;
 pub mod slo;
 
 use netqos_api::koordinator::{BACKEND_LABEL, BackendKind, annotated, class};
+use netqos_core::Reason;
 use serde_json::Value;
 
 use crate::{FieldError, Object, object_from_value};
@@ -54,12 +55,19 @@ pub fn check_object(value: &Value) -> Option<Findings> {
         }
         Ok(Object::SloConfig(..)) => Some(slo::check_slo_config(value)),
         Ok(Object::NodeSlo(..)) => Some(slo::check_node_slo(value)),
-        Ok(Object::Pod(pod, ..)) => {
+        Ok(Object::Pod(pod, problems, _)) => {
+            // An annotation of the pod's networks, which a CNI plugin writes: it stops nothing else.
+            let unread = problems.iter().filter(|it| it.reason == Reason::Invalid);
+            let warnings = unread.map(|it| match it.message.split_once(": ") {
+                Some((path, message)) => FieldError::new(path, message),
+                None => FieldError::new("", &it.message),
+            });
+            let warnings = warnings.collect();
             if let (_, Some(not)) = class::traffic_class(&pod.labels, None) {
                 let path = format!("metadata.labels[{}]", class::QOS_CLASS_LABEL);
                 errors.push(FieldError::new(path, not));
             }
-            Some(Findings::errors(errors))
+            Some(Findings { errors, warnings })
         }
         Ok(Object::Node(node)) => {
             let annotation = annotated(&node.annotations).err();

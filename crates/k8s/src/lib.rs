@@ -32,6 +32,7 @@ mod crd;
 mod default_policy;
 mod document;
 mod field;
+mod kinds;
 mod network_qos;
 mod node_report;
 mod node_slo;
@@ -52,8 +53,9 @@ pub use crd::{Definition, crd, definitions, node_slo_definition};
 pub use default_policy::{
     DEFAULT_LABEL, NetworkQoSDefault, NetworkQosDefaultSpec, NetworkQosTemplate, TemplateMetadata,
 };
-pub use document::{Document, documents};
+pub use document::{Document, DocumentPlace, documents, list_items};
 pub use field::FieldError;
+pub use kinds::lacks_namespace;
 pub use network_qos::{
     Bandwidth, Classifier, ClusterNetworkSelector, Destination, EgressRule, IpBlock,
     MODE_ANNOTATION, NamespacedNetworkSelector, NetworkAttachmentRef, NetworkQoS, NetworkQosSpec,
@@ -61,7 +63,9 @@ pub use network_qos::{
 };
 pub use node_report::{NetworkQoSNodeReport, NodeProblem, PolicyInForce};
 pub use node_slo::{NodeSLO, NodeSloSpec};
-pub use object::{DocumentError, Object, object_from_value, objects_from_yaml};
+pub use object::{
+    DocumentError, Object, object_from_value, objects_from_yaml, placed_objects_from_yaml,
+};
 pub use peer_slice::{NetworkQoSPeerSlice, PEER_SET_LABEL};
 pub use profile::{BandwidthProfile, BandwidthProfileSpec, DirectionLimit, WrittenQuantity};
 pub use quota::{NetworkQoSQuota, NetworkQosQuotaSpec, PriorityBounds};

@@ -17,11 +17,12 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::field::item;
-use crate::openapi::normalize;
+use crate::kinds::{is_cluster_scoped, near_miss};
+use crate::openapi::{QUOTE_TEXTS, article, kind_of, normalize};
 use crate::structural::check_pruned;
 use crate::{
-    BandwidthProfile, Definition as Resource, FieldError, NetworkQoS, NetworkQoSPeerSlice,
-    NetworkQoSQuota, convert, documents,
+    BandwidthProfile, Definition as Resource, DocumentPlace, FieldError, NetworkQoS,
+    NetworkQoSPeerSlice, NetworkQoSQuota, convert, documents, list_items,
 };
 
 /// One object.
@@ -103,8 +104,15 @@ struct DefinitionSpec {
 /// Every object of a text, in its order; those of a `List` one by one. An object that cannot be read
 /// stops none of the others.
 pub fn objects_from_yaml(text: &str) -> Vec<Result<Object, DocumentError>> {
+    let objects = placed_objects_from_yaml(text).into_iter();
+    objects.map(|(_, object)| object).collect()
+}
+
+/// As [`objects_from_yaml`], each with the document that it is in.
+pub fn placed_objects_from_yaml(text: &str) -> Vec<(DocumentPlace, Result<Object, DocumentError>)> {
     let mut objects = Vec::new();
     for document in documents(text) {
+        let mut add = |object| objects.push((document.place(), object));
         let error = |value: Option<&Value>, errors| DocumentError {
             document: document.number,
             line: document.line,
@@ -113,13 +121,14 @@ pub fn objects_from_yaml(text: &str) -> Vec<Result<Object, DocumentError>> {
             errors,
         };
         match &document.value {
-            Err(why) => objects.push(Err(error(None, vec![FieldError::new("", why)]))),
-            Ok(value) => match items(value) {
+            Err(why) => add(Err(error(None, vec![FieldError::new("", why)]))),
+            Ok(value) => match list_items(value) {
                 None => {
                     let object = object_from_value(value);
-                    objects.push(object.map_err(|errors| error(Some(value), errors)));
+                    add(object.map_err(|errors| error(Some(value), errors)));
                 }
-                Some(items) => {
+                Some(Err(not_a_list)) => add(Err(error(Some(value), vec![not_a_list]))),
+                Some(Ok(items)) => {
                     for (index, value) in items.iter().enumerate() {
                         let path = item("items", index);
                         let inside = |errors: Vec<FieldError>| {
@@ -127,7 +136,7 @@ pub fn objects_from_yaml(text: &str) -> Vec<Result<Object, DocumentError>> {
                             errors.map(|one| one.inside(&path)).collect()
                         };
                         let object = object_from_value(value);
-                        objects.push(object.map_err(|errors| error(Some(value), inside(errors))));
+                        add(object.map_err(|errors| error(Some(value), inside(errors))));
                     }
                 }
             },
@@ -143,6 +152,12 @@ pub fn objects_from_yaml(text: &str) -> Vec<Result<Object, DocumentError>> {
 /// other words than the conversion.
 pub fn object_from_value(value: &Value) -> Result<Object, Vec<FieldError>> {
     let one = |error: FieldError| vec![error];
+    if !value.is_object() {
+        let what = article(kind_of(value));
+        let message =
+            format!("an object is expected, not {what}; a document holds one object or a List");
+        return Err(one(FieldError::new("", message)));
+    }
     let (Some(api_version), Some(kind)) = (text_at(value, "apiVersion"), text_at(value, "kind"))
     else {
         let missing = ["apiVersion", "kind"]
@@ -230,14 +245,11 @@ pub fn object_from_value(value: &Value) -> Result<Object, Vec<FieldError>> {
             let object: BandwidthProfile = read_checked(value)?;
             convert::profile(&object).map(Object::Profile).map_err(one)
         }
-        _ => Ok(Object::Other { api_version, kind }),
+        _ => match near_miss(group, &kind) {
+            Some(error) => Err(one(error)),
+            None => Ok(Object::Other { api_version, kind }),
+        },
     }
-}
-
-/// The items of a list of objects.
-fn items(value: &Value) -> Option<&Vec<Value>> {
-    let list = text_at(value, "kind").is_some_and(|kind| kind.ends_with("List"));
-    value.get("items").filter(|_| list)?.as_array()
 }
 
 /// Reads an object of one of our resources as its type, when its schema takes it.
@@ -258,7 +270,14 @@ fn read<T: DeserializeOwned>(value: &Value) -> Result<T, FieldError> {
     serde_path_to_error::deserialize(value).map_err(|error| {
         let path = error.path().to_string();
         let path = if path == "." { String::new() } else { path };
-        FieldError::new(path, error.into_inner())
+        let message = error.into_inner().to_string();
+        let hint =
+            if message.contains("invalid type: boolean") && message.contains("expected a string") {
+                QUOTE_TEXTS
+            } else {
+                ""
+            };
+        FieldError::new(path, message + hint)
     })
 }
 
@@ -291,12 +310,18 @@ impl DocumentError {
 impl fmt::Display for DocumentError {
     /// `document 2 (line 14), NetworkQoS games/free: spec.priority: …; …`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "document {} (line {})", self.document, self.line)?;
+        let place = DocumentPlace {
+            document: self.document,
+            line: self.line,
+        };
+        write!(f, "{place}")?;
         if let Some(kind) = &self.kind {
             write!(f, ", {kind}")?;
         }
-        if let Some(name) = &self.name {
-            write!(f, " {name}")?;
+        match (&self.name, self.kind.as_deref()) {
+            (None, _) => {}
+            (Some(name), Some(kind)) if is_cluster_scoped(kind) => write!(f, " {}", name.name)?,
+            (Some(name), _) => write!(f, " {name}")?,
         }
         for (index, error) in self.errors.iter().enumerate() {
             f.write_str(if index == 0 { ": " } else { "; " })?;

@@ -32,6 +32,10 @@ pub(crate) fn check_object(fields: &Map<String, Value>, schema: &Value) -> Vec<F
     errors
 }
 
+/// The remedy where a boolean stands in place of a text.
+pub(crate) const QUOTE_TEXTS: &str =
+    "; YAML reads y, n, yes, no, on and off as booleans: put quotes around a text";
+
 /// Whether a field that a schema does not name is a mistake. Inside of `anyOf` and its like it is
 /// not: what stands there adds conditions to a schema that names the fields.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -50,6 +54,9 @@ fn check(value: &Value, schema: &Value, known: Fields, path: &str, errors: &mut 
         let message = match value {
             Value::Number(number) if wanted == "an integer" => {
                 format!("{number} is not a whole number that fits")
+            }
+            Value::Bool(_) if wanted == "a string" => {
+                format!("{wanted} is expected, not {is}{QUOTE_TEXTS}")
             }
             _ => format!("{wanted} is expected, not {is}"),
         };
@@ -295,7 +302,7 @@ fn plain(value: &Value) -> String {
         .map_or_else(|| value.to_string(), str::to_owned)
 }
 
-fn kind_of(value: &Value) -> &'static str {
+pub(crate) fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
@@ -306,7 +313,7 @@ fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-fn article(kind: &str) -> String {
+pub(crate) fn article(kind: &str) -> String {
     match kind {
         "null" => "null".to_owned(),
         "" => "an integer or a string".to_owned(),

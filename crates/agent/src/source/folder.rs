@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use netqos_coexistence::AtWork;
 use netqos_core::{ObjectRef, Problem, Reason};
 use netqos_index::Change;
-use netqos_k8s::objects_from_yaml;
+use netqos_k8s::{Object, placed_objects_from_yaml};
 
 use super::objects::Objects;
 use crate::file::{Stamp, is_young, read_text};
@@ -24,6 +24,8 @@ pub struct Folder {
     path: PathBuf,
     files: BTreeMap<String, Known>,
     objects: Objects,
+    /// The names of files that are not UTF-8, as far as they can be shown.
+    not_utf8: BTreeSet<String>,
     /// Why the folder itself cannot be read now.
     unreadable: Option<String>,
 }
@@ -63,6 +65,7 @@ impl Folder {
             path,
             files: BTreeMap::new(),
             objects: Objects::default(),
+            not_utf8: BTreeSet::new(),
             unreadable: None,
         })
     }
@@ -76,7 +79,10 @@ impl Folder {
     /// The same, and whether something was put off.
     pub(super) fn read_which(&mut self, which: Which<'_>) -> (Vec<Change>, bool) {
         let names = match names(&self.path) {
-            Ok(names) => names,
+            Ok((names, not_utf8)) => {
+                self.not_utf8 = not_utf8;
+                names
+            }
             Err(why) => {
                 // Nothing is known of the files any more: what was read stays.
                 self.unreadable = Some(why.to_string());
@@ -120,6 +126,11 @@ impl Folder {
             Ok((text, stamp)) => (text, Some(stamp)),
             Err(why) if why.kind() == io::ErrorKind::NotFound => {
                 self.files.remove(name);
+                if path.is_symlink() {
+                    let message = "it is left out: a link to a file that does not exist; fix or remove the link";
+                    let known = self.files.entry(name.to_owned()).or_default();
+                    known.problems = vec![invalid(ObjectRef::File(shown), message.to_owned())];
+                }
                 return self.objects.put(name, Vec::new());
             }
             Err(why) if why.kind() == io::ErrorKind::InvalidData => (Err(why.to_string()), None),
@@ -142,9 +153,17 @@ impl Folder {
                 format!("{why}; it is left out"),
             )),
             Ok(text) => {
-                for object in objects_from_yaml(&text) {
+                for (place, object) in placed_objects_from_yaml(&text) {
                     match object {
-                        Ok(object) => objects.push(object),
+                        Ok(mut object) => {
+                            if let Object::Pod(_, found, _) = &mut object {
+                                for problem in found {
+                                    let message = &mut problem.message;
+                                    message.push_str(&format!("; in {shown}, {place}"));
+                                }
+                            }
+                            objects.push(object);
+                        }
                         Err(error) => {
                             let about = error.object();
                             let about = about.unwrap_or_else(|| ObjectRef::File(shown.clone()));
@@ -175,6 +194,12 @@ impl Folder {
         for known in self.files.values() {
             problems.extend(known.problems.iter().cloned());
         }
+        problems.extend(self.not_utf8.iter().map(|name| {
+            invalid(
+                ObjectRef::File(self.path.join(name).display().to_string()),
+                "it is left out: its name is not UTF-8; rename the file".to_owned(),
+            )
+        }));
         let path = |name: &str| self.path.join(name).display().to_string();
         problems.extend(self.objects.problems(path));
         problems.sort();
@@ -197,15 +222,21 @@ fn is_manifest(name: &str) -> bool {
     !name.starts_with('.') && matches!(extension, Some("yaml" | "yml" | "json"))
 }
 
-fn names(folder: &Path) -> io::Result<BTreeSet<String>> {
-    let mut names = BTreeSet::new();
+/// The names of the manifests, and those of them that are not UTF-8, with U+FFFD in place of what is
+/// not.
+fn names(folder: &Path) -> io::Result<(BTreeSet<String>, BTreeSet<String>)> {
+    let (mut names, mut not_utf8) = (BTreeSet::new(), BTreeSet::new());
     for entry in fs::read_dir(folder)? {
-        let name = entry?.file_name();
-        if let Some(name) = name.to_str().filter(|name| is_manifest(name)) {
-            names.insert(name.to_owned());
+        let (name, is_utf8) = match entry?.file_name().into_string() {
+            Ok(name) => (name, true),
+            Err(name) => (name.to_string_lossy().into_owned(), false),
+        };
+        if is_manifest(&name) {
+            let all = if is_utf8 { &mut names } else { &mut not_utf8 };
+            all.insert(name);
         }
     }
-    Ok(names)
+    Ok((names, not_utf8))
 }
 
 fn invalid(object: ObjectRef, message: String) -> Problem {
@@ -217,177 +248,4 @@ fn invalid(object: ObjectRef, message: String) -> Problem {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::file::SETTLED;
-
-    /// A folder of the test's own.
-    struct Place(tempfile::TempDir, Folder);
-
-    fn policy(name: &str, dscp: u8) -> String {
-        format!(
-            "apiVersion: k8s.ovn.org/v1alpha1\nkind: NetworkQoS\n\
-             metadata: {{name: {name}, namespace: games}}\n\
-             spec: {{priority: 1, podSelector: {{}}, egress: [{{dscp: {dscp}}}]}}\n"
-        )
-    }
-
-    impl Place {
-        fn new(files: &[(&str, &str)]) -> Self {
-            let folder = tempfile::tempdir().unwrap();
-            let read = Folder::open(folder.path()).unwrap();
-            let place = Self(folder, read);
-            files
-                .iter()
-                .for_each(|(name, text)| place.write(name, text));
-            place
-        }
-
-        fn write(&self, name: &str, text: &str) {
-            fs::write(self.0.path().join(".new"), text).unwrap();
-            fs::rename(self.0.path().join(".new"), self.0.path().join(name)).unwrap();
-        }
-
-        fn read(&mut self) -> (Vec<String>, Vec<String>) {
-            let batch = self.1.read();
-            let mut changes: Vec<String> = batch.changes.iter().map(shown).collect();
-            changes.sort();
-            let there = self.0.path().display().to_string();
-            let problems = batch.problems.iter();
-            let problems = problems.map(|it| it.to_string().replace(&there, "DIR"));
-            (changes, problems.collect())
-        }
-    }
-
-    fn shown(change: &Change) -> String {
-        match change {
-            Change::Policy(policy) => {
-                let dscp = policy.rules[0].dscp.unwrap().get();
-                format!("{} {dscp}", policy.name)
-            }
-            Change::PolicyGone(name) => format!("{name} gone"),
-            other => format!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn what_changed_is_read_and_nothing_else() {
-        let mut place = Place::new(&[("a.yaml", &policy("a", 1)), ("b.yml", &policy("b", 2))]);
-        for name in [".c.yaml", "c.yaml~", "#c.yaml#", "c.yaml.swp", "c.txt"] {
-            place.write(name, &policy("c", 3));
-        }
-        assert_eq!(place.read().0, ["games/a 1", "games/b 2"]);
-        assert_eq!(place.read(), (vec![], vec![]));
-        place.write("b.yml", &policy("b", 4));
-        assert_eq!(place.read().0, ["games/b 4"]);
-        fs::rename(place.0.path().join("a.yaml"), place.0.path().join("z.yaml")).unwrap();
-        assert_eq!(place.read().0, ["games/a 1", "games/a gone"]);
-        fs::remove_file(place.0.path().join("b.yml")).unwrap();
-        assert_eq!(place.read().0, ["games/b gone"]);
-    }
-
-    #[test]
-    fn a_bad_document_is_left_out_and_the_others_stay() {
-        let three = [
-            policy("a", 1),
-            policy("b", 64),
-            "kind: [\n".into(),
-            policy("c", 3),
-        ];
-        let mut place = Place::new(&[("all.yaml", &three.join("---\n"))]);
-        let (changes, problems) = place.read();
-        assert_eq!(changes, ["games/a 1", "games/c 3"]);
-        assert_eq!(problems.len(), 2, "{problems:?}");
-        assert!(problems[0].starts_with(
-            "NetworkQoS games/b: Invalid: left out: DIR/all.yaml, document 2 (line 5)"
-        ));
-        assert!(problems[0].contains("spec.egress[0].dscp"), "{problems:?}");
-        assert!(problems[1].starts_with("file DIR/all.yaml: Invalid: left out"));
-        // What was good before is left out, too, when it is bad now.
-        place.write("all.yaml", &[policy("a", 65), policy("c", 3)].join("---\n"));
-        let (changes, problems) = place.read();
-        assert_eq!(changes, ["games/a gone"]);
-        assert_eq!(problems.len(), 1);
-        place.write("all.yaml", &policy("c", 3));
-        assert_eq!(place.read(), (vec![], vec![]));
-    }
-
-    #[test]
-    fn of_two_objects_of_one_name_that_of_the_first_file_counts() {
-        let mut place = Place::new(&[("b.yaml", &policy("a", 2)), ("c.yaml", &policy("a", 3))]);
-        let left_out = |file: &str, other: &str| {
-            format!(
-                "file DIR/{file}: Invalid: NetworkQoS games/a (object 1) is left out: it is in \
-                 {other} already, which comes first by name; remove one of the two"
-            )
-        };
-        assert_eq!(
-            place.read(),
-            (vec!["games/a 2".into()], vec![left_out("c.yaml", "b.yaml")])
-        );
-        // Whenever it came.
-        place.write("a.yaml", &policy("a", 1));
-        assert_eq!(
-            place.read(),
-            (
-                vec!["games/a 1".into()],
-                vec![left_out("b.yaml", "a.yaml"), left_out("c.yaml", "a.yaml")]
-            )
-        );
-        fs::remove_file(place.0.path().join("a.yaml")).unwrap();
-        fs::remove_file(place.0.path().join("b.yaml")).unwrap();
-        let (changes, problems) = place.read();
-        assert_eq!(changes.last().unwrap(), "games/a 3");
-        assert_eq!(problems, [""; 0]);
-    }
-
-    #[test]
-    fn what_is_being_written_is_put_off() {
-        let mut place = Place::new(&[("a.yaml", &policy("a", 1)), ("b.yaml", &policy("b", 2))]);
-        std::thread::sleep(SETTLED);
-        let (changes, put_off) = place.1.read_which(Which::Settled(&|name| name == "a.yaml"));
-        assert_eq!((changes.len(), put_off), (1, true));
-        place.write("a.yaml", &policy("a", 3));
-        let (changes, put_off) = place.1.read_which(Which::Settled(&|_| false));
-        assert_eq!((changes.len(), put_off), (0, true));
-        std::thread::sleep(SETTLED);
-        let (changes, put_off) = place.1.read_which(Which::Settled(&|_| false));
-        assert_eq!((changes.len(), put_off), (1, false));
-    }
-
-    #[test]
-    fn a_folder_that_goes_leaves_what_it_said() {
-        let mut place = Place::new(&[("a.yaml", &policy("a", 1))]);
-        place.read();
-        let there = place.0.path().to_owned();
-        let aside = there.with_extension("aside");
-        fs::rename(&there, &aside).unwrap();
-        let (changes, problems) = place.read();
-        assert_eq!((changes.len(), problems.len()), (0, 1));
-        assert!(problems[0].contains("stays in force"), "{problems:?}");
-        fs::rename(&aside, &there).unwrap();
-        assert_eq!(place.read(), (vec![], vec![]));
-    }
-
-    #[test]
-    fn what_is_no_text_is_reported_and_nothing_waits_for_a_pipe() {
-        let mut place = Place::new(&[("a.yaml", &policy("a", 1))]);
-        fs::write(place.0.path().join("b.yaml"), [0xff, 0xfe]).unwrap();
-        fs::create_dir(place.0.path().join("c.yaml")).unwrap();
-        let socket = std::os::unix::net::UnixListener::bind(place.0.path().join("d.yaml"));
-        let (changes, problems) = place.read();
-        drop(socket);
-        assert_eq!(changes, ["games/a 1"]);
-        assert_eq!(problems.len(), 3, "{problems:?}");
-    }
-
-    #[test]
-    fn a_folder_must_be_there_at_first() {
-        let error = Folder::open("/nowhere/at/all").unwrap_err().to_string();
-        assert!(error.contains("/nowhere/at/all"), "{error}");
-        assert!(matches!(
-            Folder::open("/etc/passwd"),
-            Err(Error::NotAFolder(_))
-        ));
-    }
-}
+mod tests;

@@ -17,9 +17,9 @@ fn of_manifests_the_file_and_the_document_are_named() {
     let messages = analyze(&snapshot, None).into_iter();
     let messages: Vec<String> = messages.map(|it| it.to_string()).collect();
     let starts = [
-        "Error [NQOS0102] (File p.yaml, p.yaml:3) the document from line 4 on: ",
-        "Error [NQOS0101] (NetworkQoS games/two, p.yaml:2) spec.egress[0].dscp: ",
-        "Warning [NQOS0105] (NetworkQoS games/one, p.yaml:4) it is in p.yaml:1, too",
+        "Error [NQOS0102] (File p.yaml, p.yaml:4, document 3) cannot read the document: line 5, ",
+        "Error [NQOS0101] (NetworkQoS games/two, p.yaml:2, document 2) spec.egress[0].dscp: ",
+        "Warning [NQOS0105] (NetworkQoS games/one, p.yaml:6, document 4) it is in p.yaml:1, document 1, too",
     ];
     assert_eq!(messages.len(), starts.len(), "{messages:#?}");
     for (message, start) in messages.iter().zip(starts) {

@@ -49,7 +49,7 @@ pub fn pod(object: &core::Pod) -> Result<(Pod, Vec<Problem>, PodClass), FieldErr
     let status = object.status.as_ref();
     let (addresses, unread) = networks::addresses(status, annotations, &name)?;
     let unread = unread.into_iter();
-    problems.extend(unread.map(|message| problem(Reason::Invalid, message)));
+    problems.extend(unread.map(|error| problem(Reason::Invalid, error.to_string())));
     let labels = labels(&object.metadata);
     let kubernetes = quality::class(object);
     let (class, wrong) = PodClass::of(&labels, annotations, kubernetes);

@@ -12,8 +12,8 @@ const LABELS: usize = 100;
 const EXPRESSIONS: usize = 50;
 /// The most values of a requirement.
 const VALUES: usize = 100;
-/// The longest key: a prefix of 253 characters, a slash, and a name of 63.
-const KEY: usize = 317;
+/// The longest prefix of a key, in front of a slash.
+const PREFIX: usize = 253;
 /// The longest value.
 const VALUE: usize = 63;
 
@@ -25,8 +25,9 @@ pub fn label_selector(selector: &meta::LabelSelector) -> Result<LabelSelector, F
     let mut requirements = Vec::new();
     let labels = selector.match_labels.iter().flatten();
     for (key, value) in labels {
-        label_value(value)
-            .map_err(|error| error.inside(&crate::field::entry("matchLabels", key)))?;
+        let path = crate::field::entry("matchLabels", key);
+        label_key(key).map_err(|error| error.inside(&path))?;
+        label_value(value).map_err(|error| error.inside(&path))?;
         requirements.push(Requirement::equals(key, value));
     }
     at_most(requirements.len(), LABELS, "matchLabels")?;
@@ -40,10 +41,7 @@ pub fn label_selector(selector: &meta::LabelSelector) -> Result<LabelSelector, F
 }
 
 fn requirement(expression: &meta::LabelSelectorRequirement) -> Result<Requirement, FieldError> {
-    let length = expression.key.chars().count();
-    if length == 0 || length > KEY {
-        return Err(FieldError::new("key", "empty, or too long"));
-    }
+    label_key(&expression.key).map_err(|error| error.inside("key"))?;
     let values = expression.values.as_deref().unwrap_or_default();
     at_most(values.len(), VALUES, "values")?;
     for (index, value) in values.iter().enumerate() {
@@ -80,12 +78,7 @@ fn label_value(value: &str) -> Result<(), FieldError> {
     if value.chars().count() > VALUE {
         return Err(FieldError::new("", format_args!("longer than {VALUE}")));
     }
-    let is_inner = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    let has_ends = |value: &str| {
-        let ends = [value.chars().next(), value.chars().next_back()];
-        ends.iter().flatten().all(char::is_ascii_alphanumeric)
-    };
-    match value.chars().all(is_inner) && has_ends(value) {
+    match is_qualified(value) {
         true => Ok(()),
         false => Err(FieldError::new(
             "",
@@ -95,6 +88,44 @@ fn label_value(value: &str) -> Result<(), FieldError> {
             ),
         )),
     }
+}
+
+/// Refuses what no label can be called, as API servers do: a selector with it selects nothing.
+fn label_key(key: &str) -> Result<(), FieldError> {
+    let (prefix, name) = match key.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, key),
+    };
+    let is_name = !name.is_empty() && name.len() <= VALUE && is_qualified(name);
+    let is_prefix = |prefix: &str| {
+        let is_inner =
+            |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
+        let mut parts = prefix.split('.');
+        prefix.len() <= PREFIX
+            && parts.all(|part| !part.is_empty() && part.chars().all(is_inner) && has_ends(part))
+    };
+    match is_name && prefix.is_none_or(is_prefix) {
+        true => Ok(()),
+        false => Err(FieldError::new(
+            "",
+            format_args!(
+                "no label can have the key {key:?}: it is a name of at most {VALUE} letters, digits, '-', '_' and '.', \
+                 with a letter or digit at both ends, and in front of it, if anything, a DNS name and '/'"
+            ),
+        )),
+    }
+}
+
+/// Returns true for letters, digits, '-', '_' and '.', with a letter or digit at both ends, if any.
+fn is_qualified(text: &str) -> bool {
+    let is_inner = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    text.chars().all(is_inner) && has_ends(text)
+}
+
+/// Returns true if both ends, if any, are a letter or a digit.
+fn has_ends(text: &str) -> bool {
+    let ends = [text.chars().next(), text.chars().next_back()];
+    ends.iter().flatten().all(char::is_ascii_alphanumeric)
 }
 
 /// Refuses a list that is too long.
@@ -126,6 +157,51 @@ mod tests {
             }]),
         };
         [label_selector(&labels), label_selector(&expressions)]
+    }
+
+    #[test]
+    fn selector_with_key_that_no_label_can_have_is_refused() {
+        let selects = |key: &str| {
+            let labels = meta::LabelSelector {
+                match_labels: Some([(key.to_owned(), "a".to_owned())].into()),
+                match_expressions: None,
+            };
+            let expressions = meta::LabelSelector {
+                match_labels: None,
+                match_expressions: Some(vec![meta::LabelSelectorRequirement {
+                    key: key.to_owned(),
+                    operator: "Exists".to_owned(),
+                    values: None,
+                }]),
+            };
+            [label_selector(&labels), label_selector(&expressions)]
+        };
+        for key in [
+            "a",
+            "App_1.x",
+            "example.com/app",
+            "a-b.c/D",
+            &"a".repeat(63),
+        ] {
+            assert!(selects(key).iter().all(Result::is_ok), "{key:?}");
+        }
+        for key in [
+            "",
+            "a b",
+            "-a",
+            "/a",
+            "a/",
+            "Example.com/a",
+            "a/b/c",
+            "a..b/c",
+            "-a/b",
+            "ä",
+            &"a".repeat(64),
+        ] {
+            let [labels, expressions] = selects(key).map(|it| it.unwrap_err().path);
+            assert_eq!(labels, format!("matchLabels[{key}]"));
+            assert_eq!(expressions, "matchExpressions[0].key", "{key:?}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::FieldError;
 use crate::field::{child, entry};
+use crate::openapi::QUOTE_TEXTS;
 
 /// The fields of `metav1.ObjectMeta`.
 const KNOWN: [&str; 15] = [
@@ -42,7 +43,11 @@ pub(super) fn check(metadata: Option<&Value>, errors: &mut Vec<FieldError>) {
         (Some(Value::String(name)), _) if is_subdomain(name) => {}
         (Some(name), _) => errors.push(FieldError::new(
             "metadata.name",
-            format_args!("{name} is not a name: lower-case letters, digits, '-' and '.' make one"),
+            format_args!(
+                "{name} is not a name: use at most {NAME} lower-case letters, digits, '-' and '.', with a letter or \
+                 digit at both ends and beside each '.'{}",
+                quotes_for(name)
+            ),
         )),
         (None, Some(Value::String(_))) => {}
         (None, _) => errors.push(FieldError::new("metadata.name", "missing")),
@@ -52,7 +57,11 @@ pub(super) fn check(metadata: Option<&Value>, errors: &mut Vec<FieldError>) {
         Some(Value::String(name)) if name.is_empty() || is_label(name) => {}
         Some(name) => errors.push(FieldError::new(
             "metadata.namespace",
-            format_args!("{name} is not a namespace: lower-case letters, digits and '-' make one"),
+            format_args!(
+                "{name} is not a namespace: use at most {NAMESPACE} lower-case letters, digits and '-', with a letter \
+                 or digit at both ends{}",
+                quotes_for(name)
+            ),
         )),
     }
     for map in ["labels", "annotations"] {
@@ -61,12 +70,21 @@ pub(super) fn check(metadata: Option<&Value>, errors: &mut Vec<FieldError>) {
             None => {}
             Some(Value::Object(entries)) => {
                 let wrong = entries.iter().filter(|(_, value)| !value.is_string());
-                errors.extend(
-                    wrong.map(|(key, _)| FieldError::new(entry(&path, key), "a text is expected")),
-                );
+                errors.extend(wrong.map(|(key, value)| {
+                    let message = format!("a text is expected{}", quotes_for(value));
+                    FieldError::new(entry(&path, key), message)
+                }));
             }
             Some(_) => errors.push(FieldError::new(path, "an object is expected")),
         }
+    }
+}
+
+/// The remedy where a boolean stands in place of a text.
+fn quotes_for(value: &Value) -> &'static str {
+    match value {
+        Value::Bool(_) => QUOTE_TEXTS,
+        _ => "",
     }
 }
 

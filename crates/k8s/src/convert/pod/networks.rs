@@ -16,7 +16,7 @@ use netqos_core::objects::{NetworkName, PodAddresses};
 use serde::Deserialize;
 
 use crate::FieldError;
-use crate::field::item;
+use crate::field::{entry, item};
 
 /// What Multus found, as the Network Plumbing Working Group specifies it: a JSON list.
 const NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
@@ -41,7 +41,7 @@ struct PodNetwork {
     ip_address: Option<String>,
 }
 
-/// The addresses, and in words what could not be read of the annotations.
+/// The addresses, and the errors in annotations that cannot be read.
 ///
 /// # Errors
 /// An address in the status that is none.
@@ -49,7 +49,7 @@ pub(super) fn addresses(
     status: Option<&PodStatus>,
     annotations: &BTreeMap<String, String>,
     pod: &ObjectName,
-) -> Result<(Vec<PodAddresses>, Vec<String>), FieldError> {
+) -> Result<(Vec<PodAddresses>, Vec<FieldError>), FieldError> {
     let mut unread = Vec::new();
     let mut found: Vec<PodAddresses> = Vec::new();
     let mut interface: Option<Arc<str>> = None;
@@ -68,7 +68,7 @@ pub(super) fn addresses(
                     }
                 }
             }
-            Err(why) => unread.push(format!("{NETWORK_STATUS} {text:?}: {why}")),
+            Err(why) => unread.push(cannot_read(NETWORK_STATUS, &why)),
         }
     }
     if let Some(text) = annotations.get(POD_NETWORKS) {
@@ -94,7 +94,7 @@ pub(super) fn addresses(
                     }
                 }
             }
-            Err(why) => unread.push(format!("{POD_NETWORKS} {text:?}: {why}")),
+            Err(why) => unread.push(cannot_read(POD_NETWORKS, &why)),
         }
     }
     if !default.is_empty() {
@@ -128,7 +128,8 @@ fn from_status(status: Option<&PodStatus>) -> Result<BTreeSet<IpAddr>, FieldErro
 }
 
 fn network_status(text: &str, pod: &ObjectName) -> Result<Vec<PodAddresses>, String> {
-    let list: Vec<NetworkStatus> = serde_json::from_str(text).map_err(|why| why.to_string())?;
+    let list: Vec<NetworkStatus> =
+        serde_json::from_str(text).map_err(|why| format!("not a JSON list of networks: {why}"))?;
     let mut found = Vec::with_capacity(list.len());
     for entry in list {
         let network = match entry.name.split_once('/') {
@@ -152,8 +153,8 @@ fn network_status(text: &str, pod: &ObjectName) -> Result<Vec<PodAddresses>, Str
 }
 
 fn pod_networks(text: &str) -> Result<Vec<(NetworkName, BTreeSet<IpAddr>)>, String> {
-    let map: BTreeMap<String, PodNetwork> =
-        serde_json::from_str(text).map_err(|why| why.to_string())?;
+    let map: BTreeMap<String, PodNetwork> = serde_json::from_str(text)
+        .map_err(|why| format!("not a JSON object of networks: {why}"))?;
     let mut found = Vec::with_capacity(map.len());
     for (key, entry) in map {
         let network = match key.split_once('/') {
@@ -173,6 +174,13 @@ fn pod_networks(text: &str) -> Result<Vec<(NetworkName, BTreeSet<IpAddr>)>, Stri
         found.push((network, addresses));
     }
     Ok(found)
+}
+
+/// The error of an annotation that cannot be read.
+fn cannot_read(annotation: &str, why: &str) -> FieldError {
+    let message =
+        format!("{why}; the pod's networks and addresses of this annotation are left out");
+    FieldError::new(entry("metadata.annotations", annotation), message)
 }
 
 /// An address, with a prefix length behind it or not.
