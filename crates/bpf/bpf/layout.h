@@ -9,7 +9,7 @@
 #include <linux/bpf.h>
 #include <linux/types.h>
 
-#define NETQOS_LAYOUT 2
+#define NETQOS_LAYOUT 1
 
 /* What a limiter is told. Times are nanoseconds of CLOCK_MONOTONIC. */
 struct limiter_settings {

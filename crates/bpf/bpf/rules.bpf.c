@@ -218,8 +218,8 @@ __noinline int classify_backends(void)
 	if (!service)
 		return NO_SERVICE;
 	if (!service->count) {
-		key.chain = sight->endpoint.chain;
-		service = FIND(&services, &key);
+		struct chain_service_key own = { .chain = sight->endpoint.chain, .service = key };
+		service = FIND(&chain_services, &own);
 	}
 	__u32 winner = UNDECIDED, shadow = UNDECIDED, first = UNDECIDED;
 	if (!service)
@@ -332,7 +332,7 @@ static __always_inline int judge(struct __sk_buff *skb, int verdict)
 
 /* Goes on to the program that asks conntrack; comes back where there is none. */
 static __always_inline void ask_conntrack(struct __sk_buff *skb, __u32 number,
-					  const struct packet *packet, __u32 verdict)
+					  const struct packet *packet)
 {
 	__u32 zero = 0;
 	struct asked *asked = bpf_map_lookup_elem(&lookups, &zero);
@@ -356,7 +356,6 @@ static __always_inline void ask_conntrack(struct __sk_buff *skb, __u32 number,
 	lookup->is_known = 0;
 	asked->packet = *packet;
 	asked->endpoint = number;
-	asked->verdict = verdict;
 	bpf_tail_call(skb, &stages, STAGE_LOOKUP);
 }
 
@@ -385,7 +384,7 @@ static __always_inline int apply(struct __sk_buff *skb, __u32 number)
 	if (verdict == NO_SERVICE)
 		verdict = VERDICT(UNDECIDED, UNDECIDED);
 	else if (is_undecided(verdict) && NETQOS_ASKS_CONNTRACK)
-		ask_conntrack(skb, number, &sight->packet, verdict);
+		ask_conntrack(skb, number, &sight->packet);
 	if (is_undecided(verdict))
 		verdict = decide(verdict, classify());
 	return judge(skb, verdict);
@@ -428,6 +427,10 @@ int netqos_rules_known(struct __sk_buff *skb)
 	sight->number = number;
 	struct packet *packet = &sight->packet;
 	*packet = asked->packet;
+	/* Once more: in which part the backends differ. */
+	int verdict = classify_backends();
+	if (verdict == NO_SERVICE)
+		verdict = VERDICT(UNDECIDED, UNDECIDED);
 	if (asked->lookup.is_known) {
 		if (packet->is_ipv6)
 			__builtin_memcpy(packet->destination, asked->lookup.address, 16);
@@ -435,7 +438,7 @@ int netqos_rules_known(struct __sk_buff *skb)
 			__builtin_memcpy(packet->destination + 12, asked->lookup.address, 4);
 		packet->port = asked->lookup.port;
 	}
-	return done(skb, number, judge(skb, decide(asked->verdict, classify())));
+	return done(skb, number, judge(skb, decide(verdict, classify())));
 }
 
 /* Behind a rule's queue: back to the interface that the packet came from. */

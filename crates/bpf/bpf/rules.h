@@ -112,10 +112,8 @@ struct counter {
 	__u64 dropped_packets, dropped_bytes;
 };
 
-/* A port of a virtual address, and what stands behind it: to every chain (0), or, where that is too
- * much, to one. */
+/* A port of a virtual address, and what stands behind it. */
 struct service_key {
-	__u64 chain;
 	__u8 address[16];
 	__u16 port; /* in network byte order */
 	__u8 protocol;
@@ -131,6 +129,12 @@ struct service {
 	/* Backends that differ to a chain wherever any two of the Service's do. */
 	struct backend kinds[SERVICE_KINDS];
 	__u32 count; /* of the kinds; 0: there are more, and each chain has those that tell for it */
+};
+
+/* A port of a virtual address to one chain. Value: struct service. */
+struct chain_service_key {
+	__u64 chain;
+	struct service_key service;
 };
 
 /*
@@ -164,7 +168,8 @@ _Static_assert(sizeof(struct rule_key) == 16, "rule_key");
 _Static_assert(sizeof(struct rule) == 24, "rule");
 _Static_assert(sizeof(struct counter_key) == 16, "counter_key");
 _Static_assert(sizeof(struct counter) == 40, "counter");
-_Static_assert(sizeof(struct service_key) == 32, "service_key");
+_Static_assert(sizeof(struct service_key) == 24, "service_key");
+_Static_assert(sizeof(struct chain_service_key) == 32, "chain_service_key");
 _Static_assert(sizeof(struct service) == 164, "service");
 _Static_assert(sizeof(struct lookup) == 60, "lookup");
 _Static_assert(sizeof(struct share_key) == 8, "share_key");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * The maps of rules, each pinned under its name. What their keys and values mean is in rules.h. A
- * change to anything in here needs a new NETQOS_LAYOUT (layout.h).
+ * change to anything in here needs a new NETQOS_LAYOUT (layout.h), but not a map that is added.
  */
 #pragma once
 
@@ -25,6 +25,7 @@ TABLE(rules, HASH, struct rule_key, struct rule, MOST);
 TABLE(counters, PERCPU_HASH, struct counter_key, struct counter, MOST);
 
 TABLE(services, HASH, struct service_key, struct service, MOST);
+TABLE(chain_services, HASH, struct chain_service_key, struct service, MOST);
 
 /* The pods that share a limiter, by its number, and what each took of it. */
 TABLE(crowds, HASH, __u32, struct crowd, 65535);
@@ -65,7 +66,6 @@ struct asked {
 	struct lookup lookup;
 	struct packet packet;
 	__u32 endpoint;
-	__u32 verdict; /* as far as it is the same for all backends */
 };
 
 struct {

@@ -1,7 +1,7 @@
 //! The layout of the maps, as `bpf/layout.h` has it for the programs.
 
 /// The version of the layout. It names the folder of the pins.
-pub const LAYOUT: u32 = 2;
+pub const LAYOUT: u32 = 1;
 
 /// What a limiter is told. Times are nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -168,16 +168,24 @@ pub struct Counter {
     pub dropped_bytes: u64,
 }
 
-/// A port of a virtual address, to every chain or to one.
+/// A port of a virtual address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(C)]
 pub struct ServiceKey {
-    /// The chain's digest; 0: all chains.
-    chain: u64,
     address: Peer,
     port: [u8; 2],
     protocol: u8,
     reserved: [u8; 5],
+}
+
+/// A port of a virtual address to one chain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(C)]
+pub struct ChainServiceKey {
+    /// The chain's digest.
+    pub chain: u64,
+    /// The port.
+    pub service: ServiceKey,
 }
 
 /// The most kinds of backends of a Service that the program looks at each.
@@ -413,20 +421,14 @@ impl CounterKey {
 }
 
 impl ServiceKey {
-    /// A port of a virtual address, to every chain.
+    /// A port of a virtual address.
     pub fn new(address: IpAddr, protocol: u8, port: u16) -> Self {
         Self {
-            chain: 0,
             address: address.into(),
             port: port.to_be_bytes(),
             protocol,
             reserved: [0; 5],
         }
-    }
-
-    /// The same to one chain.
-    pub fn of(self, chain: u64) -> Self {
-        Self { chain, ..self }
     }
 }
 
@@ -488,7 +490,8 @@ plain! {
     Rule: 24,
     CounterKey: 16,
     Counter: 40,
-    ServiceKey: 32,
+    ServiceKey: 24,
+    ChainServiceKey: 32,
     Backend: 20,
     Service: 164,
     Crowd: 16,

@@ -23,9 +23,9 @@ pub use counters::Counters as RuleCounters;
 #[cfg(feature = "classes")]
 pub(crate) use layout::plain;
 pub use layout::{
-    Bitmap, Block, Block4, Block6, CHAIN_RULES, Chain, ChainFlags, ClassKey, Counter, CounterKey,
-    Crowd, Endpoint, EndpointFlags, Peer, PortKey, Rule, RuleKey, SERVICE_KINDS, Service,
-    ServiceKey, Share, ShareKey,
+    Bitmap, Block, Block4, Block6, CHAIN_RULES, Chain, ChainFlags, ChainServiceKey, ClassKey,
+    Counter, CounterKey, Crowd, Endpoint, EndpointFlags, Peer, PortKey, Rule, RuleKey,
+    SERVICE_KINDS, Service, ServiceKey, Share, ShareKey,
 };
 pub use peers::Networks;
 pub use pins::Rules;

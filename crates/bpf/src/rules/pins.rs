@@ -10,8 +10,8 @@ use rustix::fs::{FlockOperation, flock};
 use super::conntrack;
 use super::run::{self, Ran};
 use super::{
-    Bitmap, Block4, Block6, Chain, ClassKey, Crowd, Endpoint, Networks, PortKey, Rule,
-    RuleCounters, RuleKey, Service, ServiceKey, Share, ShareKey, Table,
+    Bitmap, Block4, Block6, Chain, ChainServiceKey, ClassKey, Crowd, Endpoint, Networks, PortKey,
+    Rule, RuleCounters, RuleKey, Service, ServiceKey, Share, ShareKey, Table,
 };
 use crate::pins::{self, optional};
 use crate::tcx::{self, Stage, TcxLink};
@@ -33,7 +33,7 @@ const STAGE_LOOKUP: u32 = 1;
 const STAGE_KNOWN: u32 = 2;
 
 /// The tables that are the rules' own.
-const TABLES: [&str; 14] = [
+const TABLES: [&str; 15] = [
     "endpoints",
     "chains",
     "blocks4",
@@ -43,6 +43,7 @@ const TABLES: [&str; 14] = [
     "ports",
     "rules",
     "services",
+    "chain_services",
     "crowds",
     "shares",
     "counters",
@@ -77,6 +78,8 @@ pub struct Rules {
     pub rules_of: Table<RuleKey, Rule>,
     /// What stands behind virtual addresses.
     pub services: Table<ServiceKey, Service>,
+    /// The same to one chain, of Services with more kinds of backends than [`Service`] has room for.
+    pub chain_services: Table<ChainServiceKey, Service>,
     /// The pods that share a limiter, by the limiter.
     pub crowds: Table<u32, Crowd>,
     /// What each took of it.
@@ -117,6 +120,7 @@ impl Rules {
             ports: Table::open(&at("ports"))?,
             rules_of: Table::open(&at("rules"))?,
             services: Table::open(&at("services"))?,
+            chain_services: Table::open(&at("chain_services"))?,
             crowds: Table::open(&at("crowds"))?,
             shares: Table::open(&at("shares"))?,
             counters: RuleCounters::open(&at("counters"))?,

@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 
-use netqos_bpf::rules::{Bitmap, ClassKey, SERVICE_KINDS, Service, ServiceKey};
+use netqos_bpf::rules::{Bitmap, ChainServiceKey, ClassKey, SERVICE_KINDS, Service, ServiceKey};
 use netqos_core::plan::{Backend, ChainId, ServicePort};
 use netqos_core::{NetworkKey, NodePlan, PlanDelta, Problem, Reason};
 
@@ -46,13 +46,17 @@ impl Services {
     /// The program's names of all.
     pub(super) fn keys(&self) -> HashSet<ServiceKey> {
         let entries = self.entries.iter().copied();
+        entries.chain(self.wide.iter().map(key)).collect()
+    }
+
+    /// The program's names of all that are of one chain.
+    pub(super) fn chain_keys(&self) -> HashSet<ChainServiceKey> {
         let crowded = self.crowded.iter();
-        let of_chains = crowded.flat_map(|(port, chains)| {
+        let keys = crowded.flat_map(|(port, chains)| {
             let chains = chains.iter();
             chains.map(|chain| chain_key(port, *chain))
         });
-        let all = entries.chain(self.wide.iter().map(key));
-        all.chain(of_chains).collect()
+        keys.collect()
     }
 
     /// The ports that this change may make others: a class of peers, or a rule list, tells
@@ -186,7 +190,7 @@ impl RuleDatapath {
             own.insert(chain);
             let key = chain_key(port, chain);
             let entry = service_of(kinds);
-            put(&self.rules.services, &key, &entry, &mut self.changes)?;
+            put(&self.rules.chain_services, &key, &entry, &mut self.changes)?;
         }
         Ok(())
     }
@@ -220,7 +224,7 @@ impl RuleDatapath {
             known.insert(*chain);
             let key = chain_key(port, *chain);
             let entry = service_of(telling(planned(plan, tables, port, backends)));
-            put(&self.rules.services, &key, &entry, &mut self.changes)?;
+            put(&self.rules.chain_services, &key, &entry, &mut self.changes)?;
         }
         match &entry {
             Some(entry) => put(&self.rules.services, &key, entry, &mut self.changes)?,
@@ -231,7 +235,7 @@ impl RuleDatapath {
         let known = self.services.crowded.get(port).into_iter().flatten();
         for chain in known.filter(|chain| !own.contains_key(chain)) {
             let key = chain_key(port, *chain);
-            self.changes += u64::from(self.rules.services.remove(&key)?);
+            self.changes += u64::from(self.rules.chain_services.remove(&key)?);
         }
         match own.is_empty() {
             true => self.services.crowded.remove(port),
@@ -274,8 +278,11 @@ fn key(port: &ServicePort) -> ServiceKey {
 }
 
 /// The program's name for the entry that a chain has of a crowded Service's port.
-fn chain_key(port: &ServicePort, chain: u64) -> ServiceKey {
-    key(port).of(chain)
+fn chain_key(port: &ServicePort, chain: u64) -> ChainServiceKey {
+    ChainServiceKey {
+        chain,
+        service: key(port),
+    }
 }
 
 /// The entry of these kinds.
