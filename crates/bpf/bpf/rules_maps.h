@@ -25,7 +25,7 @@ TABLE(rules, HASH, struct rule_key, struct rule, MOST);
 TABLE(counters, PERCPU_HASH, struct counter_key, struct counter, MOST);
 
 TABLE(services, HASH, struct service_key, struct service, MOST);
-TABLE(chain_services, HASH, struct chain_service_key, struct service, MOST);
+TABLE(chain_services, HASH, struct chain_service_key, struct service, 1 << 17);
 
 /* The pods that share a limiter, by its number, and what each took of it. */
 TABLE(crowds, HASH, __u32, struct crowd, 65535);
