@@ -338,7 +338,10 @@ pub(super) fn check_name(document: &Document, path: &str, name: &str) -> Result<
     }
     Err(document.problem(
         path,
-        format!("{name:?} is not a name: lower case letters, digits, '-' and '.' are"),
+        format!(
+            "{name:?} is not a name: use at most {MAX_NAME} lower-case letters, digits, '-' and '.', with a letter \
+             or digit at both ends"
+        ),
     ))
 }
 
