@@ -120,7 +120,11 @@ impl Rules {
             ports: Table::open(&at("ports"))?,
             rules_of: Table::open(&at("rules"))?,
             services: Table::open(&at("services"))?,
-            chain_services: Table::open(&at("chain_services"))?,
+            // An earlier version has none.
+            chain_services: match optional(Table::open(&at("chain_services")))? {
+                Some(table) => table,
+                None => Table::empty("chain_services")?,
+            },
             crowds: Table::open(&at("crowds"))?,
             shares: Table::open(&at("shares"))?,
             counters: RuleCounters::open(&at("counters"))?,

@@ -67,6 +67,11 @@ impl<K: Plain, V: Plain> Table<K, V> {
         Ok(Self::new(map))
     }
 
+    /// A map of one element's room that is pinned nowhere.
+    pub(crate) fn empty(name: &str) -> Result<Self> {
+        sys::create_hash(size_of::<K>(), size_of::<V>(), 1, name).map(Self::new)
+    }
+
     /// A map that is known to have keys and values of these sizes.
     pub(super) fn new(map: OwnedFd) -> Self {
         Self {
