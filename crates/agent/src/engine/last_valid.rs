@@ -117,8 +117,10 @@ impl LastValid {
             return explained;
         };
         let invalid = pod.invalid_limits.as_deref();
+        // A problem of a manifest goes on with its place.
         let of = |direction: &Direction| {
-            invalid.and_then(|it| it.of(*direction)) == Some(problem.message.as_str())
+            let message = invalid.and_then(|it| it.of(*direction));
+            message.is_some_and(|message| problem.message.starts_with(message))
         };
         if let Some(direction) = DIRECTIONS.into_iter().find(of) {
             let kept = match (of_pod.last(direction), pod.limits.of(direction)) {

@@ -31,10 +31,13 @@ mod validate;
 mod world;
 
 use std::fs::{self, Permissions};
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::thread;
+use std::time::Duration;
 
 const NOBODY: u32 = 65_534;
 
@@ -54,7 +57,15 @@ fn run_as_nobody(arguments: &[&str]) -> Output {
     fs::copy(env!("CARGO_BIN_EXE_netqos"), &copy).unwrap();
     let mut command = Command::new(copy);
     command.uid(NOBODY).gid(NOBODY).args(arguments);
-    command.output().unwrap()
+    loop {
+        match command.output() {
+            // A child of another test, not executed yet, has the copy open.
+            Err(why) if why.kind() == ErrorKind::ExecutableFileBusy => {
+                thread::sleep(Duration::from_millis(10));
+            }
+            ended => return ended.unwrap(),
+        }
+    }
 }
 
 fn bandwidth() -> PathBuf {
