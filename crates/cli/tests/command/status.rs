@@ -61,6 +61,8 @@ fn status_tells_of_each_pod_and_rule_what_is_in_force_and_what_it_did() {
     assert_eq!(all["problems"], json!([]));
     let pods = all["pods"].as_array().unwrap();
     assert_eq!(pods.len(), 1, "{pods:?}");
+    let links = json!({"rules": 2, "limits": 0, "uplinks": 0, "mostOfRules": 1024});
+    assert_eq!(all["links"], links);
     let pod = &pods[0];
     for (field, value) in [
         ("namespace", "games"),
@@ -118,6 +120,8 @@ fn status_tells_of_each_pod_and_rule_what_is_in_force_and_what_it_did() {
         table.lines().next().unwrap().ends_with(": ready"),
         "{table}"
     );
+    let links = "links: 2 of 1024 for rules, 0 for limits, 0 for uplinks\n";
+    assert!(table.contains(links), "{table}");
     let sent = sent.to_string();
     let cells = line_with(&table, &["games/a", "eth0", "in force"]);
     assert_eq!(
