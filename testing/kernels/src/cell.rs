@@ -1,146 +1,161 @@
-//! The tests on each kernel, and how what they print is judged.
+//! A test on one kernel, in a machine with some settings.
 
 use std::fmt;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 
+use crate::judge::Judge;
 use crate::kernel::Kernel;
-use crate::machine::Output;
+
+/// The longest that a cell may take: `make test-kernels` can then be interrupted, and continues.
+pub const LONGEST: Duration = Duration::from_mins(15);
 
 /// A test on one kernel.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Cell {
     pub kernel: Kernel,
-    /// A function of `guest/init`.
+    /// The row of the table, and the second part of its name.
+    pub row: &'static Row,
+}
+
+/// A capability, which each kernel is tested for, or a variation, which one kernel is.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// As in `--only KERNEL/NAME`.
+    pub name: &'static str,
+    /// Its words in the table of docs/kernels.md.
+    pub title: &'static str,
+    /// A function of `guest`.
     pub test: &'static str,
-    /// The most time that it takes here, by far.
-    pub patience: Duration,
-    /// Says in a line what it showed.
-    pub judge: fn(&Output) -> anyhow::Result<String>,
+    pub machine: Machine,
+    pub judge: Judge,
+    /// The outcome that it has to have on all kernels but these.
+    pub expected: Outcome,
+    pub except: &'static [(Kernel, Outcome)],
 }
 
-/// All of them.
-pub const CELLS: [Cell; 14] = [
-    programs(Kernel::V5_10),
-    programs(Kernel::V6_1),
-    programs(Kernel::V6_12),
-    programs(Kernel::Newest),
-    scenario(Kernel::V5_10, "rules"),
-    scenario(Kernel::V6_1, "rules"),
-    scenario(Kernel::V6_12, "rules"),
-    scenario(Kernel::Newest, "rules"),
-    scenario(Kernel::V5_10, "classes"),
-    scenario(Kernel::V6_1, "classes"),
-    scenario(Kernel::V6_12, "classes"),
-    scenario(Kernel::Newest, "classes"),
-    netkit(Kernel::V6_12),
-    netkit(Kernel::Newest),
-];
+/// The settings of a machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Machine {
+    /// Words `NAME=VALUE` for the test, which finds them as variables.
+    pub arguments: &'static str,
+    /// More of the kernel's command line.
+    pub command_line: &'static str,
+    /// Modules that it does not have.
+    pub without: &'static [&'static str],
+    /// `NAME=VALUE`, set before the test.
+    pub sysctls: &'static [&'static str],
+    /// Two network cards (virtio) on one wire, each with this number of queues; 0: none.
+    pub card_queues: u8,
+}
 
-const fn programs(kernel: Kernel) -> Cell {
-    Cell {
-        kernel,
-        test: "programs",
-        patience: Duration::from_secs(180),
-        judge: judge_programs,
+/// Whether netqos works, as a run has shown it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// As on any kernel.
+    Works,
+    /// By other means, or not all of it.
+    WorksOtherwise,
+    /// Not at all, and it says so.
+    Missing,
+}
+
+/// What a run has shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    pub outcome: Outcome,
+    /// What was measured, or is missing; in a line.
+    pub shown: String,
+}
+
+impl Machine {
+    /// One processor, no network card, all modules.
+    pub const DEFAULT: Self = Self {
+        arguments: "",
+        command_line: "",
+        without: &[],
+        sysctls: &[],
+        card_queues: 0,
+    };
+}
+
+impl Row {
+    /// A test on a machine with default settings, which has to work.
+    pub const fn new(
+        name: &'static str,
+        title: &'static str,
+        test: &'static str,
+        judge: Judge,
+    ) -> Self {
+        Self {
+            name,
+            title,
+            test,
+            machine: Machine::DEFAULT,
+            judge,
+            expected: Outcome::Works,
+            except: &[],
+        }
+    }
+
+    pub const fn with(mut self, arguments: &'static str) -> Self {
+        self.machine.arguments = arguments;
+        self
+    }
+
+    pub const fn without(mut self, modules: &'static [&'static str]) -> Self {
+        self.machine.without = modules;
+        self
+    }
+
+    pub const fn sysctls(mut self, sysctls: &'static [&'static str]) -> Self {
+        self.machine.sysctls = sysctls;
+        self
+    }
+
+    pub const fn command_line(mut self, words: &'static str) -> Self {
+        self.machine.command_line = words;
+        self
+    }
+
+    pub const fn card(mut self, queues: u8) -> Self {
+        self.machine.card_queues = queues;
+        self
+    }
+
+    pub const fn expect(mut self, outcome: Outcome) -> Self {
+        self.expected = outcome;
+        self
+    }
+
+    pub const fn except(mut self, outcomes: &'static [(Kernel, Outcome)]) -> Self {
+        self.except = outcomes;
+        self
     }
 }
 
-/// Rules that mark, and classes that share a line: what `make demo` shows.
-const fn scenario(kernel: Kernel, test: &'static str) -> Cell {
-    Cell {
-        kernel,
-        test,
-        patience: Duration::from_secs(900),
-        judge: judge_scenario,
+impl Cell {
+    /// The outcome that it has to have.
+    pub fn expected(&self) -> Outcome {
+        let exception = self.row.except.iter().find(|(of, _)| *of == self.kernel);
+        exception.map_or(self.row.expected, |(_, outcome)| *outcome)
     }
-}
-
-/// A pod with an end of a netkit pair (Linux 6.7).
-const fn netkit(kernel: Kernel) -> Cell {
-    Cell {
-        kernel,
-        test: "netkit",
-        patience: Duration::from_secs(300),
-        judge: judge_netkit,
-    }
-}
-
-/// The name of a cell, as `--only` takes it.
-pub fn parse(name: &str) -> Result<&'static Cell, String> {
-    let found = CELLS.iter().find(|cell| cell.to_string() == name);
-    found.ok_or_else(|| "no such cell; --list prints them".to_owned())
 }
 
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.kernel, self.test)
+        write!(f, "{}/{}", self.kernel, self.row.name)
     }
 }
 
-/// What `netqos check` looks for and a kernel may lack, whatever is loaded, with the kernel that has it.
-const LATER: [(&str, (u32, u32)); 2] = [("backends of Services", (5, 18)), ("tcx hooks", (6, 6))];
-
-/// All that a kernel of its version can have works, and `check` says the rest.
-fn judge_programs(output: &Output) -> anyhow::Result<String> {
-    ensure!(output.code == 0, "netqos check ended with {}", output.code);
-    let report: Value = serde_json::from_str(&output.text).context("what netqos check printed")?;
-    let release = report["kernel"].as_str().context("no kernel")?;
-    let version = version(release).with_context(|| format!("the kernel's version: {release}"))?;
-    let features = report["features"].as_array().context("no features")?;
-    let name = |feature: &Value| feature["feature"].as_str().unwrap_or_default().to_owned();
-    let lacking = features.iter().filter(|it| it["works"] != true);
-    let (mut known, mut unknown) = (Vec::new(), Vec::new());
-    for feature in lacking {
-        let later = LATER.iter().find(|(later, _)| *later == name(feature));
-        match later.is_some_and(|(_, since)| version < *since) {
-            true => known.push(name(feature)),
-            false => unknown.push(format!("{}: {}", name(feature), feature["why"])),
-        }
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Works => "works",
+            Self::WorksOtherwise => "works otherwise",
+            Self::Missing => "missing",
+        })
     }
-    ensure!(unknown.is_empty(), "{release}: {}", unknown.join("; "));
-    ensure!(report["rules"] == true, "no rules: {report}");
-    let mode = report["mode"].as_str().unwrap_or_default();
-    let backends = &report["classBackends"];
-    ensure!(backends[0] == "kernel", "classes only by {backends}");
-    let without = match known.is_empty() {
-        true => String::new(),
-        false => format!("; not {}", known.join(", ")),
-    };
-    Ok(format!("{release}: rules, classes, {mode}{without}"))
-}
-
-/// The scenario held.
-fn judge_scenario(output: &Output) -> anyhow::Result<String> {
-    ensure!(
-        output.code == 0,
-        "ended with {}:\n{}",
-        output.code,
-        output.text
-    );
-    let held = output.text.matches('✓').count();
-    ensure!(held > 0, "nothing was measured:\n{}", output.text);
-    Ok(format!("{held} held"))
-}
-
-/// A netkit pair is limited at its host's end, and a rule's rate has a queue.
-fn judge_netkit(output: &Output) -> anyhow::Result<String> {
-    if output.text.contains("skipped: no netkit") {
-        return Ok("not run: this kernel has no netkit".to_owned());
-    }
-    ensure!(
-        output.code == 0,
-        "ended with {}:\n{}",
-        output.code,
-        output.text
-    );
-    Ok("limits and a rule's queue at the host's end".to_owned())
-}
-
-/// `6.1.0-56-cloud-amd64` is 6.1.
-fn version(release: &str) -> Option<(u32, u32)> {
-    let mut parts = release.split(|it: char| !it.is_ascii_digit());
-    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }

@@ -5,43 +5,84 @@ use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 use anyhow::{Context, ensure};
+use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
+use crate::cell::Cell;
 use crate::kernel::{Unpacked, run};
+use crate::repository;
 
-/// The modules that netqos and its tests may use. What a kernel has built in, or does not have, is left out.
-const MODULES: [&str; 24] = [
-    "sch_tbf",
-    "sch_htb",
-    "sch_ingress",
+/// The modules that netqos and its tests may use. The image leaves out modules that a kernel has built in, or lacks.
+const MODULES: &[&str] = &[
+    "8021q",
+    "act_mirred",
+    "bonding",
+    "bridge",
     "cls_bpf",
     "cls_u32",
-    "act_mirred",
+    "geneve",
     "ifb",
-    "veth",
-    "bridge",
-    "macvlan",
+    "ip_set",
+    "ip_set_hash_net",
+    "ipip",
     "ipvlan",
-    "8021q",
-    "vxlan",
-    "nf_tables",
-    "nft_fwd_netdev",
+    "macvlan",
     "nf_conntrack",
     "nf_nat",
-    "xt_CLASSIFY",
-    "ip_set",
-    "nft_compat",
+    "nf_tables",
     "nft_chain_nat",
+    "nft_compat",
     "nft_counter",
+    "nft_fwd_netdev",
+    "sch_cake",
+    "sch_fq",
+    "sch_fq_codel",
+    "sch_htb",
+    "sch_ingress",
+    "sch_tbf",
+    "tcp_bbr",
+    "team",
+    "team_mode_roundrobin",
+    "tun",
+    "veth",
+    "virtio_net",
+    "virtio_pci",
+    "vxlan",
+    "wireguard",
+    "xt_CLASSIFY",
     "xt_MASQUERADE",
+    "xt_cgroup",
     "xt_comment",
+    "xt_set",
 ];
 /// The programs of this machine that it has, with the libraries that they need.
-const PROGRAMS: [&str; 4] = ["kmod", "ip", "tc", "iptables"];
+const PROGRAMS: [&str; 9] = [
+    "kmod",
+    "ip",
+    "tc",
+    "iptables",
+    "ip6tables",
+    "ipset",
+    "nft",
+    "teamnl",
+    "wg",
+];
 /// Where it has CNI plugins, as this machine does.
 const PLUGINS: &str = "/usr/lib/cni";
+const PLUGIN_NAMES: [&str; 7] = [
+    "bridge",
+    "host-local",
+    "ipvlan",
+    "macvlan",
+    "ptp",
+    "static",
+    "vlan",
+];
+/// The executables of `make build` that it has.
+const EXECUTABLES: [&str; 3] = ["netqos", "netqos-agent", "bandwidth"];
 
 /// The initramfs of one kernel.
 #[derive(Debug)]
@@ -50,11 +91,11 @@ pub struct Image {
 }
 
 impl Image {
-    /// Builds it of `target/dist`, of this machine's programs, and of `guest`.
+    /// Builds it of `target/dist`, of this machine's programs, and of `guest`, without some modules.
     ///
     /// # Errors
     /// Returns an error if an executable is missing.
-    pub fn build(kernel: &Unpacked) -> anyhow::Result<Self> {
+    pub fn build(kernel: &Unpacked, without: &[&str]) -> anyhow::Result<Self> {
         let directory = tempfile::tempdir()?;
         let root = directory.path().join("root");
         for name in [
@@ -71,20 +112,14 @@ impl Image {
             let _ = fs::remove_file(root.join("bin").join(name));
             add_program(&root, &find_program(name)?, "bin")?;
         }
-        for name in ["bridge", "host-local", "ptp", "static"] {
+        for name in PLUGIN_NAMES {
             let plugin = Path::new(PLUGINS).join(name);
             add_program(&root, &plugin, PLUGINS.trim_start_matches('/'))?;
         }
         // The kernel asks for a module by this.
         symlink("../bin/kmod", root.join("sbin/modprobe"))?;
-        let netqos = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        for name in ["netqos", "netqos-agent", "bandwidth"] {
-            let file = netqos.join("target/dist").join(name);
-            ensure!(
-                file.exists(),
-                "{} is missing; `make build` makes it",
-                file.display()
-            );
+        for file in executables()? {
+            let name = file.file_name().context("an executable without a name")?;
             put(&file, &root.join("bin").join(name))?;
         }
         // Matches and targets of iptables.
@@ -94,13 +129,16 @@ impl Image {
         run(Command::new("cp")
             .arg("-r")
             .args([&from, &root.join(extensions)]))?;
-        let examples = netqos.join("examples");
+        let examples = repository().join("examples");
         run(Command::new("cp")
             .arg("-r")
             .args([&examples, &root.join("examples")]))?;
-        let guest = Path::new(env!("CARGO_MANIFEST_DIR")).join("guest");
-        put(&guest.join("init"), &root.join("init"))?;
-        add_modules(&root, kernel)?;
+        for file in guest()? {
+            let name = file.file_name().context("a file without a name")?;
+            put(&file, &root.join("guest").join(name))?;
+        }
+        symlink("guest/init", root.join("init"))?;
+        add_modules(&root, kernel, without)?;
         let image = Self { directory };
         pack(&root, &image.path())?;
         Ok(image)
@@ -110,6 +148,64 @@ impl Image {
     pub fn path(&self) -> PathBuf {
         self.directory.path().join("initramfs")
     }
+}
+
+/// What the result of a cell depends on: a digest of the executables, the tests, and the cell's settings, with the
+/// version of the kernel's package.
+///
+/// # Errors
+/// Returns an error if an executable is missing.
+pub fn key(cell: &Cell, kernel: &Unpacked) -> anyhow::Result<String> {
+    static FILES: OnceLock<String> = OnceLock::new();
+    let files = match FILES.get() {
+        Some(files) => files,
+        None => {
+            let files = run(Command::new("sha256sum")
+                .args(executables()?)
+                .args(guest()?))?;
+            // The digests alone, since paths are those of this clone.
+            let digests = files.lines().filter_map(|line| line.get(..64));
+            FILES.get_or_init(|| digests.collect())
+        }
+    };
+    let row = cell.row;
+    let text = format!(
+        "{files} {:?} {} {:?}",
+        row.machine,
+        row.test,
+        cell.expected()
+    );
+    let digest = Sha256::digest(text.as_bytes());
+    let digest: String = digest
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    Ok(format!("{} {digest}", kernel.version()?))
+}
+
+/// The files of the executables.
+fn executables() -> anyhow::Result<Vec<PathBuf>> {
+    let files = EXECUTABLES.map(|name| repository().join("target/dist").join(name));
+    for file in &files {
+        ensure!(
+            file.exists(),
+            "{} is missing; `make build` makes it",
+            file.display()
+        );
+    }
+    Ok(files.into())
+}
+
+/// The files of the tests.
+fn guest() -> anyhow::Result<Vec<PathBuf>> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("guest");
+    let mut files = Vec::new();
+    for file in fs::read_dir(directory)? {
+        files.push(file?.path());
+    }
+    files.sort();
+    Ok(files)
 }
 
 /// As a newc archive (Documentation/driver-api/early-userspace/buffer-format.rst).
@@ -158,8 +254,8 @@ fn add_program(root: &Path, program: &Path, directory: &str) -> anyhow::Result<(
     Ok(())
 }
 
-/// Adds the modules, and those that they need.
-fn add_modules(root: &Path, kernel: &Unpacked) -> anyhow::Result<()> {
+/// Adds the modules, and those that they need, but none of `without`.
+fn add_modules(root: &Path, kernel: &Unpacked, without: &[&str]) -> anyhow::Result<()> {
     let from = kernel.modules();
     let to = root.join("lib/modules").join(&kernel.release);
     let needs = fs::read_to_string(from.join("modules.dep"))?;
@@ -180,9 +276,19 @@ fn add_modules(root: &Path, kernel: &Unpacked) -> anyhow::Result<()> {
             files.extend(needed);
         }
     }
+    let mut hidden = BTreeSet::new();
     for file in files {
-        put(&from.join(file), &to.join(file))?;
+        match without.contains(&name(file).as_str()) {
+            true => _ = hidden.insert(name(file)),
+            false => put(&from.join(file), &to.join(file))?,
+        }
     }
+    let builtin: Vec<_> = without.iter().filter(|it| !hidden.contains(**it)).collect();
+    ensure!(
+        builtin.is_empty(),
+        "not modules of {}: {builtin:?}",
+        kernel.release
+    );
     for index in [
         "modules.order",
         "modules.builtin",

@@ -162,6 +162,22 @@ impl Unpacked {
         }
     }
 
+    /// Its version and that of its package, by the header of its image: `6.1.176-1`.
+    ///
+    /// # Errors
+    /// Returns an error if the file is not an image of the kernel (Documentation/arch/x86/boot.rst, `kernel_version`).
+    pub fn version(&self) -> anyhow::Result<String> {
+        let image = fs::read(self.image())?;
+        let pointer = image.get(0x20E..0x210).context("a short image")?;
+        let begin = 0x200 + usize::from(u16::from_le_bytes([pointer[0], pointer[1]]));
+        let text = image.get(begin..).context("no version in the image")?;
+        let text = String::from_utf8_lossy(text.split(|it| *it == 0).next().unwrap_or_default());
+        // "6.1.0-56-cloud-amd64 (…) #1 SMP PREEMPT_DYNAMIC Debian 6.1.176-1 (2026-07-02)"
+        let mut words = text.split_whitespace().skip_while(|word| *word != "Debian");
+        let version = words.nth(1).unwrap_or(&self.release);
+        Ok(version.to_owned())
+    }
+
     /// The directory of its modules.
     pub fn modules(&self) -> PathBuf {
         self.directory.join("lib/modules").join(&self.release)

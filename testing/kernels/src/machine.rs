@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
+use crate::cell::Row;
 use crate::image::Image;
 use crate::kernel::Unpacked;
 
@@ -31,28 +32,24 @@ pub struct Output {
 pub fn run(
     kernel: &Unpacked,
     image: &Image,
-    test: &str,
+    row: &Row,
     patience: Duration,
 ) -> anyhow::Result<Output> {
-    let mut machine = Command::new("qemu-system-x86_64")
-        .args(["-machine", "q35", "-cpu", "max", "-smp", "1", "-m", "1024"])
+    let mut machine = emulator(row.machine.card_queues)
+        .args(["-machine", "q35", "-cpu", "max", "-m", "1024"])
         .args([
             "-accel",
             "tcg,thread=single",
             "-icount",
             "shift=0,sleep=off",
         ])
-        .args([
-            "-display", "none", "-monitor", "none", "-serial", "stdio", "-nic", "none",
-        ])
+        .args(["-display", "none", "-monitor", "none", "-serial", "stdio"])
         .args(["-no-reboot", "-kernel"])
         .arg(kernel.image())
         .arg("-initrd")
         .arg(image.path())
         .arg("-append")
-        .arg(format!(
-            "console=ttyS0 quiet panic=-1 kernel.unprivileged_bpf_disabled=2 netqos.test={test}"
-        ))
+        .arg(command_line(row))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
@@ -92,5 +89,67 @@ pub fn run(
     match in_time {
         true => bail!("it stopped without an answer:\n{shown}"),
         false => bail!("no answer within {} s:\n{shown}", patience.as_secs()),
+    }
+}
+
+/// The kernel's command line. `guest/init` reads the words that begin with `netqos.`.
+fn command_line(row: &Row) -> String {
+    let machine = &row.machine;
+    let mut words = vec![
+        "console=ttyS0 quiet panic=-1 kernel.unprivileged_bpf_disabled=2".to_owned(),
+        machine.command_line.to_owned(),
+        format!("netqos.test={}", row.test),
+        format!("netqos.sysctls={}", machine.sysctls.join(",")),
+    ];
+    let arguments = machine.arguments.split_whitespace();
+    words.extend(arguments.map(|it| format!("netqos.{it}")));
+    words.join(" ")
+}
+
+/// QEMU, with two network cards on one wire that have this number of queues.
+fn emulator(card_queues: u8) -> Command {
+    const QEMU: &str = "qemu-system-x86_64";
+    if card_queues == 0 {
+        let mut command = Command::new(QEMU);
+        command.args(["-nic", "none", "-smp", "1"]);
+        return command;
+    }
+    // Only taps have queues. They are in a network namespace of QEMU's own, and go with it.
+    let script = "ip link add wire type bridge && ip link set wire up && for card in a b; do \
+         ip tuntap add $card mode tap multi_queue && ip link set $card master wire up || exit; done && \
+         exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--net", "--map-root-user", "sh", "-c", script, "sh", QEMU]);
+    command.args(["-smp", &card_queues.to_string()]);
+    for card in ["a", "b"] {
+        let queues =
+            format!("tap,id={card},ifname={card},script=no,downscript=no,queues={card_queues}");
+        let vectors = 2 * u32::from(card_queues) + 2;
+        let device = format!("virtio-net-pci,netdev={card},mq=on,vectors={vectors},romfile=");
+        command.args(["-netdev", &queues, "-device", &device]);
+    }
+    command
+}
+
+impl Output {
+    /// The last value that the test printed by `observe NAME VALUE`.
+    pub fn value(&self, name: &str) -> Option<&str> {
+        let values = self.text.lines().filter_map(|line| {
+            let (of, value) = line
+                .strip_prefix("@ ")?
+                .split_once(' ')
+                .unwrap_or((&line[2..], ""));
+            (of == name).then_some(value)
+        });
+        values.last()
+    }
+
+    /// The same.
+    ///
+    /// # Errors
+    /// Returns an error if the test did not print it.
+    pub fn required(&self, name: &str) -> anyhow::Result<&str> {
+        let value = self.value(name);
+        value.with_context(|| format!("the test did not say {name}; it ended with {}", self.code))
     }
 }

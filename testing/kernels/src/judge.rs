@@ -1,0 +1,111 @@
+//! Judgements of what tests print.
+
+mod plugin;
+mod uplink;
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+
+use crate::cell::{Outcome, Verdict};
+use crate::machine::Output;
+
+pub use plugin::plugin;
+pub use uplink::{restored, tunnel, uplink};
+
+/// Says what a test showed. An error is a defect, of netqos or of the test.
+pub type Judge = fn(&Output) -> anyhow::Result<Verdict>;
+
+/// Features that a kernel may lack whatever is loaded, with the kernel that has it.
+const LATER: [(&str, (u32, u32)); 2] = [("backends of Services", (5, 18)), ("tcx hooks", (6, 6))];
+
+/// All that a kernel of its version can have works, and `check` says the rest.
+pub fn programs(output: &Output) -> anyhow::Result<Verdict> {
+    ensure!(output.code == 0, "netqos check ended with {}", output.code);
+    let report: Value = serde_json::from_str(&output.text).context("what netqos check printed")?;
+    let release = report["kernel"].as_str().context("no kernel")?;
+    let version = version(release).with_context(|| format!("the kernel's version: {release}"))?;
+    let missing = missing(&report);
+    let is_later = |feature: &str| {
+        LATER
+            .iter()
+            .any(|(of, since)| *of == feature && version < *since)
+    };
+    let unknown: Vec<_> = missing
+        .iter()
+        .filter(|(feature, _)| !is_later(feature))
+        .collect();
+    ensure!(unknown.is_empty(), "{release}: {unknown:?}");
+    ensure!(report["rules"] == true, "no rules: {report}");
+    let mode = report["mode"].as_str().unwrap_or_default();
+    let backends = &report["classBackends"];
+    ensure!(backends[0] == "kernel", "classes only by {backends}");
+    let without: Vec<_> = missing
+        .iter()
+        .map(|(feature, _)| feature.as_str())
+        .collect();
+    let shown = match without.is_empty() {
+        true => format!("rules, classes, {mode}"),
+        false => format!(
+            "rules, classes, {mode}; `check` prints: missing {}",
+            without.join(", ")
+        ),
+    };
+    Ok(match without.is_empty() {
+        true => works(shown),
+        false => otherwise(shown),
+    })
+}
+
+/// The scenario held.
+pub fn scenario(output: &Output) -> anyhow::Result<Verdict> {
+    ensure!(output.code == 0, "ended with {}", output.code);
+    let held = output.text.matches('✓').count();
+    ensure!(held > 0, "nothing was measured");
+    Ok(works(format!("{held} held")))
+}
+
+/// The features that `netqos check` found missing, with the kernel's words.
+fn missing(report: &Value) -> Vec<(String, String)> {
+    let features = report["features"].as_array().into_iter().flatten();
+    let missing = features.filter(|feature| feature["works"] != true);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    missing
+        .map(|it| (text(&it["feature"]), text(&it["why"])))
+        .collect()
+}
+
+/// `6.1.0-56-cloud-amd64` is 6.1.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut parts = release.split(|it: char| !it.is_ascii_digit());
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+/// Mbit/s that a test observed.
+fn megabits(output: &Output, name: &str) -> anyhow::Result<f64> {
+    let value = output.required(name)?;
+    let rate: f64 = value
+        .parse()
+        .with_context(|| format!("{name}: no rate: {value:?}"))?;
+    Ok(rate / 1e6)
+}
+
+fn works(shown: String) -> Verdict {
+    Verdict {
+        outcome: Outcome::Works,
+        shown,
+    }
+}
+
+fn otherwise(shown: String) -> Verdict {
+    Verdict {
+        outcome: Outcome::WorksOtherwise,
+        shown,
+    }
+}
+
+fn lacks(shown: String) -> Verdict {
+    Verdict {
+        outcome: Outcome::Missing,
+        shown,
+    }
+}

@@ -1,0 +1,403 @@
+//! The cells: each capability on each kernel, each variation on one.
+
+use crate::cell::Outcome::{Missing, WorksOtherwise};
+use crate::cell::{Cell, Row};
+use crate::judge;
+use crate::kernel::Kernel::{self, Newest, V5_10, V6_1, V6_12};
+
+/// The columns of the table.
+pub const KERNELS: [Kernel; 4] = [V5_10, V6_1, V6_12, Newest];
+
+/// Capabilities, which each kernel is tested for.
+pub const CAPABILITIES: &[Row] = &[
+    Row::new(
+        "programs",
+        "`netqos check` loads all programs",
+        "programs",
+        judge::programs,
+    )
+    .except(&[(V5_10, WorksOtherwise), (V6_1, WorksOtherwise)]),
+    plugin("plugin", "plugin: bridge, 10 Mbit/s", ""),
+    plugin("plugin-ifb", "plugin: `\"egress\": \"ifb\"`", "egress=ifb"),
+    plugin("plugin-tcx", "plugin: `\"hook\": \"tcx\"`", "hook=tcx")
+        .except(&[(V5_10, Missing), (V6_1, Missing)]),
+    plugin("plugin-ptp", "plugin: ptp", "attach=ptp"),
+    plugin("plugin-macvlan", "plugin: macvlan", "attach=macvlan"),
+    plugin("plugin-ipvlan", "plugin: ipvlan", "attach=ipvlan"),
+    plugin("plugin-vlan", "plugin: vlan", "attach=vlan"),
+    plugin("plugin-ipv6", "plugin: IPv6", "family=6"),
+    uplink(
+        "uplink",
+        "classes: backend `kernel`, 14 and 6 of 20 Mbit/s",
+        "",
+    ),
+    uplink("uplink-tc", "classes: backend `tc`, the same", "backend=tc").expect(WorksOtherwise),
+    scenario("iperf-slow", "limits: `iperf-slow`", "scenario=iperf-slow"),
+    scenario(
+        "rules",
+        "rules: `networkqos-story1-marks`",
+        "scenario=networkqos-story1-marks",
+    ),
+    scenario(
+        "rules-limit",
+        "rules: `networkqos-story2-free-is-limited`",
+        "scenario=networkqos-story2-free-is-limited",
+    ),
+    scenario(
+        "rules-priorities",
+        "rules: `networkqos-story3-priorities`",
+        "scenario=networkqos-story3-priorities",
+    ),
+    scenario(
+        "rules-secondary-network",
+        "rules: `networkqos-secondary-network`",
+        "scenario=networkqos-secondary-network",
+    ),
+    scenario(
+        "rules-ipv6",
+        "rules: `networkqos-ipv6`",
+        "scenario=networkqos-ipv6",
+    ),
+    scenario(
+        "rules-annotations",
+        "rules: `networkqos-with-annotations`",
+        "scenario=networkqos-with-annotations",
+    ),
+    scenario(
+        "classes",
+        "classes: `classes-story2-offline-yields`",
+        "scenario=classes-story2-offline-yields",
+    ),
+    scenario(
+        "classes-pod-limit",
+        "classes: `classes-story3-a-pod-is-limited`",
+        "scenario=classes-story3-a-pod-is-limited",
+    ),
+    scenario(
+        "classes-backends",
+        "classes: `classes-story4-backend-per-node`",
+        "scenario=classes-story4-backend-per-node",
+    ),
+];
+
+/// Variations, each tested on one kernel.
+pub const VARIATIONS: &[(Kernel, Row)] = &[
+    // A module that is missing.
+    (
+        V6_1,
+        plugin("without-tbf", "no sch_tbf", "")
+            .without(&["sch_tbf"])
+            .expect(Missing),
+    ),
+    (
+        V6_1,
+        plugin("without-ifb", "no ifb", "")
+            .without(&["ifb"])
+            .expect(WorksOtherwise),
+    ),
+    (
+        V6_1,
+        plugin(
+            "without-ifb-egress-ifb",
+            "no ifb, `\"egress\": \"ifb\"`",
+            "egress=ifb",
+        )
+        .without(&["ifb"])
+        .expect(Missing),
+    ),
+    (
+        V6_1,
+        plugin("without-ifb-macvlan", "no ifb, macvlan", "attach=macvlan")
+            .without(&["ifb"])
+            .expect(Missing),
+    ),
+    (
+        V6_1,
+        plugin("without-cls-bpf", "no cls_bpf", "")
+            .without(&["cls_bpf"])
+            .expect(WorksOtherwise),
+    ),
+    (
+        V6_1,
+        plugin("without-ingress", "no sch_ingress", "")
+            .without(&["sch_ingress"])
+            .expect(WorksOtherwise),
+    ),
+    (
+        V6_1,
+        plugin(
+            "without-ingress-egress-ifb",
+            "no sch_ingress, `\"egress\": \"ifb\"`",
+            "egress=ifb",
+        )
+        .without(&["sch_ingress"])
+        .expect(Missing),
+    ),
+    (
+        V6_1,
+        plugin(
+            "without-mirred-egress-ifb",
+            "no act_mirred, `\"egress\": \"ifb\"`",
+            "egress=ifb",
+        )
+        .without(&["act_mirred"])
+        .expect(Missing),
+    ),
+    (
+        V6_1,
+        plugin(
+            "without-u32-egress-ifb",
+            "no cls_u32, `\"egress\": \"ifb\"`",
+            "egress=ifb",
+        )
+        .without(&["cls_u32"])
+        .expect(Missing),
+    ),
+    (
+        V6_1,
+        plugin(
+            "without-nft-fwd",
+            "no nft_fwd_netdev, `\"egress\": \"ifb\"`",
+            "egress=ifb",
+        )
+        .without(&["nft_fwd_netdev"])
+        .expect(WorksOtherwise),
+    ),
+    (
+        V6_1,
+        plugin(
+            "without-nf-tables",
+            "no nf_tables, `\"egress\": \"ifb\"`",
+            "egress=ifb",
+        )
+        .without(&["nf_tables"])
+        .expect(WorksOtherwise),
+    ),
+    (
+        V6_1,
+        plugin("without-veth", "no veth", "")
+            .without(&["veth"])
+            .expect(Missing),
+    ),
+    (
+        V6_1,
+        uplink("uplink-without-htb", "classes, no sch_htb", "kind=card")
+            .card(1)
+            .without(&["sch_htb"])
+            .expect(Missing),
+    ),
+    (
+        V6_1,
+        uplink("uplink-without-ifb", "classes, no ifb", "kind=card")
+            .card(1)
+            .without(&["ifb"])
+            .expect(Missing),
+    ),
+    (
+        V6_1,
+        uplink("uplink-without-cls-bpf", "classes, no cls_bpf", "kind=card")
+            .card(1)
+            .without(&["cls_bpf"])
+            .expect(Missing),
+    ),
+    // Settings of the kernel.
+    (
+        V6_1,
+        plugin("plugin-jit-harden", "`bpf_jit_harden=2`, plugin", "").sysctls(JIT_HARDENED),
+    ),
+    (
+        V6_1,
+        scenario(
+            "rules-jit-harden",
+            "`bpf_jit_harden=2`, `networkqos-story2-free-is-limited`",
+            "scenario=networkqos-story2-free-is-limited",
+        )
+        .sysctls(JIT_HARDENED),
+    ),
+    (
+        V6_1,
+        uplink("uplink-jit-harden", "`bpf_jit_harden=2`, classes", "").sysctls(JIT_HARDENED),
+    ),
+    (
+        V6_1,
+        scenario(
+            "rules-lockdown",
+            "lockdown `confidentiality`, `networkqos-story2-free-is-limited`",
+            "scenario=networkqos-story2-free-is-limited",
+        )
+        .command_line(LOCKDOWN),
+    ),
+    (
+        V6_1,
+        uplink("uplink-lockdown", "lockdown `confidentiality`, classes", "").command_line(LOCKDOWN),
+    ),
+    (
+        V6_1,
+        plugin("plugin-cgroup1", "cgroup v1, plugin", "cgroup=1"),
+    ),
+    (
+        V6_1,
+        uplink("uplink-cgroup1", "cgroup v1, classes", "cgroup=1"),
+    ),
+    (
+        V6_1,
+        plugin("plugin-fq", "`default_qdisc=fq`, plugin", "")
+            .sysctls(&["net.core.default_qdisc=fq"]),
+    ),
+    // The root qdisc of the uplink.
+    (
+        V6_12,
+        uplink(
+            "uplink-fq",
+            "`default_qdisc=fq`, card with one queue",
+            "kind=card",
+        )
+        .card(1)
+        .sysctls(&["net.core.default_qdisc=fq"]),
+    ),
+    (
+        V6_12,
+        uplink(
+            "uplink-fq-codel",
+            "`default_qdisc=fq_codel`, card with one queue",
+            "kind=card",
+        )
+        .card(1)
+        .sysctls(&["net.core.default_qdisc=fq_codel"]),
+    ),
+    (
+        V6_12,
+        uplink(
+            "uplink-cake",
+            "`default_qdisc=cake`, card with one queue",
+            "kind=card",
+        )
+        .card(1)
+        .sysctls(&["net.core.default_qdisc=cake"]),
+    ),
+    (
+        V6_12,
+        uplink("uplink-mq", "card with four queues", "kind=card").card(4),
+    ),
+    (
+        V6_12,
+        restored(
+            "restore-fq",
+            "root `fq` with parameters of its own",
+            "preset=fq_limit_500_flow_limit_50",
+        )
+        .expect(WorksOtherwise),
+    ),
+    (
+        V6_12,
+        restored(
+            "restore-fq-codel",
+            "root `fq_codel` with parameters of its own",
+            "preset=fq_codel_target_10ms_limit_500",
+        )
+        .expect(WorksOtherwise),
+    ),
+    (
+        V6_12,
+        restored(
+            "restore-mq",
+            "root `mq` set by hand, card with four queues",
+            "kind=card preset=mq",
+        )
+        .card(4)
+        .expect(WorksOtherwise),
+    ),
+    (
+        V6_12,
+        restored(
+            "restore-meanwhile",
+            "`default_qdisc` changed from fq_codel to fq before cleanup, card with four queues",
+            "kind=card meanwhile=fq",
+        )
+        .card(4)
+        .sysctls(&["net.core.default_qdisc=fq_codel"]),
+    ),
+    // Kinds of uplinks.
+    (
+        V6_12,
+        uplink("uplink-bond", "bond of two links", "kind=bond"),
+    ),
+    (
+        V6_12,
+        uplink("uplink-team", "team of two links", "kind=team"),
+    ),
+    (
+        V6_12,
+        uplink(
+            "uplink-bridge",
+            "bridge with the uplink as its port",
+            "kind=bridge",
+        ),
+    ),
+    (
+        V6_12,
+        uplink("uplink-vlan", "VLAN on the uplink", "kind=vlan"),
+    ),
+    (
+        V6_12,
+        uplink(
+            "uplink-clsact",
+            "`--hook clsact` on a kernel with tcx",
+            "hook=clsact",
+        ),
+    ),
+    // Tunnels on the uplink.
+    (V6_12, tunnel("tunnel-vxlan", "VXLAN", "tunnel=vxlan")),
+    (
+        V6_12,
+        tunnel("tunnel-geneve", "Geneve", "tunnel=geneve").expect(Missing),
+    ),
+    (
+        V6_12,
+        tunnel("tunnel-ipip", "IPIP", "tunnel=ipip").expect(Missing),
+    ),
+    (
+        V6_12,
+        tunnel("tunnel-wireguard", "WireGuard", "tunnel=wireguard").expect(Missing),
+    ),
+];
+
+const JIT_HARDENED: &[&str] = &["net.core.bpf_jit_harden=2"];
+const LOCKDOWN: &str = "lsm=lockdown,capability lockdown=confidentiality";
+
+/// All cells, in the order in which they run: what fails soonest first.
+pub fn cells() -> impl Iterator<Item = Cell> {
+    let capabilities = CAPABILITIES.iter();
+    let capabilities = capabilities.flat_map(|row| KERNELS.map(|kernel| Cell { kernel, row }));
+    let variations = VARIATIONS.iter();
+    capabilities.chain(variations.map(|(kernel, row)| Cell {
+        kernel: *kernel,
+        row,
+    }))
+}
+
+/// The cell of a name, as `--only` takes it.
+pub fn parse(name: &str) -> Result<Cell, String> {
+    let found = cells().find(|cell| cell.to_string() == name);
+    found.ok_or_else(|| "no such cell; --list prints them".to_owned())
+}
+
+const fn plugin(name: &'static str, title: &'static str, arguments: &'static str) -> Row {
+    Row::new(name, title, "plugin", judge::plugin).with(arguments)
+}
+
+const fn uplink(name: &'static str, title: &'static str, arguments: &'static str) -> Row {
+    Row::new(name, title, "uplink", judge::uplink).with(arguments)
+}
+
+const fn restored(name: &'static str, title: &'static str, arguments: &'static str) -> Row {
+    Row::new(name, title, "restore", judge::restored).with(arguments)
+}
+
+const fn tunnel(name: &'static str, title: &'static str, arguments: &'static str) -> Row {
+    Row::new(name, title, "tunnel", judge::tunnel).with(arguments)
+}
+
+const fn scenario(name: &'static str, title: &'static str, arguments: &'static str) -> Row {
+    Row::new(name, title, "scenario", judge::scenario).with(arguments)
+}
