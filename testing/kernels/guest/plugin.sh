@@ -3,7 +3,7 @@
 # attach=bridge|ptp|macvlan|ipvlan|vlan  the plugin before it
 # egress=pod|ifb, hook=auto|tcx|…        its configuration
 # family=6                               IPv6
-# preload=MODULE,…                       modules that are loaded before, where netqos would not load them
+# check=yes                              also `netqos check`, and STATUS of the plugin
 
 # The configuration of the pods' network.
 network() {
@@ -52,11 +52,18 @@ cni_status() {
     CNI_COMMAND=STATUS CNI_PATH=/bin bandwidth
 }
 
+what_is_missing() {
+  netqos check -o json >/tmp/check
+  observe check_code $?
+  observe check "$(one_line </tmp/check)"
+  cni_status >/tmp/out 2>&1
+  observe status "$? $(one_line </tmp/out)"
+}
+
 plugin() {
   local peer before after code pod
   ip link set lo up
   network
-  for module in $(echo "$preload" | tr , ' '); do modprobe "$module"; done
   cat >/tmp/pod.yaml <<END
 apiVersion: v1
 kind: Pod
@@ -65,12 +72,7 @@ metadata:
   annotations: {kubernetes.io/ingress-bandwidth: 10M, kubernetes.io/egress-bandwidth: 10M}
 spec: {containers: [{name: main, image: pause}]}
 END
-  netqos check -o json >/tmp/check
-  observe check_code $?
-  observe check "$(one_line </tmp/check)"
-  cni_status >/tmp/status 2>&1
-  observe status_code $?
-  observe status "$(one_line </tmp/status)"
+  [ "$check" != yes ] || what_is_missing
   case ${attach:-bridge} in bridge | ptp) ;; *) peer=$(outside) ;; esac
   # The bridge stays when its last pod goes; so it is there before.
   [ "${attach:-bridge}" != bridge ] || ip link add pods0 type bridge
@@ -97,13 +99,13 @@ measure_pod() {
   if [ -n "$2" ]; then
     serve outside
     await 5 ip netns exec "$1" netqos traffic latency "$2" -t 100ms
-    observe to_pod "$(in_netns "$1" goodput "$2" -R -t 4s)"
-    observe from_pod "$(in_netns "$1" goodput "$2" -t 4s)"
+    observe to_pod "$(in_netns "$1" goodput "$2" -R -t 3s)"
+    observe from_pod "$(in_netns "$1" goodput "$2" -t 3s)"
     return
   fi
   serve "$1"
   address=$(ip -n "$1" -o address show dev eth0 scope global | awk '{ split($4, it, "/"); print it[1]; exit }')
   await 5 netqos traffic latency "$address" -t 100ms
-  observe to_pod "$(goodput "$address" -t 4s)"
-  observe from_pod "$(goodput "$address" -R -t 4s)"
+  observe to_pod "$(goodput "$address" -t 3s)"
+  observe from_pod "$(goodput "$address" -R -t 3s)"
 }

@@ -2,10 +2,11 @@
 # class is guaranteed 6.
 #
 # kind=veth|card|bond|team|bridge|vlan   the uplink
-# preset=KIND[_PARAMETER…]               its root qdisc, if set by hand
+# preset=KIND[:PARAMETER…]               its root qdisc, if set by hand
 # meanwhile=KIND                         the default qdisc when netqos leaves
 # backend=kernel|tc                      the class backend
 # hook=auto|clsact                       how programs are attached
+# flags=FLAG                             more for the agent
 # measure=no                             leaves out the measurements
 
 TREE_EGRESS=6e71
@@ -120,7 +121,7 @@ node() {
   ip link set lo up
   echo 1 >/proc/sys/net/ipv4/ip_forward
   make_uplink
-  [ -z "$preset" ] || tc qdisc replace dev $uplink root $(echo "$preset" | tr _ ' ')
+  [ -z "$preset" ] || tc qdisc replace dev $uplink root $(echo "$preset" | tr : ' ')
   attach=bridge hook= egress= network
   mkdir -p /etc/objects
   class_pod ls LS
@@ -130,7 +131,7 @@ node() {
   qdiscs >/tmp/qdiscs.before
   observe root "$(head -n 1 /tmp/qdiscs.before)"
   netqos-agent --manifests /etc/objects --node node --listen off --hook "${hook:-auto}" \
-    --class-backend "${backend:-kernel}" >/tmp/agent.log 2>&1 &
+    --class-backend "${backend:-kernel}" $flags >/tmp/agent.log 2>&1 &
   agent=$!
   await 20 is_programmed || await 5 has_outcome || cat /tmp/agent.log
   # What the first attempt says may be repaired by the second.
@@ -138,6 +139,12 @@ node() {
   observe status "$(status_line)"
   observe programmed "$(for link in $links; do
     tc qdisc show dev $link root | grep -q "htb" && echo $link; done | one_line)"
+}
+
+# old_packets NAMESPACE: TCP packets that were dropped since their timestamp was older than the last (PAWS).
+old_packets() {
+  ip netns exec $1 awk '$1 == "TcpExt:" { for (i = 2; i <= NF; i++) if ($i == "PAWSEstab") at = i; else if (at == i) print $i }' \
+    /proc/net/netstat
 }
 
 # shares NAME [ARGUMENTS]: what both classes get when both want all.
@@ -149,6 +156,8 @@ shares() {
   in_netns be goodput 192.0.2.2 -P 4 -t 5s --omit 2s "$@" >/tmp/be &
   be=$!
   wait $ls $be
+  # Packets that receivers took for old ones: they were overtaken.
+  observe ${name}_overtaken "$(old_packets outside) $(old_packets ls) $(old_packets be)"
   observe ${name}_ls "$(cat /tmp/ls)"
   observe ${name}_be "$(cat /tmp/be)"
 }

@@ -1,5 +1,6 @@
 //! Judgements of what tests print.
 
+mod leaf;
 mod plugin;
 mod uplink;
 
@@ -9,17 +10,30 @@ use serde_json::Value;
 use crate::cell::{Outcome, Verdict};
 use crate::machine::Output;
 
+pub use leaf::leaf;
 pub use plugin::plugin;
 pub use uplink::{restored, tunnel, uplink};
 
 /// Says what a test showed. An error is a defect, of netqos or of the test.
 pub type Judge = fn(&Output) -> anyhow::Result<Verdict>;
 
+/// The feature that needs nf_conntrack loaded.
+const BACKENDS: &str = "backends of Services";
+const TCX: &str = "tcx hooks";
 /// Features that a kernel may lack whatever is loaded, with the kernel that has it.
-const LATER: [(&str, (u32, u32)); 2] = [("backends of Services", (5, 18)), ("tcx hooks", (6, 6))];
+const LATER: [(&str, (u32, u32)); 2] = [(BACKENDS, (5, 18)), (TCX, (6, 6))];
 
 /// All that a kernel of its version can have works, and `check` says the rest.
 pub fn programs(output: &Output) -> anyhow::Result<Verdict> {
+    loaded(output, &[])
+}
+
+/// The same where nf_conntrack is not loaded.
+pub fn programs_without_conntrack(output: &Output) -> anyhow::Result<Verdict> {
+    loaded(output, &[BACKENDS])
+}
+
+fn loaded(output: &Output, absent: &[&str]) -> anyhow::Result<Verdict> {
     ensure!(output.code == 0, "netqos check ended with {}", output.code);
     let report: Value = serde_json::from_str(&output.text).context("what netqos check printed")?;
     let release = report["kernel"].as_str().context("no kernel")?;
@@ -32,7 +46,7 @@ pub fn programs(output: &Output) -> anyhow::Result<Verdict> {
     };
     let unknown: Vec<_> = missing
         .iter()
-        .filter(|(feature, _)| !is_later(feature))
+        .filter(|(feature, _)| !is_later(feature) && !absent.contains(&feature.as_str()))
         .collect();
     ensure!(unknown.is_empty(), "{release}: {unknown:?}");
     ensure!(report["rules"] == true, "no rules: {report}");

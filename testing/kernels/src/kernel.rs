@@ -39,6 +39,13 @@ impl fmt::Display for Kernel {
 }
 
 impl Kernel {
+    /// The kernel of a name, as it is printed.
+    pub fn parse(name: &str) -> Result<Self, String> {
+        let all = [Self::V5_10, Self::V6_1, Self::V6_12, Self::Newest];
+        let found = all.into_iter().find(|it| it.to_string() == name);
+        found.ok_or_else(|| "no such kernel: 5.10, 6.1, 6.12 or newest".to_owned())
+    }
+
     /// The suites of its release: of the archive, and of its security updates.
     fn suites(self) -> (&'static [&'static str], &'static [&'static str]) {
         match self {

@@ -115,13 +115,13 @@ fn emulator(card_queues: u8) -> Command {
         return command;
     }
     // Only taps have queues. They are in a network namespace of QEMU's own, and go with it.
-    let script = "ip link add wire type bridge && ip link set wire up && for card in a b; do \
+    let script = "ip link add wire type bridge && ip link set wire up && for card in card0 card1; do \
          ip tuntap add $card mode tap multi_queue && ip link set $card master wire up || exit; done && \
          exec \"$@\"";
     let mut command = Command::new("unshare");
     command.args(["--net", "--map-root-user", "sh", "-c", script, "sh", QEMU]);
     command.args(["-smp", &card_queues.to_string()]);
-    for card in ["a", "b"] {
+    for card in ["card0", "card1"] {
         let queues =
             format!("tap,id={card},ifname={card},script=no,downscript=no,queues={card_queues}");
         let vectors = 2 * u32::from(card_queues) + 2;

@@ -17,6 +17,14 @@ pub const CAPABILITIES: &[Row] = &[
         judge::programs,
     )
     .except(&[(V5_10, WorksOtherwise), (V6_1, WorksOtherwise)]),
+    Row::new(
+        "programs-without-conntrack",
+        "the same without nf_conntrack",
+        "programs",
+        judge::programs_without_conntrack,
+    )
+    .with("conntrack=no")
+    .expect(WorksOtherwise),
     plugin("plugin", "plugin: bridge, 10 Mbit/s", ""),
     plugin("plugin-ifb", "plugin: `\"egress\": \"ifb\"`", "egress=ifb"),
     plugin("plugin-tcx", "plugin: `\"hook\": \"tcx\"`", "hook=tcx")
@@ -85,13 +93,13 @@ pub const VARIATIONS: &[(Kernel, Row)] = &[
     // A module that is missing.
     (
         V6_1,
-        plugin("without-tbf", "no sch_tbf", "")
+        plugin("without-tbf", "no sch_tbf", "check=yes")
             .without(&["sch_tbf"])
             .expect(Missing),
     ),
     (
         V6_1,
-        plugin("without-ifb", "no ifb", "")
+        plugin("without-ifb", "no ifb", "check=yes")
             .without(&["ifb"])
             .expect(WorksOtherwise),
     ),
@@ -100,26 +108,30 @@ pub const VARIATIONS: &[(Kernel, Row)] = &[
         plugin(
             "without-ifb-egress-ifb",
             "no ifb, `\"egress\": \"ifb\"`",
-            "egress=ifb",
+            "check=yes egress=ifb",
         )
         .without(&["ifb"])
         .expect(Missing),
     ),
     (
         V6_1,
-        plugin("without-ifb-macvlan", "no ifb, macvlan", "attach=macvlan")
-            .without(&["ifb"])
-            .expect(Missing),
+        plugin(
+            "without-ifb-macvlan",
+            "no ifb, macvlan",
+            "check=yes attach=macvlan",
+        )
+        .without(&["ifb"])
+        .expect(Missing),
     ),
     (
         V6_1,
-        plugin("without-cls-bpf", "no cls_bpf", "")
+        plugin("without-cls-bpf", "no cls_bpf", "check=yes")
             .without(&["cls_bpf"])
             .expect(WorksOtherwise),
     ),
     (
         V6_1,
-        plugin("without-ingress", "no sch_ingress", "")
+        plugin("without-ingress", "no sch_ingress", "check=yes")
             .without(&["sch_ingress"])
             .expect(WorksOtherwise),
     ),
@@ -128,7 +140,7 @@ pub const VARIATIONS: &[(Kernel, Row)] = &[
         plugin(
             "without-ingress-egress-ifb",
             "no sch_ingress, `\"egress\": \"ifb\"`",
-            "egress=ifb",
+            "check=yes egress=ifb",
         )
         .without(&["sch_ingress"])
         .expect(Missing),
@@ -138,7 +150,7 @@ pub const VARIATIONS: &[(Kernel, Row)] = &[
         plugin(
             "without-mirred-egress-ifb",
             "no act_mirred, `\"egress\": \"ifb\"`",
-            "egress=ifb",
+            "check=yes egress=ifb",
         )
         .without(&["act_mirred"])
         .expect(Missing),
@@ -148,7 +160,7 @@ pub const VARIATIONS: &[(Kernel, Row)] = &[
         plugin(
             "without-u32-egress-ifb",
             "no cls_u32, `\"egress\": \"ifb\"`",
-            "egress=ifb",
+            "check=yes egress=ifb",
         )
         .without(&["cls_u32"])
         .expect(Missing),
@@ -158,7 +170,7 @@ pub const VARIATIONS: &[(Kernel, Row)] = &[
         plugin(
             "without-nft-fwd",
             "no nft_fwd_netdev, `\"egress\": \"ifb\"`",
-            "egress=ifb",
+            "check=yes egress=ifb",
         )
         .without(&["nft_fwd_netdev"])
         .expect(WorksOtherwise),
@@ -168,14 +180,14 @@ pub const VARIATIONS: &[(Kernel, Row)] = &[
         plugin(
             "without-nf-tables",
             "no nf_tables, `\"egress\": \"ifb\"`",
-            "egress=ifb",
+            "check=yes egress=ifb",
         )
         .without(&["nf_tables"])
         .expect(WorksOtherwise),
     ),
     (
         V6_1,
-        plugin("without-veth", "no veth", "")
+        plugin("without-veth", "no veth", "check=yes")
             .without(&["veth"])
             .expect(Missing),
     ),
@@ -284,7 +296,7 @@ pub const VARIATIONS: &[(Kernel, Row)] = &[
         restored(
             "restore-fq",
             "root `fq` with parameters of its own",
-            "preset=fq_limit_500_flow_limit_50",
+            "preset=fq:limit:500:flow_limit:50",
         )
         .expect(WorksOtherwise),
     ),
@@ -293,7 +305,7 @@ pub const VARIATIONS: &[(Kernel, Row)] = &[
         restored(
             "restore-fq-codel",
             "root `fq_codel` with parameters of its own",
-            "preset=fq_codel_target_10ms_limit_500",
+            "preset=fq_codel:target:10ms:limit:500",
         )
         .expect(WorksOtherwise),
     ),
@@ -346,16 +358,30 @@ pub const VARIATIONS: &[(Kernel, Row)] = &[
             "hook=clsact",
         ),
     ),
+    (
+        V6_12,
+        Row::new(
+            "leaf",
+            "two flows of a class and a sparse one, by leaf",
+            "leaf",
+            judge::leaf,
+        ),
+    ),
+    (
+        V6_12,
+        uplink(
+            "uplink-no-bypass",
+            "`--divide-idle-lines`",
+            "flags=--divide-idle-lines",
+        ),
+    ),
     // Tunnels on the uplink.
     (V6_12, tunnel("tunnel-vxlan", "VXLAN", "tunnel=vxlan")),
     (
         V6_12,
         tunnel("tunnel-geneve", "Geneve", "tunnel=geneve").expect(Missing),
     ),
-    (
-        V6_12,
-        tunnel("tunnel-ipip", "IPIP", "tunnel=ipip").expect(Missing),
-    ),
+    (V6_12, tunnel("tunnel-ipip", "IPIP", "tunnel=ipip")),
     (
         V6_12,
         tunnel("tunnel-wireguard", "WireGuard", "tunnel=wireguard").expect(Missing),
@@ -400,4 +426,30 @@ const fn tunnel(name: &'static str, title: &'static str, arguments: &'static str
 
 const fn scenario(name: &'static str, title: &'static str, arguments: &'static str) -> Row {
     Row::new(name, title, "scenario", judge::scenario).with(arguments)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+
+    use super::*;
+    use crate::repository;
+
+    #[test]
+    fn cell_names_are_unique() {
+        let names: BTreeSet<String> = cells().map(|cell| cell.to_string()).collect();
+        assert_eq!(names.len(), cells().count());
+        assert!(names.iter().all(|name| parse(name).is_ok()));
+    }
+
+    #[test]
+    fn kernels_page_has_every_row_of_the_matrix() {
+        let page = fs::read_to_string(repository().join("docs/kernels.md")).unwrap();
+        let titles: BTreeSet<&str> = cells().map(|cell| cell.row.title).collect();
+        for title in titles {
+            let row = format!("| {title} |");
+            assert!(page.contains(&row), "{row}: make test-kernels ARGS=--table");
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
-use super::{lacks, megabits, missing, otherwise, works};
+use super::{BACKENDS, TCX, lacks, megabits, missing, otherwise, works};
 use crate::cell::Verdict;
 use crate::machine::Output;
 
@@ -12,20 +12,7 @@ const GOODPUT: (f64, f64) = (9.0, 9.7);
 
 /// The pod has its limit in both directions, or ADD is refused with a reason; nothing is left after DEL.
 pub fn plugin(output: &Output) -> anyhow::Result<Verdict> {
-    let check: Value = serde_json::from_str(output.required("check")?).context("netqos check")?;
-    let exit_code = output.required("check_code")?;
-    let mut missing: Vec<String> = missing(&check)
-        .into_iter()
-        .map(|(feature, _)| feature)
-        .collect();
-    missing.retain(|feature| feature != "tcx hooks" && feature != "backends of Services");
-    let printed = match missing.is_empty() {
-        true => String::new(),
-        false => format!(
-            "; `check` ends with {exit_code} and prints: missing {}",
-            missing.join(", ")
-        ),
-    };
+    let printed = printed(output)?;
     let left = output.required("left")?;
     ensure!(left.trim().is_empty(), "left after DEL: {left}");
     let said = shorten(output.required("said")?);
@@ -50,6 +37,27 @@ pub fn plugin(output: &Output) -> anyhow::Result<Verdict> {
         true => works(rates),
         false if said.is_empty() => otherwise(format!("{rates}{printed}")),
         false => otherwise(format!("{rates}; ADD said: {said}{printed}")),
+    })
+}
+
+/// The features that `netqos check` reported as missing because of a module, with its exit code.
+fn printed(output: &Output) -> anyhow::Result<String> {
+    let Some(check) = output.value("check") else {
+        return Ok(String::new());
+    };
+    let check: Value = serde_json::from_str(check).context("netqos check")?;
+    let exit_code = output.required("check_code")?;
+    // A feature that only needs another one is not listed.
+    let by_module = missing(&check).into_iter().filter(|(feature, why)| {
+        ![TCX, BACKENDS].contains(&feature.as_str()) && !why.starts_with("it needs ")
+    });
+    let missing: Vec<String> = by_module.map(|(feature, _)| feature).collect();
+    Ok(match missing.is_empty() {
+        true => String::new(),
+        false => format!(
+            "; `check` ends with {exit_code} and prints: missing {}",
+            missing.join(", ")
+        ),
     })
 }
 
