@@ -30,6 +30,22 @@ static __always_inline __u64 earlier(__u64 a, __u64 b)
 	return a < b ? a : b;
 }
 
+/*
+ * The hash of a packet's flow, by its addresses and ports alone. A local socket stamps its packets with a number of its
+ * own in place of that (net/core/sock.c, sk_rethink_txhash), and takes another one after a timeout: the flow would
+ * then be a new one, and its packets overtake those that still wait. The packet leaves with the hash that it came with,
+ * by which the kernel chooses paths and queues.
+ */
+static __always_inline __u32 flow_hash(struct __sk_buff *skb)
+{
+	__u32 stamped = skb->hash;
+	bpf_set_hash_invalid(skb);
+	__u32 hash = bpf_get_hash_recalc(skb);
+	if (stamped)
+		bpf_set_hash(skb, stamped);
+	return hash;
+}
+
 /* Spreads the flow's hash, so that the two rows and those who use them do not collide together. */
 static __always_inline __u32 scatter(__u32 hash, __u32 salt)
 {

@@ -21,7 +21,7 @@ static __always_inline bool find_debts(struct __sk_buff *skb, __u32 slot, __u32 
 				       struct debts *of)
 {
 	__u32 salt = slot << 1 | way;
-	of->hash = bpf_get_hash_recalc(skb);
+	of->hash = flow_hash(skb);
 	__u32 at[FLOW_ROWS] = {
 		scatter(of->hash, salt) % FLOW_SLOTS,
 		FLOW_SLOTS + scatter(of->hash, ~salt) % FLOW_SLOTS,

@@ -70,7 +70,7 @@ static __always_inline int rank(struct __sk_buff *skb, __u64 length, __u32 id, s
 	if (!limiter)
 		return TC_ACT_UNSPEC;
 
-	__u32 hash = bpf_get_hash_recalc(skb);
+	__u32 hash = flow_hash(skb);
 	__u32 slot[FLOW_ROWS] = {
 		scatter(hash, id) % FLOW_SLOTS,
 		FLOW_SLOTS + scatter(hash, ~id) % FLOW_SLOTS,
