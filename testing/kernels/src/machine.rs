@@ -115,11 +115,17 @@ fn emulator(card_queues: u8) -> Command {
         return command;
     }
     // Only taps have queues. They are in a network namespace of QEMU's own, and go with it.
-    let script = "ip link add wire type bridge && ip link set wire up && for card in card0 card1; do \
-         ip tuntap add $card mode tap multi_queue && ip link set $card master wire up || exit; done && \
-         exec \"$@\"";
+    let queues = match card_queues {
+        1 => "",
+        _ => "multi_queue",
+    };
+    let script = format!(
+        "ip link add wire type bridge && ip link set wire up && for card in card0 card1; do \
+         ip tuntap add $card mode tap {queues} && ip link set $card master wire up || exit; done && \
+         exec \"$@\""
+    );
     let mut command = Command::new("unshare");
-    command.args(["--net", "--map-root-user", "sh", "-c", script, "sh", QEMU]);
+    command.args(["--net", "--map-root-user", "sh", "-c", &script, "sh", QEMU]);
     command.args(["-smp", &card_queues.to_string()]);
     for card in ["card0", "card1"] {
         let queues =

@@ -32,6 +32,12 @@ pub fn uplink(output: &Output) -> anyhow::Result<Verdict> {
             is_held,
             "{direction}: LS {ls:.2}, BE {be:.2} Mbit/s, not 13.4 and 5.7 of 20"
         );
+        let overtaken = output.required(&format!("{direction}_overtaken"))?;
+        let is_in_order = overtaken.split_whitespace().all(|count| count == "0");
+        ensure!(
+            is_in_order,
+            "{direction}: packets were overtaken: {overtaken}"
+        );
         shown.push(format!("{direction} LS {ls:.2}, BE {be:.2}"));
     }
     let on = output.required("programmed")?.trim();
