@@ -12,7 +12,7 @@ use crate::machine::Output;
 
 pub use leaf::leaf;
 pub use plugin::plugin;
-pub use uplink::{restored, tunnel, uplink};
+pub use uplink::{restored, restored_by_default, tunnel, uplink};
 
 /// Says what a test showed. An error is a defect, of netqos or of the test.
 pub type Judge = fn(&Output) -> anyhow::Result<Verdict>;

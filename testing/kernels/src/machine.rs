@@ -140,14 +140,14 @@ fn emulator(card_queues: u8) -> Command {
 impl Output {
     /// The last value that the test printed by `observe NAME VALUE`.
     pub fn value(&self, name: &str) -> Option<&str> {
-        let values = self.text.lines().filter_map(|line| {
+        let mut values = self.text.lines().filter_map(|line| {
             let (of, value) = line
                 .strip_prefix("@ ")?
                 .split_once(' ')
                 .unwrap_or((&line[2..], ""));
             (of == name).then_some(value)
         });
-        values.last()
+        values.next_back()
     }
 
     /// The same.

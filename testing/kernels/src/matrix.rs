@@ -321,11 +321,14 @@ pub const VARIATIONS: &[(Kernel, Row)] = &[
     ),
     (
         V6_12,
-        restored(
+        Row::new(
             "restore-meanwhile",
             "`default_qdisc` changed from fq_codel to fq before cleanup, card with four queues",
-            "kind=card meanwhile=fq",
+            "restore",
+            judge::restored_by_default,
         )
+        .with("kind=card meanwhile=fq")
+        .expect(WorksOtherwise)
         .card(4)
         .sysctls(&["net.core.default_qdisc=fq_codel"]),
     ),

@@ -60,6 +60,19 @@ pub fn restored(output: &Output) -> anyhow::Result<Verdict> {
     })
 }
 
+/// The kernel puts back its own root qdisc, and below it the `default_qdisc` of that moment.
+pub fn restored_by_default(output: &Output) -> anyhow::Result<Verdict> {
+    let root = left_root(output)?;
+    let changed = output.required("qdiscs")?;
+    ensure!(!changed.contains(" root "), "the root differs: {changed}");
+    Ok(match changed.trim().is_empty() {
+        true => works(root),
+        false => otherwise(format!(
+            "{root}, with the `default_qdisc` of that moment below it"
+        )),
+    })
+}
+
 /// The packets of a pod that the uplink carries in a tunnel are counted as those of its class.
 pub fn tunnel(output: &Output) -> anyhow::Result<Verdict> {
     if output.value("no_tunnel").is_some() {
@@ -133,10 +146,16 @@ fn status(output: &Output) -> anyhow::Result<Value> {
 
 /// Nothing is left, and the qdiscs are those that were found.
 fn restored_qdisc(output: &Output) -> anyhow::Result<String> {
-    let cleanup = output.required("cleanup")?;
-    ensure!(cleanup.starts_with("0 "), "netqos cleanup: {cleanup}");
+    let root = left_root(output)?;
     let changed = output.required("qdiscs")?.trim();
     ensure!(changed.is_empty(), "qdiscs differ after cleanup: {changed}");
+    Ok(root)
+}
+
+/// Nothing of netqos is left; the root qdisc that the uplink had before.
+fn left_root(output: &Output) -> anyhow::Result<String> {
+    let cleanup = output.required("cleanup")?;
+    ensure!(cleanup.starts_with("0 "), "netqos cleanup: {cleanup}");
     let left = output.required("left")?.trim();
     ensure!(left.is_empty(), "left after cleanup: {left}");
     let root = output.required("root")?;
