@@ -13,14 +13,16 @@ one_line() { tr -s '\n\t ' ' '; }
 
 # await SECONDS COMMAND…: true once the command is.
 await() {
-  local tries=$(($1 * 10))
+  local until=$(($(seconds) + $1))
   shift
   until "$@" >/dev/null 2>&1; do
-    tries=$((tries - 1))
-    [ $tries -gt 0 ] || return 1
+    [ $(seconds) -lt $until ] || return 1
     sleep 0.1
   done
 }
+
+# Seconds since this machine booted.
+seconds() { cut -d . -f 1 /proc/uptime; }
 
 # goodput ARGUMENTS…: bit/s of a TCP test.
 goodput() { netqos traffic tcp "$@" -q -o json | sed -n 's/.*"bitsPerSecond": \([0-9]*\).*/\1/p'; }
