@@ -78,6 +78,16 @@ pub fn scenario(output: &Output) -> anyhow::Result<Verdict> {
     Ok(works(format!("{held} held")))
 }
 
+/// A netkit pair is limited at both ends, and a rule's rate has a queue.
+pub fn netkit(output: &Output) -> anyhow::Result<Verdict> {
+    ensure!(
+        output.value("no_netkit").is_none(),
+        "the kernel makes no netkit pair"
+    );
+    ensure!(output.code == 0, "ended with {}", output.code);
+    Ok(works("limits, and a rule's queue".to_owned()))
+}
+
 /// The features that `netqos check` found missing, with the kernel's words.
 fn missing(report: &Value) -> Vec<(String, String)> {
     let features = report["features"].as_array().into_iter().flatten();

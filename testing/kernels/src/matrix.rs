@@ -378,19 +378,24 @@ pub const VARIATIONS: &[(Kernel, Row)] = &[
             "flags=--divide-idle-lines",
         ),
     ),
+    (V6_12, NETKIT),
+    (Newest, NETKIT),
     // Tunnels on the uplink.
     (V6_12, tunnel("tunnel-vxlan", "VXLAN", "tunnel=vxlan")),
-    (
-        V6_12,
-        tunnel("tunnel-geneve", "Geneve", "tunnel=geneve").expect(Missing),
-    ),
+    (V6_12, tunnel("tunnel-geneve", "Geneve", "tunnel=geneve")),
     (V6_12, tunnel("tunnel-ipip", "IPIP", "tunnel=ipip")),
     (
         V6_12,
-        tunnel("tunnel-wireguard", "WireGuard", "tunnel=wireguard").expect(Missing),
+        tunnel("tunnel-wireguard", "WireGuard", "tunnel=wireguard"),
     ),
 ];
 
+const NETKIT: Row = Row::new(
+    "netkit",
+    "pod with an end of a netkit pair",
+    "netkit",
+    judge::netkit,
+);
 const JIT_HARDENED: &[&str] = &["net.core.bpf_jit_harden=2"];
 const LOCKDOWN: &str = "lsm=lockdown,capability lockdown=confidentiality";
 
