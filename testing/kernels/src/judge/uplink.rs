@@ -15,7 +15,9 @@ const BEST_EFFORT: (f64, f64) = (4.9, 7.0);
 pub fn uplink(output: &Output) -> anyhow::Result<Verdict> {
     let restored = restored_qdisc(output)?;
     let Some(by) = programmed(output)? else {
-        return Ok(lacks(unprogrammed(output)?));
+        let why = unprogrammed(output)?;
+        ensure!(why.contains("netqos check"), "no remedy: {why}");
+        return Ok(lacks(why));
     };
     let mut shown = Vec::new();
     let mut uncontrolled = Vec::new();
