@@ -55,7 +55,7 @@ mod tests {
             link("nq9d11b6c382a", "veth", rule),
             link("nq9d11b6c382b", "veth", rule),
             link("bwpa8eda89404b7", "ifb", "netqos:net:a:eth0"),
-            link("netqos-l2", "ifb", "netqos:line:up0:clsact"),
+            link("netqos-l2", "ifb", "netqos:line:up0 clsact"),
             // A pod's veth that carries a limit, which a CNI plugin made.
             link("veth1", "veth", "netqos:net:a:eth0"),
             link("ifb0", "ifb", ""),

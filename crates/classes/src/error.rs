@@ -94,6 +94,24 @@ impl Error {
         }
     }
 
+    /// The message of a problem: it names the remedy where the kernel lacks something.
+    pub(crate) fn explained(&self) -> String {
+        match self.is_unsupported() {
+            true => {
+                format!("{self}: the kernel lacks it; `netqos check` says what, and what to do")
+            }
+            false => self.to_string(),
+        }
+    }
+
+    fn is_unsupported(&self) -> bool {
+        match self {
+            Self::Netlink { source, .. } => source.is_unsupported(),
+            Self::Several(all) => all.iter().any(Self::is_unsupported),
+            _ => false,
+        }
+    }
+
     /// Nothing, one, or several of them.
     pub(crate) fn all(mut errors: Vec<Self>) -> Result<()> {
         match (errors.pop(), errors.is_empty()) {
@@ -119,5 +137,30 @@ impl<T> Doing<T> for netqos_netlink::Result<T> {
             doing: doing.to_owned(),
             source,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::*;
+
+    #[test]
+    fn missing_kernel_feature_is_explained_with_a_remedy() {
+        let refused = |errno: Errno| Error::Netlink {
+            doing: "make an ifb".to_owned(),
+            source: netqos_netlink::Error::Refused {
+                doing: "add link".to_owned(),
+                errno: errno.raw_os_error(),
+                extack: None,
+            },
+        };
+        let (missing, exists) = (Errno::OPNOTSUPP, Errno::EXIST);
+        let has_remedy = |error: &Error| error.explained().contains("`netqos check`");
+        assert!(has_remedy(&refused(missing)));
+        assert!(!has_remedy(&refused(exists)));
+        let several = Error::Several(vec![refused(exists), refused(missing)]);
+        assert!(has_remedy(&several));
     }
 }

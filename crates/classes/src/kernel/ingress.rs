@@ -23,8 +23,10 @@ const NAME: &str = "netqos_class";
 const PREFIX: &str = "netqos-l";
 /// How the aliases of our ifbs begin; the line's name follows.
 const ALIAS: &str = "netqos:line:";
-/// What follows that when the line's clsact is ours.
-const MADE_CLSACT: &str = ":clsact";
+/// What follows that when the line's clsact is ours: by a space, so that it is no attachment's tag.
+const MADE_CLSACT: &str = " clsact";
+/// The same as earlier builds wrote it.
+const MADE_CLSACT_BEFORE: &str = ":clsact";
 /// Packets that the ifb holds between its qdisc and the line.
 const RING: u32 = 1000;
 
@@ -48,7 +50,15 @@ pub(super) fn root_of(ifb: &Link) -> Option<Root<'_>> {
 
 fn line_of(ifb: &Link) -> Option<&str> {
     let alias = ifb.alias.as_deref()?.strip_prefix(ALIAS)?;
-    Some(alias.strip_suffix(MADE_CLSACT).unwrap_or(alias))
+    Some(without_clsact(alias).unwrap_or(alias))
+}
+
+/// The alias without what says that the line's clsact is ours, where it does.
+fn without_clsact(alias: &str) -> Option<&str> {
+    let suffixes = [MADE_CLSACT, MADE_CLSACT_BEFORE];
+    suffixes
+        .iter()
+        .find_map(|suffix| alias.strip_suffix(suffix))
 }
 
 /// The ifb of a line.
@@ -188,7 +198,7 @@ pub(super) fn leave(socket: &mut Socket, link: &Link) -> Result<usize> {
         let made = ifb
             .alias
             .as_deref()
-            .is_some_and(|alias| alias.ends_with(MADE_CLSACT));
+            .is_some_and(|alias| without_clsact(alias).is_some());
         if made {
             remove_empty_clsact(socket, link)?;
         }
@@ -217,4 +227,41 @@ pub(super) fn remove_orphans(
         }
     }
     Ok(changes)
+}
+
+#[cfg(test)]
+mod tests {
+    use netqos_core::Tag;
+
+    use super::*;
+
+    fn ifb(alias: &str) -> Link {
+        Link {
+            name: "netqos-l2".to_owned(),
+            kind: "ifb".to_owned(),
+            alias: Some(alias.to_owned()),
+            ..Link::default()
+        }
+    }
+
+    /// GC of a network named `line` would remove it.
+    #[test]
+    fn alias_of_uplink_ifb_is_no_tag_of_attachment() {
+        let alias = format!("{ALIAS}up0{MADE_CLSACT}");
+        assert!(alias.parse::<Tag>().is_err());
+        assert!(format!("{ALIAS}up0").parse::<Tag>().is_err());
+    }
+
+    #[test]
+    fn aliases_of_earlier_builds_are_read() {
+        for alias in [
+            "netqos:line:up0",
+            "netqos:line:up0 clsact",
+            "netqos:line:up0:clsact",
+        ] {
+            let ifb = ifb(alias);
+            assert!(is_ifb(&ifb), "{alias}");
+            assert_eq!(line_of(&ifb), Some("up0"), "{alias}");
+        }
+    }
 }

@@ -404,6 +404,6 @@ fn of_line(line: Arc<str>, error: &Error) -> Trouble {
     Trouble {
         line: Some(line),
         part: None,
-        what: error.to_string(),
+        what: error.explained(),
     }
 }

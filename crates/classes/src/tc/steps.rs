@@ -198,6 +198,6 @@ fn of_line(line: &str, error: &Error) -> Trouble {
     Trouble {
         line: Some(line.into()),
         part: None,
-        what: error.to_string(),
+        what: error.explained(),
     }
 }
