@@ -4,9 +4,7 @@ use std::fmt;
 
 use netqos_bpf::Pins;
 #[cfg(feature = "rules")]
-use netqos_bpf::classes::{Classes, probe_stamp};
-#[cfg(feature = "rules")]
-use netqos_bpf::{Scratch, rules::Rules};
+use netqos_bpf::{Scratch, classes::Classes, rules::Rules};
 use netqos_netlink::filter::{Bpf, Place, Redirect};
 use netqos_netlink::link::Link;
 #[cfg(feature = "rules")]
@@ -270,8 +268,7 @@ impl Features {
             socket.put_qdisc(&lo, Handle::ROOT, Handle::new(1, 0), &htb)
         });
         self.probe_feature(Feature::Classes, &[], || {
-            Classes::ensure(&Scratch::new()?.path())?;
-            probe_stamp()
+            Classes::ensure(&Scratch::new()?.path())
         });
         Ok(self)
     }

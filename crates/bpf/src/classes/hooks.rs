@@ -99,14 +99,6 @@ impl Classes {
     }
 }
 
-/// Loads the program that stamps for one pod, which is attached by tcx, and drops it.
-///
-/// # Errors
-/// The kernel refuses it.
-pub fn probe_stamp() -> Result<()> {
-    sys::load(&stamping(1), STAMP).map(drop)
-}
-
 /// Stamps no more by tcx at this link; says whether it was so.
 pub fn stamp_no_more(ifindex: u32) -> Result<bool> {
     at_pod(ifindex).leave()
