@@ -10,8 +10,10 @@ const RTA_OIF: u16 = 4;
 const RTA_MULTIPATH: u16 = 9;
 const RTA_TABLE: u16 = 15;
 /// Attributes of rules (`include/uapi/linux/fib_rules.h`).
+const FRA_IIFNAME: u16 = 3;
 const FRA_SUPPRESS_PREFIXLEN: u16 = 14;
 const FRA_TABLE: u16 = 15;
+const FRA_OIFNAME: u16 = 17;
 const FRA_L3MDEV: u16 = 19;
 /// The action of a rule that chooses a table.
 const FR_ACT_TO_TBL: u8 = 1;
@@ -26,7 +28,7 @@ const FAMILIES: [i32; 2] = [libc::AF_INET, libc::AF_INET6];
 /// The link indexes of the default routes of each routing table.
 pub type DefaultRoutes = BTreeMap<u32, BTreeSet<u32>>;
 
-/// The routing tables that rules choose.
+/// The routing tables that rules choose for packets that the node forwards.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleTables {
     /// Their numbers, without `local`.
@@ -65,7 +67,7 @@ impl Socket {
         Ok(routes)
     }
 
-    /// Lists the tables that rules of IPv4 and IPv6 choose. A kernel without rules has table `main` alone.
+    /// Lists the tables that rules of IPv4 and IPv6 choose for packets that the node forwards. A kernel without rules has table `main` alone.
     ///
     /// # Errors
     /// Returns an error if the kernel refuses a list.
@@ -121,7 +123,7 @@ pub(crate) fn default_route(payload: &[u8]) -> Option<(u32, Vec<u32>)> {
     (table != libc::RT_TABLE_LOCAL.into()).then_some((table, links))
 }
 
-/// The table in which a rule may find a default route; `None` if it finds none.
+/// The table in which a rule may find a default route of a forwarded packet; `None` if it finds none.
 pub(crate) fn rule_table(payload: &[u8]) -> Option<RuleTable> {
     let &[_, _, _, _, table, _, _, action] = payload.first_chunk()?;
     if action != FR_ACT_TO_TBL {
@@ -132,6 +134,9 @@ pub(crate) fn rule_table(payload: &[u8]) -> Option<RuleTable> {
     for (attribute, value) in wire::attributes(payload.get(FIB_RULE_HDR..)?) {
         match attribute {
             FRA_TABLE => table = wire::u32_at(value, 0)?,
+            // Packets of the node's own sockets have this input link, and they alone may be bound to an output link.
+            FRA_IIFNAME if value.strip_suffix(b"\0") == Some(b"lo") => return None,
+            FRA_OIFNAME => return None,
             FRA_L3MDEV => is_vrf = value.first().is_some_and(|on| *on != 0),
             // It ignores routes of this prefix length and shorter ones; -1 stands for none.
             FRA_SUPPRESS_PREFIXLEN if wire::u32_at(value, 0)? != u32::MAX => return None,
@@ -227,6 +232,13 @@ mod tests {
                 rule(MAIN, 1, |it| it.number(FRA_SUPPRESS_PREFIXLEN, u32::MAX)),
                 number(254),
             ),
+            // Of pods, and of the node's own sockets.
+            (
+                rule(MAIN, 1, |it| it.string(FRA_IIFNAME, "cni0")),
+                number(254),
+            ),
+            (rule(MAIN, 1, |it| it.string(FRA_IIFNAME, "lo")), None),
+            (rule(MAIN, 1, |it| it.string(FRA_OIFNAME, "eth1")), None),
         ] {
             assert_eq!(rule_table(&payload), expected, "{payload:?}");
         }
