@@ -198,6 +198,7 @@ impl Engine {
             if self.synced && self.classes.is_to_look() && self.plan_classes(true) {
                 self.tell_problems();
             }
+            self.classes.repair_changes(Instant::now());
             if self.synced && self.classes.has_news() {
                 self.tell_problems();
             }
@@ -254,6 +255,7 @@ impl Engine {
         let due = self.retry.due().into_iter().chain(self.tidy_at);
         let due = due.chain(self.problem_log.due());
         let due = due.chain(self.limits.as_ref().map(PodLimits::next_inspection));
+        let due = due.chain(self.classes.change_due());
         let next = due.fold(self.inspect_at, Instant::min);
         let left = next.saturating_duration_since(Instant::now());
         left.min(BEAT)

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use netqos_classes::is_lines_ifb;
 use netqos_core::BitRate;
@@ -16,6 +17,8 @@ use super::default_uplinks::default_uplinks;
 const LINKS: &str = "/sys/class/net";
 /// Kinds of links that others are ports of, and that their ports send by.
 const BUNDLES: [&str; 2] = ["bond", "team"];
+/// The least time between two inspections for changes by another process, which may change uplinks all the time.
+const LEAST_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The node's lines.
 #[derive(Debug)]
@@ -34,6 +37,10 @@ pub(crate) struct Lines {
     tunnels: BTreeMap<u32, LinkData>,
     problem: Option<String>,
     heard: Heard,
+    /// Another process changed the qdiscs, classes or filters of an uplink.
+    is_changed: bool,
+    /// When such a change was taken last.
+    change_taken: Option<Instant>,
 }
 
 /// What was heard since the last look.
@@ -44,8 +51,6 @@ enum Heard {
     Nothing,
     /// Something by which other links may be lines, or carry something else.
     Something,
-    /// Another process changed the qdiscs, classes or filters of an uplink.
-    Changed,
     /// A line came or went.
     Links,
 }
@@ -57,8 +62,6 @@ pub(crate) struct Seen {
     pub(crate) is_other: bool,
     /// A line or a tunnel is another link than before, came or went: what was done to it is not done any more.
     pub(crate) is_undone: bool,
-    /// Another process changed the qdiscs, classes or filters of an uplink.
-    pub(crate) is_changed: bool,
 }
 
 impl Lines {
@@ -74,6 +77,8 @@ impl Lines {
             tunnels: BTreeMap::new(),
             problem: None,
             heard: Heard::Nothing,
+            is_changed: false,
+            change_taken: None,
         }
     }
 
@@ -142,7 +147,6 @@ impl Lines {
         Seen {
             is_other: (&self.speeds, &self.problem) != (&before.0, &before.1),
             is_undone,
-            is_changed: heard == Heard::Changed,
         }
     }
 
@@ -170,11 +174,8 @@ impl Lines {
             });
         }
         let mut own = self.numbers.values().chain(&self.ifbs);
-        let mut is_changed = own.any(|it| news.traffic_control.contains(it));
-        is_changed |= self.ifbs.iter().any(|it| news.gone.contains(it));
-        if is_changed {
-            heard = heard.max(Heard::Changed);
-        }
+        self.is_changed |= own.any(|it| news.traffic_control.contains(it));
+        self.is_changed |= self.ifbs.iter().any(|it| news.gone.contains(it));
         if self.numbers.values().any(|it| news.gone.contains(it)) {
             heard = Heard::Links;
         }
@@ -184,6 +185,25 @@ impl Lines {
     /// True when something was heard by which a look is due.
     pub(crate) fn is_to_look(&self) -> bool {
         self.heard != Heard::Nothing
+    }
+
+    /// Returns when a change by another process is to be inspected; `None` if there is none.
+    pub(crate) fn change_due(&self) -> Option<Instant> {
+        let taken = self.change_taken;
+        let due = taken.map_or_else(Instant::now, |taken| taken + LEAST_INTERVAL);
+        self.is_changed.then_some(due)
+    }
+
+    /// Returns true once for the changes by another process that are due.
+    pub(crate) fn take_change(&mut self, now: Instant) -> bool {
+        let taken = self.change_taken;
+        let is_due = taken.is_none_or(|taken| taken + LEAST_INTERVAL <= now);
+        if !self.is_changed || !is_due {
+            return false;
+        }
+        self.is_changed = false;
+        self.change_taken = Some(now);
+        true
     }
 
     /// All links, and the uplinks among them.
@@ -393,6 +413,25 @@ mod tests {
             lines.hear(&news);
             assert_eq!(lines.heard, expected, "{news:?}");
         }
+    }
+
+    #[test]
+    fn changes_by_another_process_are_taken_at_most_twice_a_second() {
+        let mut lines = Lines::new(Vec::new());
+        lines.numbers = [("eth0".into(), 2)].into();
+        let changed = |index| News {
+            traffic_control: [index].into(),
+            ..News::default()
+        };
+        lines.hear(&changed(3));
+        assert_eq!(lines.change_due(), None);
+        let mut taken = 0;
+        let began = Instant::now();
+        for milliseconds in 0..2000 {
+            lines.hear(&changed(2));
+            taken += u32::from(lines.take_change(began + Duration::from_millis(milliseconds)));
+        }
+        assert!((4..=5).contains(&taken), "{taken}");
     }
 
     #[test]

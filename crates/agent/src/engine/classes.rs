@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use netqos_api::koordinator::BackendKind;
 use netqos_classes::{KernelOptions, Tunnels};
@@ -128,6 +129,20 @@ impl Classes {
         self.lines.is_to_look()
     }
 
+    /// Returns when a change of an uplink by another process is to be inspected.
+    pub(super) fn change_due(&self) -> Option<Instant> {
+        self.lines.change_due()
+    }
+
+    /// Restores what another process changed on uplinks, at most twice a second.
+    pub(super) fn repair_changes(&mut self, now: Instant) {
+        if self.lines.take_change(now)
+            && let Some(divider) = &self.divider
+        {
+            divider.repair();
+        }
+    }
+
     /// Takes note of where the cgroups of pods are.
     pub(super) fn find(&mut self, cgroups: BTreeMap<Arc<str>, PathBuf>) {
         self.cgroups = cgroups;
@@ -217,11 +232,11 @@ impl Engine {
     pub(super) fn plan_classes(&mut self, look: bool) -> bool {
         let classes = &mut self.classes;
         let is_shared = classes.knowledge.division().is_some();
-        let (mut anew, mut is_changed) = (false, false);
+        let mut anew = false;
         if is_shared && (look || classes.lines.speeds().is_empty()) {
             let seen = classes.lines.look();
             classes.is_stale |= seen.is_other;
-            (anew, is_changed) = (seen.is_undone, seen.is_changed);
+            anew = seen.is_undone;
         }
         if look {
             classes.host_links.keep(self.whereabouts.all());
@@ -263,9 +278,6 @@ impl Engine {
         }
         if let Some(divider) = &mut self.classes.divider {
             divider.order(Order { kind, plan }, anew);
-            if is_changed {
-                divider.repair();
-            }
         }
         is_new
     }
