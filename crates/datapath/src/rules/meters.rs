@@ -36,8 +36,7 @@ const RETURN: Place = Place {
     handle: 0x6e73,
 };
 const RETURN_NAME: &str = "netqos_return";
-/// What the aliases of pairs start with; the rule's number follows, and then what it is for. No attachment's tag has
-/// three parts.
+/// What the aliases of pairs start with; the rule's number follows. No attachment's tag has three parts.
 const ALIAS: &str = "netqos:rule:";
 /// The most bytes of an alias (`IFALIASZ`, with the zero at its end).
 const ALIAS_BYTES: usize = 255;
@@ -115,16 +114,17 @@ fn is_pairs_first(name: &str) -> bool {
     })
 }
 
-/// The alias of both ends of a rule's pair: `netqos:rule:0123456789abcdef egress[0] of NetworkQoS games/free`.
-fn alias(rule: &RuleId) -> String {
-    let number = rule_number(rule);
-    let mut alias = format!(
-        "{ALIAS}{number:016x} egress[{}] of NetworkQoS {}",
+/// The aliases of a rule's pair: `netqos:rule:0123456789abcdef`, and on the second end the rule's name behind it. An
+/// earlier version knows a pair by the bare number on its first end.
+fn aliases(rule: &RuleId) -> [String; 2] {
+    let number = format!("{ALIAS}{:016x}", rule_number(rule));
+    let mut named = format!(
+        "{number} egress[{}] of NetworkQoS {}",
         rule.index, rule.policy
     );
     // Names of objects are ASCII.
-    alias.truncate(ALIAS_BYTES);
-    alias
+    named.truncate(ALIAS_BYTES);
+    [number, named]
 }
 
 /// Returns the number of the rule for which this link, an end of a pair, was made.
@@ -259,7 +259,6 @@ fn queued(Bandwidth { rate, burst }: Bandwidth, mtu: u32, gso_max_size: u32) -> 
 fn ensure_pair(socket: &mut Socket, rules: &Rules, rule: &RuleId) -> Result<(Link, u64)> {
     let number = rule_number(rule);
     let (name, peer) = names(number);
-    let alias = alias(rule);
     let mut changes = 0;
     let there = optional(socket.link_by_name(&name)).doing("find link")?;
     let is_ours = |link: &Link| link.alias.is_none() || number_in(link) == Some(number);
@@ -272,10 +271,10 @@ fn ensure_pair(socket: &mut Socket, rules: &Rules, rule: &RuleId) -> Result<(Lin
                 .doing("adding link")?
         }
     };
-    for end in [&pair.0, &pair.1] {
+    for (end, alias) in [&pair.0, &pair.1].into_iter().zip(aliases(rule)) {
         if end.alias.as_ref() != Some(&alias) {
             let change = LinkChange {
-                alias: Some(alias.clone()),
+                alias: Some(alias),
                 ..LinkChange::default()
             };
             socket.change_link(end, &change).doing("tag link")?;
@@ -367,21 +366,22 @@ mod tests {
             index: 3,
         };
         let free = rule("games", "free");
-        let number = rule_number(&free);
-        let text = format!("netqos:rule:{number:016x} egress[3] of NetworkQoS games/free");
-        assert_eq!(alias(&free), text);
+        let number = format!("netqos:rule:{:016x}", rule_number(&free));
+        let named = format!("{number} egress[3] of NetworkQoS games/free");
+        assert_eq!(aliases(&free), [number, named]);
         let long = rule(&"n".repeat(63), &"p".repeat(253));
-        assert_eq!(alias(&long).len(), 255);
+        assert_eq!(aliases(&long)[1].len(), 255);
         for rule in [free, long] {
-            assert_eq!(number_in(&link(&alias(&rule))), Some(rule_number(&rule)));
-            // No attachment is looked for by it.
-            assert!(alias(&rule).parse::<netqos_core::Tag>().is_err());
+            for alias in aliases(&rule) {
+                assert_eq!(number_in(&link(&alias)), Some(rule_number(&rule)));
+                // No attachment is looked for by it.
+                assert!(alias.parse::<netqos_core::Tag>().is_err());
+            }
         }
     }
 
     #[test]
     fn aliases_of_other_links_are_not_rules() {
-        // As earlier builds wrote it.
         assert_eq!(number_in(&link("netqos:rule:00000000000000ff")), Some(255));
         for alias in [
             "",
