@@ -99,7 +99,7 @@ impl fmt::Display for Attachment {
 }
 
 /// CNI's rule for network names and container ids: `^[a-zA-Z0-9][a-zA-Z0-9_.\-]*$`.
-pub(crate) fn is_identifier(text: &str) -> bool {
+pub fn is_identifier(text: &str) -> bool {
     let mut bytes = text.bytes();
     bytes
         .next()

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use netqos_core::is_identifier;
 use netqos_core::objects::{ClusterNetwork, NetworkDefinition};
 use serde_json::Value;
 
@@ -45,10 +46,11 @@ pub fn network_definition(
             }
         }
     };
-    // OVN-Kubernetes knows a network by its name, in whatever namespaces there are definitions of it.
-    let shared = cni_name
-        .as_ref()
-        .filter(|_| is_of_ovn && !is_owned_by(metadata, USER_NETWORK));
+    // OVN-Kubernetes knows a network by its name, in whatever namespaces there are definitions of it. CNI refuses a
+    // configuration with another name than these.
+    let is_shared =
+        |name: &&Arc<str>| is_of_ovn && is_identifier(name) && !is_owned_by(metadata, USER_NETWORK);
+    let shared = cni_name.as_ref().filter(is_shared);
     let shared = shared.map(|name: &Arc<str>| format!("cni:{name}").into());
     Ok(NetworkDefinition {
         labels: labels(metadata),
@@ -107,6 +109,10 @@ mod tests {
 
     /// The network of a definition in this namespace, with this CNI plugin and owner.
     fn key(namespace: &str, plugin: &str, owner: Option<&str>) -> NetworkKey {
+        key_of("blue-net", namespace, plugin, owner)
+    }
+
+    fn key_of(network: &str, namespace: &str, plugin: &str, owner: Option<&str>) -> NetworkKey {
         let owner = owner.map(|kind| {
             vec![OwnerReference {
                 kind: kind.to_owned(),
@@ -120,7 +126,7 @@ mod tests {
             owner_references: owner,
             ..ObjectMeta::default()
         };
-        let config = format!(r#"{{"name": "blue-net", "type": "{plugin}"}}"#);
+        let config = serde_json::json!({"name": network, "type": plugin}).to_string();
         network_definition(&metadata, Some(&config)).unwrap().key()
     }
 
@@ -137,6 +143,14 @@ mod tests {
             };
             assert_eq!(key("a", plugin, owner), own("a"));
             assert_eq!(key("b", plugin, owner), own("b"));
+        }
+    }
+
+    #[test]
+    fn ovn_network_whose_name_cni_refuses_is_of_one_namespace() {
+        let own = NetworkKey::Attachment(netqos_core::ObjectName::new("a", "blue"));
+        for name in ["blue net", "a/b", "blue\n", "-blue", "cni:blue", "bl\u{fc}"] {
+            assert_eq!(key_of(name, "a", OVN_PLUGIN, None), own, "{name:?}");
         }
     }
 }
