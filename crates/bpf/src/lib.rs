@@ -36,4 +36,4 @@ pub use others::CiliumBandwidth;
 pub use pins::{Pins, Programs};
 #[cfg(feature = "classes")]
 pub use tcx::can_be_told as can_tell_tcx;
-pub use tcx::{TcxHook, TcxLink};
+pub use tcx::{TcxHook, TcxLink, has_netkit_programs};

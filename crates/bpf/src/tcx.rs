@@ -10,6 +10,8 @@ use crate::{Error, Result, sys};
 /// `enum bpf_attach_type`.
 const BPF_TCX_INGRESS: u32 = 46;
 const BPF_TCX_EGRESS: u32 = 47;
+const BPF_NETKIT_PRIMARY: u32 = 54;
+const BPF_NETKIT_PEER: u32 = 55;
 /// `lo`, in every network namespace.
 const LOOPBACK: u32 = 1;
 /// Put it before all others.
@@ -153,6 +155,14 @@ impl TcxHook {
         let all = self.programs(ifindex).unwrap_or_default();
         all.iter().any(|id| has_name(*id, &own))
     }
+}
+
+/// Returns true if a netkit pair runs programs of its own, which see packets before the primary's tcx hooks do and may
+/// keep them from there. The interface is the primary, in the calling thread's network namespace.
+pub fn has_netkit_programs(primary: u32) -> bool {
+    let hooks = [BPF_NETKIT_PRIMARY, BPF_NETKIT_PEER].iter();
+    let mut programs = hooks.map(|hook| sys::query(primary, *hook).unwrap_or_default());
+    programs.any(|programs| !programs.is_empty())
 }
 
 /// True when a program's name starts with this. One that is gone by now has none.

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use netqos_api::EgressWay;
+use netqos_bpf::has_netkit_programs;
 use netqos_core::Direction;
 use netqos_netlink::link::Link;
 use netqos_netlink::{Namespace, Socket};
@@ -86,6 +87,13 @@ impl Side {
 }
 
 impl Endpoint {
+    /// Returns the end on the host if all that the pod sends passes the tc hooks there. Programs of a netkit pair's own
+    /// run before those, and may redirect packets past them.
+    pub(crate) fn host_hooks(&self) -> Option<&Link> {
+        let host = self.host.as_ref();
+        host.filter(|host| host.kind != "netkit" || !has_netkit_programs(host.index))
+    }
+
     /// Where the queue of a direction belongs: on which side, at which link, and whether that
     /// link's traffic is sent through an ifb or carries the queue itself.
     pub(crate) fn place(&self, direction: Direction, egress: EgressWay) -> (SideName, &Link, bool) {

@@ -14,7 +14,8 @@ const FIRST: &str = "eth0";
 /// How an interface can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// By its other end, a veth in the namespace of the caller.
+    /// By its other end, a veth or netkit device in the namespace of the caller, whose tc hooks all that the pod sends
+    /// passes.
     HostVeth,
     /// Inside of the pod's namespace only.
     PodNetns,
@@ -31,7 +32,7 @@ pub fn locate(netns: &Path, interface: &str) -> Result<Option<Reach>> {
     };
     let mut host = Side::host()?;
     let found = Endpoint::locate(&mut host, &mut pod, interface, HostLinks::Unknown)?;
-    Ok(Some(match found.host {
+    Ok(Some(match found.host_hooks() {
         Some(_) => Reach::HostVeth,
         None => Reach::PodNetns,
     }))

@@ -1,4 +1,5 @@
-# A pod whose interface is an end of a netkit pair: its limits, and a rule with a rate.
+# A pod whose interface is an end of a netkit pair: its limits, and a rule with a rate, without programs of the pair's
+# own and with one.
 netkit() {
   ip link set lo up
   if ! ip link add host0 type netkit; then
@@ -12,7 +13,8 @@ netkit() {
   ip -n a address add 10.0.0.2/24 dev eth0
   ip link set host0 up
   ip -n a link set eth0 up
-  limit_pod && limit_rule
+  serve_here
+  limit_pod && limit_rule && limit_rule_beside_program
 }
 # The plugin's queues are at the host's end and at the pod's, and packets pass them.
 limit_pod() {
@@ -25,6 +27,10 @@ limit_pod() {
   tc qdisc show dev host0 | grep tbf || return
   tc -n a qdisc show dev eth0 | grep tbf || return
   ip netns exec a ping -c 3 10.0.0.1
+}
+start_agent() {
+  netqos-agent --node node1 --manifests /run/objects >/run/agent.log 2>&1 &
+  agent=$!
 }
 has_queue() { ip -o link show type veth | grep " nq"; }
 # A rule of a pod without a host's end would have a policer, and no pair.
@@ -40,15 +46,27 @@ status: {podIP: 10.0.0.2, podIPs: [{ip: 10.0.0.2}]}
 apiVersion: k8s.ovn.org/v1alpha1
 kind: NetworkQoS
 metadata: {name: qos, namespace: games}
-spec: {priority: 1, podSelector: {matchLabels: {app: a}}, egress: [{dscp: 10, bandwidth: {rate: 8000}}]}
+spec: {priority: 1, podSelector: {matchLabels: {app: a}}, egress: [{dscp: 10, bandwidth: {rate: 4000}}]}
 END
   mkdir -p /var/lib/cni/results
   echo '{"kind":"cniCacheV1","containerId":"a","config":"","ifName":"eth0","networkName":"net",
     "netns":"/run/netns/a","cniArgs":[["K8S_POD_NAMESPACE","games"],["K8S_POD_NAME","a"]],
     "result":{"cniVersion":"1.0.0","ips":[{"address":"10.0.0.2/24"}]}}' >/var/lib/cni/results/net-a-eth0
-  netqos-agent --node node1 --manifests /run/objects >/run/agent.log 2>&1 &
+  start_agent
   await 60 has_queue
   netqos status
   has_queue || { cat /run/agent.log; return 1; }
-  ip netns exec a ping -c 3 10.0.0.1
+  observe queued "$(in_netns a goodput 10.0.0.1 -t 3s)"
 }
+# What the pod sends passes the program before it comes to the host: the rule is on the pod's side, and has a policer.
+limit_rule_beside_program() {
+  netkit_program host0 || return
+  kill $agent
+  wait $agent
+  start_agent
+  await 60 has_no_queue
+  netqos status
+  has_no_queue || { cat /run/agent.log; return 1; }
+  observe policed "$(in_netns a goodput 10.0.0.1 -t 3s)"
+}
+has_no_queue() { ! has_queue; }

@@ -137,6 +137,11 @@ impl Image {
             let name = file.file_name().context("a file without a name")?;
             put(&file, &root.join("guest").join(name))?;
         }
+        let source = root.join("guest/netkit_program.c");
+        let program = root.join("bin/netkit_program");
+        run(Command::new("musl-gcc")
+            .args(["-static", "-o"])
+            .args([&program, &source]))?;
         symlink("guest/init", root.join("init"))?;
         add_modules(&root, kernel, without)?;
         let image = Self { directory };

@@ -78,14 +78,24 @@ pub fn scenario(output: &Output) -> anyhow::Result<Verdict> {
     Ok(works(format!("{held} held")))
 }
 
-/// A netkit pair is limited at both ends, and a rule's rate has a queue.
+/// The payload of 4 Mbit/s, less what TCP leaves unused.
+const RULE_GOODPUT: (f64, f64) = (3.4, 4.0);
+
+/// A netkit pair is limited at both ends, and a rule's rate has a queue; beside a program of the pair's own, a policer.
 pub fn netkit(output: &Output) -> anyhow::Result<Verdict> {
     ensure!(
         output.value("no_netkit").is_none(),
         "the kernel makes no netkit pair"
     );
     ensure!(output.code == 0, "ended with {}", output.code);
-    Ok(works("limits, and a rule's queue".to_owned()))
+    let (queued, policed) = (megabits(output, "queued")?, megabits(output, "policed")?);
+    for rate in [queued, policed] {
+        let is_held = rate > RULE_GOODPUT.0 && rate < RULE_GOODPUT.1;
+        ensure!(is_held, "{queued:.2} and {policed:.2} Mbit/s, of 4");
+    }
+    Ok(works(format!(
+        "a rule of 4 Mbit/s: {queued:.2}, beside a program of the pair's own {policed:.2}"
+    )))
 }
 
 /// The features that `netqos check` found missing, with the kernel's words.

@@ -66,17 +66,14 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Finds it: the host's end of a veth, or else the pod's own.
+    /// Finds it: the host's end of a pair, or else the pod's own.
     pub(super) fn find(interface: &Interface) -> Result<(Attachment, Self)> {
         let attachment =
             Attachment::try_new(&interface.network, &interface.container, &interface.name)?;
         let mut host = Side::host()?;
         let mut pod = Side::pod(&interface.netns)?;
-        let Endpoint {
-            pod: inside,
-            host: outside,
-        } = Endpoint::locate(&mut host, &mut pod, &interface.name, HostLinks::Unknown)?;
-        let found = match outside {
+        let endpoint = Endpoint::locate(&mut host, &mut pod, &interface.name, HostLinks::Unknown)?;
+        let found = match endpoint.host_hooks().cloned() {
             Some(link) => Self {
                 side: host,
                 name: SideName::Host,
@@ -85,7 +82,7 @@ impl Found {
             None => Self {
                 side: pod,
                 name: SideName::Pod,
-                link: inside,
+                link: endpoint.pod,
             },
         };
         Ok((attachment, found))
