@@ -7,9 +7,9 @@ use netqos_bpf::Pins;
 use netqos_bpf::{Scratch, classes::Classes, rules::Rules};
 use netqos_netlink::filter::{Bpf, Place, Redirect};
 use netqos_netlink::link::Link;
+use netqos_netlink::qdisc::{Clsact, FqCodel, PfifoFast, Tbf};
 #[cfg(feature = "rules")]
 use netqos_netlink::qdisc::Htb;
-use netqos_netlink::qdisc::{Clsact, PfifoFast, Tbf};
 use netqos_netlink::{Handle, Namespace, Nft, Socket};
 use serde::Serialize;
 
@@ -47,6 +47,8 @@ pub enum Feature {
     Classes,
     /// The hierarchical token bucket, by which a line is divided among classes.
     Htb,
+    /// Queues in which the flows of a class take turns.
+    FqCodel,
 }
 
 /// Whether it is there.
@@ -120,6 +122,9 @@ impl Feature {
                 "use a kernel from 5.10 on with CONFIG_BPF_SYSCALL and CONFIG_BPF_JIT, or the backend tc"
             }
             Self::Htb => "load the module sch_htb, or use a kernel with CONFIG_NET_SCH_HTB",
+            Self::FqCodel => {
+                "load the module sch_fq_codel, or use a kernel with CONFIG_NET_SCH_FQ_CODEL; without it, flows of a class share one queue, first in, first out"
+            }
         }
     }
 }
@@ -140,8 +145,26 @@ impl fmt::Display for Feature {
             Self::Backends => "backends of Services",
             Self::Classes => "programs of classes",
             Self::Htb => "qdisc htb",
+            Self::FqCodel => "qdisc fq_codel",
         })
     }
+}
+
+/// Tries whether the kernel makes a fq_codel, in a network namespace that is gone afterwards.
+///
+/// # Errors
+/// It does not, or the caller may not make a network namespace.
+pub fn try_fq_codel() -> Result<()> {
+    let namespace = Namespace::scratch().doing("make a network namespace")?;
+    let mut socket = Socket::open_in(&namespace).doing("open netlink socket")?;
+    let lo = socket.link_by_name("lo").doing("find lo")?;
+    let flows = FqCodel {
+        target: 5_000,
+        interval: 100_000,
+        memory: 1 << 20,
+    };
+    let made = socket.put_qdisc(&lo, Handle::ROOT, Handle::new(1, 0), &flows);
+    made.doing("make a queue")
 }
 
 impl Features {
@@ -267,6 +290,7 @@ impl Features {
         self.probe_feature(Feature::Htb, &[], || {
             socket.put_qdisc(&lo, Handle::ROOT, Handle::new(1, 0), &htb)
         });
+        self.probe_feature(Feature::FqCodel, &[], try_fq_codel);
         self.probe_feature(Feature::Classes, &[], || {
             Classes::ensure(&Scratch::new()?.path())
         });

@@ -48,7 +48,7 @@ pub use attached::{AttachedPod, AttachedPods};
 pub use check::QueueStatus;
 pub use endpoint::HostLinks;
 pub use error::{Error, Result};
-pub use features::{Feature, Features, Mode, Support};
+pub use features::{Feature, Features, Mode, Support, try_fq_codel};
 pub use files::Documents;
 pub use hook::HookKind;
 pub use limits::{Applied, LimitDatapath, Request, Shaped};

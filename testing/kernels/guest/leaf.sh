@@ -1,7 +1,7 @@
-# Two flows of one class, and the round trips of a sparse flow beside them, with another leaf below the class: what
-# docs/classes.md says of fq_codel.
+# Two flows of one class, and the round trips of a sparse flow beside them, with netqos' leaf and without its fq_codel: what
+# docs/classes.md says of it.
 
-# leaf_of: the class of the best-effort flows that take much, and the qdisc below it.
+# bulk_class: the class of the best-effort flows that take much, and the qdisc below it.
 bulk_class() { tc qdisc show dev $uplink | sed -n 's/^qdisc tbf \([0-9a-f]*\): parent \(6e71:[0-9a-f]*\).*/\1 \2/p' | sort -k 2 | tail -n 1; }
 
 # contest NAME: three times, the rates of two flows of which one begins two seconds later, and the p99 of a third that is
@@ -35,13 +35,11 @@ leaf() {
 $(bulk_class)
 END
   observe class "$class $(tc class show dev $uplink | grep "$class " | one_line)"
-  contest today
-  tc qdisc replace dev $uplink parent $handle:1 fq_codel limit 1000
-  observe below "$(tc -d qdisc show dev $uplink | grep fq_codel | one_line)"
-  contest below-tbf
-  tc qdisc replace dev $uplink parent $class fq_codel limit 1000
-  observe instead "$(tc -d qdisc show dev $uplink | grep fq_codel | one_line)"
-  contest alone
+  observe leaf "$(tc -d qdisc show dev $uplink | grep "parent $handle:1" | one_line)"
+  contest fair
+  tc qdisc del dev $uplink parent $class
+  tc qdisc add dev $uplink parent $class tbf rate 80gbit burst 9238 limit 196608
+  contest fifo
   observe tree "$(tc -s qdisc show dev $uplink | one_line)"
   netqos cleanup --yes
 }

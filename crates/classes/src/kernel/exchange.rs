@@ -10,11 +10,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use netqos_bpf::classes::{Classes, Leaf, LeafKey};
-use netqos_netlink::qdisc::Bfifo;
 use netqos_netlink::{Handle, Socket};
 
-use super::form::{Form, LONGEST_HOLD, Queue};
-use super::tree::{self, DRAIN, Installation, Root, put_queue};
+use super::form::{Form, LONGEST_HOLD};
+use super::queue::Queue;
+use super::tree::{self, DRAIN, Installation, Root};
 use crate::Result;
 use crate::error::Doing;
 
@@ -34,8 +34,8 @@ pub(super) fn exchange(
             .quick_queue
             .limit()
             .saturating_add(form.bulk_queue.limit());
-        let roomy = Queue::Whole(Bfifo { limit: room });
-        put_queue(socket, at, form.slot.quick(), roomy)?;
+        let quick = at.handle(form.slot.quick());
+        Queue::fifo(room).put(socket, at.link, quick)?;
         programs
             .leaves
             .put(&LeafKey::new(at.name, form.slot), &Leaf::ALL_LITTLE)?;
@@ -50,7 +50,8 @@ pub(super) fn exchange(
     let mut changes = 0;
     for form in forms {
         if waiting(&there, at.handle(form.slot.bulk())).0 == 0 {
-            put_queue(socket, at, form.slot.bulk(), form.bulk_queue)?;
+            let bulk = at.handle(form.slot.bulk());
+            form.bulk_queue.put(socket, at.link, bulk)?;
             changes += 1;
         }
         // It may have been opened.
@@ -77,7 +78,8 @@ fn shorten(socket: &mut Socket, at: Root<'_>, forms: &[&Form]) -> Result<()> {
         };
         let (short, long): (Vec<&Form>, Vec<&Form>) = left.into_iter().partition(is_short);
         for form in short {
-            put_queue(socket, at, form.slot.quick(), form.quick_queue)?;
+            let quick = at.handle(form.slot.quick());
+            form.quick_queue.put(socket, at.link, quick)?;
         }
         // The next `apply` finds what is left.
         if long.is_empty() || Instant::now() > until {

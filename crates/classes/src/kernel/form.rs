@@ -6,8 +6,8 @@ use std::sync::Arc;
 use netqos_bpf::classes::{Leaf, Slot};
 use netqos_core::classes::{PartId, Share, TrafficClass, Tree};
 use netqos_netlink::class::HtbClass;
-use netqos_netlink::qdisc::{Bfifo, Installed, Tbf};
 
+use super::queue::{Leaves, Queue};
 use crate::rate::{self, FLOOR, class, passing};
 
 const MILLISECOND: u64 = 1_000_000;
@@ -15,9 +15,9 @@ const SECOND: u64 = 1_000_000_000;
 /// The part of a slot's guarantee that is kept for flows that take little.
 const QUICK_PART: u64 = 4;
 /// How long bulk waits when its class has the whole line.
-const BULK_NANOS: u64 = 25 * MILLISECOND;
+pub(super) const BULK_NANOS: u64 = 25 * MILLISECOND;
 /// TCP needs room for some GSO packets, however long they take.
-const LEAST_BULK: u64 = 192 * 1024;
+pub(super) const LEAST_BULK: u64 = 192 * 1024;
 const QUICK_BYTES: u32 = 128 * 1024;
 /// What leaves of one class send before it is another's turn.
 const BULK_QUANTUM: u32 = 10 * 1514;
@@ -28,24 +28,6 @@ const ALLOWANCE: u64 = MILLISECOND * 16;
 pub(super) const LONGEST_HOLD: u64 = SECOND / 2;
 /// A slot that is guaranteed little tells its flows apart as if it were this part of the line.
 const LEAST_PART: u64 = 20;
-
-/// On a slower line, in bytes per second, GSO packets are cut into frames before they wait: there one of
-/// 64 KB keeps the line for more than a millisecond, which whoever comes next has to wait for, and is
-/// more than a class that begins should have beyond what the line carries.
-const CUTS_BELOW: u64 = 500_000_000 / 8;
-/// What is not cut: any frame, and somewhat larger GSO packets.
-const UNCUT: u32 = 9_216 + 22;
-/// What cuts lets everything pass as soon as it comes: a frame in less time than the kernel needs for it.
-const CUTTER: u64 = 10_000_000_000;
-
-/// What of a slot's packets wait in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Queue {
-    /// GSO packets in one piece.
-    Whole(Bfifo),
-    /// Frames: a token bucket cuts what is larger than its bucket, which is all that this one does.
-    Cut(Tbf),
-}
 
 /// One slot of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,46 +55,16 @@ pub(super) struct Forms {
 /// The minor number of the line as a whole.
 pub(super) const LINE: u16 = 1;
 
-impl Queue {
-    /// For what fills a line of so many bytes per second.
-    fn of_bulk(limit: u32, line: u64) -> Self {
-        match line < CUTS_BELOW {
-            false => Self::Whole(Bfifo { limit }),
-            true => Self::Cut(Tbf {
-                rate: CUTTER,
-                burst: UNCUT,
-                largest: UNCUT,
-                limit,
-            }),
-        }
-    }
-
-    /// The bytes that it holds.
-    pub(super) const fn limit(&self) -> u32 {
-        match self {
-            Self::Whole(Bfifo { limit }) | Self::Cut(Tbf { limit, .. }) => *limit,
-        }
-    }
-
-    /// True when a qdisc is this one.
-    pub(super) fn is(&self, there: &Installed) -> bool {
-        match self {
-            Self::Whole(bfifo) => there.bfifo() == Some(*bfifo),
-            Self::Cut(tbf) => there.tbf().is_some_and(|there| there == *tbf),
-        }
-    }
-
-    /// True when a qdisc is one of ours that would be made anew, and not changed, to be this one.
-    pub(super) fn is_replaced(&self, there: &Installed) -> bool {
-        match self {
-            Self::Whole(_) => there.tbf().is_some(),
-            Self::Cut(_) => there.bfifo().is_some(),
-        }
-    }
-}
-
 /// A slot with this share, of which `given` bytes per second are guaranteed to parts below it.
-fn form(slot: Slot, above: u16, of: TrafficClass, share: Share, given: u64, line: u64) -> Form {
+fn form(
+    slot: Slot,
+    above: u16,
+    of: TrafficClass,
+    share: Share,
+    given: u64,
+    line: u64,
+    leaves: Leaves,
+) -> Form {
     let min = share.min.bytes_per_second();
     let max = share.max.bytes_per_second();
     let own = min.saturating_sub(given);
@@ -128,14 +80,14 @@ fn form(slot: Slot, above: u16, of: TrafficClass, share: Share, given: u64, line
         inner: class(min, max, BULK_QUANTUM, 0),
         quick: class(quick_rate, max, QUICK_QUANTUM, priority),
         bulk: class(own - quick_rate, max, BULK_QUANTUM, priority + 1),
-        quick_queue: Queue::Whole(Bfifo { limit: QUICK_BYTES }),
-        bulk_queue: Queue::of_bulk(room, line),
+        quick_queue: Queue::fifo(QUICK_BYTES),
+        bulk_queue: Queue::of_bulk(leaves, line, room, reference),
         leaf: Leaf::new(of, reference, ALLOWANCE, hold),
     }
 }
 
 /// What a tree becomes. Parts without a slot are left out.
-pub(super) fn forms(tree: &Tree, slots: &BTreeMap<PartId, Slot>) -> Forms {
+pub(super) fn forms(tree: &Tree, slots: &BTreeMap<PartId, Slot>, leaves: Leaves) -> Forms {
     let total = tree.shares.total.bytes_per_second();
     let line = rate::reckoned(total);
     let mut given = BTreeMap::<TrafficClass, u64>::new();
@@ -148,7 +100,15 @@ pub(super) fn forms(tree: &Tree, slots: &BTreeMap<PartId, Slot>) -> Forms {
     }
     let classes = TrafficClass::ALL.map(|of| {
         let given = given.get(&of).copied().unwrap_or_default();
-        form(Slot::of(of), LINE, of, tree.shares.of(of), given, line)
+        form(
+            Slot::of(of),
+            LINE,
+            of,
+            tree.shares.of(of),
+            given,
+            line,
+            leaves,
+        )
     });
     let parts = tree.parts.iter().filter_map(|(id, part)| {
         let slot = *slots.get(id)?;
@@ -160,7 +120,9 @@ pub(super) fn forms(tree: &Tree, slots: &BTreeMap<PartId, Slot>) -> Forms {
         let above = pod.copied().unwrap_or(Slot::of(part.class)).inner();
         let given = given_by_pods.get(&id.pod).filter(|_| id.flow.is_none());
         let given = given.copied().unwrap_or_default();
-        Some(form(slot, above, part.class, part.share, given, line))
+        Some(form(
+            slot, above, part.class, part.share, given, line, leaves,
+        ))
     });
     let mut slots: Vec<Form> = classes.into_iter().chain(parts).collect();
     let held = held_back(&slots, total);
@@ -252,7 +214,7 @@ mod tests {
         /// so would be what is sent.
         #[test]
         fn leaves_together_are_guaranteed_no_more_than_the_line(tree in trees()) {
-            let forms = forms(&tree, &slots());
+            let forms = forms(&tree, &slots(), Leaves::Fifo);
             let floors = FLOOR * 2 * forms.slots.len() as u64;
             let sum: u64 = forms.slots.iter().map(|form| form.quick.rate + form.bulk.rate).sum();
             prop_assert!(sum <= forms.line.rate + floors, "{sum} of {}", forms.line.rate);
@@ -260,7 +222,7 @@ mod tests {
 
         #[test]
         fn nobody_may_have_more_than_what_is_above(tree in trees()) {
-            let forms = forms(&tree, &slots());
+            let forms = forms(&tree, &slots(), Leaves::Fifo);
             for form in &forms.slots {
                 prop_assert!(form.inner.rate <= form.inner.ceil);
                 prop_assert!(form.quick.ceil <= form.inner.ceil.max(FLOOR));
@@ -279,8 +241,8 @@ mod tests {
                 shares,
                 parts: BTreeMap::new(),
             };
-            let slots = forms(&tree, &BTreeMap::new()).slots;
-            let is_cut = |queue| matches!(queue, Queue::Cut(_));
+            let slots = forms(&tree, &BTreeMap::new(), Leaves::Fifo).slots;
+            let is_cut = |queue: Queue| queue.cuts();
             assert!(slots.iter().all(|form| !is_cut(form.quick_queue)));
             slots.iter().all(|form| is_cut(form.bulk_queue))
         };
@@ -288,6 +250,25 @@ mod tests {
             [10, 100, 499, 500, 1000].map(cuts),
             [true, true, true, false, false]
         );
+    }
+
+    /// fq_codel drops packets when its memory shrinks.
+    #[test]
+    fn fair_leaf_keeps_its_memory_when_shares_change() {
+        let memory = |megabits: u64| {
+            let total = 100_000_000;
+            let shares = share(megabits * 1_000_000, megabits * 1_000_000);
+            let tree = Tree {
+                shares: Shares::try_new(bits(total), shares, share(0, total)).unwrap(),
+                parts: BTreeMap::new(),
+            };
+            let slots = forms(&tree, &BTreeMap::new(), Leaves::Fair).slots;
+            slots
+                .iter()
+                .map(|form| form.bulk_queue.limit())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(memory(10), memory(90));
     }
 
     #[test]
@@ -299,7 +280,7 @@ mod tests {
                 shares: shares.unwrap(),
                 parts: BTreeMap::new(),
             };
-            forms(&tree, &BTreeMap::new()).carries
+            forms(&tree, &BTreeMap::new(), Leaves::Fifo).carries
         };
         assert_eq!(carries(100), Some(12_500_000_000));
         // What is above all lines.
@@ -331,7 +312,7 @@ mod tests {
         };
         // The flow has the lower number.
         let slots = BTreeMap::from([(part(0), Slot(7)), (flow, Slot(5))]);
-        let forms = forms(&tree, &slots);
+        let forms = forms(&tree, &slots, Leaves::Fifo);
         let [.., pod, flow] = &forms.slots[..] else {
             panic!("{forms:?}")
         };
@@ -359,7 +340,7 @@ mod tests {
             shares: shares.unwrap(),
             parts: BTreeMap::new(),
         };
-        let forms = forms(&tree, &BTreeMap::new());
+        let forms = forms(&tree, &BTreeMap::new(), Leaves::Fifo);
         let numbers: Vec<_> = forms
             .slots
             .iter()

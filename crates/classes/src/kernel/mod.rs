@@ -26,6 +26,7 @@ mod ingress;
 mod line;
 mod numbers;
 mod places;
+mod queue;
 mod stamps;
 mod tree;
 mod tunnels;
@@ -39,7 +40,7 @@ use netqos_bpf::can_tell_tcx;
 use netqos_bpf::classes::{Classes, Slot};
 use netqos_core::Direction;
 use netqos_core::classes::{ClassPlan, PartId};
-use netqos_datapath::Paths;
+use netqos_datapath::{Paths, try_fq_codel};
 use netqos_netlink::link::Link;
 use netqos_netlink::{Handle, Socket};
 use tracing::field::Empty;
@@ -50,6 +51,7 @@ use crate::{BackendKind, ClassBackend, Error, Outcome, Result, Standing, Traffic
 use form::Forms;
 pub use ingress::is_ifb as is_lines_ifb;
 use numbers::Numbers;
+use queue::Leaves;
 use tree::Root;
 pub use tunnels::Tunnels;
 
@@ -97,12 +99,26 @@ impl KernelOptions {
     }
 }
 
+/// Which queues this kernel can make.
+fn leaves() -> Leaves {
+    match try_fq_codel() {
+        Ok(()) => Leaves::Fair,
+        Err(why) => {
+            tracing::info!(
+                "flows of a class share one queue, since this kernel makes no fq_codel: {why}"
+            );
+            Leaves::Fifo
+        }
+    }
+}
+
 /// Divides lines by HTB, and chooses classes by a program.
 #[derive(Debug)]
 pub struct Kernel {
     options: KernelOptions,
     socket: Socket,
     numbers: Numbers,
+    leaves: Leaves,
     /// What stamps and what chooses stands on tcx.
     is_by_tcx: bool,
 }
@@ -117,6 +133,7 @@ impl Kernel {
         let numbers = Numbers::open(&options.paths)?;
         Ok(Self {
             socket: Socket::open().doing("open netlink socket")?,
+            leaves: leaves(),
             options,
             numbers,
             is_by_tcx: is_wanted && can_tell_tcx(),
@@ -137,7 +154,7 @@ impl Kernel {
         let ways = [Direction::Egress, Direction::Ingress].into_iter();
         let trees = ways.filter_map(|way| Some((way, plan.tree(line, way)?)));
         trees
-            .map(|(way, tree)| (way, form::forms(&tree, &slots)))
+            .map(|(way, tree)| (way, form::forms(&tree, &slots, self.leaves)))
             .collect()
     }
 

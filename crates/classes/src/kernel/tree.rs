@@ -13,7 +13,7 @@ use netqos_netlink::qdisc::{Htb, Installed};
 use netqos_netlink::{Handle, Socket};
 
 use super::exchange;
-use super::form::{Form, Forms, LINE, Queue};
+use super::form::{Form, Forms, LINE};
 use crate::error::Doing;
 use crate::{Error, Result, Standing, Traffic, rate, traffic};
 
@@ -173,30 +173,21 @@ fn apply_queues<'f>(
             (form.slot.bulk(), form.bulk_queue),
         ] {
             if let Some(found) = there.get(&at.handle(minor)) {
-                if queue.is(found) {
+                let below = there.get(&Handle::new(found.handle.major(), 1));
+                if queue.is(found, below) {
                     continue;
                 }
                 // (What takes little has a queue of one kind on all lines.)
-                if found.statistics.queued_packets > 0 && queue.is_replaced(found) {
+                if found.statistics.queued_packets > 0 && queue.is_replaced(found, below) {
                     occupied.push(form);
                     continue;
                 }
             }
-            put_queue(socket, at, minor, queue)?;
+            queue.put(socket, at.link, at.handle(minor))?;
             *changes += 1;
         }
     }
     Ok(occupied)
-}
-
-/// Makes a class' queue this one.
-pub(super) fn put_queue(socket: &mut Socket, at: Root<'_>, minor: u16, queue: Queue) -> Result<()> {
-    let above = at.handle(minor);
-    match queue {
-        Queue::Whole(bfifo) => socket.put_qdisc(at.link, above, Handle::NONE, &bfifo),
-        Queue::Cut(tbf) => socket.put_qdisc(at.link, above, Handle::NONE, &tbf),
-    }
-    .doing("put a class' queue")
 }
 
 /// A class and all below it, the lowest first.

@@ -2,12 +2,14 @@
 
 mod bfifo;
 mod clsact;
+mod fq_codel;
 mod htb;
 mod pfifo_fast;
 mod tbf;
 
 pub use bfifo::Bfifo;
 pub use clsact::{Clsact, Ingress};
+pub use fq_codel::{FqCodel, InstalledFqCodel};
 pub use htb::{Htb, InstalledHtb};
 pub use pfifo_fast::PfifoFast;
 pub use tbf::{InstalledTbf, Tbf};

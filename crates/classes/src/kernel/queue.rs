@@ -1,0 +1,190 @@
+//! What packets of a slot wait in.
+
+use netqos_netlink::link::Link;
+use netqos_netlink::qdisc::{Bfifo, FqCodel, Installed, Tbf};
+use netqos_netlink::{Handle, Socket};
+
+use super::form::{BULK_NANOS, LEAST_BULK};
+use crate::Result;
+use crate::error::Doing;
+use crate::rate::passing;
+
+const MICROSECOND: u64 = 1_000;
+const MILLISECOND: u64 = 1_000_000;
+const SECOND: u64 = 1_000_000_000;
+/// On a slower line, in bytes per second, GSO packets are cut into frames before they wait: there one of
+/// 64 KB keeps the line for more than a millisecond, which whoever comes next has to wait for, and is
+/// more than a class that begins should have beyond what the line carries.
+const CUTS_BELOW: u64 = 500_000_000 / 8;
+/// What is not cut: any frame, and somewhat larger GSO packets.
+const UNCUT: u32 = 9_216 + 22;
+/// What cuts lets everything pass as soon as it comes: a frame in less time than the kernel needs for it.
+const CUTTER: u64 = 10_000_000_000;
+
+/// What CoDel lets a flow wait all the time, at least (RFC 8289), and at most.
+const TARGET: (u64, u64) = (5 * MILLISECOND, 100 * MILLISECOND);
+/// Whole round trips between what CoDel drops.
+const INTERVAL: (u64, u64) = (20, SECOND);
+/// A frame, of which some have to be able to wait.
+const FRAME: u64 = 1_514;
+const GSO_PACKET: u64 = 65_536;
+
+/// What of a slot's packets wait in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Queue {
+    /// A token bucket cuts what is larger than its bucket into frames, which is all that this one does.
+    cut: Option<Tbf>,
+    order: Order,
+}
+
+/// In which order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// In that in which they come.
+    Fifo(Bfifo),
+    /// Flows take turns.
+    Fair(FqCodel),
+}
+
+/// Which kinds of queues a tree is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Leaves {
+    Fifo,
+    /// What is bulk has fq_codel, where the kernel has that.
+    Fair,
+}
+
+impl Queue {
+    /// One of so many bytes, in which GSO packets stay whole.
+    pub(super) const fn fifo(limit: u32) -> Self {
+        Self {
+            cut: None,
+            order: Order::Fifo(Bfifo { limit }),
+        }
+    }
+
+    /// For what fills a line of so many bytes per second, of a slot that has `reference` of them at least. First in, first
+    /// out, it holds `room` bytes.
+    pub(super) fn of_bulk(leaves: Leaves, line: u64, room: u32, reference: u64) -> Self {
+        let is_cut = line < CUTS_BELOW;
+        let order = match leaves {
+            Leaves::Fifo => Order::Fifo(Bfifo { limit: room }),
+            Leaves::Fair => {
+                let packet = if is_cut { FRAME } else { GSO_PACKET };
+                let target = (2 * packet * SECOND / reference).clamp(TARGET.0, TARGET.1);
+                let interval = (target * INTERVAL.0).min(INTERVAL.1);
+                // By the line, since fq_codel drops packets when this shrinks. A packet takes up to twice its bytes.
+                let memory = passing(line, BULK_NANOS, LEAST_BULK).saturating_mul(2);
+                Order::Fair(FqCodel {
+                    target: (target / MICROSECOND) as u32,
+                    interval: (interval / MICROSECOND) as u32,
+                    memory,
+                })
+            }
+        };
+        let cut = is_cut.then_some(Tbf {
+            rate: CUTTER,
+            burst: UNCUT,
+            largest: UNCUT,
+            limit: room,
+        });
+        Self { cut, order }
+    }
+
+    /// The bytes that it holds at most.
+    pub(super) const fn limit(&self) -> u32 {
+        match self.order {
+            Order::Fifo(Bfifo { limit }) => limit,
+            Order::Fair(FqCodel { memory, .. }) => memory,
+        }
+    }
+
+    /// True when a qdisc is this one, with the one below it.
+    pub(super) fn is(&self, there: &Installed, below: Option<&Installed>) -> bool {
+        let holds = match &self.cut {
+            None => Some(there),
+            Some(tbf) if there.tbf().is_some_and(|there| there == *tbf) => below,
+            Some(_) => return false,
+        };
+        match (self.order, self.cut) {
+            // The kernel does not list the one that a token bucket has by itself; a fq_codel serves as well.
+            (Order::Fifo(_), Some(_)) => true,
+            (Order::Fifo(bfifo), None) => there.bfifo() == Some(bfifo),
+            (Order::Fair(flows), _) => {
+                let holds = holds.and_then(Installed::fq_codel);
+                holds.is_some_and(|holds| holds == flows)
+            }
+        }
+    }
+
+    /// True when a qdisc is one of ours that would be made anew, and not changed, to be this one.
+    pub(super) fn is_replaced(&self, there: &Installed, below: Option<&Installed>) -> bool {
+        let is_cut = there.tbf().is_some();
+        let holds = if is_cut { below } else { Some(there) };
+        let is_fair = holds.is_some_and(|holds| holds.fq_codel().is_some());
+        let is_ours = is_cut || is_fair || there.bfifo().is_some();
+        // A token bucket keeps what is below it.
+        let is_other_order = match self.order {
+            Order::Fair(_) => !is_fair,
+            Order::Fifo(_) => is_fair && !is_cut,
+        };
+        is_ours && (is_cut != self.cut.is_some() || is_other_order)
+    }
+
+    /// True if GSO packets are cut.
+    #[cfg(test)]
+    pub(super) const fn cuts(&self) -> bool {
+        self.cut.is_some()
+    }
+
+    /// Makes a class' queue this one.
+    pub(super) fn put(&self, socket: &mut Socket, link: &Link, class: Handle) -> Result<()> {
+        self.try_put(socket, link, class)
+            .doing("put a class' queue")
+    }
+
+    fn try_put(
+        &self,
+        socket: &mut Socket,
+        link: &Link,
+        class: Handle,
+    ) -> netqos_netlink::Result<()> {
+        let mut above = class;
+        if let Some(tbf) = &self.cut {
+            socket.put_qdisc(link, class, Handle::NONE, tbf)?;
+            let there = socket.qdisc_at(link, class)?;
+            // One that is gone by now is found missing by the next look.
+            let Some(there) = there else { return Ok(()) };
+            above = Handle::new(there.handle.major(), 1);
+        }
+        match (&self.order, self.cut) {
+            (Order::Fair(flows), _) => socket.put_qdisc(link, above, Handle::NONE, flows),
+            (Order::Fifo(bfifo), None) => socket.put_qdisc(link, above, Handle::NONE, bfifo),
+            // A token bucket has one by itself.
+            (Order::Fifo(_), Some(_)) => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fair_leaf_lets_some_frames_wait_at_the_guaranteed_rate() {
+        let fair = |line: u64, reference: u64| {
+            let queue = Queue::of_bulk(Leaves::Fair, line / 8, 200_000, reference / 8);
+            let Order::Fair(flows) = queue.order else {
+                panic!("{queue:?}")
+            };
+            (queue.cut.is_some(), flows.target, flows.interval)
+        };
+        assert_eq!(fair(20_000_000, 10_000_000), (true, 5_000, 100_000));
+        // Two frames take 24 ms at 1 Mbit/s.
+        assert_eq!(fair(20_000_000, 1_000_000), (true, 24_224, 484_480));
+        assert_eq!(fair(1_000_000, 50_000), (true, 100_000, 1_000_000));
+        // Two GSO packets take 21 ms at 50 Mbit/s.
+        assert_eq!(fair(1_000_000_000, 50_000_000), (false, 20_971, 419_420));
+        assert_eq!(fair(10_000_000_000, 4_000_000_000), (false, 5_000, 100_000));
+    }
+}
