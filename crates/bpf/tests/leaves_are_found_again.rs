@@ -121,3 +121,19 @@ fn ensure_removes_pins_of_other_layouts() {
     assert!(!other.exists());
     assert!(netqos.join("v1").exists());
 }
+
+#[test]
+fn ensure_with_pinned_layout_removes_pins_of_other_layouts() {
+    let Some((bpffs, _classes)) = classes() else {
+        return;
+    };
+    // As an agent leaves them that was killed between its own pins and the removal of the others.
+    let netqos = bpffs.path().join("netqos");
+    let other = netqos.join("classes-v1");
+    std::fs::create_dir_all(&other).unwrap();
+    std::fs::create_dir_all(netqos.join("v1")).unwrap();
+    Classes::ensure(bpffs.path()).unwrap();
+    assert!(!other.exists());
+    assert!(netqos.join("v1").exists());
+    assert!(netqos.join("classes-v4").exists());
+}

@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 use crate::cell::Cell;
+use crate::judge;
 use crate::kernel::{Unpacked, run};
 use crate::repository;
 
@@ -155,11 +156,11 @@ impl Image {
     }
 }
 
-/// What the result of a cell depends on: a digest of the executables, the tests, and the cell's settings, with the
-/// version of the kernel's package.
+/// The inputs of a cell's result: a digest of the executables, the tests, the judges, the cell's example and its settings,
+/// with the version of the kernel's package.
 ///
 /// # Errors
-/// Returns an error if an executable is missing.
+/// Returns an error if an executable or the example is missing.
 pub fn key(cell: &Cell, kernel: &Unpacked) -> anyhow::Result<String> {
     static FILES: OnceLock<String> = OnceLock::new();
     let files = match FILES.get() {
@@ -173,20 +174,65 @@ pub fn key(cell: &Cell, kernel: &Unpacked) -> anyhow::Result<String> {
             FILES.get_or_init(|| digests.collect())
         }
     };
+    let examples = repository().join("examples");
+    Ok(format!(
+        "{} {}",
+        kernel.version()?,
+        digest(cell, files, &examples)?
+    ))
+}
+
+/// A digest of the inputs of a cell's result, given that of the executables and the tests.
+fn digest(cell: &Cell, files: &str, examples: &Path) -> anyhow::Result<String> {
     let row = cell.row;
-    let text = format!(
-        "{files} {:?} {} {:?}",
+    let settings = format!(
+        "{files} {:?} {} {:?} {:?}",
         row.machine,
         row.test,
+        row.judge,
         cell.expected()
     );
-    let digest = Sha256::digest(text.as_bytes());
-    let digest: String = digest
+    let mut digest = Sha256::new();
+    let mut add = |part: &[u8]| {
+        // The length keeps parts apart.
+        digest.update(part.len().to_le_bytes());
+        digest.update(part);
+    };
+    add(settings.as_bytes());
+    for source in judge::SOURCES {
+        add(source.as_bytes());
+    }
+    let arguments = row.machine.arguments.split_whitespace();
+    for name in arguments.filter_map(|it| it.strip_prefix("scenario=")) {
+        let directory = examples.join(name);
+        for file in files_below(&directory)? {
+            let text = fs::read(&file).with_context(|| format!("read {}", file.display()))?;
+            let path = file.strip_prefix(&directory)?;
+            add(path.as_os_str().as_encoded_bytes());
+            add(&text);
+        }
+    }
+    let bytes = digest.finalize();
+    Ok(bytes
         .iter()
         .take(8)
         .map(|byte| format!("{byte:02x}"))
-        .collect();
-    Ok(format!("{} {digest}", kernel.version()?))
+        .collect())
+}
+
+/// The files of a directory and of those below it, sorted.
+fn files_below(directory: &Path) -> anyhow::Result<BTreeSet<PathBuf>> {
+    let entries =
+        fs::read_dir(directory).with_context(|| format!("read {}", directory.display()))?;
+    let mut files = BTreeSet::new();
+    for entry in entries {
+        let path = entry?.path();
+        match path.is_dir() {
+            true => files.extend(files_below(&path)?),
+            false => _ = files.insert(path),
+        }
+    }
+    Ok(files)
 }
 
 /// The files of the executables.
@@ -308,4 +354,55 @@ fn add_modules(root: &Path, kernel: &Unpacked, without: &[&str]) -> anyhow::Resu
         .arg(root)
         .arg(&kernel.release))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cell::{Outcome, Row};
+    use crate::judge::Judge;
+    use crate::kernel::Kernel;
+    use crate::matrix;
+
+    #[test]
+    fn key_changes_with_the_example_of_its_scenario_only() {
+        let examples = tempfile::tempdir().unwrap();
+        let scenario = examples.path().join("networkqos-story1-marks");
+        let other = examples.path().join("iperf-slow");
+        for directory in [&scenario.join("objects"), &other] {
+            fs::create_dir_all(directory).unwrap();
+            fs::write(directory.join("lab.yaml"), "rate: 1").unwrap();
+        }
+        let keys = || {
+            ["6.1/rules", "6.1/plugin"].map(|name| {
+                let cell = matrix::parse(name).unwrap();
+                digest(&cell, "files", examples.path()).unwrap()
+            })
+        };
+        let [rules, plugin] = keys();
+        fs::write(other.join("lab.yaml"), "rate: 2").unwrap();
+        assert_eq!(keys(), [rules.clone(), plugin.clone()]);
+        fs::write(scenario.join("objects/lab.yaml"), "rate: 2").unwrap();
+        let [changed, same] = keys();
+        assert_ne!(changed, rules);
+        assert_eq!(same, plugin);
+        fs::rename(
+            scenario.join("objects/lab.yaml"),
+            scenario.join("objects/pods.yaml"),
+        )
+        .unwrap();
+        assert_ne!(keys()[0], changed);
+    }
+
+    #[test]
+    fn key_differs_by_judge_and_by_expected_outcome() {
+        const PLUGIN: Row = Row::new("row", "title", "test", Judge::Plugin);
+        const UPLINK: Row = Row::new("row", "title", "test", Judge::Uplink);
+        const MISSING: Row = PLUGIN.expect(Outcome::Missing);
+        let keys = [&PLUGIN, &UPLINK, &MISSING].map(|row| {
+            let kernel = Kernel::V6_1;
+            digest(&Cell { kernel, row }, "files", Path::new("none")).unwrap()
+        });
+        assert_eq!(BTreeSet::from(keys).len(), 3);
+    }
 }

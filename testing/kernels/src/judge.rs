@@ -10,12 +10,31 @@ use serde_json::Value;
 use crate::cell::{Outcome, Verdict};
 use crate::machine::Output;
 
-pub use leaf::leaf;
-pub use plugin::plugin;
-pub use uplink::{restored, restored_by_default, tunnel, uplink};
+/// A judgement of the output of a test.
+#[derive(Clone, Copy, Debug)]
+pub enum Judge {
+    Programs,
+    ProgramsWithoutConntrack,
+    Scenario,
+    Netkit,
+    Plugin,
+    Uplink,
+    Restored,
+    RestoredByDefault,
+    Tunnel,
+    Leaf,
+}
 
-/// Says what a test showed. An error is a defect, of netqos or of the test.
-pub type Judge = fn(&Output) -> anyhow::Result<Verdict>;
+/// The code of all judges, on which each verdict depends.
+pub const SOURCES: [&str; 6] = [
+    include_str!("judge.rs"),
+    include_str!("judge/leaf.rs"),
+    include_str!("judge/plugin.rs"),
+    include_str!("judge/uplink.rs"),
+    // The output that they read, and the verdict.
+    include_str!("machine.rs"),
+    include_str!("cell.rs"),
+];
 
 /// The feature that needs nf_conntrack loaded.
 const BACKENDS: &str = "backends of Services";
@@ -23,13 +42,34 @@ const TCX: &str = "tcx hooks";
 /// Features that a kernel may lack whatever is loaded, with the kernel that has it.
 const LATER: [(&str, (u32, u32)); 2] = [(BACKENDS, (5, 18)), (TCX, (6, 6))];
 
+impl Judge {
+    /// Returns the verdict on a test.
+    ///
+    /// # Errors
+    /// Returns an error if the output shows a defect, of netqos or of the test.
+    pub fn judge(self, output: &Output) -> anyhow::Result<Verdict> {
+        match self {
+            Self::Programs => programs(output),
+            Self::ProgramsWithoutConntrack => programs_without_conntrack(output),
+            Self::Scenario => scenario(output),
+            Self::Netkit => netkit(output),
+            Self::Plugin => plugin::plugin(output),
+            Self::Uplink => uplink::uplink(output),
+            Self::Restored => uplink::restored(output),
+            Self::RestoredByDefault => uplink::restored_by_default(output),
+            Self::Tunnel => uplink::tunnel(output),
+            Self::Leaf => leaf::leaf(output),
+        }
+    }
+}
+
 /// All that a kernel of its version can have works, and `check` says the rest.
-pub fn programs(output: &Output) -> anyhow::Result<Verdict> {
+fn programs(output: &Output) -> anyhow::Result<Verdict> {
     loaded(output, &[])
 }
 
 /// The same where nf_conntrack is not loaded.
-pub fn programs_without_conntrack(output: &Output) -> anyhow::Result<Verdict> {
+fn programs_without_conntrack(output: &Output) -> anyhow::Result<Verdict> {
     loaded(output, &[BACKENDS])
 }
 
@@ -71,7 +111,7 @@ fn loaded(output: &Output, absent: &[&str]) -> anyhow::Result<Verdict> {
 }
 
 /// The scenario held.
-pub fn scenario(output: &Output) -> anyhow::Result<Verdict> {
+fn scenario(output: &Output) -> anyhow::Result<Verdict> {
     ensure!(output.code == 0, "ended with {}", output.code);
     let held = output.text.matches('✓').count();
     ensure!(held > 0, "nothing was measured");
@@ -82,7 +122,7 @@ pub fn scenario(output: &Output) -> anyhow::Result<Verdict> {
 const RULE_GOODPUT: (f64, f64) = (3.4, 4.0);
 
 /// A netkit pair is limited at both ends, and a rule's rate has a queue; beside a program of the pair's own, a policer.
-pub fn netkit(output: &Output) -> anyhow::Result<Verdict> {
+fn netkit(output: &Output) -> anyhow::Result<Verdict> {
     ensure!(
         output.value("no_netkit").is_none(),
         "the kernel makes no netkit pair"
@@ -141,5 +181,23 @@ fn lacks(shown: String) -> Verdict {
     Verdict {
         outcome: Outcome::Missing,
         shown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn judge_sources_include_every_judge_module() {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/judge");
+        for file in fs::read_dir(source).unwrap() {
+            let path = file.unwrap().path();
+            let text = fs::read_to_string(&path).unwrap();
+            assert!(SOURCES.contains(&text.as_str()), "{}", path.display());
+        }
     }
 }

@@ -37,7 +37,8 @@ use crate::results::{Results, Stored};
 /// Test netqos on other kernels, each in an emulated machine.
 ///
 /// Needs the executables of `make build`. Kernels are Debian's packages, kept in ~/.cache/netqos/kernels.
-/// A cell that has passed is not run again until the executables, the kernel's package or the test change.
+/// A cell that has passed is not run again until the executables, the kernel's package, the test, its example or its
+/// judge change.
 #[derive(Debug, Parser)]
 #[command(
     version,
@@ -185,7 +186,7 @@ fn test(cell: &Cell, kernel: &Unpacked) -> anyhow::Result<Verdict> {
     let file = repository().join(&log);
     fs::create_dir_all(file.with_file_name(""))?;
     fs::write(&file, &output.text)?;
-    let verdict = (cell.row.judge)(&output).with_context(|| log.clone())?;
+    let verdict = cell.row.judge.judge(&output).with_context(|| log.clone())?;
     ensure!(
         verdict.outcome == cell.expected(),
         "{log}: {}, not {}: {}",

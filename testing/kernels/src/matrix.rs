@@ -2,7 +2,7 @@
 
 use crate::cell::Outcome::{Missing, WorksOtherwise};
 use crate::cell::{Cell, Row};
-use crate::judge;
+use crate::judge::Judge;
 use crate::kernel::Kernel::{self, Newest, V5_10, V6_1, V6_12};
 
 /// The columns of the table.
@@ -14,14 +14,14 @@ pub const CAPABILITIES: &[Row] = &[
         "programs",
         "`netqos check` loads all programs",
         "programs",
-        judge::programs,
+        Judge::Programs,
     )
     .except(&[(V5_10, WorksOtherwise), (V6_1, WorksOtherwise)]),
     Row::new(
         "programs-without-conntrack",
         "the same without nf_conntrack",
         "programs",
-        judge::programs_without_conntrack,
+        Judge::ProgramsWithoutConntrack,
     )
     .with("conntrack=no")
     .expect(WorksOtherwise),
@@ -325,7 +325,7 @@ pub const VARIATIONS: &[(Kernel, Row)] = &[
             "restore-meanwhile",
             "`default_qdisc` changed from fq_codel to fq before cleanup, card with four queues",
             "restore",
-            judge::restored_by_default,
+            Judge::RestoredByDefault,
         )
         .with("kind=card meanwhile=fq")
         .expect(WorksOtherwise)
@@ -367,7 +367,7 @@ pub const VARIATIONS: &[(Kernel, Row)] = &[
             "leaf",
             "two flows of a class and a sparse one, by leaf",
             "leaf",
-            judge::leaf,
+            Judge::Leaf,
         ),
     ),
     (
@@ -394,7 +394,7 @@ const NETKIT: Row = Row::new(
     "netkit",
     "pod with an end of a netkit pair",
     "netkit",
-    judge::netkit,
+    Judge::Netkit,
 );
 const JIT_HARDENED: &[&str] = &["net.core.bpf_jit_harden=2"];
 const LOCKDOWN: &str = "lsm=lockdown,capability lockdown=confidentiality";
@@ -417,23 +417,23 @@ pub fn parse(name: &str) -> Result<Cell, String> {
 }
 
 const fn plugin(name: &'static str, title: &'static str, arguments: &'static str) -> Row {
-    Row::new(name, title, "plugin", judge::plugin).with(arguments)
+    Row::new(name, title, "plugin", Judge::Plugin).with(arguments)
 }
 
 const fn uplink(name: &'static str, title: &'static str, arguments: &'static str) -> Row {
-    Row::new(name, title, "uplink", judge::uplink).with(arguments)
+    Row::new(name, title, "uplink", Judge::Uplink).with(arguments)
 }
 
 const fn restored(name: &'static str, title: &'static str, arguments: &'static str) -> Row {
-    Row::new(name, title, "restore", judge::restored).with(arguments)
+    Row::new(name, title, "restore", Judge::Restored).with(arguments)
 }
 
 const fn tunnel(name: &'static str, title: &'static str, arguments: &'static str) -> Row {
-    Row::new(name, title, "tunnel", judge::tunnel).with(arguments)
+    Row::new(name, title, "tunnel", Judge::Tunnel).with(arguments)
 }
 
 const fn scenario(name: &'static str, title: &'static str, arguments: &'static str) -> Row {
-    Row::new(name, title, "scenario", judge::scenario).with(arguments)
+    Row::new(name, title, "scenario", Judge::Scenario).with(arguments)
 }
 
 #[cfg(test)]

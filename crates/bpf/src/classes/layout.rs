@@ -1,5 +1,7 @@
 //! The layout of the maps of classes, as `bpf/classes.h` has it for the programs.
 
+mod settings;
+
 use std::net::IpAddr;
 
 use netqos_core::Direction;
@@ -7,6 +9,8 @@ use netqos_core::classes::TrafficClass;
 
 use crate::rules::{Plain, plain};
 use crate::tcx::instruction;
+
+pub use settings::{MOST_TUNNELS, Settings, Tunnel, TunnelKind};
 
 /// The major number of our classes in `net_cls.classid`.
 pub const CGROUP_MAJOR: u16 = 0x6e71;
@@ -21,8 +25,6 @@ pub const MOST_POD_FLOWS: usize = 15;
 const LINK_FLOWS: u32 = 0x1_0000;
 /// Depths at which a cgroup may be found.
 pub const MOST_CGROUP_LEVELS: usize = 16;
-/// How many UDP ports of tunnels the programs know.
-pub const MOST_TUNNELS: usize = 8;
 
 /// How many trees there are whose first slots are found without a search, and how many slots of each.
 pub(super) const NEAR_TREES: usize = 16;
@@ -95,79 +97,6 @@ pub(super) fn stamping(pod: u32) -> [u64; 3] {
 /// What `net_cls.classid` says of a pod on the host's network.
 pub const fn cgroup_class(pod: u16) -> u32 {
     (CGROUP_MAJOR as u32) << 16 | pod as u32
-}
-
-/// A kind of tunnel that has a UDP port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u16)]
-pub enum TunnelKind {
-    /// VXLAN (RFC 7348).
-    Vxlan = 1,
-    /// Geneve (RFC 8926).
-    Geneve = 2,
-    /// WireGuard: encrypted, so that its pods are unknown.
-    WireGuard = 3,
-}
-
-/// A tunnel between nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Tunnel {
-    /// Its kind.
-    pub kind: TunnelKind,
-    /// The UDP port at which the node receives it.
-    pub port: u16,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub(super) struct TunnelEntry {
-    port: u16,
-    kind: u16,
-}
-
-/// What the programs are told of the node.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct Settings {
-    /// A bit for each depth at which a pod's cgroup is, the root's the lowest.
-    pub cgroup_levels: u16,
-    opaque_slot: u16,
-    has_ip_in_ip: u16,
-    unused: u16,
-    tunnels: [TunnelEntry; MOST_TUNNELS],
-}
-
-impl Settings {
-    /// Pods' cgroups are at these depths; the node has no tunnels.
-    pub fn new(cgroup_levels: u16) -> Self {
-        Self {
-            cgroup_levels,
-            ..Self::default()
-        }
-    }
-
-    /// With these tunnels, of which all beyond [`MOST_TUNNELS`] are left out. `has_ip_in_ip`: and with those of IP
-    /// in IP.
-    #[must_use]
-    pub fn tunnels(mut self, tunnels: &[Tunnel], has_ip_in_ip: bool) -> Self {
-        for (to, tunnel) in self.tunnels.iter_mut().zip(tunnels) {
-            *to = TunnelEntry {
-                port: tunnel.port.to_be(),
-                kind: tunnel.kind as u16,
-            };
-        }
-        self.has_ip_in_ip = has_ip_in_ip.into();
-        self
-    }
-
-    /// With the class of packets whose pods nothing tells.
-    #[must_use]
-    pub fn opaque(self, class: TrafficClass) -> Self {
-        Self {
-            opaque_slot: Slot::of(class).0,
-            ..self
-        }
-    }
 }
 
 /// Where a pod's traffic belongs.
@@ -443,7 +372,6 @@ pub(super) fn key(address: IpAddr) -> [u8; 16] {
 }
 
 plain! {
-    Settings: 40,
     Pod: 32,
     FlowKey: 8,
     Flow: 32,

@@ -1,6 +1,7 @@
 //! The pins of the classes: opened when they are there, made when they are not.
 
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -71,11 +72,19 @@ impl Classes {
     }
 
     /// Opens what is pinned, and loads and pins this build's programs first where they are not, in
-    /// place of another's. Mounts the BPF file system where none is.
+    /// place of another's. Removes the pins of other layouts, whose programs go on until this layout's take
+    /// their places. Mounts the BPF file system where none is.
     ///
     /// # Errors
     /// The kernel refuses the programs, or there can be no BPF file system.
     pub fn ensure(bpffs: &Path) -> Result<Self> {
+        let classes = Self::ensure_loaded(bpffs)?;
+        // Also if an earlier agent pinned this layout: it may have been killed before it removed the others.
+        remove_layouts(bpffs, |name| name != FOLDER)?;
+        Ok(classes)
+    }
+
+    fn ensure_loaded(bpffs: &Path) -> Result<Self> {
         if let Some(classes) = Self::loaded(bpffs)? {
             return Ok(classes);
         }
@@ -89,8 +98,6 @@ impl Classes {
             return Ok(classes);
         }
         load(&folder)?;
-        // Of another version, whose programs go on until this one's take their places.
-        remove_layouts(bpffs, |name| name != FOLDER)?;
         Self::loaded(bpffs)?.ok_or_else(|| Error::Load("loaded, but not found pinned".to_owned()))
     }
 
@@ -185,7 +192,7 @@ impl Classes {
 fn remove_layouts(bpffs: &Path, is_meant: impl Fn(&str) -> bool) -> Result<()> {
     let netqos = bpffs.join("netqos");
     let entries = match fs::read_dir(&netqos) {
-        Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(source) if source.kind() == ErrorKind::NotFound => return Ok(()),
         entries => entries.map_err(|source| pins::io_at(&netqos, source))?,
     };
     for entry in entries.flatten() {
@@ -193,7 +200,11 @@ fn remove_layouts(bpffs: &Path, is_meant: impl Fn(&str) -> bool) -> Result<()> {
         let is_ours = |name: &str| name.starts_with("classes-") && is_meant(name);
         if name.to_str().is_some_and(is_ours) {
             let path = entry.path();
-            fs::remove_dir_all(&path).map_err(|source| pins::io_at(&path, source))?;
+            match fs::remove_dir_all(&path) {
+                // Another caller has removed it meanwhile.
+                Err(source) if source.kind() == ErrorKind::NotFound => {}
+                removed => removed.map_err(|source| pins::io_at(&path, source))?,
+            }
         }
     }
     Ok(())

@@ -1,9 +1,13 @@
 //! The layout of the maps of rules, as `bpf/rules.h` has it for the programs.
 
+mod service;
+
 use std::mem::size_of;
 use std::net::IpAddr;
 
 use super::Plain;
+
+pub use service::{ChainServiceKey, SERVICE_KINDS, Service, ServiceKey};
 
 /// The most rules that a chain may have.
 pub const CHAIN_RULES: usize = 1024;
@@ -166,46 +170,6 @@ pub struct Counter {
     pub dropped_packets: u64,
     /// Their bytes at layer 2.
     pub dropped_bytes: u64,
-}
-
-/// A port of a virtual address.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(C)]
-pub struct ServiceKey {
-    address: Peer,
-    port: [u8; 2],
-    protocol: u8,
-    reserved: [u8; 5],
-}
-
-/// A port of a virtual address to one chain.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(C)]
-pub struct ChainServiceKey {
-    /// The chain's digest.
-    pub chain: u64,
-    /// The port.
-    pub service: ServiceKey,
-}
-
-/// The most kinds of backends of a Service that the program looks at each.
-pub const SERVICE_KINDS: usize = 8;
-
-/// What stands behind a port of a virtual address.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct Service {
-    kinds: [Backend; SERVICE_KINDS],
-    count: u32,
-}
-
-/// A backend that stands for all that are alike.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-struct Backend {
-    address: Peer,
-    port: [u8; 2],
-    reserved: u16,
 }
 
 /// The pods that share a limiter. Its key is the limiter's.
@@ -420,52 +384,6 @@ impl CounterKey {
     }
 }
 
-impl ServiceKey {
-    /// A port of a virtual address.
-    pub fn new(address: IpAddr, protocol: u8, port: u16) -> Self {
-        Self {
-            address: address.into(),
-            port: port.to_be_bytes(),
-            protocol,
-            reserved: [0; 5],
-        }
-    }
-}
-
-impl Service {
-    /// A Service with backends of these kinds, one of each. Where they are more than
-    /// [`SERVICE_KINDS`], the program looks for the entry of the packet's chain, and without one
-    /// cannot tell what they have in common.
-    pub fn new(kinds: &[(IpAddr, u16)]) -> Self {
-        let mut service = Self::default();
-        if kinds.len() <= SERVICE_KINDS {
-            for (kind, (address, port)) in service.kinds.iter_mut().zip(kinds) {
-                kind.address = (*address).into();
-                kind.port = port.to_be_bytes();
-            }
-            service.count = kinds.len() as u32;
-        }
-        service
-    }
-
-    /// The backends that it was made of; none where they were too many.
-    pub fn kinds(&self) -> impl Iterator<Item = (IpAddr, u16)> {
-        let kinds = self.kinds.iter().take(self.count as usize);
-        kinds.map(|kind| (kind.address.into(), u16::from_be_bytes(kind.port)))
-    }
-
-    /// Returns true if they were too many.
-    pub fn is_crowded(&self) -> bool {
-        self.count == 0
-    }
-
-    /// True when its backends are of several kinds, so that it may matter which of them a
-    /// connection goes to.
-    pub fn is_mixed(&self) -> bool {
-        self.count != 1
-    }
-}
-
 macro_rules! plain {
     ($($kind:ty: $size:literal),* $(,)?) => {$(
         // SAFETY: `repr(C)`, integers only, and the size is the sum of its fields' sizes.
@@ -473,7 +391,6 @@ macro_rules! plain {
         const _: () = assert!(size_of::<$kind>() == $size);
     )*};
 }
-#[cfg(feature = "classes")]
 pub(crate) use plain;
 
 // bpf/rules.h and bpf/layout.h assert the same numbers.
@@ -490,10 +407,6 @@ plain! {
     Rule: 24,
     CounterKey: 16,
     Counter: 40,
-    ServiceKey: 24,
-    ChainServiceKey: 32,
-    Backend: 20,
-    Service: 164,
     Crowd: 16,
     ShareKey: 8,
     Share: 16,

@@ -14,6 +14,9 @@ use crate::world::{BE, LS, SYSTEM, World, options, shares};
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 const ETHERNET: u16 = 0x6558;
+const IPV4_HEADER: usize = 20;
+const IPV6_HEADER: usize = 40;
+const UDP_HEADER: usize = 8;
 /// Packets of each case.
 const PACKETS: usize = 20;
 
@@ -124,13 +127,40 @@ fn addresses(world: &World, pod: &str) -> [IpAddr; 2] {
     [pod.address(), pod.address6()].map(|text| text.parse().unwrap())
 }
 
+/// Fails unless all of [`PACKETS`] packets of at least this length count in this class.
+fn assert_packets_counted(
+    world: &World,
+    name: &str,
+    (flow, class): (Flow, TrafficClass),
+    length: usize,
+    act: impl FnOnce(),
+) {
+    let (found, bytes) = counted(world, flow, act);
+    assert_eq!(found, class, "{name}: {bytes}");
+    let least = (PACKETS * length) as u64;
+    assert!(least > 0 && bytes >= least, "{name}: {bytes} of {least}");
+}
+
+/// The same of datagrams from the outside to this port of the node, by each family.
 fn assert_counted(world: &World, name: &str, port: u16, datagram: &[u8], class: TrafficClass) {
-    for v6 in [false, true] {
-        let (found, bytes) = counted(world, Flow::Download, || send(world, v6, port, datagram));
-        assert_eq!(found, class, "{name}, {v6}: {bytes}");
-        let least = (PACKETS * datagram.len()) as u64;
-        assert!(bytes >= least, "{name}, {v6}: {bytes} of {least}");
+    for (v6, header) in [(false, IPV4_HEADER), (true, IPV6_HEADER)] {
+        let length = header + UDP_HEADER + datagram.len();
+        let name = format!("{name}, IPv6 {v6}");
+        let to = (Flow::Download, class);
+        assert_packets_counted(world, &name, to, length, || {
+            send(world, v6, port, datagram);
+        });
     }
+}
+
+/// The same of packets of another protocol of IPv4.
+fn assert_raw_counted(world: &World, protocol: i32, packet: &[u8], class: TrafficClass) {
+    let length = IPV4_HEADER + packet.len();
+    let name = format!("protocol {protocol}");
+    let to = (Flow::Download, class);
+    assert_packets_counted(world, &name, to, length, || {
+        send_raw(world, protocol, packet);
+    });
 }
 
 #[test]
@@ -304,9 +334,7 @@ fn ip_in_ip_counts_for_the_inner_pod_if_the_node_has_such_a_tunnel() {
                 // GRE.
                 (47, ip(be), SYSTEM),
             ] {
-                let send = || send_raw(&world, protocol, &packet);
-                let (found, bytes) = counted(&world, Flow::Download, send);
-                assert_eq!(found, class, "{protocol}: {bytes}");
+                assert_raw_counted(&world, protocol, &packet, class);
             }
         };
         thread::spawn(run).join().unwrap();
@@ -329,8 +357,8 @@ fn wireguard_counts_in_its_configured_class_both_ways() {
             let port = UdpSocket::bind("0.0.0.0:51820").unwrap();
             let to = SocketAddr::new(world.outside.address().parse().unwrap(), 51820);
             let send = || (0..PACKETS).for_each(|_| assert!(port.send_to(&[4; 900], to).is_ok()));
-            let (found, bytes) = counted(&world, Flow::Upload, send);
-            assert_eq!(found, class, "{bytes}");
+            let length = IPV4_HEADER + UDP_HEADER + 900;
+            assert_packets_counted(&world, "sent", (Flow::Upload, class), length, send);
         };
         thread::spawn(run).join().unwrap();
     }
@@ -385,8 +413,7 @@ fn ip_in_ip_device_is_found() {
         return;
     }
     world.divide(shares(100));
-    let (found, bytes) = counted(&world, Flow::Download, || send_raw(&world, 4, &ip(be)));
-    assert_eq!(found, BE, "{bytes}");
+    assert_raw_counted(&world, 4, &ip(be), BE);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The programs have the same layout.
 
+use super::settings::TunnelEntry;
 use super::*;
 use crate::header::{Header, layout};
 
