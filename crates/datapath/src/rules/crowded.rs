@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 
 use netqos_bpf::rules::{Bitmap, ChainServiceKey, ClassKey, SERVICE_KINDS, ServiceKey};
-use netqos_core::plan::{Backend, ServicePort};
+use netqos_core::plan::{Backend, ChainId, ServicePort};
 use netqos_core::{NetworkKey, NodePlan, Problem, Reason};
 
 use super::chains::put;
@@ -63,6 +63,10 @@ impl CrowdedPorts {
         keys.collect()
     }
 
+    pub(super) fn contains(&self, port: &ServicePort) -> bool {
+        self.served.contains_key(port) || self.unserved.contains(port)
+    }
+
     /// Sorts ports: the ports that had entries before the sync are first.
     pub(super) fn sort(&mut self, ports: &BTreeSet<ServicePort>) -> Vec<ServicePort> {
         let before = std::mem::take(&mut self.served_before);
@@ -80,13 +84,14 @@ impl RuleDatapath {
         Ok(())
     }
 
-    /// Writes the entries of a crowded port: the backends that tell now, by what the
+    /// Writes the entries of a crowded port for these chains: the backends that tell now, by what the
     /// kernel holds of peers, and those that will. Removes the entries of a port beyond a limit.
     pub(super) fn widen_chain_entries(
         &mut self,
         plan: &NodePlan,
         port: &ServicePort,
         backends: &BTreeSet<Backend>,
+        is_due: impl Fn(&ChainId) -> bool,
     ) -> Result<()> {
         if !self.serve(plan, port) {
             return self.remove_chain_entries(port, BTreeSet::new());
@@ -98,7 +103,7 @@ impl RuleDatapath {
                 classes.insert(*address, class);
             }
         }
-        for (id, tables) in &self.chains {
+        for (id, tables) in self.chains.iter().filter(|(id, _)| is_due(id)) {
             let chain = id.0.get();
             let mut verdicts = Vec::with_capacity(backends.len());
             for backend in backends {

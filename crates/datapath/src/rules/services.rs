@@ -64,8 +64,9 @@ impl Services {
             others.any(|other| !are_alike(new, port, first, other))
         };
         if !new.is_empty() {
-            touched.extend(self.crowded.served.keys());
+            // New chains leave a crowded port crowded.
             let several = self.several.iter();
+            let several = several.filter(|(port, _)| !self.crowded.contains(port));
             let split = several.filter(|(port, backends)| is_split(port, backends));
             touched.extend(split.map(|(port, _)| *port));
         }
@@ -111,11 +112,25 @@ impl RuleDatapath {
             .filter(|id| plan.chains.contains_key(id))
             .filter_map(|id| self.chains.get(id))
             .collect();
+        let has_new = !new.is_empty();
         let touched = self.services.touched(delta, &new);
         for port in self.services.crowded.sort(&touched) {
             let widened = self.widen_service(plan, &port);
             self.problems.note(Subject::Services, widened);
             self.services.wide.insert(port);
+        }
+        if !has_new {
+            return;
+        }
+        // An untouched port needs entries for the new chains alone.
+        let is_new = |id: &ChainId| delta.chains.contains_key(id) && plan.chains.contains_key(id);
+        let served = self.services.crowded.served.keys().copied();
+        let others: Vec<ServicePort> = served.filter(|port| !touched.contains(port)).collect();
+        for port in others {
+            if let Some(backends) = plan.services.get(&port) {
+                let widened = self.widen_chain_entries(plan, &port, backends, is_new);
+                self.problems.note(Subject::Services, widened);
+            }
         }
     }
 
@@ -143,7 +158,7 @@ impl RuleDatapath {
             }
         };
         if wide.is_crowded() {
-            self.widen_chain_entries(plan, port, backends)?;
+            self.widen_chain_entries(plan, port, backends, |_| true)?;
         }
         put(&self.rules.services, &key, &wide, &mut self.changes)
     }
