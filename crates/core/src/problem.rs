@@ -84,6 +84,9 @@ reasons! {
     QueueStalled,
     /// The queues of rules have all links that netqos makes on a node; a further rule has none.
     LinkLimitReached,
+    /// A Service is beyond the limits of a node for comparing backends; the virtual address classifies the first
+    /// packet of each connection.
+    ServiceLimitReached,
     /// The kernel lacks what enforcement needs.
     KernelFeatureMissing,
     /// The API server does not answer, or refuses to tell something; what was known stays in force.

@@ -9,6 +9,7 @@ use netqos_bpf::rules::Rules;
 use netqos_core::plan::{ChainId, RuleId};
 use netqos_core::{EndpointId, NodePlan, PlanDelta};
 
+use super::crowded::ServiceLimits;
 use super::endpoints::InForce;
 use super::meters::{MOST_RULE_LINKS, Meter};
 use super::numbers::NetworkNumbers;
@@ -50,6 +51,7 @@ pub struct RuleDatapath {
     pub(super) stalls: BTreeMap<RuleId, StallDetector>,
     /// The most links that the queues of rules may take.
     pub(super) most_links: usize,
+    pub(super) service_limits: ServiceLimits,
     /// Some endpoint goes by a rule list that the plan does not know any more.
     pub(super) is_stuck: bool,
     /// What was found to be in force, last.
@@ -85,6 +87,7 @@ impl RuleDatapath {
             repairs: RepairBudget::default(),
             stalls: BTreeMap::new(),
             most_links: MOST_RULE_LINKS,
+            service_limits: ServiceLimits::default(),
             is_stuck: false,
             told: Outcome::default(),
             changes: 0,
@@ -103,6 +106,15 @@ impl RuleDatapath {
         Self { most_links, ..self }
     }
 
+    /// Replaces the default limits of the work for Services.
+    #[must_use]
+    pub fn with_service_limits(self, service_limits: ServiceLimits) -> Self {
+        Self {
+            service_limits,
+            ..self
+        }
+    }
+
     /// Makes the kernel hold this plan and nothing else, whatever is there. What is right already
     /// is not touched.
     pub fn sync(&mut self, plan: &NodePlan) -> Outcome {
@@ -114,7 +126,7 @@ impl RuleDatapath {
         self.detours = Detours::default();
         self.networks = NetworkNumbers::default();
         self.rules.listen_again();
-        let read = self.read_endpoints(plan);
+        let read = self.read_endpoints(plan).and(self.read_crowded());
         self.problems.note(Subject::Leftovers, read);
         // Before the peers that their rules go to.
         self.remove_strangers();
@@ -178,6 +190,7 @@ impl RuleDatapath {
             self.problems.note(Subject::Leftovers, removed);
         }
         self.note_conntrack();
+        self.note_service_limits(plan);
     }
 
     /// What rules did for the endpoints of this node.

@@ -16,6 +16,7 @@
 //! [`Outcome`].
 
 mod chains;
+mod crowded;
 mod endpoints;
 mod engine;
 mod inspect;
@@ -41,6 +42,7 @@ use serde::{Serialize, Serializer};
 
 use crate::HookKind;
 
+pub use crowded::ServiceLimits;
 pub use engine::RuleDatapath;
 pub use meters::{MOST_RULE_LINKS, is_rule_link, usual_burst};
 pub use purge::remove_all;

@@ -18,6 +18,7 @@ pub(super) enum Subject {
     Queue(RuleId),
     Burst(RuleId),
     Services,
+    ServiceLimits,
     Conntrack,
     Leftovers,
 }

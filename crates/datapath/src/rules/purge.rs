@@ -69,7 +69,7 @@ impl RuleDatapath {
         })?;
         let services = self.services.keys();
         removed += retain(&rules.services, |key| services.contains(key))?;
-        let of_chains = self.services.chain_keys();
+        let of_chains = self.services.crowded.keys();
         removed += retain(&rules.chain_services, |key| of_chains.contains(key))?;
         for number in self.rules.networks.networks()? {
             if !self.networks.has(number) {

@@ -8,19 +8,20 @@
 //! virtual address itself.
 //!
 //! Where the kinds are more than an entry has room for, the Service is *crowded*: each rule list has
-//! an entry of its own, of the few backends that tell for it whether all are alike.
+//! an entry of its own ([`super::crowded`]), of the few backends that tell for it whether all are alike.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 
-use netqos_bpf::rules::{Bitmap, ChainServiceKey, ClassKey, SERVICE_KINDS, Service, ServiceKey};
+use netqos_bpf::rules::{SERVICE_KINDS, Service, ServiceKey};
 use netqos_core::plan::{Backend, ChainId, ServicePort};
 use netqos_core::{NetworkKey, NodePlan, PlanDelta, Problem, Reason};
 
 use super::chains::put;
+use super::crowded::CrowdedPorts;
 use super::engine::RuleDatapath;
 use super::problems::{self, Subject};
-use super::tables::{BackendVerdict, ChainTables};
+use super::tables::ChainTables;
 use crate::Result;
 
 /// What the program was told.
@@ -34,8 +35,7 @@ pub(super) struct Services {
     by_backend: HashMap<IpAddr, BTreeSet<ServicePort>>,
     /// Those that have the kinds of before as well as those of now, until all is as it shall be.
     wide: BTreeSet<ServicePort>,
-    /// The ports of crowded Services, and the chains that may have an entry of their own.
-    crowded: BTreeMap<ServicePort, BTreeSet<u64>>,
+    pub(super) crowded: CrowdedPorts,
 }
 
 impl Services {
@@ -47,16 +47,6 @@ impl Services {
     pub(super) fn keys(&self) -> HashSet<ServiceKey> {
         let entries = self.entries.iter().copied();
         entries.chain(self.wide.iter().map(key)).collect()
-    }
-
-    /// The program's names of all that are of one chain.
-    pub(super) fn chain_keys(&self) -> HashSet<ChainServiceKey> {
-        let crowded = self.crowded.iter();
-        let keys = crowded.flat_map(|(port, chains)| {
-            let chains = chains.iter();
-            chains.map(|chain| chain_key(port, *chain))
-        });
-        keys.collect()
     }
 
     /// The ports that this change may make others: a class of peers, or a rule list, tells
@@ -74,8 +64,9 @@ impl Services {
             others.any(|other| !are_alike(new, port, first, other))
         };
         if !new.is_empty() {
-            touched.extend(self.crowded.keys());
+            // New chains leave a crowded port crowded.
             let several = self.several.iter();
+            let several = several.filter(|(port, _)| !self.crowded.contains(port));
             let split = several.filter(|(port, backends)| is_split(port, backends));
             touched.extend(split.map(|(port, _)| *port));
         }
@@ -121,10 +112,25 @@ impl RuleDatapath {
             .filter(|id| plan.chains.contains_key(id))
             .filter_map(|id| self.chains.get(id))
             .collect();
-        for port in self.services.touched(delta, &new) {
+        let has_new = !new.is_empty();
+        let touched = self.services.touched(delta, &new);
+        for port in self.services.crowded.sort(&touched) {
             let widened = self.widen_service(plan, &port);
             self.problems.note(Subject::Services, widened);
             self.services.wide.insert(port);
+        }
+        if !has_new {
+            return;
+        }
+        // An untouched port needs entries for the new chains alone.
+        let is_new = |id: &ChainId| delta.chains.contains_key(id) && plan.chains.contains_key(id);
+        let served = self.services.crowded.served.keys().copied();
+        let others: Vec<ServicePort> = served.filter(|port| !touched.contains(port)).collect();
+        for port in others {
+            if let Some(backends) = plan.services.get(&port) {
+                let widened = self.widen_chain_entries(plan, &port, backends, is_new);
+                self.problems.note(Subject::Services, widened);
+            }
         }
     }
 
@@ -152,54 +158,25 @@ impl RuleDatapath {
             }
         };
         if wide.is_crowded() {
-            self.widen_chain_entries(plan, port, backends)?;
+            self.widen_chain_entries(plan, port, backends, |_| true)?;
         }
         put(&self.rules.services, &key, &wide, &mut self.changes)
     }
 
-    /// Writes the entry that each chain has of a crowded Service: the backends that tell now, by what
-    /// the kernel holds of peers, and those that will.
-    fn widen_chain_entries(
-        &mut self,
-        plan: &NodePlan,
-        port: &ServicePort,
-        backends: &BTreeSet<Backend>,
-    ) -> Result<()> {
-        let number = self.networks.of(&NetworkKey::Default);
-        let mut classes = HashMap::new();
-        for Backend { address, .. } in backends {
-            if let Some(class) = self.rules.networks.get(number, *address)? {
-                classes.insert(*address, class);
-            }
-        }
-        for (id, tables) in &self.chains {
-            let chain = id.0.get();
-            let mut verdicts = Vec::with_capacity(backends.len());
-            for backend in backends {
-                let class = match classes.get(&backend.address) {
-                    Some(class) => self.rules.classes.get(&ClassKey::new(chain, *class))?,
-                    None => None,
-                };
-                verdicts.push((*backend, verdict(tables, port, backend, class)));
-            }
-            let mut kinds = telling(verdicts);
-            if plan.chains.contains_key(id) {
-                kinds.extend(telling(planned(plan, tables, port, backends)));
-            }
-            let own = self.services.crowded.entry(*port).or_default();
-            own.insert(chain);
-            let key = chain_key(port, chain);
-            let entry = service_of(kinds);
-            put(&self.rules.chain_services, &key, &entry, &mut self.changes)?;
-        }
-        Ok(())
-    }
-
     /// Gives the Services that were widened the kinds that they have now.
     pub(super) fn narrow_services(&mut self, plan: &NodePlan) {
-        for port in std::mem::take(&mut self.services.wide) {
-            let written = self.write_service(plan, &port);
+        let wide = std::mem::take(&mut self.services.wide);
+        // First the ports that may give up a place.
+        let before = self.services.crowded.unserved.clone();
+        for port in wide.difference(&before) {
+            let written = self.write_service(plan, port);
             self.problems.note(Subject::Services, written);
+        }
+        for port in &before {
+            if wide.contains(port) || self.is_within_limits(plan, port) {
+                let written = self.write_service(plan, port);
+                self.problems.note(Subject::Services, written);
+            }
         }
     }
 
@@ -213,38 +190,20 @@ impl RuleDatapath {
         let backends = plan.services.get(port).unwrap_or(&none);
         let key = key(port);
         let entry = entry(plan, &self.chains, port, backends);
-        let is_crowded = entry.as_ref().is_some_and(Service::is_crowded);
-        let chains = self.chains.iter();
-        let own: BTreeMap<u64, &ChainTables> = chains
-            .filter(|(id, _)| is_crowded && plan.chains.contains_key(id))
-            .map(|(id, tables)| (id.0.get(), tables))
-            .collect();
-        for (chain, tables) in &own {
-            let known = self.services.crowded.entry(*port).or_default();
-            known.insert(*chain);
-            let key = chain_key(port, *chain);
-            let entry = service_of(telling(planned(plan, tables, port, backends)));
-            put(&self.rules.chain_services, &key, &entry, &mut self.changes)?;
-        }
+        let own = match entry.as_ref().is_some_and(Service::is_crowded) {
+            true => self.write_chain_entries(plan, port, backends)?,
+            false => {
+                self.services.crowded.unserved.remove(port);
+                BTreeSet::new()
+            }
+        };
         match &entry {
             Some(entry) => put(&self.rules.services, &key, entry, &mut self.changes)?,
             None => self.changes += u64::from(self.rules.services.remove(&key)?),
         }
         self.services.note(port, backends, entry);
         // The program no longer asks for those of other chains.
-        let known = self.services.crowded.get(port).into_iter().flatten();
-        for chain in known.filter(|chain| !own.contains_key(chain)) {
-            let key = chain_key(port, *chain);
-            self.changes += u64::from(self.rules.chain_services.remove(&key)?);
-        }
-        match own.is_empty() {
-            true => self.services.crowded.remove(port),
-            false => {
-                let own = own.into_keys().collect();
-                self.services.crowded.insert(*port, own)
-            }
-        };
-        Ok(())
+        self.remove_chain_entries(port, own)
     }
 
     /// Says so where it matters that conntrack cannot be asked.
@@ -252,10 +211,7 @@ impl RuleDatapath {
         let problem = self.rules.deaf().and_then(|why| {
             let mut mixed = self.services.mixed.iter();
             let first = mixed.next()?;
-            let others = match mixed.count() {
-                0 => String::new(),
-                others => format!(" and of {others} other ports of Services"),
-            };
+            let others = others(mixed.count());
             Some(Problem {
                 object: problems::node(),
                 reason: Reason::KernelFeatureMissing,
@@ -272,70 +228,22 @@ impl RuleDatapath {
     }
 }
 
+/// The part of a message that counts the other ports.
+pub(super) fn others(count: usize) -> String {
+    match count {
+        0 => String::new(),
+        count => format!(" and of {count} other ports of Services"),
+    }
+}
+
 /// The program's name for a Service's port.
-fn key(port: &ServicePort) -> ServiceKey {
+pub(super) fn key(port: &ServicePort) -> ServiceKey {
     ServiceKey::new(port.address, port.protocol.number(), port.port)
 }
 
-/// The program's name for the entry that a chain has of a crowded Service's port.
-fn chain_key(port: &ServicePort, chain: u64) -> ChainServiceKey {
-    ChainServiceKey {
-        chain,
-        service: key(port),
-    }
-}
-
 /// The entry of these kinds.
-fn service_of(kinds: BTreeSet<(IpAddr, u16)>) -> Service {
+pub(super) fn service_of(kinds: BTreeSet<(IpAddr, u16)>) -> Service {
     Service::new(&kinds.into_iter().collect::<Vec<_>>())
-}
-
-/// A backend's verdict by a chain, to which the backend's class has these rules.
-fn verdict(
-    tables: &ChainTables,
-    port: &ServicePort,
-    backend: &Backend,
-    class: Option<Bitmap>,
-) -> BackendVerdict {
-    let backend = (backend.address, backend.port);
-    tables.verdict(port.protocol, backend, class.as_ref())
-}
-
-/// The verdicts of a plan's chain on all backends of a port.
-fn planned<'p>(
-    plan: &'p NodePlan,
-    tables: &'p ChainTables,
-    port: &'p ServicePort,
-    backends: &'p BTreeSet<Backend>,
-) -> impl Iterator<Item = (Backend, BackendVerdict)> + 'p {
-    backends.iter().map(move |backend| {
-        let class = plan.peers.get(&NetworkKey::Default, backend.address);
-        let sets = class.and_then(|class| plan.classes.get(class));
-        let class = sets.map(|sets| tables.class_rules(sets));
-        (*backend, verdict(tables, port, backend, class))
-    })
-}
-
-/// The backends that tell whether all have the same winner, and the same first rule: one, one whose
-/// winner differs from that one's, and one whose first rule does.
-fn telling(
-    verdicts: impl IntoIterator<Item = (Backend, BackendVerdict)>,
-) -> BTreeSet<(IpAddr, u16)> {
-    let mut verdicts = verdicts.into_iter();
-    let Some((one, first)) = verdicts.next() else {
-        return BTreeSet::new();
-    };
-    let (mut other_winner, mut other_first) = (None, None);
-    for (backend, verdict) in verdicts {
-        if verdict.winner != first.winner {
-            other_winner.get_or_insert(backend);
-        }
-        if verdict.first != first.first {
-            other_first.get_or_insert(backend);
-        }
-    }
-    let all = std::iter::once(one).chain(other_winner).chain(other_first);
-    all.map(|backend| (backend.address, backend.port)).collect()
 }
 
 /// What the program is told of a Service's port; `None` where nothing stands behind it.

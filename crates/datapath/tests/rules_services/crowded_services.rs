@@ -4,7 +4,7 @@ use netqos_core::{Destination, IpBlock, Rule};
 use netqos_index::Change;
 
 use crate::hooks::HOOKS;
-use crate::scene::{Scene, WAYS, marking_kind};
+use crate::scene::{Scene, TARGET_PORT, WAYS, any_port, marking_kind};
 use crate::world::{marking, policy};
 
 /// More than the program compares.
@@ -64,6 +64,30 @@ fn rules_of_other_pods_leave_the_verdict() {
             "games", "others",
         )));
     assert_marks(&scene, (12, 12));
+    let again = scene.world.rules.sync(scene.world.index.plan());
+    assert_eq!((again.problems.as_slice(), again.changes), (&[][..], 0));
+}
+
+#[test]
+fn new_chain_gets_entries_of_crowded_services() {
+    let Some(mut scene) = Scene::new(HOOKS[0]) else {
+        return;
+    };
+    for name in BACKENDS {
+        scene.backend(name, "web");
+    }
+    scene.service(&BACKENDS);
+    let apart = BACKENDS.iter().zip(40..);
+    let apart = apart.map(|(name, dscp)| marking_backend(&scene, dscp, name));
+    let of_others = policy("others", 1, "web", apart.collect());
+    scene.world.apply(Change::Policy(of_others));
+    // To the client's new chain the backends are alike, and their peer classes stay.
+    let to_backends = Rule {
+        ports: vec![any_port(TARGET_PORT)],
+        ..marking(10)
+    };
+    scene.rules(vec![marking(30), to_backends]);
+    assert_marks(&scene, (10, 10));
     let again = scene.world.rules.sync(scene.world.index.plan());
     assert_eq!((again.problems.as_slice(), again.changes), (&[][..], 0));
 }

@@ -8,6 +8,7 @@ mod crowded_services;
 mod hooks;
 mod proxy;
 mod scene;
+mod service_limits;
 mod shadow_rules;
 mod sniffer;
 mod what_nobody_can_tell;
