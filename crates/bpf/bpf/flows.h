@@ -6,8 +6,12 @@
 #pragma once
 
 #include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
 
+#include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
+#include <stdbool.h>
 
 /* Rows and slots of the table of flows; the slots are a power of two. */
 #define FLOW_ROWS 2
@@ -30,14 +34,90 @@ static __always_inline __u64 earlier(__u64 a, __u64 b)
 	return a < b ? a : b;
 }
 
+/* Chosen at random when the programs are loaded: who knew it could have its flows counted as another pod's. */
+const volatile __u64 NETQOS_FLOW_KEY[2] = {};
+
+/* The last four bytes of the first eight of an IPv6 header (RFC 8200), its addresses, and what begins behind it. */
+struct flow6 {
+	__be16 payload_length;
+	__u8 next_header;
+	__u8 hop_limit;
+	__u32 addresses[8];
+	__u32 ports;
+};
+
+static __always_inline __u64 rotate(__u64 value, int bits)
+{
+	return value << bits | value >> (64 - bits);
+}
+
+/* A round of SipHash (Aumasson and Bernstein, 2012). */
+static __always_inline void sip_round(__u64 v[4])
+{
+	v[0] += v[1], v[2] += v[3];
+	v[1] = rotate(v[1], 13) ^ v[0], v[3] = rotate(v[3], 16) ^ v[2];
+	v[0] = rotate(v[0], 32);
+	v[2] += v[1], v[0] += v[3];
+	v[1] = rotate(v[1], 17) ^ v[2], v[3] = rotate(v[3], 21) ^ v[0];
+	v[2] = rotate(v[2], 32);
+}
+
+/* SipHash-1-3 of whole words. */
+static __always_inline __u64 sip_hash(const __u64 *words, int count)
+{
+	__u64 v[4] = {
+		NETQOS_FLOW_KEY[0] ^ 0x736f6d6570736575ULL,
+		NETQOS_FLOW_KEY[1] ^ 0x646f72616e646f6dULL,
+		NETQOS_FLOW_KEY[0] ^ 0x6c7967656e657261ULL,
+		NETQOS_FLOW_KEY[1] ^ 0x7465646279746573ULL,
+	};
+#pragma unroll
+	for (int i = 0; i <= count; i++) {
+		/* The length in bytes is the last one's first byte. */
+		__u64 word = i < count ? words[i] : (__u64)count << 59;
+		v[3] ^= word;
+		sip_round(v);
+		v[0] ^= word;
+	}
+	v[2] ^= 0xff;
+#pragma unroll
+	for (int i = 0; i < 3; i++)
+		sip_round(v);
+	return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+/* The hash of an IPv6 packet's flow; 0 of one that is cut off. Behind extension headers all ports are one flow.
+ * A function by itself, which the verifier follows once. */
+__noinline __u32 flow_hash6(struct __sk_buff *skb)
+{
+	struct flow6 flow;
+	if (bpf_skb_load_bytes_relative(skb, 4, &flow, sizeof(flow), BPF_HDR_START_NET))
+		return 0;
+	/* Of all others what stands there may be another in each packet. */
+	bool has_ports = flow.next_header == IPPROTO_TCP || flow.next_header == IPPROTO_UDP ||
+			 flow.next_header == IPPROTO_SCTP;
+	__u64 ports = has_ports ? flow.ports : 0;
+	__u64 words[] = {
+		(__u64)flow.addresses[0] << 32 | flow.addresses[1],
+		(__u64)flow.addresses[2] << 32 | flow.addresses[3],
+		(__u64)flow.addresses[4] << 32 | flow.addresses[5],
+		(__u64)flow.addresses[6] << 32 | flow.addresses[7],
+		ports << 32 | flow.next_header,
+	};
+	return sip_hash(words, 5);
+}
+
 /*
  * The hash of a packet's flow, by its addresses and ports alone. A local socket stamps its packets with a number of its
  * own in place of that (net/core/sock.c, sk_rethink_txhash), and takes another one after a timeout: the flow would
  * then be a new one, and its packets overtake those that still wait. The packet leaves with the hash that it came with,
- * by which the kernel chooses paths and queues.
+ * by which the kernel chooses paths and queues. An IPv6 socket writes its number as the flow label, too, by which the
+ * kernel's own hash goes in place of ports; so does who wants its flow to be many.
  */
 static __always_inline __u32 flow_hash(struct __sk_buff *skb)
 {
+	if (skb->protocol == bpf_htons(ETH_P_IPV6))
+		return flow_hash6(skb);
 	__u32 stamped = skb->hash;
 	bpf_set_hash_invalid(skb);
 	__u32 hash = bpf_get_hash_recalc(skb);

@@ -199,7 +199,8 @@ static __always_inline int decide(int verdict, int other)
 {
 	__u32 winner = WINNER(verdict) == UNDECIDED ? WINNER(other) : WINNER(verdict);
 	__u32 shadow = SHADOW(verdict) == UNDECIDED ? SHADOW(other) : SHADOW(verdict);
-	return VERDICT(winner, shadow);
+	/* One behind the winner would not win if it were enforced. */
+	return VERDICT(winner, shadow < winner ? shadow : NO_RULE);
 }
 
 #define NO_SERVICE -1

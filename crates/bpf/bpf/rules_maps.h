@@ -6,7 +6,6 @@
 #pragma once
 
 #include "packet.h"
-#include "rank.h"
 #include "rules.h"
 #include "table.h"
 

@@ -1,6 +1,7 @@
 //! The folder of pins: opened when it is there, filled when it is not.
 
 use std::fs::{self, File};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -22,6 +23,8 @@ const RANK: &str = "netqos_rank";
 const RANK_TCX: &str = "netqos_rank_tcx";
 /// Where `struct bpf_map_info` has the size of a value.
 const MAP_INFO_VALUE_SIZE: usize = 12;
+/// The key of the hash by which programs know IPv6 flows (bpf/flows.h).
+pub(crate) const FLOW_KEY: &str = "NETQOS_FLOW_KEY";
 /// Only a load that failed is logged, by a second try with a buffer. With no log at all that try
 /// would be invalid, and would hide why the first one failed.
 pub(crate) const LOG_LEVEL: VerifierLogLevel = VerifierLogLevel::STATS;
@@ -183,6 +186,7 @@ fn load(folder: &Path) -> Result<()> {
     let mut object = EbpfLoader::new()
         .default_map_pin_directory(folder)
         .verifier_log_level(LOG_LEVEL)
+        .override_global(FLOW_KEY, &flow_key(), true)
         .load(OBJECT)
         .map_err(|error| refused(&error))?;
     // The limiters are looked at before anything uses them: an older netqos may have left a map
@@ -199,6 +203,12 @@ fn load(folder: &Path) -> Result<()> {
     let own = program_name("rank");
     sys::pin(load_program(&mut object, RANK)?.as_fd(), &folder.join(&own))?;
     remove_others(folder, "rank", &own)
+}
+
+/// Random, from the numbers by which the process seeds its hash maps.
+pub(crate) fn flow_key() -> [u64; 2] {
+    let number = || RandomState::new().build_hasher().finish();
+    [number(), number()]
 }
 
 pub(crate) fn link_path(folder: &Path, name: &str) -> PathBuf {

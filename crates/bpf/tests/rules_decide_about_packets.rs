@@ -11,6 +11,7 @@ use netqos_bpf::rules::{
     Bitmap, Block4, Chain, ChainFlags, ClassKey, CounterKey, Endpoint, PortKey, Rule, RuleKey,
     Rules, Verdict,
 };
+use netqos_bpf::{Pins, Settings};
 
 const CHAIN: u64 = 0x1122_3344_5566_7788;
 const CLASS: u64 = 42;
@@ -122,6 +123,67 @@ fn prefixes_classes_and_ports_are_anded_and_the_first_rule_wins() {
         .run(ENDPOINT, &datagram([10, 1, 2, 9], 53, 0), 1)
         .unwrap();
     assert_eq!(ran.packet[15], 20 << 2);
+}
+
+/// An Ethernet frame with a UDP datagram over IPv6, with this flow label.
+fn datagram6(label: u32, port: u16) -> Vec<u8> {
+    let mut frame = vec![0; 12];
+    frame.extend([0x86, 0xDD]);
+    frame.extend((0x6000_0000 | label).to_be_bytes());
+    frame.extend([0, 16, 17, 64]);
+    for host in [2, 9] {
+        frame.extend([0xFD, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, host]);
+    }
+    frame.extend(1000_u16.to_be_bytes());
+    frame.extend(port.to_be_bytes());
+    frame.extend([0, 16, 0, 0]);
+    frame.extend([0; 8]);
+    frame
+}
+
+/// A socket chooses another label after a timeout, and a pod may choose one for each packet.
+#[test]
+fn packets_with_other_flow_labels_are_of_one_flow_and_other_ports_are_not() {
+    const RULE: u64 = 100;
+    let Some((folder, rules)) = rules() else {
+        return;
+    };
+    let pins = Pins::ensure(folder.path()).unwrap();
+    let chain = Chain {
+        words: 1,
+        flags: 0,
+        shadow: Bitmap::default(),
+        anywhere: Bitmap::of([0]),
+        portless: Bitmap::of([0]),
+    };
+    rules.chains.put(&CHAIN, &chain).unwrap();
+    // A packet takes a second of the limit, and a flow of a few packets is bulk.
+    let settings = |owner| Settings {
+        cost_per_byte: 1_000_000_000 / 70,
+        bulk_bound: u64::MAX / 4,
+        sparse_bound: u64::MAX / 4,
+        flow_allowance: 100_000_000_000,
+        band_allowance: u64::MAX / 4,
+        owner,
+        ..Settings::default()
+    };
+    let counted = |owner: u64, packets: &mut dyn Iterator<Item = Vec<u8>>| {
+        let limiter = pins.limiters().claim(&settings(owner), None).unwrap();
+        let rule = Rule::new(RULE, None, limiter.into(), 0, false);
+        rules.rules_of.put(&RuleKey::new(CHAIN, 0), &rule).unwrap();
+        let endpoint = Endpoint::new(1, NETWORK, CHAIN, 0, 0);
+        rules.endpoints.put(&ENDPOINT.into(), &endpoint).unwrap();
+        for packet in packets {
+            rules.run(ENDPOINT, &packet, 1).unwrap();
+        }
+        let counters = pins.limiters().get(limiter).unwrap().unwrap().counters;
+        (counters.sparse_packets, counters.bulk_packets)
+    };
+    let (sparse, bulk) = counted(1, &mut (0..100).map(|label| datagram6(label, 53)));
+    assert_eq!(sparse + bulk, 100);
+    assert!(bulk >= 80, "{bulk} of 100");
+    let (sparse, bulk) = counted(2, &mut (0..100).map(|port| datagram6(7, 1000 + port)));
+    assert_eq!((sparse, bulk), (100, 0));
 }
 
 #[test]

@@ -7,9 +7,9 @@ use netqos_bpf::Pins;
 use netqos_bpf::{Scratch, classes::Classes, rules::Rules};
 use netqos_netlink::filter::{Bpf, Place, Redirect};
 use netqos_netlink::link::Link;
-use netqos_netlink::qdisc::{Clsact, FqCodel, PfifoFast, Tbf};
 #[cfg(feature = "rules")]
 use netqos_netlink::qdisc::Htb;
+use netqos_netlink::qdisc::{Clsact, FqCodel, PfifoFast, Tbf};
 use netqos_netlink::{Handle, Namespace, Nft, Socket};
 use serde::Serialize;
 

@@ -3,6 +3,7 @@
 //! This walks the objects themselves and uses nothing that is kept for speed, so that it can tell
 //! the truth about an index that is wrong, too.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -90,7 +91,13 @@ impl Index {
             to.case(via, &policies)
         });
         explanation.cases = cases.collect();
-        explanation.outcome = common(&explanation.cases);
+        let place = |rule: &RuleId| {
+            let policy = policies.iter().position(|it| it.policy.name == rule.policy);
+            (policy, Reverse(rule.index))
+        };
+        explanation.outcome = common(&explanation.cases, |shadow, winner| {
+            place(shadow) < place(winner)
+        });
         explanation
     }
 
@@ -224,8 +231,8 @@ impl Index {
 
 /// The outcome that all cases have in common. Of a Service that is the outcome that its backends
 /// have in common: the virtual address matters only where they differ. Where they differ only in
-/// the rule in shadow mode, the virtual address counts for that alone.
-fn common(cases: &[Case]) -> Option<Outcome> {
+/// the rule in shadow mode, the virtual address counts for that alone, if its rule is before the winner.
+fn common(cases: &[Case], is_before: impl Fn(&RuleId, &RuleId) -> bool) -> Option<Outcome> {
     let mut outcomes = destinations(cases).map(|case| &case.outcome);
     let first = outcomes.next()?;
     if !outcomes.all(|other| other.winner == first.winner) {
@@ -237,8 +244,12 @@ fn common(cases: &[Case]) -> Option<Outcome> {
         let mut virtual_addresses = cases.iter().filter(|case| case.is_virtual());
         virtual_addresses.find_map(|case| case.outcome.shadow.clone())
     };
+    let would_win = |shadow: &RuleId| {
+        let winner = first.winner.as_ref();
+        winner.is_none_or(|winner| is_before(shadow, winner))
+    };
     Some(Outcome {
-        shadow,
+        shadow: shadow.filter(would_win),
         ..first.clone()
     })
 }

@@ -2,6 +2,7 @@
 //! looked at for every packet, and every pod for every destination. Slow, and nothing to get wrong
 //! by being clever. The index, its plan, and the kernel's programs are measured by it.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -79,6 +80,15 @@ impl Cluster {
         if behind.iter().all(|other| would(other) == would(one)) {
             decision.shadow = one.shadow.clone();
         }
+        // One behind the winner would not win if it were enforced.
+        let place = |rule: &RuleId| {
+            let priority = self.policies.get(&rule.policy).map(|it| it.priority);
+            (Reverse(priority), rule.policy.clone(), Reverse(rule.index))
+        };
+        let winner = decision.winner.as_ref().map(place);
+        let shadow = decision.shadow.take();
+        decision.shadow =
+            shadow.filter(|shadow| winner.as_ref().is_none_or(|winner| place(shadow) < *winner));
         decision
     }
 

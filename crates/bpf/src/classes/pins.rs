@@ -223,6 +223,7 @@ fn load(folder: &Path) -> Result<()> {
     let mut object = EbpfLoader::new()
         .default_map_pin_directory(folder)
         .verifier_log_level(pins::LOG_LEVEL)
+        .override_global(pins::FLOW_KEY, &pins::flow_key(), true)
         .load(OBJECT)
         .map_err(|error| pins::refused(&error))?;
     // The last is the one by which they are known to be complete.

@@ -313,6 +313,7 @@ fn load_all(folder: &Path, asks: bool) -> Result<()> {
         .default_map_pin_directory(folder)
         .verifier_log_level(pins::LOG_LEVEL)
         .override_global(ASKS, &u8::from(asks), true)
+        .override_global(pins::FLOW_KEY, &pins::flow_key(), true)
         .load(OBJECT)
         .map_err(|error| pins::refused(&error))?;
     let tcx = pins::load_program(&mut object, RULES_TCX)?;

@@ -4,6 +4,7 @@ use netqos_core::{Destination, IpBlock, Mode, Rule};
 use netqos_index::Change;
 
 use crate::hooks::on_both_hooks;
+use crate::proxy::virtual_address;
 use crate::scene::{Scene, WAYS};
 use crate::world::{marking, policy};
 
@@ -54,5 +55,51 @@ fn shadow_rule_that_tells_backends_apart_leaves_every_mark() {
             counted.map(|count| count.packets).sum::<u64>() > 0,
             "{counts:?}"
         );
+    });
+}
+
+#[test]
+fn shadow_rule_behind_the_winner_is_not_counted() {
+    on_both_hooks(|hook| {
+        let Some(mut scene) = Scene::new(hook) else {
+            return;
+        };
+        scene.backend("web1", "web");
+        scene.backend("web2", "web");
+        scene.service(&["web1", "web2"]);
+        let pods = ["10.99.0.0/16", "fd99::/16"];
+        let to_pods = pods.map(|cidr| {
+            let block = IpBlock::try_new(cidr.parse().unwrap(), vec![]).unwrap();
+            Destination::Block(block)
+        });
+        let alike = Rule {
+            to: to_pods.to_vec(),
+            ..marking(10)
+        };
+        scene.rules(vec![alike]);
+        // The backends differ in a rule in shadow mode, so that of the virtual address counts until conntrack knows.
+        let shadows = [false, true].map(|v6| shadow(&scene, "web1", v6));
+        let trial = policy("trial", 50, "player", shadows.to_vec());
+        scene.world.apply(Change::Policy(trial));
+        let virtual_addresses = [false, true].map(|v6| {
+            let block = IpBlock::try_new(virtual_address(v6).into(), vec![]).unwrap();
+            Destination::Block(block)
+        });
+        let to_service = Rule {
+            to: virtual_addresses.to_vec(),
+            mode: Mode::Shadow,
+            ..marking(50)
+        };
+        let behind = policy("behind", 0, "player", vec![to_service]);
+        scene.world.apply(Change::Policy(behind));
+        for (protocol, v6) in WAYS {
+            let flow = scene.flow(protocol, v6);
+            assert_eq!(flow.first_and_rest(), (10, 10), "{hook:?} {flow:?}");
+        }
+        let counts = scene.world.rules.counts().unwrap();
+        let mut behind = counts
+            .iter()
+            .filter(|count| &*count.rule.policy.name == "behind");
+        assert!(behind.all(|count| count.packets == 0), "{counts:?}");
     });
 }
