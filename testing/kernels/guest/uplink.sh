@@ -7,9 +7,16 @@
 # backend=kernel|tc                      the class backend
 # hook=auto|clsact                       how programs are attached
 # flags=FLAG                             more for the agent
+# family=6                               IPv6
 # measure=no                             leaves out the measurements
 
 TREE_EGRESS=6e71
+
+# The addresses of the node, of the host outside, of the pods' gateway, and the pods' subnet.
+node4=192.0.2.1 outside4=192.0.2.2 gateway4=10.85.0.1 pods4=10.85.0.0/24
+node6=fd00:2::1 outside6=fd00:2::2 gateway6=fd00:85::1 pods6=fd00:85::/64
+# of NAME: such an address, of the family that is tested.
+of() { eval echo "\$$1${family:-4}"; }
 
 # port NUMBER: a port of the uplink, and its other end in the namespace outside.
 port() {
@@ -65,11 +72,13 @@ make_uplink() {
   esac
   ip link set $uplink up
   ip -n outside link set $far up
-  ip address add 192.0.2.1/24 dev $uplink
-  ip -n outside address add 192.0.2.2/24 dev $far
-  ip -n outside route add 10.85.0.0/24 via 192.0.2.1
-  ip route add default via 192.0.2.2
-  await 10 ping -c 1 -W 1 192.0.2.2
+  ip address add $node4/24 dev $uplink
+  ip address add $node6/64 dev $uplink nodad
+  ip -n outside address add $outside4/24 dev $far
+  ip -n outside address add $outside6/64 dev $far nodad
+  ip -n outside route add $(of pods) via $(of node)
+  ip route add default via $(of outside)
+  await 10 ping -c 1 -W 1 $(of outside)
 }
 
 # pod NAME CLASS
@@ -84,7 +93,7 @@ END
   netqos pod add -f /etc/objects/$1.yaml --netns /run/netns/$1 --bin-dir /bin --bin-dir /usr/lib/cni >/dev/null ||
     observe pod_failed $1
   # "bridge" gives no default route by itself.
-  ip -n $1 route replace default via 10.85.0.1
+  ip -n $1 route replace default via $(of gateway)
 }
 
 classes_of_node() {
@@ -120,6 +129,7 @@ is_programmed() { status_line | grep -q '"dividedBy": "[a-z]'; }
 node() {
   ip link set lo up
   echo 1 >/proc/sys/net/ipv4/ip_forward
+  echo 1 >/proc/sys/net/ipv6/conf/all/forwarding
   make_uplink
   [ -z "$preset" ] || tc qdisc replace dev $uplink root $(echo "$preset" | tr : ' ')
   attach=bridge hook= egress= network
@@ -151,9 +161,9 @@ old_packets() {
 shares() {
   local name=$1 ls be
   shift
-  in_netns ls goodput 192.0.2.2 -P 2 -t 5s --omit 2s "$@" >/tmp/ls &
+  in_netns ls goodput $(of outside) -P 2 -t 5s --omit 2s "$@" >/tmp/ls &
   ls=$!
-  in_netns be goodput 192.0.2.2 -P 4 -t 5s --omit 2s "$@" >/tmp/be &
+  in_netns be goodput $(of outside) -P 4 -t 5s --omit 2s "$@" >/tmp/be &
   be=$!
   wait $ls $be
   # Packets that receivers took for old ones: they were overtaken.
@@ -177,7 +187,7 @@ leave() {
 uplink() {
   node
   if [ "$measure" != no ]; then
-    await 5 ip netns exec ls netqos traffic latency 192.0.2.2 -t 100ms
+    await 5 ip netns exec ls netqos traffic latency $(of outside) -t 100ms
     shares egress
     shares ingress -R
     observe status_after "$(status_line)"

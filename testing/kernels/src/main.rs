@@ -4,7 +4,7 @@
 //!   Debian's archive ─ apt ─► cache/kernels/6.1/  vmlinuz, modules
 //!   target/dist, guest/ ────► initramfs            netqos, busybox, the modules that it needs
 //!                             └► QEMU, emulated ─► guest/init runs a cell ─► serial line ─► judge
-//!                                                  target/kernels/results.json ◄────────────┘
+//!                                                  testing/kernels/results.json ◄───────────┘
 //!                                                  └► docs/kernels.md
 //! ```
 //!
@@ -92,7 +92,7 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         matrix::cells().for_each(|cell| println!("{cell}"));
         return Ok(ExitCode::SUCCESS);
     }
-    let file = repository().join("target/kernels/results.json");
+    let file = results_file();
     if arguments.table {
         table::write(&Results::open(&file)?)?;
         return Ok(ExitCode::SUCCESS);
@@ -103,7 +103,7 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         false => arguments.only,
     };
     let mut results = match arguments.fresh && is_whole {
-        true => Results::empty(&file),
+        true => Results::empty(&file)?,
         false => Results::open(&file)?,
     };
     let mut tally = Tally::default();
@@ -195,6 +195,11 @@ fn test(cell: &Cell, kernel: &Unpacked) -> anyhow::Result<Verdict> {
         verdict.shown
     );
     Ok(verdict)
+}
+
+/// Where results are kept. It is checked in, so that docs/kernels.md can be written from it again.
+fn results_file() -> PathBuf {
+    repository().join("testing/kernels/results.json")
 }
 
 /// The directory of the repository.

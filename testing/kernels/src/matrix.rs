@@ -200,6 +200,11 @@ pub const VARIATIONS: &[(Kernel, Row)] = &[
     ),
     (
         V6_1,
+        uplink("uplink-without-fq-codel", "classes, no sch_fq_codel", "")
+            .without(&["sch_fq_codel"]),
+    ),
+    (
+        V6_1,
         uplink("uplink-without-ifb", "classes, no ifb", "kind=card")
             .card(1)
             .without(&["ifb"])
@@ -370,6 +375,8 @@ pub const VARIATIONS: &[(Kernel, Row)] = &[
             Judge::Leaf,
         ),
     ),
+    (V6_1, uplink("uplink-ipv6", "classes, IPv6", "family=6")),
+    (V6_12, uplink("uplink-ipv6", "classes, IPv6", "family=6")),
     (
         V6_12,
         uplink(

@@ -1,7 +1,9 @@
 //! The results of cells, which outlive a run that is interrupted.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File, Permissions};
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -9,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cell::{Cell, Verdict};
 
-/// The results of all cells by their names, as in `target/kernels/results.json`.
+/// The results of all cells by their names, as in `testing/kernels/results.json`.
 #[derive(Debug, Default)]
 pub struct Results {
     file: PathBuf,
@@ -34,23 +36,21 @@ impl Results {
     /// # Errors
     /// Returns an error if the file cannot be read, or is not what this program writes.
     pub fn open(file: &Path) -> anyhow::Result<Self> {
-        let cells = match file.exists() {
-            true => serde_json::from_slice(&fs::read(file)?)
-                .with_context(|| format!("read {}; --fresh starts again", file.display()))?,
-            false => BTreeMap::new(),
-        };
         Ok(Self {
             file: file.to_owned(),
-            cells,
+            cells: read(file)?,
         })
     }
 
-    /// None, to be written to this file.
-    pub fn empty(file: &Path) -> Self {
-        Self {
-            file: file.to_owned(),
-            cells: BTreeMap::new(),
+    /// Removes those in this file.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be removed.
+    pub fn empty(file: &Path) -> anyhow::Result<Self> {
+        if file.exists() {
+            fs::remove_file(file)?;
         }
+        Self::open(file)
     }
 
     /// The last result of a cell, whatever it depended on.
@@ -63,22 +63,36 @@ impl Results {
         self.last(cell).filter(|stored| stored.key == key)
     }
 
-    /// Writes down a result; `None` for a cell that failed.
+    /// Writes down a result; `None` for a cell that failed. Other processes may run other cells meanwhile.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be written.
+    /// Returns an error if the file cannot be read or written.
     pub fn put(&mut self, cell: &Cell, stored: Option<Stored>) -> anyhow::Result<()> {
+        let directory = self.file.parent().context("a file without a directory")?;
+        let lock = File::open(directory)?;
+        lock.lock()?;
+        self.cells = read(&self.file)?;
         match stored {
             Some(stored) => self.cells.insert(cell.to_string(), stored),
             None => self.cells.remove(&cell.to_string()),
         };
-        let directory = self.file.parent().context("a file without a directory")?;
-        fs::create_dir_all(directory)?;
         // A reader, or a run after one that was killed, never finds half of it.
-        let fresh = tempfile::NamedTempFile::new_in(directory)?;
+        let mut fresh = tempfile::NamedTempFile::new_in(directory)?;
         serde_json::to_writer_pretty(&fresh, &self.cells)?;
+        writeln!(fresh)?;
+        fresh
+            .as_file()
+            .set_permissions(Permissions::from_mode(0o644))?;
         fresh.persist(&self.file)?;
         Ok(())
+    }
+}
+
+fn read(file: &Path) -> anyhow::Result<BTreeMap<String, Stored>> {
+    match file.exists() {
+        true => serde_json::from_slice(&fs::read(file)?)
+            .with_context(|| format!("read {}; --fresh starts again", file.display())),
+        false => Ok(BTreeMap::new()),
     }
 }
 

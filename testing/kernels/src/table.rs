@@ -115,3 +115,17 @@ const fn mark(stored: &Stored) -> &'static str {
 fn shown(stored: &Stored) -> String {
     stored.verdict.shown.replace('|', "\\|")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results_file;
+
+    #[test]
+    fn page_is_written_from_the_results() {
+        let results = Results::open(&results_file()).unwrap();
+        let page = fs::read_to_string(repository().join("docs/kernels.md")).unwrap();
+        let written = render(&results).unwrap();
+        assert!(page == written, "make test-kernels ARGS=--table writes it");
+    }
+}
