@@ -337,7 +337,7 @@ static __always_inline __u32 leaf_at_egress(struct __sk_buff *skb)
 		return PAST;
 	if (!leaf)
 		return NOWHERE;
-	bool little = has_debts && takes_little(&of, leaf, length);
+	bool little = has_debts && takes_little(skb, &of, leaf, length);
 	return little ? LEAF_QUICK(slot) : LEAF_BULK(slot);
 }
 
@@ -437,7 +437,8 @@ int netqos_class_ingress(struct __sk_buff *skb)
 	if (leaf && passes(skb, near, leaf, length))
 		return 0;
 	struct debts of = {};
-	bool little = leaf && find_debts(skb, slot, INGRESS, &of) && takes_little(&of, leaf, length);
+	bool little = leaf && find_debts(skb, slot, INGRESS, &of) &&
+		      takes_little(skb, &of, leaf, length);
 	skb->priority = INGRESS_MAJOR | (little ? LEAF_QUICK(slot) : LEAF_BULK(slot));
 	return 1;
 }

@@ -110,9 +110,9 @@ __noinline __u32 flow_hash6(struct __sk_buff *skb)
 /*
  * The hash of a packet's flow, by its addresses and ports alone. A local socket stamps its packets with a number of its
  * own in place of that (net/core/sock.c, sk_rethink_txhash), and takes another one after a timeout: the flow would
- * then be a new one, and its packets overtake those that still wait. The packet leaves with the hash that it came with,
- * by which the kernel chooses paths and queues. An IPv6 socket writes its number as the flow label, too, by which the
- * kernel's own hash goes in place of ports; so does who wants its flow to be many.
+ * then be a new one, and its packets overtake those that still wait. An IPv6 socket writes its number as the flow
+ * label, too, by which the kernel's own hash goes in place of ports; so does who wants its flow to be many. The packet
+ * keeps the hash that it came with, by which the kernel chooses paths and queues, but for an uplink's bulk (leaves.h).
  */
 static __always_inline __u32 flow_hash(struct __sk_buff *skb)
 {

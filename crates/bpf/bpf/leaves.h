@@ -38,8 +38,8 @@ static __always_inline bool find_debts(struct __sk_buff *skb, __u32 slot, __u32 
  * leave, and HTB bounds both leaves. Counters are not locked: two processors that count at once are
  * wrong by a packet.
  */
-static __always_inline bool takes_little(const struct debts *of, struct class_leaf *leaf,
-					 __u64 length)
+static __always_inline bool takes_little(struct __sk_buff *skb, const struct debts *of,
+					 struct class_leaf *leaf, __u64 length)
 {
 	struct flow_debt *a = of->a, *b = of->b;
 	__u64 now = of->now;
@@ -65,7 +65,9 @@ static __always_inline bool takes_little(const struct debts *of, struct class_le
 	a->epoch = epoch;
 	b->epoch = epoch;
 	if (!little) {
-		/* Else a later packet of the flow would overtake this one. */
+		/* Else a later packet of the flow would overtake this one. So it would in fq_codel, which goes by the
+		 * packet's hash, if that were one that its socket has chosen. */
+		bpf_set_hash(skb, of->hash);
 		a->bulk_until = now + leaf->hold;
 		b->bulk_until = now + leaf->hold;
 	}

@@ -60,12 +60,14 @@ const MODULES: &[&str] = &[
     "xt_set",
 ];
 /// The programs of this machine that it has, with the libraries that they need.
-const PROGRAMS: [&str; 9] = [
+const PROGRAMS: [&str; 11] = [
     "kmod",
     "ip",
     "tc",
     "iptables",
+    "iptables-restore",
     "ip6tables",
+    "ip6tables-restore",
     "ipset",
     "nft",
     "teamnl",

@@ -200,11 +200,6 @@ pub const VARIATIONS: &[(Kernel, Row)] = &[
     ),
     (
         V6_1,
-        uplink("uplink-without-fq-codel", "classes, no sch_fq_codel", "")
-            .without(&["sch_fq_codel"]),
-    ),
-    (
-        V6_1,
         uplink("uplink-without-ifb", "classes, no ifb", "kind=card")
             .card(1)
             .without(&["ifb"])
