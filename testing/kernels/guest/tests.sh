@@ -12,3 +12,11 @@ scenario() {
   ip link set lo up
   netqos lab run "/examples/$scenario" --quiet 2>&1
 }
+
+# Tests of the workspace: package=PACKAGE target=TARGET, and only=SUBSTRING[,…] of their names.
+tests_of_target() {
+  ip link set lo up
+  mkdir -p /var/run /run/netns
+  export NETQOS_REQUIRE_ROOT=1 NETQOS_TEST_PLUGIN=/bin/bandwidth RUST_BACKTRACE=1
+  tests --test-threads=1 --show-output $(echo "$only" | tr , ' ') 2>&1
+}

@@ -136,6 +136,14 @@ impl Row {
     }
 }
 
+impl Row {
+    /// The value of an argument of the test.
+    pub fn argument(&self, name: &str) -> Option<&'static str> {
+        let mut words = self.machine.arguments.split_whitespace();
+        words.find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+    }
+}
+
 impl Cell {
     /// The outcome that it has to have.
     pub fn expected(&self) -> Outcome {

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use anyhow::{Context, ensure};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
@@ -86,7 +87,6 @@ const PLUGIN_NAMES: [&str; 7] = [
 ];
 /// The executables of `make build` that it has.
 const EXECUTABLES: [&str; 3] = ["netqos", "netqos-agent", "bandwidth"];
-
 /// The initramfs of one kernel.
 #[derive(Debug)]
 pub struct Image {
@@ -94,11 +94,11 @@ pub struct Image {
 }
 
 impl Image {
-    /// Builds it of `target/dist`, of this machine's programs, and of `guest`, without some modules.
+    /// Builds it for a cell: of `target/dist`, of this machine's programs, and of `guest`, without some modules.
     ///
     /// # Errors
     /// Returns an error if an executable is missing.
-    pub fn build(kernel: &Unpacked, without: &[&str]) -> anyhow::Result<Self> {
+    pub fn build(cell: &Cell, kernel: &Unpacked) -> anyhow::Result<Self> {
         let directory = tempfile::tempdir()?;
         let root = directory.path().join("root");
         for name in [
@@ -145,8 +145,11 @@ impl Image {
         run(Command::new("musl-gcc")
             .args(["-static", "-o"])
             .args([&program, &source]))?;
+        if let Some(tests) = test_executable(cell)? {
+            put(&tests, &root.join("bin/tests"))?;
+        }
         symlink("guest/init", root.join("init"))?;
-        add_modules(&root, kernel, without)?;
+        add_modules(&root, kernel, cell.row.machine.without)?;
         let image = Self { directory };
         pack(&root, &image.path())?;
         Ok(image)
@@ -204,6 +207,9 @@ fn digest(cell: &Cell, files: &str, examples: &Path) -> anyhow::Result<String> {
     for source in judge::SOURCES {
         add(source.as_bytes());
     }
+    if let Some(tests) = test_executable(cell)? {
+        add(&fs::read(tests)?);
+    }
     let arguments = row.machine.arguments.split_whitespace();
     for name in arguments.filter_map(|it| it.strip_prefix("scenario=")) {
         let directory = examples.join(name);
@@ -235,6 +241,29 @@ fn files_below(directory: &Path) -> anyhow::Result<BTreeSet<PathBuf>> {
         }
     }
     Ok(files)
+}
+
+/// The static executable of the test target that a cell runs, built as far as it has to be; `None` of other cells.
+fn test_executable(cell: &Cell) -> anyhow::Result<Option<PathBuf>> {
+    let Some(target) = cell.row.argument("target") else {
+        return Ok(None);
+    };
+    let package = cell.row.argument("package").context("no package")?;
+    let output = run(Command::new("cargo")
+        .current_dir(repository())
+        .args(["test", "--locked", "--no-run", "--quiet", "-p", package])
+        .args(["--target", "x86_64-unknown-linux-musl", "--test", target])
+        .args(["--message-format", "json"]))?;
+    let mut messages = output
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let executable = messages.find_map(|message| {
+        // An executable may have the same name.
+        let is_meant = message["target"]["name"] == target && message["profile"]["test"] == true;
+        Some(message["executable"].as_str().filter(|_| is_meant)?.into())
+    });
+    let executable = executable.with_context(|| format!("cargo built no test {target}"))?;
+    Ok(Some(executable))
 }
 
 /// The files of the executables.

@@ -4,6 +4,8 @@ mod leaf;
 mod plugin;
 mod uplink;
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
@@ -16,6 +18,7 @@ pub enum Judge {
     Programs,
     ProgramsWithoutConntrack,
     Scenario,
+    Tests,
     Netkit,
     Plugin,
     Uplink,
@@ -52,6 +55,7 @@ impl Judge {
             Self::Programs => programs(output),
             Self::ProgramsWithoutConntrack => programs_without_conntrack(output),
             Self::Scenario => scenario(output),
+            Self::Tests => tests(output),
             Self::Netkit => netkit(output),
             Self::Plugin => plugin::plugin(output),
             Self::Uplink => uplink::uplink(output),
@@ -116,6 +120,27 @@ fn scenario(output: &Output) -> anyhow::Result<Verdict> {
     let held = output.text.matches('✓').count();
     ensure!(held > 0, "nothing was measured");
     Ok(works(format!("{held} held")))
+}
+
+/// Tests of the workspace pass, and what they cannot test on this kernel they say.
+fn tests(output: &Output) -> anyhow::Result<Verdict> {
+    let lines = || output.text.lines();
+    let result = lines().find(|line| line.starts_with("test result: "));
+    ensure!(output.code == 0, "ended with {}: {result:?}", output.code);
+    let passed = lines().filter(|line| line.starts_with("test ") && line.ends_with(" ok"));
+    let passed = passed.count();
+    ensure!(passed > 0, "no test passed");
+    let skips: BTreeSet<&str> = lines()
+        .filter_map(|line| line.strip_prefix("skipped: "))
+        .collect();
+    let passed = format!("{passed} tests passed");
+    Ok(match skips.is_empty() {
+        true => works(passed),
+        false => {
+            let skips: Vec<&str> = skips.into_iter().collect();
+            otherwise(format!("{passed}; skipped: {}", skips.join("; ")))
+        }
+    })
 }
 
 /// The payload of 4 Mbit/s, less what TCP leaves unused.

@@ -180,7 +180,7 @@ fn run_cell(
 
 /// The outcome of a cell, which is the expected one. All that it printed is in target/kernels/KERNEL-NAME.log.
 fn test(cell: &Cell, kernel: &Unpacked) -> anyhow::Result<Verdict> {
-    let image = Image::build(kernel, cell.row.machine.without)?;
+    let image = Image::build(cell, kernel)?;
     let output = machine::run(kernel, &image, cell.row, LONGEST)?;
     let log = format!("target/kernels/{}-{}.log", cell.kernel, cell.row.name);
     let file = repository().join(&log);

@@ -34,6 +34,26 @@ pub const CAPABILITIES: &[Row] = &[
     plugin("plugin-ipvlan", "plugin: ipvlan", "attach=ipvlan"),
     plugin("plugin-vlan", "plugin: vlan", "attach=vlan"),
     plugin("plugin-ipv6", "plugin: IPv6", "family=6"),
+    tests(
+        "tests-plugin",
+        "tests of the plugin",
+        "package=netqos-plugins target=bandwidth",
+    ),
+    tests(
+        "tests-rules",
+        "tests of rules",
+        "package=netqos-datapath target=rules",
+    ),
+    tests(
+        "tests-packets",
+        "tests of rules with packets of every kind",
+        "package=netqos-datapath target=rules_packets",
+    ),
+    tests(
+        "tests-limits",
+        "tests of limits",
+        "package=netqos-datapath target=limits",
+    ),
     uplink(
         "uplink",
         "classes: backend `kernel`, 14 and 6 of 20 Mbit/s",
@@ -391,6 +411,10 @@ pub const VARIATIONS: &[(Kernel, Row)] = &[
         tunnel("tunnel-wireguard", "WireGuard", "tunnel=wireguard"),
     ),
 ];
+
+const fn tests(name: &'static str, title: &'static str, arguments: &'static str) -> Row {
+    Row::new(name, title, "tests_of_target", Judge::Tests).with(arguments)
+}
 
 const NETKIT: Row = Row::new(
     "netkit",
