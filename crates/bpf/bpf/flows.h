@@ -12,6 +12,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 /* Rows and slots of the table of flows; the slots are a power of two. */
 #define FLOW_ROWS 2
@@ -86,23 +87,33 @@ static __always_inline __u64 sip_hash(const __u64 *words, int count)
 	return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
-/* The hash of an IPv6 packet's flow; 0 of one that is cut off. Behind extension headers all ports are one flow.
+/* Reads this of an IPv6 header and what begins behind it. A packet may be in pieces, of which the relative form reads
+ * the first alone. */
+static __always_inline bool read_flow6(struct __sk_buff *skb, struct flow6 *flow)
+{
+	__be16 protocol;
+	return !bpf_skb_load_bytes_relative(skb, 4, flow, sizeof(*flow), BPF_HDR_START_NET) ||
+	       (!bpf_skb_load_bytes(skb, offsetof(struct ethhdr, h_proto), &protocol, 2) &&
+		protocol == bpf_htons(ETH_P_IPV6) &&
+		!bpf_skb_load_bytes(skb, ETH_HLEN + 4, flow, sizeof(*flow)));
+}
+
+/* The hash of an IPv6 packet's flow by its ports; 0 of one without ports, or with other headers before them.
  * A function by itself, which the verifier follows once. */
 __noinline __u32 flow_hash6(struct __sk_buff *skb)
 {
 	struct flow6 flow;
-	if (bpf_skb_load_bytes_relative(skb, 4, &flow, sizeof(flow), BPF_HDR_START_NET))
+	if (!read_flow6(skb, &flow))
 		return 0;
-	/* Of all others what stands there may be another in each packet. */
-	bool has_ports = flow.next_header == IPPROTO_TCP || flow.next_header == IPPROTO_UDP ||
-			 flow.next_header == IPPROTO_SCTP;
-	__u64 ports = has_ports ? flow.ports : 0;
+	if (flow.next_header != IPPROTO_TCP && flow.next_header != IPPROTO_UDP &&
+	    flow.next_header != IPPROTO_SCTP)
+		return 0;
 	__u64 words[] = {
 		(__u64)flow.addresses[0] << 32 | flow.addresses[1],
 		(__u64)flow.addresses[2] << 32 | flow.addresses[3],
 		(__u64)flow.addresses[4] << 32 | flow.addresses[5],
 		(__u64)flow.addresses[6] << 32 | flow.addresses[7],
-		ports << 32 | flow.next_header,
+		(__u64)flow.ports << 32 | flow.next_header,
 	};
 	return sip_hash(words, 5);
 }
@@ -111,13 +122,14 @@ __noinline __u32 flow_hash6(struct __sk_buff *skb)
  * The hash of a packet's flow, by its addresses and ports alone. A local socket stamps its packets with a number of its
  * own in place of that (net/core/sock.c, sk_rethink_txhash), and takes another one after a timeout: the flow would
  * then be a new one, and its packets overtake those that still wait. An IPv6 socket writes its number as the flow
- * label, too, by which the kernel's own hash goes in place of ports; so does who wants its flow to be many. The packet
- * keeps the hash that it came with, by which the kernel chooses paths and queues, but for an uplink's bulk (leaves.h).
+ * label, too, by which the kernel's own hash goes in place of ports. The packet
+ * keeps the hash that it came with, by which the kernel chooses paths and queues, but for what waits at an uplink (leaves.h).
  */
 static __always_inline __u32 flow_hash(struct __sk_buff *skb)
 {
-	if (skb->protocol == bpf_htons(ETH_P_IPV6))
-		return flow_hash6(skb);
+	__u32 by_ports = skb->protocol == bpf_htons(ETH_P_IPV6) ? flow_hash6(skb) : 0;
+	if (by_ports)
+		return by_ports;
 	__u32 stamped = skb->hash;
 	bpf_set_hash_invalid(skb);
 	__u32 hash = bpf_get_hash_recalc(skb);

@@ -64,10 +64,11 @@ static __always_inline bool takes_little(struct __sk_buff *skb, const struct deb
 	b->owes_until = earlier(later(b->owes_until, now) + cost, most);
 	a->epoch = epoch;
 	b->epoch = epoch;
+	/* fq_codel goes by the packet's hash. By one that its socket has chosen, which changes, packets would overtake
+	 * others of their flow. */
+	bpf_set_hash(skb, of->hash);
 	if (!little) {
-		/* Else a later packet of the flow would overtake this one. So it would in fq_codel, which goes by the
-		 * packet's hash, if that were one that its socket has chosen. */
-		bpf_set_hash(skb, of->hash);
+		/* Else a later packet of the flow would overtake this one. */
 		a->bulk_until = now + leaf->hold;
 		b->bulk_until = now + leaf->hold;
 	}

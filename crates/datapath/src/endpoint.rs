@@ -87,11 +87,9 @@ impl Side {
 }
 
 impl Endpoint {
-    /// Returns the end on the host if all that the pod sends passes the tc hooks there. Programs of a netkit pair's own
-    /// run before those, and may redirect packets past them.
+    /// Returns the end on the host if all that the pod sends passes the tc hooks there.
     pub(crate) fn host_hooks(&self) -> Option<&Link> {
-        let host = self.host.as_ref();
-        host.filter(|host| host.kind != "netkit" || !has_netkit_programs(host.index))
+        self.host.as_ref().filter(|host| sees_all(host))
     }
 
     /// Where the queue of a direction belongs: on which side, at which link, and whether that
@@ -134,6 +132,12 @@ impl Endpoint {
             }),
         }
     }
+}
+
+/// Returns true if all that a pod sends passes the tc hooks of this end on the host. Programs of a netkit pair's own run
+/// before those, and may redirect packets past them.
+pub(crate) fn sees_all(host: &Link) -> bool {
+    host.kind != "netkit" || !has_netkit_programs(host.index)
 }
 
 /// Returns the host's end of a pod's interface, a veth or netkit device; `None` if its kind has none. `find` returns

@@ -161,6 +161,7 @@ pub fn try_fq_codel() -> Result<()> {
     let flows = FqCodel {
         target: 5_000,
         interval: 100_000,
+        packets: 1_000,
         memory: 1 << 20,
     };
     let made = socket.put_qdisc(&lo, Handle::ROOT, Handle::new(1, 0), &flows);
@@ -364,7 +365,7 @@ impl Features {
 mod tests {
     use super::*;
 
-    const ALL: [Feature; 13] = [
+    const ALL: [Feature; 14] = [
         Feature::Tbf,
         Feature::PfifoFast,
         Feature::Clsact,
@@ -378,6 +379,7 @@ mod tests {
         Feature::Backends,
         Feature::Classes,
         Feature::Htb,
+        Feature::FqCodel,
     ];
 
     /// A kernel that has all but these.

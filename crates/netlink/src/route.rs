@@ -15,6 +15,8 @@ const FRA_SUPPRESS_PREFIXLEN: u16 = 14;
 const FRA_TABLE: u16 = 15;
 const FRA_OIFNAME: u16 = 17;
 const FRA_L3MDEV: u16 = 19;
+/// The flag of a rule for packets that do not match it.
+const FIB_RULE_INVERT: u32 = 2;
 /// The action of a rule that chooses a table.
 const FR_ACT_TO_TBL: u8 = 1;
 /// `sizeof(struct rtmsg)`.
@@ -129,14 +131,15 @@ pub(crate) fn rule_table(payload: &[u8]) -> Option<RuleTable> {
     if action != FR_ACT_TO_TBL {
         return None;
     }
+    let is_inverted = wire::u32_at(payload, 8)? & FIB_RULE_INVERT != 0;
     let mut table = u32::from(table);
     let mut is_vrf = false;
     for (attribute, value) in wire::attributes(payload.get(FIB_RULE_HDR..)?) {
         match attribute {
             FRA_TABLE => table = wire::u32_at(value, 0)?,
             // Packets of the node's own sockets have this input link, and they alone may be bound to an output link.
-            FRA_IIFNAME if value.strip_suffix(b"\0") == Some(b"lo") => return None,
-            FRA_OIFNAME => return None,
+            FRA_IIFNAME if !is_inverted && value.strip_suffix(b"\0") == Some(b"lo") => return None,
+            FRA_OIFNAME if !is_inverted => return None,
             FRA_L3MDEV => is_vrf = value.first().is_some_and(|on| *on != 0),
             // It ignores routes of this prefix length and shorter ones; -1 stands for none.
             FRA_SUPPRESS_PREFIXLEN if wire::u32_at(value, 0)? != u32::MAX => return None,
@@ -181,6 +184,12 @@ mod tests {
 
     fn rule(table: u8, action: u8, append: impl FnOnce(Request) -> Request) -> Vec<u8> {
         route(32, table, action, append)
+    }
+
+    /// The same rule with `not`.
+    fn inverted(mut rule: Vec<u8>) -> Vec<u8> {
+        rule[8..12].copy_from_slice(&FIB_RULE_INVERT.to_ne_bytes());
+        rule
     }
 
     #[test]
@@ -239,6 +248,14 @@ mod tests {
             ),
             (rule(MAIN, 1, |it| it.string(FRA_IIFNAME, "lo")), None),
             (rule(MAIN, 1, |it| it.string(FRA_OIFNAME, "eth1")), None),
+            (
+                inverted(rule(MAIN, 1, |it| it.string(FRA_IIFNAME, "lo"))),
+                number(254),
+            ),
+            (
+                inverted(rule(MAIN, 1, |it| it.string(FRA_OIFNAME, "eth1"))),
+                number(254),
+            ),
         ] {
             assert_eq!(rule_table(&payload), expected, "{payload:?}");
         }

@@ -112,9 +112,7 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         run_cell(cell, arguments.fresh, may_miss, &mut results, &mut tally)?;
     }
     println!("kernels: {} passed, {} failed", tally.passed, tally.failed);
-    if is_whole && tally.failed == 0 {
-        table::write(&results)?;
-    }
+    table::write(&results)?;
     // Last, for `.ci/run` to repeat.
     if !tally.missing.is_empty() {
         println!("kernels: NOT RUN, no package: {}", tally.missing.join(", "));

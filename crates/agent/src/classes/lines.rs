@@ -39,6 +39,8 @@ pub(crate) struct Lines {
     heard: Heard,
     /// Another process changed the qdiscs, classes or filters of an uplink.
     is_changed: bool,
+    /// One of the ifbs is gone.
+    has_lost_ifb: bool,
     /// When such a change was taken last.
     change_taken: Option<Instant>,
 }
@@ -78,6 +80,7 @@ impl Lines {
             problem: None,
             heard: Heard::Nothing,
             is_changed: false,
+            has_lost_ifb: false,
             change_taken: None,
         }
     }
@@ -175,7 +178,10 @@ impl Lines {
         }
         let mut own = self.numbers.values().chain(&self.ifbs);
         self.is_changed |= own.any(|it| news.traffic_control.contains(it));
-        self.is_changed |= self.ifbs.iter().any(|it| news.gone.contains(it));
+        if self.ifbs.iter().any(|it| news.gone.contains(it)) {
+            self.is_changed = true;
+            self.has_lost_ifb = true;
+        }
         if self.numbers.values().any(|it| news.gone.contains(it)) {
             heard = Heard::Links;
         }
@@ -203,6 +209,10 @@ impl Lines {
         }
         self.is_changed = false;
         self.change_taken = Some(now);
+        if std::mem::take(&mut self.has_lost_ifb) {
+            // The next look finds the one that takes its place.
+            self.heard = self.heard.max(Heard::Something);
+        }
         true
     }
 

@@ -305,6 +305,11 @@ pub struct Leaf {
 }
 
 impl Leaf {
+    /// Nanoseconds for which a flow is bulk after its last bulk packet.
+    pub const fn hold(&self) -> u64 {
+        self.hold
+    }
+
     /// Of a slot whose flows all take little, whatever they took before.
     pub const ALL_LITTLE: Self = Self {
         // One that costs nothing is no leaf; this is nothing once it is shifted.

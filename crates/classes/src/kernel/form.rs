@@ -15,9 +15,9 @@ const SECOND: u64 = 1_000_000_000;
 /// The part of a slot's guarantee that is kept for flows that take little.
 const QUICK_PART: u64 = 4;
 /// How long bulk waits when its class has the whole line.
-pub(super) const BULK_NANOS: u64 = 25 * MILLISECOND;
+const BULK_NANOS: u64 = 25 * MILLISECOND;
 /// TCP needs room for some GSO packets, however long they take.
-pub(super) const LEAST_BULK: u64 = 192 * 1024;
+const LEAST_BULK: u64 = 192 * 1024;
 const QUICK_BYTES: u32 = 128 * 1024;
 /// What leaves of one class send before it is another's turn.
 const BULK_QUANTUM: u32 = 10 * 1514;
@@ -73,7 +73,8 @@ fn form(
     let priority = 2 * of.priority();
     let room = passing(rate::reckoned(max), BULK_NANOS, LEAST_BULK);
     let reference = min.max(line / LEAST_PART).max(FLOOR);
-    let hold = (u64::from(room) * SECOND / reference).min(LONGEST_HOLD);
+    let bulk_queue = Queue::of_bulk(leaves, line, room, reference);
+    let hold = (u64::from(bulk_queue.limit()) * SECOND / reference).min(LONGEST_HOLD);
     Form {
         slot,
         above,
@@ -81,7 +82,7 @@ fn form(
         quick: class(quick_rate, max, QUICK_QUANTUM, priority),
         bulk: class(own - quick_rate, max, BULK_QUANTUM, priority + 1),
         quick_queue: Queue::fifo(QUICK_BYTES),
-        bulk_queue: Queue::of_bulk(leaves, line, room, reference),
+        bulk_queue,
         leaf: Leaf::new(of, reference, ALLOWANCE, hold),
     }
 }
@@ -252,23 +253,30 @@ mod tests {
         );
     }
 
-    /// fq_codel drops packets when its memory shrinks.
+    /// Else a flow that pauses would overtake its own packets.
     #[test]
-    fn fair_leaf_keeps_its_memory_when_shares_change() {
-        let memory = |megabits: u64| {
-            let total = 100_000_000;
-            let shares = share(megabits * 1_000_000, megabits * 1_000_000);
-            let tree = Tree {
-                shares: Shares::try_new(bits(total), shares, share(0, total)).unwrap(),
-                parts: BTreeMap::new(),
-            };
-            let slots = forms(&tree, &BTreeMap::new(), Leaves::Fair).slots;
-            slots
-                .iter()
-                .map(|form| form.bulk_queue.limit())
-                .collect::<Vec<_>>()
+    fn flow_stays_bulk_until_its_queue_must_be_empty() {
+        let total = 400_000_000;
+        let shares = Shares::try_new(bits(total), share(0, total), share(0, total));
+        let tree = Tree {
+            shares: shares.unwrap(),
+            parts: [(
+                part(0),
+                Part {
+                    class: TrafficClass::LatencySensitive,
+                    share: share(20_000_000, 40_000_000),
+                    is_inside_pod: false,
+                    asked: None,
+                },
+            )]
+            .into(),
         };
-        assert_eq!(memory(10), memory(90));
+        for leaves in [Leaves::Fifo, Leaves::Fair] {
+            let forms = forms(&tree, &slots(), leaves);
+            let form = forms.slots.last().unwrap();
+            let longest = u64::from(form.bulk_queue.limit()) * SECOND / 2_500_000;
+            assert!(form.leaf.hold() >= longest.min(LONGEST_HOLD), "{leaves:?}");
+        }
     }
 
     #[test]

@@ -99,13 +99,13 @@ impl KernelOptions {
     }
 }
 
-/// Which queues this kernel can make.
+/// Returns the kinds of queues that this kernel makes, so far as this process may try.
 fn leaves() -> Leaves {
     match try_fq_codel() {
         Ok(()) => Leaves::Fair,
         Err(why) => {
             tracing::info!(
-                "flows of a class share one queue, since this kernel makes no fq_codel: {why}"
+                "the flows of a class share one queue, first in, first out, without fq_codel: {why}"
             );
             Leaves::Fifo
         }

@@ -4,10 +4,8 @@ use netqos_netlink::link::Link;
 use netqos_netlink::qdisc::{Bfifo, FqCodel, Installed, Tbf};
 use netqos_netlink::{Handle, Socket};
 
-use super::form::{BULK_NANOS, LEAST_BULK};
 use crate::Result;
 use crate::error::Doing;
-use crate::rate::passing;
 
 const MICROSECOND: u64 = 1_000;
 const MILLISECOND: u64 = 1_000_000;
@@ -28,6 +26,9 @@ const INTERVAL: (u64, u64) = (20, SECOND);
 /// A frame, of which some have to be able to wait.
 const FRAME: u64 = 1_514;
 const GSO_PACKET: u64 = 65_536;
+/// Bytes of kernel memory that the smallest packet takes.
+const LEAST_TRUESIZE: u32 = 768;
+const LEAST_PACKETS: u32 = 1_000;
 
 /// What of a slot's packets wait in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,11 +74,12 @@ impl Queue {
                 let packet = if is_cut { FRAME } else { GSO_PACKET };
                 let target = (2 * packet * SECOND / reference).clamp(TARGET.0, TARGET.1);
                 let interval = (target * INTERVAL.0).min(INTERVAL.1);
-                // By the line, since fq_codel drops packets when this shrinks. A packet takes up to twice its bytes.
-                let memory = passing(line, BULK_NANOS, LEAST_BULK).saturating_mul(2);
+                // A frame takes less than twice its bytes.
+                let memory = room.saturating_mul(2);
                 Order::Fair(FqCodel {
                     target: (target / MICROSECOND) as u32,
                     interval: (interval / MICROSECOND) as u32,
+                    packets: (memory / LEAST_TRUESIZE).max(LEAST_PACKETS),
                     memory,
                 })
             }
@@ -115,6 +117,25 @@ impl Queue {
                 holds.is_some_and(|holds| holds == flows)
             }
         }
+    }
+
+    /// True when fq_codel would drop what waits in it, if it became this one now.
+    pub(super) fn would_drop(&self, there: &Installed, below: Option<&Installed>) -> bool {
+        let holds = if there.tbf().is_some() {
+            below
+        } else {
+            Some(there)
+        };
+        let (Order::Fair(flows), Some(holds)) = (self.order, holds) else {
+            return false;
+        };
+        let waiting = holds.statistics;
+        let is_less = holds
+            .fq_codel()
+            .is_some_and(|it| it.settings.memory > flows.memory);
+        let fits =
+            waiting.queued_bytes < flows.memory / 2 && waiting.queued_packets < flows.packets;
+        is_less && !fits
     }
 
     /// True when a qdisc is one of ours that would be made anew, and not changed, to be this one.
@@ -184,7 +205,7 @@ mod tests {
         assert_eq!(fair(20_000_000, 1_000_000), (true, 24_224, 484_480));
         assert_eq!(fair(1_000_000, 50_000), (true, 100_000, 1_000_000));
         // Two GSO packets take 21 ms at 50 Mbit/s.
-        assert_eq!(fair(1_000_000_000, 50_000_000), (false, 20_971, 419_420));
+        assert_eq!(fair(1_000_000_000, 50_000_000), (false, 20_971, 419_430));
         assert_eq!(fair(10_000_000_000, 4_000_000_000), (false, 5_000, 100_000));
     }
 }

@@ -174,7 +174,8 @@ fn apply_queues<'f>(
         ] {
             if let Some(found) = there.get(&at.handle(minor)) {
                 let below = there.get(&Handle::new(found.handle.major(), 1));
-                if queue.is(found, below) {
+                // The next look finds what would drop packets now.
+                if queue.is(found, below) || queue.would_drop(found, below) {
                     continue;
                 }
                 // (What takes little has a queue of one kind on all lines.)

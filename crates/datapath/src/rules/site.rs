@@ -13,7 +13,7 @@ use netqos_netlink::link::{Link, gone, optional};
 use netqos_netlink::{Handle, Socket};
 use serde::{Deserialize, Serialize};
 
-use crate::endpoint::{Endpoint, HostLinks, Side};
+use crate::endpoint::{Endpoint, HostLinks, Side, sees_all};
 use crate::error::Doing;
 use crate::hook::{HookQdisc, ensure_clsact, remove_empty_clsact};
 use crate::record::SideName;
@@ -95,11 +95,13 @@ impl Found {
             return Err(side);
         }
         match side.socket.link_by_index(site.index) {
-            Ok(link) if link.name == site.link && link.is_pair_end() => Ok(Self {
-                side,
-                name: SideName::Host,
-                link,
-            }),
+            Ok(link) if link.name == site.link && link.is_pair_end() && sees_all(&link) => {
+                Ok(Self {
+                    side,
+                    name: SideName::Host,
+                    link,
+                })
+            }
             _ => Err(side),
         }
     }
@@ -136,7 +138,9 @@ impl Found {
             HookChoice::None => return Ok(HookKind::None),
             HookChoice::Auto => {}
         }
-        if let Some(before) = before.filter(|before| before.index == self.link.index) {
+        if let Some(before) =
+            before.filter(|before| before.index == self.link.index && before.side == self.name)
+        {
             return Ok(before.hook);
         }
         // Also where its record was lost: on both hooks it would meet each packet twice.
@@ -204,7 +208,7 @@ impl Found {
         if site.hook == HookKind::None {
             return Ok(Standing::First);
         }
-        if self.link.index != site.index || !self.is_there(site, rules)? {
+        if (self.name, self.link.index) != (site.side, site.index) || !self.is_there(site, rules)? {
             return Ok(Standing::Gone);
         }
         let (tcx, hook) = self.hooks();
