@@ -36,23 +36,26 @@ pub const CAPABILITIES: &[Row] = &[
     plugin("plugin-ipv6", "plugin: IPv6", "family=6"),
     tests(
         "tests-plugin",
-        "tests of the plugin",
-        "package=netqos-plugins target=bandwidth",
+        "tests of the plugin: ADD, CHECK, DEL, beside others, macvlan",
+        "package=netqos-plugins target=bandwidth \
+         only=add_is_idempotent,configuration_becomes,failed_add,del_restores,lives_beside,macvlan_pods",
     ),
     tests(
         "tests-rules",
-        "tests of rules",
-        "package=netqos-datapath target=rules",
+        "tests of rules: marks, counters, repairs, rates",
+        "package=netqos-datapath target=rules \
+         only=a_rule_marks,applied_twice,programs_are_put_back,rates_take_effect,without_a_queue",
     ),
     tests(
         "tests-packets",
-        "tests of rules with packets of every kind",
+        "tests of rules: packets of every kind, random policies",
         "package=netqos-datapath target=rules_packets",
     ),
     tests(
-        "tests-limits",
-        "tests of limits",
-        "package=netqos-datapath target=limits",
+        "tests-classes",
+        "tests of classes: changes, repairs, what waits",
+        "package=netqos-classes target=kernel \
+         only=what_waits,shares_take_effect,others_are_left_alone,hooks_of_both_kinds",
     ),
     uplink(
         "uplink",
