@@ -61,8 +61,9 @@ const MODULES: &[&str] = &[
     "xt_set",
 ];
 /// The programs of this machine that it has, with the libraries that they need.
-const PROGRAMS: [&str; 11] = [
+const PROGRAMS: [&str; 12] = [
     "kmod",
+    "find",
     "ip",
     "tc",
     "iptables",

@@ -73,7 +73,7 @@ fn form(
     let priority = 2 * of.priority();
     let room = passing(rate::reckoned(max), BULK_NANOS, LEAST_BULK);
     let reference = min.max(line / LEAST_PART).max(FLOOR);
-    let bulk_queue = Queue::of_bulk(leaves, line, room, reference);
+    let bulk_queue = Queue::of_bulk(leaves, line, room, reference.min(max).max(FLOOR));
     let hold = (u64::from(bulk_queue.limit()) * SECOND / reference).min(LONGEST_HOLD);
     Form {
         slot,
@@ -251,6 +251,29 @@ mod tests {
             [10, 100, 499, 500, 1000].map(cuts),
             [true, true, true, false, false]
         );
+    }
+
+    /// Else CoDel would drop packets of a flow that has what it may have.
+    #[test]
+    fn target_is_by_the_limit_of_a_part_that_is_held_to_less_than_its_share() {
+        let total = 100_000_000;
+        let tree = Tree {
+            shares: Shares::try_new(bits(total), share(0, total), share(0, total)).unwrap(),
+            parts: [(
+                part(0),
+                Part {
+                    class: TrafficClass::BestEffort,
+                    share: share(0, 1_000_000),
+                    is_inside_pod: false,
+                    asked: None,
+                },
+            )]
+            .into(),
+        };
+        let forms = forms(&tree, &slots(), Leaves::Fair);
+        let target = forms.slots.last().unwrap().bulk_queue.target();
+        // Two frames at 1 Mbit/s.
+        assert_eq!(target, Some(24_224));
     }
 
     /// Else a flow that pauses would overtake its own packets.

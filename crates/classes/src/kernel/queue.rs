@@ -64,8 +64,8 @@ impl Queue {
         }
     }
 
-    /// For what fills a line of so many bytes per second, of a slot that has `reference` of them at least. First in, first
-    /// out, it holds `room` bytes.
+    /// For what fills a line of so many bytes per second, of a slot that may be held to `reference` of them. First in,
+    /// first out, it holds `room` bytes.
     pub(super) fn of_bulk(leaves: Leaves, line: u64, room: u32, reference: u64) -> Self {
         let is_cut = line < CUTS_BELOW;
         let order = match leaves {
@@ -150,6 +150,15 @@ impl Queue {
             Order::Fifo(_) => is_fair && !is_cut,
         };
         is_ours && (is_cut != self.cut.is_some() || is_other_order)
+    }
+
+    /// The microseconds that packets of a flow may wait all the time, if flows take turns.
+    #[cfg(test)]
+    pub(super) const fn target(&self) -> Option<u32> {
+        match self.order {
+            Order::Fifo(_) => None,
+            Order::Fair(FqCodel { target, .. }) => Some(target),
+        }
     }
 
     /// True if GSO packets are cut.
