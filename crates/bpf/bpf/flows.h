@@ -38,7 +38,7 @@ static __always_inline __u64 earlier(__u64 a, __u64 b)
 /* Chosen at random when the programs are loaded: who knew it could have its flows counted as another pod's. */
 const volatile __u64 NETQOS_FLOW_KEY[2] = {};
 
-/* The last four bytes of the first eight of an IPv6 header (RFC 8200), its addresses, and what begins behind it. */
+/* An IPv6 header from its fifth byte on (RFC 8200), and the first four bytes behind it. */
 struct flow6 {
 	__be16 payload_length;
 	__u8 next_header;
@@ -87,8 +87,8 @@ static __always_inline __u64 sip_hash(const __u64 *words, int count)
 	return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
-/* Reads this of an IPv6 header and what begins behind it. A packet may be in pieces, of which the relative form reads
- * the first alone. */
+/* Reads a packet's. bpf_skb_load_bytes_relative() reads the linear part of a packet alone; cards and GRO leave more or
+ * less of the headers in the fragments. */
 static __always_inline bool read_flow6(struct __sk_buff *skb, struct flow6 *flow)
 {
 	__be16 protocol;
@@ -122,8 +122,8 @@ __noinline __u32 flow_hash6(struct __sk_buff *skb)
  * The hash of a packet's flow, by its addresses and ports alone. A local socket stamps its packets with a number of its
  * own in place of that (net/core/sock.c, sk_rethink_txhash), and takes another one after a timeout: the flow would
  * then be a new one, and its packets overtake those that still wait. An IPv6 socket writes its number as the flow
- * label, too, by which the kernel's own hash goes in place of ports. The packet
- * keeps the hash that it came with, by which the kernel chooses paths and queues, but for what waits at an uplink (leaves.h).
+ * label, too, by which the kernel's own hash goes in place of ports. The packet keeps the hash that it came with, by which
+ * the kernel chooses paths and queues, unless it waits at an uplink (leaves.h).
  */
 static __always_inline __u32 flow_hash(struct __sk_buff *skb)
 {

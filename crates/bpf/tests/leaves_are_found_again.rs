@@ -4,6 +4,7 @@
 
 mod bpffs;
 
+use std::fs;
 use std::path::Path;
 
 use aya::maps::{HashMap, Map, MapData};
@@ -108,32 +109,31 @@ fn and_what_has_passed_beside_a_tree_that_has_a_place() {
     assert_eq!(leaves.line(ways[0]).unwrap(), None);
 }
 
+/// Asserts that `ensure` removes what an agent with another layout has pinned, and nothing else.
+fn assert_ensure_removes_other_layouts(bpffs: &Path) {
+    let netqos = bpffs.join("netqos");
+    let other = netqos.join("classes-v1");
+    fs::create_dir_all(&other).unwrap();
+    fs::create_dir_all(netqos.join("v1")).unwrap();
+    Classes::ensure(bpffs).unwrap();
+    assert!(!other.exists());
+    assert!(netqos.join("v1").exists());
+    assert!(netqos.join("classes-v4").exists());
+}
+
 #[test]
 fn ensure_removes_pins_of_other_layouts() {
     let Some(bpffs) = bpffs::private() else {
         return;
     };
-    let netqos = bpffs.path().join("netqos");
-    let other = netqos.join("classes-v1");
-    std::fs::create_dir_all(&other).unwrap();
-    std::fs::create_dir_all(netqos.join("v1")).unwrap();
-    Classes::ensure(bpffs.path()).unwrap();
-    assert!(!other.exists());
-    assert!(netqos.join("v1").exists());
+    assert_ensure_removes_other_layouts(bpffs.path());
 }
 
+/// An agent that is killed between its own pins and the removal of the others leaves them.
 #[test]
 fn ensure_with_pinned_layout_removes_pins_of_other_layouts() {
     let Some((bpffs, _classes)) = classes() else {
         return;
     };
-    // As an agent leaves them that was killed between its own pins and the removal of the others.
-    let netqos = bpffs.path().join("netqos");
-    let other = netqos.join("classes-v1");
-    std::fs::create_dir_all(&other).unwrap();
-    std::fs::create_dir_all(netqos.join("v1")).unwrap();
-    Classes::ensure(bpffs.path()).unwrap();
-    assert!(!other.exists());
-    assert!(netqos.join("v1").exists());
-    assert!(netqos.join("classes-v4").exists());
+    assert_ensure_removes_other_layouts(bpffs.path());
 }

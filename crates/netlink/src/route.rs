@@ -69,7 +69,8 @@ impl Socket {
         Ok(routes)
     }
 
-    /// Lists the tables that rules of IPv4 and IPv6 choose for packets that the node forwards. A kernel without rules has table `main` alone.
+    /// Lists the tables that rules of IPv4 and IPv6 choose for packets that the node forwards. A kernel without rules
+    /// has table `main` alone.
     ///
     /// # Errors
     /// Returns an error if the kernel refuses a list.

@@ -55,7 +55,7 @@ pub const CAPABILITIES: &[Row] = &[
         "tests-classes",
         "tests of classes: changes, repairs, what waits",
         "package=netqos-classes target=kernel \
-         only=what_waits,shares_take_effect,others_are_left_alone,hooks_of_both_kinds",
+         only=fair_leaves,what_waits,shares_take_effect,others_are_left_alone,hooks_of_both_kinds",
     ),
     uplink(
         "uplink",

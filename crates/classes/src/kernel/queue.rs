@@ -1,4 +1,4 @@
-//! What packets of a slot wait in.
+//! The queue of a leaf: bfifo or fq_codel, below a token bucket that segments GSO packets on slow uplinks.
 
 use netqos_netlink::link::Link;
 use netqos_netlink::qdisc::{Bfifo, FqCodel, Installed, Tbf};
@@ -10,53 +10,52 @@ use crate::error::Doing;
 const MICROSECOND: u64 = 1_000;
 const MILLISECOND: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
-/// On a slower line, in bytes per second, GSO packets are cut into frames before they wait: there one of
-/// 64 KB keeps the line for more than a millisecond, which whoever comes next has to wait for, and is
-/// more than a class that begins should have beyond what the line carries.
+/// GSO packets are segmented on uplinks below this, in bytes per second. One of 64 KB takes such an uplink for more than
+/// a millisecond, for which all others wait, and is more than a class that begins should have beyond the capacity.
 const CUTS_BELOW: u64 = 500_000_000 / 8;
-/// What is not cut: any frame, and somewhat larger GSO packets.
+/// The largest packet that stays whole: any frame, and somewhat larger GSO packets.
 const UNCUT: u32 = 9_216 + 22;
-/// What cuts lets everything pass as soon as it comes: a frame in less time than the kernel needs for it.
+/// The rate of the token bucket that segments, which limits nothing: a frame takes less time than the kernel needs for it.
 const CUTTER: u64 = 10_000_000_000;
 
-/// What CoDel lets a flow wait all the time, at least (RFC 8289), and at most.
+/// The least and the most time that CoDel lets a flow wait all the time (RFC 8289).
 const TARGET: (u64, u64) = (5 * MILLISECOND, 100 * MILLISECOND);
-/// Whole round trips between what CoDel drops.
+/// CoDel's interval: a multiple of its target, and the longest.
 const INTERVAL: (u64, u64) = (20, SECOND);
-/// A frame, of which some have to be able to wait.
+/// Bytes of a frame. Two of them may always wait.
 const FRAME: u64 = 1_514;
 const GSO_PACKET: u64 = 65_536;
 /// Bytes of kernel memory that the smallest packet takes.
 const LEAST_TRUESIZE: u32 = 768;
 const LEAST_PACKETS: u32 = 1_000;
 
-/// What of a slot's packets wait in.
+/// A queue of a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Queue {
-    /// A token bucket cuts what is larger than its bucket into frames, which is all that this one does.
+    /// A token bucket that segments packets larger than its bucket, and does nothing else.
     cut: Option<Tbf>,
     order: Order,
 }
 
-/// In which order.
+/// The order in which packets leave a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
-    /// In that in which they come.
+    /// First in, first out.
     Fifo(Bfifo),
     /// Flows take turns.
     Fair(FqCodel),
 }
 
-/// Which kinds of queues a tree is made of.
+/// The kinds of leaves of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leaves {
     Fifo,
-    /// What is bulk has fq_codel, where the kernel has that.
+    /// Bulk waits in fq_codel.
     Fair,
 }
 
 impl Queue {
-    /// One of so many bytes, in which GSO packets stay whole.
+    /// A bfifo of so many bytes, in which GSO packets stay whole.
     pub(super) const fn fifo(limit: u32) -> Self {
         Self {
             cut: None,
@@ -64,10 +63,10 @@ impl Queue {
         }
     }
 
-    /// For what fills a line of so many bytes per second, of a slot that may be held to `reference` of them. First in,
-    /// first out, it holds `room` bytes.
-    pub(super) fn of_bulk(leaves: Leaves, line: u64, room: u32, reference: u64) -> Self {
-        let is_cut = line < CUTS_BELOW;
+    /// The queue of the bulk of a slot that may be limited to `reference` of an uplink's bytes per second. A bfifo holds
+    /// `room` bytes.
+    pub(super) fn of_bulk(leaves: Leaves, uplink: u64, room: u32, reference: u64) -> Self {
+        let is_cut = uplink < CUTS_BELOW;
         let order = match leaves {
             Leaves::Fifo => Order::Fifo(Bfifo { limit: room }),
             Leaves::Fair => {
@@ -93,7 +92,7 @@ impl Queue {
         Self { cut, order }
     }
 
-    /// The bytes that it holds at most.
+    /// Returns the bytes that it holds at most.
     pub(super) const fn limit(&self) -> u32 {
         match self.order {
             Order::Fifo(Bfifo { limit }) => limit,
@@ -101,7 +100,7 @@ impl Queue {
         }
     }
 
-    /// True when a qdisc is this one, with the one below it.
+    /// Returns true if a qdisc, with the one below it, is this queue.
     pub(super) fn is(&self, there: &Installed, below: Option<&Installed>) -> bool {
         let holds = match &self.cut {
             None => Some(there),
@@ -119,7 +118,7 @@ impl Queue {
         }
     }
 
-    /// True when fq_codel would drop what waits in it, if it became this one now.
+    /// Returns true if fq_codel would drop packets that wait if it took these settings now.
     pub(super) fn would_drop(&self, there: &Installed, below: Option<&Installed>) -> bool {
         let holds = if there.tbf().is_some() {
             below
@@ -138,7 +137,7 @@ impl Queue {
         is_less && !fits
     }
 
-    /// True when a qdisc is one of ours that would be made anew, and not changed, to be this one.
+    /// Returns true if a qdisc of ours would be replaced, and not changed, to become this queue.
     pub(super) fn is_replaced(&self, there: &Installed, below: Option<&Installed>) -> bool {
         let is_cut = there.tbf().is_some();
         let holds = if is_cut { below } else { Some(there) };
@@ -202,8 +201,8 @@ mod tests {
 
     #[test]
     fn fair_leaf_lets_some_frames_wait_at_the_guaranteed_rate() {
-        let fair = |line: u64, reference: u64| {
-            let queue = Queue::of_bulk(Leaves::Fair, line / 8, 200_000, reference / 8);
+        let fair = |uplink: u64, reference: u64| {
+            let queue = Queue::of_bulk(Leaves::Fair, uplink / 8, 200_000, reference / 8);
             let Order::Fair(flows) = queue.order else {
                 panic!("{queue:?}")
             };

@@ -1,5 +1,6 @@
 //! Rules in shadow mode count, and never alter a packet.
 
+use netqos_api::HookChoice;
 use netqos_core::{Destination, IpBlock, Mode, Rule};
 use netqos_index::Change;
 
@@ -18,28 +19,38 @@ fn shadow(scene: &Scene, backend: &str, v6: bool) -> Rule {
     }
 }
 
+/// A Service of two backends, and a rule to which they are alike.
+fn service_with_rule(hook: HookChoice) -> Option<(Scene, Rule)> {
+    let mut scene = Scene::new(hook)?;
+    scene.backend("web1", "web");
+    scene.backend("web2", "web");
+    scene.service(&["web1", "web2"]);
+    let to_pods = ["10.99.0.0/16", "fd99::/16"].map(|cidr| {
+        let block = IpBlock::try_new(cidr.parse().unwrap(), vec![]).unwrap();
+        Destination::Block(block)
+    });
+    let alike = Rule {
+        to: to_pods.to_vec(),
+        ..marking(10)
+    };
+    Some((scene, alike))
+}
+
+/// Has the backends differ in a rule in shadow mode.
+fn apply_trial(scene: &mut Scene) {
+    let shadows = [false, true].map(|v6| shadow(scene, "web1", v6));
+    let trial = policy("trial", 50, "player", shadows.to_vec());
+    scene.world.apply(Change::Policy(trial));
+}
+
 #[test]
 fn shadow_rule_that_tells_backends_apart_leaves_every_mark() {
     on_both_hooks(|hook| {
-        let Some(mut scene) = Scene::new(hook) else {
+        let Some((mut scene, alike)) = service_with_rule(hook) else {
             return;
         };
-        scene.backend("web1", "web");
-        scene.backend("web2", "web");
-        scene.service(&["web1", "web2"]);
-        let pods = ["10.99.0.0/16", "fd99::/16"];
-        let to_pods = pods.map(|cidr| {
-            let block = IpBlock::try_new(cidr.parse().unwrap(), vec![]).unwrap();
-            Destination::Block(block)
-        });
-        let alike = Rule {
-            to: to_pods.to_vec(),
-            ..marking(10)
-        };
         scene.rules(vec![marking(30), alike]);
-        let shadows = [false, true].map(|v6| shadow(&scene, "web1", v6));
-        let trial = policy("trial", 50, "player", shadows.to_vec());
-        scene.world.apply(Change::Policy(trial));
+        apply_trial(&mut scene);
         for (protocol, v6) in WAYS {
             for _ in 0..2 {
                 let flow = scene.flow(protocol, v6);
@@ -61,26 +72,12 @@ fn shadow_rule_that_tells_backends_apart_leaves_every_mark() {
 #[test]
 fn shadow_rule_behind_the_winner_is_not_counted() {
     on_both_hooks(|hook| {
-        let Some(mut scene) = Scene::new(hook) else {
+        let Some((mut scene, alike)) = service_with_rule(hook) else {
             return;
-        };
-        scene.backend("web1", "web");
-        scene.backend("web2", "web");
-        scene.service(&["web1", "web2"]);
-        let pods = ["10.99.0.0/16", "fd99::/16"];
-        let to_pods = pods.map(|cidr| {
-            let block = IpBlock::try_new(cidr.parse().unwrap(), vec![]).unwrap();
-            Destination::Block(block)
-        });
-        let alike = Rule {
-            to: to_pods.to_vec(),
-            ..marking(10)
         };
         scene.rules(vec![alike]);
         // The backends differ in a rule in shadow mode, so that of the virtual address counts until conntrack knows.
-        let shadows = [false, true].map(|v6| shadow(&scene, "web1", v6));
-        let trial = policy("trial", 50, "player", shadows.to_vec());
-        scene.world.apply(Change::Policy(trial));
+        apply_trial(&mut scene);
         let virtual_addresses = [false, true].map(|v6| {
             let block = IpBlock::try_new(virtual_address(v6).into(), vec![]).unwrap();
             Destination::Block(block)
