@@ -84,6 +84,14 @@ pub enum Error {
     Several(Vec<Error>),
 }
 
+/// The words of ipset and iptables for a kernel without sets, a kind of set, a match or a target.
+const LACKING: [&str; 4] = [
+    "Kernel error received: Invalid argument",
+    "Kernel error received: set type not supported",
+    "missing kernel module",
+    "RULE_APPEND failed (No such file or directory)",
+];
+
 impl Error {
     /// What it is about has gone meanwhile.
     pub(crate) fn is_gone(&self) -> bool {
@@ -104,9 +112,11 @@ impl Error {
         }
     }
 
-    fn is_unsupported(&self) -> bool {
+    /// Returns true if the kernel lacks something.
+    pub(crate) fn is_unsupported(&self) -> bool {
         match self {
             Self::Netlink { source, .. } => source.is_unsupported(),
+            Self::Command { what, .. } => LACKING.iter().any(|text| what.contains(text)),
             Self::Several(all) => all.iter().any(Self::is_unsupported),
             _ => false,
         }
@@ -162,5 +172,34 @@ mod tests {
         assert!(!has_remedy(&refused(exists)));
         let several = Error::Several(vec![refused(exists), refused(missing)]);
         assert!(has_remedy(&several));
+    }
+
+    #[test]
+    fn command_of_kernel_that_lacks_something_names_the_remedy() {
+        for (what, names_it) in [
+            ("ipset v7.17: Kernel error received: Invalid argument", true),
+            (
+                "Warning: Extension set is not supported, missing kernel module?",
+                true,
+            ),
+            (
+                "line 2: RULE_APPEND failed (No such file or directory): rule in chain POSTROUTING",
+                true,
+            ),
+            (
+                "ipset v7.17: Kernel error received: Operation not permitted",
+                false,
+            ),
+        ] {
+            let error = Error::Command {
+                command: "ipset list -name".to_owned(),
+                what: what.to_owned(),
+            };
+            assert_eq!(
+                error.explained().contains("`netqos check`"),
+                names_it,
+                "{what}"
+            );
+        }
     }
 }

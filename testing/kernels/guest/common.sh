@@ -44,6 +44,13 @@ serve() {
 # The same of the host.
 serve_here() { netqos traffic serve >/dev/null 2>&1 & }
 
+# Says what `netqos check` prints.
+report_check() {
+  netqos check -o json >/tmp/check
+  observe check_code $?
+  observe check "$(one_line </tmp/check)"
+}
+
 # Links, records, pins, chains and ipsets of netqos that are on this machine.
 inventory() {
   ip -o link show | awk '{ print "link", $2 }'

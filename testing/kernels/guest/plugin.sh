@@ -53,9 +53,8 @@ cni_status() {
 }
 
 what_is_missing() {
-  netqos check -o json >/tmp/check
-  observe check_code $?
-  observe check "$(one_line </tmp/check)"
+  report_check
+  observe hook "$hook"
   cni_status >/tmp/out 2>&1
   observe status "$? $(one_line </tmp/out)"
 }

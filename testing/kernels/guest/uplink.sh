@@ -9,6 +9,7 @@
 # flags=FLAG                             more for the agent
 # family=6                               IPv6
 # measure=no                             leaves out the measurements
+# check=yes                              also `netqos check`
 
 TREE_EGRESS=6e71
 
@@ -185,6 +186,7 @@ leave() {
 }
 
 uplink() {
+  [ "$check" != yes ] || report_check
   node
   if [ "$measure" != no ]; then
     await 5 ip netns exec ls netqos traffic latency $(of outside) -t 100ms

@@ -114,6 +114,33 @@ fn loaded(output: &Output, absent: &[&str]) -> anyhow::Result<Verdict> {
     })
 }
 
+/// The features that `netqos check` reported as missing because of a module or, where it is tested, a hook, with its
+/// exit code.
+fn printed(output: &Output) -> anyhow::Result<String> {
+    let Some(check) = output.value("check") else {
+        return Ok(String::new());
+    };
+    let check: Value = serde_json::from_str(check).context("netqos check")?;
+    let exit_code = output.required("check_code")?;
+    let is_tested = |feature: &str| match feature {
+        TCX => output.value("hook") == Some("tcx"),
+        BACKENDS => false,
+        _ => true,
+    };
+    // A feature that only needs another one is not listed.
+    let by_module = missing(&check)
+        .into_iter()
+        .filter(|(feature, why)| is_tested(feature) && !why.starts_with("it needs "));
+    let missing: Vec<String> = by_module.map(|(feature, _)| feature).collect();
+    Ok(match missing.is_empty() {
+        true => String::new(),
+        false => format!(
+            "; `check` ends with {exit_code} and prints: missing {}",
+            missing.join(", ")
+        ),
+    })
+}
+
 /// The scenario held.
 fn scenario(output: &Output) -> anyhow::Result<Verdict> {
     ensure!(output.code == 0, "ended with {}", output.code);

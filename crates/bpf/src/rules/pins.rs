@@ -1,5 +1,6 @@
 //! The pins of the rules: opened when they are there, made when they are not.
 
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -307,14 +308,32 @@ fn load(folder: &Path) -> Result<()> {
     }
 }
 
+/// Returns the compiled programs without their calls of `bpf_tail_call`. A kernel that interprets BPF (`bpf_jit_enable=0`)
+/// refuses a program with functions that has one; since 6.12 at the latest also where it is never reached.
+fn without_tail_calls() -> Vec<u8> {
+    // `call bpf_tail_call`, and what it comes to where no program is in that place: `r0 = 0`.
+    const CALL: [u8; 8] = [0x85, 0, 0, 0, 12, 0, 0, 0];
+    const NO_CALL: [u8; 8] = [0xb7, 0, 0, 0, 0, 0, 0, 0];
+    let mut object = OBJECT.to_vec();
+    let instructions = object.chunks_exact_mut(CALL.len());
+    for instruction in instructions.filter(|it| **it == CALL) {
+        instruction.copy_from_slice(&NO_CALL);
+    }
+    object
+}
+
 /// Loads and pins the programs; those that ask conntrack where the kernel allows it.
 fn load_all(folder: &Path, asks: bool) -> Result<()> {
+    let object = match asks {
+        true => Cow::Borrowed(OBJECT),
+        false => Cow::Owned(without_tail_calls()),
+    };
     let mut object = EbpfLoader::new()
         .default_map_pin_directory(folder)
         .verifier_log_level(pins::LOG_LEVEL)
         .override_global(ASKS, &u8::from(asks), true)
         .override_global(pins::FLOW_KEY, &pins::flow_key(), true)
-        .load(OBJECT)
+        .load(&object)
         .map_err(|error| pins::refused(&error))?;
     let tcx = pins::load_program(&mut object, RULES_TCX)?;
     let returns = pins::load_program(&mut object, RETURN)?;
@@ -342,4 +361,18 @@ fn load_all(folder: &Path, asks: bool) -> Result<()> {
 /// A pin's name with a digest of the object, so that another build's program is another file.
 fn pin_name(kind: &str) -> String {
     format!("{kind}-{}", env!("NETQOS_RULES"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn object_without_tail_calls_differs_by_those_of_its_programs() {
+        let changed = without_tail_calls();
+        let unlike = OBJECT.chunks(8).zip(changed.chunks(8));
+        // One in each of the programs for clsact and tcx.
+        assert_eq!(unlike.filter(|(one, other)| one != other).count(), 2);
+        assert_eq!(changed.len(), OBJECT.len());
+    }
 }

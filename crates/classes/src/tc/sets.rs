@@ -36,7 +36,11 @@ pub(super) fn read(family: Family) -> Result<Sets> {
 
 /// The definitions of those sets of a family whose names are there.
 fn there(family: Family) -> Result<BTreeMap<String, String>> {
-    let names = run("ipset", &["list", "-name"])?;
+    let names = match run("ipset", &["list", "-name"]) {
+        // A kernel without sets has none of ours.
+        Err(error) if error.is_unsupported() => return Ok(BTreeMap::new()),
+        names => names?,
+    };
     let names: BTreeSet<&str> = names.lines().collect();
     let mut there = definitions(family);
     there.retain(|name, _| names.contains(&**name));

@@ -1,9 +1,8 @@
 //! Judgement of `guest/plugin.sh`.
 
-use anyhow::{Context, ensure};
-use serde_json::Value;
+use anyhow::ensure;
 
-use super::{BACKENDS, TCX, lacks, megabits, missing, otherwise, works};
+use super::{lacks, megabits, otherwise, printed, works};
 use crate::cell::Verdict;
 use crate::machine::Output;
 
@@ -37,27 +36,6 @@ pub fn plugin(output: &Output) -> anyhow::Result<Verdict> {
         true => works(rates),
         false if said.is_empty() => otherwise(format!("{rates}{printed}")),
         false => otherwise(format!("{rates}; ADD said: {said}{printed}")),
-    })
-}
-
-/// The features that `netqos check` reported as missing because of a module, with its exit code.
-fn printed(output: &Output) -> anyhow::Result<String> {
-    let Some(check) = output.value("check") else {
-        return Ok(String::new());
-    };
-    let check: Value = serde_json::from_str(check).context("netqos check")?;
-    let exit_code = output.required("check_code")?;
-    // A feature that only needs another one is not listed.
-    let by_module = missing(&check).into_iter().filter(|(feature, why)| {
-        ![TCX, BACKENDS].contains(&feature.as_str()) && !why.starts_with("it needs ")
-    });
-    let missing: Vec<String> = by_module.map(|(feature, _)| feature).collect();
-    Ok(match missing.is_empty() {
-        true => String::new(),
-        false => format!(
-            "; `check` ends with {exit_code} and prints: missing {}",
-            missing.join(", ")
-        ),
     })
 }
 

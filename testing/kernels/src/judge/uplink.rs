@@ -3,7 +3,7 @@
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
-use super::{lacks, megabits, otherwise, works};
+use super::{lacks, megabits, otherwise, printed, works};
 use crate::cell::Verdict;
 use crate::machine::Output;
 
@@ -17,7 +17,7 @@ pub fn uplink(output: &Output) -> anyhow::Result<Verdict> {
     let Some(by) = programmed(output)? else {
         let why = unprogrammed(output)?;
         ensure!(why.contains("netqos check"), "no remedy: {why}");
-        return Ok(lacks(why));
+        return Ok(lacks(why + &printed(output)?));
     };
     let mut shown = Vec::new();
     let mut uncontrolled = Vec::new();
@@ -43,7 +43,11 @@ pub fn uplink(output: &Output) -> anyhow::Result<Verdict> {
         shown.push(format!("{direction} LS {ls:.2}, BE {be:.2}"));
     }
     let on = output.required("programmed")?.trim();
-    let shown = format!("on {on}: {} of 20 Mbit/s; {restored}", shown.join("; "));
+    let shown = format!(
+        "on {on}: {} of 20 Mbit/s; {restored}{}",
+        shown.join("; "),
+        printed(output)?
+    );
     Ok(match uncontrolled.is_empty() {
         true => works(shown),
         false => otherwise(format!(
@@ -53,12 +57,12 @@ pub fn uplink(output: &Output) -> anyhow::Result<Verdict> {
     })
 }
 
-/// The uplink has afterwards the qdisc that it had, whether netqos took its place or left it.
+/// The uplink has afterwards the qdisc that it had, whether netqos took its place or left it, as it does on any kernel.
 pub fn restored(output: &Output) -> anyhow::Result<Verdict> {
     let restored = restored_qdisc(output)?;
     Ok(match programmed(output)? {
         Some(_) => works(restored),
-        None => otherwise(format!("left untouched: {}", unprogrammed(output)?)),
+        None => works(format!("left untouched: {}", unprogrammed(output)?)),
     })
 }
 
