@@ -7,8 +7,9 @@ use netqos_datapath::rules::Outcome;
 use netqos_index::Change;
 use netqos_netlink::filter::{Bpf, Place};
 use netqos_netlink::{Handle, Socket};
-use netqos_testkit::{BacklogDrops, ForeignHook, ForeignProgram, TcAttachType, Verdict};
+use netqos_testkit::{BacklogDrops, ForeignHook, ForeignProgram, TcAttachType, Verdict, has_tcx};
 
+use crate::hooks::is_there;
 use crate::world::{World, limiting, marking, mbit, policy};
 
 /// A node where a rule with a rate marks what `a` sends.
@@ -35,7 +36,7 @@ fn hook_of(outcome: &Outcome) -> HookKind {
 
 /// Each in a thread of its own, which a node takes over.
 fn with(hooks: &[HookChoice], test: fn(World)) {
-    for hook in hooks.iter().copied() {
+    for hook in hooks.iter().copied().filter(is_there) {
         let run = move || world(hook).map(test);
         std::thread::spawn(run).join().unwrap();
     }
@@ -66,6 +67,10 @@ fn when_somebody_takes_them_away() {
 
 #[test]
 fn when_somebody_comes_before_them() {
+    // The other program is on a tcx hook.
+    if !has_tcx() {
+        return;
+    }
     with(&[HookChoice::Auto, HookChoice::Tcx], |mut world| {
         let link = world.pod_named("a").host_link().to_owned();
         let untouched = inspect(&mut world);
@@ -191,6 +196,10 @@ fn when_somebody_takes_the_queue_of_a_rule_away() {
 
 #[test]
 fn and_where_they_have_to_stay_behind_that_is_said() {
+    // The other program is on a tcx hook.
+    if !has_tcx() {
+        return;
+    }
     with(&[HookChoice::Clsact], |mut world| {
         let link = world.pod_named("a").host_link().to_owned();
         let ingress = TcAttachType::Ingress;

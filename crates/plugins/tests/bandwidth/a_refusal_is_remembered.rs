@@ -56,7 +56,7 @@ fn until_somebody_asks_again() {
         outcome.stderr.contains("flows are not ranked: ") && outcome.stderr.contains("remembered"),
         "{outcome:?}"
     );
-    for hook in ["clsact", "tcx"] {
+    for hook in crate::calls::hooks() {
         let (code, text) = status(hook).fail().unwrap();
         assert!(code == 50 && text.contains("remembered"), "{text}");
         let by_name = limited(&pods[2], 10_000_000, 20_000_000, json!({"hook": hook}));

@@ -3,7 +3,7 @@
 use netqos_testkit::{Node, Pod};
 use serde_json::{Value, json};
 
-use crate::calls::{WAYS, call, limited};
+use crate::calls::{call, limited, ways};
 use crate::kernel::{Held, everything, in_pod, limiters, links_of_kind, on_host, shape};
 
 /// The limit of each: a rate to the pod, and one from the pod.
@@ -42,7 +42,7 @@ fn each_has_its_own_limit() {
     let pod = node.pod("a").unwrap();
     let second_link = pod.another_veth(&node, "eth1").unwrap();
     let bare = everything(&[&pod]);
-    for (hook, egress) in WAYS {
+    for (hook, egress) in ways() {
         let of = |name: &'static str, (ingress, egress_rate): (u64, u64), host_link: &str| {
             let more = json!({"hook": hook, "egress": egress});
             let mut config = limited(&pod, ingress, egress_rate, more);

@@ -3,7 +3,7 @@
 use netqos_testkit::Node;
 use serde_json::{Value, json};
 
-use crate::calls::{WAYS, add, call, check, config, del, limited};
+use crate::calls::{add, call, check, config, del, limited, ways};
 use crate::kernel::{everything, limiters};
 
 #[test]
@@ -12,7 +12,7 @@ fn the_same_again_changes_nothing_and_says_the_same() {
         return;
     };
     let pod = node.pod("a").unwrap();
-    for (hook, egress) in WAYS {
+    for (hook, egress) in ways() {
         let more = json!({"hook": hook, "egress": egress});
         let config = limited(&pod, 10_000_000, 20_000_000, more);
         let first = call("ADD", &pod, &config).run().unwrap();
@@ -49,8 +49,7 @@ fn from_every_state_to_every_other() {
     };
     let pod = node.pod("a").unwrap();
     let with = |ingress: u64, egress: u64, more: Value| limited(&pod, ingress, egress, more);
-    let mut states: Vec<Value> = WAYS
-        .iter()
+    let mut states: Vec<Value> = ways()
         .map(|(hook, egress)| {
             with(
                 10_000_000,

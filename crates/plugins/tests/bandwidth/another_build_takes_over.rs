@@ -39,7 +39,7 @@ fn its_pods_are_right_and_are_cleaned_up() {
         return;
     };
     let pod = node.pod("a").unwrap();
-    for hook in ["clsact", "tcx"] {
+    for hook in crate::calls::hooks() {
         add(&pod, &config_of(&pod, hook));
         let other = as_if_by_another_build();
         check(&pod, &config_of(&pod, hook));

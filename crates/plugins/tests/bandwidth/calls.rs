@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use netqos_testkit::{Call, Node, Pod};
+use netqos_testkit::{Call, Node, Pod, has_tcx};
 use serde_json::{Value, json};
 
 /// The network of all configurations that do not name another.
@@ -17,6 +17,21 @@ pub(crate) const WAYS: [(&str, &str); 4] = [
     ("tcx", "pod"),
     ("tcx", "ifb"),
 ];
+/// Those of [`WAYS`] whose hooks this kernel has.
+pub(crate) fn ways() -> impl Iterator<Item = (&'static str, &'static str)> {
+    WAYS.into_iter().filter(|(hook, _)| is_there(hook))
+}
+
+/// The hooks that this kernel has.
+pub(crate) fn hooks() -> impl Iterator<Item = &'static str> {
+    ["clsact", "tcx"].into_iter().filter(|hook| is_there(hook))
+}
+
+/// Returns true if this kernel has the hook.
+pub(crate) fn is_there(hook: &str) -> bool {
+    hook != "tcx" || has_tcx()
+}
+
 /// containerd's "no burst", in bits.
 pub(crate) const CONTAINERD: u64 = 4_294_967_295;
 /// CRI-O's.

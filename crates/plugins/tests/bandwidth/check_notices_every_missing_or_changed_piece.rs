@@ -6,7 +6,7 @@ use netqos_netlink::{Nft, Socket};
 use netqos_testkit::{Node, Pod};
 use serde_json::{Value, json};
 
-use crate::calls::{WAYS, add, call, check, config, del, inside, limited, on_node};
+use crate::calls::{add, call, check, config, del, inside, limited, on_node, ways};
 use crate::kernel::{everything, limiters, on_host, pins, put_in_our_place};
 
 /// Where something is done, and what.
@@ -265,7 +265,7 @@ fn and_add_mends_it() {
     };
     let pod = node.pod("a").unwrap();
     let ifb = netqos_api::ifb_name("net", "a");
-    for (hook, egress) in WAYS {
+    for (hook, egress) in ways() {
         let more = json!({"hook": hook, "egress": egress});
         let config = limited(&pod, 10_000_000, 20_000_000, more);
         add(&pod, &config);
@@ -351,7 +351,7 @@ fn an_mtu_that_is_lowered_later_is_no_fault() {
         return;
     };
     let pod = node.pod("a").unwrap();
-    for (hook, egress) in WAYS {
+    for (hook, egress) in ways() {
         let more = json!({"hook": hook, "egress": egress});
         let config = limited(&pod, 10_000_000, 20_000_000, more);
         add(&pod, &config);

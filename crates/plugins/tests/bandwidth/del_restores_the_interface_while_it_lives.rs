@@ -3,7 +3,7 @@
 use netqos_testkit::{Call, Node, Pod};
 use serde_json::{Value, json};
 
-use crate::calls::{WAYS, add, call, config, del, limited};
+use crate::calls::{add, call, config, del, limited, ways};
 use crate::kernel::{limiters, links_of_kind};
 
 /// How a runtime may call it.
@@ -59,7 +59,7 @@ fn whatever_it_is_told() {
     add(&pod, &warm);
     del(&pod, &warm);
     let before = node.state(&[&pod]).unwrap();
-    for (hook, egress) in WAYS {
+    for (hook, egress) in ways() {
         let more = json!({"hook": hook, "egress": egress});
         let config = limited(&pod, 10_000_000, 20_000_000, more);
         for (what, told) in TOLD {
@@ -101,7 +101,7 @@ fn after_the_records_were_lost() {
     del(&pod, &warm);
     let without_clsact = || node.state(&[&pod]).unwrap().without("qdisc clsact");
     let before = without_clsact();
-    for (hook, egress) in WAYS {
+    for (hook, egress) in ways() {
         let more = json!({"hook": hook, "egress": egress});
         let config = limited(&pod, 10_000_000, 20_000_000, more);
         for (told, call) in &TOLD[..3] {
@@ -122,7 +122,7 @@ fn after_the_pod_has_gone() {
     let Some(node) = Node::new().unwrap() else {
         return;
     };
-    for (hook, egress) in WAYS {
+    for (hook, egress) in ways() {
         for gone in ["veth", "namespace"] {
             let what = format!("{gone}, {hook}, {egress}");
             let pod = node.pod("a").unwrap();

@@ -3,7 +3,7 @@
 use netqos_testkit::{Node, Pod};
 use serde_json::{Value, json};
 
-use crate::calls::{WAYS, add, call, del, inside, limited, on_node};
+use crate::calls::{WAYS, add, call, del, inside, limited, on_node, ways};
 use crate::kernel::{limiters, set_alias};
 
 /// What stands in the way on a node, and what ADD says about it.
@@ -99,7 +99,7 @@ fn meet(obstacle: &'static Obstacle) {
     del(&pod, &clear);
     put(&node, &pod, obstacle);
     let before = node.state(&[&pod]).unwrap();
-    for (hook, egress) in WAYS {
+    for (hook, egress) in ways() {
         let more = json!({"hook": hook, "egress": egress});
         let config = limited(&pod, 10_000_000, 20_000_000, more);
         let what = format!("{}, {hook}, {egress}", obstacle.what);

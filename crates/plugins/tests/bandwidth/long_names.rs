@@ -4,7 +4,7 @@ use netqos_core::Attachment;
 use netqos_testkit::{Call, Node};
 use serde_json::json;
 
-use crate::calls::{WAYS, gc, limited, on_node, plugin};
+use crate::calls::{gc, limited, on_node, plugin, ways};
 use crate::kernel::{everything, limiters, links_of_kind, on_host};
 
 const CONTAINER: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
@@ -19,7 +19,7 @@ fn are_cut_off_and_still_tell_whose_everything_is() {
     for length in [150, 180, 255, 1000] {
         let network = |end: &str| format!("{}.{end}", "n".repeat(length - 2));
         let (ours, other) = (network("1"), network("2"));
-        for (hook, egress) in WAYS {
+        for (hook, egress) in ways() {
             let what = format!("{length}, {hook}, {egress}");
             let of = |rate| {
                 limited(

@@ -18,7 +18,7 @@ fn both_directions_inside_of_the_pod() {
     del(&pod, &warm);
     let before = node.state(&[&pod]).unwrap();
     let ifb = netqos_api::ifb_name("net", "m");
-    for (hook, egress) in crate::calls::WAYS {
+    for (hook, egress) in crate::calls::ways() {
         let what = format!("{hook}, {egress}");
         let more = json!({"hook": hook, "egress": egress});
         let config = limited(&pod, 10_000_000, 20_000_000, more);
@@ -71,7 +71,7 @@ fn after_the_namespace_has_gone() {
         return;
     };
     node.parent_link("parent").unwrap();
-    for hook in ["clsact", "tcx"] {
+    for hook in crate::calls::hooks() {
         let pod = node.macvlan_pod("m", "parent").unwrap();
         let config = limited(&pod, 10_000_000, 20_000_000, json!({"hook": hook}));
         add(&pod, &config);

@@ -41,7 +41,7 @@ fn the_first_of_a_boot_included() {
         .collect();
     let all: Vec<&Pod> = pods.iter().collect();
     let bare = everything(&all);
-    for hook in ["clsact", "tcx"] {
+    for hook in crate::calls::hooks() {
         let configs: Vec<Value> = pods
             .iter()
             .enumerate()

@@ -6,7 +6,7 @@ use netqos_testkit::{Call, Node, Pod};
 use serde_json::{Value, json};
 
 use crate::calls::{
-    CONTAINERD, CRI_O, WAYS, add, bandwidth, call, check, config, del, on_node, original,
+    CONTAINERD, CRI_O, add, bandwidth, call, check, config, del, on_node, original, ways,
 };
 use crate::kernel::{everything, limiters, links_of_kind, on_host};
 
@@ -177,7 +177,7 @@ fn add_adopts_them() {
         return;
     };
     let bare = everything(&[&pod]);
-    for (hook, egress) in WAYS {
+    for (hook, egress) in ways() {
         for burst in [800_000, CONTAINERD] {
             let what = format!("{hook}, {egress}, {burst}");
             let ours = limits(&pod, burst, json!({"hook": hook, "egress": egress}));
@@ -207,7 +207,7 @@ fn it_can_take_over_again() {
     let Some((node, original, pod)) = old_node() else {
         return;
     };
-    for (hook, egress) in WAYS {
+    for (hook, egress) in ways() {
         let ours = limits(&pod, 800_000, json!({"hook": hook, "egress": egress}));
         add(&pod, &ours);
         del(&pod, &ours);

@@ -54,7 +54,7 @@ fn what_is_lacking_is_named() {
         return;
     };
     fs::write("/run/file", "").unwrap();
-    for hook in ["clsact", "tcx"] {
+    for hook in crate::calls::hooks() {
         let (code, text) = status(json!({"hook": hook, "bpffs": "/run/file"}))
             .fail()
             .unwrap();

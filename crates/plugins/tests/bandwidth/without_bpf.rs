@@ -75,7 +75,7 @@ fn when_there_is_no_bpf_file_system() {
     del(&pod, &config);
     assert_eq!(everything(&[&pod]), bare);
     // By name it is refused.
-    for hook in ["clsact", "tcx"] {
+    for hook in crate::calls::hooks() {
         let more = json!({"bpffs": "/run/file", "hook": hook});
         let config = limited(&pod, 10_000_000, 20_000_000, more);
         let (code, text) = call("ADD", &pod, &config).fail().unwrap();
