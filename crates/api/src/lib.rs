@@ -1,5 +1,5 @@
 //! The outside documents that are not CRDs: quantities, annotations, CNI capability arguments,
-//! Koordinator's ConfigMap and annotations.
+//! Koordinator's ConfigMap and annotations, the Network Plumbing Working Group's network selections.
 //!
 //! ```text
 //!   pod annotations ──► annotations::pod_limits ─────────────────┐
@@ -21,6 +21,7 @@ pub mod capability;
 pub mod duration;
 mod ifb;
 pub mod koordinator;
+pub mod npwg;
 pub mod quantity;
 mod rate_unit;
 pub mod terway;

@@ -106,6 +106,39 @@ fn pods_file() -> impl Strategy<Value = String> {
     })
 }
 
+/// Entries of both forms, and of a network status, that are mostly right.
+fn networks() -> impl Strategy<Value = String> {
+    let name = "[a-z0-9.-]{1,3}";
+    let entry = (
+        proptest::option::of(name),
+        name,
+        proptest::option::of("[a-z%/]{1,2}"),
+    );
+    let short = entry.prop_map(|(namespace, name, interface)| {
+        let namespace = namespace.map_or_else(String::new, |it| it + "/");
+        namespace + &name + &interface.map_or_else(String::new, |it| format!("@{it}"))
+    });
+    let short = prop::collection::vec(short, 0..4).prop_map(|entries| entries.join(","));
+    let key = "name|namespace|interface|ips|mac|bandwidth|default-route|deviceID|dns|mtu|default|x";
+    let value = prop_oneof![
+        4 => "[a-z]{1,3}".prop_map(|text| format!("{text:?}")),
+        1 => Just(r#"["10.1.0.5/24"]"#.to_owned()),
+        1 => Just("true".to_owned()),
+        1 => Just("1400".to_owned()),
+        1 => Just(r#"{"ingressRate": 8}"#.to_owned()),
+        1 => Just("null".to_owned()),
+    ];
+    let field = (key, value).prop_map(|(key, value)| format!("{key:?}: {value}"));
+    let object = prop::collection::vec(field, 0..4)
+        .prop_map(|fields| format!(r#"{{"name": "a", {}}}"#, fields.join(", ")));
+    let object = object.prop_map(|text| text.replace(", }", "}"));
+    let list = prop::collection::vec(object, 0..4);
+    prop_oneof![
+        short,
+        list.prop_map(|objects| format!("[{}]", objects.join(", ")))
+    ]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1024))]
 
@@ -127,6 +160,11 @@ proptest! {
     #[test]
     fn bandwidth_configurations(text in prop_oneof![7 => configuration(), 1 => ".{0,100}"]) {
         bodies::bandwidth_config(&text);
+    }
+
+    #[test]
+    fn networks_of_a_pod(text in prop_oneof![7 => networks(), 1 => ".{0,100}"]) {
+        bodies::networks(&text);
     }
 
     #[test]

@@ -109,7 +109,7 @@ pub fn is_identifier(text: &str) -> bool {
 
 /// The kernel's rule for interface names (`dev_valid_name` in net/core/dev.c): at most 15 bytes,
 /// not `.` or `..`, no slash, colon or white space. A NUL would end it before its end.
-pub(crate) fn is_interface_name(text: &str) -> bool {
+pub fn is_interface_name(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= 15
         && text != "."

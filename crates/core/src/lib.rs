@@ -35,7 +35,7 @@ mod units;
 pub use digest::{Digest, NotADigest};
 pub use dscp::{Dscp, NotADscp};
 pub use elsewhere::Elsewhere;
-pub use identity::{Attachment, IdentityError, is_identifier};
+pub use identity::{Attachment, IdentityError, is_identifier, is_interface_name};
 pub use labels::{LabelSelector, Labels, Operator, Requirement};
 pub use limit::{Direction, Limit, Limits};
 pub use object::{EndpointId, NetworkKey, NotANetwork, ObjectName, PodId};

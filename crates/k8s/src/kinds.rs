@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::FieldError;
 
 /// Groups and kinds, and whether objects of the kind have no namespace.
-const KINDS: [(&str, &str, bool); 16] = [
+const KINDS: [(&str, &str, bool); 17] = [
     ("", "Namespace", true),
     ("", "Pod", false),
     ("", "Service", false),
@@ -13,6 +13,7 @@ const KINDS: [(&str, &str, bool); 16] = [
     ("", "ConfigMap", false),
     ("discovery.k8s.io", "EndpointSlice", false),
     ("k8s.cni.cncf.io", "NetworkAttachmentDefinition", false),
+    ("kubernetes.cni.cncf.io", "Network", false),
     (OVN, "NetworkQoS", false),
     (OVN, "UserDefinedNetwork", false),
     (OVN, "ClusterUserDefinedNetwork", true),

@@ -209,7 +209,9 @@ pub fn object_from_value(value: &Value) -> Result<Object, Vec<FieldError>> {
             let slice = convert::endpoint_slice(&object).map_err(one)?;
             Ok(slice.map_or(Object::Other { api_version, kind }, Object::EndpointSlice))
         }
-        ("k8s.cni.cncf.io", "NetworkAttachmentDefinition") => {
+        // The specification's name and the one of its drafts, which the seed of Kuryr has.
+        ("k8s.cni.cncf.io", "NetworkAttachmentDefinition")
+        | ("kubernetes.cni.cncf.io", "Network") => {
             let object: Definition = read(value).map_err(one)?;
             convert::network_definition(&object.metadata, object.spec.config.as_deref())
                 .map(Object::Network)

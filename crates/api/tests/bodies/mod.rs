@@ -13,6 +13,9 @@ use netqos_api::annotations::{
 use netqos_api::capability::{bandwidth_argument, traffic_shaping_argument};
 use netqos_api::duration::{format_duration, parse_duration};
 use netqos_api::koordinator::net_files::{node_json, parse_node, parse_pods, pods_json};
+use netqos_api::npwg::{
+    InterfaceNames, MAX_SELECTIONS, interface_names, parse_selections, parse_status, write_status,
+};
 use netqos_api::{BandwidthConfig, Environment, Quantity, RateUnit, pod_limits};
 use netqos_core::{Direction, Limit, Limits};
 use serde_json::{Map, Value, json};
@@ -46,6 +49,37 @@ pub fn net_files(text: &str) {
     if let Ok(pods) = parse_pods(text) {
         assert_eq!(parse_pods(&pods_json(&pods)), Ok(pods), "{text:?}");
     }
+}
+
+/// A network selection is bounded, what it names is safe in a path, and interfaces have names of their own. A network
+/// status reads back as it is written.
+pub fn networks(text: &str) {
+    if let Ok(status) = parse_status(text) {
+        let written = write_status(&status);
+        assert_eq!(parse_status(&written).ok(), Some(status), "{written}");
+    }
+    let Ok(selections) = parse_selections(text, "default") else {
+        return;
+    };
+    assert!(selections.len() <= MAX_SELECTIONS, "{text:?}");
+    let is_safe = |name: &str| !name.is_empty() && !name.contains(['/', '.', '\0']);
+    for one in &selections {
+        assert!(
+            is_safe(&one.nad.namespace) && is_safe(&one.nad.name),
+            "{one:?}"
+        );
+    }
+    let Ok(names) = interface_names(&selections, InterfaceNames::Net, "eth0") else {
+        return;
+    };
+    let unlike: std::collections::BTreeSet<&String> = names.iter().collect();
+    assert_eq!(unlike.len(), selections.len(), "{names:?}");
+    assert!(
+        names
+            .iter()
+            .all(|name| netqos_core::is_interface_name(name)),
+        "{names:?}"
+    );
 }
 
 /// A duration reads back what it prints.

@@ -3,6 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use netqos_api::npwg::{
+    InterfaceNames, NETWORKS, NetworkSelection, interface_names, parse_selections,
+};
 use netqos_cni::kubelet::Pod;
 use netqos_core::ObjectName;
 use serde::Deserialize;
@@ -11,8 +14,8 @@ use serde_json::Value;
 use super::kubernetes::{self, refuse_unknown};
 use super::{Document, ManifestError, Objects};
 
-/// What asks for networks beside the one that all pods are on (Network Plumbing Working Group).
-const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
+/// The interface of the default network.
+const DEFAULT_INTERFACE: &str = "eth0";
 
 /// The longest name of a pod in Kubernetes (a DNS subdomain).
 const MAX_NAME: usize = 253;
@@ -246,31 +249,30 @@ fn networks_path() -> String {
     format!("metadata.annotations[{NETWORKS}]")
 }
 
-/// `[namespace/]name[@interface]`, commas between them. Without a name interfaces are net1, net2 and
-/// so on, by their place.
+/// The networks of the annotation, as every part of netqos reads it. The lab executes the plugins with no arguments
+/// beside those of the default network.
 fn wanted_networks(text: &str, pod_namespace: &str) -> Result<Vec<WantedNetwork>, String> {
-    if text.trim_start().starts_with('[') {
-        return Err("write names with commas between them: the JSON form is not read here".into());
-    }
-    let mut wanted: Vec<WantedNetwork> = Vec::new();
-    for (index, part) in text.split(',').map(str::trim).enumerate() {
-        let (name, interface) = match part.split_once('@') {
-            Some((name, interface)) => (name, interface.to_owned()),
-            None => (part, format!("net{}", index + 1)),
+    let selections = parse_selections(text, pod_namespace).map_err(|error| error.to_string())?;
+    let interfaces = interface_names(&selections, InterfaceNames::Net, DEFAULT_INTERFACE);
+    let interfaces = interfaces.map_err(|error| error.to_string())?;
+    let wanted = selections.into_iter().zip(interfaces);
+    let wanted = wanted.map(|(selection, interface)| {
+        let plain = NetworkSelection {
+            interface: selection.interface.clone(),
+            ..NetworkSelection::of(selection.nad.clone())
         };
-        let (namespace, name) = name.split_once('/').unwrap_or((pod_namespace, name));
-        if namespace.is_empty() || name.is_empty() || interface.is_empty() {
-            return Err(format!("{part:?} is not [namespace/]name[@interface]"));
+        match selection == plain {
+            true => Ok(WantedNetwork {
+                definition: selection.nad,
+                interface,
+            }),
+            false => Err(format!(
+                "{}: the lab reads no keys but name, namespace and interface",
+                selection.nad
+            )),
         }
-        if interface == "eth0" || wanted.iter().any(|other| other.interface == interface) {
-            return Err(format!("there are two interfaces {interface:?}"));
-        }
-        wanted.push(WantedNetwork {
-            definition: ObjectName::new(namespace, name),
-            interface,
-        });
-    }
-    Ok(wanted)
+    });
+    wanted.collect()
 }
 
 /// A pod with fewer networks than it asked for must not come up.

@@ -382,7 +382,7 @@ fn a_mistake_in_objects_and_what_names_them_is_told() {
             "networks: \"games/",
             "pod a asks for games/storage",
         ),
-        ("@disk0", "@eth0", "there are two interfaces \"eth0\""),
+        ("@disk0", "@eth0", "interface name \"eth0\" is taken"),
         ("to: internet", "to: moon", "there are node, a, b, internet"),
         ("from: [a, b]", "from: [a, a]", "\"a\" is there twice"),
         (

@@ -3,7 +3,7 @@
 //! | network | from |
 //! |---|---|
 //! | default | `status.podIPs`, else the annotations |
-//! | others | `k8s.v1.cni.cncf.io/network-status`; where that names no address, `k8s.ovn.org/pod-networks` |
+//! | others | `k8s.v1.cni.cncf.io/network-status` or its older name; where that names no address, `k8s.ovn.org/pod-networks` |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::PodStatus;
+use netqos_api::npwg::{NETWORK_STATUS, OLD_NETWORK_STATUS, parse_status};
 use netqos_core::ObjectName;
 use netqos_core::objects::{NetworkName, PodAddresses};
 use serde::Deserialize;
@@ -18,22 +19,11 @@ use serde::Deserialize;
 use crate::FieldError;
 use crate::field::{entry, item};
 
-/// What Multus found, as the Network Plumbing Working Group specifies it: a JSON list.
-const NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
 /// What OVN-Kubernetes gave: a JSON object.
 const POD_NETWORKS: &str = "k8s.ovn.org/pod-networks";
 
 /// The interface of the default network.
 const DEFAULT_INTERFACE: &str = "eth0";
-
-#[derive(Deserialize)]
-struct NetworkStatus {
-    #[serde(default)]
-    name: String,
-    interface: Option<String>,
-    ips: Option<Vec<String>>,
-    default: Option<bool>,
-}
 
 #[derive(Deserialize)]
 struct PodNetwork {
@@ -54,7 +44,8 @@ pub(super) fn addresses(
     let mut found: Vec<PodAddresses> = Vec::new();
     let mut interface: Option<Arc<str>> = None;
     let mut default = from_status(status)?;
-    if let Some(text) = annotations.get(NETWORK_STATUS) {
+    let status = [NETWORK_STATUS, OLD_NETWORK_STATUS].map(|key| Some((key, annotations.get(key)?)));
+    if let Some((key, text)) = status.into_iter().flatten().next() {
         match network_status(text, pod) {
             Ok(list) => {
                 for entry in list {
@@ -68,7 +59,7 @@ pub(super) fn addresses(
                     }
                 }
             }
-            Err(why) => unread.push(cannot_read(NETWORK_STATUS, &why)),
+            Err(why) => unread.push(cannot_read(key, &why)),
         }
     }
     if let Some(text) = annotations.get(POD_NETWORKS) {
@@ -128,18 +119,17 @@ fn from_status(status: Option<&PodStatus>) -> Result<BTreeSet<IpAddr>, FieldErro
 }
 
 fn network_status(text: &str, pod: &ObjectName) -> Result<Vec<PodAddresses>, String> {
-    let list: Vec<NetworkStatus> =
-        serde_json::from_str(text).map_err(|why| format!("not a JSON list of networks: {why}"))?;
+    let list = parse_status(text).map_err(|error| error.to_string())?;
     let mut found = Vec::with_capacity(list.len());
     for entry in list {
         let network = match entry.name.split_once('/') {
-            _ if entry.default == Some(true) => NetworkName::Default,
+            _ if entry.default => NetworkName::Default,
             Some(("", name)) => NetworkName::Attachment(ObjectName::new(&pod.namespace, name)),
             Some((namespace, name)) => NetworkName::Attachment(ObjectName::new(namespace, name)),
             None => NetworkName::Cni(entry.name.as_str().into()),
         };
         let mut addresses = BTreeSet::new();
-        for text in entry.ips.iter().flatten() {
+        for text in &entry.ips {
             addresses.insert(address(text)?);
         }
         let interface = entry.interface.filter(|interface| !interface.is_empty());

@@ -1,0 +1,85 @@
+//! The errors in a network selection.
+
+use std::fmt;
+
+/// An error in an annotation that selects networks.
+///
+/// The message names the entry, counted from 1, with the network's name where it has one, and the key:
+/// `entry 2 ("net-b"): ips[0]: "10.1.0.300" is not an IP address`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct SelectionError {
+    /// The entry, from 1; `None` for the list as a whole.
+    pub entry: Option<usize>,
+    /// What the entry calls its network; empty if it does not.
+    pub network: String,
+    /// The key of the JSON form, such as `bandwidth.ingressRate`; empty for the entry as a whole, and in the short
+    /// form.
+    pub key: String,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// The longest part of a tenant's text that a message repeats, in characters.
+const MOST_QUOTED: usize = 80;
+
+impl SelectionError {
+    /// An error of the list as a whole.
+    pub(super) fn of_list(message: impl Into<String>) -> Self {
+        Self {
+            entry: None,
+            network: String::new(),
+            key: String::new(),
+            message: message.into(),
+        }
+    }
+
+    /// An error of an entry as a whole.
+    pub(super) fn of_entry(message: impl Into<String>) -> Self {
+        Self::of_key("", message)
+    }
+
+    /// An error in the value of a key.
+    pub(super) fn of_key(key: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            key: key.into(),
+            ..Self::of_list(message)
+        }
+    }
+
+    /// The same with the entry that it is in: its index, from 0, and the network that it names.
+    pub(super) fn in_entry(self, index: usize, network: &str) -> Self {
+        Self {
+            entry: Some(index + 1),
+            network: shortened(network),
+            ..self
+        }
+    }
+}
+
+impl fmt::Display for SelectionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(entry) = self.entry {
+            write!(f, "entry {entry}")?;
+            if !self.network.is_empty() {
+                write!(f, " ({:?})", self.network)?;
+            }
+            f.write_str(": ")?;
+        }
+        if !self.key.is_empty() {
+            write!(f, "{}: ", self.key)?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// A text of a tenant, quoted as far as a message may repeat it.
+pub(super) fn quoted(text: &str) -> String {
+    format!("{:?}", shortened(text))
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(MOST_QUOTED) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

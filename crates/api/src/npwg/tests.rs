@@ -1,0 +1,2 @@
+mod selections;
+mod statuses;
