@@ -4,6 +4,9 @@
 //!   k8s.v1.cni.cncf.io/networks ────────► parse_selections ─► NetworkSelection ─► interface_names
 //!   v1.multus-cni.io/default-network ───► parse_default_network ─┘
 //!   k8s.v1.cni.cncf.io/network-status ◄─► parse_status, write_status
+//!
+//!   NetworkAttachmentDefinition, spec.config ─► AttachmentNeeds ─┐
+//!   NetworkAttachmentPolicy, several ─────────► AttachmentGrant ─┴─► Refusal
 //! ```
 //!
 //! A tenant writes the annotations of its pods: each text and each number of entries here is bounded, and each value
@@ -11,7 +14,10 @@
 
 mod address;
 mod error;
+mod grant;
 mod interfaces;
+mod needs;
+mod plugins;
 mod selection;
 mod status;
 #[cfg(test)]
@@ -19,7 +25,10 @@ mod tests;
 
 pub use address::{InfinibandGuid, MacAddress, RequestedAddress};
 pub use error::SelectionError;
+pub use grant::{AttachmentGrant, Refusal};
 pub use interfaces::{InterfaceNames, interface_names};
+pub use needs::{AttachmentNeeds, digest};
+pub use plugins::DEFAULT_ROUTE;
 pub use selection::{
     HostPort, NetworkSelection, PortProtocol, parse_default_network, parse_selections,
 };

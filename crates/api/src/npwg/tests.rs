@@ -1,2 +1,3 @@
+mod permissions;
 mod selections;
 mod statuses;
