@@ -13,6 +13,7 @@ mod webhook;
 use std::process::ExitCode;
 
 use comfy_table::{Table, presets};
+use netqos_classes::Tc;
 use netqos_core::{Attachment, Direction, Limits};
 use netqos_datapath::{Feature, Features, HookKind, Mode, Paths, Record, Records, Support};
 use serde::Serialize;
@@ -58,6 +59,9 @@ struct Report {
     rules: bool,
     /// The backends that can divide a line among classes.
     class_backends: Vec<&'static str>,
+    /// The executables of the backend `tc` that are not in `PATH`. The agent's image for it has them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    missing_executables: Vec<&'static str>,
     features: Vec<Found>,
     attachments: Vec<InForce>,
 }
@@ -117,6 +121,7 @@ pub fn run(arguments: &Arguments, as_plugin: bool) -> ExitCode {
         mode: features.mode(),
         rules: features.works(Feature::Rules),
         class_backends: class_backends(&features),
+        missing_executables: missing_executables(),
         features: features.iter().map(found).collect(),
         attachments: records.into_iter().map(in_force).collect(),
     };
@@ -131,11 +136,22 @@ pub fn run(arguments: &Arguments, as_plugin: bool) -> ExitCode {
 fn class_backends(features: &Features) -> Vec<&'static str> {
     let works = |feature| features.works(feature);
     let backends = [
-        ("kernel", works(Feature::Htb) && works(Feature::Classes)),
+        (
+            "kernel",
+            // The redirect needs clsact, ifb and the programs.
+            works(Feature::Htb) && works(Feature::ClassRedirect),
+        ),
         ("tc", works(Feature::Htb)),
     ];
     let working = backends.into_iter().filter(|(_, works)| *works);
     working.map(|(name, _)| name).collect()
+}
+
+fn missing_executables() -> Vec<&'static str> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = |name: &str| std::env::split_paths(&path).any(|it| it.join(name).is_file());
+    let executables = Tc::EXECUTABLES.into_iter();
+    executables.filter(|name| !is_there(name)).collect()
 }
 
 fn found((feature, support): (Feature, &Support)) -> Found {
@@ -187,6 +203,12 @@ fn print(report: &Report) {
             ),
         }
     );
+    if report.class_backends.contains(&"tc") && !report.missing_executables.is_empty() {
+        println!(
+            "the backend tc also needs {}, which are not here; the image of the agent for it has them",
+            report.missing_executables.join(", ")
+        );
+    }
     println!();
     let mut table = Table::new();
     table

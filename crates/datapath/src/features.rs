@@ -5,6 +5,8 @@ use std::fmt;
 use netqos_bpf::Pins;
 #[cfg(feature = "rules")]
 use netqos_bpf::{Scratch, classes::Classes, rules::Rules};
+#[cfg(feature = "rules")]
+use netqos_netlink::filter::BpfRedirect;
 use netqos_netlink::filter::{Bpf, Place, Redirect};
 use netqos_netlink::link::Link;
 #[cfg(feature = "rules")]
@@ -45,6 +47,8 @@ pub enum Feature {
     Backends,
     /// The programs of classes, loaded.
     Classes,
+    /// The filter that redirects the ingress of an uplink to its ifb.
+    ClassRedirect,
     /// The hierarchical token bucket, by which a line is divided among classes.
     Htb,
     /// Queues in which the flows of a class take turns.
@@ -121,6 +125,9 @@ impl Feature {
             Self::Classes => {
                 "use a kernel from 5.10 on with CONFIG_BPF_SYSCALL and CONFIG_BPF_JIT, or the backend tc"
             }
+            Self::ClassRedirect => {
+                "load the modules cls_bpf and act_mirred, or use a kernel with CONFIG_NET_CLS_BPF and CONFIG_NET_ACT_MIRRED, or the backend tc"
+            }
             Self::Htb => "load the module sch_htb, or use a kernel with CONFIG_NET_SCH_HTB",
             Self::FqCodel => {
                 "load the module sch_fq_codel, or use a kernel with CONFIG_NET_SCH_FQ_CODEL; without it, flows of a class share one queue, first in, first out"
@@ -144,6 +151,7 @@ impl fmt::Display for Feature {
             Self::Rules => "programs of rules",
             Self::Backends => "backends of Services",
             Self::Classes => "programs of classes",
+            Self::ClassRedirect => "filter bpf with action mirred",
             Self::Htb => "qdisc htb",
             Self::FqCodel => "qdisc fq_codel",
         })
@@ -292,9 +300,32 @@ impl Features {
             socket.put_qdisc(&lo, Handle::ROOT, Handle::new(1, 0), &htb)
         });
         self.probe_feature(Feature::FqCodel, &[], try_fq_codel);
-        self.probe_feature(Feature::Classes, &[], || {
-            Classes::ensure(&Scratch::new()?.path())
-        });
+        let classes = Scratch::new().and_then(|scratch| Classes::ensure(&scratch.path()));
+        self.probe_feature(Feature::Classes, &[], || classes.as_ref().map(drop));
+        let needed = [Feature::Clsact, Feature::Ifb, Feature::Classes];
+        self.probe_feature(
+            Feature::ClassRedirect,
+            &needed,
+            || -> std::result::Result<(), String> {
+                let words = |why: netqos_netlink::Error| why.to_string();
+                let classes = classes.as_ref().map_err(ToString::to_string)?;
+                let ifb = socket.add_ifb("probe", 1500, 1000).map_err(words)?;
+                let clsact = Handle::new(0xFFFF, 0);
+                let made = socket.add_qdisc(&lo, Handle::CLSACT, clsact, &Clsact);
+                made.map_err(words)?;
+                let filter = BpfRedirect {
+                    program: classes.ingress().map_err(|why| why.to_string())?,
+                    name: "probe",
+                    to: ifb.index,
+                };
+                let place = Place {
+                    hook: Handle::CLSACT_INGRESS,
+                    preference: 1,
+                    handle: 1,
+                };
+                socket.put_filter(&lo, place, &filter).map_err(words)
+            },
+        );
         Ok(self)
     }
 
@@ -362,85 +393,4 @@ impl Features {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ALL: [Feature; 14] = [
-        Feature::Tbf,
-        Feature::PfifoFast,
-        Feature::Clsact,
-        Feature::Programs,
-        Feature::BpfFilter,
-        Feature::Tcx,
-        Feature::Ifb,
-        Feature::Redirect,
-        Feature::Backstop,
-        Feature::Rules,
-        Feature::Backends,
-        Feature::Classes,
-        Feature::Htb,
-        Feature::FqCodel,
-    ];
-
-    /// A kernel that has all but these.
-    fn kernel_without(missing: &[Feature]) -> Features {
-        let support = |feature: &Feature| match missing.contains(feature) {
-            true => Support::Lacking("Operation not supported".to_owned()),
-            false => Support::Works,
-        };
-        Features(
-            ALL.iter()
-                .map(|feature| (*feature, support(feature)))
-                .collect(),
-        )
-    }
-
-    #[test]
-    fn the_mode_is_what_an_add_would_choose() {
-        for (missing, mode) in [
-            (&[][..], Mode::RankedByClsact),
-            (&[Feature::Clsact], Mode::Plain),
-            (&[Feature::BpfFilter], Mode::Plain),
-            (&[Feature::Tcx], Mode::RankedByClsact),
-            (&[Feature::Programs], Mode::Plain),
-            (&[Feature::PfifoFast], Mode::Plain),
-            (&[Feature::Ifb, Feature::Redirect], Mode::RankedByClsact),
-            (&[Feature::Tbf], Mode::None),
-        ] {
-            assert_eq!(kernel_without(missing).mode(), mode, "without {missing:?}");
-        }
-    }
-
-    #[test]
-    fn what_is_lacking_is_said_in_one_line_with_what_to_do() {
-        for feature in ALL {
-            let error = kernel_without(&[feature])
-                .require(&ALL)
-                .unwrap_err()
-                .to_string();
-            assert!(error.contains(&feature.to_string()), "{error}");
-            assert!(error.contains("Operation not supported"), "{error}");
-            assert!(error.ends_with(feature.remedy()), "{error}");
-            assert_eq!(error.lines().count(), 1, "{error}");
-        }
-        assert!(kernel_without(&[]).require(&ALL).is_ok());
-    }
-
-    #[test]
-    fn missing_prerequisite_is_named_with_its_own_remedy() {
-        let mut features = kernel_without(&[Feature::Clsact]);
-        features
-            .0
-            .retain(|(feature, _)| *feature != Feature::Redirect);
-        features.probe_feature(Feature::Redirect, &[Feature::Clsact], || -> Result<()> {
-            unreachable!("it cannot work without clsact")
-        });
-        assert!(!features.works(Feature::Redirect));
-        let error = features
-            .require(&[Feature::Redirect])
-            .unwrap_err()
-            .to_string();
-        assert!(error.contains("qdisc clsact"), "{error}");
-        assert!(error.ends_with(Feature::Clsact.remedy()), "{error}");
-    }
-}
+mod tests;

@@ -57,6 +57,15 @@ impl Default for Tc {
 }
 
 impl Tc {
+    /// The executables that it runs.
+    pub const EXECUTABLES: [&str; 5] = [
+        "ipset",
+        Family::V4.iptables(),
+        Family::V4.iptables_restore(),
+        Family::V6.iptables(),
+        Family::V6.iptables_restore(),
+    ];
+
     /// With `net_cls` mounted here. Where it is not, processes on the host's network are the system's.
     pub fn new(net_cls: impl Into<PathBuf>) -> Self {
         Self {

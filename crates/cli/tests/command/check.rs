@@ -125,17 +125,21 @@ fn shows_what_an_add_has_made_and_how_it_is_attached() {
     }
 }
 
+const CLASS_REDIRECT: &str = "filter bpf with action mirred";
+
 /// The kernel is the one that the tests run on, asked for names that it does not know.
 #[test]
 fn names_what_a_kernel_lacks_with_what_to_do() {
     let Some(_node) = Node::new().unwrap() else {
         return;
     };
-    for (lacking, code, mode, feature, words, remedy) in [
+    let (both, by_tc) = (&["kernel", "tc"][..], &["tc"][..]);
+    for (lacking, code, mode, backends, feature, words, remedy) in [
         (
             "tbf",
             1,
             "none",
+            both,
             "qdisc tbf",
             "Specified qdisc kind is unknown",
             "sch_tbf",
@@ -144,6 +148,7 @@ fn names_what_a_kernel_lacks_with_what_to_do() {
             "pfifo_fast",
             0,
             "plain",
+            both,
             "qdisc pfifo_fast",
             "Specified qdisc kind is unknown",
             "CONFIG_NET_SCHED",
@@ -152,6 +157,7 @@ fn names_what_a_kernel_lacks_with_what_to_do() {
             "clsact",
             0,
             "plain",
+            by_tc,
             "qdisc clsact",
             "Specified qdisc kind is unknown",
             "sch_ingress",
@@ -160,6 +166,7 @@ fn names_what_a_kernel_lacks_with_what_to_do() {
             "bpf",
             0,
             "plain",
+            by_tc,
             "filter bpf",
             "TC classifier not found",
             "cls_bpf",
@@ -168,6 +175,7 @@ fn names_what_a_kernel_lacks_with_what_to_do() {
             "ifb",
             0,
             "ranked-by-clsact",
+            by_tc,
             "link ifb",
             "Unknown device type",
             "module ifb",
@@ -176,6 +184,7 @@ fn names_what_a_kernel_lacks_with_what_to_do() {
             "u32",
             0,
             "ranked-by-clsact",
+            both,
             "filter u32 with action mirred",
             "TC classifier not found",
             "cls_u32",
@@ -184,6 +193,7 @@ fn names_what_a_kernel_lacks_with_what_to_do() {
             "mirred",
             0,
             "ranked-by-clsact",
+            by_tc,
             "filter u32 with action mirred",
             "Failed to load TC action module",
             "act_mirred",
@@ -192,6 +202,7 @@ fn names_what_a_kernel_lacks_with_what_to_do() {
             "htb",
             1,
             "ranked-by-clsact",
+            &[],
             "qdisc htb",
             "Specified qdisc kind is unknown",
             "sch_htb",
@@ -200,6 +211,7 @@ fn names_what_a_kernel_lacks_with_what_to_do() {
             "fq_codel",
             0,
             "ranked-by-clsact",
+            both,
             "qdisc fq_codel",
             "Specified qdisc kind is unknown",
             "sch_fq_codel",
@@ -219,12 +231,19 @@ fn names_what_a_kernel_lacks_with_what_to_do() {
         let text = |key: &str| found[key].as_str().unwrap().to_owned();
         assert!(text("why").contains(words), "{found}");
         assert!(text("remedy").contains(remedy), "{found}");
+        assert_eq!(report["classBackends"], json!(backends), "{lacking}");
         // What cannot work without it names it, and says nothing to do about itself.
         // This kernel itself may have no fq_codel.
         for other in features
             .iter()
             .filter(|it| it["works"] == false && *it != found && it["feature"] != "qdisc fq_codel")
         {
+            if other["feature"] == CLASS_REDIRECT && ["bpf", "mirred"].contains(&lacking) {
+                // It uses them itself.
+                let why = other["why"].as_str().unwrap();
+                assert!(why.contains(words), "{other}");
+                continue;
+            }
             assert_eq!(other["why"], format!("it needs {feature}"), "{other}");
             assert_eq!(other["remedy"], Value::Null, "{other}");
         }
@@ -253,4 +272,35 @@ fn names_what_a_kernel_lacks_with_what_to_do() {
             "{outcome:?}"
         );
     }
+}
+
+#[test]
+fn executables_of_tc_not_in_path_are_named() {
+    let Some(_node) = Node::new().unwrap() else {
+        return;
+    };
+    let names = [
+        "ipset",
+        "iptables",
+        "iptables-restore",
+        "ip6tables",
+        "ip6tables-restore",
+    ];
+    let check = |arguments: &[&str]| {
+        let mut command = netqos();
+        let output = command
+            .env("PATH", "/nowhere")
+            .args(arguments)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        stdout(&output)
+    };
+    let report: Value = serde_json::from_str(&check(&["check", "-o", "json"])).unwrap();
+    assert_eq!(report["missingExecutables"], json!(names), "{report}");
+    let table = check(&["check"]);
+    let line = table
+        .lines()
+        .find(|line| line.contains("the backend tc also needs"));
+    assert!(line.unwrap().contains(&names.join(", ")), "{table}");
 }
