@@ -41,6 +41,8 @@ pub enum Feature {
     Redirect,
     /// nftables' forward at the ingress hook, which catches what others keep from the redirect.
     Backstop,
+    /// Pairs of virtual links, in which packets of a rule with a rate wait.
+    Veth,
     /// The programs of rules, loaded.
     Rules,
     /// What tells the backends of a Service apart.
@@ -118,6 +120,9 @@ impl Feature {
             Self::Backstop => {
                 "load the modules nf_tables and nft_fwd_netdev, or use a kernel from 5.7 on with CONFIG_NF_TABLES_NETDEV and CONFIG_NFT_FWD_NETDEV; without it, a foreign program that ends the chain of the ingress hook lifts a limit that is held by an ifb"
             }
+            Self::Veth => {
+                "load the module veth, or use a kernel with CONFIG_VETH; without it, a rule with a rate drops excess packets instead of queueing them"
+            }
             Self::Rules => "use a kernel from 5.10 on with CONFIG_BPF_SYSCALL and CONFIG_BPF_JIT",
             Self::Backends => {
                 "use a kernel from 5.18 on with CONFIG_DEBUG_INFO_BTF, and load the module nf_conntrack; without it, rules count a connection to a Service whose backends they tell apart as one to the Service's own address"
@@ -148,6 +153,7 @@ impl fmt::Display for Feature {
             Self::Ifb => "link ifb",
             Self::Redirect => "filter u32 with action mirred",
             Self::Backstop => "nftables fwd at ingress",
+            Self::Veth => "link veth",
             Self::Rules => "programs of rules",
             Self::Backends => "backends of Services",
             Self::Classes => "programs of classes",
@@ -258,6 +264,9 @@ impl Features {
         features.probe_feature(Feature::Backstop, &[], || match Nft::open_in(&scratch) {
             Ok(mut nft) => backstop::probe(&mut nft, &lo, target),
             Err(why) => Err(why.to_string()),
+        });
+        features.probe_feature(Feature::Veth, &[], || {
+            socket.add_veth_pair("probe-a", "probe-b", 1500)
         });
         Ok(features)
     }

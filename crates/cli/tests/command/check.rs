@@ -181,6 +181,15 @@ fn names_what_a_kernel_lacks_with_what_to_do() {
             "module ifb",
         ),
         (
+            "veth",
+            0,
+            "ranked-by-clsact",
+            both,
+            "link veth",
+            "Unknown device type",
+            "module veth",
+        ),
+        (
             "u32",
             0,
             "ranked-by-clsact",

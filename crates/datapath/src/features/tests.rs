@@ -1,6 +1,6 @@
 use super::*;
 
-const ALL: [Feature; 15] = [
+const ALL: [Feature; 16] = [
     Feature::Tbf,
     Feature::PfifoFast,
     Feature::Clsact,
@@ -10,6 +10,7 @@ const ALL: [Feature; 15] = [
     Feature::Ifb,
     Feature::Redirect,
     Feature::Backstop,
+    Feature::Veth,
     Feature::Rules,
     Feature::Backends,
     Feature::Classes,
