@@ -180,6 +180,17 @@ impl Programs {
     pub fn has_tcx(&self) -> bool {
         self.ranks.is_some() && tcx::is_there()
     }
+
+    /// Attaches a ranking program to `lo` of the calling thread's network namespace, and detaches it.
+    ///
+    /// # Errors
+    /// Returns an error if the kernel has no tcx hooks or refuses the program.
+    pub fn probe_tcx(&self) -> Result<()> {
+        if !self.has_tcx() {
+            return Err(Error::NoTcx);
+        }
+        tcx::probe(self.rank_tcx(1)?.as_fd())
+    }
 }
 
 fn load(folder: &Path) -> Result<()> {

@@ -117,6 +117,11 @@ impl TcxHook {
     }
 }
 
+/// Attaches a program to `lo` of the calling thread's network namespace, and detaches it.
+pub(crate) fn probe(program: BorrowedFd<'_>) -> Result<()> {
+    sys::link(program, LOOPBACK, BPF_TCX_EGRESS, BPF_F_BEFORE).map(drop)
+}
+
 /// True when the kernel has tcx hooks.
 pub(crate) fn is_there() -> bool {
     TcxHook::Egress.programs(LOOPBACK).is_ok()

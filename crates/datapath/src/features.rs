@@ -4,7 +4,11 @@ use std::fmt;
 
 use netqos_bpf::Pins;
 #[cfg(feature = "rules")]
-use netqos_bpf::{Scratch, classes::Classes, rules::Rules};
+use netqos_bpf::{
+    Scratch, can_tell_tcx,
+    classes::{Classes, probe_stamp},
+    rules::Rules,
+};
 #[cfg(feature = "rules")]
 use netqos_netlink::filter::BpfRedirect;
 use netqos_netlink::filter::{Bpf, Place, Redirect};
@@ -244,12 +248,15 @@ impl Features {
                     .map_err(|why| why.to_string())
             },
         );
-        features.probe_feature(Feature::Tcx, &[Feature::Programs], || {
-            match programs.is_ok_and(|programs| programs.has_tcx()) {
-                true => Ok(()),
-                false => Err(netqos_bpf::Error::NoTcx),
-            }
-        });
+        features.probe_feature(
+            Feature::Tcx,
+            &[Feature::Programs],
+            || -> std::result::Result<(), String> {
+                let programs = programs.map_err(|why| why.to_string())?;
+                let _inside = scratch.enter().map_err(|why| why.to_string())?;
+                programs.probe_tcx().map_err(|why| why.to_string())
+            },
+        );
         let ifb = socket.add_ifb("probe", 1500, 1000);
         features.probe_feature(Feature::Ifb, &[], || ifb.as_ref().map(drop));
         let target: &Link = ifb.as_ref().unwrap_or(&lo);
@@ -288,6 +295,13 @@ impl Features {
     #[cfg(feature = "rules")]
     fn note_rules(mut self, rules: std::result::Result<&Rules, &String>) -> Self {
         self.probe_feature(Feature::Rules, &[], || rules);
+        // What holds the program of rules on a hook of tcx.
+        if self.works(Feature::Tcx)
+            && let Ok(rules) = rules
+            && let Err(why) = rules.program_tcx(1)
+        {
+            self.set(Feature::Tcx, Support::Lacking(format!("rules: {why}")));
+        }
         self.probe_feature(Feature::Backends, &[Feature::Rules], || {
             let why = rules.ok().and_then(Rules::deaf);
             why.map_or(Ok(()), Err)
@@ -310,7 +324,12 @@ impl Features {
         });
         self.probe_feature(Feature::FqCodel, &[], try_fq_codel);
         let classes = Scratch::new().and_then(|scratch| Classes::ensure(&scratch.path()));
-        self.probe_feature(Feature::Classes, &[], || classes.as_ref().map(drop));
+        self.probe_feature(Feature::Classes, &[], || match &classes {
+            // Without tcx the pods' filters are what has been loaded, and older kernels refuse this.
+            Ok(_) if can_tell_tcx() => probe_stamp().map_err(|why| why.to_string()),
+            Ok(_) => Ok(()),
+            Err(why) => Err(why.to_string()),
+        });
         let needed = [Feature::Clsact, Feature::Ifb, Feature::Classes];
         self.probe_feature(
             Feature::ClassRedirect,
@@ -354,6 +373,15 @@ impl Features {
             },
         };
         self.0.push((feature, support));
+    }
+
+    /// Replaces a finding.
+    #[cfg(feature = "rules")]
+    fn set(&mut self, feature: Feature, support: Support) {
+        let found = self.0.iter_mut().find(|(it, _)| *it == feature);
+        if let Some((_, found)) = found {
+            *found = support;
+        }
     }
 
     /// All findings, in the order in which they matter.

@@ -5,6 +5,9 @@
 //! of a netlink message becomes "kind: xxx", which is looked for, and not found, where `tbf` would
 //! not be found on a kernel without it. Kinds have attribute number 1 wherever they are named
 //! (`IFLA_INFO_KIND`, `TCA_KIND`, `TCA_ACT_KIND`).
+//!
+//! A kernel whose verifier refuses a program is made in the same way: the program's first instruction becomes
+//! one that no kernel knows.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -22,6 +25,13 @@ use crate::crash::{PtraceRequest, SYSTEM_CALL_STOP, trace, wait};
 const KIND: u16 = 1;
 /// `PTRACE_GET_SYSCALL_INFO` (Linux 5.3), the same on every architecture.
 const GET_SYSCALL_INFO: PtraceRequest = 0x420e;
+/// Of `bpf`: load a program, and where `union bpf_attr` has its instructions and its name.
+const BPF_PROG_LOAD: u64 = 5;
+const PROGRAM_INSTRUCTIONS: u64 = 8;
+const PROGRAM_NAME: u64 = 48;
+const PROGRAM_NAME_BYTES: usize = 16;
+/// An opcode that no kernel knows.
+const UNKNOWN_OPCODE: u8 = 0xff;
 /// `PTRACE_SYSCALL_INFO_ENTRY`.
 const ENTRY: u8 = 1;
 
@@ -33,14 +43,38 @@ pub(crate) fn prepare(command: &mut Command) {
 
 /// Runs a program to its end on a kernel without these kinds, as far as its first thread sees.
 pub fn run_without(command: &mut Command, kinds: &[&str]) -> Result<Outcome> {
+    finish_without(start(command)?, kinds)
+}
+
+/// Runs a program to its end on a kernel whose verifier refuses eBPF programs of these names, as far as its first
+/// thread sees.
+pub fn run_refusing(command: &mut Command, programs: &[&str]) -> Result<Outcome> {
+    follow(start(command)?, |raw, memory| {
+        match about_to_be_made(raw)? {
+            Some((libc::SYS_bpf, [BPF_PROG_LOAD, attributes, ..])) => {
+                refuse(memory, attributes, programs)
+            }
+            _ => Ok(()),
+        }
+    })
+}
+
+fn start(command: &mut Command) -> Result<Child> {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     prepare(command);
-    let child = command.spawn().context("run what is under test")?;
-    finish_without(child, kinds)
+    command.spawn().context("run what is under test")
 }
 
 /// Follows a child that was [prepared](prepare) to its end. What it prints has to fit a pipe.
 pub(crate) fn finish_without<K: AsRef<str>>(child: Child, kinds: &[K]) -> Result<Outcome> {
+    follow(child, |raw, memory| match message_about_to_be_sent(raw)? {
+        Some((start, length)) => rename(memory, start, length, kinds),
+        None => Ok(()),
+    })
+}
+
+/// Follows a child to its end, and calls this before and after each of its system calls.
+fn follow(child: Child, at_call: impl Fn(i32, &File) -> Result<()>) -> Result<Outcome> {
     let pid = Pid::from_child(&child);
     let raw = pid.as_raw_nonzero().get();
     wait(pid).context("wait for the exec")?;
@@ -59,9 +93,7 @@ pub(crate) fn finish_without<K: AsRef<str>>(child: Child, kinds: &[K]) -> Result
         }
         signal = match status.stopping_signal() {
             Some(SYSTEM_CALL_STOP) => {
-                if let Some((start, length)) = message_about_to_be_sent(raw)? {
-                    rename(&memory, start, length, kinds)?;
-                }
+                at_call(raw, &memory)?;
                 0
             }
             other => other.unwrap_or(0),
@@ -127,6 +159,19 @@ fn rename<K: AsRef<str>>(memory: &File, start: u64, length: usize, kinds: &[K]) 
                 memory.write_all_at(nobodys.as_bytes(), start + at as u64 + 4)?;
             }
         }
+    }
+    Ok(())
+}
+
+/// Spoils the program that is about to be loaded if it has one of these names.
+fn refuse(memory: &File, attributes: u64, programs: &[&str]) -> Result<()> {
+    let mut name = [0; PROGRAM_NAME_BYTES];
+    memory.read_exact_at(&mut name, attributes + PROGRAM_NAME)?;
+    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+    if programs.iter().any(|program| program.as_bytes() == name) {
+        let mut instructions = [0; 8];
+        memory.read_exact_at(&mut instructions, attributes + PROGRAM_INSTRUCTIONS)?;
+        memory.write_all_at(&[UNKNOWN_OPCODE], u64::from_ne_bytes(instructions))?;
     }
     Ok(())
 }

@@ -99,6 +99,14 @@ impl Classes {
     }
 }
 
+/// Loads the program that stamps for one pod on a tcx hook, and drops it.
+///
+/// # Errors
+/// The kernel refuses it.
+pub fn probe_stamp() -> Result<()> {
+    sys::load(&stamping(1), &format!("{STAMP}001")).map(drop)
+}
+
 /// Stamps no more by tcx at this link; says whether it was so.
 pub fn stamp_no_more(ifindex: u32) -> Result<bool> {
     at_pod(ifindex).leave()

@@ -15,7 +15,7 @@ mod line;
 mod numbered;
 mod pins;
 
-pub use hooks::{choose_no_more, stamp_no_more};
+pub use hooks::{choose_no_more, probe_stamp, stamp_no_more};
 pub use layout::{
     CGROUP_MAJOR, Flow, FlowFlags, FlowKey, Leaf, LeafKey, MOST_CGROUP_LEVELS, MOST_POD_FLOWS,
     MOST_PODS, MOST_TUNNELS, Pod, Settings, Slot, Tree, Tunnel, TunnelKind, cgroup_class,

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use netqos_testkit::{Call, Node, foreign_map, run_without};
+use netqos_testkit::{Call, Node, foreign_map, run_refusing, run_without};
 use serde_json::{Value, json};
 
 use crate::{bandwidth, netqos, run, run_as_nobody, stdout};
@@ -312,4 +312,43 @@ fn executables_of_tc_not_in_path_are_named() {
         .lines()
         .find(|line| line.contains("the backend tc also needs"));
     assert!(line.unwrap().contains(&names.join(", ")), "{table}");
+}
+
+/// The verifier is that of the kernel that the tests run on, and gets a program that it refuses.
+#[test]
+fn program_refused_by_verifier_is_named() {
+    let Some(_node) = Node::new().unwrap() else {
+        return;
+    };
+    let (all, by_tc) = (&["kernel", "tc"][..], &["tc"][..]);
+    for (program, code, feature, rules, backends) in [
+        ("netqos_rules", 1, "programs of rules", false, all),
+        ("netqos_return", 1, "programs of rules", false, all),
+        ("netqos_class_eg", 0, "programs of classes", true, by_tc),
+        // Programs on hooks of tcx, each for one limit, endpoint or pod.
+        ("netqos_0001", 0, "tcx hooks", true, all),
+        ("netqos_rule0001", 0, "tcx hooks", true, all),
+        ("netqos_stamp001", 0, "programs of classes", true, by_tc),
+    ] {
+        let mut command = netqos();
+        let outcome = run_refusing(command.args(["check", "-o", "json"]), &[program]).unwrap();
+        assert_eq!(outcome.code, Some(code), "{program}: {outcome:?}");
+        let report: Value = serde_json::from_str(&outcome.stdout).unwrap();
+        assert_eq!(report["rules"], rules, "{program}: {report}");
+        assert_eq!(report["classBackends"], json!(backends), "{program}");
+        let features = report["features"].as_array().unwrap();
+        let found = features.iter().find(|found| found["feature"] == feature);
+        let found = found.unwrap();
+        assert_eq!(found["works"], false, "{program}: {found}");
+        // Whether it is asked for its log, or not.
+        let why = found["why"].as_str().unwrap();
+        let is_verifiers = why.contains("unknown opcode ff") || why.contains("Invalid argument");
+        assert!(is_verifiers, "{program}: {why}");
+        assert!(found["remedy"].is_string(), "{program}: {found}");
+    }
+    let mut command = netqos();
+    let outcome = run_refusing(command.arg("check"), &["netqos_rules"]).unwrap();
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    let sentence = "rules cannot be enforced on this kernel: traffic passes as if there were none";
+    assert!(outcome.stdout.contains(sentence), "{}", outcome.stdout);
 }
