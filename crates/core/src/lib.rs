@@ -21,6 +21,7 @@ mod elsewhere;
 mod identity;
 mod labels;
 mod limit;
+mod names;
 mod object;
 pub mod objects;
 pub mod plan;
@@ -38,6 +39,7 @@ pub use elsewhere::Elsewhere;
 pub use identity::{Attachment, IdentityError, is_identifier, is_interface_name};
 pub use labels::{LabelSelector, Labels, Operator, Requirement};
 pub use limit::{Direction, Limit, Limits};
+pub use names::{LISTED_NAMES, list_names};
 pub use object::{EndpointId, NetworkKey, NotANetwork, ObjectName, PodId};
 pub use plan::{NodePlan, PlanDelta};
 pub use policy::{

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use netqos_core::{NetworkRef, NodeReport, ObjectName, Reason, ReportedProblem};
+use netqos_core::{
+    LISTED_NAMES, NetworkRef, NodeReport, ObjectName, Reason, ReportedProblem, list_names,
+};
 use netqos_index::Subjects;
 
 /// What is known of a policy.
@@ -331,23 +333,32 @@ fn programmed(facts: &Facts<'_>, zones: &[Zone]) -> Finding {
         .filter(|(_, finding)| !finding.holds)
         .collect();
     if let [(zone, finding), others @ ..] = &failed[..] {
-        let more = and_others(others.len());
+        let also = also(others.iter().map(|(zone, _)| &zone.node));
         return no(
             &finding.reason,
-            format!("{counted}; {}: {}{more}", zone.node, finding.message),
+            format!("{counted}; {}: {}{also}", zone.node, finding.message),
         );
     }
     let waiting: Vec<&Zone> = zones.iter().filter(|it| it.in_force.is_none()).collect();
     if let [first, others @ ..] = &waiting[..] {
         let node = &first.node;
-        let more = and_others(others.len());
+        let also = also(others.iter().map(|zone| &zone.node));
         let why = match reports.contains_key(node) {
-            true => format!("{node} has not put generation {generation} in force yet{more}"),
-            false => format!("{node} has said nothing yet{more}: does netqos-agent run there?"),
+            true => format!("{node} has not put generation {generation} in force yet{also}"),
+            false => format!("{node} has said nothing yet{also}: does netqos-agent run there?"),
         };
         return no("Pending", format!("{counted}; {why}"));
     }
     yes("Programmed", counted)
+}
+
+/// The other nodes that have a problem: their own messages are in the conditions of the nodes.
+fn also<'n>(others: impl Iterator<Item = &'n Arc<str>>) -> String {
+    // The first has been named.
+    match list_names(others, LISTED_NAMES - 1) {
+        names if names.is_empty() => names,
+        names => format!(" (also {names})"),
+    }
 }
 
 fn and_others(many: usize) -> String {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::jiff::Timestamp;
+use netqos_core::{LISTED_NAMES, list_names};
 use netqos_k8s::Definition;
 use serde_json::Value;
 
@@ -196,11 +197,12 @@ fn look_at_agents(seen: &Seen, now: Timestamp) -> Vec<Line> {
     if let Some(unheard) = &overview.unheard {
         lines.push(Line::failed("agents", unheard, pods));
     }
-    if let [first, others @ ..] = &without[..] {
-        let message = match others.len() {
-            0 => format!("none has said anything on node {first}"),
-            more => format!("none has said anything on node {first} and {more} more"),
-        };
+    if !without.is_empty() {
+        let nodes = if without.len() == 1 { "node" } else { "nodes" };
+        let message = format!(
+            "none has said anything on {nodes} {}",
+            list_names(&without, LISTED_NAMES)
+        );
         lines.push(Line::failed("agents", message, pods));
     }
     if lines.is_empty() {

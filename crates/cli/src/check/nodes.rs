@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use netqos_core::{LISTED_NAMES, list_names};
 use serde_json::Value;
 
 use super::line::Line;
@@ -105,11 +106,8 @@ fn version(kernel: &str) -> Option<(u32, u32)> {
 }
 
 fn told(nodes: &[&str]) -> String {
-    match nodes {
-        [node] => format!("{node} has"),
-        [node, others @ ..] => format!("{node} and {} more have", others.len()),
-        [] => String::new(),
-    }
+    let has = if nodes.len() == 1 { "has" } else { "have" };
+    format!("{} {has}", list_names(nodes, LISTED_NAMES))
 }
 
 #[cfg(test)]
@@ -152,9 +150,6 @@ mod tests {
         ]);
         let kernels = lines.iter().filter(|it| it.what == "kernel");
         let said: Vec<&str> = kernels.map(|it| it.message.as_str()).collect();
-        assert_eq!(
-            said,
-            ["c has kernel 6.17.0", "a and 1 more have kernel 6.18.1"]
-        );
+        assert_eq!(said, ["c has kernel 6.17.0", "a, b have kernel 6.18.1"]);
     }
 }

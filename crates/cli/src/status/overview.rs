@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::jiff::Timestamp;
-use netqos_core::Reason;
+use netqos_core::{LISTED_NAMES, Reason, list_names};
 use netqos_k8s::{NetworkQoSNodeReport, NetworkQosStatus, NodeProblem};
 use serde::Serialize;
 use serde_json::Value;
@@ -193,8 +193,10 @@ fn expect(agents: Option<&[Workload]>, nodes: &mut [Node]) -> Option<String> {
     }
     let among = match &silent[..] {
         [] => String::new(),
-        [node] => format!("; nothing has come from {node}"),
-        [node, others @ ..] => format!("; nothing has come from {node} and {} more", others.len()),
+        silent => format!(
+            "; nothing has come from {}",
+            list_names(silent, LISTED_NAMES)
+        ),
     };
     (heard < wanted).then(|| {
         format!("they are to run on {wanted} nodes, and have said something on {heard}{among}")

@@ -162,7 +162,7 @@ fn agents_are_missed_where_their_daemon_set_wants_them_and_nowhere_else() {
     let (all, code) = status(&world);
     assert_eq!(code, Some(1), "{all}");
     let right = "agents: they are to run on 2 nodes, and have said something on 1; nothing has come \
-                 from node2 and 1 more";
+                 from node2, node3";
     assert_eq!(all["missing"], json!([right]));
     // With a selector that no node has the reports of others do not count.
     world.agents(1, 1, &json!({"pool": "games"}));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use netqos_core::{NodeReport, Reason, ReportedProblem};
 
-use super::{Facts, Finding, many, yes};
+use super::{Facts, Finding, also, many, yes};
 
 /// Conditions of which a change of the message matters: with whom it is in conflict, and by how much a
 /// burst was raised.
@@ -38,9 +38,10 @@ pub(super) fn of(facts: &Facts<'_>) -> BTreeMap<String, Finding> {
         }
     }
     for (type_, nodes) in COUNTED.into_iter().zip(counted) {
-        if let Some((node, reason, message)) = nodes.first() {
+        if let [(node, reason, message), others @ ..] = &nodes[..] {
             let all = many(facts.subjects.nodes.len(), "node");
-            let message = format!("on {} of {all}; {node}: {message}", nodes.len());
+            let also = also(others.iter().map(|(node, ..)| *node));
+            let message = format!("on {} of {all}; {node}: {message}{also}", nodes.len());
             remarks.insert(type_.to_owned(), yes(reason, message));
         }
     }

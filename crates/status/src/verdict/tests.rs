@@ -90,7 +90,7 @@ fn it_is_ready_when_all_nodes_of_its_pods_have_put_this_generation_in_force() {
         is(
             false,
             "Pending",
-            "in force on 0 of 2 nodes; node1 has said nothing yet, and 1 more: does netqos-agent \
+            "in force on 0 of 2 nodes; node1 has said nothing yet (also node2): does netqos-agent \
              run there?"
         )
     );
@@ -150,6 +150,25 @@ fn a_problem_of_it_or_of_its_pods_keeps_it_from_being_ready_and_no_others() {
 }
 
 #[test]
+fn condition_of_many_nodes_names_the_first() {
+    let mut known = Known::new();
+    let names = (1..=8).map(|number| format!("node{number}"));
+    known.subjects.nodes = names.map(Arc::from).collect();
+    let others = "node3, node4, node5, node6, and 2 more";
+    let known = known.said("node1", 3, &[]);
+    let message = format!(
+        "in force on 1 of 8 nodes; node2 has said nothing yet (also {others}): does netqos-agent run there?"
+    );
+    assert_eq!(ready(&known), is(false, "Pending", &message));
+    let problem = [["Pod", "mine", "New"]];
+    let fails = |known: Known, node| known.said(&format!("node{node}"), 3, &problem);
+    let known = (2..=8).fold(known, fails);
+    let message =
+        format!("in force on 1 of 8 nodes; node2: Pod games/mine: do this (also {others})");
+    assert_eq!(ready(&known), is(false, "New", &message));
+}
+
+#[test]
 fn what_a_report_has_no_room_for_is_not_taken_for_nothing() {
     let mut known = Known::new().said("node1", 3, &[]).said("node2", 3, &[]);
     assert!(known.verdict().ready().holds);
@@ -201,7 +220,7 @@ fn what_is_in_force_by_lesser_means_and_beside_whom_is_remarked_with_its_nodes()
         is(
             "Degraded",
             "KernelFeatureMissing",
-            "on 2 of 2 nodes; node1: do this"
+            "on 2 of 2 nodes; node1: do this (also node2)"
         )
     );
     assert_eq!(
@@ -209,7 +228,7 @@ fn what_is_in_force_by_lesser_means_and_beside_whom_is_remarked_with_its_nodes()
         is(
             "AnotherAtWork",
             "AnnotationsElsewhere",
-            "on 2 of 2 nodes; node1: do this; do this"
+            "on 2 of 2 nodes; node1: do this; do this (also node2)"
         )
     );
     // Of another policy, or of a pod.
