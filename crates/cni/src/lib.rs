@@ -16,6 +16,14 @@
 //! Texts and codes of errors are those of the Go implementation (containernetworking/cni), since
 //! people and programs look for them.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::print_stdout,
+        clippy::print_stderr,
+        reason = "the macros of std panic on a closed pipe and on a full disk"
+    )
+)]
 
 mod error;
 mod json;

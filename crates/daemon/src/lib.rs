@@ -1,6 +1,14 @@
 //! What netqos' daemons have in common: how they log, whom they send traces, and how they say whether
 //! they are well.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::print_stdout,
+        clippy::print_stderr,
+        reason = "the macros of std panic on a closed pipe and on a full disk"
+    )
+)]
 
 mod check;
 #[cfg(feature = "process")]

@@ -1,6 +1,6 @@
 //! Logs, and how much they say.
 
-use std::io::{self, IsTerminal as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use tracing::Metadata;
@@ -47,7 +47,8 @@ impl LogArguments {
     /// program: the exit code for wrong usage.
     pub fn begin(&self, service: &Service) -> Result<Logs, ExitCode> {
         let wrong = |why: String| {
-            eprintln!("{}: {why}", service.name);
+            // Nothing else can report an error of this.
+            let _ = writeln!(io::stderr(), "{}: {why}", service.name);
             ExitCode::from(2)
         };
         let filter = EnvFilter::try_new(&self.log_level)

@@ -66,7 +66,8 @@ impl Documents {
             Err(why) => {
                 let aside = self.path(name, ".json.corrupt");
                 let _ = fs::rename(&path, &aside);
-                eprintln!(
+                let _ = writeln!(
+                    io::stderr(),
                     "netqos: {} cannot be read ({why}); set aside as {}",
                     path.display(),
                     aside.display()

@@ -13,6 +13,14 @@
 //! and killed anywhere and repeated. What is not ours is never removed; a limit that somebody
 //! else's qdisc stands in the way of is an error.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::print_stdout,
+        clippy::print_stderr,
+        reason = "the macros of std panic on a closed pipe and on a full disk"
+    )
+)]
 
 mod attached;
 mod backstop;

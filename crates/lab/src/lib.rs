@@ -17,6 +17,14 @@
 //! host's own network is touched. The meters are `netqos-traffic`'s, on threads inside of the pods'
 //! namespaces.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::print_stdout,
+        clippy::print_stderr,
+        reason = "the macros of std panic on a closed pipe and on a full disk"
+    )
+)]
 
 mod agent;
 mod attempts;

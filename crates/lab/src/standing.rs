@@ -1,5 +1,6 @@
 //! A lab that stands: its record under a lock, and the promise that it is taken away.
 
+use std::io::{self, Write as _};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -109,8 +110,8 @@ impl Standing {
 impl Drop for Standing {
     fn drop(&mut self) {
         if let Err(error) = self.tear_down() {
-            // There is nobody left to whom it could be returned.
-            eprintln!("{error}");
+            // No caller is left to return it to.
+            let _ = writeln!(io::stderr(), "{error}");
         }
     }
 }
@@ -134,7 +135,7 @@ fn take_away_when_panicking(run: String) {
             && record.owner == Some(Process::this())
             && let Err(error) = tear_down(&record)
         {
-            eprintln!("{error}");
+            let _ = writeln!(io::stderr(), "{error}");
         }
     }));
 }

@@ -5,6 +5,7 @@
 
 use std::env;
 use std::fmt::Display;
+use std::io::{self, Write as _};
 use std::path::Path;
 
 use netqos_api::{BandwidthConfig, BandwidthConfigError, EgressWay, Environment, HookChoice};
@@ -16,6 +17,12 @@ use netqos_datapath::{
     AttachedPod, AttachedPods, Error, Feature, Features, HostLinks, LimitDatapath, Mode, Paths,
     Shaped,
 };
+
+/// Prints a line to standard error, and ignores errors: a runtime that has closed it, or whose disk is full, is to
+/// get its answer. The macro of std panics.
+macro_rules! eprintln {
+    ($($words:tt)*) => {{ let _ = writeln!(io::stderr(), $($words)*); }};
+}
 
 /// The plugin.
 #[derive(Clone, Copy, Debug)]

@@ -4,5 +4,13 @@
 //! |---|---|---|
 //! | `bandwidth` | the plugin of that name of containernetworking/plugins | holds a pod's interface to its limits |
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::print_stdout,
+        clippy::print_stderr,
+        reason = "the macros of std panic on a closed pipe and on a full disk"
+    )
+)]
 
 pub mod bandwidth;

@@ -1,5 +1,6 @@
 //! Calling a CNI plugin as a runtime does.
 
+use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ pub struct Call {
     stdin: String,
     user: Option<u32>,
     lacking: Vec<String>,
+    loses_stderr: bool,
 }
 
 /// A call under way.
@@ -60,6 +62,7 @@ impl Call {
             stdin: String::new(),
             user: None,
             lacking: Vec::new(),
+            loses_stderr: false,
         }
     }
 
@@ -110,6 +113,12 @@ impl Call {
         self
     }
 
+    /// Has standard error on a full disk.
+    pub fn losing_stderr(mut self) -> Self {
+        self.loses_stderr = true;
+        self
+    }
+
     /// Runs it, in the namespaces of the calling thread and with no environment but its own.
     pub fn run(&self) -> Result<Outcome> {
         if self.lacking.is_empty() {
@@ -125,6 +134,9 @@ impl Call {
     pub fn start(&self) -> Result<Running> {
         let mut command = self.command();
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        if self.loses_stderr {
+            command.stderr(File::options().write(true).open("/dev/full")?);
+        }
         self.spawn(&mut command).map(Running)
     }
 

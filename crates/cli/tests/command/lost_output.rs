@@ -32,6 +32,34 @@ const COMMANDS: &[(&[&str], i32)] = &[
     (&["check"], 0),
     (&["check", "-o", "json"], 0),
     (&["lab", "list", "-o", "json"], 0),
+    (
+        &[
+            "explain",
+            "--manifests",
+            STORY,
+            "--from",
+            "games/paid",
+            "--to",
+            "203.0.113.10",
+        ],
+        0,
+    ),
+    (&["install-plugin", "--remove", "--to", "/run"], 0),
+    (&["cleanup", "--yes"], 0),
+    (&["install-plugin", "--to", "/nowhere"], 1),
+    (&["describe", "pod", "a", "--kubeconfig", "/nowhere"], 3),
+    (
+        &[
+            "explain",
+            "--from",
+            "games/paid",
+            "--to",
+            "203.0.113.10",
+            "--kubeconfig",
+            "/nowhere",
+        ],
+        3,
+    ),
     (&["validate", "-f", "/nowhere"], 2),
     (&["status"], 3),
 ];
@@ -92,5 +120,23 @@ fn what_a_full_disk_loses_is_an_error() {
         }
         let output = run(arguments, full(), full());
         assert!(output.status.code().is_some(), "{arguments:?}: {output:?}");
+    }
+}
+
+#[test]
+fn agent_without_stderr_ends_with_wrong_usage() {
+    let agent = netqos_testkit::executable("netqos-agent", "netqos-agent").unwrap();
+    for errors in [closed(), full()] {
+        let mut command = Command::new(&agent);
+        command.args([
+            "--node",
+            "node1",
+            "--manifests",
+            "/nowhere",
+            "--log-level",
+            "netqos=loud",
+        ]);
+        let status = command.stderr(errors).status().unwrap();
+        assert_eq!(status.code(), Some(2));
     }
 }

@@ -48,7 +48,7 @@ pub fn execute(
     stdout: &mut impl Write,
     stderr: &mut impl Write,
 ) -> u8 {
-    let written = match answer(plugin, env, stdin) {
+    let written = match answer(plugin, env, stdin, stderr) {
         Ok(answer) => print(plugin, answer, stdout, stderr).map(|()| 0),
         Err(error) => json::write_pretty(&mut *stdout, &error).map(|()| 1),
     };
@@ -100,6 +100,7 @@ fn answer(
     plugin: &impl Plugin,
     env: &impl Fn(&str) -> Option<String>,
     mut stdin: impl Read,
+    stderr: &mut impl Write,
 ) -> Result<Answer, CniError> {
     if env("CNI_COMMAND").is_none_or(|command| command.is_empty()) {
         return Ok(Answer::About);
@@ -158,7 +159,10 @@ fn answer(
         Command::Gc => {
             match GcRequest::new(config, variables.path)? {
                 Some(request) => plugin.gc(&request)?,
-                None => eprintln!("GC without a list of valid attachments: nothing is removed"),
+                None => {
+                    let words = "GC without a list of valid attachments: nothing is removed";
+                    let _ = writeln!(stderr, "{words}");
+                }
             }
             Ok(Answer::Nothing)
         }

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use netqos_testkit::{Call, Node};
 use serde_json::{Value, json};
 
-use crate::calls::plugin;
+use crate::calls::{call, limited, plugin};
 
 /// Nobody.
 const USER: u32 = 65_534;
@@ -116,4 +116,32 @@ fn a_configuration_that_is_wrong_is_said_to_be() {
         let said = status(json!({"cniVersion": version})).fail().unwrap();
         assert_eq!(said, (1, "config version does not allow STATUS".to_owned()));
     }
+}
+
+/// Each has something to say: STATUS how limits are held, ADD why flows are not ranked, GC that it has no list.
+#[test]
+fn plugin_without_stderr_answers() {
+    let Some(node) = Node::new().unwrap() else {
+        return;
+    };
+    let outcome = status(json!({})).losing_stderr().run().unwrap();
+    assert_eq!(
+        (outcome.code, outcome.stdout.as_str()),
+        (Some(0), ""),
+        "{outcome:?}"
+    );
+    let pod = node.pod("a").unwrap();
+    let config = limited(&pod, 10_000_000, 10_000_000, json!({"hook": "none"}));
+    let said = call("ADD", &pod, &config).run().unwrap();
+    assert!(said.stderr.contains("flows are not ranked"), "{said:?}");
+    let outcome = call("ADD", &pod, &config).losing_stderr().run().unwrap();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert_eq!(outcome.stdout, said.stdout);
+    let without_list = json!({"cniVersion": "1.1.0", "name": "net", "type": "bandwidth"});
+    let gc = Call::bare(plugin(), "GC").variable("CNI_PATH", "/opt/cni/bin");
+    let gc = gc.config(&without_list);
+    let said = gc.run().unwrap();
+    assert!(said.stderr.contains("GC without a list"), "{said:?}");
+    let outcome = gc.losing_stderr().run().unwrap();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
 }
