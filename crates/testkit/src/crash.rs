@@ -2,14 +2,13 @@
 //! all that anybody outside of the process can tell apart.
 
 use std::io;
-use std::os::unix::process::CommandExt;
-use std::process::Stdio;
+use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
 
 use crate::Call;
-use crate::lacking::about_to_be_made;
+use crate::lacking::{about_to_be_made, prepare};
 
 /// A stop that `PTRACE_O_TRACESYSGOOD` marks as one for a system call.
 pub(crate) const SYSTEM_CALL_STOP: i32 = libc::SIGTRAP | 0x80;
@@ -24,40 +23,51 @@ impl Call {
     /// Runs it, and kills it when it is about to make its `nth` system call, counted from 0 and
     /// from its `exec`. `false`: it ended before, and nothing was cut short.
     pub fn killed_at(&self, nth: usize) -> Result<bool> {
-        let mut made = 0;
         let mut command = self.command();
         command.stdout(Stdio::null()).stderr(Stdio::null());
-        // SAFETY: between fork and exec there is one system call, and no allocation.
-        unsafe { command.pre_exec(|| trace(libc::PTRACE_TRACEME, 0, 0)) };
-        let child = self.spawn(&mut command)?;
-        let pid = Pid::from_child(&child);
-        let raw = pid.as_raw_nonzero().get();
-        ended(pid).context("wait for the exec")?;
-        let options = libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_EXITKILL;
-        trace(libc::PTRACE_SETOPTIONS, raw, options as usize).context("trace the plugin")?;
-        let mut signal = 0;
-        loop {
-            trace(libc::PTRACE_SYSCALL, raw, signal as usize)?;
-            let Some(status) = ended(pid)? else {
-                return Ok(false);
-            };
-            let stopped_by = status.stopping_signal();
-            if stopped_by != Some(SYSTEM_CALL_STOP) {
-                // Not for us.
-                signal = stopped_by.unwrap_or(0);
-                continue;
-            }
-            signal = 0;
-            // Each system call stops twice, before and after.
-            if about_to_be_made(raw)?.is_none() {
-                continue;
-            }
-            made += 1;
-            if made > nth {
-                kill_process(pid, Signal::KILL)?;
-                while ended(pid)?.is_some() {}
-                return Ok(true);
-            }
+        prepare(&mut command);
+        kill_at(&self.spawn(&mut command)?, nth)
+    }
+}
+
+/// [`Call::killed_at`] of a program that is no plugin, without input.
+pub fn run_killed_at(command: &mut Command, nth: usize) -> Result<bool> {
+    command.stdin(Stdio::null());
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    prepare(command);
+    kill_at(&command.spawn().context("run what is under test")?, nth)
+}
+
+/// Follows a child that was [prepared](prepare) to its `nth` system call.
+fn kill_at(child: &Child, nth: usize) -> Result<bool> {
+    let mut made = 0;
+    let pid = Pid::from_child(child);
+    let raw = pid.as_raw_nonzero().get();
+    ended(pid).context("wait for the exec")?;
+    let options = libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_EXITKILL;
+    trace(libc::PTRACE_SETOPTIONS, raw, options as usize).context("trace it")?;
+    let mut signal = 0;
+    loop {
+        trace(libc::PTRACE_SYSCALL, raw, signal as usize)?;
+        let Some(status) = ended(pid)? else {
+            return Ok(false);
+        };
+        let stopped_by = status.stopping_signal();
+        if stopped_by != Some(SYSTEM_CALL_STOP) {
+            // Not for us.
+            signal = stopped_by.unwrap_or(0);
+            continue;
+        }
+        signal = 0;
+        // Each system call stops twice, before and after.
+        if about_to_be_made(raw)?.is_none() {
+            continue;
+        }
+        made += 1;
+        if made > nth {
+            kill_process(pid, Signal::KILL)?;
+            while ended(pid)?.is_some() {}
+            return Ok(true);
         }
     }
 }

@@ -31,6 +31,7 @@ mod steps;
 
 pub use aya::programs::TcAttachType;
 pub use backlog::BacklogDrops;
+pub use crash::run_killed_at;
 pub use delay::DelayLine;
 pub use executable::executable;
 pub use foreign::{ForeignHook, ForeignProgram, Verdict, cilium_throttle, foreign_map};

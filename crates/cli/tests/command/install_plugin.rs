@@ -5,9 +5,9 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use netqos_testkit::Node;
+use netqos_testkit::{Node, run_killed_at};
 
-use crate::{bandwidth, run, stderr, stdout};
+use crate::{bandwidth, netqos, run, stderr, stdout};
 
 const OLD: &str = "#!/bin/sh\n# CNI bandwidth plugin v1.3.0\n";
 
@@ -247,6 +247,89 @@ fn install_on_full_disk_changes_nothing() {
     );
     assert_eq!(names(folder), ["bandwidth"]);
     assert_eq!(fs::read_to_string(folder.join("bandwidth")).unwrap(), OLD);
+}
+
+/// As of immutable systems, where `/opt` is.
+#[test]
+fn install_on_read_only_file_system_names_the_remedy() {
+    let Some(node) = Node::new().unwrap() else {
+        return;
+    };
+    let plugin = bandwidth();
+    let folder = Path::new("/run/fixed");
+    fs::create_dir_all(folder).unwrap();
+    let mount = |arguments: &[&str]| node.run("mount", arguments).unwrap();
+    mount(&["-t", "tmpfs", "fixed", "/run/fixed"]);
+    fs::write(folder.join("bandwidth"), OLD).unwrap();
+    mount(&["-o", "remount,ro", "/run/fixed"]);
+    let (from, to) = (plugin.to_str().unwrap(), folder.to_str().unwrap());
+    let output = run(&["install-plugin", "--from", from, "--to", to]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = stderr(&output);
+    assert!(said.contains("Read-only file system"), "{said}");
+    let remedy = "set --to (chart value cniPlugin.directory) to a writable directory";
+    assert!(said.contains(remedy), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert_eq!(names(folder), ["bandwidth"]);
+    assert_eq!(fs::read_to_string(folder.join("bandwidth")).unwrap(), OLD);
+}
+
+/// Killed before each of its system calls. At no moment is there no plugin, or half of one.
+#[test]
+fn install_killed_at_any_system_call_is_completed_or_undone() {
+    // What says that it is ours, and long enough to be written in part.
+    let ours = [b"CNI bandwidth plugin netqos v".repeat(4096), vec![0]].concat();
+    let directory = tempfile::tempdir().unwrap();
+    let plugin = directory.path().join("plugin");
+    fs::write(&plugin, &ours).unwrap();
+    let folder = directory.path().join("bin");
+    let at = |name: &str| folder.join(name);
+    let killed_install = |nth| {
+        let mut command = netqos();
+        command.args(["install-plugin", "--from"]).arg(&plugin);
+        run_killed_at(command.arg("--to").arg(&folder), nth).unwrap()
+    };
+    let killed_remove = |nth| {
+        let mut command = netqos();
+        command.args(["install-plugin", "--remove", "--to"]);
+        run_killed_at(command.arg(&folder), nth).unwrap()
+    };
+    let assert_whole = |what: &str| {
+        let there = fs::read(at("bandwidth")).unwrap();
+        assert!(there == ours || there == OLD.as_bytes(), "{what}");
+    };
+    let mut moments = 0;
+    loop {
+        let what = format!("killed at system call {moments}");
+        fs::create_dir(&folder).unwrap();
+        fs::write(at("bandwidth"), OLD).unwrap();
+        let was_killed = killed_install(moments);
+        assert_whole(&what);
+        install(&plugin, &folder);
+        let both = ["bandwidth", "bandwidth.before-netqos"];
+        assert_eq!(names(&folder), both, "{what}, then install");
+        assert_eq!(fs::read(at(both[0])).unwrap(), ours, "{what}, then install");
+        let kept = fs::read_to_string(at(both[1])).unwrap();
+        assert_eq!(kept, OLD, "{what}, then install");
+        for is_installed in [true, false] {
+            match is_installed {
+                true => killed_remove(moments),
+                false => killed_install(moments),
+            };
+            assert_whole(&what);
+            remove(&folder);
+            assert_eq!(names(&folder), ["bandwidth"], "{what}, then remove");
+            let back = fs::read_to_string(at("bandwidth")).unwrap();
+            assert_eq!(back, OLD, "{what}, then remove");
+        }
+        fs::remove_dir_all(&folder).unwrap();
+        if !was_killed {
+            break;
+        }
+        moments += 1;
+    }
+    println!("{moments} moments");
+    assert!(moments > 20, "{moments}: the command was not watched");
 }
 
 #[test]
