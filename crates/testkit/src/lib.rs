@@ -14,6 +14,7 @@
 //! ```
 
 mod backlog;
+mod cpu;
 mod crash;
 mod delay;
 mod executable;
@@ -31,6 +32,7 @@ mod steps;
 
 pub use aya::programs::TcAttachType;
 pub use backlog::BacklogDrops;
+pub use cpu::children_cpu;
 pub use crash::run_killed_at;
 pub use delay::DelayLine;
 pub use executable::executable;
