@@ -115,14 +115,16 @@ pub fn run(arguments: &Arguments, as_plugin: bool) -> ExitCode {
         Ok(records) => records,
         Err(why) => return output::failure(FAILED, &why),
     };
+    let missing_executables = missing_executables();
+    let of_tc = sets_and_rules(&missing_executables);
     let report = Report {
         kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease")
             .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned()),
         mode: features.mode(),
         rules: features.works(Feature::Rules),
-        class_backends: class_backends(&features),
-        missing_executables: missing_executables(),
-        features: features.iter().map(found).collect(),
+        class_backends: class_backends(&features, of_tc.as_ref()),
+        missing_executables,
+        features: features.iter().map(found).chain(of_tc).collect(),
         attachments: records.into_iter().map(in_force).collect(),
     };
     let printed = output::data(arguments.output, &report, print);
@@ -133,7 +135,7 @@ pub fn run(arguments: &Arguments, as_plugin: bool) -> ExitCode {
     }
 }
 
-fn class_backends(features: &Features) -> Vec<&'static str> {
+fn class_backends(features: &Features, of_tc: Option<&Found>) -> Vec<&'static str> {
     let works = |feature| features.works(feature);
     let backends = [
         (
@@ -141,7 +143,7 @@ fn class_backends(features: &Features) -> Vec<&'static str> {
             // The redirect needs clsact, ifb and the programs.
             works(Feature::Htb) && works(Feature::ClassRedirect),
         ),
-        ("tc", works(Feature::Htb)),
+        ("tc", works(Feature::Htb) && of_tc.is_none_or(|it| it.works)),
     ];
     let working = backends.into_iter().filter(|(_, works)| *works);
     working.map(|(name, _)| name).collect()
@@ -152,6 +154,22 @@ fn missing_executables() -> Vec<&'static str> {
     let is_there = |name: &str| std::env::split_paths(&path).any(|it| it.join(name).is_file());
     let executables = Tc::EXECUTABLES.into_iter();
     executables.filter(|name| !is_there(name)).collect()
+}
+
+/// The kernel's ipsets and iptables, by which the class backend `tc` knows pods; `None` where the executables are missing
+/// that would try them.
+fn sets_and_rules(missing_executables: &[&str]) -> Option<Found> {
+    if !missing_executables.is_empty() {
+        return None;
+    }
+    let why = Tc::probe().err().map(|why| why.to_string());
+    let remedy = "load the modules ip_set_hash_net, xt_set, xt_cgroup and xt_CLASSIFY, or use the backend kernel";
+    Some(Found {
+        feature: "ipsets and iptables".to_owned(),
+        works: why.is_none(),
+        remedy: why.is_some().then_some(remedy),
+        why,
+    })
 }
 
 fn found((feature, support): (Feature, &Support)) -> Found {

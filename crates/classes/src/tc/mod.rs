@@ -33,13 +33,14 @@ use std::sync::Arc;
 use netqos_api::koordinator::BackendKind;
 use netqos_core::Direction;
 use netqos_core::classes::{ClassPlan, PartId};
-use netqos_netlink::Socket;
+use netqos_netlink::{Namespace, Socket};
 
 use crate::error::Doing;
 use crate::net_cls::NetCls;
 use crate::{ClassBackend, Error, Outcome, Result, Standing, Traffic, traffic};
 use line::Line;
 use names::Family;
+use sets::Sets;
 use steps::Steps;
 
 /// The backend of the proposal. It works in the network namespace of the calling thread.
@@ -72,6 +73,23 @@ impl Tc {
             net_cls: net_cls.into(),
             numbers: BTreeMap::new(),
         }
+    }
+
+    /// Makes the ipsets and the rules of iptables in a network namespace of its own.
+    ///
+    /// # Errors
+    /// Returns the first error of `ipset` and `iptables`, also if they are not installed.
+    pub fn probe() -> Result<()> {
+        let scratch = Namespace::scratch().doing("make a network namespace")?;
+        let _inside = scratch.enter().doing("enter a network namespace")?;
+        let cgroups = BTreeSet::from([names::minor(names::FIRST_PART).raw()]);
+        for family in Family::BOTH {
+            let wanted = sets::definitions(family).into_keys();
+            let wanted = wanted.map(|name| (name, BTreeMap::new())).collect();
+            sets::change(sets::additions(family, &Sets::new(), &wanted))?;
+            rules::hold(family, &rules::wanted(family, &cgroups))?;
+        }
+        Ok(())
     }
 
     fn socket() -> Result<Socket> {
