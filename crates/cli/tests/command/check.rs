@@ -1,6 +1,7 @@
 //! `netqos check`: what the node can do, and what is in force on it.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use netqos_testkit::{Call, Node, foreign_map, run_refusing, run_without};
@@ -312,6 +313,49 @@ fn executables_of_tc_not_in_path_are_named() {
         .lines()
         .find(|line| line.contains("the backend tc also needs"));
     assert!(line.unwrap().contains(&names.join(", ")), "{table}");
+}
+
+/// The executable answers as that of ipset does where the module ip_set is missing (7.17).
+#[test]
+fn kernel_without_ipsets_cannot_have_backend_tc() {
+    let Some(_node) = Node::new().unwrap() else {
+        return;
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let ipset = directory.path().join("ipset");
+    let text =
+        "#!/bin/sh\necho 'ipset v7.17: Kernel error received: Invalid argument' >&2\nexit 1\n";
+    fs::write(&ipset, text).unwrap();
+    fs::set_permissions(&ipset, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!(
+        "{}:{}",
+        directory.path().display(),
+        std::env::var("PATH").unwrap()
+    );
+    let output = netqos()
+        .env("PATH", path)
+        .args(["check", "-o", "json"])
+        .output()
+        .unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["classBackends"], json!(["kernel"]), "{report}");
+    let features = report["features"].as_array().unwrap();
+    let sets = features
+        .iter()
+        .find(|it| it["feature"] == "ipsets and iptables")
+        .unwrap();
+    assert_eq!(sets["works"], false);
+    assert!(
+        sets["why"]
+            .as_str()
+            .unwrap()
+            .contains("Kernel error received"),
+        "{sets}"
+    );
+    assert!(
+        sets["remedy"].as_str().unwrap().contains("ip_set_hash_net"),
+        "{sets}"
+    );
 }
 
 /// The verifier is that of the kernel that the tests run on, and gets a program that it refuses.

@@ -79,6 +79,40 @@ status: {phase: Running, podIP: 10.0.0.5, podIPs: [{ip: 10.0.0.5}, {ip: "fd00::5
 }
 
 #[test]
+fn older_names_of_status_and_definition_are_read() {
+    let with = |annotations: &str| {
+        pod(&format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: p, annotations: {{{annotations}}}}}}}"
+        ))
+    };
+    let status = |name: &str, address: &str| {
+        format!(r#"k8s.v1.cni.cncf.io/{name}: '[{{"name": "a/b", "ips": ["{address}"]}}]'"#)
+    };
+    let (old, new) = (
+        status("networks-status", "192.0.2.1"),
+        status("network-status", "192.0.2.2"),
+    );
+    for (annotations, address) in [
+        (old.clone(), "192.0.2.1"),
+        (format!("{old}, {new}"), "192.0.2.2"),
+    ] {
+        let (pod, problems) = with(&annotations);
+        assert_eq!(problems, []);
+        let addresses = &pod.addresses[0].addresses;
+        assert!(
+            addresses.contains(&address.parse().unwrap()),
+            "{annotations}: {pod:?}"
+        );
+    }
+    // As the specification's drafts had it.
+    let text = "{apiVersion: kubernetes.cni.cncf.io/v1, kind: Network, metadata: {name: net}}";
+    match objects_from_yaml(text).remove(0).unwrap() {
+        Object::Network(network) => assert_eq!(network.name, ObjectName::new("default", "net")),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
 fn a_pod_with_bad_annotations_is_a_pod_with_problems() {
     let (pod, problems) = pod(r#"
 apiVersion: v1
