@@ -26,6 +26,7 @@ mod node;
 mod objects;
 mod plugin;
 mod pod;
+pub mod random_changes;
 pub mod reference;
 mod state;
 mod steps;

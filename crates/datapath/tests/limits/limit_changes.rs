@@ -1,36 +1,27 @@
 //! Random changes of a limit under bulk traffic in one direction.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use netqos_api::{EgressWay, HookChoice};
-use netqos_core::{Attachment, BitRate, ByteCount, Direction, Limit, Limits};
+use netqos_core::{Attachment, BitRate, Direction, Limit, Limits};
 use netqos_datapath::{HostLinks, LimitDatapath, Paths, Request, Shaped, SideName};
 use netqos_netlink::qdisc::Statistics;
 use netqos_netlink::{Handle, Namespace, Socket};
+use netqos_testkit::random_changes::{
+    ChangedQueue, assert_random_changes_keep_flow, during_bulk, random_rate_and_burst,
+};
 use netqos_testkit::{Node, Pod};
 use netqos_traffic::{Flow, TcpTest};
-use proptest::prelude::*;
-use proptest::strategy::ValueTree;
-use proptest::test_runner::TestRunner;
 
 use crate::server;
 
 /// The default size, and one of BIG TCP.
 const GSO: [u32; 2] = [65_536, 196_608];
-/// The size of a frame. Smaller packets pass in the sparse band, and prove no progress of bulk.
-const FRAME: u64 = 1514;
-/// The time in which a queue must send a frame, at rates that allow it.
-const PATIENCE: Duration = Duration::from_millis(200);
-
-/// The longest wait for a backlog.
-const FILLS: Duration = Duration::from_millis(400);
 
 /// The traffic and the queue of a series of changes.
 #[derive(Clone, Debug)]
-pub(crate) struct Scene {
+pub(crate) struct Case {
     direction: Direction,
     egress: EgressWay,
     hook: HookChoice,
@@ -38,7 +29,7 @@ pub(crate) struct Scene {
     gso: u32,
 }
 
-impl fmt::Display for Scene {
+impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             direction,
@@ -55,8 +46,8 @@ impl fmt::Display for Scene {
 }
 
 /// All combinations.
-pub(crate) fn scenes() -> Vec<Scene> {
-    let mut scenes = Vec::new();
+pub(crate) fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
     let ways = [
         (Direction::Ingress, EgressWay::Pod),
         (Direction::Egress, EgressWay::Pod),
@@ -67,7 +58,7 @@ pub(crate) fn scenes() -> Vec<Scene> {
         for hook in [HookChoice::Auto, HookChoice::None] {
             for congestion_control in ["cubic", "bbr"] {
                 for gso in GSO {
-                    scenes.push(Scene {
+                    cases.push(Case {
                         direction,
                         egress,
                         hook,
@@ -78,26 +69,15 @@ pub(crate) fn scenes() -> Vec<Scene> {
             }
         }
     }
-    scenes
+    cases
 }
 
-/// From 100 kbit/s to 1 Gbit/s, with bursts of all sizes, each as likely.
-fn limits() -> impl Strategy<Value = Limit> {
-    let rate = (0.0..4.0_f64).prop_map(|power| 100_000.0 * 10_f64.powf(power));
-    let burst = prop::option::of((0.0..4.0_f64).prop_map(|power| 1_000.0 * 10_f64.powf(power)));
-    (rate, burst).prop_map(|(rate, burst)| Limit {
-        burst: burst.map(|bytes| ByteCount::from_bytes(bytes as u64)),
-        ..Limit::of(BitRate::from_bits_per_second(rate as u64))
-    })
-}
-
-/// Changes a limit at random and asserts that the queue sends its backlog after each change. Returns the number
-/// of changes with a backlog, or `None` if the test must be skipped.
-pub(crate) fn assert_no_change_stalls(scene: &Scene, times: usize) -> Option<usize> {
+/// Changes a limit at random. Returns the number of changes with a backlog, or `None` if the test must be skipped.
+pub(crate) fn keeps_flow(case: &Case, times: usize) -> Option<usize> {
     let node = Node::new().unwrap()?;
     let (pod, other) = (node.pod("limited").unwrap(), node.pod("free").unwrap());
     for at in [&pod, &other] {
-        let gso = scene.gso.to_string();
+        let gso = case.gso.to_string();
         let set = |link| ["link", "set", link, "gso_max_size", &gso];
         node.run("ip", &set(at.host_link())).unwrap();
         at.run(&node, "ip", &set("eth0")).unwrap();
@@ -105,68 +85,49 @@ pub(crate) fn assert_no_change_stalls(scene: &Scene, times: usize) -> Option<usi
     // BIG TCP of IPv4 came later than that of IPv6.
     let server = server(&other, &other.address6());
     let test = TcpTest {
-        flow: match scene.direction {
+        flow: match case.direction {
             Direction::Ingress => Flow::Download,
             Direction::Egress => Flow::Upload,
         },
         streams: 2,
         omit: Duration::ZERO,
         duration: Duration::from_secs(1),
-        congestion_control: Some(scene.congestion_control.to_owned()),
+        congestion_control: Some(case.congestion_control.to_owned()),
         ..TcpTest::new(server.local_addr())
     };
-    let is_over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            while !is_over.load(Ordering::Relaxed) {
-                // A low limit may end a connection.
-                let _ = pod.inside(|| test.run(|_| ())).unwrap();
+    // A low limit may end a connection.
+    let bulk = || drop(pod.inside(|| test.run(|_| ())).unwrap());
+    let with_backlog = during_bulk(bulk, || {
+        let mut limited = Limited::new(&pod, case);
+        let with_backlog = assert_random_changes_keep_flow(case, &mut limited, times, || {
+            let (rate, burst) = random_rate_and_burst();
+            Limit {
+                burst,
+                ..Limit::of(rate)
             }
         });
-        let _ended = Ended(&is_over);
-        let mut limited = Limited::new(&pod, scene);
-        let mut runner = TestRunner::default();
-        let waited = (0..times).filter(|_| {
-            let drawn = (limits(), 0_u64..20).new_tree(&mut runner).unwrap();
-            let (limit, pause) = drawn.current();
-            limited.fill();
-            thread::sleep(Duration::from_millis(pause));
-            limited.change(&limit)
-        });
-        let waited = waited.count();
         limited.set(Limits::default());
-        Some(waited)
-    })
-}
-
-/// Ends bulk traffic, also after a panic.
-struct Ended<'o>(&'o AtomicBool);
-
-impl Drop for Ended<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
+        with_backlog
+    });
+    Some(with_backlog)
 }
 
 /// A pod with a limit.
 struct Limited<'s> {
-    scene: &'s Scene,
+    case: &'s Case,
     pod: &'s Pod,
     attachment: Attachment,
     datapath: LimitDatapath,
-    /// Its limits so far.
-    history: Vec<Limit>,
     queue: Option<Shaped>,
 }
 
 impl<'s> Limited<'s> {
-    fn new(pod: &'s Pod, scene: &'s Scene) -> Self {
+    fn new(pod: &'s Pod, case: &'s Case) -> Self {
         Self {
-            scene,
+            case,
             pod,
             attachment: Attachment::try_new("net", pod.name(), "eth0").unwrap(),
             datapath: LimitDatapath::open(Paths::from_variables(|_| None)).unwrap(),
-            history: Vec::new(),
             queue: None,
         }
     }
@@ -177,58 +138,35 @@ impl<'s> Limited<'s> {
             netns: &self.pod.netns(),
             host_links: HostLinks::Unknown,
             limits,
-            egress: self.scene.egress,
-            hook: self.scene.hook,
+            egress: self.case.egress,
+            hook: self.case.hook,
             is_running: true,
         });
         applied.unwrap().queues.pop()
     }
+}
 
-    /// Waits for a backlog. A connection may pause after losses.
-    fn fill(&self) {
-        let began = Instant::now();
-        let is_empty = |queue| self.statistics(queue).queued_packets == 0;
-        while began.elapsed() < FILLS && self.queue.as_ref().is_some_and(is_empty) {
-            thread::sleep(Duration::from_millis(1));
-        }
-    }
+impl ChangedQueue for Limited<'_> {
+    type Change = Limit;
 
-    /// Changes the limit and asserts that the queue sends its backlog. Returns true if it had one.
-    fn change(&mut self, limit: &Limit) -> bool {
-        self.history.push(*limit);
+    fn change(&mut self, limit: &Limit) -> BitRate {
         let mut limits = Limits::default();
-        match self.scene.direction {
+        match self.case.direction {
             Direction::Ingress => limits.ingress = Some(*limit),
             Direction::Egress => limits.egress = Some(*limit),
         }
-        let queue = self.set(limits).unwrap();
-        self.queue = Some(queue.clone());
-        let four_frames = ByteCount::from_bytes(4 * FRAME);
-        let patience = Duration::from_nanos(limit.rate.nanos_for(four_frames)).max(PATIENCE);
-        let (began, before) = (Instant::now(), self.statistics(&queue));
-        loop {
-            let is_late = began.elapsed() > patience;
-            let now = self.statistics(&queue);
-            if now.queued_packets == 0 || now.bytes >= before.bytes + FRAME {
-                return before.queued_packets > 0;
-            }
-            assert!(
-                !is_late,
-                "{}: nothing is sent for {patience:?}, and {now:?} waits, after {:#?}",
-                self.scene,
-                &self.history[self.history.len().saturating_sub(3)..]
-            );
-            thread::sleep(Duration::from_millis(2));
-        }
+        self.queue = self.set(limits);
+        limit.rate
     }
 
-    fn statistics(&self, queue: &Shaped) -> Statistics {
+    fn statistics(&self) -> Option<Statistics> {
+        let queue = self.queue.as_ref()?;
         let mut socket = match queue.side {
             SideName::Host => Socket::open().unwrap(),
             SideName::Pod => Socket::open_in(&Namespace::open(self.pod.netns()).unwrap()).unwrap(),
         };
         let link = socket.link_by_name(&queue.link).unwrap();
         let root = socket.qdisc_at(&link, Handle::ROOT).unwrap().unwrap();
-        root.statistics
+        Some(root.statistics)
     }
 }

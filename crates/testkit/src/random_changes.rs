@@ -1,0 +1,170 @@
+//! Random changes of a queue under bulk traffic.
+
+use std::fmt::{Debug, Display};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use netqos_core::{BitRate, ByteCount};
+use netqos_netlink::qdisc::Statistics;
+
+/// The size of a frame. Smaller packets pass in the sparse band, and prove no progress of bulk.
+const FRAME: u64 = 1514;
+/// The time in which a queue must send a frame, at rates that allow it.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// The longest wait for a backlog.
+const FILLS: Duration = Duration::from_millis(400);
+
+/// A queue that a test changes.
+pub trait ChangedQueue {
+    /// A change.
+    type Change: Debug;
+
+    /// Applies a change. Returns the rate at which the queue sends from now on.
+    fn change(&mut self, change: &Self::Change) -> BitRate;
+
+    /// The counters and the backlog of bulk traffic. `None` before the first change.
+    fn statistics(&self) -> Option<Statistics>;
+}
+
+/// A random number between two others. Each power of ten is as likely as another.
+pub fn random_between(low: f64, high: f64) -> f64 {
+    low * (high / low).powf(random() as f64 / u64::MAX as f64)
+}
+
+/// A rate from 100 kbit/s to 1 Gbit/s, in half of the cases with a burst from 1 kB to 10 MB.
+pub fn random_rate_and_burst() -> (BitRate, Option<ByteCount>) {
+    let rate = BitRate::from_bits_per_second(random_between(1e5, 1e9) as u64);
+    let burst = ByteCount::from_bytes(random_between(1e3, 1e7) as u64);
+    (rate, random().is_multiple_of(2).then_some(burst))
+}
+
+fn random() -> u64 {
+    // Each has other keys.
+    RandomState::new().build_hasher().finish()
+}
+
+/// Applies so many random changes to a queue and asserts that it sends its backlog after each. Returns the number
+/// of changes with a backlog.
+///
+/// # Panics
+/// Panics if a queue with a backlog sends no frame for 200 ms, or for the time of four frames at the new rate.
+pub fn assert_random_changes_keep_flow<Q: ChangedQueue>(
+    case: &impl Display,
+    queue: &mut Q,
+    times: usize,
+    random_change: impl Fn() -> Q::Change,
+) -> usize {
+    let mut history = Vec::new();
+    let with_backlog = (0..times).filter(|_| {
+        let change = random_change();
+        fill(queue);
+        thread::sleep(Duration::from_millis(random() % 20));
+        let rate = queue.change(&change);
+        history.push(change);
+        let four_frames = ByteCount::from_bytes(4 * FRAME);
+        let patience = Duration::from_nanos(rate.nanos_for(four_frames)).max(PATIENCE);
+        let (began, before) = (Instant::now(), queue.statistics().unwrap_or_default());
+        loop {
+            let is_late = began.elapsed() > patience;
+            let now = queue.statistics().unwrap_or_default();
+            if now.queued_packets == 0 || now.bytes >= before.bytes + FRAME {
+                return before.queued_packets > 0;
+            }
+            assert!(
+                !is_late,
+                "{case}: the queue sends nothing for {patience:?}: {now:?}, after {:#?}",
+                &history[history.len().saturating_sub(3)..]
+            );
+            thread::sleep(Duration::from_millis(2));
+        }
+    });
+    with_backlog.count()
+}
+
+/// Waits for a backlog. A connection may pause after losses.
+fn fill(queue: &impl ChangedQueue) {
+    let began = Instant::now();
+    let is_empty = || queue.statistics().is_some_and(|it| it.queued_packets == 0);
+    while began.elapsed() < FILLS && is_empty() {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Runs bulk traffic, again and again, while `act` runs.
+pub fn during_bulk<T>(bulk: impl Fn() + Send + Sync, act: impl FnOnce() -> T) -> T {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                bulk();
+            }
+        });
+        let _over = Over(&is_over);
+        act()
+    })
+}
+
+/// Ends bulk traffic, also after a panic.
+struct Over<'o>(&'o AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Runs each `step`-th case once. With `NETQOS_MINUTES`, runs all cases again and again for that many minutes.
+/// `run` makes so many changes, and returns the number of those with a backlog, or `None` if it has to be skipped.
+///
+/// # Panics
+/// Panics if too few changes had a backlog to prove anything.
+pub fn run_cases<C>(
+    cases: &[C],
+    step: usize,
+    times: usize,
+    mut run: impl FnMut(&C, usize) -> Option<usize>,
+) {
+    let minutes = std::env::var("NETQOS_MINUTES").ok();
+    let time = minutes.map(|minutes| match minutes.parse::<u64>() {
+        Ok(minutes) => Duration::from_secs(60 * minutes),
+        Err(why) => panic!("NETQOS_MINUTES={minutes}: {why}"),
+    });
+    let began = Instant::now();
+    let (mut changes, mut with_backlog) = (0, 0);
+    loop {
+        let step = if time.is_some() { 1 } else { step };
+        for case in cases.iter().step_by(step) {
+            let Some(counted) = run(case, times) else {
+                return;
+            };
+            changes += times;
+            with_backlog += counted;
+        }
+        eprintln!("{changes} changes, {with_backlog} of them with a backlog");
+        if time.is_none_or(|time| began.elapsed() > time) {
+            break;
+        }
+    }
+    // Without a backlog nothing was tested.
+    assert!(5 * with_backlog > changes, "{with_backlog} of {changes}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_rates_and_bursts_differ_and_are_of_all_sizes() {
+        let drawn: Vec<_> = (0..1_000).map(|_| random_rate_and_burst()).collect();
+        let low = drawn
+            .iter()
+            .filter(|it| it.0.bits_per_second() < 10_000_000);
+        let low = low.count();
+        assert!((400..600).contains(&low), "{low}");
+        let bursts: Vec<u64> = drawn.iter().filter_map(|it| Some(it.1?.bytes())).collect();
+        let small = bursts.iter().filter(|bytes| **bytes < 100_000).count();
+        assert!((400..600).contains(&bursts.len()) && small.abs_diff(bursts.len() / 2) < 100);
+    }
+}
