@@ -115,6 +115,23 @@ fn a_broken_document_stops_no_other_and_is_named() {
     assert!(objects_from_yaml(json)[0].is_ok() && objects_from_yaml(json)[1].is_err());
 }
 
+/// Objects of these kinds have no namespace.
+#[test]
+fn error_about_cluster_scoped_object_names_no_namespace() {
+    let text = "{apiVersion: v1, kind: Namespace, metadata: {name: z, labels: {a: [b]}}}\n---\n\
+        {apiVersion: v1, kind: Node, metadata: {name: worker, labels: {a: [b]}}}\n---\n\
+        {apiVersion: v1, kind: Pod, metadata: {name: p, labels: {a: [b]}}}\n";
+    let errors = objects_from_yaml(text).into_iter();
+    let errors: Vec<String> = errors.map(|it| it.unwrap_err().to_string()).collect();
+    for (error, object) in errors
+        .iter()
+        .zip(["Namespace z: ", "Node worker: ", "Pod default/p: "])
+    {
+        assert!(error.contains(&format!("), {object}")), "{error}");
+    }
+    assert_eq!(errors.len(), 3);
+}
+
 /// What `kubectl apply` sends to a server.
 #[test]
 fn numbers_are_what_kubectl_takes_them_for() {

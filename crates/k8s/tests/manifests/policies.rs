@@ -115,3 +115,14 @@ fn what_ovn_kubernetes_ships_is_read() {
         (Mode::Enforce, Mode::Shadow)
     );
 }
+
+#[test]
+fn port_without_protocol_and_number_matches_everything() {
+    let policies = policies(
+        r#"{"apiVersion": "k8s.ovn.org/v1alpha1", "kind": "NetworkQoS", "metadata": {"name": "p"}, "spec": {
+            "priority": 1, "podSelector": {},
+            "egress": [{"dscp": 46, "classifier": {"ports": [{}]}}, {"dscp": 46}]}}"#,
+    );
+    let rules = &policies[0].rules;
+    assert_eq!((rules.len(), &rules[0]), (2, &rules[1]));
+}
