@@ -42,19 +42,8 @@ impl Engine {
     pub(super) fn tell_problems(&mut self) {
         let now = self.problems();
         let (began, ended) = self.problem_log.update(&now, Instant::now());
-        for problem in &began {
-            let Problem {
-                object,
-                reason,
-                message,
-            } = problem;
-            let (object, message) = (OneLine(object), OneLine(message));
-            tracing::warn!(%object, %reason, "{message}");
-        }
-        for problem in &ended {
-            let Problem { object, reason, .. } = problem;
-            tracing::info!(%object, %reason, "not any more");
-        }
+        began.iter().for_each(log_began);
+        ended.iter().for_each(log_ended);
         self.known_problems = now;
         self.tell_report();
     }
@@ -83,5 +72,82 @@ impl Engine {
             *last = report;
             is_new
         });
+    }
+}
+
+fn log_began(problem: &Problem) {
+    let Problem {
+        object,
+        reason,
+        message,
+    } = problem;
+    let (object, message) = (OneLine(object), OneLine(message));
+    tracing::warn!(%object, %reason, "{message}");
+}
+
+fn log_ended(problem: &Problem) {
+    let Problem { object, reason, .. } = problem;
+    tracing::info!(object = %OneLine(object), %reason, "not any more");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Debug;
+    use std::sync::{Arc, Mutex};
+
+    use netqos_core::ObjectName;
+    use tracing::field::{Field, Visit};
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Metadata, Subscriber};
+
+    use super::*;
+
+    /// The fields of logged events.
+    #[derive(Clone, Default)]
+    struct Events(Arc<Mutex<Vec<String>>>);
+
+    impl Visit for Events {
+        fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+            self.0.lock().unwrap().push(format!("{field}={value:?}"));
+        }
+    }
+
+    impl Subscriber for Events {
+        fn enabled(&self, _: &Metadata<'_>) -> bool {
+            true
+        }
+
+        fn event(&self, event: &Event<'_>) {
+            event.record(&mut self.clone());
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+        fn enter(&self, _: &Id) {}
+        fn exit(&self, _: &Id) {}
+    }
+
+    /// An object in a directory may have any name, and messages quote what it says.
+    #[test]
+    fn logged_problem_cannot_forge_lines() {
+        let problem = Problem {
+            object: ObjectRef::Pod(ObjectName::new("games", "a\nb")),
+            reason: Reason::Invalid,
+            message: "x\n2026-01-01 WARN forged \u{1b}[2J".to_owned(),
+        };
+        let events = Events::default();
+        tracing::subscriber::with_default(events.clone(), || {
+            log_began(&problem);
+            log_ended(&problem);
+        });
+        let logged = events.0.lock().unwrap();
+        assert_eq!(logged.len(), 6, "{logged:?}");
+        for field in logged.iter() {
+            assert!(!field.contains(char::is_control), "{field:?}");
+        }
     }
 }
