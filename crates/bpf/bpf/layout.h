@@ -69,6 +69,8 @@ struct share {
 _Static_assert(sizeof(struct limiter_settings) == 64, "limiter_settings");
 _Static_assert(sizeof(struct limiter_counters) == 48, "limiter_counters");
 _Static_assert(sizeof(struct limiter) == 144, "limiter");
+_Static_assert(__builtin_offsetof(struct limiter, queue) == 16, "limiter.queue");
+_Static_assert(__builtin_offsetof(struct limiter, band) == 24, "limiter.band");
 _Static_assert(__builtin_offsetof(struct limiter, settings) == 32, "limiter.settings");
 _Static_assert(__builtin_offsetof(struct limiter, counters) == 96, "limiter.counters");
 _Static_assert(__builtin_offsetof(struct limiter_settings, cost_shift) == 48, "cost_shift");

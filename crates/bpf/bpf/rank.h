@@ -138,7 +138,9 @@ static __always_inline int rank(struct __sk_buff *skb, __u64 length, __u32 id, s
 		}
 		__u64 pods = later(1, later(crowd->pods_now, crowd->pods_before));
 		__u64 half = settings->bulk_bound / 2;
-		__u64 owes_until = later(share->owes_until, now);
+		/* The bound was another one before a change. */
+		__u64 owes_until = earlier(later(share->owes_until, now),
+					   now + 2 * settings->bulk_bound);
 		if (pods > 1 && length > SMALL_PACKET && queue - now > half &&
 		    owes_until - now > half)
 			bound = 0;

@@ -46,11 +46,16 @@ pub struct Counters {
     pub dropped_bytes: u64,
 }
 
-/// An entry of the map `limiters`. The state at its beginning is the programs' own.
+/// An entry of the map `limiters`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Limiter {
-    state: [u64; 4],
+    /// The lock and the numbers of flows, which are the programs' own.
+    state: [u64; 2],
+    /// The time at which the virtual queue is empty.
+    queue: u64,
+    /// The time at which sparse flows may again take all of their allowance.
+    band: u64,
     /// What it is told.
     pub settings: Settings,
     /// What it has done.
@@ -64,6 +69,24 @@ impl Limiter {
             settings,
             ..Self::default()
         }
+    }
+
+    /// Changes the settings at this time, in nanoseconds of `CLOCK_MONOTONIC`.
+    ///
+    /// What waits in the virtual queue is bytes: it takes another time at another rate. It waits no longer than the
+    /// new bound, above which the programs drop every packet. Else a flow that has used a large burst at a low rate
+    /// would stop for minutes when the burst is lowered.
+    pub fn change(&mut self, settings: Settings, now: u64) {
+        let old = &self.settings;
+        let shift = f64::from(old.cost_shift) - f64::from(settings.cost_shift);
+        let ratio = settings.cost_per_byte as f64 / old.cost_per_byte as f64 * shift.exp2();
+        let at_new_rate = |until: u64, most: u64| {
+            let waits = until.saturating_sub(now) as f64 * ratio;
+            now.saturating_add((waits as u64).min(most))
+        };
+        self.queue = at_new_rate(self.queue, settings.bulk_bound);
+        self.band = at_new_rate(self.band, settings.band_allowance);
+        self.settings = settings;
     }
 }
 
@@ -79,9 +102,42 @@ mod tests {
         for (name, here) in [
             ("limiter_settings", layout!(Settings, cost_shift, owner)),
             ("limiter_counters", layout!(Counters)),
-            ("limiter", layout!(Limiter, settings, counters)),
+            ("limiter", layout!(Limiter, queue, band, settings, counters)),
         ] {
             assert_eq!(header.layout(name), here, "{name}");
         }
+    }
+    #[test]
+    fn changed_limiter_keeps_bytes_that_wait_up_to_new_bound() {
+        let settings = |cost_per_byte, cost_shift, bulk_bound| Settings {
+            cost_per_byte,
+            cost_shift,
+            bulk_bound,
+            band_allowance: 10,
+            ..Settings::default()
+        };
+        let now = 1_000_000;
+        for (waits, from, to, expected) in [
+            // A raised rate, a lowered rate, a lowered burst, no queue.
+            (800, settings(8 << 4, 4, 900), settings(2, 0, 500), 200),
+            (200, settings(2, 0, 500), settings(8 << 4, 4, 900), 800),
+            (800, settings(8, 0, 900), settings(8, 0, 300), 300),
+            (0, settings(8, 0, 900), settings(4, 0, 300), 0),
+            (800, settings(0, 0, 900), settings(4, 0, 300), 300),
+        ] {
+            let mut limiter = Limiter {
+                queue: now + waits,
+                band: now + 7,
+                ..Limiter::new(from)
+            };
+            limiter.change(to, now);
+            assert_eq!(limiter.queue - now, expected, "{from:?}, {to:?}");
+            assert!(limiter.band - now <= 10);
+            assert_eq!(limiter.settings, to);
+        }
+        // The queue has been empty for long.
+        let mut idle = Limiter::new(settings(8, 0, 900));
+        idle.change(settings(4, 0, 300), now);
+        assert_eq!((idle.queue, idle.band), (now, now));
     }
 }

@@ -2,6 +2,8 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
+use rustix::time::{ClockId, clock_gettime};
+
 use crate::layout::{Limiter, Settings};
 use crate::sys::{self, BPF_EXIST, BPF_F_LOCK, BPF_NOEXIST};
 use crate::{Error, Result};
@@ -47,7 +49,7 @@ impl Limiters {
             match self.get(id)? {
                 Some(mut limiter) if limiter.settings.owner == settings.owner => {
                     if limiter.settings != *settings {
-                        limiter.settings = *settings;
+                        limiter.change(*settings, now());
                         self.write(id, &limiter, BPF_EXIST | BPF_F_LOCK)?;
                     }
                     return Ok(id);
@@ -93,4 +95,10 @@ impl Limiters {
         // SAFETY: key and value have the map's layout.
         unsafe { sys::update(self.limiters.as_fd(), &u32::from(id), limiter, flags) }
     }
+}
+
+/// The time of the programs (`bpf_ktime_get_ns`).
+fn now() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
