@@ -1,11 +1,15 @@
 //! Packets that the machine itself dropped.
 
+use std::fmt::Display;
 use std::fs;
 
 use anyhow::{Context, Result};
 
 /// `dropped` of the line of a CPU in `/proc/net/softnet_stat` (net/core/net-procfs.c), from 0.
 const DROPPED: usize = 1;
+
+/// The number of times that losses are counted.
+const TURNS: std::ops::RangeInclusive<usize> = 3..=8;
 
 /// Counts the packets that the kernel drops from now on because the input queue of a CPU is full
 /// (`net.core.netdev_max_backlog`).
@@ -38,6 +42,32 @@ impl BacklogDrops {
         }
         Ok(drops)
     }
+}
+
+/// Asserts that changes lose no more packets than those of `tc` alone. Runs both by turns, and compares the median of
+/// each. A busy machine needs more turns.
+///
+/// # Panics
+/// Panics if changes lose more.
+pub fn assert_loses_no_more_than_tc(
+    case: impl Display,
+    mut by_netqos: impl FnMut() -> u64,
+    mut by_tc: impl FnMut() -> u64,
+) {
+    let (mut netqos, mut tc) = (Vec::new(), Vec::new());
+    while tc.len() < *TURNS.start() || median(&netqos) > median(&tc) && tc.len() < *TURNS.end() {
+        tc.push(by_tc());
+        netqos.push(by_netqos());
+    }
+    let lost = format!("{case}: lost {netqos:?} packets, by the changes of tc alone {tc:?}");
+    eprintln!("{lost}");
+    assert!(median(&netqos) <= median(&tc), "{lost}");
+}
+
+fn median(counts: &[u64]) -> u64 {
+    let mut sorted = counts.to_vec();
+    sorted.sort_unstable();
+    sorted[(sorted.len() - 1) / 2]
 }
 
 fn dropped() -> Result<u64> {

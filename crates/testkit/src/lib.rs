@@ -32,7 +32,7 @@ mod state;
 mod steps;
 
 pub use aya::programs::TcAttachType;
-pub use backlog::BacklogDrops;
+pub use backlog::{BacklogDrops, assert_loses_no_more_than_tc};
 pub use cpu::children_cpu;
 pub use crash::run_killed_at;
 pub use delay::DelayLine;

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use netqos_api::HookChoice;
 use netqos_core::BitRate;
-use netqos_testkit::{BacklogDrops, Node, Pod};
+use netqos_testkit::{BacklogDrops, Node, Pod, assert_loses_no_more_than_tc};
 use netqos_traffic::{Flow, Server, UdpTest};
 
 use crate::{Wanted, both, datapath, server};
@@ -44,45 +44,45 @@ fn lost(pod: &Pod, server: &Server, flow: Flow, mut act: impl FnMut(bool)) -> u6
 /// else does.
 #[test]
 fn first_limit_loses_no_more_packets_than_tc() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let (pod, other) = (node.pod("limited").unwrap(), node.pod("free").unwrap());
-    let server = server(&other, &other.address());
-    let link = pod.host_link();
-    let by_tc = || {
-        lost(&pod, &server, Flow::Download, |comes| {
-            let add = "add dev LINK root handle 1: tbf rate 200mbit burst 100kb latency 25ms";
-            let words = if comes { add } else { "del dev LINK root" };
-            let words = format!("qdisc {}", words.replace("LINK", link));
-            node.run("tc", &words.split(' ').collect::<Vec<_>>())
-                .unwrap();
-        })
-    };
-    let mut datapath = datapath();
-    let mut limits = both(200);
-    limits.egress = None;
-    let wanted = Wanted::new(&pod, limits, HookChoice::Auto).running();
-    let mut by_netqos = || {
-        lost(&pod, &server, Flow::Download, |comes| {
-            let mut request = wanted.request();
-            if !comes {
-                request.limits = Default::default();
-            }
-            datapath.apply(&request).unwrap();
-        })
-    };
-    // Interleaved, since the machine is noisy.
-    let (mut tc, mut netqos) = (0, 0);
-    for _ in 0..3 {
-        tc += by_tc();
-        netqos += by_netqos();
+    for flow in [Flow::Download, Flow::Upload] {
+        let Some(node) = Node::new().unwrap() else {
+            return;
+        };
+        let (pod, other) = (node.pod("limited").unwrap(), node.pod("free").unwrap());
+        let server = server(&other, &other.address());
+        let by_tc = || {
+            lost(&pod, &server, flow, |comes| {
+                let add = "add dev LINK root handle 1: tbf rate 200mbit burst 100kb latency 25ms";
+                let words = if comes { add } else { "del dev LINK root" };
+                let at_host = matches!(flow, Flow::Download);
+                let link = if at_host { pod.host_link() } else { "eth0" };
+                let words = format!("qdisc {}", words.replace("LINK", link));
+                let words: Vec<&str> = words.split(' ').collect();
+                let done = match at_host {
+                    true => node.run("tc", &words),
+                    false => pod.run(&node, "tc", &words),
+                };
+                done.unwrap();
+            })
+        };
+        let mut datapath = datapath();
+        let mut limits = both(200);
+        match flow {
+            Flow::Download => limits.egress = None,
+            Flow::Upload => limits.ingress = None,
+        }
+        let wanted = Wanted::new(&pod, limits, HookChoice::Auto).running();
+        let mut by_netqos = || {
+            lost(&pod, &server, flow, |comes| {
+                let mut request = wanted.request();
+                if !comes {
+                    request.limits = Default::default();
+                }
+                datapath.apply(&request).unwrap();
+            })
+        };
+        assert_loses_no_more_than_tc(flow, &mut by_netqos, by_tc);
     }
-    eprintln!(
-        "lost by {} changes: {netqos}, by those of tc alone {tc}",
-        6 * TIMES
-    );
-    assert!(netqos <= 2 * tc + 20, "{netqos}, by tc {tc}");
 }
 
 /// One pair of rates would need longer bands.

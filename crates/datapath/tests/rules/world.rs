@@ -258,13 +258,13 @@ impl World {
         self.run(from, || test.run(|_| ()).unwrap())
     }
 
-    /// Datagrams from a pod to another, which are under way for four seconds from now on.
+    /// 10,000 datagrams a second from a pod to another, which are under way for four seconds from now on.
     pub fn under_way(&self, from: &str, to: &str) -> JoinHandle<UdpReport> {
         let test = UdpTest {
             size: 200,
             omit: Duration::ZERO,
             duration: Duration::from_secs(4),
-            ..UdpTest::new(self.address(to, false), mbit(8))
+            ..UdpTest::new(self.address(to, false), mbit(16))
         };
         let netns = self.pod_named(from).netns();
         let sender = thread::spawn(move || {
