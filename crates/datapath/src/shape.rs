@@ -20,6 +20,9 @@ const ETHERNET_HEADER: u64 = 14;
 const WHOLE_GSO_FROM: BitRate = BitRate::from_bits_per_second(100_000_000);
 /// With its headers, a GSO packet is up to so many 1024ths of its size.
 const GSO_WITH_HEADERS: u64 = 1094;
+/// The longest time between two packets of a queue: a queue that has a backlog sends within 200 ms.
+#[cfg(feature = "rules")]
+const LONGEST_TURN: u64 = 150 * MILLISECOND;
 /// The longest wait of bulk, unless somebody says otherwise.
 const DEFAULT_WAIT: u64 = 25 * MILLISECOND;
 /// At low rates TCP needs a queue of some frames, however long that takes.
@@ -92,11 +95,13 @@ impl Shape {
         }
     }
 
-    /// The same settings, with GSO packets up to the size of the burst in one piece.
+    /// The same settings, with GSO packets in one piece up to the size of the burst, unless their turn would take too
+    /// long.
     #[cfg(feature = "rules")]
     pub(crate) fn uncut(self) -> Self {
+        let longest = self.rate.bytes_in_nanos(LONGEST_TURN).min(self.burst);
         Self {
-            whole: self.whole.max(self.burst.bytes()),
+            whole: self.whole.max(longest.bytes()),
             ..self
         }
     }

@@ -1,13 +1,19 @@
+use std::fmt;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use netqos_core::{Bandwidth, ByteCount, Rule};
+use netqos_api::HookChoice;
+use netqos_core::{Bandwidth, BitRate, ByteCount, Reason, Rule};
 use netqos_index::Change;
 use netqos_netlink::qdisc::Statistics;
 use netqos_netlink::{Handle, Namespace, Socket};
+use netqos_testkit::random_changes::{
+    ChangedQueue, assert_random_changes_keep_flow, during_bulk, random_rate_and_burst, run_cases,
+};
+use netqos_traffic::{Flow, TcpTest};
 
-use crate::hooks::on_both_hooks;
-use crate::world::{World, limiting, mbit, policy};
+use crate::hooks::{HOOKS, on_both_hooks};
+use crate::world::{World, mbit, policy};
 
 /// The backlog before a change, in bytes, and the longest wait for it.
 const WAITS: u32 = 70_000;
@@ -18,29 +24,35 @@ const FRAME: u64 = 1514;
 const PATIENCE: Duration = Duration::from_millis(200);
 
 fn rule(megabits: u64, burst: Option<u64>) -> Change {
-    let bandwidth = Bandwidth {
+    rated(Bandwidth {
         rate: mbit(megabits),
         burst: burst.map(ByteCount::from_bytes),
-    };
+    })
+}
+
+fn rated(bandwidth: Bandwidth) -> Change {
     let rule = Rule {
         bandwidth: Some(bandwidth),
-        ..limiting(megabits)
+        ..crate::world::rule()
     };
     Change::Policy(policy("p", 1, "player", vec![rule]))
 }
 
 /// The counters and the backlog of the only queue of a rule.
 fn statistics() -> Statistics {
+    queue_statistics().unwrap()
+}
+
+/// The same, or `None` if no rule has a queue.
+fn queue_statistics() -> Option<Statistics> {
     let mut socket = Socket::open().unwrap();
     let links = socket.links().unwrap();
-    let is_first = |alias: &str| alias.starts_with("netqos:rule:");
+    // The alias of the other end also has the rule's name.
+    let is_first = |alias: &str| alias.starts_with("netqos:rule:") && !alias.contains(' ');
     let is_queue = |link: &&netqos_netlink::link::Link| link.alias.as_deref().is_some_and(is_first);
-    let queue = links.iter().find(is_queue).unwrap();
-    socket
-        .qdisc_at(queue, Handle::ROOT)
-        .unwrap()
-        .unwrap()
-        .statistics
+    let queue = links.iter().find(is_queue)?;
+    let root = socket.qdisc_at(queue, Handle::ROOT).unwrap().unwrap();
+    Some(root.statistics)
 }
 
 #[test]
@@ -61,6 +73,7 @@ fn lowered_rate_or_burst_never_stalls_queue() {
                 let _inside = Namespace::open(bulk.0).unwrap().enter().unwrap();
                 bulk.1.run(|_| ()).unwrap()
             });
+            let mut with_backlog = 0;
             for (megabits, burst) in [
                 (10, None),
                 (200, None),
@@ -74,6 +87,7 @@ fn lowered_rate_or_burst_never_stalls_queue() {
                 while began.elapsed() < FILLS && statistics().queued_bytes < WAITS {
                     thread::sleep(Duration::from_millis(1));
                 }
+                with_backlog += usize::from(statistics().queued_packets > 0);
                 world.apply(rule(megabits, burst));
                 let (began, before) = (Instant::now(), statistics());
                 loop {
@@ -86,8 +100,128 @@ fn lowered_rate_or_burst_never_stalls_queue() {
                     thread::sleep(Duration::from_millis(2));
                 }
             }
+            // Without a backlog nothing was tested.
+            assert!(with_backlog > 3, "{with_backlog}");
             world.apply(rule(100, None));
             bulk.join().unwrap();
         });
     });
+}
+
+/// At the lower rate, the burst takes 20 s.
+#[test]
+fn used_burst_does_not_stop_flow_of_rule_after_change() {
+    on_both_hooks(|hook| {
+        let Some(mut world) = World::new(hook) else {
+            return;
+        };
+        world.pod("free", "player");
+        world.pod("gateway", "gateway");
+        let lost = |world: &World, megabits| {
+            let report = world.udp("free", "gateway", mbit(megabits));
+            report.lost as f64 / report.sent as f64
+        };
+        world.apply(rule(1, Some(2_500_000)));
+        assert!(lost(&world, 50) > 0.2);
+        world.apply(rule(10, None));
+        let lost = lost(&world, 5);
+        assert!(lost < 0.1, "{hook:?}: {lost} lost");
+    });
+}
+
+/// The traffic and the hook of a series of changes.
+struct Case {
+    hook: HookChoice,
+    congestion_control: &'static str,
+    gso: u32,
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            hook,
+            congestion_control,
+            gso,
+        } = self;
+        write!(f, "{hook:?}, {congestion_control}, GSO of {gso} bytes")
+    }
+}
+
+/// A node with a rule that has a rate.
+struct RatedRule(World);
+
+impl ChangedQueue for RatedRule {
+    type Change = Bandwidth;
+
+    fn change(&mut self, bandwidth: &Bandwidth) -> BitRate {
+        let outcome = self.0.try_apply(rated(*bandwidth));
+        let mut problems = outcome.problems.iter();
+        // Random bursts may be too small.
+        let is_expected = problems.all(|problem| problem.reason == Reason::BurstRaised);
+        assert!(is_expected, "{:#?}", outcome.problems);
+        bandwidth.rate
+    }
+
+    fn statistics(&self) -> Option<Statistics> {
+        queue_statistics()
+    }
+}
+
+/// The default size of GSO, and one of BIG TCP.
+#[test]
+fn random_rule_change_never_stalls_queue() {
+    let mut cases = Vec::new();
+    for hook in HOOKS {
+        for congestion_control in ["cubic", "bbr"] {
+            cases.extend([65_536, 196_608].map(|gso| Case {
+                hook,
+                congestion_control,
+                gso,
+            }));
+        }
+    }
+    run_cases(&cases, 1, 8, |case, times| {
+        // A node is a thread's.
+        thread::scope(|scope| scope.spawn(|| keeps_flow(case, times)).join().unwrap())
+    });
+}
+
+/// Changes a rule at random. Returns the number of changes with a backlog, or `None` if the test must be skipped.
+fn keeps_flow(case: &Case, times: usize) -> Option<usize> {
+    let mut world = World::new(case.hook)?;
+    world.pod("free", "player");
+    world.pod("gateway", "gateway");
+    for at in ["free", "gateway"].map(|name| world.pod_named(name)) {
+        let gso = case.gso.to_string();
+        let set = |link| ["link", "set", link, "gso_max_size", &gso];
+        world.node.run("ip", &set(at.host_link())).unwrap();
+        at.run(&world.node, "ip", &set("eth0")).unwrap();
+    }
+    let netns = world.pod_named("free").netns();
+    // BIG TCP of IPv4 came later than that of IPv6.
+    let test = TcpTest {
+        flow: Flow::Upload,
+        streams: 2,
+        omit: Duration::ZERO,
+        duration: Duration::from_secs(1),
+        congestion_control: Some(case.congestion_control.to_owned()),
+        ..TcpTest::new(world.address("gateway", true))
+    };
+    let bulk = || {
+        let _inside = Namespace::open(&netns).unwrap().enter().unwrap();
+        // A low rate may end a connection.
+        drop(test.run(|_| ()));
+    };
+    let with_backlog = during_bulk(bulk, || {
+        let mut rule = RatedRule(world);
+        let with_backlog = assert_random_changes_keep_flow(case, &mut rule, times, || {
+            let (rate, burst) = random_rate_and_burst();
+            Bandwidth { rate, burst }
+        });
+        rule.0
+            .apply(Change::PolicyGone(policy("p", 1, "", vec![]).name));
+        // The pods leave when the traffic has ended.
+        (with_backlog, rule)
+    });
+    Some(with_backlog.0)
 }
