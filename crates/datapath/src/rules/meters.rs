@@ -288,12 +288,7 @@ fn ensure_pair(socket: &mut Socket, rules: &Rules, rule: &RuleId) -> Result<(Lin
             socket.set_link_up(end, true).doing("set link up")?;
         }
     }
-    let installed = socket.filters(&pair.1, RETURN.hook).doing("list filters")?;
-    let program = rules.return_program_id()?;
-    let is_there = installed.iter().any(|filter| {
-        filter.place == RETURN && filter.bpf().is_some_and(|bpf| bpf.program_id == program)
-    });
-    if !is_there {
+    if !has_return_program(socket, rules, &pair.1)? {
         changes += 1;
         ensure_clsact(socket, &pair.1)?;
         let filter = Bpf {
@@ -306,6 +301,35 @@ fn ensure_pair(socket: &mut Socket, rules: &Rules, rule: &RuleId) -> Result<(Lin
             .doing("add filter")?;
     }
     Ok((pair.0, changes))
+}
+
+fn has_return_program(socket: &mut Socket, rules: &Rules, end: &Link) -> Result<bool> {
+    let installed = socket.filters(end, RETURN.hook).doing("list filters")?;
+    let program = rules.return_program_id()?;
+    Ok(installed.iter().any(|filter| {
+        filter.place == RETURN && filter.bpf().is_some_and(|bpf| bpf.program_id == program)
+    }))
+}
+
+/// Returns true if a meter's queue is as it was made.
+pub(super) fn is_intact(socket: &mut Socket, rules: &Rules, meter: &Meter) -> Result<bool> {
+    let Settings { bandwidth, mtu, .. } = meter.made_for;
+    for index in [meter.numbers.queue, meter.peer] {
+        let Some(end) = optional(socket.link_by_index(index)).doing("find link")? else {
+            return Ok(false);
+        };
+        let is_right = if index == meter.peer {
+            has_return_program(socket, rules, &end)?
+        } else {
+            let found = Found::read(socket, &end)?;
+            let tbf = queued(bandwidth, mtu, end.gso_max_size).tbf();
+            found.has_bands() && found.tbf().is_some_and(|there| there == tbf)
+        };
+        if !(end.is_up && is_right) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Drops the packets in a meter's queue. Returns their number.

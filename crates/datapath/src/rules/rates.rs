@@ -254,7 +254,10 @@ impl RuleDatapath {
         for (rule, before) in known {
             let now = Instant::now();
             let subject = Subject::Meter(rule.clone());
-            if self.repairs.is_exhausted(&subject, now) {
+            let host = &mut self.host.socket;
+            if self.repairs.is_exhausted(&subject, now)
+                && !meters::is_intact(host, &self.rules, &before).unwrap_or(false)
+            {
                 let message = format!(
                     "another process keeps changing the queue of egress[{}].bandwidth; netqos restores \
                      it five times a minute",
