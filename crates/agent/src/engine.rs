@@ -54,6 +54,8 @@ const TIDY_AGAIN: Duration = Duration::from_secs(30);
 const IDLE: Duration = Duration::from_secs(1);
 /// How often the interfaces are looked at, where others may have been at work.
 const INSPECT: Duration = Duration::from_secs(10);
+/// The least time between inspections of rules at changed links.
+const LEAST_INTERVAL: Duration = Duration::from_millis(250);
 /// How often the engine shows that it lives.
 const BEAT: Duration = Duration::from_secs(2);
 
@@ -122,8 +124,9 @@ pub struct Engine {
     retry: Backoff,
     tidy_at: Option<Instant>,
     inspect_at: Instant,
-    /// The links at which another process changed traffic control since the last inspection of rules.
+    /// The links that changed since the last inspection of rules, and the earliest time of the next one.
     changed_links: BTreeSet<u32>,
+    changed_links_at: Instant,
     features: Option<Features>,
     reconciled: Reconciled,
     durations: Durations,
@@ -166,6 +169,7 @@ impl Engine {
             tidy_at: None,
             inspect_at: Instant::now() + INSPECT,
             changed_links: BTreeSet::new(),
+            changed_links_at: Instant::now(),
             features: None,
             reconciled: Reconciled::default(),
             durations: Durations::new(buckets),
@@ -256,6 +260,7 @@ impl Engine {
         let due = due.chain(self.problem_log.due());
         let due = due.chain(self.limits.as_ref().map(PodLimits::next_inspection));
         let due = due.chain(self.classes.change_due());
+        let due = due.chain((!self.changed_links.is_empty()).then_some(self.changed_links_at));
         let next = due.fold(self.inspect_at, Instant::min);
         let left = next.saturating_duration_since(Instant::now());
         left.min(BEAT)
@@ -338,12 +343,18 @@ impl Engine {
         if let Some(limits) = &mut self.limits {
             limits.handle_link_changes(changes);
         }
-        match changes.lost {
-            true => self.inspect_at = Instant::now(),
-            false => self
-                .changed_links
-                .extend(changes.traffic_control.iter().chain(&changes.gone)),
+        if changes.lost {
+            self.inspect_at = Instant::now();
+            return;
         }
+        let changed = changes.traffic_control.iter().chain(&changes.gone);
+        self.changed_links.extend(changed);
+        // The state of a pod's link is of no matter to its rules, and changes often.
+        let queues = self.rules.iter().flat_map(|rules| {
+            let links = changes.there.keys().copied();
+            links.filter(|link| rules.is_queue(*link))
+        });
+        self.changed_links.extend(queues);
     }
 
     /// Inspects the limits that are due.
@@ -370,14 +381,19 @@ impl Engine {
 
     /// Restores rules at changed links.
     fn inspect_changed_links(&mut self) {
-        let links = std::mem::take(&mut self.changed_links);
-        let Some(rules) = self.rules.as_mut().filter(|_| self.synced) else {
+        let now = Instant::now();
+        let rules = self.rules.as_mut().filter(|_| self.synced);
+        let Some(rules) = rules.filter(|rules| rules.is_at(&self.changed_links)) else {
+            self.changed_links.clear();
             return;
         };
-        if rules.is_at(&links) {
-            let outcome = rules.inspect_at(self.index.plan(), &links);
-            self.record_inspection(outcome);
+        if now < self.changed_links_at {
+            return;
         }
+        self.changed_links_at = now + LEAST_INTERVAL;
+        let links = std::mem::take(&mut self.changed_links);
+        let outcome = rules.inspect_at(self.index.plan(), &links);
+        self.record_inspection(outcome);
     }
 
     /// Puts back what others took away, or came before.

@@ -58,10 +58,14 @@ fn removed_or_changed_rule_queue_is_restored_within_a_second() {
     let is_in_force = || {
         let Some(name) = queue() else { return false };
         let shown = node.run("tc", &["qdisc", "show", "dev", &name]).unwrap();
-        shown.contains("rate 10Mbit") && shown.contains("pfifo_fast 2:")
+        let link = node.run("ip", &["-o", "link", "show", "dev", &name]);
+        // Both ends are up.
+        let is_up = link.is_ok_and(|link| link.contains("LOWER_UP"));
+        is_up && shown.contains("rate 10Mbit") && shown.contains("pfifo_fast 2:")
     };
     assert!(stage::eventually(is_in_force), "{}", stage::log());
     let name = queue().unwrap();
+    let peer = format!("{}b", name.strip_suffix('a').unwrap());
     let state: Value = serde_json::from_str(&stage::ask("/debug/state")).unwrap();
     let meter = &state["actual"]["rules"]["meters"]["games/p[0]"];
     assert_eq!(meter["queue"], name.as_str(), "{state}");
@@ -69,6 +73,8 @@ fn removed_or_changed_rule_queue_is_restored_within_a_second() {
     for (times, words) in [
         format!("tc qdisc del dev {name} root"),
         format!("tc qdisc change dev {name} root handle 1: tbf rate 1gbit burst 1mb latency 10ms"),
+        format!("ip link set {name} down"),
+        format!("ip link set {peer} down"),
         format!("ip link del {name}"),
     ]
     .iter()

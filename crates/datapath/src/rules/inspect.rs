@@ -40,6 +40,12 @@ impl RuleDatapath {
         sites.any(|site| is_at(site, links)) || meters.any(|meter| meter.is_at(links))
     }
 
+    /// Returns true if this link of the host, by index, is an end of a rule's queue.
+    pub fn is_queue(&self, link: u32) -> bool {
+        let link = BTreeSet::from([link]);
+        self.meters.values().any(|meter| meter.is_at(&link))
+    }
+
     fn inspect_some(&mut self, plan: &NodePlan, links: Option<&BTreeSet<u32>>) -> Outcome {
         (self.changes, self.dropped) = (0, 0);
         let mut restored = Vec::new();

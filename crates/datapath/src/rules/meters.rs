@@ -282,6 +282,7 @@ fn ensure_pair(socket: &mut Socket, rules: &Rules, rule: &RuleId) -> Result<(Lin
     }
     for end in [&pair.0, &pair.1] {
         if !end.is_up {
+            changes += 1;
             // Nobody is to be found there; without IPv6 nothing is looked for.
             let setting = format!("/proc/sys/net/ipv6/conf/{}/disable_ipv6", end.name);
             let _ = fs::write(setting, "1");
