@@ -23,7 +23,7 @@ mod traffic;
 
 pub use backend::{ClassBackend, Outcome, Standing, Trouble};
 pub use error::{Error, Result};
-pub use kernel::{Kernel, KernelOptions, Tunnels, is_lines_ifb};
+pub use kernel::{Kernel, KernelOptions, Tunnels, is_lines_ifb, uplink_of_ifb};
 pub use netqos_api::koordinator::BackendKind;
 pub use netqos_bpf::classes::TunnelKind;
 pub use none::Nobody;

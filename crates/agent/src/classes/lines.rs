@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use netqos_classes::is_lines_ifb;
+use netqos_classes::{is_lines_ifb, uplink_of_ifb};
 use netqos_core::BitRate;
 use netqos_netlink::link::{Link, LinkData};
 use netqos_netlink::{News, Result, Socket};
@@ -39,8 +39,6 @@ pub(crate) struct Lines {
     heard: Heard,
     /// Another process changed the qdiscs, classes or filters of an uplink.
     is_changed: bool,
-    /// One of the ifbs is gone.
-    has_lost_ifb: bool,
     /// When such a change was taken last.
     change_taken: Option<Instant>,
 }
@@ -80,7 +78,6 @@ impl Lines {
             problem: None,
             heard: Heard::Nothing,
             is_changed: false,
-            has_lost_ifb: false,
             change_taken: None,
         }
     }
@@ -178,10 +175,16 @@ impl Lines {
         }
         let mut own = self.numbers.values().chain(&self.ifbs);
         self.is_changed |= own.any(|it| news.traffic_control.contains(it));
-        if self.ifbs.iter().any(|it| news.gone.contains(it)) {
-            self.is_changed = true;
-            self.has_lost_ifb = true;
-        }
+        // Another process may set an ifb down, rename or delete it.
+        self.is_changed |= self.ifbs.iter().any(|it| news.there.contains_key(it));
+        let ifbs = self.ifbs.len();
+        self.ifbs.retain(|it| !news.gone.contains(it));
+        self.is_changed |= self.ifbs.len() < ifbs;
+        let is_own_ifb = |name: &str| {
+            uplink_of_ifb(name).is_some_and(|uplink| self.numbers.values().any(|it| *it == uplink))
+        };
+        let created = news.there.iter().filter(|(_, name)| is_own_ifb(name));
+        self.ifbs.extend(created.map(|(index, _)| *index));
         if self.numbers.values().any(|it| news.gone.contains(it)) {
             heard = Heard::Links;
         }
@@ -209,10 +212,6 @@ impl Lines {
         }
         self.is_changed = false;
         self.change_taken = Some(now);
-        if std::mem::take(&mut self.has_lost_ifb) {
-            // The next look finds the one that takes its place.
-            self.heard = self.heard.max(Heard::Something);
-        }
         true
     }
 
@@ -442,6 +441,33 @@ mod tests {
             taken += u32::from(lines.take_change(began + Duration::from_millis(milliseconds)));
         }
         assert!((4..=5).contains(&taken), "{taken}");
+    }
+
+    #[test]
+    fn changed_lost_or_new_ifb_of_uplink_is_inspected() {
+        let mut lines = Lines::new(Vec::new());
+        lines.numbers = [("eth0".into(), 2)].into();
+        let there = |index, name: &str| News {
+            there: [(index, name.to_owned())].into(),
+            ..News::default()
+        };
+        let gone = News {
+            gone: [9].into(),
+            ..News::default()
+        };
+        for (news, is_inspected) in [
+            (there(9, "netqos-l2"), false),
+            (there(9, "netqos-l2"), true),
+            (there(8, "netqos-l3"), false),
+            (there(8, "netqos-l3"), false),
+            (there(9, "foo"), true),
+            (gone.clone(), true),
+            (gone, false),
+        ] {
+            lines.is_changed = false;
+            lines.hear(&news);
+            assert_eq!(lines.is_changed, is_inspected, "{news:?}");
+        }
     }
 
     #[test]

@@ -35,6 +35,11 @@ fn name(link: &Link) -> String {
     format!("{PREFIX}{}", link.index)
 }
 
+/// Returns the index of the uplink if this is the name of its ifb.
+pub fn uplink_of_ifb(name: &str) -> Option<u32> {
+    name.strip_prefix(PREFIX)?.parse().ok()
+}
+
 /// Returns true if the link is the ifb through which what comes by a line is sent.
 pub fn is_ifb(link: &Link) -> bool {
     let alias = link.alias.as_deref();
@@ -43,8 +48,8 @@ pub fn is_ifb(link: &Link) -> bool {
 
 /// Where the tree of what comes is, or may be, when this is the ifb of a line.
 pub(super) fn root_of(ifb: &Link) -> Option<Root<'_>> {
-    let index = ifb.name.strip_prefix(PREFIX).filter(|_| is_ifb(ifb))?;
-    let name = Tree::new(index.parse().ok()?, Direction::Ingress);
+    let index = uplink_of_ifb(&ifb.name).filter(|_| is_ifb(ifb))?;
+    let name = Tree::new(index, Direction::Ingress);
     Some(Root { link: ifb, name })
 }
 
@@ -82,6 +87,11 @@ pub(super) fn apply(
             make(socket, link)?
         }
     };
+    // The kernel drops what is redirected to a link that is down.
+    if !ifb.is_up {
+        socket.set_link_up(&ifb, true).doing("set an ifb up")?;
+        changes += 1;
+    }
     // Builds before this one gave the trees of both ways the same handle. What waits there goes out first; what
     // comes meanwhile goes its straight way.
     let earlier = Root {

@@ -49,7 +49,7 @@ use crate::error::Doing;
 use crate::{BackendKind, ClassBackend, Error, Outcome, Result, Standing, Traffic, Trouble};
 
 use form::Forms;
-pub use ingress::is_ifb as is_lines_ifb;
+pub use ingress::{is_ifb as is_lines_ifb, uplink_of_ifb};
 use numbers::Numbers;
 use queue::Leaves;
 use tree::Root;
