@@ -54,6 +54,8 @@ pub struct Reconciled {
     /// The number of queues of rules that the agent restored after another process changed them, or emptied
     /// because they had stalled.
     pub queues_restored: u64,
+    /// The number of inspections that restored what another process had changed of uplinks.
+    pub uplinks_restored: u64,
     /// The number of queues of limits that the agent emptied because they had stalled.
     pub queues_emptied: u64,
     /// The number of packets that the agent dropped because a queue could never send them.

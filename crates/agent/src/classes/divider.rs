@@ -73,6 +73,8 @@ pub struct Shown {
     pub failure: Option<String>,
     /// How many changes were made since the start.
     pub changes: usize,
+    /// How often the inspections since the start restored what another process had changed.
+    pub restored: u64,
     /// Another process undoes more repairs than the budget allows.
     pub contested: bool,
     /// What is in force, as it was found last.
@@ -284,6 +286,7 @@ impl Worker {
         }
         if is_repair && shown.changes > 0 {
             self.repairs.record((), now);
+            shown.restored = 1;
             tracing::warn!(changes = shown.changes, "restored the classes of uplinks");
             // Until an inspection finds nothing to restore.
             shown.contested = self.last_shown().contested;
@@ -318,7 +321,7 @@ impl Worker {
         shown.lines.retain(is_kept);
         shown.standing = standing;
         shown.contested = true;
-        shown.changes = 0;
+        (shown.changes, shown.restored) = (0, 0);
         self.show(shown);
     }
 
@@ -374,10 +377,12 @@ impl Worker {
         *shown = Shown {
             news: before.news,
             changes: before.changes + now.changes,
+            restored: before.restored + now.restored,
             ..now
         };
         if (Shown {
             changes: before.changes,
+            restored: before.restored,
             ..shown.clone()
         }) != before
         {

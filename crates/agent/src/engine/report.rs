@@ -86,7 +86,10 @@ impl Serialize for Pods<'_> {
 impl Engine {
     /// What was done.
     pub fn reconciled(&self) -> Reconciled {
-        self.reconciled
+        Reconciled {
+            uplinks_restored: self.classes.shown().restored,
+            ..self.reconciled
+        }
     }
 
     /// The answer of `/v1/status`: a [`crate::Status`] in JSON.
@@ -96,7 +99,7 @@ impl Engine {
             version: netqos_version::VERSION,
             node: &self.options.node,
             checks: self.checks(),
-            reconciled: self.reconciled,
+            reconciled: self.reconciled(),
             objects: self.objects(),
             links: self.links(),
             class_backend: self.classes.backend().to_string(),
@@ -118,7 +121,7 @@ impl Engine {
                 pods: Pods(&glance),
                 lines: self.classes.shown(),
             },
-            reconciled: self.reconciled,
+            reconciled: self.reconciled(),
             objects: self.objects(),
             problems: glance.problems.iter().map(ProblemStatus::from).collect(),
         })

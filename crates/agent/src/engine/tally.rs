@@ -61,7 +61,7 @@ impl Engine {
         let glance = Glance::at(self);
         let mut tally = Tally {
             checks: self.checks(),
-            reconciled: self.reconciled,
+            reconciled: self.reconciled(),
             objects: self.objects(),
             links: self.links(),
             class_backend: self.classes.backend().to_string(),

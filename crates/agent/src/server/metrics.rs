@@ -228,6 +228,11 @@ fn of_agent(registry: &mut Registry, tally: Tally) {
             tally.reconciled.queues_restored,
         ),
         (
+            "uplinks_restored",
+            "Inspections that restored classes, filters, ipsets or rules of uplinks after another process changed them",
+            tally.reconciled.uplinks_restored,
+        ),
+        (
             "queues_emptied",
             "Queues of pods' limits that the agent emptied because they had stalled",
             tally.reconciled.queues_emptied,
