@@ -56,7 +56,7 @@ pub struct Reconciled {
     pub queues_restored: u64,
     /// The number of inspections that restored what another process had changed of uplinks.
     pub uplinks_restored: u64,
-    /// The number of queues of limits that the agent emptied because they had stalled.
+    /// The number of queues of limits and of uplinks that the agent emptied because they had stalled.
     pub queues_emptied: u64,
     /// The number of packets that the agent dropped because a queue could never send them.
     pub dropped: u64,

@@ -73,6 +73,38 @@ pub struct Outcome {
     /// What is not as the plan says, or not quite. (What a plan itself cannot keep of what was asked for,
     /// [`Part::asked`](netqos_core::classes::Part::asked), is whoever made it to tell.)
     pub troubles: Vec<Trouble>,
+    /// The queues that had stopped sending, and that it emptied.
+    pub stalled: Vec<StalledQueue>,
+}
+
+/// A queue that had stopped sending, and was emptied.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StalledQueue {
+    /// The link that has the queue: the uplink, or its ifb.
+    pub link: Arc<str>,
+    /// The direction of its packets.
+    pub direction: Direction,
+    /// The HTB class that it is of.
+    pub htb_class: String,
+    /// The number of packets that it lost.
+    pub dropped: u32,
+}
+
+impl fmt::Display for StalledQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            link,
+            direction,
+            htb_class,
+            dropped,
+        } = self;
+        write!(
+            f,
+            "the {direction} queue of HTB class {htb_class} of {link} stopped sending; netqos dropped the {dropped} \
+             packets in it"
+        )
+    }
 }
 
 /// What is not as a plan says, for the user.

@@ -21,7 +21,7 @@ pub mod tc;
 pub mod terway;
 mod traffic;
 
-pub use backend::{ClassBackend, Outcome, Standing, Trouble};
+pub use backend::{ClassBackend, Outcome, StalledQueue, Standing, Trouble};
 pub use error::{Error, Result};
 pub use kernel::{Kernel, KernelOptions, Tunnels, is_lines_ifb, uplink_of_ifb};
 pub use netqos_api::koordinator::BackendKind;

@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use netqos_api::koordinator::BackendKind;
-use netqos_classes::{ClassBackend, Standing, Traffic, Trouble};
+use netqos_classes::{ClassBackend, StalledQueue, Standing, Traffic, Trouble};
 use netqos_core::classes::ClassPlan;
 use netqos_daemon::Origin;
 use netqos_daemon::spans::{failed, many};
@@ -75,6 +75,12 @@ pub struct Shown {
     pub changes: usize,
     /// How often the inspections since the start restored what another process had changed.
     pub restored: u64,
+    /// How many queues were emptied since the start because they had stalled.
+    pub emptied: u64,
+    /// How many packets that lost.
+    pub dropped: u64,
+    /// The queues that the last inspection emptied.
+    pub stalled: Vec<StalledQueue>,
     /// Another process undoes more repairs than the budget allows.
     pub contested: bool,
     /// What is in force, as it was found last.
@@ -284,7 +290,12 @@ impl Worker {
         if let Some(why) = shown.failure.as_ref().or(trouble) {
             failed(&span, why);
         }
-        if is_repair && shown.changes > 0 {
+        for queue in &shown.stalled {
+            tracing::warn!("{queue}");
+            shown.emptied += 1;
+            shown.dropped += u64::from(queue.dropped);
+        }
+        if is_repair && shown.changes > shown.stalled.len() {
             self.repairs.record((), now);
             shown.restored = 1;
             tracing::warn!(changes = shown.changes, "restored the classes of uplinks");
@@ -322,6 +333,7 @@ impl Worker {
         shown.standing = standing;
         shown.contested = true;
         (shown.changes, shown.restored) = (0, 0);
+        (shown.emptied, shown.dropped) = (0, 0);
         self.show(shown);
     }
 
@@ -367,6 +379,7 @@ impl Worker {
         shown.lines = outcome.lines;
         shown.troubles = outcome.troubles;
         shown.changes = outcome.changes;
+        shown.stalled = outcome.stalled;
         shown.standing = standing.map_err(|why| format!("read what is in force: {why}"))?;
         Ok(())
     }
@@ -378,11 +391,15 @@ impl Worker {
             news: before.news,
             changes: before.changes + now.changes,
             restored: before.restored + now.restored,
+            emptied: before.emptied + now.emptied,
+            dropped: before.dropped + now.dropped,
             ..now
         };
         if (Shown {
             changes: before.changes,
             restored: before.restored,
+            emptied: before.emptied,
+            dropped: before.dropped,
             ..shown.clone()
         }) != before
         {

@@ -301,6 +301,11 @@ impl Engine {
                       them five times a minute"
                 .to_owned(),
         }));
+        problems.extend(shown.stalled.iter().map(|queue| Problem {
+            object: node(),
+            reason: Reason::QueueStalled,
+            message: queue.to_string(),
+        }));
         problems.extend(shown.troubles.into_iter().map(|trouble| {
             let pod = trouble
                 .part

@@ -86,8 +86,11 @@ impl Serialize for Pods<'_> {
 impl Engine {
     /// What was done.
     pub fn reconciled(&self) -> Reconciled {
+        let uplinks = self.classes.shown();
         Reconciled {
-            uplinks_restored: self.classes.shown().restored,
+            uplinks_restored: uplinks.restored,
+            queues_emptied: self.reconciled.queues_emptied + uplinks.emptied,
+            dropped: self.reconciled.dropped + uplinks.dropped,
             ..self.reconciled
         }
     }

@@ -234,7 +234,7 @@ fn of_agent(registry: &mut Registry, tally: Tally) {
         ),
         (
             "queues_emptied",
-            "Queues of pods' limits that the agent emptied because they had stalled",
+            "Queues of pods' limits and of uplinks that the agent emptied because they had stalled",
             tally.reconciled.queues_emptied,
         ),
         (

@@ -11,6 +11,7 @@ use netqos_netlink::qdisc::Clsact;
 use netqos_netlink::{Handle, Socket};
 
 use super::form::Forms;
+use super::stalls::Stalls;
 use super::tree::{self, Root};
 use crate::Result;
 use crate::error::Doing;
@@ -78,6 +79,7 @@ pub(super) fn apply(
     link: &Link,
     forms: &Forms,
     programs: &Classes,
+    stalls: &mut Stalls,
 ) -> Result<usize> {
     let mut changes = 0;
     let ifb = match of_line(socket, link)? {
@@ -105,7 +107,7 @@ pub(super) fn apply(
         gone(socket.delete_qdisc(&ifb, Handle::ROOT, earlier.root())).doing("remove a tree")?;
         changes += 1;
     }
-    changes += tree::apply(socket, Root::of_ifb(link, &ifb), forms, programs)?;
+    changes += tree::apply(socket, Root::of_ifb(link, &ifb), forms, programs, stalls)?;
     let id = programs.ingress_id()?;
     let (right, wrong): (Vec<_>, Vec<_>) = ours(socket, link)?.into_iter().partition(|filter| {
         let bpf = filter.bpf();

@@ -11,6 +11,7 @@ use netqos_netlink::{Handle, Socket};
 
 use super::form::Forms;
 use super::ingress;
+use super::stalls::Stalls;
 use super::tree::{self, Root};
 use crate::error::Doing;
 use crate::{Error, Result};
@@ -27,8 +28,9 @@ pub(super) fn apply(
     forms: &Forms,
     programs: &Classes,
     is_by_tcx: bool,
+    stalls: &mut Stalls,
 ) -> Result<usize> {
-    let made = tree::apply(socket, Root::of_line(link), forms, programs);
+    let made = tree::apply(socket, Root::of_line(link), forms, programs, stalls);
     if let Err(Error::ForeignQdisc { .. }) = made {
         // What is somebody else's now is not to be told of our classes.
         choose_no_more(link.index)?;

@@ -27,6 +27,7 @@ mod line;
 mod numbers;
 mod places;
 mod queue;
+mod stalls;
 mod stamps;
 mod tree;
 mod tunnels;
@@ -52,6 +53,7 @@ use form::Forms;
 pub use ingress::{is_ifb as is_lines_ifb, uplink_of_ifb};
 use numbers::Numbers;
 use queue::Leaves;
+use stalls::Stalls;
 use tree::Root;
 pub use tunnels::Tunnels;
 
@@ -119,6 +121,7 @@ pub struct Kernel {
     socket: Socket,
     numbers: Numbers,
     leaves: Leaves,
+    stalls: Stalls,
     /// What stamps and what chooses stands on tcx.
     is_by_tcx: bool,
 }
@@ -134,6 +137,7 @@ impl Kernel {
         Ok(Self {
             socket: Socket::open().doing("open netlink socket")?,
             leaves: leaves(),
+            stalls: Stalls::default(),
             options,
             numbers,
             is_by_tcx: is_wanted && can_tell_tcx(),
@@ -210,9 +214,13 @@ impl Kernel {
         let mut changes = idle::restrict(programs, link, direction, passing)?;
         changes += match direction {
             Direction::Egress => {
-                line::apply(&mut self.socket, link, forms, programs, self.is_by_tcx)
+                let (socket, stalls) = (&mut self.socket, &mut self.stalls);
+                line::apply(socket, link, forms, programs, self.is_by_tcx, stalls)
             }
-            Direction::Ingress => ingress::apply(&mut self.socket, link, forms, programs),
+            Direction::Ingress => {
+                let (socket, stalls) = (&mut self.socket, &mut self.stalls);
+                ingress::apply(socket, link, forms, programs, stalls)
+            }
         }?;
         Ok(changes + self.pass_beside(link, direction, forms, programs)?)
     }
@@ -342,6 +350,7 @@ impl ClassBackend for Kernel {
                 Err(error) => outcome.troubles.push(of_line(name.clone(), &error)),
             }
         }
+        outcome.stalled = self.stalls.take();
         // Packets go to new parts once these are there, and old parts go once no packet does.
         tracing::info_span!("places")
             .in_scope(|| places::apply(self, plan, &programs, &mut outcome))?;

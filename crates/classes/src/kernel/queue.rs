@@ -14,7 +14,7 @@ const SECOND: u64 = 1_000_000_000;
 /// a millisecond, for which all others wait, and is more than a class that begins should have beyond the capacity.
 const CUTS_BELOW: u64 = 500_000_000 / 8;
 /// The largest packet that stays whole: any frame, and somewhat larger GSO packets.
-const UNCUT: u32 = 9_216 + 22;
+pub(super) const UNCUT: u32 = 9_216 + 22;
 /// The rate of the token bucket that segments, which limits nothing: a frame takes less time than the kernel needs for it.
 const CUTTER: u64 = 10_000_000_000;
 
@@ -149,6 +149,15 @@ impl Queue {
             Order::Fifo(_) => is_fair && !is_cut,
         };
         is_ours && (is_cut != self.cut.is_some() || is_other_order)
+    }
+
+    /// Returns true if a packet that waits may be too large to leave once the token bucket is the one of this queue.
+    pub(super) fn may_stall(&self, there: &Installed) -> bool {
+        let (Some(cut), Some(there)) = (self.cut, there.tbf()) else {
+            return false;
+        };
+        // The kernel shows the bucket in ticks, two of which are less than a frame.
+        there.largest_packet() > cut.largest + FRAME as u32
     }
 
     /// The microseconds that packets of a flow may wait all the time, if flows take turns.

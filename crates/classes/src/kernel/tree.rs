@@ -14,6 +14,7 @@ use netqos_netlink::{Handle, Socket};
 
 use super::exchange;
 use super::form::{Form, Forms, LINE};
+use super::stalls::Stalls;
 use crate::error::Doing;
 use crate::{Error, Result, Standing, Traffic, rate, traffic};
 
@@ -83,6 +84,7 @@ pub(super) fn apply(
     at: Root<'_>,
     forms: &Forms,
     programs: &Classes,
+    stalls: &mut Stalls,
 ) -> Result<usize> {
     let link = at.link;
     let mut changes = 0;
@@ -138,7 +140,7 @@ pub(super) fn apply(
         changes += put(socket, at.handle(inner), form.slot.quick(), &form.quick)?;
         changes += put(socket, at.handle(inner), form.slot.bulk(), &form.bulk)?;
     }
-    let occupied = apply_queues(socket, at, forms, &mut changes)?;
+    let occupied = apply_queues(socket, at, forms, stalls, &mut changes)?;
     for form in &forms.slots {
         let key = LeafKey::new(at.name, form.slot);
         let there = programs.leaves.get(&key)?;
@@ -153,12 +155,13 @@ pub(super) fn apply(
     Ok(changes)
 }
 
-/// Makes the queues what they should be. Those of bulk that would be others, and in which something
-/// waits that would be lost, stay; they are returned.
+/// Makes the queues what they should be, and empties stalled ones. Those of bulk that would be others, and in which
+/// something waits that would be lost or block the queue, stay; they are returned.
 fn apply_queues<'f>(
     socket: &mut Socket,
     at: Root<'_>,
     forms: &'f Forms,
+    stalls: &mut Stalls,
     changes: &mut usize,
 ) -> Result<Vec<&'f Form>> {
     let there = socket.qdiscs(at.link).doing("list qdiscs")?;
@@ -174,12 +177,24 @@ fn apply_queues<'f>(
         ] {
             if let Some(found) = there.get(&at.handle(minor)) {
                 let below = there.get(&Handle::new(found.handle.major(), 1));
+                // Of the queues of ours only a token bucket can block what waits.
+                let is_bucket = minor == form.slot.bulk() && found.tbf().is_some();
+                if is_bucket && stalls.observe(at, form, &found.statistics) {
+                    let class = at.handle(minor);
+                    gone(socket.delete_qdisc(at.link, class, found.handle))
+                        .doing("empty a stalled queue")?;
+                    queue.put(socket, at.link, class)?;
+                    stalls.record(at, form, found.statistics.queued_packets);
+                    *changes += 1;
+                    continue;
+                }
                 // The next look finds what would drop packets now.
                 if queue.is(found, below) || queue.would_drop(found, below) {
                     continue;
                 }
                 // (What takes little has a queue of one kind on all lines.)
-                if found.statistics.queued_packets > 0 && queue.is_replaced(found, below) {
+                let is_exchanged = queue.is_replaced(found, below) || queue.may_stall(found);
+                if found.statistics.queued_packets > 0 && is_exchanged {
                     occupied.push(form);
                     continue;
                 }

@@ -149,6 +149,7 @@ impl<'a> Steps<'a> {
             lines,
             changes,
             troubles: self.troubles,
+            ..Outcome::default()
         })
     }
 

@@ -13,6 +13,7 @@ mod one_pod_stops_no_other;
 mod others_are_left_alone;
 mod pods_are_known;
 mod shares_take_effect;
+mod stalled_leaves;
 mod tunnels;
 mod two_lines;
 mod what_waits_goes_out;

@@ -1,6 +1,7 @@
 use std::fs;
 
 use netqos_classes::{Error, Outcome, Result, Traffic};
+use netqos_core::Direction;
 use tempfile::TempDir;
 
 use super::*;
@@ -20,6 +21,17 @@ impl Backend {
             _ => Ok(()),
         }
     }
+
+    fn stalled(&self) -> Vec<StalledQueue> {
+        let queue = StalledQueue {
+            link: "eth0".into(),
+            direction: Direction::Egress,
+            htb_class: "6e71:15".to_owned(),
+            dropped: 7,
+        };
+        let has_stalled = *self.2.lock().unwrap() == Some("queue");
+        has_stalled.then_some(queue).into_iter().collect()
+    }
 }
 
 impl ClassBackend for Backend {
@@ -32,7 +44,8 @@ impl ClassBackend for Backend {
         Ok(Outcome {
             lines: plan.lines.keys().cloned().collect(),
             changes: 1,
-            troubles: Vec::new(),
+            stalled: self.stalled(),
+            ..Outcome::default()
         })
     }
 
@@ -203,4 +216,28 @@ fn the_same_is_ordered_anew_where_it_was_done_to_something_else() {
     scene.wait(&["kernel apply"]);
     divider.order(order(BackendKind::Kernel), true);
     scene.wait(&["kernel apply", "kernel apply"]);
+}
+
+#[test]
+fn repair_and_stalled_queue_are_counted_apart() {
+    let scene = Scene::new();
+    let mut divider = scene.begin();
+    divider.order(order(BackendKind::Kernel), false);
+    scene.wait(&["kernel apply"]);
+    divider.repair();
+    let shown = until(&divider, |it| it.changes == 2);
+    assert_eq!((shown.restored, shown.emptied, shown.dropped), (1, 0, 0));
+    *scene.broken.lock().unwrap() = Some("queue");
+    divider.repair();
+    let shown = until(&divider, |it| it.changes == 3);
+    assert_eq!((shown.restored, shown.emptied, shown.dropped), (1, 1, 7));
+    assert_eq!(
+        shown.stalled[0].to_string(),
+        "the egress queue of HTB class 6e71:15 of eth0 stopped sending; netqos dropped the 7 packets in it"
+    );
+    *scene.broken.lock().unwrap() = None;
+    divider.repair();
+    let shown = until(&divider, |it| it.changes == 4);
+    assert_eq!((shown.restored, shown.emptied, shown.dropped), (2, 1, 7));
+    assert_eq!(shown.stalled, []);
 }
