@@ -7,6 +7,7 @@ mod fair_leaves;
 mod flows_are_matched;
 mod hooks_of_both_kinds;
 mod idle_lines_are_not_divided;
+mod limit_changes;
 mod loads;
 mod many_lines;
 mod one_pod_stops_no_other;

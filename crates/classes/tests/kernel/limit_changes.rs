@@ -1,0 +1,298 @@
+//! Random changes of the shares of a class and of a pod's part under bulk traffic in one direction.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use netqos_classes::ClassBackend;
+use netqos_core::classes::{Ask, Asked, LineShares, Share, Shares};
+use netqos_core::{BitRate, ByteCount, Direction};
+use netqos_netlink::class::InstalledClass;
+use netqos_netlink::qdisc::Statistics;
+use netqos_netlink::{Handle, Namespace, Socket};
+use netqos_testkit::{assert_progress, time_of_progress, wait_for_backlog};
+use netqos_traffic::{Bulk, Flow, TcpTest};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+
+use crate::world::World;
+
+/// The default size, and one of BIG TCP.
+const GSO: [u32; 2] = [65_536, 196_608];
+/// The minor number of the class of best-effort.
+const BEST_EFFORT: u16 = 4;
+/// Changes of each scene in a row.
+const CHANGES: usize = 6;
+/// Packets up to this size, in bytes, stay whole on uplinks below this capacity.
+const UNCUT: u64 = 9_238;
+/// More than waits in the leaves of a slot whose limit is low.
+const ROOM: u64 = 2 * 192 * 1024;
+const CUTS_BELOW: BitRate = BitRate::from_bits_per_second(500_000_000);
+
+/// The traffic of a series of changes.
+#[derive(Clone, Copy, Debug)]
+struct Scene {
+    direction: Direction,
+    congestion_control: &'static str,
+    gso: u32,
+}
+
+/// All combinations. Among each second one are all directions, congestion controls and sizes.
+fn scenes() -> Vec<Scene> {
+    let mut scenes = Vec::new();
+    for direction in [Direction::Egress, Direction::Ingress] {
+        for congestion_control in ["cubic", "bbr"] {
+            for gso in GSO {
+                scenes.push(Scene {
+                    direction,
+                    congestion_control,
+                    gso,
+                });
+            }
+        }
+    }
+    scenes.swap(0, 1);
+    scenes.swap(6, 7);
+    scenes
+}
+
+/// The shares of an uplink, and what the pod of best-effort asks for.
+#[derive(Clone, Copy)]
+struct Change {
+    total: BitRate,
+    best_effort: Share,
+    asked: Ask,
+}
+
+impl Change {
+    fn has_part(&self) -> bool {
+        self.asked != Ask::default()
+    }
+
+    /// The limit of the pod.
+    fn limit(&self) -> BitRate {
+        self.asked.max.unwrap_or(self.best_effort.max)
+    }
+}
+
+impl fmt::Debug for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            total,
+            best_effort: Share { min, max },
+            asked,
+        } = self;
+        write!(f, "{min} to {max} of {total}, the pod {} to ", asked.min)?;
+        match asked.max {
+            Some(max) => write!(f, "{max}"),
+            None => write!(f, "all"),
+        }
+    }
+}
+
+fn bits(bytes_per_second: u64) -> BitRate {
+    BitRate::from_bits_per_second(8 * bytes_per_second)
+}
+
+fn part_of(rate: BitRate, part: f64) -> BitRate {
+    BitRate::from_bits_per_second((rate.bits_per_second() as f64 * part) as u64)
+}
+
+/// Uplinks from 2 Mbit/s to 1 Gbit/s, each size as likely, and pods with and without a part of their own.
+fn changes() -> impl Strategy<Value = Change> {
+    let total = (0.3..3.0_f64).prop_map(|power| 1_000_000.0 * 10_f64.powf(power));
+    let asked = (
+        prop::option::of(0.2..1.0_f64),
+        prop::option::of(0.2..1.0_f64),
+    );
+    (total, 0.05..0.5_f64, 0.0..1.0_f64, asked).prop_map(|(total, min, more, (least, most))| {
+        let total = BitRate::from_bits_per_second(total as u64);
+        let min = part_of(total, min);
+        let max = min.max(part_of(total, more));
+        let most = most.map(|most| part_of(max, most));
+        let least = least.map(|least| part_of(most.unwrap_or(max), least));
+        Change {
+            total,
+            best_effort: Share { min, max },
+            asked: Ask {
+                min: least.unwrap_or_default(),
+                max: most,
+            },
+        }
+    })
+}
+
+/// An uplink under bulk traffic.
+struct Loaded {
+    scene: Scene,
+    world: World,
+    /// The changes so far.
+    history: Vec<Change>,
+}
+
+impl Loaded {
+    fn classes(&self) -> BTreeMap<Handle, InstalledClass> {
+        let mut socket = Socket::open().unwrap();
+        let uplink = socket.link_by_name(&self.world.line()).unwrap();
+        let link = match self.scene.direction {
+            Direction::Egress => uplink,
+            Direction::Ingress => {
+                let ifb = format!("netqos-l{}", uplink.index);
+                match socket.link_by_name(&ifb) {
+                    Err(error) if error.is_not_found() => return BTreeMap::new(),
+                    ifb => ifb.unwrap(),
+                }
+            }
+        };
+        let classes = socket.classes(&link).unwrap();
+        classes
+            .into_iter()
+            .map(|class| (class.handle, class))
+            .collect()
+    }
+
+    /// The leaves in which packets wait.
+    fn waiting(&self) -> Vec<InstalledClass> {
+        let mut classes: Vec<_> = self.classes().into_values().collect();
+        classes.retain(|class| class.statistics.queued_packets > 0);
+        classes
+    }
+
+    /// What the class of best-effort has sent, and what waits in its leaves.
+    fn of_class(&self) -> Statistics {
+        let classes = self.classes();
+        let waiting = classes
+            .values()
+            .map(|class| class.statistics.queued_packets);
+        let class = classes
+            .values()
+            .find(|class| class.handle.minor() == BEST_EFFORT);
+        Statistics {
+            bytes: class.map_or(0, |class| class.statistics.bytes),
+            queued_packets: waiting.sum(),
+            ..Statistics::default()
+        }
+    }
+
+    fn statistics(&self, leaf: Handle) -> Statistics {
+        let class = self.classes().remove(&leaf);
+        class.map(|class| class.statistics).unwrap_or_default()
+    }
+
+    /// The longest time for which the class may owe. HTB keeps a debt as time, also when the rate is raised: of one
+    /// packet, or, where a part or a queue of another kind came or went, of what went out at the rate of the uplink.
+    fn longest_debt(&self) -> Duration {
+        let last = &self.history[self.history.len().saturating_sub(3)..];
+        let first = last[0];
+        let is_cut = |change: &Change| change.total < CUTS_BELOW;
+        let is_kept = |change: &Change| change.has_part() == first.has_part() && is_cut(change);
+        let bytes = if last.iter().all(is_kept) {
+            UNCUT
+        } else {
+            ROOM
+        };
+        let slowest = last.iter().map(Change::limit).min().unwrap();
+        Duration::from_nanos(slowest.nanos_for(ByteCount::from_bytes(bytes)))
+    }
+
+    /// Makes a change and asserts that the leaves send their backlog. Returns true if one had any.
+    fn change(&mut self, change: Change) -> bool {
+        self.history.push(change);
+        let open = Share::up_to(change.total);
+        let shares = Shares::try_new(change.total, open, change.best_effort).unwrap();
+        let shares = LineShares {
+            ingress: shares,
+            egress: shares,
+        };
+        let world = &mut self.world;
+        world.plan.lines = BTreeMap::from([(world.line(), shares)]);
+        world.plan.pods.get_mut("be").unwrap().asked = Asked {
+            ingress: change.asked,
+            egress: change.asked,
+        };
+        let outcome = world.backend.apply(&world.plan).unwrap();
+        assert_eq!(outcome.lines, [world.line()], "{outcome:#?}");
+        assert_eq!(outcome.stalled, []);
+        let situation = || {
+            let last = &self.history[self.history.len().saturating_sub(3)..];
+            format!("{:?}, after {last:#?}", self.scene)
+        };
+        let debt = self.longest_debt();
+        let within = time_of_progress(change.limit()) + debt;
+        let waited = assert_progress(within, || self.of_class(), situation);
+        for leaf in self.waiting() {
+            // The others of its class may take all but its guarantee.
+            let within = time_of_progress(bits(leaf.rate())) + debt;
+            assert_progress(within, || self.statistics(leaf.handle), situation);
+        }
+        waited
+    }
+}
+
+/// Makes changes at random. Returns the number of those with a backlog, or `None` if the test must be skipped.
+fn assert_no_change_stalls(scene: Scene, times: usize) -> Option<usize> {
+    let world = World::new()?;
+    for pod in [&world.pods["be"], &world.outside] {
+        let gso = scene.gso.to_string();
+        let set = |link| ["link", "set", link, "gso_max_size", &gso];
+        world.node.run("ip", &set(pod.host_link())).unwrap();
+        pod.run(&world.node, "ip", &set("eth0")).unwrap();
+    }
+    let test = TcpTest {
+        flow: match scene.direction {
+            Direction::Ingress => Flow::Download,
+            Direction::Egress => Flow::Upload,
+        },
+        streams: 2,
+        omit: Duration::ZERO,
+        duration: Duration::from_secs(1),
+        congestion_control: Some(scene.congestion_control.to_owned()),
+        // BIG TCP of IPv4 came later than that of IPv6.
+        ..TcpTest::new(world.outside_address(true))
+    };
+    let netns = world.pods["be"].netns();
+    let _bulk = Bulk::start(test, move || {
+        Namespace::open(netns).unwrap().enter().unwrap()
+    });
+    let mut loaded = Loaded {
+        scene,
+        world,
+        history: Vec::new(),
+    };
+    let mut runner = TestRunner::default();
+    let waited = (0..times).filter(|_| {
+        let drawn = (changes(), 0_u64..20).new_tree(&mut runner).unwrap();
+        let (change, pause) = drawn.current();
+        wait_for_backlog(|| !loaded.waiting().is_empty());
+        thread::sleep(Duration::from_millis(pause));
+        loaded.change(change)
+    });
+    Some(waited.count())
+}
+
+/// The short form has half of the scenes. With `NETQOS_MINUTES` it takes that many minutes, and all scenes.
+#[test]
+fn random_change_of_class_or_part_never_stalls_leaf() {
+    let minutes = std::env::var("NETQOS_MINUTES").ok();
+    let time = minutes.map(|minutes| Duration::from_secs(60 * minutes.parse::<u64>().unwrap()));
+    let began = Instant::now();
+    let (mut changes, mut with_backlog) = (0, 0);
+    loop {
+        let step = if time.is_some() { 1 } else { 2 };
+        for scene in scenes().into_iter().step_by(step) {
+            let Some(times) = assert_no_change_stalls(scene, CHANGES) else {
+                return;
+            };
+            changes += CHANGES;
+            with_backlog += times;
+        }
+        eprintln!("{changes} changes, {with_backlog} of them with a backlog");
+        if time.is_none_or(|time| began.elapsed() > time) {
+            break;
+        }
+    }
+    // Without a backlog nothing was tested.
+    assert!(with_backlog > CHANGES, "{with_backlog}");
+}
