@@ -77,3 +77,25 @@ fn by_the_flag_the_policy_and_the_label() {
     let is_nobodys = || divided() == (String::new(), false);
     assert!(stage::eventually(is_nobodys), "{:?}", divided());
 }
+
+/// The kernel announces no change of ipsets and iptables rules.
+#[test]
+fn removed_ipset_or_iptables_rule_is_restored_within_thirty_seconds() {
+    let Some(node) = stage::node() else { return };
+    stage::line(&node);
+    put_config(20, "1000M");
+    let _agent = Agent::start_with(&["--class-backend", "tc"]);
+    let state = || {
+        let run = |program: &str, words: &[&str]| node.run(program, words).unwrap();
+        run("ipset", &["list", "-name"]) + &run("iptables", &["-t", "mangle", "-S"])
+    };
+    let is_whole = || state().contains("be_class\n") && state().contains("--match-set be_class");
+    assert!(stage::eventually(is_whole), "{}", stage::log());
+    let whole = state();
+    let fault = "iptables -t mangle -F && ip6tables -t mangle -F && ipset destroy";
+    node.run("sh", &["-c", fault]).unwrap();
+    assert_ne!(state(), whole);
+    // It waits for 20 seconds.
+    let is_restored = || state() == whole && stage::status().reconciled.uplinks_restored == 1;
+    assert!(stage::eventually(is_restored), "{}", stage::log());
+}

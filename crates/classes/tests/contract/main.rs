@@ -19,6 +19,7 @@ macro_rules! keeps_its_contract {
                 what_is_not_ours_stays,
                 a_line_that_is_gone_is_no_error_of_the_others,
                 reading_is_not_changing,
+                change_by_another_process_is_restored,
                 teardown_leaves_nothing,
                 what_it_counts_it_has_seen,
             );

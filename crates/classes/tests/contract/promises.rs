@@ -194,6 +194,27 @@ pub fn reading_is_not_changing<W: World>() {
     assert_eq!(backend.standing().unwrap(), standing);
 }
 
+/// 7. What another process changed of the rest is put right by the next `apply` as well.
+pub fn change_by_another_process_is_restored<W: World>() {
+    let Some(world) = enter::<W>() else { return };
+    let mut backend = world.backend();
+    backend.apply(&plans::old()).unwrap();
+    let standing = backend.standing().unwrap();
+    for (number, fault) in world.faults().into_iter().enumerate() {
+        let before = world.state();
+        fault();
+        assert_ne!(world.state(), before, "fault {number}");
+        let outcome = backend.apply(&plans::old()).unwrap();
+        assert!(outcome.changes > 0, "fault {number}: {outcome:#?}");
+        // What was lost may come back by another number.
+        let after = world.state();
+        let sizes = [&before, &after].map(|state| state.lines().count());
+        assert_eq!(sizes[0], sizes[1], "fault {number}: {before}\n\n{after}");
+        assert_eq!(backend.standing().unwrap(), standing, "fault {number}");
+        assert_eq!(backend.apply(&plans::old()).unwrap().changes, 0);
+    }
+}
+
 /// 8. `teardown` leaves nothing, and may be repeated, also without any `apply` before.
 pub fn teardown_leaves_nothing<W: World>() {
     let Some(world) = enter::<W>() else { return };

@@ -22,6 +22,11 @@ impl<const ON_CLSACT: bool> Divider for ByKernel<ON_CLSACT> {
     const DIRECTIONS: &[Direction] = &[Direction::Ingress, Direction::Egress];
     const TAMPER: &str =
         "class change dev line-a parent 6e71:1 classid 6e71:4 htb rate 8mbit ceil 80mbit";
+    const FAULTS: &[&str] = &[
+        "tc qdisc del dev line-a root",
+        "tc filter del dev line-a ingress",
+        "ip link set $(ip -o link show type ifb | head -n 1 | cut -d ' ' -f 2 | tr -d :) down",
+    ];
 
     fn backend(net_cls: &Path) -> Box<dyn ClassBackend> {
         let options = KernelOptions {

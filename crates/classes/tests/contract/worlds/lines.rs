@@ -37,6 +37,8 @@ pub trait Divider {
     const DIRECTIONS: &[Direction];
     /// How `tc` changes the class of best-effort on the first line to 8 and 80 Mbit/s.
     const TAMPER: &str;
+    /// The shell commands by which another process changes a part of what the backend made.
+    const FAULTS: &[&str];
 
     /// The backend, with `net_cls` here.
     fn backend(net_cls: &Path) -> Box<dyn ClassBackend>;
@@ -216,6 +218,13 @@ impl<D: Divider> World for OnLines<D> {
         self.node.run("tc", &change).unwrap();
         let key = (Direction::Egress, TrafficClass::BestEffort);
         Some((LINES[0], key, (mbit(8), mbit(80))))
+    }
+
+    fn faults(&self) -> Vec<Box<dyn FnOnce() + '_>> {
+        let fault = |command: &'static str| -> Box<dyn FnOnce() + '_> {
+            Box::new(move || drop(self.node.run("sh", &["-ec", command]).unwrap()))
+        };
+        D::FAULTS.iter().map(|command| fault(command)).collect()
     }
 
     /// A pod that changes its class sends more than it may, so that something waits when that happens, and

@@ -65,6 +65,10 @@ pub trait World: Sized {
     fn add_line(&self, line: &str);
     /// Changes a share of the first line; `None`: there is none.
     fn tamper(&self) -> Option<Tampered>;
+    /// What another process may do to the parts of what the backend made that `standing` does not tell of.
+    fn faults(&self) -> Vec<Box<dyn FnOnce() + '_>> {
+        Vec::new()
+    }
     /// Does this, and asserts that nobody who uses the lines has lost anything meanwhile.
     fn without_a_loss(&self, act: &mut dyn FnMut());
 }
