@@ -15,6 +15,7 @@
 
 mod backlog;
 mod cpu;
+mod changes;
 mod crash;
 mod delay;
 mod executable;
@@ -36,6 +37,7 @@ pub use aya::programs::TcAttachType;
 pub use backlog::{BacklogDrops, assert_loses_no_more_than_tc};
 pub use cpu::children_cpu;
 pub use crash::run_killed_at;
+pub use changes::Changes;
 pub use delay::DelayLine;
 pub use executable::executable;
 pub use foreign::{ForeignHook, ForeignProgram, Verdict, cilium_throttle, foreign_map};

@@ -4,6 +4,7 @@
 mod a_line_of_several_links;
 mod a_pods_limit_holds_for_its_flows;
 mod fair_leaves;
+mod first_division;
 mod flows_are_matched;
 mod hooks_of_both_kinds;
 mod idle_lines_are_not_divided;
