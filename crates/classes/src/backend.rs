@@ -1,6 +1,6 @@
 //! What every backend keeps to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -75,6 +75,8 @@ pub struct Outcome {
     pub troubles: Vec<Trouble>,
     /// The queues that had stopped sending, and that it emptied.
     pub stalled: Vec<StalledQueue>,
+    /// The indexes of pods' links that have a filter of this backend.
+    pub filtered: BTreeSet<u32>,
 }
 
 /// A queue that had stopped sending, and was emptied.

@@ -5,7 +5,7 @@
 //! others took away, and takes up lines that came back. What fails is tried again, later each time. A
 //! backend that another takes the place of is torn down first, also where that was another process's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -79,6 +79,9 @@ pub struct Shown {
     pub emptied: u64,
     /// How many packets that lost.
     pub dropped: u64,
+    /// The indexes of pods' links with filters of the backend.
+    #[serde(skip)]
+    pub filtered: BTreeSet<u32>,
     /// The queues that the last inspection emptied.
     pub stalled: Vec<StalledQueue>,
     /// Another process undoes more repairs than the budget allows.
@@ -162,6 +165,12 @@ impl Divider {
         }
         let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         counters.clone()
+    }
+
+    /// Returns true if one of these links has a filter of the backend.
+    pub(crate) fn has_filter_at(&self, links: &BTreeSet<u32>) -> bool {
+        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        !shown.filtered.is_disjoint(links)
     }
 
     /// How often anything about that was new.
@@ -334,6 +343,7 @@ impl Worker {
         shown.contested = true;
         (shown.changes, shown.restored) = (0, 0);
         (shown.emptied, shown.dropped) = (0, 0);
+        shown.stalled.clear();
         self.show(shown);
     }
 
@@ -380,6 +390,7 @@ impl Worker {
         shown.troubles = outcome.troubles;
         shown.changes = outcome.changes;
         shown.stalled = outcome.stalled;
+        shown.filtered = outcome.filtered;
         shown.standing = standing.map_err(|why| format!("read what is in force: {why}"))?;
         Ok(())
     }

@@ -191,6 +191,11 @@ impl Lines {
         self.heard = self.heard.max(heard);
     }
 
+    /// Takes note that another process changed a filter of the classes that is not on an uplink.
+    pub(crate) fn note_change(&mut self) {
+        self.is_changed = true;
+    }
+
     /// True when something was heard by which a look is due.
     pub(crate) fn is_to_look(&self) -> bool {
         self.heard != Heard::Nothing

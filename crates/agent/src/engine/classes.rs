@@ -121,6 +121,10 @@ impl Classes {
         // Lines that nobody shares nobody looks at.
         if self.knowledge.division().is_some() {
             self.lines.hear(news);
+            let divider = self.divider.as_ref();
+            if divider.is_some_and(|it| it.has_filter_at(&news.traffic_control)) {
+                self.lines.note_change();
+            }
         }
     }
 

@@ -150,3 +150,36 @@ fn removed_uplink_htb_is_restored_within_a_second() {
     thread::sleep(2 * AT_ONCE);
     assert!(!is_in_force());
 }
+
+#[test]
+fn removed_stamp_of_pod_is_restored_within_a_second() {
+    let Some(node) = stage::node() else { return };
+    let _far = config_map::outside(&node);
+    let (a, _) = stage::pods(&node);
+    let asked = json!({"koordinator.sh/networkQOS": r#"{"egressRequest": 10, "QoSClass": "BE"}"#});
+    stage::put("a.json", &stage::manifest(&a, asked));
+    let said = config_map::config_map((30, 100), (30, 100));
+    stage::put("slo.json", &said.to_string());
+    let _agent = Agent::start_with(&["--hook", "clsact"]);
+    let link = a.host_link();
+    let is_stamped = || {
+        let filters = node.run("tc", &["filter", "show", "dev", link, "ingress"]);
+        filters.is_ok_and(|shown| shown.contains("netqos_stamp"))
+    };
+    assert!(stage::eventually(is_stamped), "{}", stage::log());
+    let restored = || stage::status().reconciled.uplinks_restored;
+    let faults = [
+        ["filter", "del", "dev", link, "ingress"],
+        ["qdisc", "del", "dev", link, "clsact"],
+    ];
+    for (times, fault) in faults.iter().enumerate() {
+        thread::sleep(AT_ONCE);
+        assert_eq!(restored(), times as u64, "{}", stage::log());
+        node.run("tc", fault).unwrap();
+        let began = Instant::now();
+        let is_back = || is_stamped() && restored() == times as u64 + 1;
+        assert!(stage::eventually(is_back), "{fault:?}: {}", stage::log());
+        let took = began.elapsed();
+        assert!(took < AT_ONCE, "{fault:?}: {took:?}");
+    }
+}

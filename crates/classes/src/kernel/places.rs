@@ -126,6 +126,9 @@ pub(super) fn apply(
     let links = known.links.iter();
     let links = links.map(|(index, (_, pod))| (*index, entry(*pod)));
     outcome.changes += put(&programs.links, links)?;
+    if !kernel.is_by_tcx {
+        outcome.filtered = known.links.keys().copied().collect();
+    }
     let pods = known.links.values().map(|(link, pod)| PodLink {
         link,
         pod: *pod,
