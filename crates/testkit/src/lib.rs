@@ -14,8 +14,8 @@
 //! ```
 
 mod backlog;
-mod cpu;
 mod changes;
+mod cpu;
 mod crash;
 mod delay;
 mod executable;
@@ -27,17 +27,17 @@ mod node;
 mod objects;
 mod plugin;
 mod pod;
-pub mod random_changes;
 mod progress;
+pub mod random_changes;
 pub mod reference;
 mod state;
 mod steps;
 
 pub use aya::programs::TcAttachType;
 pub use backlog::{BacklogDrops, assert_loses_no_more_than_tc};
+pub use changes::Changes;
 pub use cpu::children_cpu;
 pub use crash::run_killed_at;
-pub use changes::Changes;
 pub use delay::DelayLine;
 pub use executable::executable;
 pub use foreign::{ForeignHook, ForeignProgram, Verdict, cilium_throttle, foreign_map};

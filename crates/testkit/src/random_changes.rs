@@ -9,12 +9,7 @@ use std::time::{Duration, Instant};
 use netqos_core::{BitRate, ByteCount};
 use netqos_netlink::qdisc::Statistics;
 
-/// The size of a frame. Smaller packets pass in the sparse band, and prove no progress of bulk.
-const FRAME: u64 = 1514;
-/// The time in which a queue must send a frame, at rates that allow it.
-const PATIENCE: Duration = Duration::from_millis(200);
-/// The longest wait for a backlog.
-const FILLS: Duration = Duration::from_millis(400);
+use crate::{assert_progress, time_of_progress, wait_for_backlog};
 
 /// A queue that a test changes.
 pub trait ChangedQueue {
@@ -59,37 +54,18 @@ pub fn assert_random_changes_keep_flow<Q: ChangedQueue>(
     let mut history = Vec::new();
     let with_backlog = (0..times).filter(|_| {
         let change = random_change();
-        fill(queue);
+        wait_for_backlog(|| queue.statistics().is_none_or(|it| it.queued_packets > 0));
         thread::sleep(Duration::from_millis(random() % 20));
         let rate = queue.change(&change);
         history.push(change);
-        let four_frames = ByteCount::from_bytes(4 * FRAME);
-        let patience = Duration::from_nanos(rate.nanos_for(four_frames)).max(PATIENCE);
-        let (began, before) = (Instant::now(), queue.statistics().unwrap_or_default());
-        loop {
-            let is_late = began.elapsed() > patience;
-            let now = queue.statistics().unwrap_or_default();
-            if now.queued_packets == 0 || now.bytes >= before.bytes + FRAME {
-                return before.queued_packets > 0;
-            }
-            assert!(
-                !is_late,
-                "{case}: the queue sends nothing for {patience:?}: {now:?}, after {:#?}",
-                &history[history.len().saturating_sub(3)..]
-            );
-            thread::sleep(Duration::from_millis(2));
-        }
+        let situation = || {
+            let last = &history[history.len().saturating_sub(3)..];
+            format!("{case}, after {last:#?}")
+        };
+        let statistics = || queue.statistics().unwrap_or_default();
+        assert_progress(time_of_progress(rate), statistics, situation)
     });
     with_backlog.count()
-}
-
-/// Waits for a backlog. A connection may pause after losses.
-fn fill(queue: &impl ChangedQueue) {
-    let began = Instant::now();
-    let is_empty = || queue.statistics().is_some_and(|it| it.queued_packets == 0);
-    while began.elapsed() < FILLS && is_empty() {
-        thread::sleep(Duration::from_millis(1));
-    }
 }
 
 /// Runs bulk traffic, again and again, while `act` runs.
