@@ -103,7 +103,7 @@ impl Error {
     }
 
     /// The message of a problem: it names the remedy where the kernel lacks something.
-    pub(crate) fn explained(&self) -> String {
+    pub fn explained(&self) -> String {
         match self.is_unsupported() {
             true => {
                 format!("{self}: the kernel lacks it; `netqos check` says what, and what to do")

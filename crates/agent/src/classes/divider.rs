@@ -385,7 +385,7 @@ impl Worker {
         let outcome = backend.apply(plan);
         let standing = backend.standing();
         self.backend = Some(backend);
-        let outcome = outcome.map_err(|why| why.to_string())?;
+        let outcome = outcome.map_err(|why| why.explained())?;
         shown.lines = outcome.lines;
         shown.troubles = outcome.troubles;
         shown.changes = outcome.changes;

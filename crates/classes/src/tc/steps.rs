@@ -112,7 +112,7 @@ impl<'a> Steps<'a> {
                 self.troubles.push(Trouble {
                     line: line.map(Arc::from),
                     part: None,
-                    what: error.to_string(),
+                    what: error.explained(),
                 });
                 false
             }
