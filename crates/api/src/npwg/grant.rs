@@ -34,7 +34,7 @@ pub struct AttachmentGrant {
 pub struct Refusal {
     /// The keys that lead to it, such as `plugins[0].ipam.dataDir`.
     pub path: String,
-    /// What is not permitted.
+    /// The need that is not permitted.
     pub message: String,
 }
 
@@ -109,10 +109,11 @@ impl AttachmentGrant {
     }
 }
 
-/// Returns true if one of these is the value, or the value's beginning with `*` behind it.
+/// Returns true if one of these is the value, or the value's beginning with `*` behind it. Plugins make paths of devices:
+/// a value that leads out of its beginning is not permitted by it.
 fn is_permitted(permitted: &BTreeSet<String>, value: &str) -> bool {
     let covers = |pattern: &String| match pattern.strip_suffix('*') {
-        Some(beginning) => value.starts_with(beginning),
+        Some(beginning) => value.starts_with(beginning) && !value.split('/').any(|it| it == ".."),
         None => pattern == value,
     };
     permitted.iter().any(covers)

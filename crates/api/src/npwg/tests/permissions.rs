@@ -19,7 +19,7 @@ fn grant(kinds: &[&str]) -> AttachmentGrant {
     }
 }
 
-/// What this does not permit, as text.
+/// The refusals of this, as text.
 fn refusals(grant: &AttachmentGrant, config: &Value) -> Vec<String> {
     let refusals = grant.refusals(&needs(config));
     refusals.iter().map(ToString::to_string).collect()
@@ -257,6 +257,26 @@ fn name_is_permitted_by_its_beginning() {
             refusals(&permitted, &config).is_empty(),
             is_permitted,
             "{master}"
+        );
+    }
+}
+
+#[test]
+fn device_that_leads_out_of_its_beginning_is_refused() {
+    let permitted = AttachmentGrant {
+        devices: set(&["0000:03:*"]),
+        ..grant(&["host-device"])
+    };
+    for (device, is_permitted) in [
+        ("0000:03:00.1", true),
+        ("0000:04:00.1", false),
+        ("0000:03:00.1/../../0000:04:00.1", false),
+    ] {
+        let config = json!({"type": "host-device", "pciBusID": device});
+        assert_eq!(
+            refusals(&permitted, &config).is_empty(),
+            is_permitted,
+            "{device}"
         );
     }
 }
