@@ -73,8 +73,8 @@ impl Limiter {
 
     /// Changes the settings at this time, in nanoseconds of `CLOCK_MONOTONIC`.
     ///
-    /// What waits in the virtual queue is bytes: it takes another time at another rate. It waits no longer than the
-    /// new bound, above which the programs drop every packet. Else a flow that has used a large burst at a low rate
+    /// The virtual queue holds bytes, which take another time at another rate. They wait no longer than the new
+    /// bound, above which the programs drop every packet. Else a flow that has used a large burst at a low rate
     /// would stop for minutes when the burst is lowered.
     pub fn change(&mut self, settings: Settings, now: u64) {
         let old = &self.settings;

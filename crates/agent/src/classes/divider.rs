@@ -73,11 +73,11 @@ pub struct Shown {
     pub failure: Option<String>,
     /// How many changes were made since the start.
     pub changes: usize,
-    /// How often the inspections since the start restored what another process had changed.
+    /// The number of inspections since the start that restored what another process had changed.
     pub restored: u64,
-    /// How many queues were emptied since the start because they had stalled.
+    /// The number of queues that were emptied since the start because they had stalled.
     pub emptied: u64,
-    /// How many packets that lost.
+    /// The number of packets that this dropped.
     pub dropped: u64,
     /// The indexes of pods' links with filters of the backend.
     #[serde(skip)]

@@ -10,12 +10,12 @@ use std::fmt;
 pub struct SelectionError {
     /// The entry, from 1; `None` for the list as a whole.
     pub entry: Option<usize>,
-    /// What the entry calls its network; empty if it does not.
+    /// The network that the entry names; empty if it names none.
     pub network: String,
     /// The key of the JSON form, such as `bandwidth.ingressRate`; empty for the entry as a whole, and in the short
     /// form.
     pub key: String,
-    /// What is wrong.
+    /// The error.
     pub message: String,
 }
 

@@ -3,7 +3,7 @@
 use super::error::quoted;
 use super::{NetworkSelection, SelectionError};
 
-/// How interfaces are named that their entries give no name.
+/// The names of interfaces whose entries give none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InterfaceNames {
     /// `net1`, `net2`, …, as Multus does.

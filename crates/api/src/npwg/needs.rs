@@ -1,7 +1,7 @@
 //! The permissions that a NetworkAttachmentDefinition's configuration needs.
 //!
-//! A configuration is executed as root on the node. Of plugins whose keys are known here, the keys say what the
-//! configuration reaches there: an interface, a device, a path. A key that is not known may reach anything.
+//! A configuration is executed as root on the node. The keys of a known plugin name what the configuration reaches there:
+//! an interface, a device, a path. A key that is not known may reach anything.
 
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
@@ -22,9 +22,9 @@ pub struct AttachmentNeeds {
     pub host_paths: Vec<(String, String)>,
     /// Keys by which the host's routes and packet filters, or other pods, are changed: `bridge.isGateway`.
     pub host_keys: Vec<(String, String)>,
-    /// Why no permission but that for the configuration as a whole is enough.
+    /// The reasons that only a permission for the configuration as a whole is enough.
     pub unknown: Vec<(String, String)>,
-    /// Why no permission is enough.
+    /// The reasons that no permission is enough.
     pub refused: Vec<(String, String)>,
     /// The SHA-256 of the configuration's text, in hexadecimal digits.
     pub digest: String,

@@ -1,9 +1,9 @@
 //! The keys of plugins' configurations, and what each reaches on the host.
 //!
-//! Of containernetworking/plugins 1.9, whereabouts 0.9, sriov-cni 2.10 and OVN-Kubernetes 1.3. All of them read keys
-//! without regard to case; here only the exact spelling is known.
+//! The plugins are those of containernetworking/plugins 1.9, whereabouts 0.9, sriov-cni 2.10 and OVN-Kubernetes 1.3. All
+//! of them read keys without regard to case; here only the exact spelling is known.
 
-/// What a key of a plugin's configuration reaches on the host.
+/// The part of the host that a key of a plugin's configuration reaches.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Key {
     /// Nothing but the pod and the plugin's own objects.
@@ -295,5 +295,5 @@ pub(super) const PLUGINS: &[(&str, Keys)] = &[
 /// Arguments that pods may give as well.
 const ARGS: Key = Object(&[("cni", Free)]);
 
-/// Of an address only these keys: Go has more of them, which take precedence.
+/// The keys of an address. Go has more of them, which take precedence.
 const ADDRESSES: Key = Object(&[("address", Free), ("gateway", Free)]);

@@ -256,13 +256,13 @@ fn install_on_read_only_file_system_names_the_remedy() {
         return;
     };
     let plugin = bandwidth();
-    let folder = Path::new("/run/fixed");
-    fs::create_dir_all(folder).unwrap();
+    let bin_dir = Path::new("/run/fixed");
+    fs::create_dir_all(bin_dir).unwrap();
     let mount = |arguments: &[&str]| node.run("mount", arguments).unwrap();
     mount(&["-t", "tmpfs", "fixed", "/run/fixed"]);
-    fs::write(folder.join("bandwidth"), OLD).unwrap();
+    fs::write(bin_dir.join("bandwidth"), OLD).unwrap();
     mount(&["-o", "remount,ro", "/run/fixed"]);
-    let (from, to) = (plugin.to_str().unwrap(), folder.to_str().unwrap());
+    let (from, to) = (plugin.to_str().unwrap(), bin_dir.to_str().unwrap());
     let output = run(&["install-plugin", "--from", from, "--to", to]);
     assert_eq!(output.status.code(), Some(1));
     let said = stderr(&output);
@@ -270,8 +270,8 @@ fn install_on_read_only_file_system_names_the_remedy() {
     let remedy = "set --to (chart value cniPlugin.directory) to a writable directory";
     assert!(said.contains(remedy), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
-    assert_eq!(names(folder), ["bandwidth"]);
-    assert_eq!(fs::read_to_string(folder.join("bandwidth")).unwrap(), OLD);
+    assert_eq!(names(bin_dir), ["bandwidth"]);
+    assert_eq!(fs::read_to_string(bin_dir.join("bandwidth")).unwrap(), OLD);
 }
 
 /// Killed before each of its system calls. At no moment is there no plugin, or half of one.
@@ -282,17 +282,17 @@ fn install_killed_at_any_system_call_is_completed_or_undone() {
     let directory = tempfile::tempdir().unwrap();
     let plugin = directory.path().join("plugin");
     fs::write(&plugin, &ours).unwrap();
-    let folder = directory.path().join("bin");
-    let at = |name: &str| folder.join(name);
+    let bin_dir = directory.path().join("bin");
+    let at = |name: &str| bin_dir.join(name);
     let killed_install = |nth| {
         let mut command = netqos();
         command.args(["install-plugin", "--from"]).arg(&plugin);
-        run_killed_at(command.arg("--to").arg(&folder), nth).unwrap()
+        run_killed_at(command.arg("--to").arg(&bin_dir), nth).unwrap()
     };
     let killed_remove = |nth| {
         let mut command = netqos();
         command.args(["install-plugin", "--remove", "--to"]);
-        run_killed_at(command.arg(&folder), nth).unwrap()
+        run_killed_at(command.arg(&bin_dir), nth).unwrap()
     };
     let assert_whole = |what: &str| {
         let there = fs::read(at("bandwidth")).unwrap();
@@ -301,13 +301,13 @@ fn install_killed_at_any_system_call_is_completed_or_undone() {
     let mut moments = 0;
     loop {
         let what = format!("killed at system call {moments}");
-        fs::create_dir(&folder).unwrap();
+        fs::create_dir(&bin_dir).unwrap();
         fs::write(at("bandwidth"), OLD).unwrap();
         let was_killed = killed_install(moments);
         assert_whole(&what);
-        install(&plugin, &folder);
+        install(&plugin, &bin_dir);
         let both = ["bandwidth", "bandwidth.before-netqos"];
-        assert_eq!(names(&folder), both, "{what}, then install");
+        assert_eq!(names(&bin_dir), both, "{what}, then install");
         assert_eq!(fs::read(at(both[0])).unwrap(), ours, "{what}, then install");
         let kept = fs::read_to_string(at(both[1])).unwrap();
         assert_eq!(kept, OLD, "{what}, then install");
@@ -317,12 +317,12 @@ fn install_killed_at_any_system_call_is_completed_or_undone() {
                 false => killed_install(moments),
             };
             assert_whole(&what);
-            remove(&folder);
-            assert_eq!(names(&folder), ["bandwidth"], "{what}, then remove");
+            remove(&bin_dir);
+            assert_eq!(names(&bin_dir), ["bandwidth"], "{what}, then remove");
             let back = fs::read_to_string(at("bandwidth")).unwrap();
             assert_eq!(back, OLD, "{what}, then remove");
         }
-        fs::remove_dir_all(&folder).unwrap();
+        fs::remove_dir_all(&bin_dir).unwrap();
         if !was_killed {
             break;
         }

@@ -65,7 +65,7 @@ pub trait World: Sized {
     fn add_line(&self, line: &str);
     /// Changes a share of the first line; `None`: there is none.
     fn tamper(&self) -> Option<Tampered>;
-    /// What another process may do to the parts of what the backend made that `standing` does not tell of.
+    /// Damages of another process to the parts of the backend that `standing` does not tell of.
     fn faults(&self) -> Vec<Box<dyn FnOnce() + '_>> {
         Vec::new()
     }
