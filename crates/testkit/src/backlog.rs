@@ -44,8 +44,12 @@ impl BacklogDrops {
     }
 }
 
-/// Asserts that changes lose no more packets than those of `tc` alone. Runs both by turns, and compares the median of
-/// each. A busy machine needs more turns.
+/// Asserts that changes lose no more packets than those of `tc` alone. Runs both by turns, until the median of one is no
+/// more than that of the other.
+///
+/// Where both lose alike, chance alone may keep the medians apart for all turns. So after the last turn each count is
+/// compared with each count of `tc` (Mann and Whitney): if both lose alike, the larger one is netqos' in half of the
+/// pairs, and in nine of ten once in some hundred runs. The sum is bounded, too.
 ///
 /// # Panics
 /// Panics if changes lose more.
@@ -61,7 +65,13 @@ pub fn assert_loses_no_more_than_tc(
     }
     let lost = format!("{case}: lost {netqos:?} packets, by the changes of tc alone {tc:?}");
     eprintln!("{lost}");
-    assert!(median(&netqos) <= median(&tc), "{lost}");
+    let pairs = netqos
+        .iter()
+        .flat_map(|one| tc.iter().map(move |other| one > other));
+    let larger = pairs.filter(|is_larger| *is_larger).count();
+    let is_larger = median(&netqos) > median(&tc) && 10 * larger > 9 * netqos.len() * tc.len();
+    let sum = |counts: &[u64]| counts.iter().sum::<u64>();
+    assert!(!is_larger && sum(&netqos) <= 2 * sum(&tc) + 20, "{lost}");
 }
 
 fn median(counts: &[u64]) -> u64 {

@@ -14,6 +14,7 @@
 //! ```
 
 mod backlog;
+mod bulk;
 mod changes;
 mod cpu;
 mod crash;
@@ -35,6 +36,7 @@ mod steps;
 
 pub use aya::programs::TcAttachType;
 pub use backlog::{BacklogDrops, assert_loses_no_more_than_tc};
+pub use bulk::Bulk;
 pub use changes::Changes;
 pub use cpu::children_cpu;
 pub use crash::run_killed_at;

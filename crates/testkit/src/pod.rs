@@ -266,6 +266,15 @@ impl Pod {
         Ok(Namespace::remove(self.netns())?)
     }
 
+    /// Sets the largest GSO packet of both ends of its veth, in bytes.
+    pub fn set_gso_max_size(&self, node: &Node, bytes: u32) -> Result<()> {
+        let bytes = bytes.to_string();
+        let set = |link| ["link", "set", link, "gso_max_size", &bytes];
+        node.run("ip", &set(self.host_link()))?;
+        self.run(node, "ip", &set("eth0"))?;
+        Ok(())
+    }
+
     /// Runs a program inside of it; its output, when it succeeded.
     pub fn run(&self, node: &Node, program: &str, arguments: &[&str]) -> Result<String> {
         let _inside = Namespace::open(self.netns())?.enter()?;

@@ -2,7 +2,6 @@
 
 use std::fmt::{Debug, Display};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -66,29 +65,6 @@ pub fn assert_random_changes_keep_flow<Q: ChangedQueue>(
         assert_progress(time_of_progress(rate), statistics, situation)
     });
     with_backlog.count()
-}
-
-/// Runs bulk traffic, again and again, while `act` runs.
-pub fn during_bulk<T>(bulk: impl Fn() + Send + Sync, act: impl FnOnce() -> T) -> T {
-    let is_over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            while !is_over.load(Ordering::Relaxed) {
-                bulk();
-            }
-        });
-        let _over = Over(&is_over);
-        act()
-    })
-}
-
-/// Ends bulk traffic, also after a panic.
-struct Over<'o>(&'o AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// Runs each `step`-th case once. With `NETQOS_MINUTES`, runs all cases again and again for that many minutes.

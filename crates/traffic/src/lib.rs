@@ -8,7 +8,6 @@
 //! ```
 //!
 //! - [`TcpTest`]: goodput of some streams, up or down, in intervals of 100 ms.
-//! - [`Bulk`]: such tests one after the other, as load for something else.
 //! - [`UdpTest`]: datagrams at a given rate: goodput, losses, one-way delay, and the DSCP that
 //!   arrived.
 //! - [`LatencyTest`]: request and response at a fixed beat, whether or not the last response came,
@@ -20,7 +19,6 @@
 //! in a pod's namespace serves that pod from inside any process.
 #![deny(unsafe_code)]
 
-mod bulk;
 mod clock;
 mod control;
 mod dscp;
@@ -37,7 +35,6 @@ mod tcp;
 mod udp;
 mod wire;
 
-pub use bulk::Bulk;
 pub use dscp::{Dscp, DscpError};
 pub use error::TrafficError;
 pub use flow::Flow;

@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use netqos_classes::ClassBackend;
 use netqos_core::classes::{Ask, Asked, LineShares, Share, Shares};
 use netqos_core::{BitRate, ByteCount, Direction};
 use netqos_netlink::class::InstalledClass;
 use netqos_netlink::qdisc::Statistics;
-use netqos_netlink::{Handle, Namespace, Socket};
-use netqos_testkit::{assert_progress, time_of_progress, wait_for_backlog};
-use netqos_traffic::{Bulk, Flow, TcpTest};
+use netqos_netlink::{Handle, Socket};
+use netqos_testkit::random_changes::run_cases;
+use netqos_testkit::{Bulk, assert_progress, time_of_progress, wait_for_backlog};
+use netqos_traffic::{Flow, TcpTest};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -27,7 +28,7 @@ const BEST_EFFORT: u16 = 4;
 const CHANGES: usize = 6;
 /// Packets up to this size, in bytes, stay whole on uplinks below this capacity.
 const UNCUT: u64 = 9_238;
-/// More than waits in the leaves of a slot whose limit is low.
+/// More bytes than wait in the leaves of a slot whose limit is low.
 const ROOM: u64 = 2 * 192 * 1024;
 const CUTS_BELOW: BitRate = BitRate::from_bits_per_second(500_000_000);
 
@@ -160,7 +161,7 @@ impl Loaded {
         classes
     }
 
-    /// What the class of best-effort has sent, and what waits in its leaves.
+    /// The bytes that the class of best-effort has sent, and the packets that wait in its leaves.
     fn of_class(&self) -> Statistics {
         let classes = self.classes();
         let waiting = classes
@@ -235,10 +236,7 @@ impl Loaded {
 fn assert_no_change_stalls(scene: Scene, times: usize) -> Option<usize> {
     let world = World::new()?;
     for pod in [&world.pods["be"], &world.outside] {
-        let gso = scene.gso.to_string();
-        let set = |link| ["link", "set", link, "gso_max_size", &gso];
-        world.node.run("ip", &set(pod.host_link())).unwrap();
-        pod.run(&world.node, "ip", &set("eth0")).unwrap();
+        pod.set_gso_max_size(&world.node, scene.gso).unwrap();
     }
     let test = TcpTest {
         flow: match scene.direction {
@@ -252,10 +250,7 @@ fn assert_no_change_stalls(scene: Scene, times: usize) -> Option<usize> {
         // BIG TCP of IPv4 came later than that of IPv6.
         ..TcpTest::new(world.outside_address(true))
     };
-    let netns = world.pods["be"].netns();
-    let _bulk = Bulk::start(test, move || {
-        Namespace::open(netns).unwrap().enter().unwrap()
-    });
+    let _bulk = Bulk::start(world.pods["be"].netns(), move || drop(test.run(|_| ()))).unwrap();
     let mut loaded = Loaded {
         scene,
         world,
@@ -272,27 +267,10 @@ fn assert_no_change_stalls(scene: Scene, times: usize) -> Option<usize> {
     Some(waited.count())
 }
 
-/// The short form has half of the scenes. With `NETQOS_MINUTES` it takes that many minutes, and all scenes.
+/// The short form has half of the scenes.
 #[test]
 fn random_change_of_class_or_part_never_stalls_leaf() {
-    let minutes = std::env::var("NETQOS_MINUTES").ok();
-    let time = minutes.map(|minutes| Duration::from_secs(60 * minutes.parse::<u64>().unwrap()));
-    let began = Instant::now();
-    let (mut changes, mut with_backlog) = (0, 0);
-    loop {
-        let step = if time.is_some() { 1 } else { 2 };
-        for scene in scenes().into_iter().step_by(step) {
-            let Some(times) = assert_no_change_stalls(scene, CHANGES) else {
-                return;
-            };
-            changes += CHANGES;
-            with_backlog += times;
-        }
-        eprintln!("{changes} changes, {with_backlog} of them with a backlog");
-        if time.is_none_or(|time| began.elapsed() > time) {
-            break;
-        }
-    }
-    // Without a backlog nothing was tested.
-    assert!(with_backlog > CHANGES, "{with_backlog}");
+    run_cases(&scenes(), 2, CHANGES, |scene, times| {
+        assert_no_change_stalls(*scene, times)
+    });
 }

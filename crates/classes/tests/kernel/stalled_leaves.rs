@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 use netqos_classes::ClassBackend;
 use netqos_core::Direction;
 use netqos_netlink::qdisc::Installed;
-use netqos_netlink::{Handle, Namespace, Socket};
-use netqos_testkit::{assert_progress, time_of_progress};
-use netqos_traffic::{Bulk, TcpTest};
+use netqos_netlink::{Handle, Socket};
+use netqos_testkit::{Bulk, assert_progress, time_of_progress};
+use netqos_traffic::TcpTest;
 
 use crate::world::{World, mbit, shares};
 
 /// In Mbit/s.
 const UPLINK: u64 = 20;
-/// What a TBF that segments lets pass is smaller.
+/// The bytes of a packet that a TBF which segments never lets pass.
 const LARGE: u32 = 20_000;
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -55,10 +55,7 @@ fn with_large_packets() -> Option<(World, Bulk, Handle)> {
         congestion_control: Some("cubic".to_owned()),
         ..TcpTest::new(world.outside_address(false))
     };
-    let netns = world.pods["be"].netns();
-    let bulk = Bulk::start(test, move || {
-        Namespace::open(netns).unwrap().enter().unwrap()
-    });
+    let bulk = Bulk::start(world.pods["be"].netns(), move || drop(test.run(|_| ()))).unwrap();
     let began = Instant::now();
     let mut raised = None;
     loop {

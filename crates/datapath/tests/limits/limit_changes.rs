@@ -9,9 +9,9 @@ use netqos_datapath::{HostLinks, LimitDatapath, Paths, Request, Shaped, SideName
 use netqos_netlink::qdisc::Statistics;
 use netqos_netlink::{Handle, Namespace, Socket};
 use netqos_testkit::random_changes::{
-    ChangedQueue, assert_random_changes_keep_flow, during_bulk, random_rate_and_burst,
+    ChangedQueue, assert_random_changes_keep_flow, random_rate_and_burst,
 };
-use netqos_testkit::{Node, Pod};
+use netqos_testkit::{Bulk, Node, Pod};
 use netqos_traffic::{Flow, TcpTest};
 
 use crate::server;
@@ -77,10 +77,7 @@ pub(crate) fn keeps_flow(case: &Case, times: usize) -> Option<usize> {
     let node = Node::new().unwrap()?;
     let (pod, other) = (node.pod("limited").unwrap(), node.pod("free").unwrap());
     for at in [&pod, &other] {
-        let gso = case.gso.to_string();
-        let set = |link| ["link", "set", link, "gso_max_size", &gso];
-        node.run("ip", &set(at.host_link())).unwrap();
-        at.run(&node, "ip", &set("eth0")).unwrap();
+        at.set_gso_max_size(&node, case.gso).unwrap();
     }
     // BIG TCP of IPv4 came later than that of IPv6.
     let server = server(&other, &other.address6());
@@ -95,20 +92,16 @@ pub(crate) fn keeps_flow(case: &Case, times: usize) -> Option<usize> {
         congestion_control: Some(case.congestion_control.to_owned()),
         ..TcpTest::new(server.local_addr())
     };
-    // A low limit may end a connection.
-    let bulk = || drop(pod.inside(|| test.run(|_| ())).unwrap());
-    let with_backlog = during_bulk(bulk, || {
-        let mut limited = Limited::new(&pod, case);
-        let with_backlog = assert_random_changes_keep_flow(case, &mut limited, times, || {
-            let (rate, burst) = random_rate_and_burst();
-            Limit {
-                burst,
-                ..Limit::of(rate)
-            }
-        });
-        limited.set(Limits::default());
-        with_backlog
+    let _bulk = Bulk::start(pod.netns(), move || drop(test.run(|_| ()))).unwrap();
+    let mut limited = Limited::new(&pod, case);
+    let with_backlog = assert_random_changes_keep_flow(case, &mut limited, times, || {
+        let (rate, burst) = random_rate_and_burst();
+        Limit {
+            burst,
+            ..Limit::of(rate)
+        }
     });
+    limited.set(Limits::default());
     Some(with_backlog)
 }
 

@@ -1,43 +1,34 @@
-use std::thread;
 use std::time::Duration;
 
 use netqos_api::HookChoice;
 use netqos_core::BitRate;
-use netqos_testkit::{BacklogDrops, Node, Pod, assert_loses_no_more_than_tc};
+use netqos_testkit::{Changes, Node, Pod, assert_loses_no_more_than_tc};
 use netqos_traffic::{Flow, Server, UdpTest};
 
 use crate::{Wanted, both, datapath, server};
 
-/// Pairs of changes, and the time between two changes.
-const TIMES: usize = 20;
-const STAYS: Duration = Duration::from_millis(40);
+const CHANGES: Changes = Changes {
+    pairs: 20,
+    stays: Duration::from_millis(40),
+    takes: Duration::from_millis(10),
+};
 
-/// Runs changes, and returns the number of datagrams that were lost meanwhile, without those that the receive
-/// backlog of a busy machine dropped.
-fn lost(pod: &Pod, server: &Server, flow: Flow, mut act: impl FnMut(bool)) -> u64 {
-    let test = UdpTest {
-        flow,
-        omit: Duration::ZERO,
-        duration: STAYS * 2 * (TIMES + 5) as u32,
-        size: 200,
-        ..UdpTest::new(
-            server.local_addr(),
-            BitRate::from_bits_per_second(16_000_000),
-        )
+/// Runs changes, and returns the number of datagrams that were lost meanwhile.
+fn lost(pod: &Pod, server: &Server, flow: Flow, act: impl FnMut(bool)) -> u64 {
+    let stream = |duration| {
+        let test = UdpTest {
+            flow,
+            omit: Duration::ZERO,
+            duration,
+            size: 200,
+            ..UdpTest::new(
+                server.local_addr(),
+                BitRate::from_bits_per_second(16_000_000),
+            )
+        };
+        pod.inside(|| test.run(|_| ())).unwrap().unwrap().lost
     };
-    let drops = BacklogDrops::count().unwrap();
-    let report = thread::scope(|scope| {
-        let received = scope.spawn(|| pod.inside(|| test.run(|_| ())).unwrap().unwrap());
-        thread::sleep(2 * STAYS);
-        for _ in 0..TIMES {
-            for comes in [true, false] {
-                act(comes);
-                thread::sleep(STAYS);
-            }
-        }
-        received.join().unwrap()
-    });
-    report.lost.saturating_sub(drops.so_far().unwrap())
+    CHANGES.lost(stream, act).unwrap()
 }
 
 /// The kernel takes a link down for a moment when it adds or deletes the root qdisc. On kernels with tcx nothing

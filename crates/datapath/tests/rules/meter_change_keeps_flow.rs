@@ -6,10 +6,11 @@ use netqos_api::HookChoice;
 use netqos_core::{Bandwidth, BitRate, ByteCount, Reason, Rule};
 use netqos_index::Change;
 use netqos_netlink::qdisc::Statistics;
-use netqos_netlink::{Handle, Namespace, Socket};
+use netqos_netlink::{Handle, Socket};
 use netqos_testkit::random_changes::{
-    ChangedQueue, assert_random_changes_keep_flow, during_bulk, random_rate_and_burst, run_cases,
+    ChangedQueue, assert_random_changes_keep_flow, random_rate_and_burst, run_cases,
 };
+use netqos_testkit::{Bulk, assert_progress, time_of_progress};
 use netqos_traffic::{Flow, TcpTest};
 
 use crate::hooks::{HOOKS, on_both_hooks};
@@ -18,10 +19,6 @@ use crate::world::{World, mbit, policy};
 /// The backlog before a change, in bytes, and the longest wait for it.
 const WAITS: u32 = 70_000;
 const FILLS: Duration = Duration::from_millis(700);
-/// The size of a frame. Smaller packets pass in the sparse band.
-const FRAME: u64 = 1514;
-/// The time in which a queue must send a frame.
-const PATIENCE: Duration = Duration::from_millis(200);
 
 fn rule(megabits: u64, burst: Option<u64>) -> Change {
     rated(Bandwidth {
@@ -64,47 +61,34 @@ fn lowered_rate_or_burst_never_stalls_queue() {
         world.pod("free", "player");
         world.pod("gateway", "gateway");
         world.apply(rule(200, Some(500_000)));
-        let bulk = (
-            world.pod_named("free").netns(),
-            world.tcp_test("gateway", 4.5),
-        );
-        thread::scope(|scope| {
-            let bulk = scope.spawn(move || {
-                let _inside = Namespace::open(bulk.0).unwrap().enter().unwrap();
-                bulk.1.run(|_| ()).unwrap()
-            });
-            let mut with_backlog = 0;
-            for (megabits, burst) in [
-                (10, None),
-                (200, None),
-                (10, Some(500_000)),
-                (200, Some(500_000)),
-                (10, None),
-                (200, None),
-                (2, None),
-            ] {
-                let began = Instant::now();
-                while began.elapsed() < FILLS && statistics().queued_bytes < WAITS {
-                    thread::sleep(Duration::from_millis(1));
-                }
-                with_backlog += usize::from(statistics().queued_packets > 0);
-                world.apply(rule(megabits, burst));
-                let (began, before) = (Instant::now(), statistics());
-                loop {
-                    let is_late = began.elapsed() > PATIENCE;
-                    let now = statistics();
-                    if now.queued_packets == 0 || now.bytes >= before.bytes + FRAME {
-                        break;
-                    }
-                    assert!(!is_late, "{hook:?}, {megabits} {burst:?}: {now:?}");
-                    thread::sleep(Duration::from_millis(2));
-                }
+        let test = world.tcp_test("gateway", 4.5);
+        let _bulk = Bulk::start(world.pod_named("free").netns(), move || {
+            drop(test.run(|_| ()));
+        })
+        .unwrap();
+        let mut with_backlog = 0;
+        for (megabits, burst) in [
+            (10, None),
+            (200, None),
+            (10, Some(500_000)),
+            (200, Some(500_000)),
+            (10, None),
+            (200, None),
+            (2, None),
+        ] {
+            let began = Instant::now();
+            while began.elapsed() < FILLS && statistics().queued_bytes < WAITS {
+                thread::sleep(Duration::from_millis(1));
             }
-            // Without a backlog nothing was tested.
-            assert!(with_backlog > 3, "{with_backlog}");
-            world.apply(rule(100, None));
-            bulk.join().unwrap();
-        });
+            with_backlog += usize::from(statistics().queued_packets > 0);
+            world.apply(rule(megabits, burst));
+            let within = time_of_progress(mbit(megabits));
+            let situation = || format!("{hook:?}, {megabits} Mbit/s, burst {burst:?}");
+            assert_progress(within, statistics, situation);
+        }
+        // Without a backlog nothing was tested.
+        assert!(with_backlog > 3, "{with_backlog}");
+        world.apply(rule(100, None));
     });
 }
 
@@ -192,12 +176,8 @@ fn keeps_flow(case: &Case, times: usize) -> Option<usize> {
     world.pod("free", "player");
     world.pod("gateway", "gateway");
     for at in ["free", "gateway"].map(|name| world.pod_named(name)) {
-        let gso = case.gso.to_string();
-        let set = |link| ["link", "set", link, "gso_max_size", &gso];
-        world.node.run("ip", &set(at.host_link())).unwrap();
-        at.run(&world.node, "ip", &set("eth0")).unwrap();
+        at.set_gso_max_size(&world.node, case.gso).unwrap();
     }
-    let netns = world.pod_named("free").netns();
     // BIG TCP of IPv4 came later than that of IPv6.
     let test = TcpTest {
         flow: Flow::Upload,
@@ -207,21 +187,18 @@ fn keeps_flow(case: &Case, times: usize) -> Option<usize> {
         congestion_control: Some(case.congestion_control.to_owned()),
         ..TcpTest::new(world.address("gateway", true))
     };
-    let bulk = || {
-        let _inside = Namespace::open(&netns).unwrap().enter().unwrap();
-        // A low rate may end a connection.
+    let bulk = Bulk::start(world.pod_named("free").netns(), move || {
         drop(test.run(|_| ()));
-    };
-    let with_backlog = during_bulk(bulk, || {
-        let mut rule = RatedRule(world);
-        let with_backlog = assert_random_changes_keep_flow(case, &mut rule, times, || {
-            let (rate, burst) = random_rate_and_burst();
-            Bandwidth { rate, burst }
-        });
-        rule.0
-            .apply(Change::PolicyGone(policy("p", 1, "", vec![]).name));
-        // The pods leave when the traffic has ended.
-        (with_backlog, rule)
+    })
+    .unwrap();
+    let mut rule = RatedRule(world);
+    let with_backlog = assert_random_changes_keep_flow(case, &mut rule, times, || {
+        let (rate, burst) = random_rate_and_burst();
+        Bandwidth { rate, burst }
     });
-    Some(with_backlog.0)
+    rule.0
+        .apply(Change::PolicyGone(policy("p", 1, "", vec![]).name));
+    // The pods leave when the traffic has ended.
+    drop(bulk);
+    Some(with_backlog)
 }

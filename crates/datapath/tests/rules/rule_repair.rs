@@ -10,8 +10,8 @@ use netqos_datapath::rules::Outcome;
 use netqos_index::Change;
 use netqos_netlink::link::Link;
 use netqos_netlink::qdisc::Tbf;
-use netqos_netlink::{Handle, Namespace, Socket};
-use netqos_testkit::random_changes::during_bulk;
+use netqos_netlink::{Handle, Socket};
+use netqos_testkit::Bulk;
 use netqos_traffic::TcpTest;
 
 use crate::hooks::apart;
@@ -94,30 +94,27 @@ fn stalled_rule_queue_is_emptied() {
         omit: Duration::ZERO,
         ..world.tcp_test("gateway", 0.3)
     };
-    let netns = world.pod_named("free").netns();
-    let bulk = || {
-        let inside = Namespace::open(&netns).unwrap().enter().unwrap();
-        // A connection may end while nothing passes.
-        let _ = bulk.run(|_| ());
-        drop(inside);
-    };
-    let outcome = during_bulk(bulk, || {
-        // Whether such a packet waits just then is a matter of chance.
-        for _ in 0..20 {
-            put(&slow);
-            thread::sleep(Duration::from_millis(100));
-            put(&right);
-            let began = Instant::now();
-            while began.elapsed() < Duration::from_secs(1) {
-                let outcome = inspect(&mut world);
-                if !outcome.problems.is_empty() {
-                    return outcome;
-                }
-                thread::sleep(Duration::from_millis(100));
+    let bulk = Bulk::start(world.pod_named("free").netns(), move || {
+        drop(bulk.run(|_| ()));
+    })
+    .unwrap();
+    // Whether such a packet waits just then is a matter of chance.
+    let outcome = (0..20).find_map(|_| {
+        put(&slow);
+        thread::sleep(Duration::from_millis(100));
+        put(&right);
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_secs(1) {
+            let outcome = inspect(&mut world);
+            if !outcome.problems.is_empty() {
+                return Some(outcome);
             }
+            thread::sleep(Duration::from_millis(100));
         }
-        panic!("no queue has stalled")
+        None
     });
+    drop(bulk);
+    let outcome = outcome.expect("no queue has stalled");
     let problem = &outcome.problems[0];
     assert_eq!(problem.reason, Reason::QueueStalled, "{problem}");
     assert!(matches!(problem.object, ObjectRef::Policy(_)), "{problem}");

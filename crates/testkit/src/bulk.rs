@@ -1,13 +1,14 @@
 //! Bulk traffic in the background.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use crate::TcpTest;
+use anyhow::Result;
+use netqos_netlink::Namespace;
 
-/// Bulk TCP that goes on until it is dropped: one test after the other. One that fails is followed by the next, since
-/// a low limit may end a connection.
+/// Bulk traffic of a pod that goes on until this is dropped.
 #[derive(Debug)]
 pub struct Bulk {
     is_over: Arc<AtomicBool>,
@@ -15,21 +16,28 @@ pub struct Bulk {
 }
 
 impl Bulk {
-    /// Starts it in a thread of its own, which calls `enter` first and drops the result last: it may enter a network
-    /// namespace.
-    pub fn start<G>(test: TcpTest, enter: impl FnOnce() -> G + Send + 'static) -> Self {
+    /// Runs a test in this network namespace again and again. One that fails is followed by the next, since a low limit
+    /// may end a connection.
+    ///
+    /// # Errors
+    /// Returns an error if the namespace cannot be opened.
+    pub fn start(netns: PathBuf, test: impl Fn() + Send + 'static) -> Result<Self> {
+        let namespace = Namespace::open(netns)?;
         let is_over = Arc::new(AtomicBool::new(false));
         let ends = is_over.clone();
         let thread = thread::spawn(move || {
-            let _inside = enter();
+            // Without it there is no traffic, and no test is content with that.
+            let Ok(_inside) = namespace.enter() else {
+                return;
+            };
             while !ends.load(Ordering::Relaxed) {
-                let _ = test.run(|_| ());
+                test();
             }
         });
-        Self {
+        Ok(Self {
             is_over,
             thread: Some(thread),
-        }
+        })
     }
 }
 
