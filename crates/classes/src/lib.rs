@@ -14,6 +14,7 @@
 mod backend;
 mod error;
 mod kernel;
+mod lower;
 mod net_cls;
 mod none;
 mod rate;

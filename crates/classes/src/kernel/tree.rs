@@ -16,6 +16,7 @@ use super::exchange;
 use super::form::{Form, Forms, LINE};
 use super::stalls::Stalls;
 use crate::error::Doing;
+use crate::lower::lower;
 use crate::{Error, Result, Standing, Traffic, rate, traffic};
 
 /// The longest that parts which go are waited for. A packet of 64 KiB, sent at 1 Mbit/s, is owed for half a
@@ -59,6 +60,20 @@ impl<'l> Root<'l> {
     /// That of one of its classes.
     pub(super) const fn handle(&self, minor: u16) -> Handle {
         Handle::new(self.name.major(), minor)
+    }
+
+    /// The classes of these forms.
+    fn wanted(&self, forms: &Forms) -> BTreeMap<Handle, HtbClass> {
+        let slots = forms.slots.iter().flat_map(|form| {
+            [
+                (form.slot.inner(), form.inner),
+                (form.slot.quick(), form.quick),
+                (form.slot.bulk(), form.bulk),
+            ]
+        });
+        let all = slots.chain([(LINE, forms.line)]);
+        all.map(|(minor, class)| (self.handle(minor), class))
+            .collect()
     }
 
     /// True when the tree that is there is ours.
@@ -112,6 +127,12 @@ pub(super) fn apply(
         }
     }
     let there = list(socket, link)?;
+    let lowered = lower(socket, link, &there, &at.wanted(forms)).doing("lower classes")?;
+    changes += lowered;
+    let there = match lowered {
+        0 => there,
+        _ => list(socket, link)?,
+    };
     let put = |socket: &mut Socket, above: Handle, minor: u16, class: &HtbClass| -> Result<usize> {
         let name = at.handle(minor);
         // What is at the top has, as the kernel tells it, no tree above it.

@@ -12,6 +12,7 @@ use netqos_netlink::{Handle, Socket};
 use super::names;
 use super::tree::Wanted;
 use crate::error::Doing;
+use crate::lower::lower;
 use crate::{Error, Result};
 
 /// The one default class that there is for what nothing else chooses a class for.
@@ -101,6 +102,9 @@ impl Line {
             socket.add_qdisc(&self.link, Handle::ROOT, names::QDISC, &ROOT)?;
             changes += 1;
         }
+        let there = self.classes.iter().map(|it| (it.handle, it.clone()));
+        let classes = wanted.iter().map(|it| (it.handle, it.class));
+        changes += lower(socket, &self.link, &there.collect(), &classes.collect())?;
         let queues = socket.qdiscs(&self.link)?;
         for Wanted {
             handle,

@@ -1,11 +1,14 @@
 //! What went through the classes of the line.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use netqos_classes::{ClassBackend, Kernel};
 use netqos_core::Direction;
 use netqos_core::classes::TrafficClass;
 use netqos_netlink::Socket;
+use netqos_netlink::class::InstalledClass;
 use netqos_traffic::Flow;
 
 use super::{World, options};
@@ -52,5 +55,39 @@ impl World {
             (of, class.unwrap().statistics.bytes)
         };
         TrafficClass::ALL.into_iter().map(bytes).collect()
+    }
+}
+
+impl World {
+    /// Lists the classes of the uplink again and again during changes. Returns those whose rate was above the ceiling of
+    /// their parent.
+    pub fn rates_above_parents(&mut self, act: impl FnOnce(&mut Self)) -> Vec<String> {
+        let (uplink, is_done) = (self.line(), AtomicBool::new(false));
+        let watch = || {
+            let mut socket = Socket::open().unwrap();
+            let link = socket.link_by_name(&uplink).unwrap();
+            let (mut found, mut times) = (Vec::new(), 0);
+            while !is_done.load(Ordering::Relaxed) {
+                let classes = socket.classes(&link).unwrap();
+                for class in &classes {
+                    let is_above = |parent: &&InstalledClass| {
+                        parent.handle == class.parent && parent.ceil() < class.rate()
+                    };
+                    let parent = classes.iter().find(is_above);
+                    found.extend(parent.map(|parent| format!("{class:?} in {parent:?}")));
+                }
+                times += 1;
+            }
+            (found, times)
+        };
+        let (found, times) = thread::scope(|scope| {
+            let watched = scope.spawn(watch);
+            act(self);
+            is_done.store(true, Ordering::Relaxed);
+            watched.join().unwrap()
+        });
+        // Less often, nothing was tested.
+        assert!(times > 100, "{times}");
+        found
     }
 }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::iter::successors;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use netqos_classes::ClassBackend;
 use netqos_core::classes::{Ask, Asked, LineShares, Share, Shares};
@@ -28,8 +29,9 @@ const BEST_EFFORT: u16 = 4;
 const CHANGES: usize = 6;
 /// Packets up to this size, in bytes, stay whole on uplinks below this capacity.
 const UNCUT: u64 = 9_238;
-/// More bytes than wait in the leaves of a slot whose limit is low.
+/// More bytes than wait in the leaves of a slot whose limit is low. Others hold what passes in this time, of each leaf.
 const ROOM: u64 = 2 * 192 * 1024;
+const BULK_NANOS: u64 = 25_000_000;
 const CUTS_BELOW: BitRate = BitRate::from_bits_per_second(500_000_000);
 
 /// The traffic of a series of changes.
@@ -131,6 +133,8 @@ struct Loaded {
     world: World,
     /// The changes so far.
     history: Vec<Change>,
+    /// The time at which the class has paid for what it has sent.
+    owes_until: Instant,
 }
 
 impl Loaded {
@@ -164,15 +168,15 @@ impl Loaded {
     /// The bytes that the class of best-effort has sent, and the packets that wait in its leaves.
     fn of_class(&self) -> Statistics {
         let classes = self.classes();
-        let waiting = classes
-            .values()
-            .map(|class| class.statistics.queued_packets);
-        let class = classes
-            .values()
-            .find(|class| class.handle.minor() == BEST_EFFORT);
+        let is_of_class = |leaf: &&InstalledClass| {
+            let mut above = successors(Some(leaf.handle), |it| Some(classes.get(it)?.parent));
+            above.any(|class| class.minor() == BEST_EFFORT)
+        };
+        let leaves = classes.values().filter(is_of_class);
+        let class = { classes.values() }.find(|class| class.handle.minor() == BEST_EFFORT);
         Statistics {
             bytes: class.map_or(0, |class| class.statistics.bytes),
-            queued_packets: waiting.sum(),
+            queued_packets: leaves.map(|leaf| leaf.statistics.queued_packets).sum(),
             ..Statistics::default()
         }
     }
@@ -182,24 +186,22 @@ impl Loaded {
         class.map(|class| class.statistics).unwrap_or_default()
     }
 
-    /// The longest time for which the class may owe. HTB keeps a debt as time, also when the rate is raised: of one
-    /// packet, or, where a part or a queue of another kind came or went, of what went out at the rate of the uplink.
-    fn longest_debt(&self) -> Duration {
-        let last = &self.history[self.history.len().saturating_sub(3)..];
-        let first = last[0];
+    /// Adds what the class may owe after a change. HTB keeps a debt as time, also when the rate is raised: of one packet,
+    /// or, where a part or a queue of another kind came or went, of what waited there and went out at the rate of the
+    /// uplink.
+    fn owe(&mut self, before: Change, change: Change) {
         let is_cut = |change: &Change| change.total < CUTS_BELOW;
-        let is_kept = |change: &Change| change.has_part() == first.has_part() && is_cut(change);
-        let bytes = if last.iter().all(is_kept) {
-            UNCUT
-        } else {
-            ROOM
-        };
-        let slowest = last.iter().map(Change::limit).min().unwrap();
-        Duration::from_nanos(slowest.nanos_for(ByteCount::from_bytes(bytes)))
+        let is_kept = change.has_part() == before.has_part() && is_cut(&before) && is_cut(&change);
+        let waited = before.limit().bytes_in_nanos(2 * BULK_NANOS).bytes();
+        let bytes = if is_kept { UNCUT } else { waited.max(ROOM) };
+        let slowest = before.limit().min(change.limit());
+        let debt = Duration::from_nanos(slowest.nanos_for(ByteCount::from_bytes(bytes)));
+        self.owes_until = self.owes_until.max(Instant::now() + debt);
     }
 
     /// Makes a change and asserts that the leaves send their backlog. Returns true if one had any.
     fn change(&mut self, change: Change) -> bool {
+        let before = self.history.last().copied().unwrap_or(change);
         self.history.push(change);
         let open = Share::up_to(change.total);
         let shares = Shares::try_new(change.total, open, change.best_effort).unwrap();
@@ -216,16 +218,17 @@ impl Loaded {
         let outcome = world.backend.apply(&world.plan).unwrap();
         assert_eq!(outcome.lines, [world.line()], "{outcome:#?}");
         assert_eq!(outcome.stalled, []);
+        self.owe(before, change);
         let situation = || {
             let last = &self.history[self.history.len().saturating_sub(3)..];
             format!("{:?}, after {last:#?}", self.scene)
         };
-        let debt = self.longest_debt();
-        let within = time_of_progress(change.limit()) + debt;
+        let debt = || self.owes_until.saturating_duration_since(Instant::now());
+        let within = time_of_progress(change.limit()) + debt();
         let waited = assert_progress(within, || self.of_class(), situation);
         for leaf in self.waiting() {
             // The others of its class may take all but its guarantee.
-            let within = time_of_progress(bits(leaf.rate())) + debt;
+            let within = time_of_progress(bits(leaf.rate())) + debt();
             assert_progress(within, || self.statistics(leaf.handle), situation);
         }
         waited
@@ -255,6 +258,7 @@ fn assert_no_change_stalls(scene: Scene, times: usize) -> Option<usize> {
         scene,
         world,
         history: Vec::new(),
+        owes_until: Instant::now(),
     };
     let mut runner = TestRunner::default();
     let waited = (0..times).filter(|_| {

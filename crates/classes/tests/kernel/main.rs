@@ -12,6 +12,7 @@ mod limit_changes;
 mod loads;
 mod many_lines;
 mod one_pod_stops_no_other;
+mod order_of_changes;
 mod others_are_left_alone;
 mod pods_are_known;
 mod shares_take_effect;
