@@ -10,23 +10,23 @@ use netqos_netlink::{Handle, Socket};
 
 use crate::rate;
 
-/// Lowers the rates and ceilings of classes that are above the wanted ones, the lowest classes first. A class that is not
-/// wanted may have what the wanted one above it has.
+/// Lowers the rates and ceilings of classes to the desired ones, children before their parents. A class that is to be
+/// removed is lowered to the desired rates of the class above it.
 ///
-/// HTB lets a class send at its own rate whatever those above it owe. Were those lowered first, they would owe for all
-/// that is sent until its turn comes, and pause for it: at a hundredth of the rate, ten seconds for 100 ms.
+/// HTB lets a class send at its own rate whatever its parents owe. A parent that is lowered first owes for all that its
+/// children send until they are lowered, too, and pauses for it: at a hundredth of the rate, ten seconds for 100 ms.
 pub(crate) fn lower(
     socket: &mut Socket,
     link: &Link,
-    there: &BTreeMap<Handle, InstalledClass>,
-    wanted: &BTreeMap<Handle, HtbClass>,
+    observed: &BTreeMap<Handle, InstalledClass>,
+    desired: &BTreeMap<Handle, HtbClass>,
 ) -> netqos_netlink::Result<usize> {
-    let above = |class: Handle| successors(Some(class), |it| Some(there.get(it)?.parent));
-    let mut lowest_first: Vec<&InstalledClass> = there.values().collect();
+    let above = |class: Handle| successors(Some(class), |it| Some(observed.get(it)?.parent));
+    let mut lowest_first: Vec<&InstalledClass> = observed.values().collect();
     lowest_first.sort_by_key(|class| Reverse(above(class.handle).count()));
     let mut changes = 0;
     for found in lowest_first {
-        let Some(most) = above(found.handle).find_map(|class| wanted.get(&class)) else {
+        let Some(most) = above(found.handle).find_map(|class| desired.get(&class)) else {
             continue;
         };
         if most.rate < found.rate() || most.ceil < found.ceil() {

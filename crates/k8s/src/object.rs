@@ -209,7 +209,7 @@ pub fn object_from_value(value: &Value) -> Result<Object, Vec<FieldError>> {
             let slice = convert::endpoint_slice(&object).map_err(one)?;
             Ok(slice.map_or(Object::Other { api_version, kind }, Object::EndpointSlice))
         }
-        // The name in the Network Plumbing Working Group's specification, and the one in its drafts, which Kuryr's has.
+        // The name in the Network Plumbing Working Group's specification, and the one in its drafts, which Kuryr uses.
         ("k8s.cni.cncf.io", "NetworkAttachmentDefinition")
         | ("kubernetes.cni.cncf.io", "Network") => {
             let object: Definition = read(value).map_err(one)?;

@@ -62,8 +62,8 @@ impl<'l> Root<'l> {
         Handle::new(self.name.major(), minor)
     }
 
-    /// The classes of these forms.
-    fn wanted(&self, forms: &Forms) -> BTreeMap<Handle, HtbClass> {
+    /// The HTB classes of these forms.
+    fn desired(&self, forms: &Forms) -> BTreeMap<Handle, HtbClass> {
         let slots = forms.slots.iter().flat_map(|form| {
             [
                 (form.slot.inner(), form.inner),
@@ -127,7 +127,7 @@ pub(super) fn apply(
         }
     }
     let there = list(socket, link)?;
-    let lowered = lower(socket, link, &there, &at.wanted(forms)).doing("lower classes")?;
+    let lowered = lower(socket, link, &there, &at.desired(forms)).doing("lower classes")?;
     changes += lowered;
     let there = match lowered {
         0 => there,

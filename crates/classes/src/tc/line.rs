@@ -102,9 +102,9 @@ impl Line {
             socket.add_qdisc(&self.link, Handle::ROOT, names::QDISC, &ROOT)?;
             changes += 1;
         }
-        let there = self.classes.iter().map(|it| (it.handle, it.clone()));
-        let classes = wanted.iter().map(|it| (it.handle, it.class));
-        changes += lower(socket, &self.link, &there.collect(), &classes.collect())?;
+        let observed = self.classes.iter().map(|it| (it.handle, it.clone()));
+        let desired = wanted.iter().map(|it| (it.handle, it.class));
+        changes += lower(socket, &self.link, &observed.collect(), &desired.collect())?;
         let queues = socket.qdiscs(&self.link)?;
         for Wanted {
             handle,
