@@ -49,7 +49,7 @@ impl BacklogDrops {
 ///
 /// Where both lose alike, chance alone may keep the medians apart for all turns. So after the last turn each count is
 /// compared with each count of `tc` (Mann and Whitney): if both lose alike, the larger one is netqos' in half of the
-/// pairs, and in 19 of 20 once in a thousand runs. The sum is at most twice that of `tc`, and 20.
+/// pairs, and in 19 of 20 once in a thousand runs. The sum is at most three times that of `tc`, and 20.
 ///
 /// # Panics
 /// Panics if changes lose more.
@@ -71,7 +71,7 @@ pub fn assert_loses_no_more_than_tc(
     let larger = pairs.filter(|is_larger| *is_larger).count();
     let is_larger = median(&netqos) > median(&tc) && 20 * larger > 19 * netqos.len() * tc.len();
     let sum = |counts: &[u64]| counts.iter().sum::<u64>();
-    assert!(!is_larger && sum(&netqos) <= 2 * sum(&tc) + 20, "{lost}");
+    assert!(!is_larger && sum(&netqos) <= 3 * sum(&tc) + 20, "{lost}");
 }
 
 fn median(counts: &[u64]) -> u64 {
