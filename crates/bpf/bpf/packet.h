@@ -145,21 +145,21 @@ static __always_inline bool read_packet(struct __sk_buff *skb, struct packet *pa
 }
 
 /*
- * What a qdisc will count: each frame that a GSO packet is cut into with its own headers. At an
- * egress hook the kernel has counted them in wire_len. At an ingress hook, where it has not, they are
- * counted as its qdisc_pkt_len_init() does when the packet is sent on.
+ * The number of bytes that a qdisc counts for a packet: each frame of a GSO packet with its own headers. At an egress
+ * hook wire_len is this number. At an ingress hook it is less: without the headers before 6.19, and without the
+ * Ethernet headers from then on ("net: use qdisc_pkt_len_segs_init() in sch_handle_ingress()"). The count is that of
+ * the kernel's qdisc_pkt_len_segs_init().
  */
 static __always_inline __u64 length_on_wire(struct __sk_buff *skb, const struct packet *packet)
 {
-	if (skb->wire_len > skb->len)
-		return skb->wire_len;
+	__u64 least = skb->wire_len > skb->len ? skb->wire_len : skb->len;
 	if (!skb->gso_size || !packet->transport)
-		return skb->len;
+		return least;
 	__u32 headers = packet->transport;
 	if (packet->protocol == IPPROTO_TCP) {
 		__u8 data_offset;
 		if (bpf_skb_load_bytes(skb, packet->transport + TCP_DATA_OFFSET, &data_offset, 1))
-			return skb->len;
+			return least;
 		headers += (data_offset >> 4) * 4;
 	} else if (packet->protocol == IPPROTO_UDP) {
 		headers += sizeof(struct udphdr);
@@ -168,7 +168,8 @@ static __always_inline __u64 length_on_wire(struct __sk_buff *skb, const struct 
 	/* What a virtual machine sends comes without the number. */
 	if (!frames && skb->len > headers)
 		frames = (skb->len - headers + skb->gso_size - 1) / skb->gso_size;
-	return frames > 1 ? skb->len + (frames - 1) * headers : skb->len;
+	__u64 length = frames > 1 ? skb->len + (frames - 1) * headers : skb->len;
+	return length > least ? length : least;
 }
 
 /* Writes the code point, keeps the two bits of ECN (RFC 3168), and puts the checksum right. */
