@@ -16,7 +16,6 @@ use super::form::{Form, LONGEST_HOLD};
 use super::queue::Queue;
 use super::tree::{self, DRAIN, Installation, Root};
 use crate::Result;
-use crate::error::Doing;
 
 /// How often it is looked whether a queue has become short.
 const LOOK: Duration = Duration::from_millis(5);
@@ -54,11 +53,6 @@ pub(super) fn exchange(
             form.bulk_queue.put(socket, at.link, bulk)?;
             changes += 1;
         }
-        // It may have been opened.
-        let above = at.handle(form.slot.inner());
-        socket
-            .put_class(at.link, above, at.handle(form.slot.bulk()), &form.bulk)
-            .doing("put a class")?;
         programs
             .leaves
             .put(&LeafKey::new(at.name, form.slot), &form.leaf)?;

@@ -1,6 +1,7 @@
 //! An HTB on a link, made as its forms say, and read back.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter::successors;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -247,32 +248,57 @@ fn remove(socket: &mut Socket, link: &Link, name: Handle, there: &Installation) 
     Ok(())
 }
 
-/// Waits for what is in the queues of these classes, to which nothing comes any more. At their own rate
-/// that might take long: for so long they may have all of the line.
+/// Waits until the queues of these classes are empty, to which no packets come any more. At their own rate that might
+/// take long: until then they may use all of the line, before others, and the ceilings of the classes above them are the
+/// line's.
+///
+/// Under its old ceiling a class would owe for what these queues send. Without the priority, flows of the same class take
+/// all that it may borrow, and a leaf without a guarantee owes up to a minute of its own rate for one packet.
 pub(super) fn drain(socket: &mut Socket, at: Root<'_>, names: &BTreeSet<Handle>) -> Result<()> {
     let link = at.link;
     let until = Instant::now() + DRAIN;
-    let mut opened = BTreeSet::new();
-    loop {
-        let there = list(socket, link)?;
-        let waits = |class: &InstalledClass| {
+    // Those above before those below, as they were.
+    let mut opened: Vec<InstalledClass> = Vec::new();
+    let drained = loop {
+        let there = match list(socket, link) {
+            Ok(there) => there,
+            Err(error) => break Err(error),
+        };
+        let waits = |class: &&InstalledClass| {
             names.contains(&class.handle) && class.statistics.queued_packets > 0
         };
-        let waiting: Vec<&InstalledClass> = there.values().filter(|class| waits(class)).collect();
+        let waiting: Vec<&InstalledClass> = there.values().filter(waits).collect();
         let line = there.get(&at.handle(LINE)).map(InstalledClass::ceil);
         let Some(line) = line.filter(|_| !waiting.is_empty() && Instant::now() < until) else {
-            return Ok(());
+            break Ok(());
         };
-        for class in waiting {
-            if opened.insert(class.handle) {
-                let open = rate::class(line, line, class.quantum(), class.priority());
-                socket
-                    .put_class(link, class.parent, class.handle, &open)
-                    .doing("open a class that goes")?;
+        let mut to_open = Vec::new();
+        for leaf in waiting {
+            let above = successors(there.get(&leaf.parent), |it| there.get(&it.parent));
+            let above = above.filter(|class| class.handle != at.handle(LINE));
+            let mut above: Vec<&InstalledClass> = above.collect();
+            above.reverse();
+            let open = |it: &InstalledClass| rate::class(it.rate(), line, it.quantum(), 0);
+            to_open.extend(above.into_iter().map(|it| (it, open(it))));
+            to_open.push((leaf, rate::class(line, line, leaf.quantum(), 0)));
+        }
+        for (class, open) in to_open {
+            if opened.iter().any(|it| it.handle == class.handle) {
+                continue;
             }
+            let put = socket.put_class(link, class.parent, class.handle, &open);
+            put.doing("open a class")?;
+            opened.push(class.clone());
         }
         thread::sleep(Duration::from_millis(5));
+    };
+    for class in opened.into_iter().rev() {
+        let (quantum, priority) = (class.quantum(), class.priority());
+        let closed = rate::class(class.rate(), class.ceil(), quantum, priority);
+        let put = socket.put_class(link, class.parent, class.handle, &closed);
+        put.doing("close a class")?;
     }
+    drained
 }
 
 pub(super) fn list(socket: &mut Socket, link: &Link) -> Result<Installation> {

@@ -4,8 +4,10 @@ use std::time::{Duration, Instant};
 
 use netqos_datapath::try_fq_codel;
 use netqos_netlink::Socket;
+use netqos_testkit::Bulk;
+use netqos_traffic::{TcpTest, UdpTest};
 
-use crate::world::{World, shares};
+use crate::world::{World, divided, mbit, shares};
 
 /// About what the queue of a pod's part holds.
 const DATAGRAMS: usize = 100;
@@ -122,4 +124,36 @@ fn of_a_queue_of_another_kind() {
         assert!(before < DATAGRAMS / 2, "{before} did not wait");
         assert_all_but_codels(arrived, DATAGRAMS + MORE);
     }
+}
+
+/// A leaf that loses its guarantee owes up to a minute of its own rate for one GSO packet. Until then it only borrows, and
+/// a flow whose packets go by the other leaf of its class takes all of that.
+#[test]
+fn queue_of_class_without_guarantee_is_exchanged_under_bulk() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    world.divide(divided(600, [30, 100], [5, 10]));
+    let address = world.outside_address(false);
+    let tcp = TcpTest {
+        streams: 4,
+        omit: Duration::ZERO,
+        duration: Duration::from_secs(2),
+        ..TcpTest::new(address)
+    };
+    let udp = UdpTest {
+        omit: Duration::ZERO,
+        duration: Duration::from_secs(2),
+        ..UdpTest::new(address, mbit(60))
+    };
+    let netns = world.pods["be"].netns();
+    let _gso_packets = Bulk::start(netns.clone(), move || drop(tcp.run(|_| ()))).unwrap();
+    thread::sleep(Duration::from_millis(500));
+    world.divide(divided(600, [30, 100], [0, 10]));
+    thread::sleep(Duration::from_millis(200));
+    let _more_than_the_limit = Bulk::start(netns, move || drop(udp.run(|_| ()))).unwrap();
+    thread::sleep(Duration::from_millis(500));
+    world.divide(divided(100, [30, 100], [0, 20]));
+    // Three classes.
+    assert_eq!(cutting(&world), 3);
 }
