@@ -249,56 +249,61 @@ fn remove(socket: &mut Socket, link: &Link, name: Handle, there: &Installation) 
 }
 
 /// Waits until the queues of these classes are empty, to which no packets come any more. At their own rate that might
-/// take long: until then they may use all of the line, before others, and the ceilings of the classes above them are the
-/// line's.
+/// take long: until then they may use all of the uplink, before others, and the ceilings of the classes above them are
+/// the uplink's. The next `apply` lowers what a killed process leaves open.
 ///
 /// Under its old ceiling a class would owe for what these queues send. Without the priority, flows of the same class take
 /// all that it may borrow, and a leaf without a guarantee owes up to a minute of its own rate for one packet.
 pub(super) fn drain(socket: &mut Socket, at: Root<'_>, names: &BTreeSet<Handle>) -> Result<()> {
-    let link = at.link;
+    let mut opened = Vec::new();
+    let drained = wait_until_empty(socket, at, names, &mut opened);
+    let mut closed = Ok(());
+    for class in opened.into_iter().rev() {
+        let (quantum, priority) = (class.quantum(), class.priority());
+        let as_before = rate::class(class.rate(), class.ceil(), quantum, priority);
+        let put = socket.put_class(at.link, class.parent, class.handle, &as_before);
+        closed = closed.and(put.doing("close a class"));
+    }
+    drained.and(closed)
+}
+
+/// Opens classes whose queues are not empty, and those above them, until all are empty or [`DRAIN`] is over. `opened` are
+/// the classes as they were before, parents before their children.
+fn wait_until_empty(
+    socket: &mut Socket,
+    at: Root<'_>,
+    names: &BTreeSet<Handle>,
+    opened: &mut Vec<InstalledClass>,
+) -> Result<()> {
     let until = Instant::now() + DRAIN;
-    // Those above before those below, as they were.
-    let mut opened: Vec<InstalledClass> = Vec::new();
-    let drained = loop {
-        let there = match list(socket, link) {
-            Ok(there) => there,
-            Err(error) => break Err(error),
-        };
+    loop {
+        let observed = list(socket, at.link)?;
         let waits = |class: &&InstalledClass| {
             names.contains(&class.handle) && class.statistics.queued_packets > 0
         };
-        let waiting: Vec<&InstalledClass> = there.values().filter(waits).collect();
-        let line = there.get(&at.handle(LINE)).map(InstalledClass::ceil);
-        let Some(line) = line.filter(|_| !waiting.is_empty() && Instant::now() < until) else {
-            break Ok(());
+        let waiting: Vec<&InstalledClass> = observed.values().filter(waits).collect();
+        let uplink = observed.get(&at.handle(LINE)).map(InstalledClass::ceil);
+        let Some(uplink) = uplink.filter(|_| !waiting.is_empty() && Instant::now() < until) else {
+            return Ok(());
         };
-        let mut to_open = Vec::new();
         for leaf in waiting {
-            let above = successors(there.get(&leaf.parent), |it| there.get(&it.parent));
-            let above = above.filter(|class| class.handle != at.handle(LINE));
-            let mut above: Vec<&InstalledClass> = above.collect();
-            above.reverse();
-            let open = |it: &InstalledClass| rate::class(it.rate(), line, it.quantum(), 0);
-            to_open.extend(above.into_iter().map(|it| (it, open(it))));
-            to_open.push((leaf, rate::class(line, line, leaf.quantum(), 0)));
-        }
-        for (class, open) in to_open {
-            if opened.iter().any(|it| it.handle == class.handle) {
-                continue;
+            let path = successors(Some(leaf), |it| observed.get(&it.parent));
+            let path = path.take_while(|class| class.handle != at.handle(LINE));
+            let path: Vec<&InstalledClass> = path.collect();
+            for class in path.into_iter().rev() {
+                if opened.iter().any(|it| it.handle == class.handle) {
+                    continue;
+                }
+                let is_leaf = class.handle == leaf.handle;
+                let rate = if is_leaf { uplink } else { class.rate() };
+                let open = rate::class(rate, uplink, class.quantum(), 0);
+                let put = socket.put_class(at.link, class.parent, class.handle, &open);
+                put.doing("open a class")?;
+                opened.push(class.clone());
             }
-            let put = socket.put_class(link, class.parent, class.handle, &open);
-            put.doing("open a class")?;
-            opened.push(class.clone());
         }
         thread::sleep(Duration::from_millis(5));
-    };
-    for class in opened.into_iter().rev() {
-        let (quantum, priority) = (class.quantum(), class.priority());
-        let closed = rate::class(class.rate(), class.ceil(), quantum, priority);
-        let put = socket.put_class(link, class.parent, class.handle, &closed);
-        put.doing("close a class")?;
     }
-    drained
 }
 
 pub(super) fn list(socket: &mut Socket, link: &Link) -> Result<Installation> {
