@@ -121,7 +121,7 @@ pub fn run(arguments: &Arguments, as_plugin: bool) -> ExitCode {
         kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease")
             .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned()),
         mode: features.mode(),
-        rules: features.works(Feature::Rules),
+        rules: features.can_enforce_rules(),
         class_backends: class_backends(&features, of_tc.as_ref()),
         missing_executables,
         features: features.iter().map(found).chain(of_tc).collect(),

@@ -187,6 +187,14 @@ pub fn try_fq_codel() -> Result<()> {
 }
 
 impl Features {
+    /// Returns true if rules can be enforced: their programs load, and no hook is known to be lacking. Hooks are tried with
+    /// the programs of limits; without those it is not known.
+    pub fn can_enforce_rules(&self) -> bool {
+        let may_work = |feature| !matches!(self.support(feature), Some(Support::Lacking(_)));
+        let has_clsact = self.works(Feature::Clsact) && may_work(Feature::BpfFilter);
+        self.works(Feature::Rules) && (has_clsact || may_work(Feature::Tcx))
+    }
+
     /// Tries everything, in a network namespace that is gone afterwards. The programs are loaded
     /// and stay pinned, if they can be; where the kernel has refused them before, it is not asked
     /// again, as it would not be by an ADD.
@@ -391,8 +399,12 @@ impl Features {
 
     /// Whether a feature was tried, and works.
     pub fn works(&self, feature: Feature) -> bool {
+        self.support(feature) == Some(&Support::Works)
+    }
+
+    fn support(&self, feature: Feature) -> Option<&Support> {
         let found = self.iter().find(|(it, _)| *it == feature);
-        matches!(found, Some((_, Support::Works)))
+        found.map(|(_, support)| support)
     }
 
     /// How a limit would be held that is asked for now, on a link on which nobody else is: an ADD

@@ -43,18 +43,26 @@ pub(crate) fn prepare(command: &mut Command) {
 
 /// Runs a program to its end on a kernel without these kinds, as far as its first thread sees.
 pub fn run_without(command: &mut Command, kinds: &[&str]) -> Result<Outcome> {
-    finish_without(start(command)?, kinds)
+    run_lacking(command, kinds, &[])
 }
 
 /// Runs a program to its end on a kernel whose verifier refuses eBPF programs of these names, as far as its first
 /// thread sees.
 pub fn run_refusing(command: &mut Command, programs: &[&str]) -> Result<Outcome> {
+    run_lacking(command, &[], programs)
+}
+
+/// Runs a program to its end on a kernel without these kinds, whose verifier refuses eBPF programs of these names.
+pub fn run_lacking(command: &mut Command, kinds: &[&str], programs: &[&str]) -> Result<Outcome> {
     follow(start(command)?, |raw, memory| {
         match about_to_be_made(raw)? {
             Some((libc::SYS_bpf, [BPF_PROG_LOAD, attributes, ..])) => {
                 refuse(memory, attributes, programs)
             }
-            _ => Ok(()),
+            _ => match message_about_to_be_sent(raw)? {
+                Some((start, length)) => rename(memory, start, length, kinds),
+                None => Ok(()),
+            },
         }
     })
 }

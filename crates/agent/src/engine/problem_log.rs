@@ -2,6 +2,9 @@
 //!
 //! A pod whose interface is gone has often just completed: its object says so a moment later. Such a
 //! problem is logged once it has lasted for as long as a report waits at most.
+//!
+//! A stalled queue is emptied at once, and the next inspection finds nothing wrong. It is reported for longer than that,
+//! or the report to the API server might not have it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -11,14 +14,29 @@ use netqos_core::{Problem, Reason};
 /// How long an unreachable endpoint lasts before it is logged.
 const LASTS: Duration = Duration::from_secs(5);
 
+/// The time for which a stalled queue is reported.
+const STALL_LASTS: Duration = Duration::from_secs(30);
+
 /// What was logged, and what waits to be.
 #[derive(Debug, Default)]
 pub(super) struct ProblemLog {
     logged: BTreeSet<Problem>,
     waiting: BTreeMap<Problem, Instant>,
+    /// Stalled queues, with the times at which they were observed last.
+    stalls: BTreeMap<Problem, Instant>,
 }
 
 impl ProblemLog {
+    /// Adds the queues that were stalled a short time ago.
+    pub(super) fn keep_stalls(&mut self, problems: &mut BTreeSet<Problem>, now: Instant) {
+        self.stalls
+            .retain(|_, observed| now.saturating_duration_since(*observed) < STALL_LASTS);
+        let stalls = problems.iter();
+        let stalls = stalls.filter(|problem| problem.reason == Reason::QueueStalled);
+        self.stalls.extend(stalls.map(|problem| (problem.clone(), now)));
+        problems.extend(self.stalls.keys().cloned());
+    }
+
     /// These are the problems now. Returns those to log, and those that were logged and have ended.
     pub(super) fn update(
         &mut self,
@@ -97,5 +115,20 @@ mod tests {
         let invalid = problem(Reason::Invalid);
         assert_eq!(log.update(&invalid, now).0.len(), 1);
         assert_eq!(log.update(&BTreeSet::new(), now).1.len(), 1);
+    }
+
+    #[test]
+    fn stalled_queue_is_reported_for_a_time() {
+        let (mut log, began) = (ProblemLog::default(), Instant::now());
+        let mut reported = |mut problems: BTreeSet<Problem>, after: Duration| {
+            log.keep_stalls(&mut problems, began + after);
+            problems.len()
+        };
+        let none = BTreeSet::new;
+        assert_eq!(reported(problem(Reason::QueueStalled), Duration::ZERO), 1);
+        assert_eq!(reported(none(), STALL_LASTS / 2), 1);
+        assert_eq!(reported(none(), STALL_LASTS), 0);
+        assert_eq!(reported(problem(Reason::Invalid), STALL_LASTS), 1);
+        assert_eq!(reported(none(), STALL_LASTS), 0);
     }
 }

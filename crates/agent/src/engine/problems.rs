@@ -40,7 +40,8 @@ impl Engine {
 
     /// Says what has become wrong, and what is right again.
     pub(super) fn tell_problems(&mut self) {
-        let now = self.problems();
+        let mut now = self.problems();
+        self.problem_log.keep_stalls(&mut now, Instant::now());
         let (began, ended) = self.problem_log.update(&now, Instant::now());
         began.iter().for_each(log_began);
         ended.iter().for_each(log_ended);

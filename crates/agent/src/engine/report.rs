@@ -299,6 +299,14 @@ impl<'e> Glance<'e> {
         if endpoint.chain.is_some() && !self.engine.outcome.endpoints.contains_key(id) {
             failing.push("rules are not in force");
         }
+        let meters = &self.engine.outcome.meters;
+        let is_unlimited = |rule: &ChainRule| {
+            let is_limited = rule.bandwidth.is_some() && rule.mode == Mode::Enforce;
+            is_limited && !meters.contains_key(&rule.id)
+        };
+        if self.rules(endpoint).any(is_unlimited) {
+            failing.push("rates of rules are not in force");
+        }
         if limits.iter().any(|(_, limit)| !limit.in_force) {
             failing.push("limits are not in force");
         }

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use netqos_testkit::{Call, Node, foreign_map, run_refusing, run_without};
+use netqos_testkit::{Call, Node, foreign_map, run_lacking, run_refusing, run_without};
 use serde_json::{Value, json};
 
 use crate::{bandwidth, netqos, run, run_as_nobody, stdout};
@@ -395,4 +395,27 @@ fn program_refused_by_verifier_is_named() {
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
     let sentence = "rules cannot be enforced on this kernel: traffic passes as if there were none";
     assert!(outcome.stdout.contains(sentence), "{}", outcome.stdout);
+}
+
+#[test]
+fn rules_without_hook_are_not_enforced() {
+    let Some(_node) = Node::new().unwrap() else {
+        return;
+    };
+    for (kinds, programs, rules) in [
+        (&["clsact"][..], &[][..], true),
+        (&[], &["netqos_0001"], true),
+        (&["clsact"], &["netqos_0001"], false),
+        (&["bpf"], &["netqos_0001"], false),
+    ] {
+        let mut command = netqos();
+        let outcome = run_lacking(command.args(["check", "-o", "json"]), kinds, programs).unwrap();
+        assert_eq!(
+            outcome.code,
+            Some(i32::from(!rules)),
+            "{kinds:?}: {outcome:?}"
+        );
+        let report: Value = serde_json::from_str(&outcome.stdout).unwrap();
+        assert_eq!(report["rules"], rules, "{kinds:?} {programs:?}: {report}");
+    }
 }

@@ -230,7 +230,10 @@ impl RuleDatapath {
     /// Finds out what is in force, for the outcomes from now on.
     pub(super) fn tell(&mut self, plan: &NodePlan) {
         let sites = self.sites.iter();
-        let in_force = sites.filter(|(id, _)| self.is_in_force(id, plan));
+        let in_force = sites.filter(|(id, _)| {
+            let is_contested = self.problems.is_contested(&Subject::Hook((*id).clone()));
+            self.is_in_force(id, plan) && !is_contested
+        });
         let endpoints = in_force.map(|(id, site)| {
             let status = EndpointStatus {
                 interface: site.link.clone(),
@@ -244,6 +247,9 @@ impl RuleDatapath {
             meters: Arc::new(
                 self.meters
                     .iter()
+                    .filter(|(rule, _)| {
+                        !self.problems.is_contested(&Subject::Meter((*rule).clone()))
+                    })
                     .map(|(rule, meter)| (rule.clone(), meter.status.clone()))
                     .collect(),
             ),

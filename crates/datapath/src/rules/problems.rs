@@ -54,6 +54,12 @@ impl Problems {
         self.0.get(subject)
     }
 
+    /// Returns true if netqos leaves something to another process that keeps removing it.
+    pub(super) fn is_contested(&self, subject: &Subject) -> bool {
+        self.get(subject)
+            .is_some_and(|problem| problem.reason == Reason::RepairContested)
+    }
+
     /// True when the peers of some network could not be written.
     pub(super) fn are_peers_behind(&self) -> bool {
         let mut subjects = self.0.keys();

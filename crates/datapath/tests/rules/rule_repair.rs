@@ -58,6 +58,12 @@ fn program_or_queue_removed_six_times_is_restored_five_times() {
             assert_eq!((restored, problem.reason), (0, Reason::RepairContested));
             let is_about_pod = matches!(problem.object, ObjectRef::Pod(_));
             assert_eq!(is_about_pod, qdisc == "clsact", "{problem}");
+            // What is not there is not reported as in force.
+            let reported = match qdisc {
+                "clsact" => outcome.endpoints.len(),
+                _ => outcome.meters.len(),
+            };
+            assert_eq!(reported, 0, "{qdisc}: {outcome:?}");
         }
     });
 }
