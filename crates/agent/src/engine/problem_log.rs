@@ -33,7 +33,8 @@ impl ProblemLog {
             .retain(|_, observed| now.saturating_duration_since(*observed) < STALL_LASTS);
         let stalls = problems.iter();
         let stalls = stalls.filter(|problem| problem.reason == Reason::QueueStalled);
-        self.stalls.extend(stalls.map(|problem| (problem.clone(), now)));
+        self.stalls
+            .extend(stalls.map(|problem| (problem.clone(), now)));
         problems.extend(self.stalls.keys().cloned());
     }
 

@@ -137,24 +137,44 @@ struct Loaded {
 }
 
 impl Loaded {
+    /// The link with the tree of the direction.
+    fn link(&self) -> String {
+        let uplink = self.world.line();
+        match self.scene.direction {
+            Direction::Egress => uplink.to_string(),
+            Direction::Ingress => {
+                let mut socket = Socket::open().unwrap();
+                format!("netqos-l{}", socket.link_by_name(&uplink).unwrap().index)
+            }
+        }
+    }
+
     fn classes(&self) -> BTreeMap<Handle, InstalledClass> {
         let mut socket = Socket::open().unwrap();
-        let uplink = socket.link_by_name(&self.world.line()).unwrap();
-        let link = match self.scene.direction {
-            Direction::Egress => uplink,
-            Direction::Ingress => {
-                let ifb = format!("netqos-l{}", uplink.index);
-                match socket.link_by_name(&ifb) {
-                    Err(error) if error.is_not_found() => return BTreeMap::new(),
-                    ifb => ifb.unwrap(),
-                }
-            }
+        let link = match socket.link_by_name(&self.link()) {
+            Err(error) if error.is_not_found() => return BTreeMap::new(),
+            link => link.unwrap(),
         };
         let classes = socket.classes(&link).unwrap();
         classes
             .into_iter()
             .map(|class| (class.handle, class))
             .collect()
+    }
+
+    /// The tree as `tc` prints it, with the tokens of its classes.
+    fn tree(&self) -> String {
+        let link = self.link();
+        let show = |what| ["-s", "-d", what, "show", "dev", &link].map(str::to_owned);
+        let shown = ["class", "qdisc"].map(|what| {
+            let arguments = show(what);
+            let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            self.world
+                .node
+                .run("tc", &arguments)
+                .unwrap_or_else(|error| format!("{error:#}"))
+        });
+        shown.join("\n")
     }
 
     /// The leaves in which packets wait.
@@ -222,8 +242,8 @@ impl Loaded {
         assert_eq!(outcome.stalled, []);
         self.owe(before, change);
         let situation = || {
-            let last = &self.history[self.history.len().saturating_sub(3)..];
-            format!("{:?}, after {last:#?}", self.scene)
+            let history = &self.history;
+            format!("{:?}, after {history:#?}\n{}", self.scene, self.tree())
         };
         let debt = || self.owes_until.saturating_duration_since(Instant::now());
         let within = time_of_progress(change.limit()) + debt();

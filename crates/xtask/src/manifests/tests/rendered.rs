@@ -270,6 +270,25 @@ fn nothing_is_privileged_and_nothing_can_be_written_in_an_image() {
     }
 }
 
+#[test]
+fn install_plugin_has_two_capabilities() {
+    let all = chart()
+        .objects(&json!({"cniPlugin": {"install": true}}))
+        .unwrap();
+    let mut containers = all
+        .values()
+        .filter_map(|object| object["spec"]["template"]["spec"]["initContainers"].as_array())
+        .flatten();
+    let install = containers
+        .find(|it| it["name"] == "install-plugin")
+        .unwrap();
+    // What `install_over_files_of_another_user_needs_two_capabilities` runs with.
+    assert_eq!(
+        install["securityContext"]["capabilities"],
+        json!({"drop": ["ALL"], "add": ["DAC_OVERRIDE", "FOWNER"]})
+    );
+}
+
 /// The profiles that runtimes give by default deny writing below `/sys/fs/bpf` and to the node's files.
 #[test]
 fn what_works_on_files_of_the_node_is_not_confined_to_the_container() {
