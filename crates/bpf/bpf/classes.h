@@ -125,7 +125,7 @@ struct class_leaf {
 	__u32 flows_before;
 	__u16 class;	     /* by its slot */
 	__u16 may_pass;	     /* beside the tree, while the line carries little */
-	__u32 unused;
+	__u32 longest;	     /* bytes of a packet of a flow that takes little; 0: any */
 };
 
 /* What has passed beside the tree of one class: packets, those of a GSO packet each, and bytes. */

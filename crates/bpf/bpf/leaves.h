@@ -59,6 +59,9 @@ static __always_inline bool takes_little(struct __sk_buff *skb, const struct deb
 	bool little = debt + cost <= allowance || (debt == 0 && length <= FULL_FRAME);
 	if (earlier(a->bulk_until, b->bulk_until) > now)
 		little = false;
+	/* The queue of bulk segments it. */
+	if (leaf->longest && length > leaf->longest)
+		little = false;
 	__u64 most = now + 2 * allowance + 1;
 	a->owes_until = earlier(later(a->owes_until, now) + cost, most);
 	b->owes_until = earlier(later(b->owes_until, now) + cost, most);

@@ -301,7 +301,7 @@ pub struct Leaf {
     state: [u32; 3],
     class: u16,
     may_pass: u16,
-    unused: u32,
+    longest: u32,
 }
 
 impl Leaf {
@@ -320,7 +320,7 @@ impl Leaf {
         state: [0; 3],
         class: 0,
         may_pass: 0,
-        unused: 0,
+        longest: 0,
     };
 
     /// Of a slot of this class that is guaranteed this many bytes per second. A flow takes little as long as it
@@ -346,6 +346,12 @@ impl Leaf {
             may_pass: may_pass.into(),
             ..self
         }
+    }
+
+    /// Flows with packets of more bytes than this are bulk.
+    #[must_use]
+    pub fn up_to(self, longest: u32) -> Self {
+        Self { longest, ..self }
     }
 
     /// True when they do.

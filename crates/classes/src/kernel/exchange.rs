@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use netqos_bpf::classes::{Classes, Leaf, LeafKey};
+use netqos_netlink::qdisc::Statistics;
 use netqos_netlink::{Handle, Socket};
 
 use super::form::{Form, LONGEST_HOLD};
@@ -48,7 +49,7 @@ pub(super) fn exchange(
     let there = tree::list(socket, at.link)?;
     let mut changes = 0;
     for form in forms {
-        if waiting(&there, at.handle(form.slot.bulk())).0 == 0 {
+        if waiting(&there, at.handle(form.slot.bulk())) == 0 {
             let bulk = at.handle(form.slot.bulk());
             form.bulk_queue.put(socket, at.link, bulk)?;
             changes += 1;
@@ -61,17 +62,35 @@ pub(super) fn exchange(
     Ok(changes)
 }
 
-/// Takes the room for bulk from the queues of what takes little, once that is not used any more.
+/// Takes the room for bulk from the queues of what takes little, once what waited there has been sent.
 fn shorten(socket: &mut Socket, at: Root<'_>, forms: &[&Form]) -> Result<()> {
     let until = Instant::now() + DRAIN;
-    let mut left = forms.to_vec();
+    let observed = tree::list(socket, at.link)?;
+    let statistics = |observed: &Installation, form: &Form| {
+        let quick = observed.get(&at.handle(form.slot.quick()));
+        quick.map(|class| class.statistics).unwrap_or_default()
+    };
+    let with_backlog = forms.iter().map(|form| {
+        let Statistics {
+            bytes,
+            queued_bytes,
+            ..
+        } = statistics(&observed, form);
+        (*form, bytes + u64::from(queued_bytes))
+    });
+    let mut left: Vec<(&Form, u64)> = with_backlog.collect();
     loop {
-        let there = tree::list(socket, at.link)?;
-        let is_short = |form: &&Form| {
-            waiting(&there, at.handle(form.slot.quick())).1 <= form.quick_queue.limit()
+        let observed = tree::list(socket, at.link)?;
+        let is_short = |(form, backlog): &(&Form, u64)| {
+            let Statistics {
+                bytes,
+                queued_bytes,
+                ..
+            } = statistics(&observed, form);
+            queued_bytes <= form.quick_queue.limit() && (bytes >= *backlog || queued_bytes == 0)
         };
-        let (short, long): (Vec<&Form>, Vec<&Form>) = left.into_iter().partition(is_short);
-        for form in short {
+        let (short, long): (Vec<_>, Vec<_>) = left.into_iter().partition(is_short);
+        for (form, _) in short {
             let quick = at.handle(form.slot.quick());
             form.quick_queue.put(socket, at.link, quick)?;
         }
@@ -84,13 +103,8 @@ fn shorten(socket: &mut Socket, at: Root<'_>, forms: &[&Form]) -> Result<()> {
     }
 }
 
-/// Packets and bytes that wait in a class.
-fn waiting(there: &Installation, class: Handle) -> (u32, u32) {
+/// Packets that wait in a class.
+fn waiting(there: &Installation, class: Handle) -> u32 {
     let class = there.get(&class);
-    class.map_or((0, 0), |class| {
-        (
-            class.statistics.queued_packets,
-            class.statistics.queued_bytes,
-        )
-    })
+    class.map_or(0, |class| class.statistics.queued_packets)
 }

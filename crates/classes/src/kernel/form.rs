@@ -7,7 +7,7 @@ use netqos_bpf::classes::{Leaf, Slot};
 use netqos_core::classes::{PartId, Share, TrafficClass, Tree};
 use netqos_netlink::class::HtbClass;
 
-use super::queue::{Leaves, Queue};
+use super::queue::{Leaves, Queue, UNCUT};
 use crate::rate::{self, FLOOR, class, passing};
 
 const MILLISECOND: u64 = 1_000_000;
@@ -75,6 +75,7 @@ fn form(
     let reference = min.max(line / LEAST_PART).max(FLOOR);
     let bulk_queue = Queue::of_bulk(leaves, line, room, reference.min(max).max(FLOOR));
     let hold = (u64::from(bulk_queue.limit()) * SECOND / reference).min(LONGEST_HOLD);
+    let longest = if bulk_queue.cuts() { UNCUT } else { 0 };
     Form {
         slot,
         above,
@@ -83,7 +84,7 @@ fn form(
         bulk: class(own - quick_rate, max, BULK_QUANTUM, priority + 1),
         quick_queue: Queue::fifo(QUICK_BYTES),
         bulk_queue,
-        leaf: Leaf::new(of, reference, ALLOWANCE, hold),
+        leaf: Leaf::new(of, reference, ALLOWANCE, hold).up_to(longest),
     }
 }
 

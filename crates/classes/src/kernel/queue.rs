@@ -170,7 +170,6 @@ impl Queue {
     }
 
     /// True if GSO packets are cut.
-    #[cfg(test)]
     pub(super) const fn cuts(&self) -> bool {
         self.cut.is_some()
     }

@@ -127,6 +127,7 @@ pub(super) fn apply(
             changes += 1;
         }
     }
+    changes += exchange_at_old_rates(socket, at, forms, programs)?;
     let there = list(socket, link)?;
     let lowered = lower(socket, link, &there, &at.desired(forms)).doing("lower classes")?;
     changes += lowered;
@@ -175,6 +176,31 @@ pub(super) fn apply(
         changes += exchange::exchange(socket, at, &occupied, programs)?;
     }
     Ok(changes)
+}
+
+/// Exchanges queues in which packets wait and which from now on segment them. What waits is sent at the old rates, which are
+/// higher: a class owes for a GSO packet for as long as its rate takes, at 1 Mbit/s for half a second.
+fn exchange_at_old_rates(
+    socket: &mut Socket,
+    at: Root<'_>,
+    forms: &Forms,
+    programs: &Classes,
+) -> Result<usize> {
+    let observed = socket.qdiscs(at.link).doing("list qdiscs")?;
+    let begins_to_cut = |form: &&Form| {
+        let bulk = at.handle(form.slot.bulk());
+        let found = observed.iter().find(|it| it.parent == bulk);
+        form.bulk_queue.cuts()
+            && found.is_some_and(|found| {
+                let is_uncut = found.tbf().is_none() && form.bulk_queue.is_replaced(found, None);
+                is_uncut && found.statistics.queued_packets > 0
+            })
+    };
+    let forms: Vec<&Form> = forms.slots.iter().filter(begins_to_cut).collect();
+    match forms.is_empty() {
+        true => Ok(0),
+        false => exchange::exchange(socket, at, &forms, programs),
+    }
 }
 
 /// Makes the queues what they should be, and empties stalled ones. Those of bulk that would be others, and in which

@@ -136,6 +136,50 @@ struct Loaded {
     empty_at: Instant,
 }
 
+fn classes(link: &str) -> BTreeMap<Handle, InstalledClass> {
+    let mut socket = Socket::open().unwrap();
+    let link = match socket.link_by_name(link) {
+        Err(error) if error.is_not_found() => return BTreeMap::new(),
+        link => link.unwrap(),
+    };
+    let classes = socket.classes(&link).unwrap();
+    classes
+        .into_iter()
+        .map(|class| (class.handle, class))
+        .collect()
+}
+
+/// The bytes that the class of best-effort has sent, and the packets that wait in its leaves.
+fn of_class(link: &str) -> Statistics {
+    let classes = classes(link);
+    let is_of_class = |leaf: &&InstalledClass| {
+        let mut above = successors(Some(leaf.handle), |it| Some(classes.get(it)?.parent));
+        above.any(|class| class.minor() == BEST_EFFORT)
+    };
+    let leaves = classes.values().filter(is_of_class);
+    let class = { classes.values() }.find(|class| class.handle.minor() == BEST_EFFORT);
+    Statistics {
+        bytes: class.map_or(0, |class| class.statistics.bytes),
+        queued_packets: leaves.map(|leaf| leaf.statistics.queued_packets).sum(),
+        ..Statistics::default()
+    }
+}
+
+/// Returns the longest time for which the class of best-effort sends nothing and something waits.
+fn longest_pause(link: &str, observed: Duration) -> Duration {
+    let (began, mut longest) = (Instant::now(), Duration::ZERO);
+    let (mut sent_at, mut bytes) = (began, 0);
+    while began.elapsed() < observed {
+        let now = of_class(link);
+        if now.bytes != bytes || now.queued_packets == 0 {
+            (sent_at, bytes) = (Instant::now(), now.bytes);
+        }
+        longest = longest.max(sent_at.elapsed());
+        thread::sleep(Duration::from_millis(5));
+    }
+    longest
+}
+
 impl Loaded {
     /// The link with the tree of the direction.
     fn link(&self) -> String {
@@ -150,16 +194,7 @@ impl Loaded {
     }
 
     fn classes(&self) -> BTreeMap<Handle, InstalledClass> {
-        let mut socket = Socket::open().unwrap();
-        let link = match socket.link_by_name(&self.link()) {
-            Err(error) if error.is_not_found() => return BTreeMap::new(),
-            link => link.unwrap(),
-        };
-        let classes = socket.classes(&link).unwrap();
-        classes
-            .into_iter()
-            .map(|class| (class.handle, class))
-            .collect()
+        classes(&self.link())
     }
 
     /// The tree as `tc` prints it, with the tokens of its classes.
@@ -184,22 +219,6 @@ impl Loaded {
         classes
     }
 
-    /// The bytes that the class of best-effort has sent, and the packets that wait in its leaves.
-    fn of_class(&self) -> Statistics {
-        let classes = self.classes();
-        let is_of_class = |leaf: &&InstalledClass| {
-            let mut above = successors(Some(leaf.handle), |it| Some(classes.get(it)?.parent));
-            above.any(|class| class.minor() == BEST_EFFORT)
-        };
-        let leaves = classes.values().filter(is_of_class);
-        let class = { classes.values() }.find(|class| class.handle.minor() == BEST_EFFORT);
-        Statistics {
-            bytes: class.map_or(0, |class| class.statistics.bytes),
-            queued_packets: leaves.map(|leaf| leaf.statistics.queued_packets).sum(),
-            ..Statistics::default()
-        }
-    }
-
     fn statistics(&self, leaf: Handle) -> Statistics {
         let class = self.classes().remove(&leaf);
         class.map(|class| class.statistics).unwrap_or_default()
@@ -221,9 +240,8 @@ impl Loaded {
         }
     }
 
-    /// Makes a change and asserts that the leaves send their backlog. Returns true if one had any.
-    fn change(&mut self, change: Change) -> bool {
-        let before = self.history.last().copied().unwrap_or(change);
+    /// Makes a change.
+    fn divide(&mut self, change: Change) {
         self.history.push(change);
         let open = Share::up_to(change.total);
         let shares = Shares::try_new(change.total, open, change.best_effort).unwrap();
@@ -240,6 +258,12 @@ impl Loaded {
         let outcome = world.backend.apply(&world.plan).unwrap();
         assert_eq!(outcome.lines, [world.line()], "{outcome:#?}");
         assert_eq!(outcome.stalled, []);
+    }
+
+    /// Makes a change and asserts that the leaves send their backlog. Returns true if one had any.
+    fn change(&mut self, change: Change) -> bool {
+        let before = self.history.last().copied().unwrap_or(change);
+        self.divide(change);
         self.owe(before, change);
         let situation = || {
             let history = &self.history;
@@ -247,18 +271,20 @@ impl Loaded {
         };
         let debt = || self.owes_until.saturating_duration_since(Instant::now());
         let within = time_of_progress(change.limit()) + debt();
-        let waited = assert_progress(within, || self.of_class(), situation);
+        let waited = assert_progress(within, || of_class(&self.link()), situation);
         for leaf in self.waiting() {
-            // The others of its class may take all but its guarantee.
-            let within = time_of_progress(bits(leaf.rate())) + debt();
+            // The others of its class may take all but its guarantee, and that it owes for one packet.
+            let rate = bits(leaf.rate());
+            let packet = Duration::from_nanos(rate.nanos_for(ByteCount::from_bytes(UNCUT)));
+            let within = time_of_progress(rate).max(packet) + debt();
             assert_progress(within, || self.statistics(leaf.handle), situation);
         }
         waited
     }
 }
 
-/// Makes changes at random. Returns the number of those with a backlog, or `None` if the test must be skipped.
-fn assert_no_change_stalls(scene: Scene, times: usize) -> Option<usize> {
+/// An uplink with bulk traffic that lasts until the second value is dropped. `None` if the test must be skipped.
+fn loaded(scene: Scene) -> Option<(Loaded, Bulk)> {
     let world = World::new()?;
     for pod in [&world.pods["be"], &world.outside] {
         pod.set_gso_max_size(&world.node, scene.gso).unwrap();
@@ -275,14 +301,20 @@ fn assert_no_change_stalls(scene: Scene, times: usize) -> Option<usize> {
         // BIG TCP of IPv4 came later than that of IPv6.
         ..TcpTest::new(world.outside_address(true))
     };
-    let _bulk = Bulk::start(world.pods["be"].netns(), move || drop(test.run(|_| ()))).unwrap();
-    let mut loaded = Loaded {
+    let bulk = Bulk::start(world.pods["be"].netns(), move || drop(test.run(|_| ()))).unwrap();
+    let loaded = Loaded {
         scene,
         world,
         history: Vec::new(),
         owes_until: Instant::now(),
         empty_at: Instant::now(),
     };
+    Some((loaded, bulk))
+}
+
+/// Makes changes at random. Returns the number of those with a backlog, or `None` if the test must be skipped.
+fn assert_no_change_stalls(scene: Scene, times: usize) -> Option<usize> {
+    let (mut loaded, _bulk) = loaded(scene)?;
     let mut runner = TestRunner::default();
     let waited = (0..times).filter(|_| {
         let drawn = (changes(), 0_u64..20).new_tree(&mut runner).unwrap();
@@ -300,4 +332,39 @@ fn random_change_of_class_or_part_never_stalls_leaf() {
     run_cases(&scenes(), 2, CHANGES, |scene, times| {
         assert_no_change_stalls(*scene, times)
     });
+}
+
+/// At 1 Mbit/s a class owes for a GSO packet of 192 kB for 1.6 s. None is sent at such a rate.
+#[test]
+fn uplink_that_becomes_slow_owes_for_no_gso_packet() {
+    let open = |total: u64| BitRate::from_bits_per_second(total * 1_000_000);
+    let change = |total, min, max| Change {
+        total: open(total),
+        best_effort: Share {
+            min: open(min),
+            max: open(max),
+        },
+        asked: Ask::default(),
+    };
+    for direction in [Direction::Egress, Direction::Ingress] {
+        let scene = Scene {
+            direction,
+            congestion_control: "cubic",
+            gso: GSO[1],
+        };
+        let Some((mut loaded, _bulk)) = loaded(scene) else {
+            return;
+        };
+        loaded.change(change(900, 90, 800));
+        wait_for_backlog(|| !loaded.waiting().is_empty());
+        let link = loaded.link();
+        let pause = thread::scope(|scope| {
+            let pause = scope.spawn(|| longest_pause(&link, Duration::from_secs(5)));
+            loaded.divide(change(6, 0, 1));
+            pause.join().unwrap()
+        });
+        let most = Duration::from_millis(250);
+        assert!(pause < most, "{direction}: {pause:?}\n{}", loaded.tree());
+        println!("{direction}: the longest pause is {pause:.0?}");
+    }
 }
