@@ -168,17 +168,24 @@ fn stalled_queue_is_emptied() {
         flow: Way::Download,
         streams: 8,
         omit: Duration::ZERO,
-        duration: Duration::from_secs(3),
+        duration: Duration::from_secs(5),
         ..TcpTest::new(server.local_addr())
     };
     thread::scope(|scope| {
         let bulk = scope.spawn(|| pod.inside(|| bulk.run(|_| ())).unwrap());
-        put(&slow);
-        thread::sleep(Duration::from_millis(40));
-        put(&right);
-        within(AT_ONCE + IN_TURN, "emptied", || {
-            stage::status().reconciled.queues_emptied > 0
+        let is_emptied = || stage::status().reconciled.queues_emptied > 0;
+        // Whether a packet waits just then that is too large is a matter of chance.
+        let stalls = (0..10).any(|_| {
+            put(&slow);
+            thread::sleep(Duration::from_millis(40));
+            put(&right);
+            let changed = Instant::now();
+            while !is_emptied() && changed.elapsed() < Duration::from_secs(1) {
+                thread::sleep(Duration::from_millis(10));
+            }
+            is_emptied()
         });
+        assert!(stalls, "no queue was emptied\n{}", stage::log());
         let sent = bulk.join().unwrap().unwrap();
         assert!(sent.goodput.received.bytes() > 500_000, "{sent}");
     });
