@@ -21,6 +21,7 @@ pub mod capability;
 pub mod duration;
 mod ifb;
 pub mod koordinator;
+pub mod multinet;
 pub mod npwg;
 pub mod quantity;
 mod rate_unit;

@@ -74,6 +74,13 @@ impl Runtime {
         self
     }
 
+    /// The same with results that are on the disk when ADD returns, for a cache that a reboot does not remove.
+    #[must_use]
+    pub fn with_durable_cache(mut self) -> Self {
+        self.cache = self.cache.durable();
+        self
+    }
+
     /// Where plugins are looked for.
     pub fn plugin_dirs(&self) -> &[PathBuf] {
         &self.plugin_dirs

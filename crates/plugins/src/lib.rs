@@ -3,6 +3,7 @@
 //! | executable | stands in for | does |
 //! |---|---|---|
 //! | `bandwidth` | the plugin of that name of containernetworking/plugins | holds a pod's interface to its limits |
+//! | `netqos-multinet` | Multus | attaches a pod to the networks that it selects |
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -14,3 +15,4 @@
 )]
 
 pub mod bandwidth;
+pub mod multinet;

@@ -3,7 +3,7 @@
 //! `<cache_dir>/results/<network>-<container>-<interface>`: libcni's place and form, so that its
 //! tools see what was added here.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -76,11 +76,19 @@ impl CachedAttachment {
 #[derive(Clone, Debug)]
 pub(super) struct ResultCache {
     dir: PathBuf,
+    is_durable: bool,
 }
 
 impl ResultCache {
     pub(super) const fn new(dir: PathBuf) -> Self {
-        Self { dir }
+        let is_durable = false;
+        Self { dir, is_durable }
+    }
+
+    /// The same with files that are on the disk once they are stored.
+    pub(super) fn durable(self) -> Self {
+        let is_durable = true;
+        Self { is_durable, ..self }
     }
 
     fn results(&self) -> PathBuf {
@@ -122,23 +130,31 @@ impl ResultCache {
         })
     }
 
-    /// Writes under another name, outside the folder that tools list, and renames. Not synced to
-    /// the disk: a crash that loses the file takes the network namespaces with it.
+    /// Writes under another name, outside the folder that tools list, and renames. By default not synced
+    /// to the disk: a crash that loses the file takes the network namespaces with it.
     fn replace(&self, path: &Path, text: &[u8]) -> io::Result<()> {
         fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(self.results())?;
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let draft = self.dir.join(format!(".{name}.{}", std::process::id()));
+        let draft = self.draft(path);
         let written = OpenOptions::new()
             .write(true)
             .create(true)
             .truncate(true)
             .mode(0o600)
             .open(&draft)
-            .and_then(|mut file| file.write_all(text))
-            .and_then(|()| fs::rename(&draft, path));
+            .and_then(|mut file| {
+                file.write_all(text)?;
+                if self.is_durable {
+                    file.sync_all()?;
+                }
+                fs::rename(&draft, path)?;
+                match self.is_durable {
+                    true => File::open(self.results())?.sync_all(),
+                    false => Ok(()),
+                }
+            });
         if written.is_err() {
             // It may not even be there; the first error is the one that counts.
             let _ = fs::remove_file(&draft);
@@ -146,10 +162,19 @@ impl ResultCache {
         written
     }
 
+    /// The file that becomes the one at this path. One process at a time works for a container.
+    fn draft(&self, path: &Path) -> PathBuf {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        self.dir.join(format!(".{name}"))
+    }
+
     /// Forgets an attachment. What can't be removed now is overwritten by the next ADD of the
     /// same name, or collected by GC.
     pub(super) fn remove(&self, list: &NetworkConfigList, request: &AttachmentRequest) {
-        let _ = fs::remove_file(self.path(list, request));
+        let path = self.path(list, request);
+        // A process that was killed may have left a draft.
+        let _ = fs::remove_file(self.draft(&path));
+        let _ = fs::remove_file(path);
     }
 
     /// What is remembered of an attachment; `None` also for what can't be read, as in libcni: DEL

@@ -1,0 +1,100 @@
+//! The messages between `netqos-multinet` and the agent of its node.
+//!
+//! The plugin connects to a socket that only root may use, writes one [`Message`] as a line of JSON, and reads one
+//! [`Answer`]. The agent never executes anything: it answers what the API server says, and writes what was attached.
+
+use serde::{Deserialize, Serialize};
+
+use crate::npwg::{AttachmentGrant, NetworkStatus};
+
+/// The version of these messages. Both sides refuse another one.
+pub const PROTOCOL: u32 = 1;
+
+/// The most bytes of a message or an answer.
+pub const MAX_BYTES: u64 = 4 << 20;
+
+/// The only driver: plugins that `netqos-multinet` executes itself.
+pub const CNI_DRIVER: &str = "cni";
+
+/// A message to the agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Message {
+    /// [`PROTOCOL`].
+    pub version: u32,
+    /// The pod.
+    pub pod: PodName,
+    /// What it is about.
+    pub about: About,
+}
+
+/// The content of a [`Message`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum About {
+    /// The annotations of the pod are needed, which the runtime does not pass.
+    Annotations,
+    /// The NetworkAttachmentDefinitions of these names are needed.
+    Definitions(Vec<NadName>),
+    /// The pod is attached.
+    Attached(Vec<NetworkStatus>),
+}
+
+/// A pod by its names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PodName {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID, where the runtime says it. Of a static pod it is the hash of its manifest, and not that of the object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
+}
+
+/// A NetworkAttachmentDefinition by its names.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct NadName {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// An answer of the agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Answer {
+    /// The values of the two annotations that select networks.
+    #[serde(rename_all = "camelCase")]
+    Annotations {
+        /// Of `k8s.v1.cni.cncf.io/networks`.
+        networks: Option<String>,
+        /// Of `v1.multus-cni.io/default-network`.
+        default_network: Option<String>,
+    },
+    /// The definitions, in the order in which they were asked for.
+    Definitions(Vec<Definition>),
+    /// The message is accepted.
+    Accepted,
+    /// The agent does not know now, such as right after it has started. The runtime should try again.
+    TryAgain(String),
+    /// The pod may not be attached.
+    Refused(String),
+}
+
+/// A NetworkAttachmentDefinition for a pod.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Definition {
+    /// The program that attaches the pod: [`CNI_DRIVER`].
+    pub driver: String,
+    /// `metadata.resourceVersion`.
+    pub resource_version: String,
+    /// `spec.config`. `None`: a file on the node has it, of the definition's name.
+    pub config: Option<String>,
+    /// The annotation `k8s.v1.cni.cncf.io/resourceName`: the devices that the pod's container requests.
+    pub resource_name: Option<String>,
+    /// What the NetworkAttachmentPolicies permit to definitions of its namespace.
+    pub grant: AttachmentGrant,
+}

@@ -1,0 +1,332 @@
+//! `netqos-multinet`: a CNI plugin that attaches a pod to the default network and to those that it selects.
+//!
+//! ```text
+//!   ADD    annotations ─► selections ─► agent: definitions, permissions ─► attachments ─► record ─► delegates, in order
+//!   DEL    record ─► delegates, in reverse order, all of them
+//!   CHECK, GC, STATUS    record, default network
+//! ```
+//!
+//! A pod never starts with fewer networks than it selects: the first failure undoes what was made. The plugin executes
+//! the delegates itself; the agent only answers which definitions there are and what policies permit. What is undone
+//! later depends on the record alone, which is on the disk before the first delegate runs.
+
+mod agent;
+mod compose;
+mod config;
+mod definitions;
+mod record;
+mod selections;
+
+use std::collections::BTreeSet;
+use std::io::{self, Write as _};
+
+use netqos_cni::plugin::GcAttachment;
+use netqos_cni::runtime::{AttachmentRequest, NetworkConfigList, Runtime, RuntimeError};
+use netqos_cni::{CniError, CniResult, GcRequest, NetConf, Plugin, Request, StatusRequest};
+use serde_json::{Map, Value, json};
+
+use config::{DefaultNetwork, MultinetConfig};
+use record::{PodRecord, PodRecords, RecordedAttachment};
+
+/// The plugin.
+#[derive(Clone, Copy, Debug)]
+pub struct Multinet;
+
+/// The plugin's configuration with what it opens.
+struct Node {
+    config: MultinetConfig,
+    runtime: Runtime,
+    records: PodRecords,
+}
+
+impl Plugin for Multinet {
+    fn about(&self) -> String {
+        format!(
+            "CNI meta plugin netqos-multinet v{}",
+            netqos_version::VERSION
+        )
+    }
+
+    fn add(&self, request: &Request) -> Result<CniResult, CniError> {
+        let node = Node::open(&request.config, &request.path)?;
+        let attachments = node.attachments(request)?;
+        let mut record = PodRecord {
+            container_id: request.container_id().to_owned(),
+            netns: request.netns.clone(),
+            pod: selections::pod(&request.args),
+            attachments,
+            made: 0,
+        };
+        if node.records.read(&record.container_id)?.is_some() {
+            return Err(CniError::internal(format_args!(
+                "container {} is attached already; DEL comes first",
+                record.container_id
+            )));
+        }
+        node.records.write(&record)?;
+        node.make(&mut record)
+    }
+
+    fn del(&self, request: &Request) -> Result<(), CniError> {
+        let node = Node::open(&request.config, &request.path)?;
+        let mut failures = match node.records.read(request.container_id())? {
+            Some(mut record) => {
+                record.netns.clone_from(&request.netns);
+                node.undo(&record)
+            }
+            None => node.undo_without_record(request),
+        };
+        match failures.is_empty() {
+            true => node.records.remove(request.container_id()),
+            false if failures.len() == 1 => Err(failures.remove(0)),
+            false => Err(several(&failures)),
+        }
+    }
+
+    fn check(&self, request: &Request) -> Result<(), CniError> {
+        let node = Node::open(&request.config, &request.path)?;
+        let Some(record) = node.records.read(request.container_id())? else {
+            return Err(CniError::internal(
+                "no record of the container's attachments",
+            ));
+        };
+        for attachment in &record.attachments {
+            let (list, call) = attachment.call(&record)?;
+            match node.runtime.check(&list, &call) {
+                Ok(()) | Err(RuntimeError::CheckNotSupported(_)) => {}
+                Err(error) => return Err(of_attachment(attachment, &error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn gc(&self, request: &GcRequest) -> Result<(), CniError> {
+        let node = Node::open(&request.config, &request.path)?;
+        let mut failures = Vec::new();
+        let mut alive = Vec::new();
+        for record in node.records.all()? {
+            let is_alive = |it: &GcAttachment| it.container_id == record.container_id;
+            if request.valid.iter().any(is_alive) {
+                alive.push(record);
+                continue;
+            }
+            let failed = node.undo(&record);
+            match failed.is_empty() {
+                true => node.records.remove(&record.container_id)?,
+                false => failures.extend(failed),
+            }
+        }
+        failures.extend(node.collect(&alive));
+        match failures.is_empty() {
+            true => Ok(()),
+            false => Err(several(&failures)),
+        }
+    }
+
+    fn status(&self, request: &StatusRequest) -> Result<(), CniError> {
+        let node = Node::open(&request.config, &request.path)?;
+        let list = node.default_list()?;
+        let status = node.runtime.status(&list);
+        status.map_err(|error| match error.plugin_error() {
+            Some(error) => error.clone(),
+            None => CniError::not_available(error.to_string()),
+        })
+    }
+}
+
+impl Node {
+    fn open(config: &NetConf, path: &[std::path::PathBuf]) -> Result<Self, CniError> {
+        let config = MultinetConfig::read(config)?;
+        let dirs = match config.plugin_dirs.is_empty() {
+            true => path,
+            false => &config.plugin_dirs,
+        };
+        Ok(Self {
+            runtime: Runtime::new(dirs.iter().cloned(), &config.state_dir).with_durable_cache(),
+            records: PodRecords::new(&config.state_dir),
+            config,
+        })
+    }
+
+    /// The list of the default network.
+    fn default_list(&self) -> Result<NetworkConfigList, CniError> {
+        let none = |why: String| {
+            agent::try_again(format!(
+                "cannot read the default network: {why}; no pod can start"
+            ))
+        };
+        match &self.config.default_network {
+            None => Err(none("the key defaultNetwork is missing".to_owned())),
+            Some(DefaultNetwork::File(path)) => {
+                NetworkConfigList::from_file(path).map_err(|error| none(error.to_string()))
+            }
+            Some(DefaultNetwork::List(list)) => {
+                let text = Value::Object(list.clone()).to_string();
+                NetworkConfigList::parse(text.as_bytes()).map_err(|error| none(error.to_string()))
+            }
+        }
+    }
+
+    /// All attachments of a pod, none of which is made.
+    fn attachments(&self, request: &Request) -> Result<Vec<RecordedAttachment>, CniError> {
+        let default_list = self.default_list()?;
+        let selected = selections::of(request, &self.config)?;
+        let args: Vec<(String, String)> = (request.args.pairs())
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect();
+        let mut attachments = definitions::attachments(&selected, request, &self.config, &args)?;
+        let default = match selected.default_network {
+            // The first, in place of the default network.
+            Some(_) => attachments.remove(0),
+            None => RecordedAttachment {
+                driver: netqos_api::multinet::CNI_DRIVER.to_owned(),
+                nad: None,
+                interface: request.ifname().to_owned(),
+                list: object(&default_list),
+                args,
+                capability_args: request.config.runtime_config.clone(),
+            },
+        };
+        attachments.insert(0, default);
+        Ok(attachments)
+    }
+
+    /// Makes the attachments in their order. The first failure undoes them in the reverse order.
+    fn make(&self, record: &mut PodRecord) -> Result<CniResult, CniError> {
+        let mut first = None;
+        for index in 0..record.attachments.len() {
+            let attachment = &record.attachments[index];
+            let made = attachment.call(record).and_then(|(list, call)| {
+                let made = self.runtime.add(&list, &call);
+                made.map_err(|error| of_attachment(attachment, &error))
+            });
+            let made = made.and_then(|result| {
+                record.made = index + 1;
+                self.records.write(record)?;
+                Ok(result)
+            });
+            match made {
+                Ok(result) => {
+                    first.get_or_insert(result);
+                }
+                Err(error) => return Err(self.give_up(record, error)),
+            }
+        }
+        first.ok_or_else(|| CniError::internal("no attachment"))
+    }
+
+    /// Undoes what was made of a pod, and returns the error of ADD with those of this.
+    fn give_up(&self, record: &PodRecord, error: CniError) -> CniError {
+        let failures = self.undo(record);
+        if failures.is_empty() {
+            return match self.records.remove(&record.container_id) {
+                Ok(()) => error,
+                Err(why) => with_failures(error, &[why]),
+            };
+        }
+        with_failures(error, &failures)
+    }
+
+    /// Undoes all attachments of a pod that may be made, in reverse order. None stops the others.
+    fn undo(&self, record: &PodRecord) -> Vec<CniError> {
+        let begun = (record.made + 1).min(record.attachments.len());
+        let begun = record.attachments[..begun].iter().rev();
+        let undone = begun.map(|attachment| {
+            let (list, call) = attachment.call(record)?;
+            let undone = self.runtime.del(&list, &call);
+            undone.map_err(|error| of_attachment(attachment, &error))
+        });
+        undone.filter_map(Result::err).collect()
+    }
+
+    /// The same for a pod without a record: by the results that are kept, and as a pod of the default network that was
+    /// made before this plugin came.
+    fn undo_without_record(&self, request: &Request) -> Vec<CniError> {
+        let kept = self.runtime.cached_attachments();
+        let kept = kept.iter().rev();
+        let kept = kept.filter(|it| it.container_id == request.container_id());
+        let mut failures = Vec::new();
+        for attachment in kept {
+            let undone = NetworkConfigList::parse(&attachment.config).and_then(|list| {
+                let call = AttachmentRequest {
+                    netns: request.netns.clone(),
+                    ..attachment.request()
+                };
+                self.runtime.del(&list, &call)
+            });
+            failures.extend(undone.err().map(CniError::internal));
+        }
+        failures
+    }
+
+    /// Collects what no pod uses any longer, on each network of the living ones and on the default network.
+    fn collect(&self, alive: &[PodRecord]) -> Vec<CniError> {
+        let mut lists: Vec<NetworkConfigList> = self.default_list().into_iter().collect();
+        let mut failures = Vec::new();
+        let calls: Vec<_> = (alive.iter())
+            .flat_map(|record| record.attachments.iter().map(|it| it.call(record)))
+            .filter_map(|call| call.map_err(|error| failures.push(error)).ok())
+            .collect();
+        for (list, _) in &calls {
+            if !lists.iter().any(|known| known.name == list.name) {
+                lists.push(list.clone());
+            }
+        }
+        for list in &lists {
+            let of_list = calls.iter().filter(|(of, _)| of.name == list.name);
+            let valid: BTreeSet<GcAttachment> = of_list
+                .map(|(_, call)| GcAttachment {
+                    container_id: call.container_id.clone(),
+                    ifname: call.ifname.clone(),
+                })
+                .collect();
+            failures.extend(self.runtime.gc(list, &valid).err().map(CniError::internal));
+        }
+        failures
+    }
+}
+
+/// A list with all its plugins, also those that it has from other files.
+fn object(list: &NetworkConfigList) -> Map<String, Value> {
+    let plugins: Vec<&Map<String, Value>> = list.plugins.iter().map(|it| &it.raw).collect();
+    let text = json!({
+        "cniVersion": list.version.to_string(),
+        "name": list.name,
+        "disableCheck": list.disable_check,
+        "disableGC": list.disable_gc,
+        "plugins": plugins,
+    });
+    match text {
+        Value::Object(object) => object,
+        _ => Map::new(),
+    }
+}
+
+/// The error of an attachment. Its code is that of the plugin that failed.
+fn of_attachment(attachment: &RecordedAttachment, error: &RuntimeError) -> CniError {
+    let network = attachment.nad.as_deref().unwrap_or("the default network");
+    let message = format!("{network}, interface {}: {error}", attachment.interface);
+    match error.plugin_error() {
+        Some(of_plugin) => CniError::new(of_plugin.code, message),
+        None => CniError::internal(message),
+    }
+}
+
+fn with_failures(error: CniError, failures: &[CniError]) -> CniError {
+    let failures = several(failures);
+    let message = format!("{error}; and what was made is not undone: {failures}");
+    CniError::new(error.code, message)
+}
+
+fn several(errors: &[CniError]) -> CniError {
+    let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    let code = errors
+        .first()
+        .map_or(netqos_cni::ErrorCode::INTERNAL, |error| error.code);
+    CniError::new(code, texts.join("; "))
+}
+
+/// A line on standard error, which the runtime logs.
+fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "netqos-multinet: {text}");
+}

@@ -1,0 +1,174 @@
+//! Lists and arguments of attachments: what a NetworkAttachmentDefinition says, with what the pod requests.
+
+use netqos_api::capability::{self, bandwidth_argument};
+use netqos_api::multinet::CNI_DRIVER;
+use netqos_api::npwg::{NetworkSelection, PortProtocol};
+use serde_json::{Map, Value, json};
+
+use super::record::RecordedAttachment;
+
+/// The argument of this capability is a GUID.
+const INFINIBAND_GUID: &str = "infinibandGUID";
+const DEVICE_ID: &str = "deviceID";
+
+/// The device that the kubelet gave the pod for a network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Its ID, such as a PCI address.
+    pub id: String,
+}
+
+/// Returns the attachment of a selection. `config` is the NetworkAttachmentDefinition's configuration, a list or a single
+/// plugin, and `args` are those of the runtime.
+///
+/// # Errors
+/// Returns an error if the configuration is not a list of plugins, or none of them can do what the pod requests.
+pub fn attachment(
+    selection: &NetworkSelection,
+    interface: String,
+    config: &str,
+    device: Option<&Device>,
+    args: &[(String, String)],
+) -> Result<RecordedAttachment, String> {
+    let mut list = list(config, &selection.nad.name)?;
+    let mut capability_args = requests(selection);
+    let device = device
+        .map(|device| &device.id)
+        .or(selection.device_id.as_ref());
+    if let Some(id) = device {
+        capability_args.insert(DEVICE_ID.to_owned(), id.as_str().into());
+    }
+    for plugin in plugins(&mut list)? {
+        if !selection.cni_args.is_empty() {
+            merge_cni_args(plugin, &selection.cni_args)?;
+        }
+        if let Some(id) = device {
+            plugin.insert(DEVICE_ID.to_owned(), id.as_str().into());
+            plugin.insert("pciBusID".to_owned(), id.as_str().into());
+        }
+    }
+    for (name, argument) in &capability_args {
+        let declares = |plugin: &&mut Map<String, Value>| {
+            plugin.get("capabilities").and_then(|it| it.get(name)) == Some(&Value::Bool(true))
+        };
+        if plugins(&mut list)?.iter().any(declares) || name == DEVICE_ID {
+            continue;
+        }
+        if name != capability::BANDWIDTH {
+            return Err(format!(
+                "the pod requests {name} {argument}, and no plugin of the configuration has that capability"
+            ));
+        }
+        append_bandwidth(&mut list);
+    }
+    Ok(RecordedAttachment {
+        driver: CNI_DRIVER.to_owned(),
+        nad: Some(selection.nad.to_string()),
+        interface,
+        list,
+        args: args.to_vec(),
+        capability_args,
+    })
+}
+
+/// Returns the arguments of capabilities for what a pod requests.
+fn requests(selection: &NetworkSelection) -> Map<String, Value> {
+    let mut requests = Map::new();
+    let mut request = |name: &str, argument: Value| requests.insert(name.to_owned(), argument);
+    if !selection.ips.is_empty() {
+        let ips = selection.ips.iter().map(ToString::to_string);
+        request(capability::IPS, ips.collect());
+    }
+    if let Some(mac) = selection.mac {
+        request(capability::MAC, mac.to_string().into());
+    }
+    if !selection.port_mappings.is_empty() {
+        let mappings = selection.port_mappings.iter().map(|it| {
+            let protocol = match it.protocol {
+                PortProtocol::Tcp => "tcp",
+                PortProtocol::Udp => "udp",
+                PortProtocol::Sctp => "sctp",
+            };
+            let host_ip = it.host_ip.map(|address| address.to_string());
+            json!({
+                "hostPort": it.host_port,
+                "containerPort": it.container_port,
+                "protocol": protocol,
+                "hostIP": host_ip.unwrap_or_default(),
+            })
+        });
+        request(capability::PORT_MAPPINGS, mappings.collect());
+    }
+    if !selection.bandwidth.is_unlimited() {
+        request(
+            capability::BANDWIDTH,
+            bandwidth_argument(&selection.bandwidth),
+        );
+    }
+    if let Some(guid) = selection.infiniband_guid {
+        request(INFINIBAND_GUID, guid.to_string().into());
+    }
+    requests
+}
+
+/// Reads a configuration as a list. One without a name gets that of its NetworkAttachmentDefinition.
+fn list(config: &str, name: &str) -> Result<Map<String, Value>, String> {
+    let wrong = |why| format!("spec.config is not a network configuration in JSON: {why}");
+    let mut list: Map<String, Value> = serde_json::from_str(config).map_err(wrong)?;
+    let has_name = list
+        .get("name")
+        .and_then(Value::as_str)
+        .is_some_and(|it| !it.is_empty());
+    if !has_name {
+        list.insert("name".to_owned(), name.into());
+    }
+    if list.contains_key("plugins") {
+        return Ok(list);
+    }
+    let of_list = ["name", "cniVersion"].map(|key| (key.to_owned(), list.get(key).cloned()));
+    let of_list = of_list
+        .into_iter()
+        .filter_map(|(key, value)| Some((key, value?)));
+    let mut single: Map<String, Value> = of_list.collect();
+    single.insert("plugins".to_owned(), json!([list]));
+    Ok(single)
+}
+
+fn plugins(list: &mut Map<String, Value>) -> Result<Vec<&mut Map<String, Value>>, String> {
+    let Some(Value::Array(plugins)) = list.get_mut("plugins") else {
+        return Err("spec.config: plugins is not a list".to_owned());
+    };
+    let objects = plugins.iter_mut().map(|plugin| match plugin {
+        Value::Object(plugin) => Ok(plugin),
+        _ => Err("spec.config: a plugin is not an object".to_owned()),
+    });
+    let objects: Vec<_> = objects.collect::<Result<_, _>>()?;
+    match objects.is_empty() {
+        true => Err("spec.config: the list has no plugins".to_owned()),
+        false => Ok(objects),
+    }
+}
+
+/// Merges arguments into `args.cni`; those of the pod precede.
+fn merge_cni_args(
+    plugin: &mut Map<String, Value>,
+    args: &Map<String, Value>,
+) -> Result<(), String> {
+    let mut target = plugin;
+    for key in ["args", "cni"] {
+        let value = target.entry(key).or_insert_with(|| json!({}));
+        target = match value {
+            Value::Object(object) => object,
+            _ => return Err(format!("spec.config: {key} is not an object")),
+        };
+    }
+    target.extend(args.clone());
+    Ok(())
+}
+
+/// Adds the plugin that enforces a bandwidth.
+fn append_bandwidth(list: &mut Map<String, Value>) {
+    if let Some(Value::Array(plugins)) = list.get_mut("plugins") {
+        plugins.push(json!({"type": "bandwidth", "capabilities": {capability::BANDWIDTH: true}}));
+    }
+}

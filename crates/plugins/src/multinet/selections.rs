@@ -1,0 +1,117 @@
+//! The networks that a pod selects.
+
+use netqos_api::capability::POD_ANNOTATIONS;
+use netqos_api::multinet::{About, Answer, PodName};
+use netqos_api::npwg::{
+    DEFAULT_NETWORK, NETWORKS, NetworkSelection, SelectionError, interface_names,
+    parse_default_network, parse_selections,
+};
+use netqos_cni::plugin::CniArgs;
+use netqos_cni::{CniError, Request};
+use serde_json::Value;
+
+use super::agent;
+use super::config::MultinetConfig;
+
+/// The namespace of definitions that stand in for the default network.
+const NAMESPACE_OF_DEFAULT: &str = "kube-system";
+
+/// The networks that a pod selects, with the names of their interfaces.
+#[derive(Clone, Debug, Default)]
+pub struct Selected {
+    /// The pod; `None` if the runtime does not say which it is.
+    pub pod: Option<PodName>,
+    /// The network in place of the default one.
+    pub default_network: Option<NetworkSelection>,
+    /// The networks beside it.
+    pub networks: Vec<(NetworkSelection, String)>,
+}
+
+/// The pod, as the runtime names it.
+pub fn pod(args: &CniArgs) -> Option<PodName> {
+    let get = |key| args.get(key).filter(|value| !value.is_empty());
+    Some(PodName {
+        namespace: get("K8S_POD_NAMESPACE")?.to_owned(),
+        name: get("K8S_POD_NAME")?.to_owned(),
+        uid: get("K8S_POD_UID").map(str::to_owned),
+    })
+}
+
+/// Returns the networks that a pod selects, by the annotations that the runtime passes, or else by those that the agent
+/// knows.
+///
+/// # Errors
+/// Returns an error of code 7 if an annotation is not valid, and of code 11 if the agent is needed and does not answer.
+pub fn of(request: &Request, config: &MultinetConfig) -> Result<Selected, CniError> {
+    let Some(pod) = pod(&request.args) else {
+        // Not of Kubernetes.
+        return Ok(Selected::default());
+    };
+    let (networks, default_network) = annotations(request, &pod, config)?;
+    let parsed = parse(
+        request,
+        &pod,
+        networks.as_deref(),
+        default_network.as_deref(),
+        config,
+    );
+    match parsed {
+        Ok(selected) => Ok(selected),
+        Err((annotation, error)) if config.spec_literal => {
+            super::say(&format!("annotation {annotation} is ignored: {error}"));
+            Ok(Selected {
+                pod: Some(pod),
+                ..Selected::default()
+            })
+        }
+        Err((annotation, error)) => {
+            let message = format!(
+                "annotation {annotation} of pod {}/{}: {error}",
+                pod.namespace, pod.name
+            );
+            Err(CniError::invalid_config(message))
+        }
+    }
+}
+
+fn parse(
+    request: &Request,
+    pod: &PodName,
+    networks: Option<&str>,
+    default_network: Option<&str>,
+    config: &MultinetConfig,
+) -> Result<Selected, (&'static str, SelectionError)> {
+    let of = |annotation| move |error| (annotation, error);
+    let selections = parse_selections(networks.unwrap_or_default(), &pod.namespace);
+    let selections = selections.map_err(of(NETWORKS))?;
+    let names = interface_names(&selections, config.interface_names, request.ifname());
+    let names = names.map_err(of(NETWORKS))?;
+    let default_network =
+        parse_default_network(default_network.unwrap_or_default(), NAMESPACE_OF_DEFAULT);
+    Ok(Selected {
+        pod: Some(pod.clone()),
+        default_network: default_network.map_err(of(DEFAULT_NETWORK))?,
+        networks: selections.into_iter().zip(names).collect(),
+    })
+}
+
+/// The values of both annotations.
+fn annotations(
+    request: &Request,
+    pod: &PodName,
+    config: &MultinetConfig,
+) -> Result<(Option<String>, Option<String>), CniError> {
+    if let Some(passed) = request.config.runtime_config.get(POD_ANNOTATIONS) {
+        let get = |key| passed.get(key).and_then(Value::as_str).map(str::to_owned);
+        return Ok((get(NETWORKS), get(DEFAULT_NETWORK)));
+    }
+    match agent::ask(&config.socket, pod, About::Annotations)? {
+        Answer::Annotations {
+            networks,
+            default_network,
+        } => Ok((networks, default_network)),
+        other => Err(CniError::internal(format_args!(
+            "netqos-agent answered what was not asked: {other:?}"
+        ))),
+    }
+}

@@ -1,0 +1,118 @@
+use std::fs;
+
+use serde_json::json;
+
+use crate::fixture::MultinetNode;
+
+#[test]
+fn del_after_a_reboot_removes_everything() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    node.define_two();
+    let pod = node.node.empty_pod("web").unwrap();
+    let before = node.inventory();
+    node.call("ADD", &pod, Some("lan,lan"), json!({}))
+        .succeed()
+        .unwrap();
+    // A reboot empties /run, and the namespaces and links are gone.
+    pod.remove(&node.node).unwrap();
+    fs::remove_dir_all("/run/netqos").unwrap();
+    let del = node.call("DEL", &pod, None, json!({})).without("CNI_NETNS");
+    del.succeed().unwrap();
+    assert_eq!(node.inventory(), before);
+}
+
+#[test]
+fn del_with_a_record_that_cannot_be_read_uses_the_results() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    node.define_two();
+    for damage in ["", "{\"containerId\": \"we"] {
+        let pod = node.node.empty_pod("web").unwrap();
+        let before = node.inventory();
+        node.call("ADD", &pod, Some("lan"), json!({}))
+            .succeed()
+            .unwrap();
+        let record = "/var/lib/netqos/multinet/pods/web.json";
+        assert!(fs::metadata(record).is_ok());
+        fs::write(record, damage).unwrap();
+        node.call("DEL", &pod, None, json!({})).succeed().unwrap();
+        fs::remove_file(format!("{record}.corrupt")).unwrap();
+        assert_eq!(node.inventory(), before);
+        pod.remove(&node.node).unwrap();
+    }
+}
+
+#[test]
+fn del_that_fails_keeps_the_record_and_can_be_repeated() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    node.define_two();
+    let pod = node.node.empty_pod("web").unwrap();
+    let before = node.inventory();
+    node.call("ADD", &pod, Some("lan,wire"), json!({}))
+        .fail()
+        .unwrap();
+    node.call("ADD", &pod, Some("lan"), json!({}))
+        .succeed()
+        .unwrap();
+    // The plugin of the first network is missing: the others are removed all the same.
+    let without = json!({"pluginDirs": ["/nowhere"]});
+    let (_, message) = node.call("DEL", &pod, None, without).fail().unwrap();
+    for network in [
+        "shop/lan, interface net1",
+        "the default network, interface eth0",
+    ] {
+        assert!(message.contains(network), "{message}");
+    }
+    node.call("DEL", &pod, None, json!({})).succeed().unwrap();
+    assert_eq!(node.inventory(), before);
+}
+
+#[test]
+fn late_del_of_an_older_sandbox_leaves_the_new_one() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    node.define_two();
+    let old = node.node.empty_pod("old").unwrap();
+    node.call("ADD", &old, Some("lan"), json!({}))
+        .succeed()
+        .unwrap();
+    let new = node.node.empty_pod("new").unwrap();
+    node.call("ADD", &new, Some("lan"), json!({}))
+        .succeed()
+        .unwrap();
+    let with_both = node.inventory();
+    node.call("DEL", &old, None, json!({})).succeed().unwrap();
+    node.call("CHECK", &new, None, json!({})).succeed().unwrap();
+    assert!(node.inventory().len() < with_both.len());
+    node.call("DEL", &new, None, json!({})).succeed().unwrap();
+}
+
+#[test]
+fn gc_removes_the_attachments_of_sandboxes_that_are_gone() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    node.define_two();
+    let alive = node.node.empty_pod("alive").unwrap();
+    node.call("ADD", &alive, Some("lan"), json!({}))
+        .succeed()
+        .unwrap();
+    let before = node.inventory();
+    let gone = node.node.empty_pod("gone").unwrap();
+    node.call("ADD", &gone, Some("lan"), json!({}))
+        .succeed()
+        .unwrap();
+    let valid = json!({"cniVersion": "1.1.0",
+                       "cni.dev/valid-attachments": [{"containerID": "alive", "ifname": "eth0"}]});
+    node.call("GC", &gone, None, valid).succeed().unwrap();
+    assert_eq!(node.inventory(), before);
+    node.call("CHECK", &alive, None, json!({}))
+        .succeed()
+        .unwrap();
+}

@@ -1,0 +1,203 @@
+//! A node with the plugin, an agent that knows some definitions, and Debian's plugins.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use netqos_api::multinet::{About, Answer, CNI_DRIVER, Definition, Message};
+use netqos_api::npwg::AttachmentGrant;
+use netqos_testkit::{Call, Node, Pod};
+use serde_json::{Value, json};
+
+/// Where Debian's package has the plugins.
+const PLUGINS: &str = "/usr/lib/cni";
+const SOCKET: &str = "/run/netqos/multinet.sock";
+
+/// The definitions that the agent knows, by `namespace/name`.
+type Definitions = Arc<Mutex<BTreeMap<String, Definition>>>;
+
+pub struct MultinetNode {
+    pub node: Node,
+    definitions: Definitions,
+    asked: Arc<Mutex<usize>>,
+}
+
+impl MultinetNode {
+    /// A node with an agent. `None` when the test has to be skipped.
+    pub fn new() -> Option<Self> {
+        for plugin in ["bridge", "macvlan", "host-local", "static", "tuning"] {
+            if !Path::new(PLUGINS).join(plugin).is_file() {
+                eprintln!("skipped: {PLUGINS}/{plugin} is missing (containernetworking-plugins)");
+                return None;
+            }
+        }
+        let node = Node::new().unwrap()?;
+        node.parent_link("parent").unwrap();
+        let it = Self {
+            node,
+            definitions: Definitions::default(),
+            asked: Arc::default(),
+        };
+        it.start_agent();
+        // The bridges stay when their last pods go; so they are there before. CHECK compares their addresses, which
+        // would change with their ports.
+        for (bridge, mac) in [
+            ("pods0", "02:00:00:00:01:01"),
+            ("data0", "02:00:00:00:01:02"),
+        ] {
+            it.node
+                .run(
+                    "ip",
+                    &["link", "add", bridge, "address", mac, "type", "bridge"],
+                )
+                .unwrap();
+        }
+        Some(it)
+    }
+
+    /// Serves the messages of plugins.
+    fn start_agent(&self) {
+        fs::create_dir_all("/run/netqos").unwrap();
+        let _ = fs::remove_file(SOCKET);
+        let listener = UnixListener::bind(SOCKET).unwrap();
+        let (definitions, asked) = (self.definitions.clone(), self.asked.clone());
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                *asked.lock().unwrap() += 1;
+                // A plugin may have been killed.
+                let _ = answer(stream, &definitions);
+            }
+        });
+    }
+
+    /// Stops the agent from being reached.
+    pub fn hide_agent(&self) {
+        fs::remove_file(SOCKET).unwrap();
+    }
+
+    /// The number of messages so far.
+    pub fn asked(&self) -> usize {
+        *self.asked.lock().unwrap()
+    }
+
+    /// Defines a network, with all that its configuration needs permitted.
+    pub fn define(&self, name: &str, config: &Value) {
+        let all = || ["*".to_owned()].into();
+        let grant = AttachmentGrant {
+            plugin_types: all(),
+            masters: all(),
+            devices: all(),
+            host_keys: all(),
+            ..AttachmentGrant::default()
+        };
+        self.define_with(name, config, grant);
+    }
+
+    /// Defines a network with these permissions.
+    pub fn define_with(&self, name: &str, config: &Value, grant: AttachmentGrant) {
+        let definition = Definition {
+            driver: CNI_DRIVER.to_owned(),
+            resource_version: "1".to_owned(),
+            config: Some(config.to_string()),
+            resource_name: None,
+            grant,
+        };
+        self.definitions
+            .lock()
+            .unwrap()
+            .insert(name.to_owned(), definition);
+    }
+
+    /// The networks `shop/lan` (bridge, host-local) and `shop/wire` (macvlan, static, tuning).
+    pub fn define_two(&self) {
+        self.define(
+            "shop/lan",
+            &json!({"cniVersion": "1.0.0", "type": "bridge", "bridge": "data0",
+                    "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/24"}]]}}),
+        );
+        self.define(
+            "shop/wire",
+            &json!({"cniVersion": "1.0.0", "name": "wire", "plugins": [
+                {"type": "macvlan", "master": "parent", "mode": "bridge", "capabilities": {"ips": true},
+                 "ipam": {"type": "static"}},
+                {"type": "tuning", "capabilities": {"mac": true}},
+            ]}),
+        );
+    }
+
+    /// A call of the plugin for a pod with this selection of networks; `more` goes over the configuration.
+    pub fn call(&self, command: &str, pod: &Pod, networks: Option<&str>, more: Value) -> Call {
+        let annotations: BTreeMap<&str, &str> = networks
+            .iter()
+            .map(|it| ("k8s.v1.cni.cncf.io/networks", *it))
+            .collect();
+        let mut config = json!({
+            "cniVersion": "1.0.0",
+            "name": "pods",
+            "type": "netqos-multinet",
+            "defaultNetwork": {"cniVersion": "1.0.0", "name": "pods", "plugins": [
+                {"type": "bridge", "bridge": "pods0", "isGateway": true,
+                 "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.87.0.0/24"}]]}},
+            ]},
+            "runtimeConfig": {"io.kubernetes.cri.pod-annotations": annotations},
+        });
+        config
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        let ours = Path::new(env!("CARGO_BIN_EXE_bandwidth")).parent().unwrap();
+        let args = format!(
+            "IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME={0};K8S_POD_INFRA_CONTAINER_ID={0};K8S_POD_UID=u",
+            pod.name()
+        );
+        Call::of(env!("CARGO_BIN_EXE_netqos-multinet"), command, pod, &config)
+            .variable("CNI_PATH", &format!("{}:{PLUGINS}", ours.display()))
+            .variable("CNI_ARGS", &args)
+            .variable("PATH", &std::env::var("PATH").unwrap())
+    }
+
+    /// What is on the node beside the agent: links, addresses that are taken, records, results.
+    pub fn inventory(&self) -> Vec<String> {
+        let links = self.node.run("ip", &["-o", "link", "show"]).unwrap();
+        let name = |line: &str| line.split(": ").nth(1).map(|it| format!("link {it}"));
+        let mut found: Vec<String> = links.lines().filter_map(name).collect();
+        let files = ["/var/lib", "/run/netqos"].map(|directory| self.node.files(directory));
+        let is_kept = |path: &String| {
+            // host-local keeps the last address and its lock, and bandwidth its locks.
+            !path.contains("last_reserved_ip")
+                && !path.ends_with("lock")
+                && !path.ends_with(".sock")
+        };
+        found.extend(files.into_iter().flatten().filter(is_kept));
+        found.sort();
+        found
+    }
+}
+
+fn answer(stream: UnixStream, definitions: &Definitions) -> std::io::Result<()> {
+    let mut line = String::new();
+    BufReader::new(stream.try_clone()?).read_line(&mut line)?;
+    let message: Message = serde_json::from_str(&line)?;
+    let answer = match message.about {
+        About::Annotations => Answer::TryAgain("the pod is not known yet".to_owned()),
+        About::Attached(_) => Answer::Accepted,
+        About::Definitions(names) => {
+            let known = definitions.lock().unwrap();
+            let found = names.iter().map(|it| {
+                let name = format!("{}/{}", it.namespace, it.name);
+                known.get(&name).cloned().ok_or(name)
+            });
+            match found.collect::<Result<Vec<_>, _>>() {
+                Ok(definitions) => Answer::Definitions(definitions),
+                Err(name) => Answer::Refused(format!("no NetworkAttachmentDefinition {name}")),
+            }
+        }
+    };
+    let mut stream = stream;
+    stream.write_all(&serde_json::to_vec(&answer)?)?;
+    stream.write_all(b"\n")
+}
