@@ -72,7 +72,7 @@ impl Plugin for Multinet {
         let mut failures = match node.records.read(request.container_id())? {
             Some(mut record) => {
                 record.netns.clone_from(&request.netns);
-                node.undo(&record)
+                node.undo(&record, record.made + 1)
             }
             None => node.undo_without_record(request),
         };
@@ -110,7 +110,7 @@ impl Plugin for Multinet {
                 alive.push(record);
                 continue;
             }
-            let failed = node.undo(&record);
+            let failed = node.undo(&record, record.made + 1);
             match failed.is_empty() {
                 true => node.records.remove(&record.container_id)?,
                 false => failures.extend(failed),
@@ -196,41 +196,47 @@ impl Node {
         let mut first = None;
         for index in 0..record.attachments.len() {
             let attachment = &record.attachments[index];
-            let made = attachment.call(record).and_then(|(list, call)| {
-                let made = self.runtime.add(&list, &call);
-                made.map_err(|error| of_attachment(attachment, &error))
-            });
-            let made = made.and_then(|result| {
-                record.made = index + 1;
-                self.records.write(record)?;
-                Ok(result)
-            });
-            match made {
+            let (list, call) = match attachment.call(record) {
+                Ok(call) => call,
+                Err(error) => return Err(self.give_up(record, index, error)),
+            };
+            match self.runtime.add(&list, &call) {
                 Ok(result) => {
                     first.get_or_insert(result);
                 }
-                Err(error) => return Err(self.give_up(record, error)),
+                Err(error) => {
+                    let begun = if error.has_left_nothing() {
+                        index
+                    } else {
+                        index + 1
+                    };
+                    let error = of_attachment(attachment, &error);
+                    return Err(self.give_up(record, begun, error));
+                }
+            }
+            record.made = index + 1;
+            if let Err(error) = self.records.write(record) {
+                return Err(self.give_up(record, index + 1, error));
             }
         }
         first.ok_or_else(|| CniError::internal("no attachment"))
     }
 
-    /// Undoes what was made of a pod, and returns the error of ADD with those of this.
-    fn give_up(&self, record: &PodRecord, error: CniError) -> CniError {
-        let failures = self.undo(record);
+    /// Undoes these first attachments of a pod, and returns the error of ADD with those of this.
+    fn give_up(&self, record: &PodRecord, begun: usize, error: CniError) -> CniError {
+        let mut failures = self.undo(record, begun);
         if failures.is_empty() {
-            return match self.records.remove(&record.container_id) {
-                Ok(()) => error,
-                Err(why) => with_failures(error, &[why]),
-            };
+            failures.extend(self.records.remove(&record.container_id).err());
         }
-        with_failures(error, &failures)
+        match failures.is_empty() {
+            true => error,
+            false => with_failures(error, &failures),
+        }
     }
 
-    /// Undoes all attachments of a pod that may be made, in reverse order. None stops the others.
-    fn undo(&self, record: &PodRecord) -> Vec<CniError> {
-        let begun = (record.made + 1).min(record.attachments.len());
-        let begun = record.attachments[..begun].iter().rev();
+    /// Undoes these first attachments of a pod, in reverse order. None stops the others.
+    fn undo(&self, record: &PodRecord, begun: usize) -> Vec<CniError> {
+        let begun = record.attachments.iter().take(begun).rev();
         let undone = begun.map(|attachment| {
             let (list, call) = attachment.call(record)?;
             let undone = self.runtime.del(&list, &call);

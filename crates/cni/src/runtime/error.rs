@@ -171,6 +171,20 @@ impl RuntimeError {
         }
     }
 
+    /// Returns true if a failed ADD has left nothing behind: it is undone, or the plugin that failed has said the same to
+    /// DEL. Such a plugin fails before it does anything (macvlan without its master: "Link not found").
+    pub fn has_left_nothing(&self) -> bool {
+        let Self::AddAndUndo { error, undo } = self else {
+            return true;
+        };
+        let said = |error: &Self| match error {
+            Self::Failed { plugin, error, .. } => Some((plugin.clone(), error.clone())),
+            _ => None,
+        };
+        let said_to_add = said(error);
+        said_to_add.is_some() && undo.iter().all(|failure| said(failure) == said_to_add)
+    }
+
     pub(super) fn in_file(self, path: impl Into<PathBuf>) -> Self {
         Self::InFile {
             path: path.into(),

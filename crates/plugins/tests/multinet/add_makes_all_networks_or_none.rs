@@ -213,8 +213,8 @@ fn definition_that_no_policy_permits_is_not_executed() {
     let Some(node) = MultinetNode::new() else {
         return;
     };
-    let config = json!({"type": "bridge", "bridge": "data0", "promiscMode": true,
-        "ipam": {}});
+    let config =
+        json!({"cniVersion": "1.0.0", "type": "bridge", "bridge": "data0", "promiscMode": true});
     let pod = node.node.empty_pod("web").unwrap();
     let grant = |masters: &[&str], keys: &[&str]| {
         let set = |texts: &[&str]| texts.iter().map(|it| (*it).to_owned()).collect();
