@@ -35,6 +35,7 @@ mod link_counts;
 #[cfg(feature = "daemon")]
 mod links;
 mod locate;
+mod multinet;
 #[cfg(feature = "daemon")]
 mod neighbours;
 #[cfg(feature = "daemon")]
@@ -56,6 +57,7 @@ pub use event::Batch;
 #[cfg(feature = "daemon")]
 pub use event::{Event, Look};
 pub use locate::Locator;
+pub use multinet::NetworkCatalog;
 pub use netqos_daemon::Check;
 #[cfg(feature = "daemon")]
 pub use netqos_daemon::{LogArguments, Logs, Service};

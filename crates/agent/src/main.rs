@@ -14,7 +14,7 @@ use clap::Parser;
 use netqos_agent::classes::{CGROUPS, DEFAULT_CLASS_BACKEND};
 use netqos_agent::{
     CgroupOptions, ClassOptions, ClusterOptions, Engine, Event, Listen, LogArguments, Logs,
-    NetFileOptions, Options, Service, agent_lock, places,
+    NetFileOptions, NetworkCatalog, Options, Service, agent_lock, places,
 };
 use netqos_api::koordinator::BackendKind;
 use netqos_api::{EgressWay, HookChoice};
@@ -260,6 +260,7 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
         pod_labels: !arguments.no_pod_labels,
     };
     let (sender, events) = mpsc::channel();
+    let networks = NetworkCatalog::new(&arguments.node);
     let cgroups = arguments.cgroups(&paths);
     let net_files = arguments.net_files(&paths);
     let mut sources = match &arguments.manifests {
@@ -306,9 +307,12 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
         sources,
     });
     match &arguments.manifests {
-        Some(folder) => netqos_agent::watch_manifests(folder.clone(), sender.clone())?,
+        Some(folder) => {
+            netqos_agent::watch_manifests(folder.clone(), networks.clone(), sender.clone())?;
+        }
         None => {
-            let options = arguments.cluster(reported, netqos_agent::has_rules(&paths));
+            let options =
+                arguments.cluster(reported, networks.clone(), netqos_agent::has_rules(&paths));
             netqos_agent::watch_cluster(options, sender.clone())?;
         }
     }
@@ -348,7 +352,7 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
         version = netqos_version::VERSION,
         "started"
     );
-    let answering = netqos_agent::serve(&listen, bound, seen, sender.clone(), logs);
+    let answering = netqos_agent::serve(&listen, bound, seen, sender.clone(), networks, logs);
     let ended = runtime.block_on(async {
         tokio::select! {
             ended = answering => ended.context("serve"),
@@ -361,7 +365,12 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
 }
 
 impl Arguments {
-    fn cluster(&self, reports: Receiver<NodeReport>, has_rules: bool) -> ClusterOptions {
+    fn cluster(
+        &self,
+        reports: Receiver<NodeReport>,
+        networks: NetworkCatalog,
+        has_rules: bool,
+    ) -> ClusterOptions {
         ClusterOptions {
             node: self.node.clone(),
             connect: Connect {
@@ -378,6 +387,7 @@ impl Arguments {
                 koordinator: self.koordinator_namespaces.clone(),
                 ..Homes::default()
             }),
+            networks,
         }
     }
 

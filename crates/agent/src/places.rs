@@ -21,6 +21,11 @@ pub fn socket_path(run: &Path) -> PathBuf {
     run.join("agent.sock")
 }
 
+/// The socket on which `netqos-multinet` asks for a pod's networks.
+pub fn multinet_socket_path(run: &Path) -> PathBuf {
+    run.join("multinet.sock")
+}
+
 /// The folder of notes about limits that the agent made by itself.
 pub fn limits_folder(run: &Path) -> PathBuf {
     run.join("agent-limits")

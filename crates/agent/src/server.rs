@@ -20,7 +20,8 @@ use tokio::time::timeout;
 
 use crate::engine::{Durations, Pulse};
 use crate::event::{Event, Look};
-use crate::{Engine, Error, Logs, Result, socket_path};
+use crate::places::multinet_socket_path;
+use crate::{Engine, Error, Logs, NetworkCatalog, Result, multinet, socket_path};
 
 mod health;
 mod metrics;
@@ -52,10 +53,11 @@ struct Desk {
     logs: Logs,
 }
 
-/// Both sockets, listened on.
+/// All sockets, listened on.
 #[derive(Debug)]
 pub struct Bound {
     socket: UnixListener,
+    multinet: UnixListener,
     address: Option<TcpListener>,
 }
 
@@ -66,11 +68,14 @@ impl Listen {
     /// # Errors
     /// Somebody else has the address.
     pub async fn bind(&self) -> Result<Bound> {
-        let path = socket_path(&self.run);
-        let socket = bind_socket(&path).map_err(|source| Error::Listen {
-            address: path.display().to_string(),
-            source,
-        })?;
+        let bind = |path: PathBuf| {
+            bind_socket(&path).map_err(|source| Error::Listen {
+                address: path.display().to_string(),
+                source,
+            })
+        };
+        let socket = bind(socket_path(&self.run))?;
+        let multinet = bind(multinet_socket_path(&self.run))?;
         let address = match self.address {
             None => None,
             Some(address) => {
@@ -81,7 +86,11 @@ impl Listen {
                 })?)
             }
         };
-        Ok(Bound { socket, address })
+        Ok(Bound {
+            socket,
+            multinet,
+            address,
+        })
     }
 }
 
@@ -105,8 +114,10 @@ pub async fn serve(
     bound: Bound,
     engine: Seen,
     events: Sender<Event>,
+    networks: NetworkCatalog,
     logs: Logs,
 ) -> io::Result<()> {
+    tokio::spawn(multinet::serve(bound.multinet, networks));
     let desk = Desk {
         events,
         pulse: engine.pulse,

@@ -298,6 +298,7 @@ fn change(object: &Object) -> Option<Change> {
         Object::Service(service) => Change::Service(service),
         Object::EndpointSlice(slice) => Change::EndpointSlice(slice),
         Object::PeerSlice(_)
+        | Object::AttachmentPolicy(_)
         | Object::Node(_)
         | Object::SloConfig(..)
         | Object::NodeSlo(..)

@@ -1,11 +1,13 @@
 //! The messages between `netqos-multinet` and the agent of its node.
 //!
 //! The plugin connects to a socket that only root may use, writes one [`Message`] as a line of JSON, and reads one
-//! [`Answer`]. The agent never executes anything: it answers what the API server says, and writes what was attached.
+//! [`Answer`]. The agent never executes anything: it answers what the API server says.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::npwg::{AttachmentGrant, NetworkStatus};
+use crate::npwg::AttachmentGrant;
 
 /// The version of these messages. Both sides refuse another one.
 pub const PROTOCOL: u32 = 1;
@@ -36,8 +38,6 @@ pub enum About {
     Annotations,
     /// The NetworkAttachmentDefinitions of these names are needed.
     Definitions(Vec<NadName>),
-    /// The pod is attached.
-    Attached(Vec<NetworkStatus>),
 }
 
 /// A pod by its names.
@@ -75,8 +75,6 @@ pub enum Answer {
     },
     /// The definitions, in the order in which they were asked for.
     Definitions(Vec<Definition>),
-    /// The message is accepted.
-    Accepted,
     /// The agent does not know now, such as right after it has started. The runtime should try again.
     TryAgain(String),
     /// The pod may not be attached.
@@ -95,6 +93,8 @@ pub struct Definition {
     pub config: Option<String>,
     /// The annotation `k8s.v1.cni.cncf.io/resourceName`: the devices that the pod's container requests.
     pub resource_name: Option<String>,
-    /// What the NetworkAttachmentPolicies permit to definitions of its namespace.
+    /// The NetworkAttachmentPolicies about its namespace, each with its `metadata.resourceVersion`.
+    pub policies: BTreeMap<String, String>,
+    /// Their permissions, united.
     pub grant: AttachmentGrant,
 }

@@ -25,7 +25,7 @@ mod tests;
 
 pub use address::{InfinibandGuid, MacAddress, RequestedAddress};
 pub use error::SelectionError;
-pub use grant::{AttachmentGrant, Refusal};
+pub use grant::{AttachmentGrant, AttachmentPolicy, Refusal};
 pub use interfaces::{InterfaceNames, interface_names};
 pub use needs::{AttachmentNeeds, digest};
 pub use plugins::DEFAULT_ROUTE;
@@ -45,6 +45,9 @@ pub const NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
 
 /// The name of [`NETWORK_STATUS`] before Multus 4.
 pub const OLD_NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/networks-status";
+
+/// The annotation of a NetworkAttachmentDefinition that names the devices which a pod's container requests.
+pub const RESOURCE_NAME: &str = "k8s.v1.cni.cncf.io/resourceName";
 
 /// The number of networks that a pod may select.
 pub const MAX_SELECTIONS: usize = 64;

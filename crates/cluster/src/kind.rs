@@ -37,11 +37,13 @@ pub enum Kind {
     ConfigMap,
     /// `slo.koordinator.sh/v1alpha1`, of Koordinator.
     NodeSlo,
+    /// `netqos.io/v1alpha1`.
+    NetworkAttachmentPolicy,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Namespace,
         Self::Node,
         Self::Pod,
@@ -58,6 +60,7 @@ impl Kind {
         Self::NetworkQoSDefault,
         Self::ConfigMap,
         Self::NodeSlo,
+        Self::NetworkAttachmentPolicy,
     ];
 
     /// Its name, in CamelCase.
@@ -79,6 +82,7 @@ impl Kind {
             Self::NetworkQoSNodeReport => "NetworkQoSNodeReport",
             Self::ConfigMap => "ConfigMap",
             Self::NodeSlo => "NodeSLO",
+            Self::NetworkAttachmentPolicy => "NetworkAttachmentPolicy",
         }
     }
 
@@ -92,7 +96,8 @@ impl Kind {
             | Self::BandwidthProfile
             | Self::NetworkQoSDefault
             | Self::NetworkQoSPeerSlice
-            | Self::NetworkQoSNodeReport => "netqos.io",
+            | Self::NetworkQoSNodeReport
+            | Self::NetworkAttachmentPolicy => "netqos.io",
             Self::NetworkAttachmentDefinition => "k8s.cni.cncf.io",
             Self::NetworkQoS | Self::UserDefinedNetwork | Self::ClusterUserDefinedNetwork => {
                 "k8s.ovn.org"
@@ -109,6 +114,7 @@ impl Kind {
             | Self::NetworkQoSQuota
             | Self::BandwidthProfile
             | Self::NetworkQoSDefault
+            | Self::NetworkAttachmentPolicy
             | Self::NodeSlo => "v1alpha1",
             _ => "v1",
         }
@@ -134,6 +140,7 @@ impl Kind {
             Self::NetworkQoSNodeReport => "networkqosnodereports",
             Self::ConfigMap => "configmaps",
             Self::NodeSlo => "nodeslos",
+            Self::NetworkAttachmentPolicy => "networkattachmentpolicies",
         }
     }
 
@@ -160,6 +167,7 @@ impl Kind {
                 | Self::NetworkQoSDefault
                 | Self::NetworkQoSNodeReport
                 | Self::ClusterUserDefinedNetwork
+                | Self::NetworkAttachmentPolicy
                 | Self::NodeSlo
         )
     }

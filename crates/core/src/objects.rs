@@ -53,6 +53,19 @@ pub struct Pod {
     pub invalid_limits: Option<Box<InvalidLimits>>,
     /// Its addresses, as far as its status and annotations say.
     pub addresses: Vec<PodAddresses>,
+    /// The annotations that select its networks, as they are written. `None`: it has none of them.
+    pub network_annotations: Option<Box<NetworkAnnotations>>,
+    /// The annotation `kubernetes.io/config.hash` of a static pod, by which the node knows it in place of its uid.
+    pub config_hash: Option<Arc<str>>,
+}
+
+/// The annotations by which a pod selects networks, as they are written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NetworkAnnotations {
+    /// `k8s.v1.cni.cncf.io/networks`.
+    pub networks: Option<Arc<str>>,
+    /// `v1.multus-cni.io/default-network`.
+    pub default_network: Option<Arc<str>>,
 }
 
 /// The mistakes in a pod's bandwidth annotations, per direction. A direction without a bandwidth
@@ -112,6 +125,19 @@ pub struct NetworkDefinition {
     pub cluster_network: Option<Arc<str>>,
     /// Made by OVN-Kubernetes: the type of its CNI configuration is `ovn-k8s-cni-overlay`.
     pub is_of_ovn: bool,
+    /// The means to attach a pod to it.
+    pub attachment: AttachmentConfig,
+}
+
+/// The means to attach a pod to the network of a `NetworkAttachmentDefinition`, as they are written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AttachmentConfig {
+    /// `metadata.resourceVersion`; empty in a manifest.
+    pub resource_version: Arc<str>,
+    /// `spec.config`. `None`: a file on the node has it, of the definition's name.
+    pub config: Option<Arc<str>>,
+    /// The annotation `k8s.v1.cni.cncf.io/resourceName`: the devices that a container of the pod requests.
+    pub resource_name: Option<Arc<str>>,
 }
 
 /// A `ClusterUserDefinedNetwork`.

@@ -175,6 +175,8 @@ mod tests {
             starting: false,
             limits: Limits::default(),
             invalid_limits: None,
+            network_annotations: None,
+            config_hash: None,
             addresses: vec![PodAddresses {
                 network: NetworkName::Cni(network.into()),
                 interface: None,

@@ -170,6 +170,8 @@ mod tests {
             starting: false,
             limits: Limits::default(),
             invalid_limits: None,
+            network_annotations: None,
+            config_hash: None,
             addresses: Vec::new(),
         }
     }

@@ -4,6 +4,7 @@
 //! decides, or with the first field that it cannot read. A pod is never left out for an annotation:
 //! what is wrong there comes back beside it, as problems.
 
+mod attachment_policy;
 mod ip_block;
 mod metadata;
 mod mode;
@@ -19,6 +20,7 @@ mod selector;
 mod service;
 mod slo;
 
+pub use attachment_policy::attachment_policy;
 pub use mode::Modes;
 pub use network::{cluster_network, network_definition, user_defined_network};
 pub use node::node;

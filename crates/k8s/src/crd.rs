@@ -15,8 +15,8 @@ use schemars::transform::AddNullable;
 use serde_json::{Value, json};
 
 use crate::{
-    BandwidthProfile, NetworkQoS, NetworkQoSDefault, NetworkQoSNodeReport, NetworkQoSPeerSlice,
-    NetworkQoSQuota, NodeSLO,
+    BandwidthProfile, NetworkAttachmentPolicy, NetworkQoS, NetworkQoSDefault, NetworkQoSNodeReport,
+    NetworkQoSPeerSlice, NetworkQoSQuota, NodeSLO,
 };
 
 /// What `kubectl get netqos` shows: every kind of ours.
@@ -57,7 +57,7 @@ macro_rules! checked_in {
 /// What differs from what derive makes: no field is `nullable`. An API server drops `null` where a
 /// field is not, so `to: null` is as good as no `to`; where it is, `null` would stay, and `has()`
 /// in a rule would be true for it.
-pub fn definitions() -> [Definition; 6] {
+pub fn definitions() -> [Definition; 7] {
     [
         checked_in!("network_qos.rs", "k8s.ovn.org", NetworkQoS, || derived(
             &NetworkQoS::crd()
@@ -82,6 +82,12 @@ pub fn definitions() -> [Definition; 6] {
             "netqos.io",
             NetworkQoSNodeReport,
             node_report
+        ),
+        checked_in!(
+            "attachment_policy.rs",
+            "netqos.io",
+            NetworkAttachmentPolicy,
+            || derived(&NetworkAttachmentPolicy::crd())
         ),
     ]
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::FieldError;
 
 /// Groups and kinds, and whether objects of the kind have no namespace.
-const KINDS: [(&str, &str, bool); 17] = [
+const KINDS: [(&str, &str, bool); 18] = [
     ("", "Namespace", true),
     ("", "Pod", false),
     ("", "Service", false),
@@ -23,6 +23,7 @@ const KINDS: [(&str, &str, bool); 17] = [
     (OWN, "BandwidthProfile", false),
     (OWN, "NetworkQoSDefault", true),
     (OWN, "NetworkQoSNodeReport", true),
+    (OWN, "NetworkAttachmentPolicy", true),
 ];
 const OVN: &str = "k8s.ovn.org";
 const KOORDINATOR: &str = "slo.koordinator.sh";

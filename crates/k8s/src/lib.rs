@@ -26,6 +26,7 @@
 //! No I/O.
 #![forbid(unsafe_code)]
 
+mod attachment_policy;
 pub mod check;
 pub mod convert;
 mod crd;
@@ -49,6 +50,7 @@ mod structural;
 #[cfg(feature = "validate")]
 mod validate;
 
+pub use attachment_policy::{NetworkAttachmentPolicy, NetworkAttachmentPolicySpec};
 pub use crd::{Definition, crd, definitions, node_slo_definition};
 pub use default_policy::{
     DEFAULT_LABEL, NetworkQoSDefault, NetworkQosDefaultSpec, NetworkQosTemplate, TemplateMetadata,

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::discovery::v1 as discovery;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use netqos_api::koordinator::{Mistake, NodeSlo, PodClass};
+use netqos_api::npwg::AttachmentPolicy;
 use netqos_core::objects::{
     ClusterNetwork, EndpointSlice, Namespace, NetworkDefinition, Node, PeerSlice, Pod, Service,
 };
@@ -21,8 +22,8 @@ use crate::kinds::{is_cluster_scoped, near_miss};
 use crate::openapi::{QUOTE_TEXTS, article, kind_of, normalize};
 use crate::structural::check_pruned;
 use crate::{
-    BandwidthProfile, Definition as Resource, DocumentPlace, FieldError, NetworkQoS,
-    NetworkQoSPeerSlice, NetworkQoSQuota, convert, documents, list_items,
+    BandwidthProfile, Definition as Resource, DocumentPlace, FieldError, NetworkAttachmentPolicy,
+    NetworkQoS, NetworkQoSPeerSlice, NetworkQoSQuota, convert, documents, list_items,
 };
 
 /// One object.
@@ -39,6 +40,8 @@ pub enum Object {
     Quota(Quota),
     /// A `BandwidthProfile`.
     Profile(Profile),
+    /// A `NetworkAttachmentPolicy`.
+    AttachmentPolicy(AttachmentPolicy),
     /// A `NetworkAttachmentDefinition`.
     Network(NetworkDefinition),
     /// A `UserDefinedNetwork`, as the definition that OVN-Kubernetes makes for it.
@@ -242,6 +245,12 @@ pub fn object_from_value(value: &Value) -> Result<Object, Vec<FieldError>> {
         ("netqos.io", "NetworkQoSQuota") => {
             let object: NetworkQoSQuota = read_checked(value)?;
             convert::quota(&object).map(Object::Quota).map_err(one)
+        }
+        ("netqos.io", "NetworkAttachmentPolicy") => {
+            let object: NetworkAttachmentPolicy = read_checked(value)?;
+            convert::attachment_policy(&object)
+                .map(Object::AttachmentPolicy)
+                .map_err(one)
         }
         ("netqos.io", "BandwidthProfile") => {
             let object: BandwidthProfile = read_checked(value)?;

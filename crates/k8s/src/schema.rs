@@ -217,3 +217,38 @@ pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
         }
     })
 }
+
+/// `pluginTypes` of a policy.
+pub(crate) fn plugin_types(_: &mut SchemaGenerator) -> Schema {
+    texts_of(64, 64, "^(\\*|[A-Za-z0-9][-A-Za-z0-9_.]*)$")
+}
+
+/// `masters` and `devices` of a policy.
+pub(crate) fn host_names(_: &mut SchemaGenerator) -> Schema {
+    texts_of(64, 256, "^[^*\\s]*\\*?$")
+}
+
+/// `hostPaths` of a policy.
+pub(crate) fn host_paths(_: &mut SchemaGenerator) -> Schema {
+    texts_of(64, 4096, "^/")
+}
+
+/// `hostKeys` of a policy.
+pub(crate) fn host_keys(_: &mut SchemaGenerator) -> Schema {
+    texts_of(64, 128, "^(\\*|[A-Za-z0-9][-A-Za-z0-9_]*\\.[A-Za-z0-9_]+)$")
+}
+
+/// `digests` of a policy.
+pub(crate) fn digests(_: &mut SchemaGenerator) -> Schema {
+    texts_of(256, 64, "^[0-9a-f]{64}$")
+}
+
+/// At most so many texts, each once, of at most this length and this form.
+fn texts_of(items: usize, length: usize, pattern: &str) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": items,
+        "x-kubernetes-list-type": "set",
+        "items": {"type": "string", "minLength": 1, "maxLength": length, "pattern": pattern}
+    })
+}

@@ -29,5 +29,7 @@ pub fn mk_pod(
             interface: None,
             addresses: addresses.into_iter().collect(),
         }],
+        network_annotations: None,
+        config_hash: None,
     }
 }

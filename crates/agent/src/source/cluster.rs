@@ -42,6 +42,8 @@ use tokio::sync::watch::Receiver;
 
 pub use run::spawn;
 
+use crate::NetworkCatalog;
+
 /// The name of this source.
 const SOURCE: &str = "cluster";
 
@@ -65,6 +67,8 @@ pub struct ClusterOptions {
     pub report_refresh: Duration,
     /// Where others live that enforce the same.
     pub homes: Arc<Homes>,
+    /// The catalog for who attaches pods to networks.
+    pub networks: NetworkCatalog,
 }
 
 impl ClusterOptions {

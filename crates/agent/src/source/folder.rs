@@ -70,6 +70,13 @@ impl Folder {
         })
     }
 
+    /// Puts its objects in this catalog. Nothing was read yet.
+    #[cfg(feature = "daemon")]
+    pub(super) fn in_catalog(mut self, networks: crate::NetworkCatalog) -> Self {
+        self.objects = Objects::in_catalog(networks);
+        self
+    }
+
     /// Reads what has changed since it was read last: all of it, the first time.
     pub fn read(&mut self) -> Batch {
         let (changes, _) = self.read_which(Which::Changed);
@@ -181,6 +188,7 @@ impl Folder {
 
     /// These changes, and how things are now.
     pub(super) fn batch(&self, changes: Vec<Change>) -> Batch {
+        self.objects.complete();
         let mut problems: Vec<Problem> = Vec::new();
         if let Some(why) = &self.unreadable {
             problems.push(invalid(

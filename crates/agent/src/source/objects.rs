@@ -12,6 +12,7 @@ use netqos_core::{ObjectRef, PodId, Problem, Reason};
 use netqos_index::Change;
 use netqos_k8s::Object;
 
+use crate::NetworkCatalog;
 use crate::classes::{self, ClassInput};
 
 const DEFINITION: &str = "NetworkAttachmentDefinition";
@@ -37,9 +38,27 @@ pub(super) struct Objects {
     by_uid: BTreeMap<Arc<str>, BTreeSet<Key>>,
     /// What those that count say of classes.
     classes: Arc<ClassInput>,
+    /// The catalog that the objects are in, for who attaches pods.
+    networks: Option<NetworkCatalog>,
 }
 
 impl Objects {
+    /// No objects yet; those that come are put in this catalog.
+    #[cfg(feature = "daemon")]
+    pub(super) fn in_catalog(networks: NetworkCatalog) -> Self {
+        Self {
+            networks: Some(networks),
+            ..Self::default()
+        }
+    }
+
+    /// Says that all objects are here.
+    pub(super) fn complete(&self) {
+        if let Some(networks) = &self.networks {
+            networks.complete();
+        }
+    }
+
     /// A file has these objects, in place of what it had.
     pub(super) fn put(&mut self, file: &str, objects: Vec<Object>) -> Vec<Change> {
         let mut fresh: BTreeMap<Key, BTreeMap<Place, Object>> = BTreeMap::new();
@@ -81,10 +100,16 @@ impl Objects {
         for (subject, before) in before {
             match (before, self.counting(&subject)) {
                 (Some(before), None) => {
+                    if let Some(networks) = &self.networks {
+                        networks.remove(&before);
+                    }
                     changes.extend(gone(&before));
                     left.extend(Some(before).filter(classes::concerns));
                 }
                 (before, Some(after)) if before.as_ref() != Some(after) => {
+                    if let Some(networks) = &self.networks {
+                        networks.put(after);
+                    }
                     coming.extend(there(after));
                     let concerned = before.iter().chain([after]).any(classes::concerns);
                     came.extend(concerned.then(|| after.clone()));
@@ -227,6 +252,7 @@ fn key(object: &Object) -> Option<Key> {
         Object::Profile(profile) => ("BandwidthProfile", profile.name.to_string()),
         Object::Network(network) => (DEFINITION, network.name.to_string()),
         Object::UserNetwork(network) => (USER_NETWORK, network.name.to_string()),
+        Object::AttachmentPolicy(policy) => ("NetworkAttachmentPolicy", policy.name.to_string()),
         Object::ClusterNetwork(network) => ("ClusterUserDefinedNetwork", network.name.to_string()),
         Object::Service(service) => ("Service", service.name.to_string()),
         Object::EndpointSlice(slice) => ("EndpointSlice", slice.name.to_string()),
@@ -266,9 +292,11 @@ fn there(object: &Object) -> Option<Change> {
         Object::Service(service) => Change::Service(service),
         Object::EndpointSlice(slice) => Change::EndpointSlice(slice),
         Object::PeerSlice(slice) => Change::PeerSlice(slice),
-        Object::Node(_) | Object::SloConfig(..) | Object::NodeSlo(..) | Object::Other { .. } => {
-            return None;
-        }
+        Object::Node(_)
+        | Object::AttachmentPolicy(_)
+        | Object::SloConfig(..)
+        | Object::NodeSlo(..)
+        | Object::Other { .. } => return None,
     })
 }
 
@@ -286,9 +314,11 @@ fn gone(object: &Object) -> Option<Change> {
         Object::Service(service) => Change::ServiceGone(service.name.clone()),
         Object::EndpointSlice(slice) => Change::EndpointSliceGone(slice.name.clone()),
         Object::PeerSlice(slice) => Change::PeerSliceGone(slice.name.clone()),
-        Object::Node(_) | Object::SloConfig(..) | Object::NodeSlo(..) | Object::Other { .. } => {
-            return None;
-        }
+        Object::Node(_)
+        | Object::AttachmentPolicy(_)
+        | Object::SloConfig(..)
+        | Object::NodeSlo(..)
+        | Object::Other { .. } => return None,
     })
 }
 

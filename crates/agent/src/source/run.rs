@@ -10,7 +10,7 @@ use super::folder::Which;
 use crate::event::{Event, Said};
 use crate::file::SETTLED;
 use crate::watch::{self, Heard, Watch};
-use crate::{Error, Result};
+use crate::{Error, NetworkCatalog, Result};
 
 /// How often the folder is looked through although nothing was heard of it.
 const RESCAN: Duration = Duration::from_secs(10);
@@ -21,9 +21,13 @@ const PATIENCE: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// The folder is not there.
-pub fn spawn(folder: std::path::PathBuf, events: Sender<Event>) -> Result<()> {
+pub fn spawn(
+    folder: std::path::PathBuf,
+    networks: NetworkCatalog,
+    events: Sender<Event>,
+) -> Result<()> {
     let watch = Watch::new(folder.clone());
-    let folder = Folder::open(folder)?;
+    let folder = Folder::open(folder)?.in_catalog(networks);
     let thread = thread::Builder::new().name("manifests".into());
     let run = move || {
         if let Err(why) = run(folder, watch, &events) {

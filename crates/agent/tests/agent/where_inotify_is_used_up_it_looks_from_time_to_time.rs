@@ -5,7 +5,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use netqos_agent::{
-    CgroupOptions, Event, Locator, watch_attachments, watch_cgroups, watch_manifests,
+    CgroupOptions, Event, Locator, NetworkCatalog, watch_attachments, watch_cgroups,
+    watch_manifests,
 };
 use netqos_datapath::Paths;
 use serde_json::json;
@@ -56,7 +57,12 @@ fn looks_and_listens_again(limit: &str) {
     let node = Folders::new();
     let (sender, events) = channel();
     node.put_pod("a");
-    watch_manifests(node.at("objects").into(), sender.clone()).unwrap();
+    watch_manifests(
+        node.at("objects").into(),
+        NetworkCatalog::new("node1"),
+        sender.clone(),
+    )
+    .unwrap();
     watch_attachments(Locator::new(vec![node.at("cni").into()]), sender.clone()).unwrap();
     let cgroups = CgroupOptions {
         root: node.at("cgroup").into(),

@@ -49,7 +49,12 @@ pub fn run(way: Way) {
         reports: None,
         sources: vec!["manifests", "attachments"],
     });
-    netqos_agent::watch_manifests(Path::new(MANIFESTS).to_owned(), sender.clone()).unwrap();
+    netqos_agent::watch_manifests(
+        Path::new(MANIFESTS).to_owned(),
+        netqos_agent::NetworkCatalog::new("node1"),
+        sender.clone(),
+    )
+    .unwrap();
     netqos_agent::watch_attachments(Locator::new(caches), sender.clone()).unwrap();
     thread::spawn(move || see_to_it(way, &sender));
     engine.run(&events);

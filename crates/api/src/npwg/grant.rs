@@ -3,8 +3,11 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Component, Path};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+
+use netqos_core::LabelSelector;
 
 use super::AttachmentNeeds;
 
@@ -27,6 +30,21 @@ pub struct AttachmentGrant {
     pub host_keys: BTreeSet<String>,
     /// Configurations that may do anything, by the SHA-256 of their texts in hexadecimal digits.
     pub digests: BTreeSet<String>,
+}
+
+/// A `NetworkAttachmentPolicy` (netqos.io/v1alpha1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttachmentPolicy {
+    /// Its name.
+    pub name: Arc<str>,
+    /// `metadata.resourceVersion`; empty in a manifest.
+    pub resource_version: Arc<str>,
+    /// The namespaces with the NetworkAttachmentDefinitions that it is about.
+    pub namespaces: LabelSelector,
+    /// The namespaces whose pods may select these definitions, beside the definitions' own. `None`: no others.
+    pub open_to: Option<LabelSelector>,
+    /// The permissions.
+    pub grant: AttachmentGrant,
 }
 
 /// A need of a configuration that nothing permits.

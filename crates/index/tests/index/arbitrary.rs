@@ -6,8 +6,8 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use netqos_core::objects::{
-    ClusterNetwork, EndpointSlice, LocalInterface, Namespace, NetworkDefinition, NetworkName, Pod,
-    PodAddresses, Service, ServicePortSpec,
+    AttachmentConfig, ClusterNetwork, EndpointSlice, LocalInterface, Namespace, NetworkDefinition,
+    NetworkName, Pod, PodAddresses, Service, ServicePortSpec,
 };
 use netqos_core::plan::{Attach, Packet};
 use netqos_core::{
@@ -146,6 +146,8 @@ fn pod() -> impl Strategy<Value = Pod> {
                     starting: false,
                     limits,
                     invalid_limits: None,
+                    network_annotations: None,
+                    config_hash: None,
                     addresses,
                 }
             },
@@ -193,6 +195,7 @@ fn definition() -> impl Strategy<Value = NetworkDefinition> {
                 cni_name,
                 cluster_network,
                 is_of_ovn: false,
+                attachment: AttachmentConfig::default(),
             },
         )
 }

@@ -65,9 +65,11 @@ fn change_of(object: &Object) -> Option<Change> {
         Object::Service(it) => Change::Service(it),
         Object::EndpointSlice(it) => Change::EndpointSlice(it),
         Object::PeerSlice(it) => Change::PeerSlice(it),
-        Object::Node(_) | Object::SloConfig(..) | Object::NodeSlo(..) | Object::Other { .. } => {
-            return None;
-        }
+        Object::Node(_)
+        | Object::AttachmentPolicy(_)
+        | Object::SloConfig(..)
+        | Object::NodeSlo(..)
+        | Object::Other { .. } => return None,
     })
 }
 

@@ -6,8 +6,8 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use netqos_core::objects::{
-    EndpointSlice, LocalInterface, Namespace, NetworkDefinition, NetworkName, Pod, PodAddresses,
-    Service, ServicePortSpec,
+    AttachmentConfig, EndpointSlice, LocalInterface, Namespace, NetworkDefinition, NetworkName,
+    Pod, PodAddresses, Service, ServicePortSpec,
 };
 use netqos_core::plan::{Attach, Interface, Packet};
 use netqos_core::{
@@ -59,6 +59,8 @@ pub fn pod(text: &str, pairs: &[(&str, &str)], addresses: &[&str]) -> Pod {
         starting: false,
         limits: Limits::default(),
         invalid_limits: None,
+        network_annotations: None,
+        config_hash: None,
         addresses: vec![on(NetworkName::Default, addresses)],
     }
 }
@@ -117,6 +119,7 @@ pub fn definition(text: &str, cni_name: &str) -> NetworkDefinition {
         cni_name: cni_name.into(),
         cluster_network: None,
         is_of_ovn: false,
+        attachment: AttachmentConfig::default(),
     }
 }
 

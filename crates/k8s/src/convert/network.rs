@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use netqos_api::npwg::RESOURCE_NAME;
 use netqos_core::is_identifier;
-use netqos_core::objects::{ClusterNetwork, NetworkDefinition};
+use netqos_core::objects::{AttachmentConfig, ClusterNetwork, NetworkDefinition};
 use serde_json::Value;
 
 use super::{labels, metadata, namespaced};
@@ -57,8 +58,20 @@ pub fn network_definition(
         cluster_network: owner(metadata).or(shared),
         cni_name: cni_name.unwrap_or_else(|| name.name.clone()),
         is_of_ovn,
+        attachment: attachment(metadata, config),
         name,
     })
+}
+
+fn attachment(metadata: &ObjectMeta, config: Option<&str>) -> AttachmentConfig {
+    let annotations = metadata.annotations.as_ref();
+    let resource_name = annotations.and_then(|it| it.get(RESOURCE_NAME));
+    let resource_version = metadata.resource_version.as_deref();
+    AttachmentConfig {
+        resource_version: resource_version.unwrap_or_default().into(),
+        config: config.map(Into::into),
+        resource_name: resource_name.map(|name| name.as_str().into()),
+    }
 }
 
 /// A `UserDefinedNetwork` (k8s.ovn.org/v1), for which OVN-Kubernetes makes a definition of the same
@@ -73,6 +86,7 @@ pub fn user_defined_network(metadata: &ObjectMeta) -> Result<NetworkDefinition, 
         cni_name: format!("{}_{}", name.namespace, name.name).into(),
         cluster_network: None,
         is_of_ovn: true,
+        attachment: AttachmentConfig::default(),
         name,
     })
 }

@@ -9,11 +9,15 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1 as core;
 use netqos_api::annotations::{has_bandwidth, parse_pod_limits};
 use netqos_api::koordinator::PodClass;
-use netqos_core::objects::{InvalidLimits, Pod};
+use netqos_api::npwg::{DEFAULT_NETWORK, NETWORKS};
+use netqos_core::objects::{InvalidLimits, NetworkAnnotations, Pod};
 use netqos_core::{Direction, ObjectRef, PodId, Problem, Reason};
 
 use super::{labels, namespaced};
 use crate::FieldError;
+
+/// The annotation of a static pod by which the kubelet knows it in place of its uid.
+const CONFIG_HASH: &str = "kubernetes.io/config.hash";
 
 /// A `Pod`, what is wrong with its labels and annotations, and its class: a bandwidth that cannot be
 /// parsed is no limit in its direction, and a record of its networks that cannot be read gives no addresses.
@@ -72,9 +76,22 @@ pub fn pod(object: &core::Pod) -> Result<(Pod, Vec<Problem>, PodClass), FieldErr
         limits,
         invalid_limits: (invalid != InvalidLimits::default()).then(|| Box::new(invalid)),
         addresses,
+        network_annotations: network_annotations(annotations).map(Box::new),
+        config_hash: annotations
+            .get(CONFIG_HASH)
+            .map(|hash| hash.as_str().into()),
         id: PodId { name, uid },
     };
     Ok((pod, problems, class))
+}
+
+fn network_annotations(annotations: &BTreeMap<String, String>) -> Option<NetworkAnnotations> {
+    let get = |key| annotations.get(key).map(|text| text.as_str().into());
+    let found = NetworkAnnotations {
+        networks: get(NETWORKS),
+        default_network: get(DEFAULT_NETWORK),
+    };
+    (found != NetworkAnnotations::default()).then_some(found)
 }
 
 /// As the kubelet has it: it has ended, or it is being deleted and no container of it runs.

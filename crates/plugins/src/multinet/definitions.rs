@@ -74,7 +74,7 @@ fn attachment(
         Some(text) if !text.is_empty() => text.to_owned(),
         _ => from_disk(&selection.nad.name, config)?,
     };
-    judge(&text, &definition.grant, config)?;
+    judge(&text, definition, config)?;
     compose::attachment(selection, interface.to_owned(), &text, None, args)
 }
 
@@ -86,10 +86,10 @@ fn from_disk(name: &str, config: &MultinetConfig) -> Result<String, String> {
 }
 
 /// Judges a configuration by the policies, and by the limits of the plugin's own configuration.
-fn judge(text: &str, grant: &AttachmentGrant, config: &MultinetConfig) -> Result<(), String> {
+fn judge(text: &str, definition: &Definition, config: &MultinetConfig) -> Result<(), String> {
     let needs = AttachmentNeeds::of(text);
     let needs = needs.map_err(|why| format!("spec.config is not a JSON object: {why}"))?;
-    let mut refusals = grant.refusals(&needs);
+    let mut refusals = definition.grant.refusals(&needs);
     let of_node = AttachmentGrant {
         host_paths: config.host_paths.iter().cloned().collect(),
         ..AttachmentGrant::default()
@@ -106,9 +106,12 @@ fn judge(text: &str, grant: &AttachmentGrant, config: &MultinetConfig) -> Result
                 0 => String::new(),
                 more => format!(", and {more} more"),
             };
-            Err(format!(
-                "{first}{more}; a NetworkAttachmentPolicy permits it"
-            ))
+            let policies: Vec<&str> = definition.policies.keys().map(String::as_str).collect();
+            let by = match policies.is_empty() {
+                true => "no NetworkAttachmentPolicy selects its namespace".to_owned(),
+                false => format!("not by NetworkAttachmentPolicy {}", policies.join(", ")),
+            };
+            Err(format!("{first}{more} ({by})"))
         }
     }
 }

@@ -104,6 +104,7 @@ impl MultinetNode {
             resource_version: "1".to_owned(),
             config: Some(config.to_string()),
             resource_name: None,
+            policies: BTreeMap::from([("all".to_owned(), "1".to_owned())]),
             grant,
         };
         self.definitions
@@ -184,7 +185,6 @@ fn answer(stream: UnixStream, definitions: &Definitions) -> std::io::Result<()> 
     let message: Message = serde_json::from_str(&line)?;
     let answer = match message.about {
         About::Annotations => Answer::TryAgain("the pod is not known yet".to_owned()),
-        About::Attached(_) => Answer::Accepted,
         About::Definitions(names) => {
             let known = definitions.lock().unwrap();
             let found = names.iter().map(|it| {

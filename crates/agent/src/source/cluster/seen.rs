@@ -103,7 +103,7 @@ impl Seen {
             expected,
             disbelief: DISBELIEF,
             saved: Saved::new(&options.state, &options.node, options.homes.clone()),
-            objects: Objects::default(),
+            objects: Objects::in_catalog(options.networks.clone()),
             known: BTreeMap::new(),
             watched: selections.map(|it| (it, Watched::default())).collect(),
         }
@@ -428,6 +428,7 @@ impl Seen {
 
     /// These changes, and how things are now.
     pub(super) fn batch(&self, changes: Vec<Change>) -> Batch {
+        self.objects.complete();
         let mut problems = self.objects.problems(str::to_owned);
         let known = self.known.values().flat_map(BTreeMap::values);
         problems.extend(known.filter_map(|known| known.problem.clone()));
@@ -461,7 +462,7 @@ fn uid_of(text: &RawValue) -> Option<String> {
 }
 
 /// True of kinds without which nothing may be said. Who may not list what divides lines leaves them as
-/// they are, and limits and rules need not wait for it.
+/// they are, and limits and rules need not wait for it, nor for what permits attachments.
 fn is_needed(kind: Kind) -> bool {
-    kind != Kind::NodeSlo
+    !matches!(kind, Kind::NodeSlo | Kind::NetworkAttachmentPolicy)
 }

@@ -267,6 +267,7 @@ mod tests {
             reports: None,
             report_refresh: Duration::from_secs(600),
             homes: Arc::default(),
+            networks: crate::NetworkCatalog::new("node1"),
         };
         let watches = Watches::new(client, Arc::default());
         let mut source = Source::new(&options, watches);

@@ -14,6 +14,7 @@ fn options() -> ClusterOptions {
         reports: None,
         report_refresh: Duration::from_secs(600),
         homes: Arc::default(),
+        networks: crate::NetworkCatalog::new("node1"),
     }
 }
 

@@ -1,0 +1,206 @@
+use netqos_api::multinet::{About, Answer, Message, NadName, PROTOCOL, PodName};
+use netqos_k8s::{Object, objects_from_yaml};
+
+use super::NetworkCatalog;
+
+const OBJECTS: &str = "
+{apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {team: shop}}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: infra}}
+---
+apiVersion: k8s.cni.cncf.io/v1
+kind: NetworkAttachmentDefinition
+metadata: {name: lan, namespace: shop, resourceVersion: '7', annotations: {k8s.v1.cni.cncf.io/resourceName: a.b/c}}
+spec: {config: '{\"type\": \"bridge\"}'}
+---
+{apiVersion: k8s.cni.cncf.io/v1, kind: NetworkAttachmentDefinition, metadata: {name: shared, namespace: infra}}
+---
+apiVersion: netqos.io/v1alpha1
+kind: NetworkAttachmentPolicy
+metadata: {name: bridges, resourceVersion: '8'}
+spec: {namespaceSelector: {matchLabels: {team: shop}}, pluginTypes: [bridge]}
+---
+apiVersion: netqos.io/v1alpha1
+kind: NetworkAttachmentPolicy
+metadata: {name: masters}
+spec: {masters: [eth1]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop, uid: u1, annotations: {k8s.v1.cni.cncf.io/networks: lan}}
+spec: {nodeName: node1, containers: [{name: c, image: i}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: proxy, namespace: shop, uid: u2, annotations: {kubernetes.io/config.hash: h2}}
+spec: {nodeName: node1, containers: [{name: c, image: i}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: away, namespace: shop, uid: u3}
+spec: {nodeName: node2, containers: [{name: c, image: i}]}
+";
+
+fn objects(text: &str) -> Vec<Object> {
+    objects_from_yaml(text)
+        .into_iter()
+        .map(Result::unwrap)
+        .collect()
+}
+
+/// The catalog of `node1` with these objects.
+fn catalog(text: &str) -> NetworkCatalog {
+    let catalog = NetworkCatalog::new("node1");
+    for object in objects(text) {
+        catalog.put(&object);
+    }
+    catalog.complete();
+    catalog
+}
+
+fn ask(catalog: &NetworkCatalog, pod: &str, uid: Option<&str>, about: About) -> Answer {
+    let (namespace, name) = pod.split_once('/').unwrap();
+    catalog.answer(&Message {
+        version: PROTOCOL,
+        pod: PodName {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            uid: uid.map(str::to_owned),
+        },
+        about,
+    })
+}
+
+fn definition(namespace: &str, name: &str) -> About {
+    About::Definitions(vec![NadName {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    }])
+}
+
+fn refused(answer: Answer) -> String {
+    match answer {
+        Answer::Refused(why) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn definition_has_the_permissions_of_all_policies_about_its_namespace() {
+    let Answer::Definitions(found) = ask(
+        &catalog(OBJECTS),
+        "shop/web",
+        None,
+        definition("shop", "lan"),
+    ) else {
+        panic!();
+    };
+    let [found] = &found[..] else { panic!() };
+    assert_eq!(found.config.as_deref(), Some("{\"type\": \"bridge\"}"));
+    assert_eq!(found.resource_version, "7");
+    assert_eq!(found.resource_name.as_deref(), Some("a.b/c"));
+    assert_eq!(found.grant.plugin_types, ["bridge".to_owned()].into());
+    assert_eq!(found.grant.masters, ["eth1".to_owned()].into());
+    let policies: Vec<_> = found
+        .policies
+        .iter()
+        .map(|(name, version)| (&**name, &**version))
+        .collect();
+    assert_eq!(policies, [("bridges", "8"), ("masters", "")]);
+}
+
+#[test]
+fn policy_about_other_namespaces_permits_nothing() {
+    let open = "{apiVersion: netqos.io/v1alpha1, kind: NetworkAttachmentPolicy, metadata: {name: open}, \
+                spec: {openTo: {}}}";
+    let all = format!("{OBJECTS}---\n{open}");
+    let answer = ask(
+        &catalog(&all),
+        "shop/web",
+        None,
+        definition("infra", "shared"),
+    );
+    let Answer::Definitions(found) = answer else {
+        panic!("{answer:?}")
+    };
+    assert!(found[0].grant.plugin_types.is_empty());
+}
+
+#[test]
+fn definition_of_another_namespace_is_refused_unless_a_policy_opens_it() {
+    let about = || definition("infra", "shared");
+    let why = refused(ask(&catalog(OBJECTS), "shop/web", None, about()));
+    assert!(why.contains("openTo"), "{why}");
+    let policy = |to: &str| {
+        format!(
+            "{OBJECTS}---\n{{apiVersion: netqos.io/v1alpha1, kind: NetworkAttachmentPolicy, metadata: {{name: open}}, spec: \
+             {{namespaceSelector: {{matchLabels: {{kubernetes.io/metadata.name: infra}}}}, openTo: {to}}}}}"
+        )
+    };
+    for (to, is_open) in [
+        ("{}", true),
+        ("{matchLabels: {team: shop}}", true),
+        ("{matchLabels: {team: bank}}", false),
+    ] {
+        let answer = ask(&catalog(&policy(to)), "shop/web", None, about());
+        assert_eq!(
+            matches!(answer, Answer::Definitions(_)),
+            is_open,
+            "{to}: {answer:?}"
+        );
+    }
+    // Opened is what the policy is about, and nothing else.
+    let answer = ask(
+        &catalog(&policy("{}")),
+        "infra/web",
+        None,
+        definition("shop", "lan"),
+    );
+    refused(answer);
+}
+
+#[test]
+fn missing_definition_is_refused_only_once_all_objects_are_read() {
+    let unread = NetworkCatalog::new("node1");
+    let answer = ask(&unread, "shop/web", None, definition("shop", "wan"));
+    assert!(matches!(answer, Answer::TryAgain(_)), "{answer:?}");
+    let why = refused(ask(
+        &catalog(OBJECTS),
+        "shop/web",
+        None,
+        definition("shop", "wan"),
+    ));
+    assert_eq!(why, "no NetworkAttachmentDefinition shop/wan exists");
+}
+
+#[test]
+fn pod_is_known_by_names_and_uid_and_static_pod_by_its_hash() {
+    let catalog = catalog(OBJECTS);
+    let networks = |pod, uid| match ask(&catalog, pod, uid, About::Annotations) {
+        Answer::Annotations { networks, .. } => Ok(networks),
+        other => Err(other),
+    };
+    assert_eq!(networks("shop/web", Some("u1")), Ok(Some("lan".to_owned())));
+    assert_eq!(networks("shop/web", None), Ok(Some("lan".to_owned())));
+    assert_eq!(networks("shop/proxy", Some("h2")), Ok(None));
+    // Another pod of the name, one of another node, and one that nobody has.
+    for (pod, uid) in [
+        ("shop/web", Some("u9")),
+        ("shop/away", Some("u3")),
+        ("shop/none", None),
+    ] {
+        let answer = networks(pod, uid).unwrap_err();
+        assert!(matches!(answer, Answer::TryAgain(_)), "{answer:?}");
+    }
+}
+
+#[test]
+fn object_that_is_gone_is_not_in_the_catalog() {
+    let catalog = catalog(OBJECTS);
+    for object in objects(OBJECTS) {
+        catalog.remove(&object);
+    }
+    refused(ask(&catalog, "shop/web", None, definition("shop", "lan")));
+    let answer = ask(&catalog, "shop/web", None, About::Annotations);
+    assert!(matches!(answer, Answer::TryAgain(_)), "{answer:?}");
+}
