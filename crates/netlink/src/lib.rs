@@ -21,6 +21,7 @@
 #[cfg(test)]
 mod arbitrary;
 pub mod class;
+mod default_route;
 mod error;
 pub mod filter;
 mod handle;

@@ -6,7 +6,7 @@ use crate::wire::{self, Request};
 use crate::{Result, Socket};
 
 /// Attributes of routes (`include/uapi/linux/rtnetlink.h`).
-const RTA_OIF: u16 = 4;
+pub(crate) const RTA_OIF: u16 = 4;
 const RTA_MULTIPATH: u16 = 9;
 const RTA_TABLE: u16 = 15;
 /// Attributes of rules (`include/uapi/linux/fib_rules.h`).
@@ -20,7 +20,7 @@ const FIB_RULE_INVERT: u32 = 2;
 /// The action of a rule that chooses a table.
 const FR_ACT_TO_TBL: u8 = 1;
 /// `sizeof(struct rtmsg)`.
-const RTMSG: usize = 12;
+pub(crate) const RTMSG: usize = 12;
 /// `sizeof(struct rtnexthop)`.
 const RTNEXTHOP: usize = 8;
 /// `sizeof(struct fib_rule_hdr)`.

@@ -16,13 +16,17 @@ mod config;
 mod definitions;
 mod record;
 mod selections;
+mod status;
 
 use std::collections::BTreeSet;
 use std::io::{self, Write as _};
+use std::net::IpAddr;
+use std::path::Path;
 
 use netqos_cni::plugin::GcAttachment;
 use netqos_cni::runtime::{AttachmentRequest, NetworkConfigList, Runtime, RuntimeError};
-use netqos_cni::{CniError, CniResult, GcRequest, NetConf, Plugin, Request, StatusRequest};
+use netqos_cni::{CniError, CniResult, GcRequest, NetConf, Plugin, Request, Route, StatusRequest};
+use netqos_netlink::{Namespace, Socket};
 use serde_json::{Map, Value, json};
 
 use config::{DefaultNetwork, MultinetConfig};
@@ -56,6 +60,7 @@ impl Plugin for Multinet {
             pod: selections::pod(&request.args),
             attachments,
             made: 0,
+            status: None,
         };
         if node.records.read(&record.container_id)?.is_some() {
             return Err(CniError::internal(format_args!(
@@ -185,6 +190,7 @@ impl Node {
                 list: object(&default_list),
                 args,
                 capability_args: request.config.runtime_config.clone(),
+                default_route: Vec::new(),
             },
         };
         attachments.insert(0, default);
@@ -193,7 +199,7 @@ impl Node {
 
     /// Makes the attachments in their order. The first failure undoes them in the reverse order.
     fn make(&self, record: &mut PodRecord) -> Result<CniResult, CniError> {
-        let mut first = None;
+        let (mut first, mut status) = (None, Vec::new());
         for index in 0..record.attachments.len() {
             let attachment = &record.attachments[index];
             let (list, call) = match attachment.call(record) {
@@ -202,6 +208,7 @@ impl Node {
             };
             match self.runtime.add(&list, &call) {
                 Ok(result) => {
+                    status.extend(status::entries(attachment, &result));
                     first.get_or_insert(result);
                 }
                 Err(error) => {
@@ -215,8 +222,14 @@ impl Node {
                 }
             }
             record.made = index + 1;
+            if record.made == record.attachments.len() {
+                if let Err(error) = lead_default_routes(record, first.as_mut()) {
+                    return Err(self.give_up(record, record.made, error));
+                }
+                record.status = Some(std::mem::take(&mut status));
+            }
             if let Err(error) = self.records.write(record) {
-                return Err(self.give_up(record, index + 1, error));
+                return Err(self.give_up(record, record.made, error));
             }
         }
         first.ok_or_else(|| CniError::internal("no attachment"))
@@ -290,6 +303,33 @@ impl Node {
         }
         failures
     }
+}
+
+/// Makes the pod's default routes lead through the attachment that its annotation names for them.
+fn lead_default_routes(record: &PodRecord, result: Option<&mut CniResult>) -> Result<(), CniError> {
+    let leads = |it: &&RecordedAttachment| !it.default_route.is_empty();
+    let Some(attachment) = record.attachments.iter().find(leads) else {
+        return Ok(());
+    };
+    let netns = record.netns.as_deref().unwrap_or(Path::new(""));
+    let replaced = Namespace::open(netns).and_then(|namespace| {
+        let mut socket = Socket::open_in(&namespace)?;
+        let link = socket.link_by_name(&attachment.interface)?;
+        socket.replace_default_routes(&link, &attachment.default_route)
+    });
+    replaced.map_err(|error| {
+        let network = attachment.nad.as_deref().unwrap_or_default();
+        CniError::internal(format_args!("{network}, default-route: {error}"))
+    })?;
+    // The runtime is told of the default network's routes.
+    let is_replaced = |route: &Route| {
+        let same_family = |it: &IpAddr| it.is_ipv4() == route.dst.is_ipv4();
+        route.dst.length() == 0 && attachment.default_route.iter().any(same_family)
+    };
+    if let Some(result) = result {
+        result.routes.retain(|route| !is_replaced(route));
+    }
+    Ok(())
 }
 
 /// A list with all its plugins, also those that it has from other files.

@@ -6,7 +6,7 @@
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use super::plugins::{Absent, Key, Keys, PLUGINS};
+use super::plugins::{ARGS, Absent, Key, Keys, PLUGINS};
 
 /// The permissions that a configuration needs, each with the keys that lead to it, such as `plugins[0].master`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,6 +46,13 @@ const OF_LIST: [&str; 7] = [
 
 /// Keys of each plugin, which concern the runtime, or the plugin's own results.
 const OF_EACH_PLUGIN: [&str; 5] = ["cniVersion", "name", "type", "capabilities", "dns"];
+
+/// Keys of each plugin that a pod's annotation may fill in.
+const OF_PODS: [(&str, Key); 3] = [
+    ("args", ARGS),
+    ("deviceID", Key::Device),
+    ("pciBusID", Key::Device),
+];
 
 /// Keys that the runtime fills in.
 const OF_RUNTIME: [&str; 2] = ["runtimeConfig", "prevResult"];
@@ -136,7 +143,8 @@ impl AttachmentNeeds {
 
     fn keys(&mut self, at: At<'_>, keys: Keys, fields: &Map<String, Value>, is_plugin: bool) {
         for (name, value) in fields {
-            let known = keys.iter().find(|(key, _)| key == name);
+            let of_pods = OF_PODS.iter().filter(|_| is_plugin);
+            let known = keys.iter().chain(of_pods).find(|(key, _)| key == name);
             let name = name.as_str();
             let path = format!("{}{name}", at.path);
             match known {

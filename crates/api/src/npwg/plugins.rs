@@ -63,7 +63,6 @@ pub(super) const PLUGINS: &[(&str, Keys)] = &[
             ("disableContainerInterface", Free),
             ("portIsolation", Free),
             ("ipam", Ipam),
-            ("args", ARGS),
         ],
     ),
     (
@@ -188,7 +187,6 @@ pub(super) const PLUGINS: &[(&str, Keys)] = &[
             ("mtu", Free),
             ("allmulti", Free),
             ("txQLen", Free),
-            ("args", ARGS),
         ],
     ),
     ("vrf", &[("vrfname", Free), ("table", Free)]),
@@ -293,7 +291,7 @@ pub(super) const PLUGINS: &[(&str, Keys)] = &[
 ];
 
 /// Arguments that pods may give as well.
-const ARGS: Key = Object(&[("cni", Free)]);
+pub(super) const ARGS: Key = Object(&[("cni", Free)]);
 
 /// The keys of an address. Go has more of them, which take precedence.
 const ADDRESSES: Key = Object(&[("address", Free), ("gateway", Free)]);

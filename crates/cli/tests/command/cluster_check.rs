@@ -253,6 +253,8 @@ fn who_may_make_roles_and_has_not_their_rights_may_not_install() {
         "networkqosdefaults/status",
         "bandwidthprofiles",
         "bandwidthprofiles/status",
+        "networkattachmentpolicies",
+        "networkattachmentpolicies/status",
     ];
     rules.push(json!({"apiGroups": ["netqos.io"], "resources": rest, "verbs": verbs}));
     world.act_as(&rules);

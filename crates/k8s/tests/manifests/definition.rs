@@ -128,6 +128,7 @@ fn kinds_are_called_and_scoped_as_documents_say() {
         ("bandwidthprofiles.netqos.io", "Namespaced", false),
         ("networkqosdefaults.netqos.io", "Cluster", false),
         ("networkqosnodereports.netqos.io", "Cluster", false),
+        ("networkattachmentpolicies.netqos.io", "Cluster", false),
     ];
     let right = right.map(|(name, scope, status)| (name.to_owned(), scope.to_owned(), status));
     assert_eq!(said, right);
@@ -137,7 +138,7 @@ fn kinds_are_called_and_scoped_as_documents_say() {
 /// (`testing/kubernetes/tests/crds.rs`).
 #[test]
 fn default_template_has_the_schema_of_networkqos() {
-    let [whole, .., default, _] = definitions();
+    let [whole, _, _, _, default, ..] = definitions();
     let schema = |definition: &netqos_k8s::Definition| {
         let crd = serde_json::to_value(definition.crd().unwrap()).unwrap();
         crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"].clone()
@@ -183,6 +184,7 @@ fn only_kinds_of_our_own_have_defaults() {
         ("networkqosquotas.spec.priority.min", json!(0)),
         ("bandwidthprofiles.spec.podSelector", json!({})),
         ("bandwidthprofiles.spec.priority", json!(0)),
+        ("networkattachmentpolicies.spec.namespaceSelector", json!({})),
     ];
     let right = right.map(|(path, default)| (path.to_owned(), default));
     assert_eq!(found, right);

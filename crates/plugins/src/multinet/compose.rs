@@ -18,33 +18,49 @@ pub struct Device {
     pub id: String,
 }
 
-/// Returns the attachment of a selection. `config` is the NetworkAttachmentDefinition's configuration, a list or a single
-/// plugin, and `args` are those of the runtime.
+/// Returns the list of a NetworkAttachmentDefinition with what the pod writes into it: arguments and a device.
+/// `config` is the definition's configuration, a list or a single plugin.
 ///
 /// # Errors
-/// Returns an error if the configuration is not a list of plugins, or none of them can do what the pod requests.
-pub fn attachment(
-    selection: &NetworkSelection,
-    interface: String,
-    config: &str,
-    device: Option<&Device>,
-    args: &[(String, String)],
-) -> Result<RecordedAttachment, String> {
+/// Returns an error if the configuration is not a list of plugins.
+pub fn list_for(selection: &NetworkSelection, config: &str) -> Result<Map<String, Value>, String> {
     let mut list = list(config, &selection.nad.name)?;
-    let mut capability_args = requests(selection);
-    let device = device
-        .map(|device| &device.id)
-        .or(selection.device_id.as_ref());
-    if let Some(id) = device {
-        capability_args.insert(DEVICE_ID.to_owned(), id.as_str().into());
-    }
     for plugin in plugins(&mut list)? {
         if !selection.cni_args.is_empty() {
             merge_cni_args(plugin, &selection.cni_args)?;
         }
-        if let Some(id) = device {
-            plugin.insert(DEVICE_ID.to_owned(), id.as_str().into());
-            plugin.insert("pciBusID".to_owned(), id.as_str().into());
+        if let Some(id) = &selection.device_id {
+            put_device(plugin, id);
+        }
+    }
+    Ok(list)
+}
+
+fn put_device(plugin: &mut Map<String, Value>, id: &str) {
+    plugin.insert(DEVICE_ID.to_owned(), id.into());
+    plugin.insert("pciBusID".to_owned(), id.into());
+}
+
+/// Returns the attachment of a selection by its list. `device` is one that the kubelet gave to the pod, and `args` are
+/// those of the runtime.
+///
+/// # Errors
+/// Returns an error if no plugin of the list can do what the pod requests.
+pub fn attachment(
+    selection: &NetworkSelection,
+    interface: String,
+    mut list: Map<String, Value>,
+    device: Option<&Device>,
+    args: &[(String, String)],
+) -> Result<RecordedAttachment, String> {
+    let mut capability_args = requests(selection);
+    let id = { device.map(|device| &device.id) }.or(selection.device_id.as_ref());
+    if let Some(id) = id {
+        capability_args.insert(DEVICE_ID.to_owned(), id.as_str().into());
+    }
+    if let Some(device) = device {
+        for plugin in plugins(&mut list)? {
+            put_device(plugin, &device.id);
         }
     }
     for (name, argument) in &capability_args {
@@ -68,6 +84,7 @@ pub fn attachment(
         list,
         args: args.to_vec(),
         capability_args,
+        default_route: selection.default_route.clone().unwrap_or_default(),
     })
 }
 

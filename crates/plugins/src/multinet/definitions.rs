@@ -1,10 +1,10 @@
 //! Definitions of networks, permitted and made into attachments.
 
 use netqos_api::multinet::{About, Answer, Definition, NadName};
-use netqos_api::npwg::{AttachmentGrant, AttachmentNeeds, NetworkSelection};
+use netqos_api::npwg::{AttachmentGrant, AttachmentNeeds, NetworkSelection, digest};
 use netqos_cni::runtime::NetworkConfigList;
 use netqos_cni::{CniError, Request};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::config::MultinetConfig;
 use super::record::RecordedAttachment;
@@ -74,8 +74,9 @@ fn attachment(
         Some(text) if !text.is_empty() => text.to_owned(),
         _ => from_disk(&selection.nad.name, config)?,
     };
-    judge(&text, definition, config)?;
-    compose::attachment(selection, interface.to_owned(), &text, None, args)
+    let list = compose::list_for(selection, &text)?;
+    judge(&list, &digest(&text), definition, config)?;
+    compose::attachment(selection, interface.to_owned(), list, None, args)
 }
 
 /// The configuration of this name on the node.
@@ -86,9 +87,19 @@ fn from_disk(name: &str, config: &MultinetConfig) -> Result<String, String> {
 }
 
 /// Judges a configuration by the policies, and by the limits of the plugin's own configuration.
-fn judge(text: &str, definition: &Definition, config: &MultinetConfig) -> Result<(), String> {
-    let needs = AttachmentNeeds::of(text);
-    let needs = needs.map_err(|why| format!("spec.config is not a JSON object: {why}"))?;
+fn judge(
+    list: &Map<String, Value>,
+    digest: &str,
+    definition: &Definition,
+    config: &MultinetConfig,
+) -> Result<(), String> {
+    // With what the pod writes into it.
+    let text = Value::Object(list.clone()).to_string();
+    let needs = AttachmentNeeds::of(&text).map_err(|why| why.to_string())?;
+    let needs = AttachmentNeeds {
+        digest: digest.to_owned(),
+        ..needs
+    };
     let mut refusals = definition.grant.refusals(&needs);
     let of_node = AttachmentGrant {
         host_paths: config.host_paths.iter().cloned().collect(),

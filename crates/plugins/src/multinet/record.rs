@@ -1,8 +1,10 @@
 //! The record of a pod's attachments, from which DEL, CHECK and GC work without agent and API server.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use netqos_api::multinet::{CNI_DRIVER, PodName};
+use netqos_api::npwg::NetworkStatus;
 use netqos_cni::CniError;
 use netqos_cni::runtime::{AttachmentRequest, NetworkConfigList};
 use netqos_datapath::Documents;
@@ -23,6 +25,9 @@ pub struct PodRecord {
     pub attachments: Vec<RecordedAttachment>,
     /// The number of attachments that are made. The next one may be half made.
     pub made: usize,
+    /// The pod's `network-status`, once all attachments are made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<Vec<NetworkStatus>>,
 }
 
 /// An attachment with all that its plugins are told, at ADD and at DEL.
@@ -41,6 +46,9 @@ pub struct RecordedAttachment {
     pub args: Vec<(String, String)>,
     /// The arguments of capabilities.
     pub capability_args: Map<String, Value>,
+    /// The gateways of the pod's default routes, if they lead through this attachment.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub default_route: Vec<IpAddr>,
 }
 
 /// The records of all sandboxes.

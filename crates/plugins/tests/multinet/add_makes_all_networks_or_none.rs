@@ -152,7 +152,7 @@ fn failure_of_any_network_leaves_nothing() {
             json!("text"),
             "lan,broken",
             7,
-            "spec.config is not a JSON object",
+            "spec.config is not a network configuration in JSON",
         ),
         (
             json!({"plugins": []}),

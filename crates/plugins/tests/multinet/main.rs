@@ -1,6 +1,8 @@
 //! The CNI meta plugin `netqos-multinet`, with real delegates in real namespaces.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod add_makes_all_networks_or_none;
 mod del_needs_only_the_record;
 mod fixture;
 mod killed_at_any_moment;
+mod what_pods_request;

@@ -1,0 +1,92 @@
+//! The socket on which `netqos-multinet` asks.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
+
+use netqos_api::multinet::{About, Answer, Message, NadName, PROTOCOL, PodName};
+use serde_json::json;
+
+use crate::stage::{self, Agent};
+
+const SOCKET: &str = "/run/netqos/multinet.sock";
+
+fn ask_with(message: &[u8]) -> Answer {
+    let mut stream = UnixStream::connect(SOCKET).unwrap();
+    stream.write_all(message).unwrap();
+    stream.write_all(b"\n").unwrap();
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).unwrap();
+    serde_json::from_str(&line).unwrap()
+}
+
+fn ask(about: About) -> Answer {
+    let message = Message {
+        version: PROTOCOL,
+        pod: PodName {
+            namespace: "games".to_owned(),
+            name: "a".to_owned(),
+            uid: None,
+        },
+        about,
+    };
+    ask_with(&serde_json::to_vec(&message).unwrap())
+}
+
+fn lan() -> About {
+    About::Definitions(vec![NadName {
+        namespace: "games".to_owned(),
+        name: "lan".to_owned(),
+    }])
+}
+
+#[test]
+fn definitions_policies_and_annotations_of_the_folder_are_answered() {
+    let Some(node) = stage::node() else { return };
+    let (a, _) = stage::pods(&node);
+    let annotations = json!({"k8s.v1.cni.cncf.io/networks": "lan"});
+    stage::put("a.json", &stage::manifest(&a, annotations));
+    let _agent = Agent::start();
+    let mode = std::fs::metadata(SOCKET).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let selected = Answer::Annotations {
+        networks: Some("lan".to_owned()),
+        default_network: None,
+    };
+    assert_eq!(ask(About::Annotations), selected);
+    let missing = Answer::Refused("no NetworkAttachmentDefinition games/lan exists".to_owned());
+    assert_eq!(ask(lan()), missing);
+
+    let definition = json!({
+        "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
+        "metadata": {"name": "lan", "namespace": "games"}, "spec": {"config": "{\"type\": \"bridge\"}"},
+    });
+    let policy = json!({
+        "apiVersion": "netqos.io/v1alpha1", "kind": "NetworkAttachmentPolicy",
+        "metadata": {"name": "bridges"}, "spec": {"pluginTypes": ["bridge"]},
+    });
+    stage::put("lan.json", &definition.to_string());
+    stage::put("policy.json", &policy.to_string());
+    let permitted = || match ask(lan()) {
+        Answer::Definitions(found) => found[0].grant.plugin_types.contains("bridge"),
+        _ => false,
+    };
+    assert!(stage::eventually(permitted), "{:?}", ask(lan()));
+}
+
+#[test]
+fn message_of_another_version_is_to_be_tried_again_and_no_message_stops_the_socket() {
+    let Some(_node) = stage::node() else { return };
+    let _agent = Agent::start();
+    let newer = json!({"version": PROTOCOL + 1, "something": "else"});
+    let answer = ask_with(newer.to_string().as_bytes());
+    assert!(matches!(&answer, Answer::TryAgain(why) if why.contains("version")), "{answer:?}");
+    for text in ["", "{", "[]", "{\"version\": 1}", "\u{0}"] {
+        let answer = ask_with(text.as_bytes());
+        assert!(matches!(&answer, Answer::Refused(_)), "{text:?}: {answer:?}");
+    }
+    // One that says nothing keeps no place from others.
+    let silent: Vec<UnixStream> = (0..100).map(|_| UnixStream::connect(SOCKET).unwrap()).collect();
+    assert!(matches!(ask(lan()), Answer::Refused(_)));
+    drop(silent);
+}

@@ -1,0 +1,146 @@
+//! Requests of a pod's annotation beside the networks' names.
+
+use netqos_api::npwg::AttachmentGrant;
+use serde_json::{Value, json};
+
+use crate::fixture::MultinetNode;
+
+fn routes(node: &MultinetNode, pod: &netqos_testkit::Pod) -> String {
+    pod.run(&node.node, "ip", &["route", "show", "default"])
+        .unwrap()
+}
+
+#[test]
+fn default_route_leads_through_the_network_that_the_pod_names() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    node.define_two();
+    let pod = node.node.empty_pod("web").unwrap();
+    let by_default = json!({"defaultNetwork": {"cniVersion": "1.0.0", "name": "pods", "plugins": [
+        {"type": "bridge", "bridge": "pods0", "isGateway": true, "isDefaultGateway": true,
+         "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.87.0.0/24"}]]}},
+    ]}});
+    node.call("ADD", &pod, Some("lan"), by_default.clone())
+        .succeed()
+        .unwrap();
+    assert!(
+        routes(&node, &pod).contains("via 10.87.0.1 dev eth0"),
+        "{}",
+        routes(&node, &pod)
+    );
+    node.call("DEL", &pod, None, by_default.clone())
+        .succeed()
+        .unwrap();
+
+    let selection = r#"[{"name": "lan", "default-route": ["10.88.0.9"]}]"#;
+    let result = node
+        .call("ADD", &pod, Some(selection), by_default.clone())
+        .succeed()
+        .unwrap();
+    let found = routes(&node, &pod);
+    assert_eq!(found.trim(), "default via 10.88.0.9 dev net1");
+    let is_default = |route: &Value| route["dst"] == "0.0.0.0/0";
+    let told = result["routes"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .any(is_default);
+    assert!(
+        !told,
+        "the runtime is told of no other default route: {result}"
+    );
+    node.call("DEL", &pod, None, by_default).succeed().unwrap();
+}
+
+#[test]
+fn gateway_that_the_network_does_not_reach_fails_the_pod_and_leaves_nothing() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    node.define_two();
+    let pod = node.node.empty_pod("web").unwrap();
+    let before = node.inventory();
+    let selection = r#"[{"name": "lan", "default-route": ["10.99.0.9"]}]"#;
+    let (_, error) = node
+        .call("ADD", &pod, Some(selection), json!({}))
+        .fail()
+        .unwrap();
+    assert!(error.contains("shop/lan, default-route"), "{error}");
+    assert_eq!(node.inventory(), before);
+}
+
+#[test]
+fn record_has_the_status_of_all_networks() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    node.define_two();
+    let pod = node.node.empty_pod("web").unwrap();
+    let selection = r#"[{"name": "lan"}, {"name": "wire", "interface": "wire0", "ips": ["10.89.0.5/24"],
+        "mac": "02:00:00:00:00:07"}]"#;
+    node.call("ADD", &pod, Some(selection), json!({}))
+        .succeed()
+        .unwrap();
+    let files = node.node.files("/var/lib/netqos/multinet/pods");
+    let [file] = &files[..] else {
+        panic!("{files:?}")
+    };
+    let record: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    let status = record["status"].as_array().unwrap();
+    let named = |it: &Value| {
+        (
+            it["name"].clone(),
+            it["interface"].clone(),
+            it["ips"][0].clone(),
+        )
+    };
+    assert_eq!(
+        status.iter().map(named).collect::<Vec<_>>(),
+        [
+            (json!("pods"), json!("eth0"), json!("10.87.0.2")),
+            (json!("shop/lan"), json!("net1"), json!("10.88.0.2")),
+            (json!("shop/wire"), json!("wire0"), json!("10.89.0.5")),
+        ]
+    );
+    assert_eq!(status[0]["default"], true);
+    assert_eq!(status[1].get("default"), None);
+    assert_eq!(status[2]["mac"], "02:00:00:00:00:07");
+    assert_eq!(status[2]["netqos.io/prefixes"], json!(["10.89.0.5/24"]));
+    node.call("DEL", &pod, None, json!({})).succeed().unwrap();
+}
+
+/// The definition names no device, so what the pod writes there is as good as what a definition writes.
+#[test]
+fn device_that_a_pod_writes_must_be_permitted() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    let pod = node.node.empty_pod("web").unwrap();
+    let before = node.inventory();
+    let config = json!({"cniVersion": "1.0.0", "type": "host-device"});
+    let grant = |devices: &[&str]| AttachmentGrant {
+        plugin_types: ["host-device".to_owned()].into(),
+        devices: devices.iter().map(|it| (*it).to_owned()).collect(),
+        ..AttachmentGrant::default()
+    };
+    let selection = r#"[{"name": "nic", "deviceID": "0000:04:00.1"}]"#;
+    for devices in [&[][..], &["0000:03:*"]] {
+        node.define_with("shop/nic", &config, grant(devices));
+        let (_, error) = node
+            .call("ADD", &pod, Some(selection), json!({}))
+            .fail()
+            .unwrap();
+        let expected = r#"device "0000:04:00.1" is not permitted"#;
+        assert!(error.contains(expected), "{error}");
+        assert_eq!(node.inventory(), before);
+    }
+    // It is not there; the plugin says so.
+    node.define_with("shop/nic", &config, grant(&["0000:04:*"]));
+    let (_, error) = node
+        .call("ADD", &pod, Some(selection), json!({}))
+        .fail()
+        .unwrap();
+    assert!(!error.contains("permitted"), "{error}");
+    assert_eq!(node.inventory(), before);
+}
