@@ -5,14 +5,24 @@
 //!   folder or API server ─► objects ─► NetworkCatalog ◄── server ◄── multinet.sock ◄── netqos-multinet
 //! ```
 //!
+//! What the plugin has made is written to the pods:
+//!
+//! ```text
+//!   /var/lib/netqos/multinet/pods ─► status ── PATCH pods/status, network-status ──► API server
+//! ```
+//!
 //! The catalog is read and written in place: an answer waits neither for the engine nor for the kernel.
 
 mod catalog;
 #[cfg(feature = "daemon")]
 mod server;
+#[cfg(feature = "daemon")]
+mod status;
 #[cfg(test)]
 mod tests;
 
 pub use catalog::NetworkCatalog;
 #[cfg(feature = "daemon")]
 pub(crate) use server::serve;
+#[cfg(feature = "daemon")]
+pub(crate) use status::write_statuses;

@@ -39,6 +39,9 @@ pub fn lock_path(run: &Path) -> PathBuf {
 /// The directory of what outlives a reboot, on a node.
 pub const STATE: &str = "/var/lib/netqos";
 
+/// The directory of the records of `netqos-multinet`, below that.
+pub const MULTINET_RECORDS: &str = "multinet/pods";
+
 /// The directory of a cluster's objects as they were last watched, below that.
 pub fn objects_directory(state: &Path) -> PathBuf {
     state.join("objects")

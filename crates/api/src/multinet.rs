@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::npwg::AttachmentGrant;
+use crate::npwg::{AttachmentGrant, NetworkStatus};
 
 /// The version of these messages. Both sides refuse another one.
 pub const PROTOCOL: u32 = 1;
@@ -41,7 +41,7 @@ pub enum About {
 }
 
 /// A pod by its names.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PodName {
     /// Its namespace.
     pub namespace: String,
@@ -50,6 +50,17 @@ pub struct PodName {
     /// Its UID, where the runtime says it. Of a static pod it is the hash of its manifest, and not that of the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
+}
+
+/// The part of the plugin's record of a sandbox that concerns others.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AttachedSandbox {
+    /// The pod; `None` if the runtime did not say which it is.
+    pub pod: Option<PodName>,
+    /// The networks that it is on, once all are made.
+    #[serde(default)]
+    pub status: Option<Vec<NetworkStatus>>,
 }
 
 /// A NetworkAttachmentDefinition by its names.

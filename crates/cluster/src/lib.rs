@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod annotate;
 mod client;
 mod connect;
 mod fence;
@@ -28,6 +29,7 @@ mod watch;
 mod write;
 
 pub use access::{Access, Version, may, now, version};
+pub use annotate::{AnnotateError, annotate_pod};
 pub use connect::{Connect, ConnectError};
 pub use fence::{NotLeading, fence};
 pub use kind::Kind;

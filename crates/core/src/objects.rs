@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::plan::SetId;
-use crate::{Direction, Labels, Limits, NetworkKey, ObjectName, PodId, Protocol};
+use crate::{Digest, Direction, Labels, Limits, NetworkKey, ObjectName, PodId, Protocol};
 
 /// A `Namespace`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,19 +53,21 @@ pub struct Pod {
     pub invalid_limits: Option<Box<InvalidLimits>>,
     /// Its addresses, as far as its status and annotations say.
     pub addresses: Vec<PodAddresses>,
-    /// The annotations that select its networks, as they are written. `None`: it has none of them.
+    /// The annotations about its networks, as they are written. `None`: it has none of them.
     pub network_annotations: Option<Box<NetworkAnnotations>>,
     /// The annotation `kubernetes.io/config.hash` of a static pod, by which the node knows it in place of its uid.
     pub config_hash: Option<Arc<str>>,
 }
 
-/// The annotations by which a pod selects networks, as they are written.
+/// The annotations about a pod's networks, as they are written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NetworkAnnotations {
     /// `k8s.v1.cni.cncf.io/networks`.
     pub networks: Option<Arc<str>>,
     /// `v1.multus-cni.io/default-network`.
     pub default_network: Option<Arc<str>>,
+    /// The digest of `k8s.v1.cni.cncf.io/network-status`, the networks that the pod is on.
+    pub status: Option<Digest>,
 }
 
 /// The mistakes in a pod's bandwidth annotations, per direction. A direction without a bandwidth

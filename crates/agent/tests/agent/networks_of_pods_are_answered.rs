@@ -80,13 +80,21 @@ fn message_of_another_version_is_to_be_tried_again_and_no_message_stops_the_sock
     let _agent = Agent::start();
     let newer = json!({"version": PROTOCOL + 1, "something": "else"});
     let answer = ask_with(newer.to_string().as_bytes());
-    assert!(matches!(&answer, Answer::TryAgain(why) if why.contains("version")), "{answer:?}");
+    assert!(
+        matches!(&answer, Answer::TryAgain(why) if why.contains("version")),
+        "{answer:?}"
+    );
     for text in ["", "{", "[]", "{\"version\": 1}", "\u{0}"] {
         let answer = ask_with(text.as_bytes());
-        assert!(matches!(&answer, Answer::Refused(_)), "{text:?}: {answer:?}");
+        assert!(
+            matches!(&answer, Answer::Refused(_)),
+            "{text:?}: {answer:?}"
+        );
     }
     // One that says nothing keeps no place from others.
-    let silent: Vec<UnixStream> = (0..100).map(|_| UnixStream::connect(SOCKET).unwrap()).collect();
+    let silent: Vec<UnixStream> = (0..100)
+        .map(|_| UnixStream::connect(SOCKET).unwrap())
+        .collect();
     assert!(matches!(ask(lan()), Answer::Refused(_)));
     drop(silent);
 }

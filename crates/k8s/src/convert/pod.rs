@@ -9,9 +9,9 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1 as core;
 use netqos_api::annotations::{has_bandwidth, parse_pod_limits};
 use netqos_api::koordinator::PodClass;
-use netqos_api::npwg::{DEFAULT_NETWORK, NETWORKS};
+use netqos_api::npwg::{DEFAULT_NETWORK, NETWORK_STATUS, NETWORKS};
 use netqos_core::objects::{InvalidLimits, NetworkAnnotations, Pod};
-use netqos_core::{Direction, ObjectRef, PodId, Problem, Reason};
+use netqos_core::{Digest, Direction, ObjectRef, PodId, Problem, Reason};
 
 use super::{labels, namespaced};
 use crate::FieldError;
@@ -90,6 +90,7 @@ fn network_annotations(annotations: &BTreeMap<String, String>) -> Option<Network
     let found = NetworkAnnotations {
         networks: get(NETWORKS),
         default_network: get(DEFAULT_NETWORK),
+        status: annotations.get(NETWORK_STATUS).map(Digest::of),
     };
     (found != NetworkAnnotations::default()).then_some(found)
 }

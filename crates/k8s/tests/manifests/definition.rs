@@ -184,7 +184,10 @@ fn only_kinds_of_our_own_have_defaults() {
         ("networkqosquotas.spec.priority.min", json!(0)),
         ("bandwidthprofiles.spec.podSelector", json!({})),
         ("bandwidthprofiles.spec.priority", json!(0)),
-        ("networkattachmentpolicies.spec.namespaceSelector", json!({})),
+        (
+            "networkattachmentpolicies.spec.namespaceSelector",
+            json!({}),
+        ),
     ];
     let right = right.map(|(path, default)| (path.to_owned(), default));
     assert_eq!(found, right);

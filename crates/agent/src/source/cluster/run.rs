@@ -14,6 +14,8 @@ use super::source::Source;
 use super::watches::Watches;
 use super::{ClusterOptions, SOURCE};
 use crate::event::{Event, Said};
+use crate::multinet::write_statuses;
+use crate::places::MULTINET_RECORDS;
 use crate::{Error, Result, node_report};
 
 /// How long the server may take to tell everything before what was seen last counts.
@@ -44,6 +46,11 @@ pub fn spawn(options: ClusterOptions, events: Sender<Event>) -> Result<()> {
                     reports,
                     options.report_refresh,
                 ));
+            }
+            let records = options.state.join(MULTINET_RECORDS);
+            match write_statuses(client.clone(), records, options.networks.clone()) {
+                Ok(writing) => drop(tokio::spawn(writing)),
+                Err(error) => tracing::error!("network-status of pods is not written: {error}"),
             }
             run(&options, client, &events).await;
         });

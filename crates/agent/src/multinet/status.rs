@@ -1,0 +1,147 @@
+//! The annotation `network-status` of pods, as the plugin's records have it.
+//!
+//! ADD does not wait for it, and no message tells of it: a record is on the disk before ADD ends, and the annotation is
+//! compared with it. So an agent that was away, or a server that did not answer, delays it only.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use netqos_api::multinet::{AttachedSandbox, PodName};
+use netqos_api::npwg::{NETWORK_STATUS, write_status};
+use netqos_cluster::{AnnotateError, Client, annotate_pod};
+use netqos_core::{Digest, PodId};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::timeout;
+
+use super::NetworkCatalog;
+use crate::watch::{self, Watch};
+use crate::{Error, Result};
+
+/// The time after which all is compared although no record has changed.
+const RESCAN: Duration = Duration::from_secs(60);
+
+/// The wait for a pod that the server has not told of yet, and the first and longest one after a failure.
+const SOON: Duration = Duration::from_millis(500);
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// The annotations that pods should have. Of several sandboxes of a pod, the youngest counts.
+type Statuses = BTreeMap<PodName, String>;
+
+/// Writes the annotations until the process ends. `records` is the directory of the plugin's records.
+///
+/// # Errors
+/// Returns an error if the thread that reads the records cannot be started.
+pub(crate) fn write_statuses(
+    client: Client,
+    records: PathBuf,
+    catalog: NetworkCatalog,
+) -> Result<impl Future<Output = ()>> {
+    let (sender, receiver) = unbounded_channel();
+    let thread = thread::Builder::new().name("network-status".into());
+    thread
+        .spawn(move || watch_records(&records, &sender))
+        .map_err(Error::Thread)?;
+    Ok(write(client, receiver, catalog))
+}
+
+fn watch_records(directory: &Path, statuses: &UnboundedSender<Statuses>) {
+    let mut watches = [Watch::new(directory.to_owned())];
+    let mut told = None;
+    loop {
+        let found = read(directory);
+        if told.as_ref() != Some(&found) {
+            if statuses.send(found.clone()).is_err() {
+                return;
+            }
+            told = Some(found);
+        }
+        if let Err(error) = watch::wait(&mut watches, RESCAN) {
+            tracing::error!("records of netqos-multinet are not watched any more: {error}");
+            return;
+        }
+        watches[0].aim();
+    }
+}
+
+fn read(directory: &Path) -> Statuses {
+    let mut youngest: BTreeMap<PodName, (SystemTime, String)> = BTreeMap::new();
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    for path in entries.map(|entry| entry.path()) {
+        if path.extension().is_none_or(|it| it != "json") {
+            continue;
+        }
+        // One that is gone by now, or that the plugin will set aside.
+        let Some((time, sandbox)) = read_record(&path) else {
+            continue;
+        };
+        if let (Some(pod), Some(status)) = (sandbox.pod, sandbox.status) {
+            let is_younger = youngest.get(&pod).is_none_or(|(known, _)| *known < time);
+            if is_younger {
+                youngest.insert(pod, (time, write_status(&status)));
+            }
+        }
+    }
+    let statuses = youngest.into_iter();
+    statuses.map(|(pod, (_, text))| (pod, text)).collect()
+}
+
+fn read_record(path: &Path) -> Option<(SystemTime, AttachedSandbox)> {
+    let time = fs::metadata(path).and_then(|it| it.modified()).ok()?;
+    let text = fs::read(path).ok()?;
+    Some((time, serde_json::from_slice(&text).ok()?))
+}
+
+async fn write(client: Client, mut records: UnboundedReceiver<Statuses>, catalog: NetworkCatalog) {
+    let mut wanted = Statuses::new();
+    // The digests that the server has and its watch may not have told yet.
+    let mut written: BTreeMap<PodId, Digest> = BTreeMap::new();
+    let mut pause = SOON;
+    let mut is_reported = false;
+    let mut wait = RESCAN;
+    loop {
+        match timeout(wait, records.recv()).await {
+            Ok(None) => return,
+            Ok(Some(statuses)) => wanted = statuses,
+            Err(_) => {}
+        }
+        wait = RESCAN;
+        written.retain(|pod, _| wanted.keys().any(|it| is_named(pod, it)));
+        for (named, text) in &wanted {
+            let Some((pod, there)) = catalog.pod(named) else {
+                // Its deletion, or its creation, is not told yet.
+                wait = wait.min(SOON);
+                continue;
+            };
+            let digest = Digest::of(text);
+            if there == Some(digest) || written.get(&pod) == Some(&digest) {
+                continue;
+            }
+            let annotations = BTreeMap::from([(NETWORK_STATUS, text.clone())]);
+            match annotate_pod(&client, &pod, &annotations).await {
+                Ok(()) | Err(AnnotateError::Gone) => {
+                    written.insert(pod, digest);
+                    (pause, is_reported) = (SOON, false);
+                }
+                Err(error) => {
+                    if !is_reported {
+                        tracing::warn!(
+                            "network-status of pod {} is not written: {error}",
+                            pod.name
+                        );
+                        is_reported = true;
+                    }
+                    wait = wait.min(pause);
+                    pause = (2 * pause).min(LONGEST);
+                    break;
+                }
+            }
+        }
+    }
+}
+
+fn is_named(pod: &PodId, named: &PodName) -> bool {
+    *pod.name.namespace == named.namespace && *pod.name.name == named.name
+}

@@ -1,0 +1,54 @@
+//! Annotations of pods, written by way of their status.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use netqos_core::PodId;
+use netqos_core::with_causes;
+use serde_json::json;
+
+/// The longest time for an answer of the server.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The reason that a pod's annotations were not written.
+#[derive(Debug, thiserror::Error)]
+pub enum AnnotateError {
+    /// The pod is gone, or another one has its name. Trying again is of no use.
+    #[error("the pod is gone")]
+    Gone,
+    /// The service account may not.
+    #[error("403: it may not patch pods/status: give its ClusterRole this verb ({0})")]
+    Forbidden(String),
+    /// The server refuses it, or cannot be reached.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Writes annotations of a pod, by a patch of its subresource `status` that changes nothing else.
+///
+/// # Errors
+/// Returns an error if the pod is gone, or the server does not take the patch or does not answer within 30 s.
+pub async fn annotate_pod(
+    client: &Client,
+    pod: &PodId,
+    annotations: &BTreeMap<&str, String>,
+) -> Result<(), AnnotateError> {
+    let api: Api<Pod> = Api::namespaced(client.clone(), &pod.name.namespace);
+    // The server compares the uid.
+    let patch = json!({"metadata": {"uid": *pod.uid, "annotations": annotations}});
+    let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
+    let written = api.patch_status(&pod.name.name, &parameters, &patch);
+    match tokio::time::timeout(PATIENCE, written).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(kube::Error::Api(status))) => Err(match status.code {
+            404 | 409 => AnnotateError::Gone,
+            403 => AnnotateError::Forbidden(status.message.clone()),
+            code => AnnotateError::Failed(format!("{code}: {}", status.message)),
+        }),
+        Ok(Err(error)) => Err(AnnotateError::Failed(with_causes(&error))),
+        Err(_) => Err(AnnotateError::Failed("no answer within 30 s".to_owned())),
+    }
+}
