@@ -15,6 +15,8 @@
 
 mod catalog;
 #[cfg(feature = "daemon")]
+mod devices;
+#[cfg(feature = "daemon")]
 mod server;
 #[cfg(feature = "daemon")]
 mod status;

@@ -104,6 +104,9 @@ pub struct Definition {
     pub config: Option<String>,
     /// The annotation `k8s.v1.cni.cncf.io/resourceName`: the devices that the pod's container requests.
     pub resource_name: Option<String>,
+    /// The device of that resource which is this attachment's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
     /// The NetworkAttachmentPolicies about its namespace, each with its `metadata.resourceVersion`.
     pub policies: BTreeMap<String, String>,
     /// Their permissions, united.

@@ -177,6 +177,7 @@ impl Contents {
             resource_version: attachment.resource_version.to_string(),
             config: attachment.config.as_deref().map(str::to_owned),
             resource_name: attachment.resource_name.as_deref().map(str::to_owned),
+            device: None,
             policies: (about.iter())
                 .map(|it| (it.name.to_string(), it.resource_version.to_string()))
                 .collect(),

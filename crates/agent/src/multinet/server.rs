@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use netqos_api::multinet::{Answer, MAX_BYTES, Message, PROTOCOL};
+use netqos_api::multinet::{Answer, Definition, MAX_BYTES, Message, PROTOCOL, PodName};
 use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
@@ -12,6 +12,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
 use super::NetworkCatalog;
+use super::devices::Kubelet;
 
 /// The longest time for a message and its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -22,6 +23,9 @@ const CONNECTIONS: usize = 128;
 /// The pause after a connection could not be accepted, such as for want of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// The socket of the kubelet's pod-resources API.
+const POD_RESOURCES: &str = "/var/lib/kubelet/pod-resources/kubelet.sock";
+
 /// A message of any version.
 #[derive(Deserialize)]
 struct Versioned {
@@ -30,6 +34,7 @@ struct Versioned {
 
 /// Answers the plugins that connect, for ever.
 pub(crate) async fn serve(listener: UnixListener, catalog: NetworkCatalog) {
+    let kubelet = Kubelet::new(POD_RESOURCES);
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     // A semaphore is closed by its owner only, which is this.
     while let Ok(place) = places.clone().acquire_owned().await {
@@ -41,10 +46,10 @@ pub(crate) async fn serve(listener: UnixListener, catalog: NetworkCatalog) {
                 continue;
             }
         };
-        let catalog = catalog.clone();
+        let (catalog, kubelet) = (catalog.clone(), kubelet.clone());
         tokio::spawn(async move {
             let _place = place;
-            match timeout(PATIENCE, exchange(stream, &catalog)).await {
+            match timeout(PATIENCE, exchange(stream, &catalog, &kubelet)).await {
                 Ok(Ok(())) => {}
                 // It was killed, or lost its patience.
                 Ok(Err(error)) => tracing::debug!("netqos-multinet has gone: {error}"),
@@ -54,12 +59,22 @@ pub(crate) async fn serve(listener: UnixListener, catalog: NetworkCatalog) {
     }
 }
 
-async fn exchange(mut stream: UnixStream, catalog: &NetworkCatalog) -> io::Result<()> {
+async fn exchange(
+    mut stream: UnixStream,
+    catalog: &NetworkCatalog,
+    kubelet: &Kubelet,
+) -> io::Result<()> {
     let (input, mut output) = stream.split();
     let mut line = Vec::new();
     let mut input = BufReader::new(input.take(MAX_BYTES));
     input.read_until(b'\n', &mut line).await?;
-    let answer = answer(&line, catalog);
+    let answer = match read(&line) {
+        Ok(message) => match catalog.answer(&message) {
+            Answer::Definitions(found) => with_devices(found, &message.pod, kubelet).await,
+            answer => answer,
+        },
+        Err(answer) => answer,
+    };
     if let Answer::Refused(why) | Answer::TryAgain(why) = &answer {
         tracing::info!("a pod is not attached: {why}");
     }
@@ -68,17 +83,46 @@ async fn exchange(mut stream: UnixStream, catalog: &NetworkCatalog) -> io::Resul
     output.write_all(&text).await
 }
 
-fn answer(line: &[u8], catalog: &NetworkCatalog) -> Answer {
+/// Reads a message. One that cannot be read has an answer.
+fn read(line: &[u8]) -> Result<Message, Answer> {
     let version = serde_json::from_slice::<Versioned>(line).map(|it| it.version);
     match version {
         // Of another release, while one of both is updated.
-        Ok(version) if version != PROTOCOL => Answer::TryAgain(format!(
+        Ok(version) if version != PROTOCOL => Err(Answer::TryAgain(format!(
             "the agent's protocol has version {PROTOCOL}, that of netqos-multinet version {version}; install the plugin of \
              the agent's release"
-        )),
-        _ => match serde_json::from_slice::<Message>(line) {
-            Ok(message) => catalog.answer(&message),
-            Err(error) => Answer::Refused(format!("cannot read the message: {error}")),
-        },
+        ))),
+        _ => serde_json::from_slice(line)
+            .map_err(|error| Answer::Refused(format!("cannot read the message: {error}"))),
     }
+}
+
+/// Adds to each definition with a resource the next device of it that the kubelet gave to the pod, as Multus does.
+async fn with_devices(
+    mut definitions: Vec<Definition>,
+    pod: &PodName,
+    kubelet: &Kubelet,
+) -> Answer {
+    if definitions.iter().all(|it| it.resource_name.is_none()) {
+        return Answer::Definitions(definitions);
+    }
+    let mut devices = match kubelet.devices(pod).await {
+        Ok(devices) => devices,
+        Err(error) => return Answer::TryAgain(error.to_string()),
+    };
+    for definition in &mut definitions {
+        let Some(resource) = &definition.resource_name else {
+            continue;
+        };
+        match devices.get_mut(resource).filter(|ids| !ids.is_empty()) {
+            Some(ids) => definition.device = Some(ids.remove(0)),
+            None => {
+                return Answer::Refused(format!(
+                    "the kubelet gave the pod no more devices of {resource}, which a \
+                     NetworkAttachmentDefinition of it names; its containers must request one for each"
+                ));
+            }
+        }
+    }
+    Answer::Definitions(definitions)
 }

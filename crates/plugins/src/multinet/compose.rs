@@ -11,13 +11,6 @@ use super::record::RecordedAttachment;
 const INFINIBAND_GUID: &str = "infinibandGUID";
 const DEVICE_ID: &str = "deviceID";
 
-/// The device that the kubelet gave the pod for a network.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Device {
-    /// Its ID, such as a PCI address.
-    pub id: String,
-}
-
 /// Returns the list of a NetworkAttachmentDefinition with what the pod writes into it: arguments and a device.
 /// `config` is the definition's configuration, a list or a single plugin.
 ///
@@ -50,17 +43,16 @@ pub fn attachment(
     selection: &NetworkSelection,
     interface: String,
     mut list: Map<String, Value>,
-    device: Option<&Device>,
+    device: Option<&str>,
     args: &[(String, String)],
 ) -> Result<RecordedAttachment, String> {
     let mut capability_args = requests(selection);
-    let id = { device.map(|device| &device.id) }.or(selection.device_id.as_ref());
-    if let Some(id) = id {
-        capability_args.insert(DEVICE_ID.to_owned(), id.as_str().into());
+    if let Some(id) = device.or(selection.device_id.as_deref()) {
+        capability_args.insert(DEVICE_ID.to_owned(), id.into());
     }
     if let Some(device) = device {
         for plugin in plugins(&mut list)? {
-            put_device(plugin, &device.id);
+            put_device(plugin, device);
         }
     }
     for (name, argument) in &capability_args {

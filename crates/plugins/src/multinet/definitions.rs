@@ -76,7 +76,8 @@ fn attachment(
     };
     let list = compose::list_for(selection, &text)?;
     judge(&list, &digest(&text), definition, config)?;
-    compose::attachment(selection, interface.to_owned(), list, None, args)
+    let device = definition.device.as_deref();
+    compose::attachment(selection, interface.to_owned(), list, device, args)
 }
 
 /// The configuration of this name on the node.

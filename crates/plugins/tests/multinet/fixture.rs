@@ -104,6 +104,7 @@ impl MultinetNode {
             resource_version: "1".to_owned(),
             config: Some(config.to_string()),
             resource_name: None,
+            device: None,
             policies: BTreeMap::from([("all".to_owned(), "1".to_owned())]),
             grant,
         };
