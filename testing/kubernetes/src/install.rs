@@ -16,11 +16,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The namespace of netqos.
 const NAMESPACE: &str = "netqos-system";
 /// The objects that need neither an image nor a node.
-const MANIFESTS: [&str; 4] = [
+const MANIFESTS: [&str; 5] = [
     include_str!("../../../deploy/kustomize/base/namespace.yaml"),
     include_str!("../../../deploy/kustomize/base/agent-rbac.yaml"),
     include_str!("../../../deploy/kustomize/base/agent-policy.yaml"),
     include_str!("../../../deploy/kustomize/base/controller-rbac.yaml"),
+    include_str!("../../../deploy/kustomize/components/multinet/multinet-policy.yaml"),
 ];
 
 /// A ServiceAccount of netqos.

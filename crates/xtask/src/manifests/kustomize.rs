@@ -36,6 +36,8 @@ pub fn optional() -> Vec<(&'static str, Value)> {
         // Each mounts more of the node, and one needs another image.
         ("class-backend-tc", backend("tc")),
         ("class-backend-terway-qos", backend("terway-qos")),
+        // Lets agents write an annotation of pods.
+        ("multinet", json!({"multinet": {"enabled": true}})),
         // Not where Koordinator is, which brings its own.
         ("node-slo-definition", definition),
         // In place of `monitoring`.

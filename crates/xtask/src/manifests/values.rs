@@ -31,6 +31,8 @@ pub struct Values {
     pub leaving: bool,
     /// What Prometheus and Grafana are told.
     pub monitoring: Monitoring,
+    /// Pods on several networks, which the CNI meta plugin netqos-multinet attaches.
+    pub multinet: Multinet,
     /// How nodes' lines are divided between classes of pods: docs/node-slo.md.
     pub node_slo: NodeSlo,
     /// Where agents and controllers send traces, if anywhere: docs/operate.md.
@@ -200,6 +202,15 @@ pub struct Monitoring {
     pub operator: bool,
     /// Where the parts of docs/operate.md are read: what stands before `#` in an alert's runbook_url.
     pub runbooks: String,
+}
+
+/// Pods on several networks.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Multinet {
+    /// Whether agents write to pods which networks they are on (`patch` of pods/status, which a
+    /// ValidatingAdmissionPolicy confines to that annotation of pods of the agent's own node).
+    pub enabled: bool,
 }
 
 /// How nodes' lines are divided.
