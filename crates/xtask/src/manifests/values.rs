@@ -205,12 +205,16 @@ pub struct Monitoring {
 }
 
 /// Pods on several networks.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Multinet {
     /// Whether agents write to pods which networks they are on (`patch` of pods/status, which a
     /// ValidatingAdmissionPolicy confines to that annotation of pods of the agent's own node).
     pub enabled: bool,
+    /// Whether the definition of NetworkAttachmentDefinition is installed where there is none. It stays when the release
+    /// goes.
+    #[serde(rename = "installCRD")]
+    pub install_crd: bool,
 }
 
 /// How nodes' lines are divided.
@@ -416,6 +420,15 @@ impl Default for Monitoring {
             labels: BTreeMap::new(),
             operator: true,
             runbooks: "docs/operate.md".to_owned(),
+        }
+    }
+}
+
+impl Default for Multinet {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            install_crd: true,
         }
     }
 }
