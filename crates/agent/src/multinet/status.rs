@@ -27,8 +27,9 @@ const RESCAN: Duration = Duration::from_secs(60);
 const SOON: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// The annotations that pods should have. Of several sandboxes of a pod, the youngest counts.
-type Statuses = BTreeMap<PodName, String>;
+/// The annotations that pods should have, with the times of their records. Of several sandboxes of a pod, the youngest
+/// counts.
+type Statuses = BTreeMap<PodName, (SystemTime, String)>;
 
 /// Writes the annotations until the process ends. `records` is the directory of the plugin's records.
 ///
@@ -67,7 +68,7 @@ fn watch_records(directory: &Path, statuses: &UnboundedSender<Statuses>) {
 }
 
 fn read(directory: &Path) -> Statuses {
-    let mut youngest: BTreeMap<PodName, (SystemTime, String)> = BTreeMap::new();
+    let mut youngest = Statuses::new();
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     for path in entries.map(|entry| entry.path()) {
         if path.extension().is_none_or(|it| it != "json") {
@@ -84,8 +85,7 @@ fn read(directory: &Path) -> Statuses {
             }
         }
     }
-    let statuses = youngest.into_iter();
-    statuses.map(|(pod, (_, text))| (pod, text)).collect()
+    youngest
 }
 
 fn read_record(path: &Path) -> Option<(SystemTime, AttachedSandbox)> {
@@ -108,18 +108,25 @@ async fn write(client: Client, mut records: UnboundedReceiver<Statuses>, catalog
             Err(_) => {}
         }
         wait = RESCAN;
-        written.retain(|pod, _| wanted.keys().any(|it| is_named(pod, it)));
-        for (named, text) in &wanted {
+        // A runtime may have named a pod with its uid and without it.
+        let mut of_pods: BTreeMap<PodId, (SystemTime, &str, Option<Digest>)> = BTreeMap::new();
+        for (named, (time, text)) in &wanted {
             let Some((pod, there)) = catalog.pod(named) else {
                 // Its deletion, or its creation, is not told yet.
                 wait = wait.min(SOON);
                 continue;
             };
-            let digest = Digest::of(text);
+            if of_pods.get(&pod).is_none_or(|(known, ..)| known < time) {
+                of_pods.insert(pod, (*time, text, there));
+            }
+        }
+        written.retain(|pod, _| of_pods.contains_key(pod));
+        for (pod, (_, text, there)) in of_pods {
+            let digest = Digest::of(&text);
             if there == Some(digest) || written.get(&pod) == Some(&digest) {
                 continue;
             }
-            let annotations = BTreeMap::from([(NETWORK_STATUS, text.clone())]);
+            let annotations = BTreeMap::from([(NETWORK_STATUS, text.to_owned())]);
             match annotate_pod(&client, &pod, &annotations).await {
                 Ok(()) | Err(AnnotateError::Gone) => {
                     written.insert(pod, digest);
@@ -140,8 +147,4 @@ async fn write(client: Client, mut records: UnboundedReceiver<Statuses>, catalog
             }
         }
     }
-}
-
-fn is_named(pod: &PodId, named: &PodName) -> bool {
-    *pod.name.namespace == named.namespace && *pod.name.name == named.name
 }

@@ -37,7 +37,10 @@ pub fn optional() -> Vec<(&'static str, Value)> {
         ("class-backend-tc", backend("tc")),
         ("class-backend-terway-qos", backend("terway-qos")),
         // Lets agents write an annotation of pods.
-        ("multinet", json!({"multinet": {"enabled": true, "installCRD": false}})),
+        (
+            "multinet",
+            json!({"multinet": {"enabled": true, "installCRD": false}}),
+        ),
         // Not where Koordinator is, which brings its own.
         ("node-slo-definition", definition),
         // In place of `monitoring`.
