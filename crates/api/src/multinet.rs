@@ -4,6 +4,7 @@
 //! [`Answer`]. The agent never executes anything: it answers what the API server says.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -56,6 +57,10 @@ pub struct PodName {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AttachedSandbox {
+    /// The sandbox's ID.
+    pub container_id: String,
+    /// Its network namespace.
+    pub netns: Option<PathBuf>,
     /// The pod; `None` if the runtime did not say which it is.
     pub pod: Option<PodName>,
     /// The networks that it is on, once all are made.

@@ -1,4 +1,5 @@
-//! `netqos install-plugin`: the CNI plugin `bandwidth` in its place on a node, and out of it again.
+//! `netqos install-plugin`: installs and removes a CNI plugin on a node: `bandwidth`, or `netqos-multinet` with the list
+//! that calls it.
 //!
 //! At no moment is there no plugin, or half of one: what comes is written under another name and
 //! renamed. A foreign plugin is kept beside it. Each run deletes the temporary files of a killed one.
@@ -9,52 +10,126 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use netqos_cni::runtime::RuntimeError;
+use netqos_core::{LISTED_NAMES, list_names};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::output::{self, FAILED};
 
-/// What runtimes look for.
-const PLUGIN: &str = "bandwidth";
-/// What was there before; runtimes never ask for this name.
-const KEPT: &str = "bandwidth.before-netqos";
-/// Names that are there for a moment.
-const COMING: &str = ".bandwidth.netqos-new";
-const KEEPING: &str = ".bandwidth.netqos-old";
-/// What our plugin says it is, and no other says.
-const OURS: &[u8] = b"CNI bandwidth plugin netqos v";
+mod list;
+
+/// A CNI plugin.
+#[derive(Clone, Copy)]
+struct Plugin {
+    /// The name of the executable, which is also its `type`.
+    name: &'static str,
+    /// The beginning of its answer to a call without a command. No other plugin contains it.
+    about: &'static [u8],
+}
+
+const BANDWIDTH: Plugin = Plugin {
+    name: "bandwidth",
+    about: b"CNI bandwidth plugin netqos v",
+};
+const MULTINET: Plugin = Plugin {
+    name: "netqos-multinet",
+    about: b"CNI meta plugin netqos-multinet v",
+};
+
+/// The names of a plugin in its directory.
+struct Names {
+    /// The plugin.
+    place: PathBuf,
+    /// The foreign plugin of that name. Runtimes never look for this name.
+    kept: PathBuf,
+    /// Temporary names.
+    coming: PathBuf,
+    keeping: PathBuf,
+}
+
+impl Plugin {
+    fn names(&self, to: &Path) -> Names {
+        let name = self.name;
+        Names {
+            place: to.join(name),
+            kept: to.join(format!("{name}.before-netqos")),
+            coming: to.join(format!(".{name}.netqos-new")),
+            keeping: to.join(format!(".{name}.netqos-old")),
+        }
+    }
+
+    /// Returns true if this is the plugin, in any version.
+    fn is(&self, bytes: &[u8]) -> bool {
+        let mut parts = bytes.windows(self.about.len());
+        parts.any(|part| part == self.about)
+    }
+}
 
 /// Which plugin, and where.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A plugin of that name that is not netqos's is kept as bandwidth.before-netqos, and --remove puts it back.
-The CNI configuration is left as it is: what it has to say is in docs/bandwidth-plugin.md.
+A plugin of that name that is not netqos's is kept as <name>.before-netqos, and --remove puts it back.
+Without --multinet the CNI configuration is left as it is: docs/bandwidth-plugin.md describes it.
+
+With --multinet the plugin is netqos-multinet, and DIR/00-netqos.conflist makes the runtime call it for each pod. The
+plugin takes the first other list there as the default network, at each pod, so that lists may come and change later.
+Keys that you write into 00-netqos.conflist are kept. --remove deletes that list first, and releases what pods without a
+network namespace were attached to. While other pods have attachments the executable stays: run it again, on the node,
+when they are gone.
 
 Examples:
   netqos install-plugin --to /opt/cni/bin
   netqos install-plugin --to /opt/cni/bin --remove
+  netqos install-plugin --multinet --to /opt/cni/bin --conf-dir /etc/cni/net.d
 
 Exit codes: 0 it is as asked for, 1 it is not (the message says why), 2 wrong usage.")]
 pub struct Arguments {
-    /// The folder of CNI plugins.
+    /// The directory of CNI plugins.
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
-    /// The plugin; without it, `bandwidth` beside this executable.
+    /// The plugin; without it, the executable of its name beside this one.
     #[arg(long, value_name = "FILE", conflicts_with = "remove")]
     from: Option<PathBuf>,
     /// Puts back what was there before.
     #[arg(long)]
     remove: bool,
+    /// Installs the meta plugin netqos-multinet, and the list that calls it.
+    #[arg(long)]
+    multinet: bool,
+    /// The directory of the runtime's lists.
+    #[arg(
+        long,
+        value_name = "DIR",
+        requires = "multinet",
+        default_value = "/etc/cni/net.d"
+    )]
+    conf_dir: PathBuf,
+    /// The records of netqos-multinet.
+    #[arg(
+        long,
+        value_name = "DIR",
+        requires = "multinet",
+        hide = true,
+        default_value = "/var/lib/netqos/multinet"
+    )]
+    state_dir: PathBuf,
 }
 
 /// Why it is not as asked for.
 #[derive(Debug, thiserror::Error)]
 enum Problem {
-    /// A file or a folder cannot be read or changed.
+    /// A file or a directory cannot be read or changed.
     #[error("{}: {source}{}", path.display(), remedy(source))]
     File { path: PathBuf, source: io::Error },
     /// The file is something else.
-    #[error("{} is not the plugin bandwidth of netqos: name it with --from", .0.display())]
-    NotOurs(PathBuf),
+    #[error("{} is not the plugin {} of netqos: name it with --from", path.display(), plugin)]
+    NotOurs { path: PathBuf, plugin: &'static str },
+    /// Attachments of pods that are gone cannot be released.
+    #[error("cannot release what gone pods were attached to: {0}")]
+    NotReleased(Box<RuntimeError>),
+    /// The list of that name is another's.
+    #[error("{} is not netqos's list: rename or remove the file, and try again", .0.display())]
+    ForeignList(PathBuf),
 }
 
 /// The remedy of an error.
@@ -86,110 +161,135 @@ enum CurrentPlugin {
 
 /// Installs, or removes.
 pub fn run(arguments: &Arguments) -> ExitCode {
-    let done = match arguments.remove {
-        true => remove(&arguments.to),
-        false => from(arguments).and_then(|from| install(&from, &arguments.to)),
+    let plugin = match arguments.multinet {
+        true => MULTINET,
+        false => BANDWIDTH,
+    };
+    let done = match (arguments.remove, arguments.multinet) {
+        (false, false) => install(plugin, arguments).map(|done| vec![done]),
+        (true, false) => remove(plugin, &arguments.to).map(|done| vec![done]),
+        // A list is there only while its plugin is.
+        (false, true) => install(plugin, arguments)
+            .and_then(|done| Ok(vec![done, list::write(&arguments.conf_dir)?])),
+        (true, true) => remove_multinet(arguments),
     };
     match done {
-        Ok(what) => {
-            println!("{}: {what}", arguments.to.join(PLUGIN).display());
+        Ok(lines) => {
+            for line in lines {
+                println!("{line}");
+            }
             ExitCode::SUCCESS
         }
         Err(why) => output::failure(FAILED, &why),
     }
 }
 
-fn from(arguments: &Arguments) -> Result<PathBuf, Problem> {
+fn remove_multinet(arguments: &Arguments) -> Result<Vec<String>, Problem> {
+    let mut lines = vec![list::remove(&arguments.conf_dir)?];
+    // The runtime does not call the plugin any more.
+    let pods = list::release_gone(&arguments.to, &arguments.state_dir)?;
+    lines.push(match &pods[..] {
+        [] => remove(MULTINET, &arguments.to)?,
+        pods => format!(
+            "{}: stays until these pods are gone: {}; run this again on the node then",
+            arguments.to.join(MULTINET.name).display(),
+            list_names(pods, LISTED_NAMES)
+        ),
+    });
+    Ok(lines)
+}
+
+fn from(plugin: Plugin, arguments: &Arguments) -> Result<PathBuf, Problem> {
     match &arguments.from {
         Some(path) => Ok(path.clone()),
         None => {
             let own = std::env::current_exe().map_err(|why| failed("/proc/self/exe", why))?;
-            Ok(own.with_file_name(PLUGIN))
+            Ok(own.with_file_name(plugin.name))
         }
     }
 }
 
-fn install(from: &Path, to: &Path) -> Result<&'static str, Problem> {
-    let plugin = fs::read(from).map_err(|why| failed(from, why))?;
-    if !is_ours(&plugin) {
-        return Err(Problem::NotOurs(from.to_owned()));
+fn install(plugin: Plugin, arguments: &Arguments) -> Result<String, Problem> {
+    let from = from(plugin, arguments)?;
+    let executable = fs::read(&from).map_err(|why| failed(&from, why))?;
+    if !plugin.is(&executable) {
+        return Err(Problem::NotOurs {
+            path: from,
+            plugin: plugin.name,
+        });
     }
-    let folder = alone(to)?;
-    let place = to.join(PLUGIN);
-    let there = read(&place)?;
-    clear(to)?;
-    if matches!(&there, CurrentPlugin::Ours(is) if *is == plugin) {
-        return Ok("is there already");
-    }
-    let said = put(&plugin, &there, to);
-    if said.is_err() {
-        // The first error matters.
-        let _ = clear(to);
-    }
-    folder.sync_all().map_err(|why| failed(to, why))?;
-    said
+    let directory = alone(&arguments.to)?;
+    let names = plugin.names(&arguments.to);
+    let found = read(plugin, &names.place)?;
+    names.clear()?;
+    let done = if matches!(&found, CurrentPlugin::Ours(is) if *is == executable) {
+        "is there already"
+    } else {
+        let said = put(&executable, &found, &names);
+        if said.is_err() {
+            // The first error matters.
+            let _ = names.clear();
+        }
+        let synced = directory.sync_all();
+        synced.map_err(|why| failed(&arguments.to, why))?;
+        said?
+    };
+    Ok(format!("{}: {done}", names.place.display()))
 }
 
-fn put(plugin: &[u8], there: &CurrentPlugin, to: &Path) -> Result<&'static str, Problem> {
-    let (place, coming) = (to.join(PLUGIN), to.join(COMING));
-    write(&coming, plugin).map_err(|why| failed(&coming, why))?;
-    let said = match there {
+fn put(plugin: &[u8], found: &CurrentPlugin, names: &Names) -> Result<&'static str, Problem> {
+    let Names { place, coming, .. } = names;
+    write(coming, plugin, 0o755).map_err(|why| failed(coming, why))?;
+    let said = match found {
         CurrentPlugin::Foreign => {
-            keep(to).map_err(|why| failed(&place, why))?;
-            "installed; what was there is kept as bandwidth.before-netqos"
+            names.keep().map_err(|why| failed(place, why))?;
+            "installed; what was there is kept beside it, with the ending .before-netqos"
         }
         CurrentPlugin::Ours(_) => "installed in place of another version",
         CurrentPlugin::Nothing => "installed",
     };
-    fs::rename(&coming, &place).map_err(|why| failed(&place, why))?;
+    fs::rename(coming, place).map_err(|why| failed(place, why))?;
     Ok(said)
 }
 
-/// Deletes the temporary files of a killed process.
-fn clear(to: &Path) -> Result<(), Problem> {
-    for name in [COMING, KEEPING] {
-        let path = to.join(name);
-        gone(&path).map_err(|why| failed(&path, why))?;
-    }
-    Ok(())
-}
-
-fn remove(to: &Path) -> Result<&'static str, Problem> {
-    let folder = alone(to)?;
-    let (place, kept) = (to.join(PLUGIN), to.join(KEPT));
-    let there = read(&place)?;
-    clear(to)?;
-    if matches!(there, CurrentPlugin::Foreign) {
+fn remove(plugin: Plugin, to: &Path) -> Result<String, Problem> {
+    let directory = alone(to)?;
+    let names = plugin.names(to);
+    let Names { place, kept, .. } = &names;
+    let said = |what: &str| Ok(format!("{}: {what}", place.display()));
+    let found = read(plugin, place)?;
+    names.clear()?;
+    if matches!(found, CurrentPlugin::Foreign) {
         // A killed process kept the plugin and did not replace it.
-        if is_same(&place, &kept) {
-            gone(&kept).map_err(|why| failed(&kept, why))?;
+        if is_same(place, kept) {
+            gone(kept).map_err(|why| failed(kept, why))?;
         }
-        return Ok("is not netqos's, and is left as it is");
+        return said("is not netqos's, and is left as it is");
     }
-    let said = match fs::rename(&kept, &place) {
+    let done = match fs::rename(kept, place) {
         Ok(()) => "what was there before is back",
-        Err(why) if why.kind() == io::ErrorKind::NotFound => match fs::remove_file(&place) {
+        Err(why) if why.kind() == io::ErrorKind::NotFound => match fs::remove_file(place) {
             Ok(()) => "removed",
             Err(why) if why.kind() == io::ErrorKind::NotFound => "is not there",
-            Err(why) => return Err(failed(&place, why)),
+            Err(why) => return Err(failed(place, why)),
         },
-        Err(why) => return Err(failed(&kept, why)),
+        Err(why) => return Err(failed(kept, why)),
     };
-    folder.sync_all().map_err(|why| failed(to, why))?;
-    Ok(said)
+    directory.sync_all().map_err(|why| failed(to, why))?;
+    said(done)
 }
 
-/// The folder, in which no other does the same meanwhile.
+/// Opens the directory and keeps others from doing the same meanwhile.
 fn alone(to: &Path) -> Result<File, Problem> {
-    let folder = File::open(to).map_err(|why| failed(to, why))?;
-    flock(&folder, FlockOperation::LockExclusive).map_err(|why| failed(to, why.into()))?;
-    Ok(folder)
+    let directory = File::open(to).map_err(|why| failed(to, why))?;
+    flock(&directory, FlockOperation::LockExclusive).map_err(|why| failed(to, why.into()))?;
+    Ok(directory)
 }
 
 /// Reads a plugin, and follows links.
-fn read(path: &Path) -> Result<CurrentPlugin, Problem> {
+fn read(plugin: Plugin, path: &Path) -> Result<CurrentPlugin, Problem> {
     match fs::read(path) {
-        Ok(bytes) if is_ours(&bytes) => Ok(CurrentPlugin::Ours(bytes)),
+        Ok(bytes) if plugin.is(&bytes) => Ok(CurrentPlugin::Ours(bytes)),
         Ok(_) => Ok(CurrentPlugin::Foreign),
         Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(match fs::symlink_metadata(path) {
             Ok(_) => CurrentPlugin::Foreign,
@@ -209,21 +309,36 @@ fn is_same(one: &Path, other: &Path) -> bool {
     identity(one).is_some_and(|it| identity(other) == Some(it))
 }
 
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = File::create(path)?;
-    file.write_all(bytes)?;
-    file.set_permissions(fs::Permissions::from_mode(0o755))?;
-    file.sync_all()
+impl Names {
+    /// Deletes the temporary files of a killed process.
+    fn clear(&self) -> Result<(), Problem> {
+        for path in [&self.coming, &self.keeping] {
+            gone(path).map_err(|why| failed(path, why))?;
+        }
+        Ok(())
+    }
+
+    /// Gives what is there its second name, in place of what had it. A link stays a link.
+    fn keep(&self) -> io::Result<()> {
+        let Self {
+            place,
+            kept,
+            keeping,
+            ..
+        } = self;
+        gone(keeping)?;
+        fs::hard_link(place, keeping)?;
+        fs::rename(keeping, kept)?;
+        // Two names of one file are left as they are by a rename.
+        gone(keeping)
+    }
 }
 
-/// Gives what is there its second name, in place of what had it. A link stays a link.
-fn keep(to: &Path) -> io::Result<()> {
-    let keeping = to.join(KEEPING);
-    gone(&keeping)?;
-    fs::hard_link(to.join(PLUGIN), &keeping)?;
-    fs::rename(&keeping, to.join(KEPT))?;
-    // Two names of one file are left as they are by a rename.
-    gone(&keeping)
+fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(bytes)?;
+    file.set_permissions(fs::Permissions::from_mode(mode))?;
+    file.sync_all()
 }
 
 fn gone(path: &Path) -> io::Result<()> {
@@ -231,10 +346,6 @@ fn gone(path: &Path) -> io::Result<()> {
         Err(why) if why.kind() != io::ErrorKind::NotFound => Err(why),
         _ => Ok(()),
     }
-}
-
-fn is_ours(plugin: &[u8]) -> bool {
-    plugin.windows(OURS.len()).any(|part| part == OURS)
 }
 
 fn failed(path: impl AsRef<Path>, source: io::Error) -> Problem {

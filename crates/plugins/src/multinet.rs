@@ -32,6 +32,9 @@ use serde_json::{Map, Value, json};
 use config::{DefaultNetwork, MultinetConfig};
 use record::{PodRecord, PodRecords, RecordedAttachment};
 
+/// The name of the executable, and so the plugin's `type`.
+const NAME: &str = "netqos-multinet";
+
 /// The plugin.
 #[derive(Clone, Copy, Debug)]
 pub struct Multinet;
@@ -79,7 +82,7 @@ impl Plugin for Multinet {
                 record.netns.clone_from(&request.netns);
                 node.undo(&record, record.made + 1)
             }
-            None => node.undo_without_record(request),
+            None => node.undo_without_record(request.container_id(), request.netns.as_deref()),
         };
         match failures.is_empty() {
             true => node.records.remove(request.container_id()),
@@ -121,6 +124,17 @@ impl Plugin for Multinet {
                 false => failures.extend(failed),
             }
         }
+        let cached = node.runtime.cached_attachments();
+        let containers: BTreeSet<&str> = cached.iter().map(|it| it.container_id.as_str()).collect();
+        let is_alive = |container: &&str| {
+            request
+                .valid
+                .iter()
+                .any(|it| it.container_id == **container)
+        };
+        for container in containers.into_iter().filter(|it| !is_alive(it)) {
+            failures.extend(node.undo_without_record(container, None));
+        }
         failures.extend(node.collect(&alive));
         match failures.is_empty() {
             true => Ok(()),
@@ -160,16 +174,15 @@ impl Node {
                 "cannot read the default network: {why}; no pod can start"
             ))
         };
-        match &self.config.default_network {
-            None => Err(none("the key defaultNetwork is missing".to_owned())),
-            Some(DefaultNetwork::File(path)) => {
-                NetworkConfigList::from_file(path).map_err(|error| none(error.to_string()))
-            }
+        let list = match &self.config.default_network {
+            // Read at each ADD: the list may change, and a node gets its default network after this plugin.
+            None => NetworkConfigList::load_first(&self.config.conf_dir, |list| !is_own(list)),
+            Some(DefaultNetwork::File(path)) => NetworkConfigList::from_file(path),
             Some(DefaultNetwork::List(list)) => {
-                let text = Value::Object(list.clone()).to_string();
-                NetworkConfigList::parse(text.as_bytes()).map_err(|error| none(error.to_string()))
+                NetworkConfigList::parse(Value::Object(list.clone()).to_string().as_bytes())
             }
-        }
+        };
+        list.map_err(|error| none(error.to_string()))
     }
 
     /// All attachments of a pod, none of which is made.
@@ -260,15 +273,15 @@ impl Node {
 
     /// The same for a pod without a record: by the results that are kept, and as a pod of the default network that was
     /// made before this plugin came.
-    fn undo_without_record(&self, request: &Request) -> Vec<CniError> {
+    fn undo_without_record(&self, container_id: &str, netns: Option<&Path>) -> Vec<CniError> {
         let kept = self.runtime.cached_attachments();
         let kept = kept.iter().rev();
-        let kept = kept.filter(|it| it.container_id == request.container_id());
+        let kept = kept.filter(|it| it.container_id == container_id);
         let mut failures = Vec::new();
         for attachment in kept {
             let undone = NetworkConfigList::parse(&attachment.config).and_then(|list| {
                 let call = AttachmentRequest {
-                    netns: request.netns.clone(),
+                    netns: netns.map(Path::to_owned),
                     ..attachment.request()
                 };
                 self.runtime.del(&list, &call)
@@ -278,12 +291,18 @@ impl Node {
         failures
     }
 
-    /// Collects what no pod uses any longer, on each network of the living ones and on the default network.
+    /// Collects what no pod uses any longer, on each network of the living ones but the default network: there are pods
+    /// on that one too that the runtime attached itself, before it called this plugin.
     fn collect(&self, alive: &[PodRecord]) -> Vec<CniError> {
-        let mut lists: Vec<NetworkConfigList> = self.default_list().into_iter().collect();
+        let mut lists: Vec<NetworkConfigList> = Vec::new();
         let mut failures = Vec::new();
-        let calls: Vec<_> = (alive.iter())
-            .flat_map(|record| record.attachments.iter().map(|it| it.call(record)))
+        let selected = |record: &PodRecord| {
+            let attachments = record.attachments.iter();
+            let attachments = attachments.filter(|attachment| attachment.nad.is_some());
+            let calls = attachments.map(|attachment| attachment.call(record));
+            calls.collect::<Vec<_>>()
+        };
+        let calls: Vec<_> = (alive.iter().flat_map(selected))
             .filter_map(|call| call.map_err(|error| failures.push(error)).ok())
             .collect();
         for (list, _) in &calls {
@@ -330,6 +349,11 @@ fn lead_default_routes(record: &PodRecord, result: Option<&mut CniResult>) -> Re
         result.routes.retain(|route| !is_replaced(route));
     }
     Ok(())
+}
+
+/// Returns true if a list calls this plugin.
+fn is_own(list: &NetworkConfigList) -> bool {
+    list.plugins.iter().any(|plugin| plugin.kind == NAME)
 }
 
 /// A list with all its plugins, also those that it has from other files.

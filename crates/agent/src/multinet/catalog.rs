@@ -6,7 +6,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use netqos_api::multinet::{About, Answer, CNI_DRIVER, Definition, Message, NadName, PodName};
 use netqos_api::npwg::{AttachmentGrant, AttachmentPolicy};
 use netqos_core::objects::{AttachmentConfig, NetworkAnnotations, Pod};
-use netqos_core::{Digest, Labels, ObjectName, PodId};
+#[cfg(feature = "daemon")]
+use netqos_core::{Digest, PodId};
+use netqos_core::{Labels, ObjectName};
 use netqos_k8s::Object;
 
 /// The label of each namespace with its name.
@@ -97,6 +99,7 @@ impl NetworkCatalog {
     }
 
     /// Returns the pod that the runtime names so, with the digest of its annotation `network-status`.
+    #[cfg(feature = "daemon")]
     pub(crate) fn pod(&self, named: &PodName) -> Option<(PodId, Option<Digest>)> {
         let contents = self.contents.read().unwrap_or_else(PoisonError::into_inner);
         let (uid, pod) = contents.pods.iter().find(|(uid, it)| it.is(uid, named))?;

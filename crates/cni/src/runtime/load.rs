@@ -60,13 +60,25 @@ impl NetworkConfigList {
     /// The network that a cluster uses by default: the first file of any form, in the order of
     /// their names, as containerd has it.
     pub fn load_default(dir: &Path) -> Result<Self, RuntimeError> {
+        Self::load_first(dir, |_| true)
+    }
+
+    /// The first list of a directory, in the order of the names of all files, for which `is_meant` returns true. A
+    /// broken file before it is an error.
+    pub fn load_first(
+        dir: &Path,
+        is_meant: impl Fn(&NetworkConfigList) -> bool,
+    ) -> Result<Self, RuntimeError> {
         let [conf, json] = SINGLE;
-        match files(dir, &[LIST, conf, json])?.first() {
-            Some(file) => Self::from_file(file),
-            None => Err(RuntimeError::NoConfigurations {
-                dir: dir.to_owned(),
-            }),
+        for file in files(dir, &[LIST, conf, json])? {
+            let list = Self::from_file(&file)?;
+            if is_meant(&list) {
+                return Ok(list);
+            }
         }
+        Err(RuntimeError::NoConfigurations {
+            dir: dir.to_owned(),
+        })
     }
 
     fn with_drop_ins(mut self, path: &Path) -> Result<Self, RuntimeError> {

@@ -11,6 +11,8 @@ use serde_json::{Map, Value};
 const SOCKET: &str = "/run/netqos/multinet.sock";
 /// Records and results, which a reboot does not remove.
 const STATE: &str = "/var/lib/netqos/multinet";
+/// The lists of the runtime.
+const CONF: &str = "/etc/cni/net.d";
 /// Configurations on the node, by name.
 const NETWORKS: &str = "/etc/cni/multus/net.d";
 
@@ -18,9 +20,13 @@ const NETWORKS: &str = "/etc/cni/multus/net.d";
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MultinetConfig {
-    /// The default network, which every pod is on: the path of its list, or the list itself.
+    /// The default network, which every pod is on: the path of its list, or the list itself. By default the first list
+    /// in `confDir` that does not call this plugin.
     #[serde(default)]
     pub default_network: Option<DefaultNetwork>,
+    /// The directory from which the runtime reads its lists.
+    #[serde(default = "conf")]
+    pub conf_dir: PathBuf,
     /// How interfaces are named that their entries give no name.
     #[serde(default, deserialize_with = "interface_names")]
     pub interface_names: InterfaceNames,
@@ -86,6 +92,10 @@ fn interface_names<'de, D: serde::Deserializer<'de>>(
 
 fn socket() -> PathBuf {
     SOCKET.into()
+}
+
+fn conf() -> PathBuf {
+    CONF.into()
 }
 
 fn state() -> PathBuf {

@@ -1,0 +1,180 @@
+//! The list `00-netqos.conflist`, through which a runtime calls `netqos-multinet` for each pod.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+use netqos_api::multinet::AttachedSandbox;
+use netqos_cni::runtime::{AttachmentRequest, NetworkConfigList, Runtime, RuntimeError};
+use serde_json::{Map, Value, json};
+
+use super::{MULTINET, Problem, failed, gone};
+
+/// The first list of a directory in the order of names.
+const NAME: &str = "00-netqos.conflist";
+/// Runtimes read no file of this ending.
+const COMING: &str = ".00-netqos.conflist.netqos-new";
+/// The capabilities that CNI's CONVENTIONS.md and containerd know. A runtime passes only what a list declares; the plugin
+/// passes to each attachment what that one's list declares.
+const CAPABILITIES: [&str; 11] = [
+    "aliases",
+    "bandwidth",
+    "cgroupPath",
+    "deviceID",
+    "dns",
+    "infinibandGUID",
+    "io.kubernetes.cri.pod-annotations",
+    "ipRanges",
+    "ips",
+    "mac",
+    "portMappings",
+];
+
+/// Writes the list. Keys that an administrator added to the plugin's configuration stay.
+pub(super) fn write(directory: &Path) -> Result<String, Problem> {
+    let (path, coming) = (directory.join(NAME), directory.join(COMING));
+    let default = NetworkConfigList::load_first(directory, |list| !is_own(list));
+    let mut plugin = match read(&path)? {
+        Some(plugin) => plugin,
+        None => Map::from_iter([("type".to_owned(), MULTINET.name.into())]),
+    };
+    let of_default = default.iter().flat_map(|list| &list.plugins);
+    let of_default = of_default.flat_map(|plugin| plugin.capabilities.keys());
+    let of_default = of_default.map(String::as_str);
+    let capabilities: BTreeSet<&str> = CAPABILITIES.into_iter().chain(of_default).collect();
+    let declared = plugin.entry("capabilities").or_insert_with(|| json!({}));
+    for capability in capabilities {
+        // One that an administrator has set to false stays false.
+        if declared.get(capability).is_none() {
+            declared[capability] = true.into();
+        }
+    }
+    let text = format!("{:#}\n", document(&plugin));
+    let is_same = fs::read(&path).is_ok_and(|found| found == text.as_bytes());
+    if !is_same {
+        let written = super::write(&coming, text.as_bytes(), 0o644)
+            .and_then(|()| fs::rename(&coming, &path))
+            .and_then(|()| File::open(directory)?.sync_all());
+        if let Err(error) = written {
+            // The first error matters.
+            let _ = gone(&coming);
+            return Err(failed(&path, error));
+        }
+    }
+    let done = match is_same {
+        true => "is there already",
+        false => "written",
+    };
+    let default = match default {
+        Ok(list) => format!("the default network is {}", list.name),
+        Err(error) => format!("pods wait for a default network: {error}"),
+    };
+    Ok(format!("{}: {done}; {default}", path.display()))
+}
+
+/// The list with the plugin of this configuration. Runtimes that know 1.1.0 call GC and STATUS.
+fn document(plugin: &Map<String, Value>) -> Value {
+    json!({
+        "cniVersion": "1.0.0",
+        "cniVersions": ["1.0.0", "1.1.0"],
+        "name": MULTINET.name,
+        "plugins": [plugin],
+    })
+}
+
+/// Removes the list. The runtime calls the next one from now on.
+pub(super) fn remove(directory: &Path) -> Result<String, Problem> {
+    let path = directory.join(NAME);
+    let done = match read(&path) {
+        Ok(None) => "is not there",
+        Ok(Some(_)) => {
+            let removed = gone(&path).and_then(|()| File::open(directory)?.sync_all());
+            removed.map_err(|error| failed(&path, error))?;
+            "removed"
+        }
+        Err(Problem::ForeignList(_)) => "is not netqos's, and is left as it is",
+        Err(problem) => return Err(problem),
+    };
+    let coming = directory.join(COMING);
+    gone(&coming).map_err(|error| failed(&coming, error))?;
+    Ok(format!("{}: {done}", path.display()))
+}
+
+/// Returns the configuration of the plugin in the list, or `None` if there is no list.
+fn read(path: &Path) -> Result<Option<Map<String, Value>>, Problem> {
+    if !path.try_exists().map_err(|error| failed(path, error))? {
+        return Ok(None);
+    }
+    let list = match NetworkConfigList::from_file(path) {
+        Ok(list) => list,
+        Err(RuntimeError::Read { error, .. }) => return Err(failed(path, error)),
+        Err(_) => return Err(Problem::ForeignList(path.to_owned())),
+    };
+    match <[_; 1]>::try_from(list.plugins) {
+        Ok([plugin]) if plugin.kind == MULTINET.name => Ok(Some(plugin.raw)),
+        _ => Err(Problem::ForeignList(path.to_owned())),
+    }
+}
+
+fn is_own(list: &NetworkConfigList) -> bool {
+    list.plugins.iter().any(|it| it.kind == MULTINET.name)
+}
+
+/// Undoes the attachments of sandboxes whose network namespace is gone, by a DEL of the plugin for each. Returns the
+/// others: pods, `namespace/name`, or containers.
+pub(super) fn release_gone(plugins: &Path, state: &Path) -> Result<Vec<String>, Problem> {
+    let (alive, gone): (Vec<_>, Vec<_>) = sandboxes(state)?.into_iter().partition(may_be_alive);
+    let plugin = Map::from_iter([
+        ("type".to_owned(), MULTINET.name.into()),
+        ("stateDir".to_owned(), json!(state)),
+    ]);
+    let list = document(&plugin).to_string();
+    // Nothing is in this cache.
+    let runtime = Runtime::new([plugins], state.join("none"));
+    for sandbox in gone {
+        NetworkConfigList::parse(list.as_bytes())
+            .and_then(|list| {
+                let call = AttachmentRequest::new(sandbox.container_id, "eth0");
+                runtime.del(&list, &call)
+            })
+            .map_err(|error| Problem::NotReleased(Box::new(error)))?;
+    }
+    let names: BTreeSet<String> = { alive.into_iter() }
+        .map(|sandbox| match sandbox.pod {
+            Some(pod) => format!("{}/{}", pod.namespace, pod.name),
+            None => format!("container {}", sandbox.container_id),
+        })
+        .collect();
+    Ok(names.into_iter().collect())
+}
+
+/// In a container that does not see the host's namespaces each one may be alive.
+fn may_be_alive(sandbox: &AttachedSandbox) -> bool {
+    let Some(netns) = &sandbox.netns else {
+        return false;
+    };
+    netns.exists() || !netns.parent().is_some_and(Path::exists)
+}
+
+fn sandboxes(state: &Path) -> Result<Vec<AttachedSandbox>, Problem> {
+    let directory = state.join("pods");
+    let entries = match fs::read_dir(&directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(|error| failed(&directory, error))?,
+    };
+    let mut sandboxes = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(|error| failed(&directory, error))?.path();
+        if path.extension().is_none_or(|it| it != "json") {
+            continue;
+        }
+        let text = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            text => text.map_err(|error| failed(&path, error))?,
+        };
+        // The plugin sets truncated records aside.
+        sandboxes.extend(serde_json::from_slice::<AttachedSandbox>(&text));
+    }
+    Ok(sandboxes)
+}
