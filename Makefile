@@ -28,7 +28,7 @@ build: dependencies
 	cargo build --release --locked --target $(TARGET) -p netqos-plugins
 	cargo build --release --locked --target $(TARGET) -p netqos-cli -p netqos-agent -p netqos-controller
 	@mkdir -p $(DIST)
-	@cd $(CARGO_TARGET_DIR)/$(TARGET)/release && cp -u bandwidth netqos netqos-agent netqos-controller $(CURDIR)/$(DIST)/
+	@cd $(CARGO_TARGET_DIR)/$(TARGET)/release && cp -u bandwidth netqos netqos-agent netqos-controller netqos-multinet $(CURDIR)/$(DIST)/
 	@ls -l $(DIST) | awk 'NR > 1 { print "  $(DIST)/" $$NF "  " $$5 " bytes" }'
 
 DEMOS := iperf-slow $(addprefix networkqos-,story1-marks story2-free-is-limited story3-priorities \

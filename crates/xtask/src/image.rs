@@ -10,7 +10,13 @@ use tempfile::TempDir;
 
 use crate::generated::root;
 
-const EXECUTABLES: [&str; 4] = ["bandwidth", "netqos", "netqos-agent", "netqos-controller"];
+const EXECUTABLES: [&str; 5] = [
+    "bandwidth",
+    "netqos",
+    "netqos-agent",
+    "netqos-controller",
+    "netqos-multinet",
+];
 
 /// A directory of executables, and the archive that is made of them.
 struct Fixture {

@@ -13,6 +13,7 @@ mod cluster_status;
 #[allow(dead_code, reason = "the agent's tests need more of it")]
 mod config_map;
 mod describe;
+mod install_multinet;
 mod install_plugin;
 mod kubectl;
 mod lab;

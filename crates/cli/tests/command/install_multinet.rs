@@ -1,0 +1,163 @@
+//! `netqos install-plugin --multinet`: the meta plugin, and the list that calls it.
+
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+use netqos_testkit::executable;
+use serde_json::{Value, json};
+
+use crate::{run, stderr, stdout};
+
+const LIST: &str = "00-netqos.conflist";
+
+/// The directories of a node.
+struct Node {
+    root: tempfile::TempDir,
+}
+
+impl Node {
+    fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        for name in ["bin", "net.d", "state/pods"] {
+            fs::create_dir_all(root.path().join(name)).unwrap();
+        }
+        Self { root }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.root.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn install(&self, more: &[&str]) -> Output {
+        let (to, lists, state) = (self.path("bin"), self.path("net.d"), self.path("state"));
+        let mut words = vec!["install-plugin", "--multinet", "--to", &to];
+        words.extend(["--conf-dir", &lists, "--state-dir", &state]);
+        words.extend(more);
+        run(&words)
+    }
+
+    fn installed(&self) -> String {
+        let plugin = executable("netqos-plugins", "netqos-multinet").unwrap();
+        succeed(&self.install(&["--from", plugin.to_str().unwrap()]))
+    }
+
+    fn removed(&self) -> String {
+        succeed(&self.install(&["--remove"]))
+    }
+
+    fn names(&self, directory: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.root.path().join(directory)).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    }
+
+    fn write(&self, name: &str, document: &Value) {
+        fs::write(self.root.path().join(name), document.to_string()).unwrap();
+    }
+
+    fn list(&self) -> Value {
+        let text = fs::read(self.root.path().join("net.d").join(LIST)).unwrap();
+        serde_json::from_slice(&text).unwrap()
+    }
+}
+
+fn succeed(output: &Output) -> String {
+    assert!(output.status.success(), "{}", stderr(output));
+    stdout(output)
+}
+
+fn default_list() -> Value {
+    let capabilities = json!({"portMappings": true, "example.org/own": true});
+    let bridge = json!({"type": "bridge", "capabilities": capabilities});
+    json!({"cniVersion": "1.0.0", "name": "pods", "plugins": [bridge]})
+}
+
+#[test]
+fn list_calls_plugin_and_declares_capabilities_of_default_network() {
+    let node = Node::new();
+    node.write("net.d/10-pods.conflist", &default_list());
+    let said = node.installed();
+    assert!(said.contains("the default network is pods"), "{said}");
+    assert_eq!(node.names("bin"), ["netqos-multinet"]);
+    assert_eq!(node.names("net.d"), [LIST, "10-pods.conflist"]);
+    let plugin = &node.list()["plugins"][0];
+    assert_eq!(plugin["type"], "netqos-multinet");
+    let capabilities = [
+        "example.org/own",
+        "portMappings",
+        "io.kubernetes.cri.pod-annotations",
+    ];
+    for capability in capabilities {
+        assert_eq!(plugin["capabilities"][capability], true, "{capability}");
+    }
+    let before = fs::metadata(node.path("net.d/00-netqos.conflist")).unwrap();
+    assert!(node.installed().contains("is there already"));
+    let after = fs::metadata(node.path("net.d/00-netqos.conflist")).unwrap();
+    assert_eq!(before.modified().unwrap(), after.modified().unwrap());
+
+    let said = node.removed();
+    assert!(said.contains("removed"), "{said}");
+    assert_eq!(node.names("bin"), [""; 0]);
+    assert_eq!(node.names("net.d"), ["10-pods.conflist"]);
+}
+
+#[test]
+fn keys_of_administrator_stay() {
+    let node = Node::new();
+    assert!(node.installed().contains("pods wait for a default network"));
+    let mut list = node.list();
+    list["plugins"][0]["hostPaths"] = json!(["/dev/vfio"]);
+    list["plugins"][0]["capabilities"]["portMappings"] = json!(false);
+    node.write("net.d/00-netqos.conflist", &list);
+    node.installed();
+    let plugin = &node.list()["plugins"][0];
+    assert_eq!(plugin["hostPaths"], json!(["/dev/vfio"]));
+    assert_eq!(plugin["capabilities"]["portMappings"], false);
+}
+
+#[test]
+fn foreign_list_of_that_name_is_left_alone() {
+    let node = Node::new();
+    node.write("net.d/00-netqos.conflist", &default_list());
+    let plugin = executable("netqos-plugins", "netqos-multinet").unwrap();
+    let output = node.install(&["--from", plugin.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("is not netqos's list"));
+    assert!(node.removed().contains("is left as it is"));
+    assert_eq!(node.list(), default_list());
+}
+
+/// The other pod's namespace may be one that this container does not see.
+#[test]
+fn executable_stays_while_pod_has_attachments_and_gone_pod_is_released() {
+    let node = Node::new();
+    node.installed();
+    let record = |id: &str, name: &str, netns: &str| {
+        json!({
+            "containerId": id, "netns": netns, "attachments": [], "made": 0,
+            "pod": {"namespace": "games", "name": name, "uid": null},
+        })
+    };
+    let gone = node.path("state/no-namespace");
+    node.write("state/pods/gone.json", &record("gone", "away", &gone));
+    let alive = record("alive", "player", "/not/seen/here/cni-1");
+    node.write("state/pods/alive.json", &alive);
+    let said = node.removed();
+    assert!(
+        said.contains("stays until these pods are gone: games/player"),
+        "{said}"
+    );
+    assert!(!said.contains("away"), "{said}");
+    assert_eq!(node.names("net.d"), [""; 0]);
+    assert_eq!(node.names("bin"), ["netqos-multinet"]);
+    let records = node.names("state/pods");
+    assert!(records.contains(&"alive.json".to_owned()), "{records:?}");
+    assert!(!records.contains(&"gone.json".to_owned()), "{records:?}");
+
+    fs::remove_file(Path::new(&node.path("state/pods/alive.json"))).unwrap();
+    node.removed();
+    assert_eq!(node.names("bin"), [""; 0]);
+}
