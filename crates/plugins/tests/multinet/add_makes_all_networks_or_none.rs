@@ -1,3 +1,6 @@
+use std::fs;
+use std::path::Path;
+
 use netqos_api::npwg::AttachmentGrant;
 use netqos_testkit::Pod;
 use serde_json::{Value, json};
@@ -26,6 +29,40 @@ fn interfaces(node: &MultinetNode, pod: &Pod) -> Vec<(String, String)> {
         .collect();
     found.sort();
     found
+}
+
+#[test]
+fn default_network_is_first_list_of_runtime_that_does_not_call_plugin() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    let lists = Path::new("/run/lists");
+    fs::create_dir_all(lists).unwrap();
+    let write = |file: &str, name: &str, plugin: Value| {
+        let list = json!({"cniVersion": "1.0.0", "name": name, "plugins": [plugin]});
+        fs::write(lists.join(file), list.to_string()).unwrap();
+    };
+    write(
+        "00-netqos.conflist",
+        "ours",
+        json!({"type": "netqos-multinet"}),
+    );
+    let more = json!({"defaultNetwork": null, "confDir": lists});
+    let pod = node.node.empty_pod("web").unwrap();
+    let before = node.inventory();
+    let (code, message) = node.call("ADD", &pod, None, more.clone()).fail().unwrap();
+    assert_eq!(code, 11, "{message}");
+    assert_eq!(node.inventory(), before);
+
+    let ipam = json!({"type": "host-local", "ranges": [[{"subnet": "10.87.0.0/24"}]]});
+    let bridge = json!({"type": "bridge", "bridge": "pods0", "ipam": ipam});
+    write("10-pods.conflist", "pods", bridge);
+    let added = node.call("ADD", &pod, None, more.clone()).succeed();
+    assert_eq!(added.unwrap()["ips"][0]["address"], "10.87.0.2/24");
+    // DEL goes by the record.
+    fs::remove_dir_all(lists).unwrap();
+    node.call("DEL", &pod, None, more).succeed().unwrap();
+    assert_eq!(node.inventory(), before);
 }
 
 #[test]
