@@ -80,7 +80,7 @@ fn check_names_crds_that_the_api_server_refuses() {
     let (all, code) = checks(&world, &["--pre"]);
     assert_eq!(code, Some(1), "{all:?}");
     let refused = of(&all, "CRDs");
-    assert_eq!(refused.len(), 6, "{all:?}");
+    assert_eq!(refused.len(), netqos_k8s::definitions().len(), "{all:?}");
     for (state, message, remedy) in refused {
         assert_eq!(state, "failed");
         assert!(message.starts_with("the API server refuses "), "{message}");
