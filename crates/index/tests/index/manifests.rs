@@ -4,7 +4,7 @@
 
 use std::cell::RefCell;
 
-use netqos_core::objects::Pod;
+use netqos_core::objects::{AttachmentConfig, NetworkDefinition, Pod};
 use netqos_core::plan::Packet;
 use netqos_index::{Change, Index};
 use netqos_k8s::{Object, objects_from_yaml};
@@ -60,7 +60,13 @@ fn change_of(object: &Object) -> Option<Change> {
         Object::Policy(it) => Change::Policy(it),
         Object::Quota(it) => Change::Quota(it),
         Object::Profile(it) => Change::Profile(it),
-        Object::Network(it) | Object::UserNetwork(it) => Change::NetworkDefinition(it),
+        // The index does not read what attaches pods.
+        Object::Network(it) | Object::UserNetwork(it) => {
+            Change::NetworkDefinition(NetworkDefinition {
+                attachment: AttachmentConfig::default(),
+                ..it
+            })
+        }
         Object::ClusterNetwork(it) => Change::ClusterNetwork(it),
         Object::Service(it) => Change::Service(it),
         Object::EndpointSlice(it) => Change::EndpointSlice(it),
