@@ -56,11 +56,15 @@ fn step() -> impl Strategy<Value = Step> {
 fn change_of(object: &Object) -> Option<Change> {
     Some(match object.clone() {
         Object::Namespace(it) => Change::Namespace(it),
-        Object::Pod(it, ..) => Change::Pod(*it),
+        // The index does not read what attaches pods to networks.
+        Object::Pod(it, ..) => Change::Pod(Pod {
+            network_annotations: None,
+            config_hash: None,
+            ..*it
+        }),
         Object::Policy(it) => Change::Policy(it),
         Object::Quota(it) => Change::Quota(it),
         Object::Profile(it) => Change::Profile(it),
-        // The index does not read what attaches pods.
         Object::Network(it) | Object::UserNetwork(it) => {
             Change::NetworkDefinition(NetworkDefinition {
                 attachment: AttachmentConfig::default(),
