@@ -127,6 +127,13 @@ enum Problem {
     /// Attachments of pods that are gone cannot be released.
     #[error("cannot release what gone pods were attached to: {0}")]
     NotReleased(Box<RuntimeError>),
+    /// Another list comes first.
+    #[error(
+        "{} is written, but the runtime reads list {first:?} first, and does not call netqos-multinet: give that file a \
+         name behind 00-netqos.conflist",
+        path.display()
+    )]
+    NotFirst { path: PathBuf, first: String },
     /// The list of that name is another's.
     #[error("{} is not netqos's list: rename or remove the file, and try again", .0.display())]
     ForeignList(PathBuf),
@@ -185,18 +192,22 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 }
 
 fn remove_multinet(arguments: &Arguments) -> Result<Vec<String>, Problem> {
-    let mut lines = vec![list::remove(&arguments.conf_dir)?];
+    let (removed, config) = list::remove(&arguments.conf_dir, &arguments.state_dir)?;
     // The runtime does not call the plugin any more.
-    let pods = list::release_gone(&arguments.to, &arguments.state_dir)?;
-    lines.push(match &pods[..] {
-        [] => remove(MULTINET, &arguments.to)?,
+    let pods = list::release_gone(&arguments.to, &arguments.state_dir, config)?;
+    let executable = match &pods[..] {
+        [] => {
+            let done = remove(MULTINET, &arguments.to)?;
+            list::forget(&arguments.state_dir)?;
+            done
+        }
         pods => format!(
             "{}: stays until these pods are gone: {}; run this again on the node then",
             arguments.to.join(MULTINET.name).display(),
             list_names(pods, LISTED_NAMES)
         ),
-    });
-    Ok(lines)
+    };
+    Ok(vec![removed, executable])
 }
 
 fn from(plugin: Plugin, arguments: &Arguments) -> Result<PathBuf, Problem> {

@@ -23,6 +23,7 @@ use std::io::{self, Write as _};
 use std::net::IpAddr;
 use std::path::Path;
 
+use netqos_api::npwg::META_PLUGINS;
 use netqos_cni::plugin::GcAttachment;
 use netqos_cni::runtime::{AttachmentRequest, NetworkConfigList, Runtime, RuntimeError};
 use netqos_cni::{CniError, CniResult, GcRequest, NetConf, Plugin, Request, Route, StatusRequest};
@@ -34,6 +35,9 @@ use record::{PodRecord, PodRecords, RecordedAttachment};
 
 /// The name of the executable, and so the plugin's `type`.
 const NAME: &str = "netqos-multinet";
+
+/// The cache of runtimes, with the results of pods that they attached without this plugin.
+const RUNTIME_CACHE: &str = "/var/lib/cni";
 
 /// The plugin.
 #[derive(Clone, Copy, Debug)]
@@ -77,17 +81,21 @@ impl Plugin for Multinet {
 
     fn del(&self, request: &Request) -> Result<(), CniError> {
         let node = Node::open(&request.config, &request.path)?;
-        let mut failures = match node.records.read(request.container_id())? {
+        let failures = match node.records.read(request.container_id())? {
             Some(mut record) => {
                 record.netns.clone_from(&request.netns);
                 node.undo(&record, record.made + 1)
             }
-            None => node.undo_without_record(request.container_id(), request.netns.as_deref()),
+            None => node.undo_without_record(request),
         };
         match failures.is_empty() {
             true => node.records.remove(request.container_id()),
-            false if failures.len() == 1 => Err(failures.remove(0)),
-            false => Err(several(&failures)),
+            // go-cni takes an error with these words, wherever they are, for a success of DEL.
+            false => {
+                let mut error = several(&failures);
+                error.msg = error.msg.replace("not found", "absent");
+                Err(error)
+            }
         }
     }
 
@@ -133,7 +141,7 @@ impl Plugin for Multinet {
                 .any(|it| it.container_id == **container)
         };
         for container in containers.into_iter().filter(|it| !is_alive(it)) {
-            failures.extend(node.undo_without_record(container, None));
+            failures.extend(node.undo_by_results(container, None));
         }
         failures.extend(node.collect(&alive));
         match failures.is_empty() {
@@ -182,7 +190,16 @@ impl Node {
                 NetworkConfigList::parse(Value::Object(list.clone()).to_string().as_bytes())
             }
         };
-        list.map_err(|error| none(error.to_string()))
+        let list = list.map_err(|error| none(error.to_string()))?;
+        let kinds = list.plugins.iter().map(|plugin| plugin.kind.as_str());
+        match kinds.clone().find(|kind| META_PLUGINS.contains(kind)) {
+            None => Ok(list),
+            Some(kind) => Err(none(format!(
+                "list {} calls {kind}, which would attach the pod's networks once more; name another list with the \
+                 key defaultNetwork",
+                list.name
+            ))),
+        }
     }
 
     /// All attachments of a pod, none of which is made.
@@ -192,10 +209,18 @@ impl Node {
         let args: Vec<(String, String)> = (request.args.pairs())
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .collect();
-        let mut attachments = definitions::attachments(&selected, request, &self.config, &args)?;
+        let mut attachments =
+            definitions::attachments(&selected, request, &self.config, &default_list.name, &args)?;
         let default = match selected.default_network {
-            // The first, in place of the default network.
-            Some(_) => attachments.remove(0),
+            // The first, in place of the default network, with what the runtime asks of that.
+            Some(_) => {
+                let mut first = attachments.remove(0);
+                for (capability, argument) in &request.config.runtime_config {
+                    let of_pod = first.capability_args.entry(capability.clone());
+                    of_pod.or_insert_with(|| argument.clone());
+                }
+                first
+            }
             None => RecordedAttachment {
                 driver: netqos_api::multinet::CNI_DRIVER.to_owned(),
                 nad: None,
@@ -271,9 +296,32 @@ impl Node {
         undone.filter_map(Result::err).collect()
     }
 
-    /// The same for a pod without a record: by the results that are kept, and as a pod of the default network that was
-    /// made before this plugin came.
-    fn undo_without_record(&self, container_id: &str, netns: Option<&Path>) -> Vec<CniError> {
+    /// Undoes the attachments of a pod without a record: by the results that are kept, and as a pod of the default network
+    /// that the runtime attached itself, before it called this plugin.
+    fn undo_without_record(&self, request: &Request) -> Vec<CniError> {
+        let netns = request.netns.as_deref();
+        let mut failures = self.undo_by_results(request.container_id(), netns);
+        let args = request.args.pairs();
+        let call = AttachmentRequest {
+            container_id: request.container_id().to_owned(),
+            ifname: request.ifname().to_owned(),
+            netns: request.netns.clone(),
+            args: args
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .collect(),
+            capability_args: request.config.runtime_config.clone(),
+        };
+        let of_runtime = Runtime::new(self.runtime.plugin_dirs(), RUNTIME_CACHE);
+        let undone = self.default_list().and_then(|list| {
+            let undone = of_runtime.del(&list, &call);
+            undone.map_err(|error| CniError::internal(format_args!("the default network: {error}")))
+        });
+        failures.extend(undone.err());
+        failures
+    }
+
+    /// Undoes the attachments of a container of which results are kept.
+    fn undo_by_results(&self, container_id: &str, netns: Option<&Path>) -> Vec<CniError> {
         let kept = self.runtime.cached_attachments();
         let kept = kept.iter().rev();
         let kept = kept.filter(|it| it.container_id == container_id);
@@ -296,24 +344,25 @@ impl Node {
     fn collect(&self, alive: &[PodRecord]) -> Vec<CniError> {
         let mut lists: Vec<NetworkConfigList> = Vec::new();
         let mut failures = Vec::new();
-        let selected = |record: &PodRecord| {
-            let attachments = record.attachments.iter();
-            let attachments = attachments.filter(|attachment| attachment.nad.is_some());
-            let calls = attachments.map(|attachment| attachment.call(record));
-            calls.collect::<Vec<_>>()
-        };
-        let calls: Vec<_> = (alive.iter().flat_map(selected))
-            .filter_map(|call| call.map_err(|error| failures.push(error)).ok())
-            .collect();
-        for (list, _) in &calls {
-            if !lists.iter().any(|known| known.name == list.name) {
+        let mut calls = Vec::new();
+        for record in alive {
+            for attachment in &record.attachments {
+                match attachment.call(record) {
+                    Ok(call) => calls.push((attachment.nad.is_some(), call)),
+                    Err(error) => failures.push(error),
+                }
+            }
+        }
+        for (is_selected, (list, _)) in &calls {
+            if *is_selected && !lists.iter().any(|known| known.name == list.name) {
                 lists.push(list.clone());
             }
         }
         for list in &lists {
-            let of_list = calls.iter().filter(|(of, _)| of.name == list.name);
+            // Those of the default network, too, which may have the same name.
+            let of_list = calls.iter().filter(|(_, (of, _))| of.name == list.name);
             let valid: BTreeSet<GcAttachment> = of_list
-                .map(|(_, call)| GcAttachment {
+                .map(|(_, (_, call))| GcAttachment {
                     container_id: call.container_id.clone(),
                     ifname: call.ifname.clone(),
                 })
@@ -389,6 +438,9 @@ fn with_failures(error: CniError, failures: &[CniError]) -> CniError {
 }
 
 fn several(errors: &[CniError]) -> CniError {
+    if let [error] = errors {
+        return error.clone();
+    }
     let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
     let code = errors
         .first()

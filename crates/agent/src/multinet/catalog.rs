@@ -14,6 +14,9 @@ use netqos_k8s::Object;
 /// The label of each namespace with its name.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 
+/// The most bytes of configurations in an answer. A tenant writes them, and up to 128 answers are on their way at once.
+const MOST_CONFIG_BYTES: usize = 256 << 10;
+
 /// NetworkAttachmentDefinitions, policies about them, and the pods of this node that may select them. All clones are
 /// one catalog.
 #[derive(Clone, Debug)]
@@ -115,6 +118,15 @@ impl NetworkCatalog {
         let contents = self.contents.read().unwrap_or_else(PoisonError::into_inner);
         match &message.about {
             About::Annotations => contents.annotations(&message.pod),
+            // Selectors of policies may match namespaces by the absence of a label.
+            About::Definitions(_) if !contents.is_complete => {
+                Answer::TryAgain("netqos-agent has not read all objects yet".to_owned())
+            }
+            About::Definitions(names) if contents.bytes_of(names) > MOST_CONFIG_BYTES => {
+                Answer::Refused(format!(
+                    "the configurations that the pod selects are larger than {MOST_CONFIG_BYTES} bytes together"
+                ))
+            }
             About::Definitions(names) => {
                 let found = names
                     .iter()
@@ -142,14 +154,21 @@ impl Contents {
         }
     }
 
+    /// The size of these definitions' configurations. One that is selected twice counts twice.
+    fn bytes_of(&self, names: &[NadName]) -> usize {
+        let configs = names.iter().filter_map(|name| {
+            let nad = ObjectName::new(&name.namespace, &name.name);
+            self.definitions.get(&nad)?.config.as_deref()
+        });
+        configs.map(str::len).sum()
+    }
+
     /// The definition, or the answer of a failure.
     fn definition(&self, name: &NadName, pod: &PodName) -> Result<Definition, Answer> {
         let nad = ObjectName::new(&name.namespace, &name.name);
         let Some(attachment) = self.definitions.get(&nad) else {
-            return Err(match self.is_complete {
-                true => Answer::Refused(format!("no NetworkAttachmentDefinition {nad} exists")),
-                false => Answer::TryAgain("netqos-agent has not read all objects yet".to_owned()),
-            });
+            let why = format!("no NetworkAttachmentDefinition {nad} exists");
+            return Err(Answer::Refused(why));
         };
         let of_nad = self.labels(&nad.namespace);
         let about: Vec<&AttachmentPolicy> = (self.policies.values())

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use netqos_api::multinet::{AttachedSandbox, PodName};
 use netqos_api::npwg::{NETWORK_STATUS, write_status};
@@ -100,6 +100,9 @@ async fn write(client: Client, mut records: UnboundedReceiver<Statuses>, catalog
     let mut written: BTreeMap<PodId, Digest> = BTreeMap::new();
     let mut pause = SOON;
     let mut is_reported = false;
+    // Pods whose annotation the server refuses, as it does one that makes all of them too large, and their next tries. They
+    // keep no other waiting.
+    let mut refused: BTreeMap<PodId, Instant> = BTreeMap::new();
     let mut wait = RESCAN;
     loop {
         match timeout(wait, records.recv()).await {
@@ -121,14 +124,24 @@ async fn write(client: Client, mut records: UnboundedReceiver<Statuses>, catalog
             }
         }
         written.retain(|pod, _| of_pods.contains_key(pod));
+        refused.retain(|pod, _| of_pods.contains_key(pod));
         for (pod, (_, text, there)) in of_pods {
             let digest = Digest::of(&text);
-            if there == Some(digest) || written.get(&pod) == Some(&digest) {
+            if there == Some(digest) {
+                // A tenant that changes it from now on finds it changed back.
+                written.remove(&pod);
+                continue;
+            }
+            let is_refused = refused
+                .get(&pod)
+                .is_some_and(|until| Instant::now() < *until);
+            if is_refused || written.get(&pod) == Some(&digest) {
                 continue;
             }
             let annotations = BTreeMap::from([(NETWORK_STATUS, text.to_owned())]);
             match annotate_pod(&client, &pod, &annotations).await {
                 Ok(()) | Err(AnnotateError::Gone) => {
+                    refused.remove(&pod);
                     written.insert(pod, digest);
                     (pause, is_reported) = (SOON, false);
                 }
@@ -140,6 +153,7 @@ async fn write(client: Client, mut records: UnboundedReceiver<Statuses>, catalog
                         );
                         is_reported = true;
                     }
+                    refused.insert(pod, Instant::now() + LONGEST);
                     wait = wait.min(pause);
                     pause = (2 * pause).min(LONGEST);
                     break;

@@ -204,3 +204,38 @@ fn object_that_is_gone_is_not_in_the_catalog() {
     let answer = ask(&catalog, "shop/web", None, About::Annotations);
     assert!(matches!(answer, Answer::TryAgain(_)), "{answer:?}");
 }
+
+/// A policy may select namespaces by the absence of a label.
+#[test]
+fn definition_is_not_answered_before_all_objects_are_read() {
+    let catalog = NetworkCatalog::new("node1");
+    for object in objects(OBJECTS) {
+        catalog.put(&object);
+    }
+    let about = || definition("shop", "lan");
+    let answer = ask(&catalog, "shop/web", None, about());
+    assert!(matches!(answer, Answer::TryAgain(_)), "{answer:?}");
+    catalog.complete();
+    let answer = ask(&catalog, "shop/web", None, about());
+    assert!(matches!(answer, Answer::Definitions(_)), "{answer:?}");
+}
+
+#[test]
+fn configurations_larger_than_bound_are_refused() {
+    let long = "x".repeat(10_000);
+    let large = OBJECTS.replace(
+        "\"bridge\"}",
+        &format!("\"bridge\", \"comment\": \"{long}\"}}"),
+    );
+    let large = large.replace("\\\"bridge\\\"", "\\\"bridge\\\"");
+    let catalog = catalog(&large);
+    let names = vec![
+        NadName {
+            namespace: "shop".to_owned(),
+            name: "lan".to_owned()
+        };
+        30
+    ];
+    let answer = ask(&catalog, "shop/web", None, About::Definitions(names));
+    assert!(refused(answer).contains("larger than"), "bound");
+}

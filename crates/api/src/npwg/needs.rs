@@ -31,7 +31,7 @@ pub struct AttachmentNeeds {
 }
 
 /// Plugins that would attach the pod's networks once more.
-const META_PLUGINS: [&str; 3] = ["netqos-multinet", "multus", "multus-shim"];
+pub const META_PLUGINS: [&str; 3] = ["netqos-multinet", "multus", "multus-shim"];
 
 /// Keys of a list.
 const OF_LIST: [&str; 7] = [
@@ -81,13 +81,14 @@ impl AttachmentNeeds {
                 for key in fields.keys().filter(|key| !OF_LIST.contains(&key.as_str())) {
                     needs.unknown_key(key, "a network configuration list");
                 }
-                needs.plugins(plugins);
+                needs.plugins(plugins, fields.get("name"));
             }
         }
         Ok(needs)
     }
 
-    fn plugins(&mut self, plugins: &Value) {
+    /// The plugins of a list. Each gets the name of the list, whatever it says itself.
+    fn plugins(&mut self, plugins: &Value, name: Option<&Value>) {
         let Value::Array(plugins) = plugins else {
             self.refuse("plugins", "not a list");
             return;
@@ -95,7 +96,16 @@ impl AttachmentNeeds {
         for (index, plugin) in plugins.iter().enumerate() {
             let path = format!("plugins[{index}]");
             match plugin {
-                Value::Object(fields) => self.plugin(&(path + "."), fields),
+                Value::Object(fields) => {
+                    let mut fields = fields.clone();
+                    if let Some(name) = name {
+                        let own = fields.insert("name".to_owned(), name.clone());
+                        if own.is_some_and(|own| own != *name) {
+                            self.refuse(&format!("{path}.name"), "not the name of the list");
+                        }
+                    }
+                    self.plugin(&(path + "."), &fields);
+                }
                 _ => self.refuse(&path, "not an object"),
             }
         }

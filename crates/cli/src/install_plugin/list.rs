@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use netqos_api::multinet::AttachedSandbox;
 use netqos_cni::runtime::{AttachmentRequest, NetworkConfigList, Runtime, RuntimeError};
@@ -15,6 +15,8 @@ use super::{MULTINET, Problem, failed, gone};
 const NAME: &str = "00-netqos.conflist";
 /// Runtimes read no file of this ending.
 const COMING: &str = ".00-netqos.conflist.netqos-new";
+/// The list of a plugin that is being removed, in the directory of its state.
+const KEPT: &str = "removed.conflist";
 /// The capabilities that CNI's CONVENTIONS.md and containerd know. A runtime passes only what a list declares; the plugin
 /// passes to each attachment what that one's list declares.
 const CAPABILITIES: [&str; 11] = [
@@ -62,6 +64,13 @@ pub(super) fn write(directory: &Path) -> Result<String, Problem> {
             return Err(failed(&path, error));
         }
     }
+    let first = NetworkConfigList::load_first(directory, |_| true);
+    if let Some(first) = first.ok().filter(|first| !is_own(first)) {
+        return Err(Problem::NotFirst {
+            path,
+            first: first.name,
+        });
+    }
     let done = match is_same {
         true => "is there already",
         false => "written",
@@ -83,14 +92,25 @@ fn document(plugin: &Map<String, Value>) -> Value {
     })
 }
 
-/// Removes the list. The runtime calls the next one from now on.
-pub(super) fn remove(directory: &Path) -> Result<String, Problem> {
-    let path = directory.join(NAME);
+/// Removes the list. The runtime calls the next one from now on. Returns the configuration of the plugin, which is kept
+/// in the directory of its state for later calls.
+pub(super) fn remove(
+    directory: &Path,
+    state: &Path,
+) -> Result<(String, Map<String, Value>), Problem> {
+    let (path, kept) = (directory.join(NAME), state.join(KEPT));
+    let mut config = None;
     let done = match read(&path) {
         Ok(None) => "is not there",
-        Ok(Some(_)) => {
+        Ok(Some(plugin)) => {
+            let text = format!("{:#}\n", document(&plugin));
+            let is_kept = fs::create_dir_all(state)
+                .and_then(|()| super::write(&kept, text.as_bytes(), 0o600))
+                .and_then(|()| File::open(state)?.sync_all());
+            is_kept.map_err(|error| failed(&kept, error))?;
             let removed = gone(&path).and_then(|()| File::open(directory)?.sync_all());
             removed.map_err(|error| failed(&path, error))?;
+            config = Some(plugin);
             "removed"
         }
         Err(Problem::ForeignList(_)) => "is not netqos's, and is left as it is",
@@ -98,7 +118,19 @@ pub(super) fn remove(directory: &Path) -> Result<String, Problem> {
     };
     let coming = directory.join(COMING);
     gone(&coming).map_err(|error| failed(&coming, error))?;
-    Ok(format!("{}: {done}", path.display()))
+    let config = match config {
+        None => read(&kept)?,
+        config => config,
+    };
+    let default = || Map::from_iter([("type".to_owned(), MULTINET.name.into())]);
+    let line = format!("{}: {done}", path.display());
+    Ok((line, config.unwrap_or_else(default)))
+}
+
+/// Removes the configuration that [`remove`] keeps.
+pub(super) fn forget(state: &Path) -> Result<(), Problem> {
+    let kept = state.join(KEPT);
+    gone(&kept).map_err(|error| failed(&kept, error))
 }
 
 /// Returns the configuration of the plugin in the list, or `None` if there is no list.
@@ -123,22 +155,30 @@ fn is_own(list: &NetworkConfigList) -> bool {
 
 /// Undoes the attachments of sandboxes whose network namespace is gone, by a DEL of the plugin for each. Returns the
 /// others: pods, `namespace/name`, or containers.
-pub(super) fn release_gone(plugins: &Path, state: &Path) -> Result<Vec<String>, Problem> {
-    let (alive, gone): (Vec<_>, Vec<_>) = sandboxes(state)?.into_iter().partition(may_be_alive);
-    let plugin = Map::from_iter([
-        ("type".to_owned(), MULTINET.name.into()),
-        ("stateDir".to_owned(), json!(state)),
-    ]);
-    let list = document(&plugin).to_string();
+///
+/// # Errors
+/// Returns the first error; the other sandboxes' attachments are undone.
+pub(super) fn release_gone(
+    plugins: &Path,
+    state: &Path,
+    mut config: Map<String, Value>,
+) -> Result<Vec<String>, Problem> {
+    let state = config.entry("stateDir").or_insert_with(|| json!(state));
+    let state = PathBuf::from(state.as_str().unwrap_or_default());
+    let (alive, gone): (Vec<_>, Vec<_>) = sandboxes(&state)?.into_iter().partition(may_be_alive);
+    let list = document(&config).to_string();
     // Nothing is in this cache.
     let runtime = Runtime::new([plugins], state.join("none"));
+    let mut failures = Vec::new();
     for sandbox in gone {
-        NetworkConfigList::parse(list.as_bytes())
-            .and_then(|list| {
-                let call = AttachmentRequest::new(sandbox.container_id, "eth0");
-                runtime.del(&list, &call)
-            })
-            .map_err(|error| Problem::NotReleased(Box::new(error)))?;
+        let released = NetworkConfigList::parse(list.as_bytes()).and_then(|list| {
+            let call = AttachmentRequest::new(sandbox.container_id, "eth0");
+            runtime.del(&list, &call)
+        });
+        failures.extend(released.err());
+    }
+    if let Some(error) = failures.into_iter().next() {
+        return Err(Problem::NotReleased(Box::new(error)));
     }
     let names: BTreeSet<String> = { alive.into_iter() }
         .map(|sandbox| match sandbox.pod {

@@ -161,3 +161,42 @@ fn executable_stays_while_pod_has_attachments_and_gone_pod_is_released() {
     node.removed();
     assert_eq!(node.names("bin"), [""; 0]);
 }
+
+#[test]
+fn list_that_comes_first_is_named_and_fails() {
+    let node = Node::new();
+    node.write(
+        "net.d/00-multus.conf",
+        &json!({"name": "multus", "type": "multus", "cniVersion": "1.0.0"}),
+    );
+    let plugin = executable("netqos-plugins", "netqos-multinet").unwrap();
+    let output = node.install(&["--from", plugin.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("reads list \"multus\" first"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+/// Records are where the removed list says, and so are the plugins.
+#[test]
+fn keys_of_removed_list_are_used_until_the_last_pod_is_gone() {
+    let node = Node::new();
+    node.installed();
+    let mut list = node.list();
+    list["plugins"][0]["stateDir"] = json!(node.path("elsewhere"));
+    node.write("net.d/00-netqos.conflist", &list);
+    fs::create_dir_all(node.path("elsewhere/pods")).unwrap();
+    let pod = json!({"namespace": "games", "name": "player", "uid": null});
+    let record = json!({"containerId": "c", "netns": "/not/seen/here/n", "attachments": [], "made": 0, "pod": pod});
+    node.write("elsewhere/pods/c.json", &record);
+    for _ in 0..2 {
+        assert!(node.removed().contains("games/player"));
+        assert_eq!(node.names("bin"), ["netqos-multinet"]);
+    }
+    fs::remove_file(node.path("elsewhere/pods/c.json")).unwrap();
+    node.removed();
+    assert_eq!(node.names("bin"), [""; 0]);
+    assert_eq!(node.names("state"), ["pods"]);
+}

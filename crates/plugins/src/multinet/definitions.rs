@@ -20,15 +20,16 @@ pub fn attachments(
     selected: &Selected,
     request: &Request,
     config: &MultinetConfig,
+    default_network: &str,
     args: &[(String, String)],
 ) -> Result<Vec<RecordedAttachment>, CniError> {
-    let default_network = selected.default_network.iter();
-    let default_network = default_network.map(|it| (it, request.ifname()));
+    let in_place = selected.default_network.iter();
+    let in_place = in_place.map(|it| (it, request.ifname()));
     let networks = selected
         .networks
         .iter()
         .map(|(it, interface)| (it, interface.as_str()));
-    let all: Vec<(&NetworkSelection, &str)> = default_network.chain(networks).collect();
+    let all: Vec<(&NetworkSelection, &str)> = in_place.chain(networks).collect();
     let (Some(pod), false) = (&selected.pod, all.is_empty()) else {
         return Ok(Vec::new());
     };
@@ -52,18 +53,26 @@ pub fn attachments(
                 let nad = &selection.nad;
                 CniError::invalid_config(format!("NetworkAttachmentDefinition {nad}: {why}"))
             };
-            attachment(selection, interface, definition, config, args).map_err(refused)
+            let list = list(selection, definition, config).map_err(refused)?;
+            // In place of the default network it may be that network with other settings.
+            let has_name = list.get("name").and_then(Value::as_str) == Some(default_network);
+            if has_name && *interface != request.ifname() {
+                return Err(refused(format!(
+                    "{default_network} is the name of the default network, whose addresses it would share"
+                )));
+            }
+            let device = definition.device.as_deref();
+            compose::attachment(selection, interface.to_string(), list, device, args).map_err(refused)
         });
     attachments.collect()
 }
 
-fn attachment(
+/// Returns the list of a definition, if it is permitted, with what the pod writes into it.
+fn list(
     selection: &NetworkSelection,
-    interface: &str,
     definition: &Definition,
     config: &MultinetConfig,
-    args: &[(String, String)],
-) -> Result<RecordedAttachment, String> {
+) -> Result<Map<String, Value>, String> {
     if definition.driver != netqos_api::multinet::CNI_DRIVER {
         return Err(format!(
             "this version does not know driver {:?}",
@@ -75,9 +84,11 @@ fn attachment(
         _ => from_disk(&selection.nad.name, config)?,
     };
     let list = compose::list_for(selection, &text)?;
-    judge(&list, &digest(&text), definition, config)?;
-    let device = definition.device.as_deref();
-    compose::attachment(selection, interface.to_owned(), list, device, args)
+    // A digest permits a text, and nothing that a pod writes into it.
+    let is_changed = !selection.cni_args.is_empty() || selection.device_id.is_some();
+    let digest = (!is_changed).then(|| digest(&text));
+    judge(&list, digest, definition, config)?;
+    Ok(list)
 }
 
 /// The configuration of this name on the node.
@@ -87,10 +98,30 @@ fn from_disk(name: &str, config: &MultinetConfig) -> Result<String, String> {
     Ok(Value::Object(object(&list)).to_string())
 }
 
+/// Adds the texts that may be paths of the host, each with the keys that lead to it.
+fn paths_in(value: &Value, path: &str, found: &mut Vec<(String, String)>) {
+    match value {
+        Value::String(text) if text.starts_with('/') => {
+            found.push((path.trim_start_matches('.').to_owned(), text.clone()));
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                paths_in(item, &format!("{path}[{index}]"), found);
+            }
+        }
+        Value::Object(fields) => {
+            for (key, field) in fields {
+                paths_in(field, &format!("{path}.{key}"), found);
+            }
+        }
+        _ => {}
+    }
+}
+
 /// Judges a configuration by the policies, and by the limits of the plugin's own configuration.
 fn judge(
     list: &Map<String, Value>,
-    digest: &str,
+    digest: Option<String>,
     definition: &Definition,
     config: &MultinetConfig,
 ) -> Result<(), String> {
@@ -98,7 +129,7 @@ fn judge(
     let text = Value::Object(list.clone()).to_string();
     let needs = AttachmentNeeds::of(&text).map_err(|why| why.to_string())?;
     let needs = AttachmentNeeds {
-        digest: digest.to_owned(),
+        digest: digest.unwrap_or(needs.digest),
         ..needs
     };
     let mut refusals = definition.grant.refusals(&needs);
@@ -106,10 +137,9 @@ fn judge(
         host_paths: config.host_paths.iter().cloned().collect(),
         ..AttachmentGrant::default()
     };
-    let paths = AttachmentNeeds {
-        host_paths: needs.host_paths,
-        ..AttachmentNeeds::default()
-    };
+    // Also under keys that netqos does not know.
+    let mut paths = AttachmentNeeds::default();
+    paths_in(&Value::Object(list.clone()), "", &mut paths.host_paths);
     refusals.extend(of_node.refusals(&paths));
     match &refusals[..] {
         [] => Ok(()),

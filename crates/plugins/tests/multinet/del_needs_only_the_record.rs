@@ -1,4 +1,5 @@
-use std::fs;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use serde_json::json;
 
@@ -20,6 +21,11 @@ fn del_after_a_reboot_removes_everything() {
     fs::remove_dir_all("/run/netqos").unwrap();
     let del = node.call("DEL", &pod, None, json!({})).without("CNI_NETNS");
     del.succeed().unwrap();
+    // The kernel removes the links of a namespace some time after it.
+    let end = Instant::now() + Duration::from_secs(10);
+    while node.inventory() != before && Instant::now() < end {
+        thread::sleep(Duration::from_millis(50));
+    }
     assert_eq!(node.inventory(), before);
 }
 

@@ -1,0 +1,134 @@
+//! Definitions and requests that reach for more than was permitted.
+
+use netqos_api::npwg::{AttachmentGrant, digest};
+use serde_json::{Value, json};
+
+use crate::fixture::MultinetNode;
+
+/// All that a configuration can name, but nothing that netqos does not know.
+fn everything() -> AttachmentGrant {
+    let all = || ["*".to_owned()].into();
+    AttachmentGrant {
+        plugin_types: all(),
+        masters: all(),
+        devices: all(),
+        host_keys: all(),
+        host_paths: ["/".to_owned()].into(),
+        ..AttachmentGrant::default()
+    }
+}
+
+/// Returns the error of a pod that selects `shop/net`, and asserts that nothing is left of it.
+fn refused(node: &MultinetNode, selection: &str, more: Value) -> String {
+    let pod = node.node.empty_pod("web").unwrap();
+    let before = node.inventory();
+    let (_, error) = node
+        .call("ADD", &pod, Some(selection), more)
+        .fail()
+        .unwrap();
+    assert_eq!(node.inventory(), before);
+    pod.remove(&node.node).unwrap();
+    error
+}
+
+#[test]
+fn device_beside_configuration_that_digest_permits_is_refused() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    let config = json!({"cniVersion": "1.0.0", "type": "host-device", "pciBusID": "0000:03:00.1"});
+    let grant = AttachmentGrant {
+        digests: [digest(&config.to_string())].into(),
+        ..AttachmentGrant::default()
+    };
+    node.define_with("shop/net", &config, grant);
+    // The plugin itself fails: there is no such device.
+    let error = refused(&node, "net", json!({}));
+    assert!(!error.contains("permitted"), "{error}");
+    let other = r#"[{"name": "net", "deviceID": "0000:00:03.0"}]"#;
+    let error = refused(&node, other, json!({}));
+    assert!(error.contains("is not permitted"), "{error}");
+}
+
+/// Plugins in Go read keys in any case.
+#[test]
+fn path_under_unknown_key_is_held_to_paths_of_the_node() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    let config = json!({"cniVersion": "1.0.0", "type": "bridge", "bridge": "data0",
+        "ipam": {"type": "host-local", "DataDir": "/etc/cron.d", "subnet": "10.88.0.0/24"}});
+    let grant = AttachmentGrant {
+        digests: [digest(&config.to_string())].into(),
+        ..everything()
+    };
+    node.define_with("shop/net", &config, grant);
+    let error = refused(&node, "net", json!({}));
+    assert!(error.contains("plugins[0].ipam.DataDir"), "{error}");
+    let error = refused(&node, "net", json!({"hostPaths": ["/var/lib/cni"]}));
+    assert!(error.contains("/etc/cron.d"), "{error}");
+}
+
+/// host-local keeps addresses by the network's name, and GC goes by it.
+#[test]
+fn definition_with_name_of_default_network_is_refused() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    let config = json!({"cniVersion": "1.0.0", "name": "pods", "type": "bridge", "bridge": "data0",
+        "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.87.0.0/24"}]]}});
+    node.define_with("shop/net", &config, everything());
+    let error = refused(&node, "net", json!({}));
+    assert!(error.contains("name of the default network"), "{error}");
+}
+
+#[test]
+fn default_network_that_calls_multus_starts_no_pod() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    let multus = json!({"type": "multus", "clusterNetwork": "/etc/cni/net.d/10-pods.conflist"});
+    let list = json!({"cniVersion": "1.0.0", "name": "multus", "plugins": [multus]});
+    let pod = node.node.empty_pod("web").unwrap();
+    let call = node.call("ADD", &pod, None, json!({"defaultNetwork": list}));
+    let (code, error) = call.fail().unwrap();
+    assert_eq!(code, 11);
+    assert!(error.contains("calls multus"), "{error}");
+}
+
+/// The runtime attached it to the default network before it called this plugin.
+#[test]
+fn del_of_pod_without_record_releases_what_runtime_attached() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    let pod = node.node.empty_pod("old").unwrap();
+    let before = node.inventory();
+    let list = json!({"cniVersion": "1.0.0", "name": "pods", "type": "bridge", "bridge": "pods0",
+        "isGateway": true, "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.87.0.0/24"}]]}});
+    let bridge = netqos_testkit::Call::of("/usr/lib/cni/bridge", "ADD", &pod, &list);
+    bridge
+        .variable("CNI_PATH", "/usr/lib/cni")
+        .succeed()
+        .unwrap();
+    assert_ne!(node.inventory(), before);
+    node.call("DEL", &pod, None, json!({})).succeed().unwrap();
+    assert_eq!(node.inventory(), before);
+}
+
+/// go-cni takes any error of DEL that contains these words for a success, and forgets the sandbox.
+#[test]
+fn error_of_del_never_says_not_found() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    node.define_two();
+    let pod = node.node.empty_pod("web").unwrap();
+    node.call("ADD", &pod, Some("lan"), json!({}))
+        .succeed()
+        .unwrap();
+    let without = json!({"pluginDirs": ["/not found"]});
+    let (_, error) = node.call("DEL", &pod, None, without).fail().unwrap();
+    assert!(!error.contains("not found"), "{error}");
+    node.call("DEL", &pod, None, json!({})).succeed().unwrap();
+}
