@@ -30,6 +30,7 @@ mod probe;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::cmp::Ordering;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -91,57 +92,73 @@ impl Runtime {
     ///
     /// # Errors
     ///
-    /// The first plugin that fails. Then DEL has been executed on every plugin of the list, as the
-    /// specification demands; what went wrong in that is told beside the first error, never
-    /// instead of it.
+    /// Returns the error of the first plugin that fails. Then DEL has been executed on every plugin of the list, as the
+    /// specification demands. If DEL failed for a plugin that may have left something, the error is
+    /// [`RuntimeError::AddAndUndo`] with both errors.
     pub fn add(
         &self,
         list: &NetworkConfigList,
         request: &AttachmentRequest,
     ) -> Result<CniResult, RuntimeError> {
         request.check(list)?;
-        self.add_plugins(list, request).map_err(|error| {
-            let failures = self.del_plugins(list, request, None, OnError::GoOn);
-            if failures.is_empty() {
+        self.add_plugins(list, request).map_err(|(failed, error)| {
+            let failures = self.del_plugins(list, request, None);
+            let failures = failures.into_iter();
+            let left =
+                failures.filter(|(index, of_del)| may_have_left(*index, failed, &error, of_del));
+            let undo: Vec<RuntimeError> = left.map(|(_, of_del)| of_del).collect();
+            if undo.is_empty() {
                 self.cache.remove(list, request);
                 return error;
             }
             RuntimeError::AddAndUndo {
                 error: Box::new(error),
-                undo: failures,
+                undo,
             }
         })
     }
 
+    /// Returns the last result, or the error with the index of the plugin that failed.
     fn add_plugins(
         &self,
         list: &NetworkConfigList,
         request: &AttachmentRequest,
-    ) -> Result<CniResult, RuntimeError> {
+    ) -> Result<CniResult, (usize, RuntimeError)> {
         let mut previous: Option<CniResult> = None;
-        for plugin in &list.plugins {
-            let config = request.config_for(list, plugin, previous.as_ref())?;
-            let stdout = self.execute(Command::Add, plugin, &config, Some(request))?;
-            let result = CniResult::parse(&stdout, list.version)
-                .and_then(|result| result.into_version(list.version))
-                .map_err(|problem| RuntimeError::Result {
-                    plugin: plugin.kind.clone(),
-                    problem,
-                })?;
-            previous = Some(result);
+        for (index, plugin) in list.plugins.iter().enumerate() {
+            let added = self.add_plugin(list, plugin, request, previous.as_ref());
+            previous = Some(added.map_err(|error| (index, error))?);
         }
-        let result = previous.ok_or(RuntimeError::NoPlugins)?;
-        self.cache.store(list, request, &result)?;
+        let last = list.plugins.len();
+        let result = previous.ok_or((last, RuntimeError::NoPlugins))?;
+        let stored = self.cache.store(list, request, &result);
+        stored.map_err(|error| (last, error))?;
         Ok(result)
     }
 
+    fn add_plugin(
+        &self,
+        list: &NetworkConfigList,
+        plugin: &PluginConfig,
+        request: &AttachmentRequest,
+        previous: Option<&CniResult>,
+    ) -> Result<CniResult, RuntimeError> {
+        let config = request.config_for(list, plugin, previous)?;
+        let stdout = self.execute(Command::Add, plugin, &config, Some(request))?;
+        let result = CniResult::parse(&stdout, list.version)
+            .and_then(|result| result.into_version(list.version));
+        result.map_err(|problem| RuntimeError::Result {
+            plugin: plugin.kind.clone(),
+            problem,
+        })
+    }
+
     /// DEL: executes the plugins in reverse order with the cached result (not before 0.4.0, as the
-    /// specification has it), and forgets the attachment. Succeeds when there is nothing left.
+    /// specification has it), and removes the attachment from the cache. Succeeds when there is nothing left.
     ///
     /// # Errors
-    ///
-    /// The first plugin that fails; those before it in the list have not been called. The
-    /// attachment stays in the cache, so that DEL can be tried again.
+    /// Returns the errors of all plugins that fail. Unlike in libcni, a plugin that fails does not keep the others from
+    /// being called. The attachment stays in the cache, so that DEL can be repeated.
     pub fn del(
         &self,
         list: &NetworkConfigList,
@@ -151,36 +168,27 @@ impl Runtime {
         let previous = (list.version >= CniVersion::V0_4_0)
             .then(|| self.cache.result(list, request))
             .flatten();
-        let failures = self.del_plugins(list, request, previous.as_ref(), OnError::Stop);
-        match failures.into_iter().next() {
-            Some(error) => Err(error),
-            None => {
-                self.cache.remove(list, request);
-                Ok(())
-            }
-        }
+        let failures = self.del_plugins(list, request, previous.as_ref());
+        RuntimeError::of_all(failures.into_iter().map(|(_, error)| error).collect())?;
+        self.cache.remove(list, request);
+        Ok(())
     }
 
+    /// Executes DEL of all plugins. Returns the errors with the indexes of their plugins.
     fn del_plugins(
         &self,
         list: &NetworkConfigList,
         request: &AttachmentRequest,
         previous: Option<&CniResult>,
-        on_error: OnError,
-    ) -> Vec<RuntimeError> {
-        let mut failures = Vec::new();
-        for plugin in list.plugins.iter().rev() {
-            let done = request
-                .config_for(list, plugin, previous)
+    ) -> Vec<(usize, RuntimeError)> {
+        let plugins = list.plugins.iter().enumerate().rev();
+        let deleted = plugins.map(|(index, plugin)| {
+            let config = request.config_for(list, plugin, previous);
+            let deleted = config
                 .and_then(|config| self.execute(Command::Del, plugin, &config, Some(request)));
-            if let Err(error) = done {
-                failures.push(error);
-                if on_error == OnError::Stop {
-                    break;
-                }
-            }
-        }
-        failures
+            deleted.map_err(|error| (index, error))
+        });
+        deleted.filter_map(Result::err).collect()
     }
 
     /// CHECK: executes the plugins in their order, each with the cached result. Does nothing when
@@ -262,11 +270,20 @@ impl Runtime {
     }
 }
 
-/// Whether a failing plugin keeps the others from being called.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum OnError {
-    Stop,
-    GoOn,
+/// Returns true if a plugin whose DEL failed may have left something of an ADD in which plugin `failed` failed. Plugins
+/// that were not executed have left nothing. Nor has one that says the same to ADD and to DEL: it fails before it does
+/// anything, for instance macvlan without its master.
+fn may_have_left(
+    index: usize,
+    failed: usize,
+    of_add: &RuntimeError,
+    of_del: &RuntimeError,
+) -> bool {
+    match index.cmp(&failed) {
+        Ordering::Less => true,
+        Ordering::Equal => of_add.was_executed() && !of_add.says_the_same(of_del),
+        Ordering::Greater => false,
+    }
 }
 
 fn is_file(path: &Path) -> bool {

@@ -250,11 +250,7 @@ impl Node {
                     first.get_or_insert(result);
                 }
                 Err(error) => {
-                    let begun = if error.has_left_nothing() {
-                        index
-                    } else {
-                        index + 1
-                    };
+                    let begun = index + usize::from(error.may_have_left_something());
                     let error = of_attachment(attachment, &error);
                     return Err(self.give_up(record, begun, error));
                 }

@@ -227,7 +227,6 @@ fn configurations_larger_than_bound_are_refused() {
         "\"bridge\"}",
         &format!("\"bridge\", \"comment\": \"{long}\"}}"),
     );
-    let large = large.replace("\\\"bridge\\\"", "\\\"bridge\\\"");
     let catalog = catalog(&large);
     let names = vec![
         NadName {

@@ -154,9 +154,9 @@ pub enum RuntimeError {
         /// Why.
         error: Box<RuntimeError>,
     },
-    /// All that went wrong in GC.
+    /// All errors of a DEL or a GC, of which there are several.
     #[error("{}", joined(.0, "; "))]
-    Gc(Vec<RuntimeError>),
+    Several(Vec<RuntimeError>),
 }
 
 impl RuntimeError {
@@ -167,22 +167,42 @@ impl RuntimeError {
             Self::AddAndUndo { error, .. }
             | Self::StaleAttachment { error, .. }
             | Self::InFile { error, .. } => error.plugin_error(),
+            Self::Several(errors) => errors.iter().find_map(Self::plugin_error),
             _ => None,
         }
     }
 
-    /// Returns true if a failed ADD has left nothing behind: it is undone, or the plugin that failed has said the same to
-    /// DEL. Such a plugin fails before it does anything (macvlan without its master: "Link not found").
-    pub fn has_left_nothing(&self) -> bool {
-        let Self::AddAndUndo { error, undo } = self else {
-            return true;
-        };
-        let said = |error: &Self| match error {
-            Self::Failed { plugin, error, .. } => Some((plugin.clone(), error.clone())),
-            _ => None,
-        };
-        let said_to_add = said(error);
-        said_to_add.is_some() && undo.iter().all(|failure| said(failure) == said_to_add)
+    /// Returns true if a failed ADD may have left something: it was not undone.
+    pub fn may_have_left_something(&self) -> bool {
+        matches!(self, Self::AddAndUndo { .. })
+    }
+
+    /// Returns these errors as one, if there are any.
+    pub(super) fn of_all(mut errors: Vec<Self>) -> Result<(), Self> {
+        match errors.len() {
+            0 => Ok(()),
+            1 => Err(errors.remove(0)),
+            _ => Err(Self::Several(errors)),
+        }
+    }
+
+    /// Returns true if the plugin was executed.
+    pub(super) fn was_executed(&self) -> bool {
+        matches!(self, Self::Failed { .. } | Self::Result { .. })
+    }
+
+    /// Returns true if a plugin has answered two commands with the same error. One without CNI's code is not an answer: a
+    /// plugin that is killed each time may be so at any point.
+    pub(super) fn says_the_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::Failed { error, .. },
+                Self::Failed {
+                    error: of_other, ..
+                },
+            ) => error.code.0 != 0 && error == of_other,
+            _ => false,
+        }
     }
 
     pub(super) fn in_file(self, path: impl Into<PathBuf>) -> Self {

@@ -19,7 +19,7 @@ impl Runtime {
     ///
     /// # Errors
     ///
-    /// All that went wrong, as [`RuntimeError::Gc`]; nothing stops the rest.
+    /// Returns all errors. None stops the rest.
     pub fn gc(
         &self,
         list: &NetworkConfigList,
@@ -37,11 +37,7 @@ impl Runtime {
         if list.version >= CniVersion::V1_1_0 {
             failures.extend(self.gc_plugins(list, valid));
         }
-        if failures.is_empty() {
-            Ok(())
-        } else {
-            Err(RuntimeError::Gc(failures))
-        }
+        RuntimeError::of_all(failures)
     }
 
     fn delete_stale(

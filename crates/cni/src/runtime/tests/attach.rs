@@ -92,7 +92,7 @@ fn del_goes_backwards_with_the_cached_result_and_forgets_it() {
 }
 
 #[test]
-fn a_failing_del_stops_and_can_be_tried_again() {
+fn del_that_fails_for_one_plugin_calls_the_others_and_can_be_repeated() {
     let stage = stage();
     let (runtime, list) = (stage.runtime(), list("1.0.0", three()));
     runtime.add(&list, &request()).unwrap();
@@ -112,9 +112,18 @@ fn a_failing_del_stops_and_can_be_tried_again() {
         error.plugin_error().unwrap().code,
         ErrorCode::TRY_AGAIN_LATER
     );
-    assert_eq!(stage.summaries(), ["third DEL", "second DEL"]);
+    assert_eq!(stage.summaries(), ["third DEL", "second DEL", "first DEL"]);
     assert!(stage.cache_file().exists());
 
+    stage.answer("first", "DEL", r#"{"code": 5, "msg": "busy"}"#, 1);
+    let error = runtime.del(&list, &request()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "plugin type=\"second\" failed (delete): later; please; plugin type=\"first\" failed (delete): busy"
+    );
+    stage.calls();
+
+    stage.answer("first", "DEL", "", 0);
     stage.answer("second", "DEL", "", 0);
     runtime.del(&list, &request()).unwrap();
     assert_eq!(stage.calls().len(), 3);
@@ -144,18 +153,37 @@ fn a_failed_add_is_undone_and_its_error_kept() {
     assert!(!stage.cache_file().exists());
 
     // Undoing goes on where it fails, and never hides why.
-    stage.answer("third", "DEL", r#"{"code": 5, "msg": "stuck"}"#, 1);
+    stage.answer("first", "DEL", r#"{"code": 5, "msg": "stuck"}"#, 1);
     let error = runtime.add(&list, &request()).unwrap_err();
     assert_eq!(
         error.to_string(),
         "plugin type=\"second\" failed (add): bad; undoing it failed, too: \
-         plugin type=\"third\" failed (delete): stuck"
+         plugin type=\"first\" failed (delete): stuck"
     );
     assert_eq!(error.plugin_error().unwrap().code.0, 7);
+    assert!(error.may_have_left_something());
     assert_eq!(
         stage.summaries()[2..],
         ["third DEL", "second DEL", "first DEL"]
     );
+}
+
+#[test]
+fn failed_del_of_plugin_that_has_done_nothing_does_not_count() {
+    let stage = stage();
+    let (runtime, list) = (stage.runtime(), list("1.0.0", three()));
+    let broken = r#"{"code": 7, "msg": "Link not found"}"#;
+    // The plugin says the same to both, and the one behind it is not executed at all.
+    stage.answer("second", "ADD", broken, 1);
+    stage.answer("second", "DEL", broken, 1);
+    stage.answer("third", "DEL", r#"{"code": 5, "msg": "stuck"}"#, 1);
+    let error = runtime.add(&list, &request()).unwrap_err();
+    assert!(!error.may_have_left_something(), "{error}");
+    // A plugin that ends without an answer may have done anything.
+    stage.answer("second", "ADD", "", 1);
+    stage.answer("second", "DEL", "", 1);
+    let error = runtime.add(&list, &request()).unwrap_err();
+    assert!(error.may_have_left_something(), "{error}");
 }
 
 #[test]
