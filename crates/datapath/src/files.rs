@@ -44,9 +44,17 @@ impl Documents {
     /// # Errors
     /// [`Error::Record`]: the folder is there and cannot be read.
     pub fn names(&self) -> Result<Vec<String>> {
+        self.names_with(WHOLE)
+    }
+
+    /// Returns the names of files with this ending, without it.
+    ///
+    /// # Errors
+    /// Returns [`Error::Record`] if the directory is there and cannot be read.
+    pub fn names_with(&self, ending: &str) -> Result<Vec<String>> {
         let files = self.files()?.into_iter();
         Ok(files
-            .filter_map(|file| Some(file.strip_suffix(WHOLE)?.to_owned()))
+            .filter_map(|file| Some(file.strip_suffix(ending)?.to_owned()))
             .collect())
     }
 

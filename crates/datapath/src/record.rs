@@ -2,17 +2,15 @@
 //! is restored.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use netqos_core::{Attachment, Direction, Limits};
-use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use crate::files::{Documents, UNFINISHED, WHOLE, remove_file};
 use crate::hook::HookKind;
+use crate::lock::FileLock;
 use crate::{Error, Result};
 
 #[cfg(test)]
@@ -98,14 +96,6 @@ pub enum SideName {
 #[derive(Clone, Debug)]
 pub struct Records(Documents);
 
-/// Keeps others from changing an attachment of the same container to the same network: two
-/// interfaces of one would take the same name for their ifbs. It ends with the process at the
-/// latest.
-#[derive(Debug)]
-pub(crate) struct Lock {
-    _file: File,
-}
-
 impl Record {
     /// True when the clsact of this link is ours, as far as limits know.
     #[cfg(feature = "rules")]
@@ -125,29 +115,11 @@ impl Records {
         Self(Documents::new(folder))
     }
 
-    /// Waits until nobody else changes an attachment of this container to this network.
-    pub(crate) fn lock(&self, attachment: &Attachment) -> Result<Lock> {
+    /// Waits until no one else changes an attachment of this container to this network: two interfaces of one would take
+    /// the same name for their ifbs.
+    pub(crate) fn lock(&self, attachment: &Attachment) -> Result<FileLock> {
         let path = self.lock_path(container(attachment.tag().names()));
-        let locked = self.locked(&path, FlockOperation::LockExclusive);
-        locked.map_err(|source| Error::Record { path, source })
-    }
-
-    fn locked(&self, path: &Path, how: FlockOperation) -> io::Result<Lock> {
-        fs::create_dir_all(self.0.folder())?;
-        loop {
-            let file = OpenOptions::new()
-                .create(true)
-                .truncate(false)
-                .write(true)
-                .mode(0o600)
-                .open(path)?;
-            flock(&file, how)?;
-            // Whoever held it before may have removed the file; then it locks nothing any more.
-            let ours = file.metadata()?.ino();
-            if fs::metadata(path).is_ok_and(|there| there.ino() == ours) {
-                return Ok(Lock { _file: file });
-            }
-        }
+        FileLock::wait(&path).map_err(|source| Error::Record { path, source })
     }
 
     /// The record of this attachment. One that cannot be read is set aside under its name plus
@@ -169,7 +141,7 @@ impl Records {
 
     /// Forgets an attachment. The lock, which the caller holds, goes too, with the last record of
     /// the container.
-    pub(crate) fn remove(&self, attachment: &Attachment, _lock: &Lock) -> Result<()> {
+    pub(crate) fn remove(&self, attachment: &Attachment, _lock: &FileLock) -> Result<()> {
         let tag = attachment.tag();
         self.0.remove(tag.names())?;
         let container = container(tag.names());
@@ -196,7 +168,7 @@ impl Records {
                 continue;
             }
             let path = self.lock_path(&container);
-            let _lock = match self.locked(&path, FlockOperation::NonBlockingLockExclusive) {
+            let _lock = match FileLock::attempt(&path) {
                 Ok(lock) => lock,
                 Err(source) if source.kind() == io::ErrorKind::WouldBlock => continue,
                 Err(source) => return Err(Error::Record { path, source }),
@@ -235,6 +207,8 @@ fn is_of(name: &str, container: &str, ending: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn record(network: &str) -> Record {

@@ -16,12 +16,15 @@ struct Reported(Vec<u8>);
 
 impl Socket {
     /// Makes the default routes of table `main` lead through a link by these gateways. All other default routes of their
-    /// families go.
+    /// families go; without a gateway those of both families.
     ///
     /// # Errors
     /// Returns an error if the kernel refuses a route, such as of a gateway that the link does not reach.
     pub fn replace_default_routes(&mut self, link: &Link, gateways: &[IpAddr]) -> Result<()> {
-        let families: BTreeSet<i32> = gateways.iter().map(family).collect();
+        let families: BTreeSet<i32> = match gateways {
+            [] => [libc::AF_INET, libc::AF_INET6].into(),
+            _ => gateways.iter().map(family).collect(),
+        };
         for family in families {
             for route in self.main_default_routes(family)? {
                 self.acknowledged(&|| "remove a default route".to_owned(), route.removal())?;

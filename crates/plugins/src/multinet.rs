@@ -27,6 +27,7 @@ use netqos_api::npwg::META_PLUGINS;
 use netqos_cni::plugin::GcAttachment;
 use netqos_cni::runtime::{AttachmentRequest, NetworkConfigList, Runtime, RuntimeError};
 use netqos_cni::{CniError, CniResult, GcRequest, NetConf, Plugin, Request, Route, StatusRequest};
+use netqos_datapath::FileLock;
 use netqos_netlink::{Namespace, Socket};
 use serde_json::{Map, Value, json};
 
@@ -69,18 +70,20 @@ impl Plugin for Multinet {
             made: 0,
             status: None,
         };
+        let lock = node.records.lock(&record.container_id)?;
         if node.records.read(&record.container_id)?.is_some() {
             return Err(CniError::internal(format_args!(
                 "container {} is attached already; DEL comes first",
                 record.container_id
             )));
         }
-        node.records.write(&record)?;
-        node.make(&mut record)
+        node.records.write(&record, &lock)?;
+        node.make(&mut record, lock)
     }
 
     fn del(&self, request: &Request) -> Result<(), CniError> {
         let node = Node::open(&request.config, &request.path)?;
+        let lock = node.records.lock(request.container_id())?;
         let failures = match node.records.read(request.container_id())? {
             Some(mut record) => {
                 record.netns.clone_from(&request.netns);
@@ -89,7 +92,7 @@ impl Plugin for Multinet {
             None => node.undo_without_record(request),
         };
         match failures.is_empty() {
-            true => node.records.remove(request.container_id()),
+            true => node.records.remove(request.container_id(), lock),
             // go-cni takes an error with these words, wherever they are, for a success of DEL.
             false => {
                 let mut error = several(&failures);
@@ -118,30 +121,18 @@ impl Plugin for Multinet {
 
     fn gc(&self, request: &GcRequest) -> Result<(), CniError> {
         let node = Node::open(&request.config, &request.path)?;
-        let mut failures = Vec::new();
-        let mut alive = Vec::new();
-        for record in node.records.all()? {
-            let is_alive = |it: &GcAttachment| it.container_id == record.container_id;
-            if request.valid.iter().any(is_alive) {
-                alive.push(record);
-                continue;
-            }
-            let failed = node.undo(&record, record.made + 1);
-            match failed.is_empty() {
-                true => node.records.remove(&record.container_id)?,
-                false => failures.extend(failed),
-            }
-        }
+        let valid: BTreeSet<&str> = { request.valid.iter() }
+            .map(|it| it.container_id.as_str())
+            .collect();
         let cached = node.runtime.cached_attachments();
-        let containers: BTreeSet<&str> = cached.iter().map(|it| it.container_id.as_str()).collect();
-        let is_alive = |container: &&str| {
-            request
-                .valid
-                .iter()
-                .any(|it| it.container_id == **container)
-        };
-        for container in containers.into_iter().filter(|it| !is_alive(it)) {
-            failures.extend(node.undo_by_results(container, None));
+        let mut containers: BTreeSet<String> = node.records.containers()?.into_iter().collect();
+        containers.extend(cached.into_iter().map(|it| it.container_id));
+        let (mut alive, mut failures) = (Vec::new(), Vec::new());
+        for container in &containers {
+            match valid.contains(container.as_str()) {
+                true => alive.extend(node.records.read(container)?),
+                false => failures.extend(node.release(container)),
+            }
         }
         failures.extend(node.collect(&alive));
         match failures.is_empty() {
@@ -211,38 +202,38 @@ impl Node {
             .collect();
         let mut attachments =
             definitions::attachments(&selected, request, &self.config, &default_list.name, &args)?;
-        let default = match selected.default_network {
+        let mut default = match selected.default_network {
             // The first, in place of the default network, with what the runtime asks of that.
-            Some(_) => {
-                let mut first = attachments.remove(0);
-                for (capability, argument) in &request.config.runtime_config {
-                    let of_pod = first.capability_args.entry(capability.clone());
-                    of_pod.or_insert_with(|| argument.clone());
-                }
-                first
-            }
+            Some(_) => attachments.remove(0),
             None => RecordedAttachment {
                 driver: netqos_api::multinet::CNI_DRIVER.to_owned(),
                 nad: None,
                 interface: request.ifname().to_owned(),
                 list: object(&default_list),
                 args,
-                capability_args: request.config.runtime_config.clone(),
-                default_route: Vec::new(),
+                capability_args: Map::new(),
+                default_route: None,
             },
         };
+        // What no plugin has a use for is not recorded: among it are all annotations of the pod.
+        for (capability, argument) in &request.config.runtime_config {
+            if compose::declares(&default.list, capability) {
+                let of_pod = default.capability_args.entry(capability.clone());
+                of_pod.or_insert_with(|| argument.clone());
+            }
+        }
         attachments.insert(0, default);
         Ok(attachments)
     }
 
     /// Makes the attachments in their order. The first failure undoes them in the reverse order.
-    fn make(&self, record: &mut PodRecord) -> Result<CniResult, CniError> {
+    fn make(&self, record: &mut PodRecord, lock: FileLock) -> Result<CniResult, CniError> {
         let (mut first, mut status) = (None, Vec::new());
         for index in 0..record.attachments.len() {
             let attachment = &record.attachments[index];
             let (list, call) = match attachment.call(record) {
                 Ok(call) => call,
-                Err(error) => return Err(self.give_up(record, index, error)),
+                Err(error) => return Err(self.give_up(record, index, error, lock)),
             };
             match self.runtime.add(&list, &call) {
                 Ok(result) => {
@@ -252,33 +243,54 @@ impl Node {
                 Err(error) => {
                     let begun = index + usize::from(error.may_have_left_something());
                     let error = of_attachment(attachment, &error);
-                    return Err(self.give_up(record, begun, error));
+                    return Err(self.give_up(record, begun, error, lock));
                 }
             }
             record.made = index + 1;
             if record.made == record.attachments.len() {
                 if let Err(error) = lead_default_routes(record, first.as_mut()) {
-                    return Err(self.give_up(record, record.made, error));
+                    return Err(self.give_up(record, record.made, error, lock));
                 }
                 record.status = Some(std::mem::take(&mut status));
             }
-            if let Err(error) = self.records.write(record) {
-                return Err(self.give_up(record, record.made, error));
+            if let Err(error) = self.records.write(record, &lock) {
+                return Err(self.give_up(record, record.made, error, lock));
             }
         }
         first.ok_or_else(|| CniError::internal("no attachment"))
     }
 
     /// Undoes these first attachments of a pod, and returns the error of ADD with those of this.
-    fn give_up(&self, record: &PodRecord, begun: usize, error: CniError) -> CniError {
+    fn give_up(
+        &self,
+        record: &PodRecord,
+        begun: usize,
+        error: CniError,
+        lock: FileLock,
+    ) -> CniError {
         let mut failures = self.undo(record, begun);
         if failures.is_empty() {
-            failures.extend(self.records.remove(&record.container_id).err());
+            failures.extend(self.records.remove(&record.container_id, lock).err());
         }
         match failures.is_empty() {
             true => error,
             false => with_failures(error, &failures),
         }
+    }
+
+    /// Undoes all attachments of a sandbox that is gone.
+    fn release(&self, container_id: &str) -> Vec<CniError> {
+        let undone = self.records.lock(container_id).and_then(|lock| {
+            let failures = match self.records.read(container_id)? {
+                Some(record) => self.undo(&record, record.made + 1),
+                None => self.undo_by_results(container_id, None),
+            };
+            if failures.is_empty() {
+                self.records.remove(container_id, lock)?;
+            }
+            Ok(failures)
+        });
+        undone.unwrap_or_else(|error| vec![error])
     }
 
     /// Undoes these first attachments of a pod, in reverse order. None stops the others.
@@ -371,15 +383,18 @@ impl Node {
 
 /// Makes the pod's default routes lead through the attachment that its annotation names for them.
 fn lead_default_routes(record: &PodRecord, result: Option<&mut CniResult>) -> Result<(), CniError> {
-    let leads = |it: &&RecordedAttachment| !it.default_route.is_empty();
-    let Some(attachment) = record.attachments.iter().find(leads) else {
+    let mut leading = record
+        .attachments
+        .iter()
+        .filter_map(|it| Some((it, it.default_route.as_ref()?)));
+    let Some((attachment, gateways)) = leading.next() else {
         return Ok(());
     };
     let netns = record.netns.as_deref().unwrap_or(Path::new(""));
     let replaced = Namespace::open(netns).and_then(|namespace| {
         let mut socket = Socket::open_in(&namespace)?;
         let link = socket.link_by_name(&attachment.interface)?;
-        socket.replace_default_routes(&link, &attachment.default_route)
+        socket.replace_default_routes(&link, gateways)
     });
     replaced.map_err(|error| {
         let network = attachment.nad.as_deref().unwrap_or_default();
@@ -388,7 +403,7 @@ fn lead_default_routes(record: &PodRecord, result: Option<&mut CniResult>) -> Re
     // The runtime is told of the default network's routes.
     let is_replaced = |route: &Route| {
         let same_family = |it: &IpAddr| it.is_ipv4() == route.dst.is_ipv4();
-        route.dst.length() == 0 && attachment.default_route.iter().any(same_family)
+        route.dst.length() == 0 && (gateways.is_empty() || gateways.iter().any(same_family))
     };
     if let Some(result) = result {
         result.routes.retain(|route| !is_replaced(route));

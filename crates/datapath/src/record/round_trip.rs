@@ -1,5 +1,6 @@
 //! Whatever was written is read as the same; whatever is read does not panic.
 
+use std::fs;
 use std::time::Duration;
 
 use netqos_core::{BitRate, ByteCount, Limit};

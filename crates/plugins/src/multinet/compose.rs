@@ -29,6 +29,16 @@ pub fn list_for(selection: &NetworkSelection, config: &str) -> Result<Map<String
     Ok(list)
 }
 
+/// Returns true if a plugin of the list has the capability.
+pub fn declares(list: &Map<String, Value>, capability: &str) -> bool {
+    let plugins = list.get("plugins").and_then(Value::as_array);
+    let mut capabilities = plugins
+        .into_iter()
+        .flatten()
+        .filter_map(|it| it.get("capabilities"));
+    capabilities.any(|it| it.get(capability) == Some(&Value::Bool(true)))
+}
+
 fn put_device(plugin: &mut Map<String, Value>, id: &str) {
     plugin.insert(DEVICE_ID.to_owned(), id.into());
     plugin.insert("pciBusID".to_owned(), id.into());
@@ -55,11 +65,9 @@ pub fn attachment(
             put_device(plugin, device);
         }
     }
+    plugins(&mut list)?;
     for (name, argument) in &capability_args {
-        let declares = |plugin: &&mut Map<String, Value>| {
-            plugin.get("capabilities").and_then(|it| it.get(name)) == Some(&Value::Bool(true))
-        };
-        if plugins(&mut list)?.iter().any(declares) || name == DEVICE_ID {
+        if declares(&list, name) || name == DEVICE_ID {
             continue;
         }
         if name != capability::BANDWIDTH {
@@ -76,7 +84,7 @@ pub fn attachment(
         list,
         args: args.to_vec(),
         capability_args,
-        default_route: selection.default_route.clone().unwrap_or_default(),
+        default_route: selection.default_route.clone(),
     })
 }
 

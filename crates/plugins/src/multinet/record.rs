@@ -1,15 +1,24 @@
 //! The record of a pod's attachments, from which DEL, CHECK and GC work without agent and API server.
 
+use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use netqos_api::multinet::{CNI_DRIVER, PodName};
 use netqos_api::npwg::NetworkStatus;
 use netqos_cni::CniError;
 use netqos_cni::runtime::{AttachmentRequest, NetworkConfigList};
-use netqos_datapath::Documents;
+use netqos_datapath::{Documents, FileLock};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+use super::agent::try_again;
+
+/// The longest wait for another call for the same sandbox, or for a plugin that outlives one.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How the name of a sandbox's lock ends.
+const LOCK: &str = ".lock";
 
 /// A sandbox with its attachments, in the order in which they are made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,9 +55,9 @@ pub struct RecordedAttachment {
     pub args: Vec<(String, String)>,
     /// The arguments of capabilities.
     pub capability_args: Map<String, Value>,
-    /// The gateways of the pod's default routes, if they lead through this attachment.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub default_route: Vec<IpAddr>,
+    /// The gateways of the pod's default routes, if they lead through this attachment; empty if the pod has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_route: Option<Vec<IpAddr>>,
 }
 
 /// The records of all sandboxes.
@@ -61,11 +70,28 @@ impl PodRecords {
         Self(Documents::new(state.join("pods")))
     }
 
+    /// Waits until no other call makes or undoes attachments of a sandbox, and no plugin that such a call has executed.
+    ///
+    /// # Errors
+    /// Returns an error of code 11 if that takes too long, and of code 5 if the lock cannot be had.
+    pub fn lock(&self, container_id: &str) -> Result<FileLock, CniError> {
+        let path = self.0.folder().join(format!("{container_id}{LOCK}"));
+        let lock = FileLock::wait_at_most(&path, PATIENCE);
+        let lock = lock.and_then(|lock| lock.pass_on().map(|()| lock));
+        lock.map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock => try_again(format!(
+                "another call for container {container_id}, or a plugin that it has executed, still runs: {} is locked",
+                path.display()
+            )),
+            _ => CniError::io(format!("{}: {error}", path.display())),
+        })
+    }
+
     /// Writes a record. Once this returns, it is on the disk.
     ///
     /// # Errors
     /// Returns an error of code 5 if it cannot be written.
-    pub fn write(&self, record: &PodRecord) -> Result<(), CniError> {
+    pub fn write(&self, record: &PodRecord, _lock: &FileLock) -> Result<(), CniError> {
         self.0.write(&record.container_id, record).map_err(io_error)
     }
 
@@ -77,20 +103,24 @@ impl PodRecords {
         self.0.read(container_id).map_err(io_error)
     }
 
-    /// Returns all records.
+    /// Returns the sandboxes of which there is a record, or a lock that a killed process has left.
     ///
     /// # Errors
     /// Returns an error of code 5 if the directory cannot be read.
-    pub fn all(&self) -> Result<Vec<PodRecord>, CniError> {
-        self.0.all().map_err(io_error)
+    pub fn containers(&self) -> Result<Vec<String>, CniError> {
+        let mut containers = self.0.names().map_err(io_error)?;
+        containers.extend(self.0.names_with(LOCK).map_err(io_error)?);
+        Ok(containers)
     }
 
-    /// Removes a record.
+    /// Removes a record and the sandbox's lock.
     ///
     /// # Errors
     /// Returns an error of code 5 if it cannot be removed.
-    pub fn remove(&self, container_id: &str) -> Result<(), CniError> {
-        self.0.remove(container_id).map_err(io_error)
+    pub fn remove(&self, container_id: &str, lock: FileLock) -> Result<(), CniError> {
+        self.0.remove(container_id).map_err(io_error)?;
+        lock.remove()
+            .map_err(|error| CniError::io(format!("the lock of container {container_id}: {error}")))
     }
 }
 

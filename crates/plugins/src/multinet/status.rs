@@ -18,6 +18,7 @@ pub fn entries(attachment: &RecordedAttachment, result: &CniResult) -> Vec<Netwo
         gateway: attachment
             .default_route
             .iter()
+            .flatten()
             .map(ToString::to_string)
             .collect(),
         ..NetworkStatus::default()

@@ -170,9 +170,8 @@ impl MultinetNode {
         let files = ["/var/lib", "/run/netqos"].map(|directory| self.node.files(directory));
         let is_kept = |path: &String| {
             // host-local keeps the last address and its lock, and bandwidth its locks.
-            !path.contains("last_reserved_ip")
-                && !path.ends_with("lock")
-                && !path.ends_with(".sock")
+            let is_lock = path.ends_with("lock") && !path.contains("/multinet/");
+            !path.contains("last_reserved_ip") && !is_lock && !path.ends_with(".sock")
         };
         found.extend(files.into_iter().flatten().filter(is_kept));
         found.sort();

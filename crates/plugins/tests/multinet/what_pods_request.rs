@@ -33,6 +33,17 @@ fn default_route_leads_through_the_network_that_the_pod_names() {
         .succeed()
         .unwrap();
 
+    let selection = r#"[{"name": "lan", "default-route": []}]"#;
+    let result = node
+        .call("ADD", &pod, Some(selection), by_default.clone())
+        .succeed()
+        .unwrap();
+    assert_eq!(routes(&node, &pod), "");
+    assert_eq!(result.get("routes"), None);
+    node.call("DEL", &pod, None, by_default.clone())
+        .succeed()
+        .unwrap();
+
     let selection = r#"[{"name": "lan", "default-route": ["10.88.0.9"]}]"#;
     let result = node
         .call("ADD", &pod, Some(selection), by_default.clone())
@@ -82,11 +93,9 @@ fn record_has_the_status_of_all_networks() {
     node.call("ADD", &pod, Some(selection), json!({}))
         .succeed()
         .unwrap();
-    let files = node.node.files("/var/lib/netqos/multinet/pods");
-    let [file] = &files[..] else {
-        panic!("{files:?}")
-    };
-    let record: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    let record = std::fs::read_to_string("/var/lib/netqos/multinet/pods/web.json").unwrap();
+    assert!(!record.contains("pod-annotations"), "{record}");
+    let record: Value = serde_json::from_str(&record).unwrap();
     let status = record["status"].as_array().unwrap();
     let named = |it: &Value| {
         (
