@@ -54,6 +54,16 @@ seLinuxOptions:
   mountPath: /sys/fs/bpf
 - name: state
   mountPath: /var/lib/netqos
+{{- if .Values.multinet.enabled }}
+# From these records netqos-multinet executes plugins as root on the node; the agent only reads them.
+- name: multinet
+  mountPath: /var/lib/netqos/multinet
+  readOnly: true
+# The devices that the kubelet gave to pods.
+- name: pod-resources
+  mountPath: /var/lib/kubelet/pod-resources
+  readOnly: true
+{{- end }}
 - name: cni-cache
   mountPath: {{ .Values.agent.cniCache }}
   readOnly: true
