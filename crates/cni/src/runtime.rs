@@ -281,7 +281,7 @@ fn may_have_left(
 ) -> bool {
     match index.cmp(&failed) {
         Ordering::Less => true,
-        Ordering::Equal => of_add.was_executed() && !of_add.says_the_same(of_del),
+        Ordering::Equal => of_add.was_executed() && !of_add.refuses_like(of_del),
         Ordering::Greater => false,
     }
 }

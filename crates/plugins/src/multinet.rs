@@ -61,7 +61,15 @@ impl Plugin for Multinet {
 
     fn add(&self, request: &Request) -> Result<CniResult, CniError> {
         let node = Node::open(&request.config, &request.path)?;
-        let attachments = node.attachments(request)?;
+        // Before the agent is asked: the runtime may give up meanwhile, and DEL must not come before this ADD has ended.
+        let lock = node.records.lock(request.container_id())?;
+        let attachments = match node.attachments(request) {
+            Ok(attachments) => attachments,
+            Err(error) => {
+                let _ = lock.remove();
+                return Err(error);
+            }
+        };
         let mut record = PodRecord {
             container_id: request.container_id().to_owned(),
             netns: request.netns.clone(),
@@ -70,7 +78,6 @@ impl Plugin for Multinet {
             made: 0,
             status: None,
         };
-        let lock = node.records.lock(&record.container_id)?;
         if node.records.read(&record.container_id)?.is_some() {
             return Err(CniError::internal(format_args!(
                 "container {} is attached already; DEL comes first",
@@ -82,24 +89,7 @@ impl Plugin for Multinet {
     }
 
     fn del(&self, request: &Request) -> Result<(), CniError> {
-        let node = Node::open(&request.config, &request.path)?;
-        let lock = node.records.lock(request.container_id())?;
-        let failures = match node.records.read(request.container_id())? {
-            Some(mut record) => {
-                record.netns.clone_from(&request.netns);
-                node.undo(&record, record.made + 1)
-            }
-            None => node.undo_without_record(request),
-        };
-        match failures.is_empty() {
-            true => node.records.remove(request.container_id(), lock),
-            // go-cni takes an error with these words, wherever they are, for a success of DEL.
-            false => {
-                let mut error = several(&failures);
-                error.msg = error.msg.replace("not found", "absent");
-                Err(error)
-            }
-        }
+        delete(request).map_err(failure_of_del)
     }
 
     fn check(&self, request: &Request) -> Result<(), CniError> {
@@ -127,14 +117,20 @@ impl Plugin for Multinet {
         let cached = node.runtime.cached_attachments();
         let mut containers: BTreeSet<String> = node.records.containers()?.into_iter().collect();
         containers.extend(cached.into_iter().map(|it| it.container_id));
-        let (mut alive, mut failures) = (Vec::new(), Vec::new());
+        let (mut alive, mut failures, mut is_known) = (Vec::new(), Vec::new(), true);
         for container in &containers {
-            match valid.contains(container.as_str()) {
-                true => alive.extend(node.records.read(container)?),
-                false => failures.extend(node.release(container)),
+            if !valid.contains(container.as_str()) {
+                failures.extend(node.release(container));
+                continue;
             }
+            let record = node.records.read(container)?;
+            // The attachments of a sandbox whose record cannot be read must not be collected.
+            is_known &= record.is_some();
+            alive.extend(record);
         }
-        failures.extend(node.collect(&alive));
+        if is_known {
+            failures.extend(node.collect(&alive));
+        }
         match failures.is_empty() {
             true => Ok(()),
             false => Err(several(&failures)),
@@ -350,6 +346,10 @@ impl Node {
     /// Collects what no pod uses any longer, on each network of the living ones but the default network: there are pods
     /// on that one too that the runtime attached itself, before it called this plugin.
     fn collect(&self, alive: &[PodRecord]) -> Vec<CniError> {
+        // A definition in place of the default network may have its name.
+        let Ok(default_list) = self.default_list() else {
+            return Vec::new();
+        };
         let mut lists: Vec<NetworkConfigList> = Vec::new();
         let mut failures = Vec::new();
         let mut calls = Vec::new();
@@ -362,7 +362,8 @@ impl Node {
             }
         }
         for (is_selected, (list, _)) in &calls {
-            if *is_selected && !lists.iter().any(|known| known.name == list.name) {
+            let is_other = *is_selected && list.name != default_list.name;
+            if is_other && !lists.iter().any(|known| known.name == list.name) {
                 lists.push(list.clone());
             }
         }
@@ -379,6 +380,33 @@ impl Node {
         }
         failures
     }
+}
+
+fn delete(request: &Request) -> Result<(), CniError> {
+    let node = Node::open(&request.config, &request.path)?;
+    let lock = node.records.lock(request.container_id())?;
+    let failures = match node.records.read(request.container_id())? {
+        Some(mut record) => {
+            record.netns.clone_from(&request.netns);
+            node.undo(&record, record.made + 1)
+        }
+        None => node.undo_without_record(request),
+    };
+    match failures.is_empty() {
+        true => node.records.remove(request.container_id(), lock),
+        false => Err(several(&failures)),
+    }
+}
+
+/// go-cni takes an error of DEL with one of these texts, wherever it is, for a success; with the second one if there is no
+/// network namespace, as after a reboot.
+fn failure_of_del(mut error: CniError) -> CniError {
+    for text in [&mut error.msg, &mut error.details] {
+        *text = text
+            .replace("not found", "absent")
+            .replace("no such file or directory", "no such path");
+    }
+    error
 }
 
 /// Makes the pod's default routes lead through the attachment that its annotation names for them.
@@ -444,8 +472,10 @@ fn of_attachment(attachment: &RecordedAttachment, error: &RuntimeError) -> CniEr
 
 fn with_failures(error: CniError, failures: &[CniError]) -> CniError {
     let failures = several(failures);
-    let message = format!("{error}; and what was made is not undone: {failures}");
-    CniError::new(error.code, message)
+    // Code 3 would tell the runtime that there is nothing to delete.
+    CniError::internal(format_args!(
+        "{error}; and what was made is not undone: {failures}"
+    ))
 }
 
 fn several(errors: &[CniError]) -> CniError {

@@ -74,7 +74,11 @@ impl NetworkCatalog {
                 self.write(|it| it.namespaces.insert(name, labels));
             }
             Object::Pod(pod, ..) if pod.node.as_ref() == Some(&self.node) => {
-                self.write(|it| it.pods.insert(pod.id.uid.clone(), CatalogPod::of(pod)));
+                self.write(|it| {
+                    // The deletion of one that had the name before may not be told.
+                    it.pods.retain(|_, other| other.name != pod.id.name);
+                    it.pods.insert(pod.id.uid.clone(), CatalogPod::of(pod));
+                });
             }
             _ => {}
         }

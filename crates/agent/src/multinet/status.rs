@@ -27,6 +27,10 @@ const RESCAN: Duration = Duration::from_secs(60);
 const SOON: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(60);
 
+/// The time for which an annotation that was written counts as there, whatever the watch tells. A tenant may change it
+/// meanwhile.
+const SETTLES: Duration = Duration::from_secs(5);
+
 /// The annotations that pods should have, with the times of their records. Of several sandboxes of a pod, the youngest
 /// counts.
 type Statuses = BTreeMap<PodName, (SystemTime, String)>;
@@ -96,8 +100,8 @@ fn read_record(path: &Path) -> Option<(SystemTime, AttachedSandbox)> {
 
 async fn write(client: Client, mut records: UnboundedReceiver<Statuses>, catalog: NetworkCatalog) {
     let mut wanted = Statuses::new();
-    // The digests that the server has and its watch may not have told yet.
-    let mut written: BTreeMap<PodId, Digest> = BTreeMap::new();
+    // The digests that the server has and its watch may not have told yet, with the time until which that may be so.
+    let mut written: BTreeMap<PodId, (Digest, Instant)> = BTreeMap::new();
     let mut pause = SOON;
     let mut is_reported = false;
     // Pods whose annotation the server refuses, as it does one that makes all of them too large, and their next tries. They
@@ -135,16 +139,25 @@ async fn write(client: Client, mut records: UnboundedReceiver<Statuses>, catalog
             let is_refused = refused
                 .get(&pod)
                 .is_some_and(|until| Instant::now() < *until);
-            if is_refused || written.get(&pod) == Some(&digest) {
+            let is_written = written
+                .get(&pod)
+                .is_some_and(|(written, until)| *written == digest && Instant::now() < *until);
+            if is_written {
+                wait = wait.min(SETTLES);
+            }
+            if is_refused || is_written {
                 continue;
             }
             let annotations = BTreeMap::from([(NETWORK_STATUS, text.to_owned())]);
             match annotate_pod(&client, &pod, &annotations).await {
-                Ok(()) | Err(AnnotateError::Gone) => {
+                Ok(()) => {
                     refused.remove(&pod);
-                    written.insert(pod, digest);
+                    written.insert(pod, (digest, Instant::now() + SETTLES));
+                    wait = wait.min(SETTLES);
                     (pause, is_reported) = (SOON, false);
                 }
+                // Another pod of this name may come.
+                Err(AnnotateError::Gone) => wait = wait.min(LONGEST),
                 Err(error) => {
                     if !is_reported {
                         tracing::warn!(

@@ -7,6 +7,12 @@ use super::PluginConfig;
 use crate::plugin::Command;
 use crate::{CniError, CniVersion, ResultError};
 
+/// The codes by which plugins refuse a version, an environment, a field or a configuration (CNI 1.1, section 5).
+const REFUSALS: [u32; 5] = [1, 2, 4, 6, 7];
+
+/// The texts by which plugins say that something which they need is missing.
+const MISSING: [&str; 2] = ["not found", "no such file or directory"];
+
 /// Why a list can't be loaded, or an operation on it failed.
 ///
 /// Texts contain those of libcni, with the file or plugin before them where libcni leaves it out.
@@ -191,16 +197,21 @@ impl RuntimeError {
         matches!(self, Self::Failed { .. } | Self::Result { .. })
     }
 
-    /// Returns true if a plugin has answered two commands with the same error. One without CNI's code is not an answer: a
-    /// plugin that is killed each time may be so at any point.
-    pub(super) fn says_the_same(&self, other: &Self) -> bool {
+    /// Returns true if a plugin has answered two commands with the same error, and refuses what it is called with. A plugin
+    /// that fails later, for instance by a timeout of its daemon, may have done anything.
+    pub(super) fn refuses_like(&self, other: &Self) -> bool {
         match (self, other) {
             (
                 Self::Failed { error, .. },
                 Self::Failed {
                     error: of_other, ..
                 },
-            ) => error.code.0 != 0 && error == of_other,
+            ) => {
+                // macvlan without its master, and host-device without its device, have code 999.
+                let lacks = |text| error.msg.contains(text) || error.details.contains(text);
+                let is_refusal = REFUSALS.contains(&error.code.0) || MISSING.into_iter().any(lacks);
+                is_refusal && error == of_other
+            }
             _ => false,
         }
     }

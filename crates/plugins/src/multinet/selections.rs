@@ -56,7 +56,17 @@ pub fn of(request: &Request, config: &MultinetConfig) -> Result<Selected, CniErr
         config,
     );
     match parsed {
-        Ok(selected) => Ok(selected),
+        Ok(selected) => match selected.default_network.as_ref().map(|it| &it.nad) {
+            // The pod's addresses for the whole cluster come from it, and network policies hold where its plugins say.
+            Some(nad) if &*nad.namespace != NAMESPACE_OF_DEFAULT => {
+                Err(CniError::invalid_config(format!(
+                    "annotation {DEFAULT_NETWORK} of pod {}/{}: only definitions of {NAMESPACE_OF_DEFAULT} stand in \
+                     for the default network, and not {nad}",
+                    pod.namespace, pod.name
+                )))
+            }
+            _ => Ok(selected),
+        },
         Err((annotation, error)) if config.spec_literal => {
             super::say(&format!("annotation {annotation} is ignored: {error}"));
             Ok(Selected {

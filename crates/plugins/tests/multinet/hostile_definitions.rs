@@ -116,9 +116,9 @@ fn del_of_pod_without_record_releases_what_runtime_attached() {
     assert_eq!(node.inventory(), before);
 }
 
-/// go-cni takes any error of DEL that contains these words for a success, and forgets the sandbox.
+/// go-cni takes an error of DEL with one of these texts for a success, and the sandbox is forgotten.
 #[test]
-fn error_of_del_never_says_not_found() {
+fn error_of_del_is_not_taken_for_success() {
     let Some(node) = MultinetNode::new() else {
         return;
     };
@@ -127,8 +127,45 @@ fn error_of_del_never_says_not_found() {
     node.call("ADD", &pod, Some("lan"), json!({}))
         .succeed()
         .unwrap();
-    let without = json!({"pluginDirs": ["/not found"]});
-    let (_, error) = node.call("DEL", &pod, None, without).fail().unwrap();
-    assert!(!error.contains("not found"), "{error}");
+    for text in ["not found", "no such file or directory"] {
+        let without = json!({"pluginDirs": [format!("/{text}")]});
+        let del = node.call("DEL", &pod, None, without).without("CNI_NETNS");
+        let (_, error) = del.fail().unwrap();
+        assert!(!error.contains(text), "{error}");
+    }
     node.call("DEL", &pod, None, json!({})).succeed().unwrap();
+}
+
+/// The pod would choose its addresses for the whole cluster.
+#[test]
+fn definition_of_tenant_does_not_stand_in_for_the_default_network() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    node.define_two();
+    let other = json!({"cniVersion": "1.0.0", "type": "bridge", "bridge": "data0",
+                       "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.86.0.0/24"}]]}});
+    node.define("kube-system/other", &other);
+    let pod = node.node.empty_pod("web").unwrap();
+    let before = node.inventory();
+    let chosen = |nad: &str| {
+        let annotations = json!({"v1.multus-cni.io/default-network": nad});
+        json!({"runtimeConfig": {"io.kubernetes.cri.pod-annotations": annotations}})
+    };
+    for config in [
+        chosen("shop/lan"),
+        json!({"specLiteral": true, "runtimeConfig": chosen("shop/lan")["runtimeConfig"]}),
+    ] {
+        let (_, error) = node.call("ADD", &pod, None, config).fail().unwrap();
+        assert!(error.contains("only definitions of kube-system"), "{error}");
+        assert_eq!(node.inventory(), before);
+    }
+    let result = node
+        .call("ADD", &pod, None, chosen("other"))
+        .succeed()
+        .unwrap();
+    let address = result["ips"][0]["address"].as_str().unwrap();
+    assert!(address.starts_with("10.86.0."), "{result}");
+    node.call("DEL", &pod, None, json!({})).succeed().unwrap();
+    assert_eq!(node.inventory(), before);
 }

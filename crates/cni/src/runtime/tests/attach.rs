@@ -179,7 +179,12 @@ fn failed_del_of_plugin_that_has_done_nothing_does_not_count() {
     stage.answer("third", "DEL", r#"{"code": 5, "msg": "stuck"}"#, 1);
     let error = runtime.add(&list, &request()).unwrap_err();
     assert!(!error.may_have_left_something(), "{error}");
-    // A plugin that ends without an answer may have done anything.
+    // A plugin that fails later, or ends without an answer, may have done anything.
+    let late = r#"{"code": 999, "msg": "context deadline exceeded"}"#;
+    stage.answer("second", "ADD", late, 1);
+    stage.answer("second", "DEL", late, 1);
+    let error = runtime.add(&list, &request()).unwrap_err();
+    assert!(error.may_have_left_something(), "{error}");
     stage.answer("second", "ADD", "", 1);
     stage.answer("second", "DEL", "", 1);
     let error = runtime.add(&list, &request()).unwrap_err();
