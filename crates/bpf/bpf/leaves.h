@@ -59,8 +59,8 @@ static __always_inline bool takes_little(struct __sk_buff *skb, const struct deb
 	bool little = debt + cost <= allowance || (debt == 0 && length <= FULL_FRAME);
 	if (earlier(a->bulk_until, b->bulk_until) > now)
 		little = false;
-	/* The queue of bulk segments it. */
-	if (leaf->longest && length > leaf->longest)
+	/* The queue of bulk segments it. (One that is no GSO packet would be dropped there.) */
+	if (leaf->longest && skb->gso_size && length > leaf->longest)
 		little = false;
 	__u64 most = now + 2 * allowance + 1;
 	a->owes_until = earlier(later(a->owes_until, now) + cost, most);

@@ -21,6 +21,15 @@ use crate::Result;
 /// How often it is looked whether a queue has become short.
 const LOOK: Duration = Duration::from_millis(5);
 
+/// The state of a queue of what takes little in which an exchange ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Quick {
+    /// What waits has room in it.
+    IsShort,
+    /// All is sent that waited when bulk began to go by its own queue again.
+    IsSent,
+}
+
 /// Exchanges the queues of bulk of these slots for what their forms say. One in which something waits
 /// after all is left as it is. How many changes that took.
 pub(super) fn exchange(
@@ -28,6 +37,7 @@ pub(super) fn exchange(
     at: Root<'_>,
     forms: &[&Form],
     programs: &Classes,
+    end: Quick,
 ) -> Result<usize> {
     for form in forms {
         let room = form
@@ -58,12 +68,12 @@ pub(super) fn exchange(
             .leaves
             .put(&LeafKey::new(at.name, form.slot), &form.leaf)?;
     }
-    shorten(socket, at, forms)?;
+    shorten(socket, at, forms, end)?;
     Ok(changes)
 }
 
-/// Takes the room for bulk from the queues of what takes little, once what waited there has been sent.
-fn shorten(socket: &mut Socket, at: Root<'_>, forms: &[&Form]) -> Result<()> {
+/// Takes the room for bulk from the queues of what takes little, once they are as they shall be.
+fn shorten(socket: &mut Socket, at: Root<'_>, forms: &[&Form], end: Quick) -> Result<()> {
     let until = Instant::now() + DRAIN;
     let observed = tree::list(socket, at.link)?;
     let statistics = |observed: &Installation, form: &Form| {
@@ -87,7 +97,8 @@ fn shorten(socket: &mut Socket, at: Root<'_>, forms: &[&Form]) -> Result<()> {
                 queued_bytes,
                 ..
             } = statistics(&observed, form);
-            queued_bytes <= form.quick_queue.limit() && (bytes >= *backlog || queued_bytes == 0)
+            let is_sent = end == Quick::IsShort || bytes >= *backlog || queued_bytes == 0;
+            is_sent && queued_bytes <= form.quick_queue.limit()
         };
         let (short, long): (Vec<_>, Vec<_>) = left.into_iter().partition(is_short);
         for (form, _) in short {

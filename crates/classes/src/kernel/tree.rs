@@ -13,7 +13,7 @@ use netqos_netlink::link::{Link, gone};
 use netqos_netlink::qdisc::{Htb, Installed};
 use netqos_netlink::{Handle, Socket};
 
-use super::exchange;
+use super::exchange::{self, Quick};
 use super::form::{Form, Forms, LINE};
 use super::stalls::Stalls;
 use crate::error::Doing;
@@ -173,34 +173,58 @@ pub(super) fn apply(
         }
     }
     if !occupied.is_empty() {
-        changes += exchange::exchange(socket, at, &occupied, programs)?;
+        changes += exchange::exchange(socket, at, &occupied, programs, Quick::IsShort)?;
     }
     Ok(changes)
 }
 
-/// Exchanges queues in which packets wait and which from now on segment them. What waits is sent at the old rates, which are
-/// higher: a class owes for a GSO packet for as long as its rate takes, at 1 Mbit/s for half a second.
+/// Exchanges queues that segment packets from now on, where their slots' limits become lower. What waits is sent at the old
+/// rates: a class owes for a GSO packet for as long as its rate takes, at 1 Mbit/s for half a second.
 fn exchange_at_old_rates(
     socket: &mut Socket,
     at: Root<'_>,
     forms: &Forms,
     programs: &Classes,
 ) -> Result<usize> {
-    let observed = socket.qdiscs(at.link).doing("list qdiscs")?;
-    let begins_to_cut = |form: &&Form| {
-        let bulk = at.handle(form.slot.bulk());
-        let found = observed.iter().find(|it| it.parent == bulk);
-        form.bulk_queue.cuts()
-            && found.is_some_and(|found| {
-                let is_uncut = found.tbf().is_none() && form.bulk_queue.is_replaced(found, None);
-                is_uncut && found.statistics.queued_packets > 0
-            })
+    let classes = list(socket, at.link)?;
+    let queues = socket.qdiscs(at.link).doing("list qdiscs")?;
+    let queue = |minor: u16| queues.iter().find(|it| it.parent == at.handle(minor));
+    let desired = at.desired(forms);
+    let is_lowered = |form: &Form| {
+        let inner = classes.get(&at.handle(form.slot.inner()));
+        let path = successors(inner, |it| classes.get(&it.parent));
+        let limits = path.filter_map(|it| Some((it.ceil(), desired.get(&it.handle)?.ceil)));
+        let (observed, desired): (Vec<u64>, Vec<u64>) = limits.unzip();
+        desired.iter().min() < observed.iter().min()
     };
-    let forms: Vec<&Form> = forms.slots.iter().filter(begins_to_cut).collect();
-    match forms.is_empty() {
-        true => Ok(0),
-        false => exchange::exchange(socket, at, &forms, programs),
+    let begins_to_cut = |form: &&Form| {
+        let needed = [LINE, form.slot.quick()].map(|minor| at.handle(minor));
+        let is_uncut = queue(form.slot.bulk())
+            .is_some_and(|found| found.tbf().is_none() && form.bulk_queue.is_replaced(found, None));
+        form.bulk_queue.cuts()
+            && is_uncut
+            && needed.iter().all(|class| classes.contains_key(class))
+            && is_lowered(form)
+    };
+    let has_backlog = |form: &&Form| {
+        let both = [form.slot.quick(), form.slot.bulk()].map(queue);
+        let mut found = both.into_iter().flatten();
+        found.any(|it| it.statistics.queued_packets > 0)
+    };
+    let slots = forms.slots.iter().filter(begins_to_cut);
+    let (occupied, free): (Vec<&Form>, Vec<&Form>) = slots.partition(has_backlog);
+    // Before the others are exchanged, which takes time: packets may come to wait meanwhile.
+    for form in &free {
+        form.bulk_queue
+            .put(socket, at.link, at.handle(form.slot.bulk()))?;
+        let key = LeafKey::new(at.name, form.slot);
+        programs.leaves.put(&key, &form.leaf)?;
     }
+    let exchanged = match occupied.is_empty() {
+        true => 0,
+        false => exchange::exchange(socket, at, &occupied, programs, Quick::IsSent)?,
+    };
+    Ok(free.len() + exchanged)
 }
 
 /// Makes the queues what they should be, and empties stalled ones. Those of bulk that would be others, and in which

@@ -1,10 +1,11 @@
 //! Random changes of the shares of a class and of a pod's part under bulk traffic in one direction.
 
 use std::collections::BTreeMap;
-use std::fmt;
+use std::io::Write as _;
 use std::iter::successors;
-use std::thread;
+use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
+use std::{fmt, io, thread};
 
 use netqos_classes::ClassBackend;
 use netqos_core::classes::{Ask, Asked, LineShares, Share, Shares};
@@ -25,6 +26,8 @@ use crate::world::World;
 const GSO: [u32; 2] = [65_536, 196_608];
 /// The minor number of the class of best-effort.
 const BEST_EFFORT: u16 = 4;
+/// That of its leaf for sparse flows; the next one is that for bulk flows.
+const BEST_EFFORT_SPARSE: u16 = 0x14;
 /// Changes of each scene in a row.
 const CHANGES: usize = 6;
 /// Packets up to this size, in bytes, stay whole on uplinks below this capacity.
@@ -367,4 +370,53 @@ fn uplink_that_becomes_slow_owes_for_no_gso_packet() {
         assert!(pause < most, "{direction}: {pause:?}\n{}", loaded.tree());
         println!("{direction}: the longest pause is {pause:.0?}");
     }
+}
+
+/// A GSO packet in the queue of sparse flows would be sent whole.
+#[test]
+fn large_gso_packets_of_sparse_flow_are_segmented() {
+    let Some((mut loaded, bulk)) = loaded(Scene {
+        direction: Direction::Egress,
+        congestion_control: "cubic",
+        gso: GSO[0],
+    }) else {
+        return;
+    };
+    drop(bulk);
+    let megabits = |rate: u64| BitRate::from_bits_per_second(rate * 1_000_000);
+    loaded.divide(Change {
+        total: megabits(450),
+        best_effort: Share {
+            min: megabits(400),
+            max: megabits(440),
+        },
+        asked: Ask::default(),
+    });
+    let (outside, pod) = (&loaded.world.outside, &loaded.world.pods["be"]);
+    let address = loaded.world.outside_address(false);
+    let listener = outside.inside(move || TcpListener::bind((address.ip(), 0)));
+    let listener = listener.unwrap().unwrap();
+    let to = listener.local_addr().unwrap();
+    let receiver =
+        thread::spawn(move || io::copy(&mut listener.accept().unwrap().0, &mut io::sink()));
+    let mut sender = pod.inside(move || TcpStream::connect(to)).unwrap().unwrap();
+    sender.set_nodelay(true).unwrap();
+    // The flow takes 6 Mbit/s of 400, and each packet less time than a sparse flow may owe.
+    for _ in 0..20 {
+        sender.write_all(&[0; 40_000]).unwrap();
+        thread::sleep(Duration::from_millis(50));
+    }
+    drop(sender);
+    receiver.join().unwrap().unwrap();
+    let classes = loaded.classes();
+    let sent = |minor| {
+        let mut of_leaf = classes.values().filter(|it| it.handle.minor() == minor);
+        of_leaf.next().unwrap().statistics.bytes
+    };
+    let (sparse, bulk) = (sent(BEST_EFFORT_SPARSE), sent(BEST_EFFORT_SPARSE + 1));
+    assert!(
+        bulk > 9 * sparse,
+        "{bulk} of bulk, {sparse} of sparse\n{}",
+        loaded.tree()
+    );
 }
