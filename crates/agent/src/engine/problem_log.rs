@@ -35,7 +35,12 @@ impl ProblemLog {
         let stalls = stalls.filter(|problem| problem.reason == Reason::QueueStalled);
         self.stalls
             .extend(stalls.map(|problem| (problem.clone(), now)));
-        problems.extend(self.stalls.keys().cloned());
+        problems.extend(self.stalls().cloned());
+    }
+
+    /// The queues that were stalled a short time ago.
+    pub(super) fn stalls(&self) -> impl Iterator<Item = &Problem> {
+        self.stalls.keys()
     }
 
     /// These are the problems now. Returns those to log, and those that were logged and have ended.

@@ -232,6 +232,7 @@ impl<'e> Glance<'e> {
     /// Reads what the kernel has counted.
     pub(super) fn at(engine: &'e Engine) -> Self {
         let mut problems = engine.problems();
+        problems.extend(engine.problem_log.stalls().cloned());
         let counts = match engine.rules.as_ref().map(|rules| rules.counts()) {
             Some(Ok(counts)) => RuleCounts(counts),
             Some(Err(why)) => {
@@ -305,7 +306,7 @@ impl<'e> Glance<'e> {
             is_limited && !meters.contains_key(&rule.id)
         };
         if self.rules(endpoint).any(is_unlimited) {
-            failing.push("rates of rules are not in force");
+            failing.push("rates of rules are not programmed");
         }
         if limits.iter().any(|(_, limit)| !limit.in_force) {
             failing.push("limits are not in force");

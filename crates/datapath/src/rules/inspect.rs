@@ -179,6 +179,8 @@ impl RuleDatapath {
         };
         self.switch(&mut arrival)?;
         if standing == Standing::Gone {
+            // Whatever another process removed before, it is there now.
+            self.problems.set(Subject::Hook(id.clone()), None);
             self.repairs.record(Subject::Endpoint(id.clone()), now);
         }
         Ok(Some(Restored {

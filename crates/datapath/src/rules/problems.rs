@@ -68,8 +68,10 @@ impl Problems {
 
     /// Forgets what is found out anew when everything is made anew: not who comes before us.
     pub(super) fn clear(&mut self, is_known: impl Fn(&EndpointId) -> bool) {
-        self.0
-            .retain(|subject, _| matches!(subject, Subject::Hook(id) if is_known(id)));
+        self.0.retain(|subject, problem| {
+            let is_contest = problem.reason == Reason::HookContested;
+            matches!(subject, Subject::Hook(id) if is_contest && is_known(id))
+        });
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = &Problem> {

@@ -64,6 +64,14 @@ fn program_or_queue_removed_six_times_is_restored_five_times() {
                 _ => outcome.meters.len(),
             };
             assert_eq!(reported, 0, "{qdisc}: {outcome:?}");
+            // Nor is what is there again reported as failing.
+            let outcome = world.rules.sync(world.index.plan());
+            let reported = (outcome.endpoints.len(), outcome.meters.len());
+            assert_eq!(
+                (reported, &outcome.problems[..]),
+                ((1, 1), &[][..]),
+                "{qdisc}"
+            );
         }
     });
 }
