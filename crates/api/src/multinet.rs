@@ -38,7 +38,7 @@ pub enum About {
     /// The annotations of the pod are needed, which the runtime does not pass.
     Annotations,
     /// The NetworkAttachmentDefinitions of these names are needed.
-    Definitions(Vec<NadName>),
+    Nads(Vec<NadName>),
 }
 
 /// A pod by its names.
@@ -89,8 +89,8 @@ pub enum Answer {
         /// Of `v1.multus-cni.io/default-network`.
         default_network: Option<String>,
     },
-    /// The definitions, in the order in which they were asked for.
-    Definitions(Vec<Definition>),
+    /// The NADs, in the order in which they were asked for.
+    Nads(Vec<Nad>),
     /// The agent does not know now, such as right after it has started. The runtime should try again.
     TryAgain(String),
     /// The pod may not be attached.
@@ -100,12 +100,12 @@ pub enum Answer {
 /// A NetworkAttachmentDefinition for a pod.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Definition {
+pub struct Nad {
     /// The program that attaches the pod: [`CNI_DRIVER`].
     pub driver: String,
     /// `metadata.resourceVersion`.
     pub resource_version: String,
-    /// `spec.config`. `None`: a file on the node has it, of the definition's name.
+    /// `spec.config`. `None`: a file on the node has it, of the NAD's name.
     pub config: Option<String>,
     /// The annotation `k8s.v1.cni.cncf.io/resourceName`: the devices that the pod's container requests.
     pub resource_name: Option<String>,

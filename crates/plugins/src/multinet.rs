@@ -1,19 +1,19 @@
 //! `netqos-multinet`: a CNI plugin that attaches a pod to the default network and to those that it selects.
 //!
 //! ```text
-//!   ADD    annotations ─► selections ─► agent: definitions, permissions ─► attachments ─► record ─► delegates, in order
+//!   ADD    annotations ─► selections ─► agent: NADs, permissions ─► attachments ─► record ─► delegates, in order
 //!   DEL    record ─► delegates, in reverse order, all of them
 //!   CHECK, GC, STATUS    record, default network
 //! ```
 //!
 //! A pod never starts with fewer networks than it selects: the first failure undoes what was made. The plugin executes
-//! the delegates itself; the agent only answers which definitions there are and what policies permit. What is undone
+//! the delegates itself; the agent only answers which NADs there are and what policies permit. What is undone
 //! later depends on the record alone, which is on the disk before the first delegate runs.
 
 mod agent;
 mod compose;
 mod config;
-mod definitions;
+mod nads;
 mod record;
 mod selections;
 mod status;
@@ -197,7 +197,7 @@ impl Node {
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .collect();
         let mut attachments =
-            definitions::attachments(&selected, request, &self.config, &default_list.name, &args)?;
+            nads::attachments(&selected, request, &self.config, &default_list.name, &args)?;
         let mut default = match selected.default_network {
             // The first, in place of the default network, with what the runtime asks of that.
             Some(_) => attachments.remove(0),
@@ -279,7 +279,11 @@ impl Node {
         let undone = self.records.lock(container_id).and_then(|lock| {
             let failures = match self.records.read(container_id)? {
                 Some(record) => self.undo(&record, record.made + 1),
-                None => self.undo_by_results(container_id, None),
+                None => {
+                    let mut failures = Vec::new();
+                    undo_by_results(&self.runtime, container_id, None, &mut failures);
+                    failures
+                }
             };
             if failures.is_empty() {
                 self.records.remove(container_id, lock)?;
@@ -303,11 +307,21 @@ impl Node {
     /// Undoes the attachments of a pod without a record: by the results that are kept, and as a pod of the default network
     /// that the runtime attached itself, before it called this plugin.
     fn undo_without_record(&self, request: &Request) -> Vec<CniError> {
-        let netns = request.netns.as_deref();
-        let mut failures = self.undo_by_results(request.container_id(), netns);
+        let (container_id, netns) = (request.container_id(), request.netns.as_deref());
+        let mut failures = Vec::new();
+        let is_known = undo_by_results(&self.runtime, container_id, netns, &mut failures);
+        // The default network may be another one by now.
+        let of_runtime = Runtime::new(self.runtime.plugin_dirs(), RUNTIME_CACHE);
+        if undo_by_results(&of_runtime, container_id, netns, &mut failures) || is_known {
+            return failures;
+        }
+        // A record precedes everything that this plugin makes.
+        let Ok(list) = self.default_list() else {
+            return failures;
+        };
         let args = request.args.pairs();
         let call = AttachmentRequest {
-            container_id: request.container_id().to_owned(),
+            container_id: container_id.to_owned(),
             ifname: request.ifname().to_owned(),
             netns: request.netns.clone(),
             args: args
@@ -315,38 +329,16 @@ impl Node {
                 .collect(),
             capability_args: request.config.runtime_config.clone(),
         };
-        let of_runtime = Runtime::new(self.runtime.plugin_dirs(), RUNTIME_CACHE);
-        let undone = self.default_list().and_then(|list| {
-            let undone = of_runtime.del(&list, &call);
-            undone.map_err(|error| CniError::internal(format_args!("the default network: {error}")))
-        });
-        failures.extend(undone.err());
-        failures
-    }
-
-    /// Undoes the attachments of a container of which results are kept.
-    fn undo_by_results(&self, container_id: &str, netns: Option<&Path>) -> Vec<CniError> {
-        let kept = self.runtime.cached_attachments();
-        let kept = kept.iter().rev();
-        let kept = kept.filter(|it| it.container_id == container_id);
-        let mut failures = Vec::new();
-        for attachment in kept {
-            let undone = NetworkConfigList::parse(&attachment.config).and_then(|list| {
-                let call = AttachmentRequest {
-                    netns: netns.map(Path::to_owned),
-                    ..attachment.request()
-                };
-                self.runtime.del(&list, &call)
-            });
-            failures.extend(undone.err().map(CniError::internal));
-        }
+        let undone = of_runtime.del(&list, &call);
+        let failure = |error| CniError::internal(format_args!("the default network: {error}"));
+        failures.extend(undone.err().map(failure));
         failures
     }
 
     /// Collects what no pod uses any longer, on each network of the living ones but the default network: there are pods
     /// on that one too that the runtime attached itself, before it called this plugin.
     fn collect(&self, alive: &[PodRecord]) -> Vec<CniError> {
-        // A definition in place of the default network may have its name.
+        // A NAD in place of the default network may have its name.
         let Ok(default_list) = self.default_list() else {
             return Vec::new();
         };
@@ -380,6 +372,36 @@ impl Node {
         }
         failures
     }
+}
+
+/// Undoes the attachments of a container whose results this runtime keeps, but for those by this plugin. Returns true if there
+/// are any, and adds the errors.
+fn undo_by_results(
+    runtime: &Runtime,
+    container_id: &str,
+    netns: Option<&Path>,
+    failures: &mut Vec<CniError>,
+) -> bool {
+    let kept = runtime.cached_attachments();
+    let of_container = kept
+        .iter()
+        .rev()
+        .filter(|it| it.container_id == container_id);
+    let mut is_known = false;
+    for attachment in of_container {
+        let list = NetworkConfigList::parse(&attachment.config);
+        if list.as_ref().is_ok_and(is_own) {
+            continue;
+        }
+        is_known = true;
+        let call = AttachmentRequest {
+            netns: netns.map(Path::to_owned),
+            ..attachment.request()
+        };
+        let undone = list.and_then(|list| runtime.del(&list, &call));
+        failures.extend(undone.err().map(CniError::internal));
+    }
+    is_known
 }
 
 fn delete(request: &Request) -> Result<(), CniError> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use netqos_api::multinet::{About, Answer, CNI_DRIVER, Definition, Message, NadName, PodName};
+use netqos_api::multinet::{About, Answer, CNI_DRIVER, Message, Nad, NadName, PodName};
 use netqos_api::npwg::{AttachmentGrant, AttachmentPolicy};
 use netqos_core::objects::{AttachmentConfig, NetworkAnnotations, Pod};
 #[cfg(feature = "daemon")]
@@ -29,7 +29,7 @@ pub struct NetworkCatalog {
 struct Contents {
     /// All objects of the source are in it.
     is_complete: bool,
-    definitions: BTreeMap<ObjectName, AttachmentConfig>,
+    nads: BTreeMap<ObjectName, AttachmentConfig>,
     policies: BTreeMap<Arc<str>, AttachmentPolicy>,
     namespaces: BTreeMap<Arc<str>, Labels>,
     /// Pods of this node by their uids.
@@ -62,10 +62,10 @@ impl NetworkCatalog {
         match object {
             Object::Network(network) => {
                 let (name, attachment) = (network.name.clone(), network.attachment.clone());
-                self.write(|it| it.definitions.insert(name, attachment));
+                self.write(|it| it.nads.insert(name, attachment));
             }
-            // It counts in place of the definition of its name, which is gone.
-            Object::UserNetwork(network) => self.write(|it| it.definitions.remove(&network.name)),
+            // It counts in place of the NAD of its name, which is gone.
+            Object::UserNetwork(network) => self.write(|it| it.nads.remove(&network.name)),
             Object::AttachmentPolicy(policy) => {
                 self.write(|it| it.policies.insert(policy.name.clone(), policy.clone()));
             }
@@ -88,7 +88,7 @@ impl NetworkCatalog {
     pub(crate) fn remove(&self, object: &Object) {
         match object {
             Object::Network(network) | Object::UserNetwork(network) => {
-                self.write(|it| it.definitions.remove(&network.name));
+                self.write(|it| it.nads.remove(&network.name));
             }
             Object::AttachmentPolicy(policy) => self.write(|it| it.policies.remove(&policy.name)),
             Object::Namespace(namespace) => self.write(|it| it.namespaces.remove(&namespace.name)),
@@ -123,20 +123,18 @@ impl NetworkCatalog {
         match &message.about {
             About::Annotations => contents.annotations(&message.pod),
             // Selectors of policies may match namespaces by the absence of a label.
-            About::Definitions(_) if !contents.is_complete => {
+            About::Nads(_) if !contents.is_complete => {
                 Answer::TryAgain("netqos-agent has not read all objects yet".to_owned())
             }
-            About::Definitions(names) if contents.bytes_of(names) > MOST_CONFIG_BYTES => {
+            About::Nads(names) if contents.bytes_of(names) > MOST_CONFIG_BYTES => {
                 Answer::Refused(format!(
                     "the configurations that the pod selects are larger than {MOST_CONFIG_BYTES} bytes together"
                 ))
             }
-            About::Definitions(names) => {
-                let found = names
-                    .iter()
-                    .map(|name| contents.definition(name, &message.pod));
+            About::Nads(names) => {
+                let found = names.iter().map(|name| contents.nad(name, &message.pod));
                 match found.collect() {
-                    Ok(definitions) => Answer::Definitions(definitions),
+                    Ok(nads) => Answer::Nads(nads),
                     Err(answer) => answer,
                 }
             }
@@ -158,19 +156,19 @@ impl Contents {
         }
     }
 
-    /// The size of these definitions' configurations. One that is selected twice counts twice.
+    /// The size of these NADs' configurations. One that is selected twice counts twice.
     fn bytes_of(&self, names: &[NadName]) -> usize {
         let configs = names.iter().filter_map(|name| {
             let nad = ObjectName::new(&name.namespace, &name.name);
-            self.definitions.get(&nad)?.config.as_deref()
+            self.nads.get(&nad)?.config.as_deref()
         });
         configs.map(str::len).sum()
     }
 
-    /// The definition, or the answer of a failure.
-    fn definition(&self, name: &NadName, pod: &PodName) -> Result<Definition, Answer> {
+    /// The NAD, or the answer of a failure.
+    fn nad(&self, name: &NadName, pod: &PodName) -> Result<Nad, Answer> {
         let nad = ObjectName::new(&name.namespace, &name.name);
-        let Some(attachment) = self.definitions.get(&nad) else {
+        let Some(attachment) = self.nads.get(&nad) else {
             let why = format!("no NetworkAttachmentDefinition {nad} exists");
             return Err(Answer::Refused(why));
         };
@@ -198,7 +196,7 @@ impl Contents {
         for policy in &about {
             grant.unite(policy.grant.clone());
         }
-        Ok(Definition {
+        Ok(Nad {
             driver: CNI_DRIVER.to_owned(),
             resource_version: attachment.resource_version.to_string(),
             config: attachment.config.as_deref().map(str::to_owned),

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use netqos_api::multinet::{Answer, Definition, MAX_BYTES, Message, PROTOCOL, PodName};
+use netqos_api::multinet::{Answer, MAX_BYTES, Message, Nad, PROTOCOL, PodName};
 use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
@@ -70,7 +70,7 @@ async fn exchange(
     input.read_until(b'\n', &mut line).await?;
     let answer = match read(&line) {
         Ok(message) => match catalog.answer(&message) {
-            Answer::Definitions(found) => with_devices(found, &message.pod, kubelet).await,
+            Answer::Nads(found) => with_devices(found, &message.pod, kubelet).await,
             answer => answer,
         },
         Err(answer) => answer,
@@ -97,25 +97,21 @@ fn read(line: &[u8]) -> Result<Message, Answer> {
     }
 }
 
-/// Adds to each definition with a resource the next device of it that the kubelet gave to the pod, as Multus does.
-async fn with_devices(
-    mut definitions: Vec<Definition>,
-    pod: &PodName,
-    kubelet: &Kubelet,
-) -> Answer {
-    if definitions.iter().all(|it| it.resource_name.is_none()) {
-        return Answer::Definitions(definitions);
+/// Adds to each NAD with a resource the next device of it that the kubelet gave to the pod, as Multus does.
+async fn with_devices(mut nads: Vec<Nad>, pod: &PodName, kubelet: &Kubelet) -> Answer {
+    if nads.iter().all(|it| it.resource_name.is_none()) {
+        return Answer::Nads(nads);
     }
     let mut devices = match kubelet.devices(pod).await {
         Ok(devices) => devices,
         Err(error) => return Answer::TryAgain(error.to_string()),
     };
-    for definition in &mut definitions {
-        let Some(resource) = &definition.resource_name else {
+    for nad in &mut nads {
+        let Some(resource) = &nad.resource_name else {
             continue;
         };
         match devices.get_mut(resource).filter(|ids| !ids.is_empty()) {
-            Some(ids) => definition.device = Some(ids.remove(0)),
+            Some(ids) => nad.device = Some(ids.remove(0)),
             None => {
                 return Answer::Refused(format!(
                     "the kubelet gave the pod no more devices of {resource}, which a \
@@ -124,5 +120,5 @@ async fn with_devices(
             }
         }
     }
-    Answer::Definitions(definitions)
+    Answer::Nads(nads)
 }

@@ -27,8 +27,8 @@ const RESCAN: Duration = Duration::from_secs(60);
 const SOON: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// The time for which an annotation that was written counts as there, whatever the watch tells. A tenant may change it
-/// meanwhile.
+/// The time for which an annotation that was written counts as observed before the watch reports it. A tenant may
+/// change it meanwhile.
 const SETTLES: Duration = Duration::from_secs(5);
 
 /// The annotations that pods should have, with the times of their records. Of several sandboxes of a pod, the youngest
@@ -54,14 +54,14 @@ pub(crate) fn write_statuses(
 
 fn watch_records(directory: &Path, statuses: &UnboundedSender<Statuses>) {
     let mut watches = [Watch::new(directory.to_owned())];
-    let mut told = None;
+    let mut sent = None;
     loop {
         let found = read(directory);
-        if told.as_ref() != Some(&found) {
+        if sent.as_ref() != Some(&found) {
             if statuses.send(found.clone()).is_err() {
                 return;
             }
-            told = Some(found);
+            sent = Some(found);
         }
         if let Err(error) = watch::wait(&mut watches, RESCAN) {
             tracing::error!("records of netqos-multinet are not watched any more: {error}");
@@ -99,7 +99,7 @@ fn read_record(path: &Path) -> Option<(SystemTime, AttachedSandbox)> {
 }
 
 async fn write(client: Client, mut records: UnboundedReceiver<Statuses>, catalog: NetworkCatalog) {
-    let mut wanted = Statuses::new();
+    let mut desired = Statuses::new();
     // The digests that the server has and its watch may not have told yet, with the time until which that may be so.
     let mut written: BTreeMap<PodId, (Digest, Instant)> = BTreeMap::new();
     let mut pause = SOON;
@@ -111,27 +111,27 @@ async fn write(client: Client, mut records: UnboundedReceiver<Statuses>, catalog
     loop {
         match timeout(wait, records.recv()).await {
             Ok(None) => return,
-            Ok(Some(statuses)) => wanted = statuses,
+            Ok(Some(statuses)) => desired = statuses,
             Err(_) => {}
         }
         wait = RESCAN;
         // A runtime may have named a pod with its uid and without it.
         let mut of_pods: BTreeMap<PodId, (SystemTime, &str, Option<Digest>)> = BTreeMap::new();
-        for (named, (time, text)) in &wanted {
-            let Some((pod, there)) = catalog.pod(named) else {
+        for (named, (time, text)) in &desired {
+            let Some((pod, observed)) = catalog.pod(named) else {
                 // Its deletion, or its creation, is not told yet.
                 wait = wait.min(SOON);
                 continue;
             };
             if of_pods.get(&pod).is_none_or(|(known, ..)| known < time) {
-                of_pods.insert(pod, (*time, text, there));
+                of_pods.insert(pod, (*time, text, observed));
             }
         }
         written.retain(|pod, _| of_pods.contains_key(pod));
         refused.retain(|pod, _| of_pods.contains_key(pod));
-        for (pod, (_, text, there)) in of_pods {
+        for (pod, (_, text, observed)) in of_pods {
             let digest = Digest::of(&text);
-            if there == Some(digest) {
+            if observed == Some(digest) {
                 // A tenant that changes it from now on finds it changed back.
                 written.remove(&pod);
                 continue;
@@ -156,8 +156,10 @@ async fn write(client: Client, mut records: UnboundedReceiver<Statuses>, catalog
                     wait = wait.min(SETTLES);
                     (pause, is_reported) = (SOON, false);
                 }
-                // Another pod of this name may come.
-                Err(AnnotateError::Gone) => wait = wait.min(LONGEST),
+                // Its deletion is not told yet.
+                Err(AnnotateError::Gone) => {
+                    refused.insert(pod, Instant::now() + SETTLES);
+                }
                 Err(error) => {
                     if !is_reported {
                         tracing::warn!(

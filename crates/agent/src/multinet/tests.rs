@@ -71,8 +71,8 @@ fn ask(catalog: &NetworkCatalog, pod: &str, uid: Option<&str>, about: About) -> 
     })
 }
 
-fn definition(namespace: &str, name: &str) -> About {
-    About::Definitions(vec![NadName {
+fn nad(namespace: &str, name: &str) -> About {
+    About::Nads(vec![NadName {
         namespace: namespace.to_owned(),
         name: name.to_owned(),
     }])
@@ -86,13 +86,8 @@ fn refused(answer: Answer) -> String {
 }
 
 #[test]
-fn definition_has_the_permissions_of_all_policies_about_its_namespace() {
-    let Answer::Definitions(found) = ask(
-        &catalog(OBJECTS),
-        "shop/web",
-        None,
-        definition("shop", "lan"),
-    ) else {
+fn nad_has_the_permissions_of_all_policies_about_its_namespace() {
+    let Answer::Nads(found) = ask(&catalog(OBJECTS), "shop/web", None, nad("shop", "lan")) else {
         panic!();
     };
     let [found] = &found[..] else { panic!() };
@@ -114,21 +109,16 @@ fn policy_about_other_namespaces_permits_nothing() {
     let open = "{apiVersion: netqos.io/v1alpha1, kind: NetworkAttachmentPolicy, metadata: {name: open}, \
                 spec: {openTo: {}}}";
     let all = format!("{OBJECTS}---\n{open}");
-    let answer = ask(
-        &catalog(&all),
-        "shop/web",
-        None,
-        definition("infra", "shared"),
-    );
-    let Answer::Definitions(found) = answer else {
+    let answer = ask(&catalog(&all), "shop/web", None, nad("infra", "shared"));
+    let Answer::Nads(found) = answer else {
         panic!("{answer:?}")
     };
     assert!(found[0].grant.plugin_types.is_empty());
 }
 
 #[test]
-fn definition_of_another_namespace_is_refused_unless_a_policy_opens_it() {
-    let about = || definition("infra", "shared");
+fn nad_of_another_namespace_is_refused_unless_a_policy_opens_it() {
+    let about = || nad("infra", "shared");
     let why = refused(ask(&catalog(OBJECTS), "shop/web", None, about()));
     assert!(why.contains("openTo"), "{why}");
     let policy = |to: &str| {
@@ -144,7 +134,7 @@ fn definition_of_another_namespace_is_refused_unless_a_policy_opens_it() {
     ] {
         let answer = ask(&catalog(&policy(to)), "shop/web", None, about());
         assert_eq!(
-            matches!(answer, Answer::Definitions(_)),
+            matches!(answer, Answer::Nads(_)),
             is_open,
             "{to}: {answer:?}"
         );
@@ -154,22 +144,17 @@ fn definition_of_another_namespace_is_refused_unless_a_policy_opens_it() {
         &catalog(&policy("{}")),
         "infra/web",
         None,
-        definition("shop", "lan"),
+        nad("shop", "lan"),
     );
     refused(answer);
 }
 
 #[test]
-fn missing_definition_is_refused_only_once_all_objects_are_read() {
+fn missing_nad_is_refused_only_once_all_objects_are_read() {
     let unread = NetworkCatalog::new("node1");
-    let answer = ask(&unread, "shop/web", None, definition("shop", "wan"));
+    let answer = ask(&unread, "shop/web", None, nad("shop", "wan"));
     assert!(matches!(answer, Answer::TryAgain(_)), "{answer:?}");
-    let why = refused(ask(
-        &catalog(OBJECTS),
-        "shop/web",
-        None,
-        definition("shop", "wan"),
-    ));
+    let why = refused(ask(&catalog(OBJECTS), "shop/web", None, nad("shop", "wan")));
     assert_eq!(why, "no NetworkAttachmentDefinition shop/wan exists");
 }
 
@@ -200,24 +185,24 @@ fn object_that_is_gone_is_not_in_the_catalog() {
     for object in objects(OBJECTS) {
         catalog.remove(&object);
     }
-    refused(ask(&catalog, "shop/web", None, definition("shop", "lan")));
+    refused(ask(&catalog, "shop/web", None, nad("shop", "lan")));
     let answer = ask(&catalog, "shop/web", None, About::Annotations);
     assert!(matches!(answer, Answer::TryAgain(_)), "{answer:?}");
 }
 
 /// A policy may select namespaces by the absence of a label.
 #[test]
-fn definition_is_not_answered_before_all_objects_are_read() {
+fn nad_is_not_answered_before_all_objects_are_read() {
     let catalog = NetworkCatalog::new("node1");
     for object in objects(OBJECTS) {
         catalog.put(&object);
     }
-    let about = || definition("shop", "lan");
+    let about = || nad("shop", "lan");
     let answer = ask(&catalog, "shop/web", None, about());
     assert!(matches!(answer, Answer::TryAgain(_)), "{answer:?}");
     catalog.complete();
     let answer = ask(&catalog, "shop/web", None, about());
-    assert!(matches!(answer, Answer::Definitions(_)), "{answer:?}");
+    assert!(matches!(answer, Answer::Nads(_)), "{answer:?}");
 }
 
 #[test]
@@ -235,6 +220,6 @@ fn configurations_larger_than_bound_are_refused() {
         };
         30
     ];
-    let answer = ask(&catalog, "shop/web", None, About::Definitions(names));
+    let answer = ask(&catalog, "shop/web", None, About::Nads(names));
     assert!(refused(answer).contains("larger than"), "bound");
 }

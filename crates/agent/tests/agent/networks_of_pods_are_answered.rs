@@ -34,14 +34,14 @@ fn ask(about: About) -> Answer {
 }
 
 fn lan() -> About {
-    About::Definitions(vec![NadName {
+    About::Nads(vec![NadName {
         namespace: "games".to_owned(),
         name: "lan".to_owned(),
     }])
 }
 
 #[test]
-fn definitions_policies_and_annotations_of_the_folder_are_answered() {
+fn nads_policies_and_annotations_of_the_folder_are_answered() {
     let Some(node) = stage::node() else { return };
     let (a, _) = stage::pods(&node);
     let annotations = json!({"k8s.v1.cni.cncf.io/networks": "lan"});
@@ -57,7 +57,7 @@ fn definitions_policies_and_annotations_of_the_folder_are_answered() {
     let missing = Answer::Refused("no NetworkAttachmentDefinition games/lan exists".to_owned());
     assert_eq!(ask(lan()), missing);
 
-    let definition = json!({
+    let nad = json!({
         "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
         "metadata": {"name": "lan", "namespace": "games"}, "spec": {"config": "{\"type\": \"bridge\"}"},
     });
@@ -65,10 +65,10 @@ fn definitions_policies_and_annotations_of_the_folder_are_answered() {
         "apiVersion": "netqos.io/v1alpha1", "kind": "NetworkAttachmentPolicy",
         "metadata": {"name": "bridges"}, "spec": {"pluginTypes": ["bridge"]},
     });
-    stage::put("lan.json", &definition.to_string());
+    stage::put("lan.json", &nad.to_string());
     stage::put("policy.json", &policy.to_string());
     let permitted = || match ask(lan()) {
-        Answer::Definitions(found) => found[0].grant.plugin_types.contains("bridge"),
+        Answer::Nads(found) => found[0].grant.plugin_types.contains("bridge"),
         _ => false,
     };
     assert!(stage::eventually(permitted), "{:?}", ask(lan()));

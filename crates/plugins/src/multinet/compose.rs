@@ -12,7 +12,7 @@ const INFINIBAND_GUID: &str = "infinibandGUID";
 const DEVICE_ID: &str = "deviceID";
 
 /// Returns the list of a NetworkAttachmentDefinition with what the pod writes into it: arguments and a device.
-/// `config` is the definition's configuration, a list or a single plugin.
+/// `config` is the NAD's configuration, a list or a single plugin.
 ///
 /// # Errors
 /// Returns an error if the configuration is not a list of plugins.

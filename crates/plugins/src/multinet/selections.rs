@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::agent;
 use super::config::MultinetConfig;
 
-/// The namespace of definitions that stand in for the default network.
+/// The namespace of NADs that stand in for the default network.
 const NAMESPACE_OF_DEFAULT: &str = "kube-system";
 
 /// The networks that a pod selects, with the names of their interfaces.
@@ -60,7 +60,7 @@ pub fn of(request: &Request, config: &MultinetConfig) -> Result<Selected, CniErr
             // The pod's addresses for the whole cluster come from it, and network policies hold where its plugins say.
             Some(nad) if &*nad.namespace != NAMESPACE_OF_DEFAULT => {
                 Err(CniError::invalid_config(format!(
-                    "annotation {DEFAULT_NETWORK} of pod {}/{}: only definitions of {NAMESPACE_OF_DEFAULT} stand in \
+                    "annotation {DEFAULT_NETWORK} of pod {}/{}: only NetworkAttachmentDefinitions of {NAMESPACE_OF_DEFAULT} stand in \
                      for the default network, and not {nad}",
                     pod.namespace, pod.name
                 )))

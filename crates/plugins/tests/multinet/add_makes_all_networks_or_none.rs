@@ -246,7 +246,7 @@ fn agent_away_is_an_error_to_try_again() {
 }
 
 #[test]
-fn definition_that_no_policy_permits_is_not_executed() {
+fn nad_that_no_policy_permits_is_not_executed() {
     let Some(node) = MultinetNode::new() else {
         return;
     };

@@ -1,4 +1,4 @@
-//! A node with the plugin, an agent that knows some definitions, and Debian's plugins.
+//! A node with the plugin, an agent that knows some NADs, and Debian's plugins.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use netqos_api::multinet::{About, Answer, CNI_DRIVER, Definition, Message};
+use netqos_api::multinet::{About, Answer, CNI_DRIVER, Message, Nad};
 use netqos_api::npwg::AttachmentGrant;
 use netqos_testkit::{Call, Node, Pod};
 use serde_json::{Value, json};
@@ -17,12 +17,12 @@ use serde_json::{Value, json};
 const PLUGINS: &str = "/usr/lib/cni";
 const SOCKET: &str = "/run/netqos/multinet.sock";
 
-/// The definitions that the agent knows, by `namespace/name`.
-type Definitions = Arc<Mutex<BTreeMap<String, Definition>>>;
+/// The NADs that the agent knows, by `namespace/name`.
+type Nads = Arc<Mutex<BTreeMap<String, Nad>>>;
 
 pub struct MultinetNode {
     pub node: Node,
-    definitions: Definitions,
+    nads: Nads,
     asked: Arc<Mutex<usize>>,
 }
 
@@ -39,7 +39,7 @@ impl MultinetNode {
         node.parent_link("parent").unwrap();
         let it = Self {
             node,
-            definitions: Definitions::default(),
+            nads: Nads::default(),
             asked: Arc::default(),
         };
         it.start_agent();
@@ -64,12 +64,12 @@ impl MultinetNode {
         fs::create_dir_all("/run/netqos").unwrap();
         let _ = fs::remove_file(SOCKET);
         let listener = UnixListener::bind(SOCKET).unwrap();
-        let (definitions, asked) = (self.definitions.clone(), self.asked.clone());
+        let (nads, asked) = (self.nads.clone(), self.asked.clone());
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 *asked.lock().unwrap() += 1;
                 // A plugin may have been killed.
-                let _ = answer(stream, &definitions);
+                let _ = answer(stream, &nads);
             }
         });
     }
@@ -99,7 +99,7 @@ impl MultinetNode {
 
     /// Defines a network with these permissions.
     pub fn define_with(&self, name: &str, config: &Value, grant: AttachmentGrant) {
-        let definition = Definition {
+        let nad = Nad {
             driver: CNI_DRIVER.to_owned(),
             resource_version: "1".to_owned(),
             config: Some(config.to_string()),
@@ -108,10 +108,7 @@ impl MultinetNode {
             policies: BTreeMap::from([("all".to_owned(), "1".to_owned())]),
             grant,
         };
-        self.definitions
-            .lock()
-            .unwrap()
-            .insert(name.to_owned(), definition);
+        self.nads.lock().unwrap().insert(name.to_owned(), nad);
     }
 
     /// The networks `shop/lan` (bridge, host-local) and `shop/wire` (macvlan, static, tuning).
@@ -179,20 +176,20 @@ impl MultinetNode {
     }
 }
 
-fn answer(stream: UnixStream, definitions: &Definitions) -> std::io::Result<()> {
+fn answer(stream: UnixStream, nads: &Nads) -> std::io::Result<()> {
     let mut line = String::new();
     BufReader::new(stream.try_clone()?).read_line(&mut line)?;
     let message: Message = serde_json::from_str(&line)?;
     let answer = match message.about {
         About::Annotations => Answer::TryAgain("the pod is not known yet".to_owned()),
-        About::Definitions(names) => {
-            let known = definitions.lock().unwrap();
+        About::Nads(names) => {
+            let known = nads.lock().unwrap();
             let found = names.iter().map(|it| {
                 let name = format!("{}/{}", it.namespace, it.name);
                 known.get(&name).cloned().ok_or(name)
             });
             match found.collect::<Result<Vec<_>, _>>() {
-                Ok(definitions) => Answer::Definitions(definitions),
+                Ok(nads) => Answer::Nads(nads),
                 Err(name) => Answer::Refused(format!("no NetworkAttachmentDefinition {name}")),
             }
         }

@@ -1,3 +1,4 @@
+use netqos_testkit::Pod;
 use serde_json::json;
 
 use crate::fixture::MultinetNode;
@@ -7,54 +8,40 @@ const MANY: usize = 3_000;
 /// Every so many system calls are tried.
 const STEP: usize = 7;
 
-#[test]
-fn del_after_add_was_killed_leaves_nothing() {
+/// Kills a call before one system call after the other, and asserts that a DEL then leaves nothing, until the call is not
+/// killed any more.
+fn assert_del_leaves_nothing_after(command: &str, prepare: impl Fn(&MultinetNode, &Pod)) {
     let Some(node) = MultinetNode::new() else {
         return;
     };
     node.define_two();
     let before = node.inventory();
-    let mut kills = 0;
-    for nth in (0..MANY).step_by(STEP) {
+    for (kills, nth) in (0..MANY).step_by(STEP).enumerate() {
         let pod = node.node.empty_pod("web").unwrap();
-        let was_killed = node
-            .call("ADD", &pod, Some("lan"), json!({}))
-            .killed_at(nth)
-            .unwrap();
-        // A plugin that ADD has executed may still run. DEL waits for it.
+        prepare(&node, &pod);
+        let call = node.call(command, &pod, Some("lan"), json!({}));
+        let was_killed = call.killed_at(nth).unwrap();
+        // A plugin that the call has executed may still run. DEL waits for it.
         node.call("DEL", &pod, None, json!({})).succeed().unwrap();
         assert_eq!(node.inventory(), before, "killed before system call {nth}");
         pod.remove(&node.node).unwrap();
         if !was_killed {
-            break;
+            assert!(kills > 10, "{kills}");
+            return;
         }
-        kills += 1;
     }
-    assert!(kills > 10, "{kills}");
+    panic!("{command} makes more than {MANY} system calls");
+}
+
+#[test]
+fn del_after_add_was_killed_leaves_nothing() {
+    assert_del_leaves_nothing_after("ADD", |_, _| ());
 }
 
 #[test]
 fn del_that_was_killed_can_be_repeated() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
-    node.define_two();
-    let before = node.inventory();
-    for nth in (0..MANY).step_by(STEP) {
-        let pod = node.node.empty_pod("web").unwrap();
-        node.call("ADD", &pod, Some("lan"), json!({}))
-            .succeed()
-            .unwrap();
-        let was_killed = node
-            .call("DEL", &pod, None, json!({}))
-            .killed_at(nth)
-            .unwrap();
-        node.call("DEL", &pod, None, json!({})).succeed().unwrap();
-        assert_eq!(node.inventory(), before, "killed before system call {nth}");
-        pod.remove(&node.node).unwrap();
-        if !was_killed {
-            return;
-        }
-    }
-    panic!("DEL makes more than {MANY} system calls");
+    assert_del_leaves_nothing_after("DEL", |node, pod| {
+        let add = node.call("ADD", pod, Some("lan"), json!({}));
+        add.succeed().unwrap();
+    });
 }

@@ -119,7 +119,7 @@ fn record_has_the_status_of_all_networks() {
     node.call("DEL", &pod, None, json!({})).succeed().unwrap();
 }
 
-/// The definition names no device, so what the pod writes there is as good as what a definition writes.
+/// The NAD names no device, so what the pod writes there is as good as what a NAD writes.
 #[test]
 fn device_that_a_pod_writes_must_be_permitted() {
     let Some(node) = MultinetNode::new() else {

@@ -1,6 +1,7 @@
 //! Definitions and requests that reach for more than was permitted.
 
 use netqos_api::npwg::{AttachmentGrant, digest};
+use netqos_cni::runtime::{AttachmentRequest, NetworkConfigList, Runtime};
 use serde_json::{Value, json};
 
 use crate::fixture::MultinetNode;
@@ -71,7 +72,7 @@ fn path_under_unknown_key_is_held_to_paths_of_the_node() {
 
 /// host-local keeps addresses by the network's name, and GC goes by it.
 #[test]
-fn definition_with_name_of_default_network_is_refused() {
+fn nad_with_name_of_default_network_is_refused() {
     let Some(node) = MultinetNode::new() else {
         return;
     };
@@ -116,6 +117,27 @@ fn del_of_pod_without_record_releases_what_runtime_attached() {
     assert_eq!(node.inventory(), before);
 }
 
+/// The default network was another one then.
+#[test]
+fn del_of_pod_without_record_calls_the_plugins_of_its_add() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    let pod = node.node.empty_pod("old").unwrap();
+    let before = node.inventory();
+    let list = json!({"cniVersion": "1.0.0", "name": "former", "plugins": [
+        {"type": "bridge", "bridge": "data0",
+         "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.85.0.0/24"}]]}},
+    ]});
+    let runtime = Runtime::new(["/usr/lib/cni"], "/var/lib/cni");
+    let list = NetworkConfigList::parse(list.to_string().as_bytes()).unwrap();
+    let call = AttachmentRequest::new("old", "eth0").in_netns(pod.netns());
+    runtime.add(&list, &call).unwrap();
+    assert_ne!(node.inventory(), before);
+    node.call("DEL", &pod, None, json!({})).succeed().unwrap();
+    assert_eq!(node.inventory(), before);
+}
+
 /// go-cni takes an error of DEL with one of these texts for a success, and the sandbox is forgotten.
 #[test]
 fn error_of_del_is_not_taken_for_success() {
@@ -138,7 +160,7 @@ fn error_of_del_is_not_taken_for_success() {
 
 /// The pod would choose its addresses for the whole cluster.
 #[test]
-fn definition_of_tenant_does_not_stand_in_for_the_default_network() {
+fn nad_of_tenant_does_not_stand_in_for_the_default_network() {
     let Some(node) = MultinetNode::new() else {
         return;
     };
@@ -157,7 +179,10 @@ fn definition_of_tenant_does_not_stand_in_for_the_default_network() {
         json!({"specLiteral": true, "runtimeConfig": chosen("shop/lan")["runtimeConfig"]}),
     ] {
         let (_, error) = node.call("ADD", &pod, None, config).fail().unwrap();
-        assert!(error.contains("only definitions of kube-system"), "{error}");
+        assert!(
+            error.contains("only NetworkAttachmentDefinitions of kube-system"),
+            "{error}"
+        );
         assert_eq!(node.inventory(), before);
     }
     let result = node

@@ -1,6 +1,6 @@
-//! Definitions of networks, permitted and made into attachments.
+//! NADs, permitted and made into attachments.
 
-use netqos_api::multinet::{About, Answer, Definition, NadName};
+use netqos_api::multinet::{About, Answer, Nad, NadName};
 use netqos_api::npwg::{AttachmentGrant, AttachmentNeeds, NetworkSelection, digest};
 use netqos_cni::runtime::NetworkConfigList;
 use netqos_cni::{CniError, Request};
@@ -14,8 +14,8 @@ use super::{agent, compose, object};
 /// Returns the attachments of the networks that a pod selects, the one in place of the default network first.
 ///
 /// # Errors
-/// Returns an error if the agent does not answer, a definition is missing or not permitted, or cannot do what the pod
-/// requests of it. The message names the definition.
+/// Returns an error if the agent does not answer, a NAD is missing or not permitted, or cannot do what the pod
+/// requests of it. The message names the NAD.
 pub fn attachments(
     selected: &Selected,
     request: &Request,
@@ -37,8 +37,8 @@ pub fn attachments(
         namespace: selection.nad.namespace.to_string(),
         name: selection.nad.name.to_string(),
     });
-    let definitions = match agent::ask(&config.socket, pod, About::Definitions(names.collect()))? {
-        Answer::Definitions(definitions) if definitions.len() == all.len() => definitions,
+    let nads = match agent::ask(&config.socket, pod, About::Nads(names.collect()))? {
+        Answer::Nads(nads) if nads.len() == all.len() => nads,
         other => {
             return Err(CniError::internal(format_args!(
                 "netqos-agent answered what was not asked: {other:?}"
@@ -47,13 +47,13 @@ pub fn attachments(
     };
     let attachments = all
         .iter()
-        .zip(&definitions)
-        .map(|((selection, interface), definition)| {
+        .zip(&nads)
+        .map(|((selection, interface), nad)| {
             let refused = |why: String| {
                 let nad = &selection.nad;
                 CniError::invalid_config(format!("NetworkAttachmentDefinition {nad}: {why}"))
             };
-            let list = list(selection, definition, config).map_err(refused)?;
+            let list = list(selection, nad, config).map_err(refused)?;
             // In place of the default network it may be that network with other settings.
             let has_name = list.get("name").and_then(Value::as_str) == Some(default_network);
             if has_name && *interface != request.ifname() {
@@ -61,25 +61,25 @@ pub fn attachments(
                     "{default_network} is the name of the default network, whose addresses it would share"
                 )));
             }
-            let device = definition.device.as_deref();
+            let device = nad.device.as_deref();
             compose::attachment(selection, interface.to_string(), list, device, args).map_err(refused)
         });
     attachments.collect()
 }
 
-/// Returns the list of a definition, if it is permitted, with what the pod writes into it.
+/// Returns the list of a NAD, if it is permitted, with what the pod writes into it.
 fn list(
     selection: &NetworkSelection,
-    definition: &Definition,
+    nad: &Nad,
     config: &MultinetConfig,
 ) -> Result<Map<String, Value>, String> {
-    if definition.driver != netqos_api::multinet::CNI_DRIVER {
+    if nad.driver != netqos_api::multinet::CNI_DRIVER {
         return Err(format!(
             "this version does not know driver {:?}",
-            definition.driver
+            nad.driver
         ));
     }
-    let text = match definition.config.as_deref().map(str::trim) {
+    let text = match nad.config.as_deref().map(str::trim) {
         Some(text) if !text.is_empty() => text.to_owned(),
         _ => from_disk(&selection.nad.name, config)?,
     };
@@ -87,7 +87,7 @@ fn list(
     // A digest permits a text, and nothing that a pod writes into it.
     let is_changed = !selection.cni_args.is_empty() || selection.device_id.is_some();
     let digest = (!is_changed).then(|| digest(&text));
-    judge(&list, digest, definition, config)?;
+    judge(&list, digest, nad, config)?;
     Ok(list)
 }
 
@@ -122,7 +122,7 @@ fn paths_in(value: &Value, path: &str, found: &mut Vec<(String, String)>) {
 fn judge(
     list: &Map<String, Value>,
     digest: Option<String>,
-    definition: &Definition,
+    nad: &Nad,
     config: &MultinetConfig,
 ) -> Result<(), String> {
     // With what the pod writes into it.
@@ -132,7 +132,7 @@ fn judge(
         digest: digest.unwrap_or(needs.digest),
         ..needs
     };
-    let mut refusals = definition.grant.refusals(&needs);
+    let mut refusals = nad.grant.refusals(&needs);
     let of_node = AttachmentGrant {
         host_paths: config.host_paths.iter().cloned().collect(),
         ..AttachmentGrant::default()
@@ -148,7 +148,7 @@ fn judge(
                 0 => String::new(),
                 more => format!(", and {more} more"),
             };
-            let policies: Vec<&str> = definition.policies.keys().map(String::as_str).collect();
+            let policies: Vec<&str> = nad.policies.keys().map(String::as_str).collect();
             let by = match policies.is_empty() {
                 true => "no NetworkAttachmentPolicy selects its namespace".to_owned(),
                 false => format!("not by NetworkAttachmentPolicy {}", policies.join(", ")),
