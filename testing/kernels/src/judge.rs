@@ -17,6 +17,7 @@ use crate::machine::Output;
 pub enum Judge {
     Programs,
     ProgramsWithoutConntrack,
+    NoRules,
     Scenario,
     Tests,
     Netkit,
@@ -54,6 +55,7 @@ impl Judge {
         match self {
             Self::Programs => programs(output),
             Self::ProgramsWithoutConntrack => programs_without_conntrack(output),
+            Self::NoRules => no_rules(output),
             Self::Scenario => scenario(output),
             Self::Tests => tests(output),
             Self::Netkit => netkit(output),
@@ -114,6 +116,20 @@ fn loaded(output: &Output, absent: &[&str]) -> anyhow::Result<Verdict> {
     })
 }
 
+/// `check` says that rules cannot be enforced, and why.
+fn no_rules(output: &Output) -> anyhow::Result<Verdict> {
+    let report: Value = serde_json::from_str(&output.text).context("what netqos check printed")?;
+    let is_told = output.code == 1 && report["rules"] == false;
+    ensure!(is_told, "netqos check ended with {}: {report}", output.code);
+    let missing = missing(&report).into_iter();
+    let missing = missing.filter(|(_, why)| !why.starts_with("it needs "));
+    let missing: Vec<String> = missing.map(|(feature, _)| feature).collect();
+    Ok(lacks(format!(
+        "`check` ends with 1 and prints: rules cannot be enforced on this kernel; missing {}",
+        missing.join(", ")
+    )))
+}
+
 /// The features that `netqos check` reported as missing because of a module or, where it is tested, a hook, with its
 /// exit code.
 fn printed(output: &Output) -> anyhow::Result<String> {
@@ -165,7 +181,13 @@ fn tests(output: &Output) -> anyhow::Result<Verdict> {
         true => works(passed),
         false => {
             let skips: Vec<&str> = skips.into_iter().collect();
-            otherwise(format!("{passed}; skipped: {}", skips.join("; ")))
+            let report: Value = serde_json::from_str(output.required("check")?)?;
+            let missing: Vec<String> = missing(&report).into_iter().map(|(it, _)| it).collect();
+            otherwise(format!(
+                "{passed}; skipped: {}; `check` prints: missing {}",
+                skips.join("; "),
+                missing.join(", ")
+            ))
         }
     })
 }

@@ -55,6 +55,21 @@ pub const CAPABILITIES: &[Row] = &[
          only=a_rule_marks,applied_twice,programs_are_put_back,rates_take_effect,without_a_queue",
     ),
     tests(
+        "tests-limit-changes",
+        "tests of limits: random changes under load, repairs",
+        "package=netqos-datapath target=limits only=limit_change_keeps_flow,applied_twice,limits_take_effect",
+    ),
+    tests(
+        "tests-rule-changes",
+        "tests of rules: random changes under load, repairs, stalled queues",
+        "package=netqos-datapath target=rules only=meter_change_keeps_flow,rule_repair",
+    ),
+    tests(
+        "tests-class-changes",
+        "tests of classes: random changes under load, stalled queues",
+        "package=netqos-classes target=kernel only=limit_changes,stalled_leaves",
+    ),
+    tests(
         "tests-packets",
         "tests of rules: packets of every kind, random policies",
         // Not that a machine's throughput is high.
@@ -72,7 +87,7 @@ pub const CAPABILITIES: &[Row] = &[
         "classes: backend `kernel`, 14 and 6 of 20 Mbit/s",
         "",
     ),
-    uplink("uplink-tc", "classes: backend `tc`, the same", "backend=tc").expect(WorksOtherwise),
+    uplink("uplink-tc", "classes: backend `tc`, egress only", "backend=tc"),
     scenario("iperf-slow", "limits: `iperf-slow`", "scenario=iperf-slow"),
     scenario(
         "rules",

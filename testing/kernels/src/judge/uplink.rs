@@ -3,7 +3,7 @@
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
-use super::{lacks, megabits, otherwise, printed, works};
+use super::{lacks, megabits, printed, works};
 use crate::cell::Verdict;
 use crate::machine::Output;
 
@@ -20,16 +20,12 @@ pub fn uplink(output: &Output) -> anyhow::Result<Verdict> {
         return Ok(lacks(why + &printed(output)?));
     };
     let mut shown = Vec::new();
-    let mut uncontrolled = Vec::new();
-    for direction in ["egress", "ingress"] {
+    // The backend tc has no ingress, on any kernel.
+    let directions: &[&str] = if by == "tc" { &["egress"] } else { &["egress", "ingress"] };
+    for direction in directions {
         let ls = megabits(output, &format!("{direction}_ls"))?;
         let be = megabits(output, &format!("{direction}_be"))?;
         let is_held = is_in(ls, LATENCY_SENSITIVE) && is_in(be, BEST_EFFORT);
-        // The backend tc has no ingress.
-        if !is_held && direction == "ingress" && by == "tc" {
-            uncontrolled.push(direction);
-            continue;
-        }
         ensure!(
             is_held,
             "{direction}: LS {ls:.2}, BE {be:.2} Mbit/s, not 13.4 and 5.7 of 20"
@@ -48,13 +44,7 @@ pub fn uplink(output: &Output) -> anyhow::Result<Verdict> {
         shown.join("; "),
         printed(output)?
     );
-    Ok(match uncontrolled.is_empty() {
-        true => works(shown),
-        false => otherwise(format!(
-            "{shown}; {} is not shared",
-            uncontrolled.join(", ")
-        )),
-    })
+    Ok(works(shown))
 }
 
 /// The uplink has afterwards the qdisc that it had, whether netqos took its place or left it, as it does on any kernel.
@@ -71,12 +61,10 @@ pub fn restored_by_default(output: &Output) -> anyhow::Result<Verdict> {
     let root = left_root(output)?;
     let changed = output.required("qdiscs")?;
     ensure!(!changed.contains(" root "), "the root differs: {changed}");
-    Ok(match changed.trim().is_empty() {
-        true => works(root),
-        false => otherwise(format!(
-            "{root}, with the `default_qdisc` of that moment below it"
-        )),
-    })
+    Ok(works(match changed.trim().is_empty() {
+        true => root,
+        false => format!("{root}, with the `default_qdisc` of that moment below it"),
+    }))
 }
 
 /// The packets of a pod that the uplink carries in a tunnel are counted as those of its class.

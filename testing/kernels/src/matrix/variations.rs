@@ -105,6 +105,14 @@ pub const VARIATIONS: &[(Kernel, Row)] = &[
     ),
     (
         V6_1,
+        no_rules("rules-without-ingress", "rules, no sch_ingress").without(&["sch_ingress"]),
+    ),
+    (
+        V6_1,
+        no_rules("rules-without-cls-bpf", "rules, no cls_bpf").without(&["cls_bpf"]),
+    ),
+    (
+        V6_1,
         plugin("without-veth", "no veth", "check=yes")
             .without(&["veth"])
             .expect(Missing),
@@ -341,7 +349,6 @@ pub const VARIATIONS: &[(Kernel, Row)] = &[
             Judge::RestoredByDefault,
         )
         .with("kind=card meanwhile=fq")
-        .expect(WorksOtherwise)
         .card(4)
         .sysctls(&["net.core.default_qdisc=fq_codel"]),
     ),
@@ -421,4 +428,9 @@ const fn restored(name: &'static str, title: &'static str, arguments: &'static s
 
 const fn tunnel(name: &'static str, title: &'static str, arguments: &'static str) -> Row {
     Row::new(name, title, "tunnel", Judge::Tunnel).with(arguments)
+}
+
+/// A kernel on which `netqos check` says that rules cannot be enforced.
+const fn no_rules(name: &'static str, title: &'static str) -> Row {
+    Row::new(name, title, "programs", Judge::NoRules).expect(Missing)
 }
