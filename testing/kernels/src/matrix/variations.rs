@@ -201,6 +201,26 @@ pub const VARIATIONS: &[(Kernel, Row)] = &[
         .without(&["xt_CLASSIFY"])
         .expect(Missing),
     ),
+    (
+        V6_1,
+        uplink(
+            "uplink-tc-without-hash-net",
+            "classes, backend `tc`, no ip_set_hash_net",
+            "check=yes backend=tc",
+        )
+        .without(&["ip_set_hash_net"])
+        .expect(Missing),
+    ),
+    (
+        V6_1,
+        uplink(
+            "uplink-tc-without-xt-cgroup",
+            "classes, backend `tc`, no xt_cgroup",
+            "check=yes backend=tc",
+        )
+        .without(&["xt_cgroup"])
+        .expect(Missing),
+    ),
     // Settings of the kernel.
     (
         V6_1,
