@@ -3,8 +3,10 @@
 //! A class sends at its own rate, and at its ceiling as long as classes above it have rate to lend.
 //! A class with others below it has no queue; a leaf has one, a `pfifo` until another takes its place.
 
+use std::time::Duration;
+
 use crate::link::Link;
-use crate::psched::RateConfig;
+use crate::psched::{NANOS_PER_TICK, RateConfig};
 use crate::qdisc::{Statistics, TCA_KIND, TCA_OPTIONS, TCA_STATS2, TCMSG, tcmsg};
 use crate::wire::{self, Request};
 use crate::{Error, Handle, Result, Socket};
@@ -26,6 +28,10 @@ const PRIORITY: usize = 40;
 const LINK_LAYER: usize = 1;
 const BYTES_PER_SECOND: usize = 8;
 const TC_LINKLAYER_ETHERNET: u8 = 1;
+/// Inside of `TCA_STATS2` (`include/uapi/linux/gen_stats.h`).
+const TCA_STATS_APP: u16 = 4;
+/// Where the tokens stand in `struct tc_htb_xstats`, in ticks.
+const TOKENS: usize = 12;
 const HTB: &str = "htb";
 
 /// A class of an HTB. Bytes are counted as the link sees them, the Ethernet header included, the
@@ -61,6 +67,7 @@ pub struct InstalledClass {
     ceil_buffer: u32,
     quantum: u32,
     priority: u8,
+    tokens: i32,
 }
 
 impl HtbClass {
@@ -129,12 +136,17 @@ impl InstalledClass {
         }
         let mut kind_name = String::new();
         let mut statistics = Statistics::default();
+        let mut tokens = None;
         let mut options: &[u8] = &[];
         for (kind, value) in wire::attributes(payload.get(TCMSG..)?) {
             match kind {
                 TCA_KIND => kind_name = wire::text(value),
                 TCA_OPTIONS => options = value,
-                TCA_STATS2 => statistics.read(value),
+                TCA_STATS2 => {
+                    statistics.read(value);
+                    let of_htb = wire::attributes(value).find(|(kind, _)| *kind == TCA_STATS_APP);
+                    tokens = of_htb.and_then(|(_, value)| wire::u32_at(value, TOKENS));
+                }
                 _ => {}
             }
         }
@@ -162,6 +174,7 @@ impl InstalledClass {
             ceil_buffer: word(CEIL_BUFFER)?,
             quantum: word(QUANTUM)?,
             priority: word(PRIORITY)? as u8,
+            tokens: tokens.unwrap_or_default().cast_signed(),
         })
     }
 
@@ -178,6 +191,15 @@ impl InstalledClass {
     /// Bytes that it sends before another class of the same priority does.
     pub const fn quantum(&self) -> u32 {
         self.quantum
+    }
+
+    /// The time for which it may not send at its rate, as of its last packet. HTB keeps this time when the rate changes.
+    pub const fn debt(&self) -> Duration {
+        let ticks = match self.tokens {
+            ..0 => self.tokens.unsigned_abs(),
+            _ => 0,
+        };
+        Duration::from_nanos(ticks as u64 * NANOS_PER_TICK)
     }
 
     /// Among leaves that borrow the lower goes first.

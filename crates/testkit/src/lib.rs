@@ -43,7 +43,7 @@ pub use crash::run_killed_at;
 pub use delay::DelayLine;
 pub use executable::executable;
 pub use foreign::{ForeignHook, ForeignProgram, Verdict, cilium_throttle, foreign_map};
-pub use hooks::has_tcx;
+pub use hooks::{has_big_tcp, has_tcx};
 pub use lacking::{run_lacking, run_refusing, run_without};
 pub use nfnetlink::{Nfnetlink, with_nfnetlink};
 pub use node::Node;

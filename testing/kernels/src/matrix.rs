@@ -87,7 +87,11 @@ pub const CAPABILITIES: &[Row] = &[
         "classes: backend `kernel`, 14 and 6 of 20 Mbit/s",
         "",
     ),
-    uplink("uplink-tc", "classes: backend `tc`, egress only", "backend=tc"),
+    uplink(
+        "uplink-tc",
+        "classes: backend `tc`, egress only",
+        "backend=tc",
+    ),
     scenario("iperf-slow", "limits: `iperf-slow`", "scenario=iperf-slow"),
     scenario(
         "rules",

@@ -24,6 +24,9 @@ use crate::{Error, Result, Standing, Traffic, rate, traffic};
 /// second.
 pub(super) const DRAIN: Duration = Duration::from_secs(2);
 
+/// The longest debt at its old rate with which a leaf that is guaranteed more from now on stays as it is.
+const LONGEST_DEBT: Duration = Duration::from_millis(100);
+
 /// The classes of a link by their handles.
 pub(super) type Installation = BTreeMap<Handle, InstalledClass>;
 
@@ -163,7 +166,14 @@ pub(super) fn apply(
         changes += put(socket, at.handle(inner), form.slot.quick(), &form.quick)?;
         changes += put(socket, at.handle(inner), form.slot.bulk(), &form.bulk)?;
     }
-    let occupied = apply_queues(socket, at, forms, stalls, &mut changes)?;
+    let mut exchanged = apply_queues(socket, at, forms, stalls, &mut changes)?;
+    let owes = |form: &&Form| {
+        let class = there.get(&at.handle(form.slot.bulk()));
+        class.is_some_and(|it| it.rate() < form.bulk.rate && it.debt() > LONGEST_DEBT)
+    };
+    let owing: Vec<&Form> = forms.slots.iter().filter(owes).collect();
+    exchanged.retain(|form| !owing.contains(form));
+    exchanged.extend(owing);
     for form in &forms.slots {
         let key = LeafKey::new(at.name, form.slot);
         let there = programs.leaves.get(&key)?;
@@ -172,8 +182,8 @@ pub(super) fn apply(
             changes += 1;
         }
     }
-    if !occupied.is_empty() {
-        changes += exchange::exchange(socket, at, &occupied, programs, Quick::IsShort)?;
+    if !exchanged.is_empty() {
+        changes += exchange::exchange(socket, at, &exchanged, programs, Quick::IsShort)?;
     }
     Ok(changes)
 }
@@ -309,12 +319,26 @@ pub(super) fn drain(socket: &mut Socket, at: Root<'_>, names: &BTreeSet<Handle>)
     let drained = wait_until_empty(socket, at, names, &mut opened);
     let mut closed = Ok(());
     for class in opened.into_iter().rev() {
-        let (quantum, priority) = (class.quantum(), class.priority());
-        let as_before = rate::class(class.rate(), class.ceil(), quantum, priority);
-        let put = socket.put_class(at.link, class.parent, class.handle, &as_before);
+        let put = socket.put_class(at.link, class.parent, class.handle, &settings(&class));
         closed = closed.and(put.doing("close a class"));
     }
     drained.and(closed)
+}
+
+fn settings(class: &InstalledClass) -> HtbClass {
+    rate::class(
+        class.rate(),
+        class.ceil(),
+        class.quantum(),
+        class.priority(),
+    )
+}
+
+/// Puts a new class of the same rates in the place of a leaf, which owes nothing. What waits in it would be lost.
+pub(super) fn renew(socket: &mut Socket, link: &Link, class: &InstalledClass) -> Result<()> {
+    gone(socket.delete_class(link, class.handle)).doing("remove a class that owes")?;
+    let put = socket.put_class(link, class.parent, class.handle, &settings(class));
+    put.doing("put a class")
 }
 
 /// Opens classes whose queues are not empty, and those above them, until all are empty or [`DRAIN`] is over. `opened` are

@@ -1,7 +1,7 @@
 use netqos_datapath::HookKind;
 use netqos_testkit::Node;
 
-use crate::{HOOKS, Wanted, both, datapath};
+use crate::{Wanted, both, datapath, hooks};
 
 #[test]
 fn and_taken_away_restores_what_was_there() {
@@ -12,7 +12,7 @@ fn and_taken_away_restores_what_was_there() {
     let veth = node.pod("a").unwrap();
     let macvlan = node.macvlan_pod("m", "parent").unwrap();
     let mut datapath = datapath();
-    for hook in HOOKS {
+    for hook in hooks() {
         for wanted in [
             (&veth, Wanted::new(&veth, both(10), hook)),
             (&veth, Wanted::new(&veth, both(10), hook).by_ifb()),

@@ -6,7 +6,7 @@ use netqos_testkit::random_changes::run_cases;
 use netqos_traffic::{Flow, UdpTest};
 
 use crate::limit_changes::{cases, keeps_flow};
-use crate::{HOOKS, Wanted, datapath, server};
+use crate::{Wanted, datapath, hooks, server};
 
 /// The short form has each hook with each congestion control and GSO size once.
 #[test]
@@ -21,7 +21,7 @@ const fn megabits(rate: u64) -> BitRate {
 /// At the lower rate, the burst takes 20 s.
 #[test]
 fn used_burst_does_not_stop_flow_after_change() {
-    for hook in HOOKS {
+    for hook in hooks() {
         let Some(node) = Node::new().unwrap() else {
             return;
         };

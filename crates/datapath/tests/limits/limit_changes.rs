@@ -11,7 +11,7 @@ use netqos_netlink::{Handle, Namespace, Socket};
 use netqos_testkit::random_changes::{
     ChangedQueue, assert_random_changes_keep_flow, random_rate_and_burst,
 };
-use netqos_testkit::{Bulk, Node, Pod};
+use netqos_testkit::{Bulk, Node, Pod, has_big_tcp};
 use netqos_traffic::{Flow, TcpTest};
 
 use crate::server;
@@ -69,6 +69,7 @@ pub(crate) fn cases() -> Vec<Case> {
             }
         }
     }
+    cases.retain(|case| case.gso == GSO[0] || has_big_tcp());
     cases
 }
 

@@ -5,19 +5,20 @@ use std::time::Duration;
 use aya::programs::TcAttachType;
 use netqos_core::Direction;
 use netqos_netlink::Namespace;
-use netqos_testkit::{ForeignHook, ForeignProgram, Node, Pod, Verdict};
+use netqos_testkit::{ForeignHook, ForeignProgram, Node, Pod, Verdict, has_tcx};
 use netqos_traffic::{Flow, Server, TcpTest};
 
-use crate::{HOOKS, Wanted, both, datapath, server};
+use crate::{Wanted, both, datapath, hooks, server};
 
 const LIMIT: f64 = 20e6;
 const DIRECTIONS: [Direction; 2] = [Direction::Ingress, Direction::Egress];
-const HOOKS_OF_OTHERS: [ForeignHook; 4] = [
-    ForeignHook::Clsact(1),
-    ForeignHook::Clsact(1000),
-    ForeignHook::TcxFirst,
-    ForeignHook::TcxLast,
-];
+
+/// The hooks of the kernel for programs of others.
+fn foreign_hooks() -> impl Iterator<Item = ForeignHook> {
+    let clsact = [ForeignHook::Clsact(1), ForeignHook::Clsact(1000)];
+    let tcx = [ForeignHook::TcxFirst, ForeignHook::TcxLast].into_iter();
+    clsact.into_iter().chain(tcx.filter(|_| has_tcx()))
+}
 
 /// Asserts that TCP keeps to the limit in both directions.
 fn assert_limited(pod: &Pod, server: &Server, what: &str) {
@@ -53,7 +54,7 @@ fn veth_pod_is_limited_in_both_directions_and_families() {
     };
     let (pod, other) = (node.pod("limited").unwrap(), node.pod("free").unwrap());
     let servers = [other.address(), other.address6()].map(|address| server(&other, &address));
-    for hook in HOOKS {
+    for hook in hooks() {
         let by_pod = Wanted::new(&pod, both(20), hook);
         datapath().apply(&by_pod.request()).unwrap();
         for server in &servers {
@@ -74,11 +75,11 @@ fn macvlan_pod_is_limited_in_both_directions() {
     let pod = node.macvlan_pod("limited", "parent").unwrap();
     let other = node.macvlan_pod("free", "parent").unwrap();
     let server = server(&other, &other.address());
-    for hook in HOOKS {
+    for hook in hooks() {
         let wanted = Wanted::new(&pod, both(20), hook);
         datapath().apply(&wanted.request()).unwrap();
         assert_limited(&pod, &server, &format!("{hook:?}"));
-        for at in HOOKS_OF_OTHERS {
+        for at in foreign_hooks() {
             // A program is attached, and detached, in its namespace.
             let _inside = Namespace::open(pod.netns()).unwrap().enter().unwrap();
             let foreign = accept("eth0", TcAttachType::Ingress, at);
@@ -97,8 +98,8 @@ fn foreign_program_that_accepts_lifts_no_limit() {
     };
     let (pod, other) = (node.pod("limited").unwrap(), node.pod("free").unwrap());
     let server = server(&other, &other.address());
-    for hook in HOOKS {
-        for at in HOOKS_OF_OTHERS {
+    for hook in hooks() {
+        for at in foreign_hooks() {
             let by_pod = Wanted::new(&pod, both(20), hook);
             datapath().apply(&by_pod.request()).unwrap();
             let at_host = accept(pod.host_link(), TcAttachType::Egress, at);

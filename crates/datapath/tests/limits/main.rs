@@ -15,11 +15,14 @@ use std::path::PathBuf;
 use netqos_api::{EgressWay, HookChoice};
 use netqos_core::{Attachment, BitRate, Limit, Limits};
 use netqos_datapath::{HostLinks, LimitDatapath, Paths, Request};
-use netqos_testkit::Pod;
+use netqos_testkit::{Pod, has_tcx};
 use netqos_traffic::Server;
 
-/// Both hooks: what is tested with one is tested with the other.
-const HOOKS: [HookChoice; 2] = [HookChoice::Clsact, HookChoice::Tcx];
+/// The hooks of the kernel: what is tested with one is tested with the other.
+fn hooks() -> impl Iterator<Item = HookChoice> {
+    let hooks = [HookChoice::Clsact, HookChoice::Tcx].into_iter();
+    hooks.filter(|hook| *hook != HookChoice::Tcx || has_tcx())
+}
 
 /// A request with an owner for what it borrows.
 struct Wanted {

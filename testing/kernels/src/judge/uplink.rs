@@ -21,7 +21,11 @@ pub fn uplink(output: &Output) -> anyhow::Result<Verdict> {
     };
     let mut shown = Vec::new();
     // The backend tc has no ingress, on any kernel.
-    let directions: &[&str] = if by == "tc" { &["egress"] } else { &["egress", "ingress"] };
+    let directions: &[&str] = if by == "tc" {
+        &["egress"]
+    } else {
+        &["egress", "ingress"]
+    };
     for direction in directions {
         let ls = megabits(output, &format!("{direction}_ls"))?;
         let be = megabits(output, &format!("{direction}_be"))?;
