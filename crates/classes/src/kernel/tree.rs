@@ -26,6 +26,9 @@ pub(super) const DRAIN: Duration = Duration::from_secs(2);
 
 /// The longest debt at its old rate with which a leaf that is guaranteed more from now on stays as it is.
 const LONGEST_DEBT: Duration = Duration::from_millis(100);
+/// The lowest limit, in bytes per second, at which a leaf that owes is exchanged. Its GSO packets go whole meanwhile, and
+/// one of 192 KB at a lower limit is owed for longer than that.
+const EXCHANGED_FROM: u64 = 2_000_000;
 
 /// The classes of a link by their handles.
 pub(super) type Installation = BTreeMap<Handle, InstalledClass>;
@@ -170,9 +173,14 @@ pub(super) fn apply(
     let owes = |form: &&Form| {
         let class = there.get(&at.handle(form.slot.bulk()));
         class.is_some_and(|it| it.rate() < form.bulk.rate && it.debt() > LONGEST_DEBT)
+            && forms.ceiling(form) >= EXCHANGED_FROM
     };
     let owing: Vec<&Form> = forms.slots.iter().filter(owes).collect();
     exchanged.retain(|form| !owing.contains(form));
+    let end = match owing.is_empty() {
+        true => Quick::IsShort,
+        false => Quick::IsSent,
+    };
     exchanged.extend(owing);
     for form in &forms.slots {
         let key = LeafKey::new(at.name, form.slot);
@@ -183,7 +191,7 @@ pub(super) fn apply(
         }
     }
     if !exchanged.is_empty() {
-        changes += exchange::exchange(socket, at, &exchanged, programs, Quick::IsShort)?;
+        changes += exchange::exchange(socket, at, &exchanged, programs, end)?;
     }
     Ok(changes)
 }
