@@ -181,7 +181,7 @@ impl Told {
 /// The reason by which an event of a pod or a policy tells of a problem. They are few, and stay: what
 /// has none of its own has failed.
 pub(crate) fn reason_of(problem: &str) -> &str {
-    const OWN: [&str; 9] = [
+    const OWN: [&str; 11] = [
         "InvalidBandwidth",
         "KernelFeatureMissing",
         "Conflict",
@@ -190,7 +190,9 @@ pub(crate) fn reason_of(problem: &str) -> &str {
         "InvalidPodClass",
         "GuaranteeReduced",
         "NetworkNotFound",
+        "QueueStalled",
         "QuotaExceeded",
+        "RepairContested",
     ];
     match OWN.contains(&problem) {
         true => problem,

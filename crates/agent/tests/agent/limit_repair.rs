@@ -1,15 +1,9 @@
 //! Repairs of limits that another process removes or changes, and of stalled queues.
 
-use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use netqos_core::{BitRate, Limit};
-use netqos_datapath::Shape;
-use netqos_netlink::qdisc::Tbf;
-use netqos_netlink::{Handle, Socket};
 use netqos_testkit::{Node, Pod};
-use netqos_traffic::{Flow as Way, Server, TcpTest};
 use serde_json::json;
 
 use crate::stage::{self, Agent};
@@ -140,7 +134,6 @@ fn qdisc_removed_six_times_is_restored_five_times() {
     });
 }
 
-/// The queue takes packets with a larger bucket than the limit's.
 #[test]
 fn stalled_queue_is_emptied() {
     let Some(node) = stage::node() else { return };
@@ -149,46 +142,8 @@ fn stalled_queue_is_emptied() {
     let _agent = Agent::start();
     let is_limited = || stage::pod_status(pod.name()).is_some_and(|it| it.failing.is_empty());
     within(IN_TURN, "limited", is_limited);
-    let mut socket = Socket::open().unwrap();
-    let link = socket.link_by_name(pod.host_link()).unwrap();
-    let limit = Limit::of(BitRate::from_bits_per_second(10_000_000));
-    let right = Shape::new(&limit, &link).tbf();
-    let slow = Tbf {
-        rate: 12_500,
-        burst: 20_000,
-        largest: 20_000,
-        limit: 1_000_000,
-    };
-    let root = Handle::new(1, 0);
-    let mut put = |tbf: &Tbf| socket.put_qdisc(&link, Handle::ROOT, root, tbf).unwrap();
-    let address: SocketAddr = format!("{}:0", other.address()).parse().unwrap();
-    let server = other.inside(|| Server::bind(address)).unwrap().unwrap();
-    // The first packet of a connection has ten segments.
-    let bulk = TcpTest {
-        flow: Way::Download,
-        streams: 8,
-        omit: Duration::ZERO,
-        duration: Duration::from_secs(5),
-        ..TcpTest::new(server.local_addr())
-    };
-    thread::scope(|scope| {
-        let bulk = scope.spawn(|| pod.inside(|| bulk.run(|_| ())).unwrap());
-        let is_emptied = || stage::status().reconciled.queues_emptied > 0;
-        // Whether a packet waits just then that is too large is a matter of chance.
-        let stalls = (0..10).any(|_| {
-            put(&slow);
-            thread::sleep(Duration::from_millis(40));
-            put(&right);
-            let changed = Instant::now();
-            while !is_emptied() && changed.elapsed() < Duration::from_secs(1) {
-                thread::sleep(Duration::from_millis(10));
-            }
-            is_emptied()
-        });
-        assert!(stalls, "no queue was emptied\n{}", stage::log());
-        let sent = bulk.join().unwrap().unwrap();
-        assert!(sent.goodput.received.bytes() > 500_000, "{sent}");
-    });
+    let sent = stage::stall_queue(&pod, &other);
+    assert!(sent.goodput.received.bytes() > 500_000, "{sent}");
     let reconciled = stage::status().reconciled;
     assert!(reconciled.dropped > 0, "{reconciled:?}");
     assert!(stage::has_logged(&["QueueStalled", "stopped sending"]));

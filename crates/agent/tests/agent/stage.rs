@@ -12,7 +12,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use netqos_agent::{PodStatus, Status, client};
+use netqos_core::{BitRate, Limit};
+use netqos_datapath::Shape;
+use netqos_netlink::qdisc::Tbf;
+use netqos_netlink::{Handle, Socket as Netlink};
 use netqos_testkit::{Node, Pod};
+use netqos_traffic::{Flow as Direction, Server, TcpReport, TcpTest};
 use serde_json::json;
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -254,6 +259,50 @@ pub(crate) fn pods(node: &Node) -> (Pod, Pod) {
         remember(pod, json!({}));
     }
     (a, b)
+}
+
+/// Makes the queue of a pod with a limit of 10 Mbit/s stop under a load from `other`, until the agent has emptied it.
+/// The queue takes packets with a larger bucket than the limit's. Returns what the load was.
+pub(crate) fn stall_queue(pod: &Pod, other: &Pod) -> TcpReport {
+    let mut socket = Netlink::open().unwrap();
+    let link = socket.link_by_name(pod.host_link()).unwrap();
+    let limit = Limit::of(BitRate::from_bits_per_second(10_000_000));
+    let right = Shape::new(&limit, &link).tbf();
+    let slow = Tbf {
+        rate: 12_500,
+        burst: 20_000,
+        largest: 20_000,
+        limit: 1_000_000,
+    };
+    let root = Handle::new(1, 0);
+    let mut put = |tbf: &Tbf| socket.put_qdisc(&link, Handle::ROOT, root, tbf).unwrap();
+    let address: SocketAddr = format!("{}:0", other.address()).parse().unwrap();
+    let server = other.inside(|| Server::bind(address)).unwrap().unwrap();
+    // The first packet of a connection has ten segments.
+    let bulk = TcpTest {
+        flow: Direction::Download,
+        streams: 8,
+        omit: Duration::ZERO,
+        duration: Duration::from_secs(5),
+        ..TcpTest::new(server.local_addr())
+    };
+    thread::scope(|scope| {
+        let bulk = scope.spawn(|| pod.inside(|| bulk.run(|_| ())).unwrap());
+        let is_emptied = || status().reconciled.queues_emptied > 0;
+        // Whether a packet waits just then that is too large is a matter of chance.
+        let stalls = (0..10).any(|_| {
+            put(&slow);
+            thread::sleep(Duration::from_millis(40));
+            put(&right);
+            let changed = Instant::now();
+            while !is_emptied() && changed.elapsed() < Duration::from_secs(1) {
+                thread::sleep(Duration::from_millis(10));
+            }
+            is_emptied()
+        });
+        assert!(stalls, "no queue was emptied\n{}", log());
+        bulk.join().unwrap().unwrap()
+    })
 }
 
 /// Datagrams on their way, one every so often, from one pod to another.

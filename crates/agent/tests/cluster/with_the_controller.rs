@@ -149,3 +149,34 @@ fn a_pod_that_starts_costs_less_than_one_write_and_no_read() {
     assert!(writes.len() <= PODS, "{writes:?}");
     drop(pods);
 }
+
+/// The queue is emptied at once, and the report to the API server is written at most every five seconds.
+#[test]
+fn stalled_queue_is_an_event_of_the_pod() {
+    let Some((mut world, program)) = begin() else {
+        return;
+    };
+    let _controller = Process::start(&program);
+    let pod = world.node.pod("limited").unwrap();
+    let limits = json!({
+        "kubernetes.io/ingress-bandwidth": "10M", "kubernetes.io/egress-bandwidth": "10M"
+    });
+    world.create_pod(&pod, limits);
+    world.start_agent();
+    let is_limited = || stage::pod_status("limited").is_some_and(|it| it.limits.len() == 2);
+    assert!(stage::eventually(is_limited), "{}", stage::log());
+    stage::stall_queue(&pod, &world.b);
+    let is_event = || {
+        let events = world.list("events.k8s.io/v1", "Event");
+        events.iter().any(|event| {
+            event["reason"] == "QueueStalled"
+                && event["type"] == "Warning"
+                && event["regarding"]["name"] == "limited"
+        })
+    };
+    let end = Instant::now() + Duration::from_secs(30);
+    while !is_event() {
+        assert!(Instant::now() < end, "{}", stage::log());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}

@@ -15,6 +15,7 @@ mod config_map;
 mod describe;
 mod install_multinet;
 mod install_plugin;
+mod installation_packet_loss;
 mod kubectl;
 mod lab;
 mod lab_live;
