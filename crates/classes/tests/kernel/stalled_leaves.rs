@@ -1,7 +1,7 @@
 //! Another process raises the bucket of a leaf's token bucket, and packets wait that the right one never lets pass.
 
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use netqos_classes::ClassBackend;
 use netqos_core::Direction;
@@ -55,6 +55,9 @@ fn with_large_packets() -> Option<(World, Bulk, Handle)> {
         congestion_control: Some("cubic".to_owned()),
         ..TcpTest::new(world.outside_address(false))
     };
+    // Older kernels make packets of a millisecond.
+    let smallest = |segments: &str| fs::write("/proc/sys/net/ipv4/tcp_min_tso_segs", segments);
+    world.pods["be"].inside(|| smallest("20")).unwrap().unwrap();
     let bulk = Bulk::start(world.pods["be"].netns(), move || drop(test.run(|_| ()))).unwrap();
     let began = Instant::now();
     let mut raised = None;
