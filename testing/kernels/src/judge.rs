@@ -124,6 +124,10 @@ fn no_rules(output: &Output) -> anyhow::Result<Verdict> {
     let missing = missing(&report).into_iter();
     let missing = missing.filter(|(_, why)| !why.starts_with("it needs "));
     let missing: Vec<String> = missing.map(|(feature, _)| feature).collect();
+    ensure!(
+        !missing.is_empty(),
+        "netqos check names no feature: {report}"
+    );
     Ok(lacks(format!(
         "`check` ends with 1 and prints: rules cannot be enforced on this kernel; missing {}",
         missing.join(", ")

@@ -67,7 +67,7 @@ pub const CAPABILITIES: &[Row] = &[
     tests(
         "tests-class-changes",
         "tests of classes: random changes under load, stalled queues",
-        "package=netqos-classes target=kernel only=limit_changes,raised_guarantees,stalled_leaves",
+        "package=netqos-classes target=kernel only=limit_changes,stalled_leaves",
     )
     .except(&[(V5_10, WorksOtherwise)]),
     tests(

@@ -2,8 +2,8 @@
 //!
 //! The kernel drops what waits in a queue whose place another takes. So first all flows of its slot go by
 //! the queue of those that take little, which has room for them meanwhile; then what still waits goes out,
-//! and the empty queue is exchanged, with its class, which owes nothing then. Whoever is killed in between leaves a tree
-//! that the next `apply` puts right, as it does whatever else is not as it should be.
+//! and the empty queue is exchanged. Whoever is killed in between leaves a tree that the next `apply` puts
+//! right, as it does whatever else is not as it should be.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -30,8 +30,8 @@ pub(super) enum Quick {
     IsSent,
 }
 
-/// Exchanges the queues of bulk of these slots for what their forms say, and their classes for new ones of the same rates.
-/// One in which something waits after all is left as it is. Returns the number of changes.
+/// Exchanges the queues of bulk of these slots for what their forms say. One in which something waits
+/// after all is left as it is. How many changes that took.
 pub(super) fn exchange(
     socket: &mut Socket,
     at: Root<'_>,
@@ -59,12 +59,8 @@ pub(super) fn exchange(
     let there = tree::list(socket, at.link)?;
     let mut changes = 0;
     for form in forms {
-        let bulk = at.handle(form.slot.bulk());
-        let class = there.get(&bulk);
-        if class.is_none_or(|class| class.statistics.queued_packets == 0) {
-            if let Some(class) = class {
-                tree::renew(socket, at.link, class)?;
-            }
+        if waiting(&there, at.handle(form.slot.bulk())) == 0 {
+            let bulk = at.handle(form.slot.bulk());
             form.bulk_queue.put(socket, at.link, bulk)?;
             changes += 1;
         }
@@ -116,4 +112,10 @@ fn shorten(socket: &mut Socket, at: Root<'_>, forms: &[&Form], end: Quick) -> Re
         left = long;
         thread::sleep(LOOK);
     }
+}
+
+/// Packets that wait in a class.
+fn waiting(there: &Installation, class: Handle) -> u32 {
+    let class = there.get(&class);
+    class.map_or(0, |class| class.statistics.queued_packets)
 }

@@ -1,7 +1,6 @@
 //! What a tree becomes in numbers: the classes of an HTB, their queues, and how flows are told apart.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::iter::successors;
 use std::sync::Arc;
 
 use netqos_bpf::classes::{Leaf, Slot};
@@ -20,10 +19,11 @@ const BULK_NANOS: u64 = 25 * MILLISECOND;
 /// TCP needs room for some GSO packets, however long they take.
 const LEAST_BULK: u64 = 192 * 1024;
 const QUICK_BYTES: u32 = 128 * 1024;
-/// The bytes that leaves of one class send before it is another's turn. A leaf that owes sends only in turn, which takes
-/// long on a slow uplink.
-const LONG_TURN: u32 = 10 * 1514;
-const SHORT_TURN: u32 = 2 * 1514;
+/// The bytes that leaves of one class send before it is another's turn: no less than the largest packet. HTB sends a packet
+/// in each turn, whatever the leaf owes of turns before, and counts that debt in 32 bits: after some GB of larger packets
+/// it wraps, and a leaf keeps its turn for 2 GB.
+const TURN: u32 = 262_144;
+const CUT_TURN: u32 = UNCUT;
 /// What a flow may owe, at a sixteenth of what its slot is guaranteed, and still take little.
 const ALLOWANCE: u64 = MILLISECOND * 16;
 /// The longest that a flow is held to be bulk after its last bulk packet.
@@ -78,14 +78,14 @@ fn form(
     let bulk_queue = Queue::of_bulk(leaves, line, room, reference.min(max).max(FLOOR));
     let hold = (u64::from(bulk_queue.limit()) * SECOND / reference).min(LONGEST_HOLD);
     let (longest, turn) = match bulk_queue.cuts() {
-        true => (UNCUT, SHORT_TURN),
-        false => (0, LONG_TURN),
+        true => (UNCUT, CUT_TURN),
+        false => (0, TURN),
     };
     Form {
         slot,
         above,
-        inner: class(min, max, LONG_TURN, 0),
-        quick: class(quick_rate, max, SHORT_TURN, priority),
+        inner: class(min, max, TURN, 0),
+        quick: class(quick_rate, max, turn, priority),
         bulk: class(own - quick_rate, max, turn, priority + 1),
         quick_queue: Queue::fifo(QUICK_BYTES),
         bulk_queue,
@@ -137,28 +137,15 @@ pub(super) fn forms(tree: &Tree, slots: &BTreeMap<PartId, Slot>, leaves: Leaves)
         form.leaf = form.leaf.passing(!held.contains(&form.slot.inner()));
     }
     Forms {
-        line: class(total, total, LONG_TURN, 0),
+        line: class(total, total, TURN, 0),
         carries: (total <= line).then_some(total),
         slots,
     }
 }
 
-impl Forms {
-    /// Bytes per second that a slot may send at most, by its own limit and those above it.
-    pub(super) fn ceiling(&self, form: &Form) -> u64 {
-        let above = |it: &&Form| {
-            self.slots
-                .iter()
-                .find(|other| other.slot.inner() == it.above)
-        };
-        let limits = successors(Some(form), above).map(|it| it.inner.ceil);
-        limits.fold(self.line.ceil, u64::min)
-    }
-}
-
 /// Those that have a limit below the line's, of their own or above them.
 fn held_back(slots: &[Form], total: u64) -> BTreeSet<u16> {
-    let most = class(total, total, LONG_TURN, 0).ceil;
+    let most = class(total, total, TURN, 0).ceil;
     let mut held = BTreeSet::new();
     // Three levels: a class, a pod, flows of it.
     for _ in 0..3 {

@@ -24,12 +24,6 @@ use crate::{Error, Result, Standing, Traffic, rate, traffic};
 /// second.
 pub(super) const DRAIN: Duration = Duration::from_secs(2);
 
-/// The longest debt at its old rate with which a leaf that is guaranteed more from now on stays as it is.
-const LONGEST_DEBT: Duration = Duration::from_millis(100);
-/// The lowest limit, in bytes per second, at which a leaf that owes is exchanged. Its GSO packets go whole meanwhile, and
-/// one of 192 KB at a lower limit is owed for longer than that.
-const EXCHANGED_FROM: u64 = 2_000_000;
-
 /// The classes of a link by their handles.
 pub(super) type Installation = BTreeMap<Handle, InstalledClass>;
 
@@ -169,19 +163,7 @@ pub(super) fn apply(
         changes += put(socket, at.handle(inner), form.slot.quick(), &form.quick)?;
         changes += put(socket, at.handle(inner), form.slot.bulk(), &form.bulk)?;
     }
-    let mut exchanged = apply_queues(socket, at, forms, stalls, &mut changes)?;
-    let owes = |form: &&Form| {
-        let class = there.get(&at.handle(form.slot.bulk()));
-        class.is_some_and(|it| it.rate() < form.bulk.rate && it.debt() > LONGEST_DEBT)
-            && forms.ceiling(form) >= EXCHANGED_FROM
-    };
-    let owing: Vec<&Form> = forms.slots.iter().filter(owes).collect();
-    exchanged.retain(|form| !owing.contains(form));
-    let end = match owing.is_empty() {
-        true => Quick::IsShort,
-        false => Quick::IsSent,
-    };
-    exchanged.extend(owing);
+    let occupied = apply_queues(socket, at, forms, stalls, &mut changes)?;
     for form in &forms.slots {
         let key = LeafKey::new(at.name, form.slot);
         let there = programs.leaves.get(&key)?;
@@ -190,8 +172,8 @@ pub(super) fn apply(
             changes += 1;
         }
     }
-    if !exchanged.is_empty() {
-        changes += exchange::exchange(socket, at, &exchanged, programs, end)?;
+    if !occupied.is_empty() {
+        changes += exchange::exchange(socket, at, &occupied, programs, Quick::IsShort)?;
     }
     Ok(changes)
 }
@@ -213,7 +195,10 @@ fn exchange_at_old_rates(
         let path = successors(inner, |it| classes.get(&it.parent));
         let limits = path.filter_map(|it| Some((it.ceil(), desired.get(&it.handle)?.ceil)));
         let (observed, desired): (Vec<u64>, Vec<u64>) = limits.unzip();
-        desired.iter().min() < observed.iter().min()
+        let leaf = classes.get(&at.handle(form.slot.bulk()));
+        // A higher class may leave it no more than its guarantee.
+        let is_guaranteed_less = leaf.is_some_and(|it| form.bulk.rate < it.rate());
+        is_guaranteed_less || desired.iter().min() < observed.iter().min()
     };
     let begins_to_cut = |form: &&Form| {
         let needed = [LINE, form.slot.quick()].map(|minor| at.handle(minor));
@@ -229,20 +214,18 @@ fn exchange_at_old_rates(
         let mut found = both.into_iter().flatten();
         found.any(|it| it.statistics.queued_packets > 0)
     };
-    let slots = forms.slots.iter().filter(begins_to_cut);
-    let (occupied, free): (Vec<&Form>, Vec<&Form>) = slots.partition(has_backlog);
-    // Before the others are exchanged, which takes time: packets may come to wait meanwhile.
-    for form in &free {
+    let slots: Vec<&Form> = forms.slots.iter().filter(begins_to_cut).collect();
+    // Packets may come to wait in the other slots meanwhile.
+    if slots.iter().any(has_backlog) {
+        return exchange::exchange(socket, at, &slots, programs, Quick::IsSent);
+    }
+    for form in &slots {
         form.bulk_queue
             .put(socket, at.link, at.handle(form.slot.bulk()))?;
         let key = LeafKey::new(at.name, form.slot);
         programs.leaves.put(&key, &form.leaf)?;
     }
-    let exchanged = match occupied.is_empty() {
-        true => 0,
-        false => exchange::exchange(socket, at, &occupied, programs, Quick::IsSent)?,
-    };
-    Ok(free.len() + exchanged)
+    Ok(slots.len())
 }
 
 /// Makes the queues what they should be, and empties stalled ones. Those of bulk that would be others, and in which
@@ -327,26 +310,12 @@ pub(super) fn drain(socket: &mut Socket, at: Root<'_>, names: &BTreeSet<Handle>)
     let drained = wait_until_empty(socket, at, names, &mut opened);
     let mut closed = Ok(());
     for class in opened.into_iter().rev() {
-        let put = socket.put_class(at.link, class.parent, class.handle, &settings(&class));
+        let (quantum, priority) = (class.quantum(), class.priority());
+        let as_before = rate::class(class.rate(), class.ceil(), quantum, priority);
+        let put = socket.put_class(at.link, class.parent, class.handle, &as_before);
         closed = closed.and(put.doing("close a class"));
     }
     drained.and(closed)
-}
-
-fn settings(class: &InstalledClass) -> HtbClass {
-    rate::class(
-        class.rate(),
-        class.ceil(),
-        class.quantum(),
-        class.priority(),
-    )
-}
-
-/// Puts a new class of the same rates in the place of a leaf, which owes nothing. What waits in it would be lost.
-pub(super) fn renew(socket: &mut Socket, link: &Link, class: &InstalledClass) -> Result<()> {
-    gone(socket.delete_class(link, class.handle)).doing("remove a class that owes")?;
-    let put = socket.put_class(link, class.parent, class.handle, &settings(class));
-    put.doing("put a class")
 }
 
 /// Opens classes whose queues are not empty, and those above them, until all are empty or [`DRAIN`] is over. `opened` are

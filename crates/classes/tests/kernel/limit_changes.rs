@@ -277,10 +277,10 @@ impl Loaded {
         let within = time_of_progress(change.limit()) + debt();
         let waited = assert_progress(within, || of_class(&self.link()), situation);
         for leaf in self.waiting() {
-            // The others of its class may take all but its guarantee. A leaf that owes sends in turn with another.
+            // The others of its class may take all but its guarantee, for which it also has to pay what it owes.
             let rate = bits(leaf.rate());
-            let turns = Duration::from_nanos(rate.nanos_for(ByteCount::from_bytes(2 * UNCUT)));
-            let within = time_of_progress(rate).max(turns) + debt();
+            let packet = Duration::from_nanos(rate.nanos_for(ByteCount::from_bytes(UNCUT)));
+            let within = time_of_progress(rate).max(packet) + leaf.debt() + debt();
             assert_progress(within, || self.statistics(leaf.handle), situation);
         }
         waited

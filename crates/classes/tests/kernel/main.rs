@@ -15,7 +15,6 @@ mod one_pod_stops_no_other;
 mod order_of_changes;
 mod others_are_left_alone;
 mod pods_are_known;
-mod raised_guarantees;
 mod shares_take_effect;
 mod stalled_leaves;
 mod tunnels;

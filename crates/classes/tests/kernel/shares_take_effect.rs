@@ -137,6 +137,30 @@ fn pods_with_a_request_take_turns() {
     assert!((0.35..0.65).contains(&share_of(&found, 0)), "{found:?}");
 }
 
+/// On a fast uplink GSO packets stay whole. HTB sends one in each turn, however short that is.
+#[test]
+fn pods_with_large_and_small_packets_share_by_bytes() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    world.pod("be2", BE);
+    let small = ["link", "set", "eth0", "gso_max_segs", "1"];
+    world.pods["be2"].run(&world.node, "ip", &small).unwrap();
+    for pod in ["be", "be2"] {
+        let pod = world.plan.pods.get_mut(pod).unwrap();
+        pod.asked.egress.min = BitRate::from_bits_per_second(1_000);
+    }
+    world.divide(shares(600));
+    let server = world.outside_address(false);
+    let found = loads(
+        &world,
+        Flow::Upload,
+        &[("be", server, 4), ("be2", server, 4)],
+    );
+    assert!((0.4..0.6).contains(&share_of(&found, 0)), "{found:?}");
+    println!("large and small packets, in Mbit/s: {found:.0?}");
+}
+
 /// The queue of a slow uplink holds frames, or little more, so that no packet waits for one of 64 KB.
 /// A fast uplink is spared the work.
 #[test]
