@@ -27,9 +27,18 @@ pub fn random_between(low: f64, high: f64) -> f64 {
     low * (high / low).powf(random() as f64 / u64::MAX as f64)
 }
 
-/// A rate from 100 kbit/s to 1 Gbit/s, in half of the cases with a burst from 1 kB to 10 MB.
+/// A rate from 100 kbit/s to 1 Gbit/s, or to the rate in `NETQOS_HIGHEST_RATE` on a machine that fills no such queue; in half
+/// of the cases with a burst from 1 kB to 10 MB.
+///
+/// # Panics
+/// Panics if the variable is no number.
 pub fn random_rate_and_burst() -> (BitRate, Option<ByteCount>) {
-    let rate = BitRate::from_bits_per_second(random_between(1e5, 1e9) as u64);
+    let highest = std::env::var("NETQOS_HIGHEST_RATE").ok();
+    let highest = highest.map_or(1e9, |text| match text.parse() {
+        Ok(rate) => rate,
+        Err(why) => panic!("NETQOS_HIGHEST_RATE={text}: {why}"),
+    });
+    let rate = BitRate::from_bits_per_second(random_between(1e5, highest) as u64);
     let burst = ByteCount::from_bytes(random_between(1e3, 1e7) as u64);
     (rate, random().is_multiple_of(2).then_some(burst))
 }
