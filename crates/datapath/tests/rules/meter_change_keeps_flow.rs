@@ -10,7 +10,7 @@ use netqos_netlink::{Handle, Socket};
 use netqos_testkit::random_changes::{
     ChangedQueue, assert_random_changes_keep_flow, random_rate_and_burst, run_cases,
 };
-use netqos_testkit::{Bulk, assert_progress, has_big_tcp, time_of_progress};
+use netqos_testkit::{Bulk, assert_progress, has_big_tcp, time_of_progress, wait_for_backlog};
 use netqos_traffic::{Flow, TcpTest};
 
 use crate::hooks::{HOOKS, is_there, on_both_hooks};
@@ -143,6 +143,8 @@ impl ChangedQueue for RatedRule {
         // Random bursts may be too small.
         let is_expected = problems.all(|problem| problem.reason == Reason::BurstRaised);
         assert!(is_expected, "{:#?}", outcome.problems);
+        // The queue may be a new one.
+        wait_for_backlog(|| self.statistics().is_some_and(|it| it.queued_packets > 0));
         bandwidth.rate
     }
 
