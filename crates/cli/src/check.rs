@@ -3,6 +3,7 @@
 
 mod certificate;
 mod cluster;
+mod cni;
 mod dry_run;
 mod installed;
 mod line;
@@ -10,6 +11,7 @@ mod nodes;
 mod permissions;
 mod webhook;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use comfy_table::{Table, presets};
@@ -18,6 +20,8 @@ use netqos_core::{Attachment, Direction, Limits};
 use netqos_datapath::{Feature, Features, HookKind, Mode, Paths, Record, Records, Support};
 use serde::Serialize;
 
+use self::cni::CniReport;
+use self::line::State;
 use crate::cluster::ClusterArguments;
 use crate::output::{self, DataFormat, ENVIRONMENT, FAILED};
 
@@ -28,7 +32,9 @@ Of a cluster (--cluster, --pre or any other of its options, and always as kubect
 is installed: definitions, agents on all nodes, controller, webhook, and whether their versions go together.
 With --pre, before an installation: the API server's version, what you may do, whether the server accepts
 the CRDs (a dry run), and the nodes' kernels.
-✓ is well, ! works though not all of it, ✗ does not work; → is what to do. -n is the namespace that it is
+✓ is well, ! works though not all of it, ✗ does not work; → is what to do. Of a node it also reads the runtime's network
+configuration (--cni-conf-dir): whether the runtime passes the limits of pods to a plugin, and whether it calls
+netqos-multinet. -n is the namespace that it is
 installed in, netqos-system without it.
 
 Examples:
@@ -45,6 +51,9 @@ pub struct Arguments {
     /// Of a cluster: what an installation needs, before there is one.
     #[arg(long)]
     pre: bool,
+    /// Of a node: the directory from which the runtime reads its network configuration.
+    #[arg(long, value_name = "DIR", default_value = "/etc/cni/net.d")]
+    cni_conf_dir: PathBuf,
     #[command(flatten)]
     cluster: ClusterArguments,
 }
@@ -63,6 +72,9 @@ struct Report {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     missing_executables: Vec<&'static str>,
     features: Vec<Found>,
+    /// The node's CNI configuration, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cni: Option<CniReport>,
     attachments: Vec<InForce>,
 }
 
@@ -125,10 +137,14 @@ pub fn run(arguments: &Arguments, as_plugin: bool) -> ExitCode {
         class_backends: class_backends(&features, of_tc.as_ref()),
         missing_executables,
         features: features.iter().map(found).chain(of_tc).collect(),
+        cni: CniReport::read(&arguments.cni_conf_dir),
         attachments: records.into_iter().map(in_force).collect(),
     };
     let printed = output::data(arguments.output, &report, print);
-    if report.mode == Mode::None || !report.rules || report.class_backends.is_empty() {
+    let cni_fails = { report.cni.iter() }
+        .flat_map(|it| &it.checks)
+        .any(|line| line.state == State::Failed);
+    if report.mode == Mode::None || !report.rules || report.class_backends.is_empty() || cni_fails {
         ExitCode::from(FAILED)
     } else {
         printed
@@ -239,6 +255,10 @@ fn print(report: &Report) {
         table.add_row([found.feature.as_str(), state, &why]);
     }
     println!("{table}\n");
+    if let Some(cni) = &report.cni {
+        cni.checks.iter().for_each(|line| line.print());
+        println!();
+    }
     if report.attachments.is_empty() {
         println!("no pod is held to a limit");
         return;

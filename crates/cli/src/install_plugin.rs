@@ -20,9 +20,9 @@ mod list;
 
 /// A CNI plugin.
 #[derive(Clone, Copy)]
-struct Plugin {
+pub(crate) struct Plugin {
     /// The name of the executable, which is also its `type`.
-    name: &'static str,
+    pub(crate) name: &'static str,
     /// The beginning of its answer to a call without a command. No other plugin contains it.
     about: &'static [u8],
 }
@@ -31,7 +31,7 @@ const BANDWIDTH: Plugin = Plugin {
     name: "bandwidth",
     about: b"CNI bandwidth plugin netqos v",
 };
-const MULTINET: Plugin = Plugin {
+pub(crate) const MULTINET: Plugin = Plugin {
     name: "netqos-multinet",
     about: b"CNI meta plugin netqos-multinet v",
 };

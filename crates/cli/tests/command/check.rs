@@ -419,3 +419,32 @@ fn rules_without_hook_are_not_enforced() {
         assert_eq!(report["rules"], rules, "{kinds:?} {programs:?}: {report}");
     }
 }
+
+#[test]
+fn node_whose_runtime_passes_no_limit_is_told_what_to_write() {
+    let Some(_node) = Node::new().unwrap() else {
+        return;
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let list = |text: &str| fs::write(directory.path().join("10-net.conflist"), text).unwrap();
+    let dir = directory.path().to_str().unwrap();
+    list(
+        r#"{"cniVersion": "1.0.0", "name": "net", "plugins": [
+            {"type": "bandwidth", "capabilities": {"trafficShaping": true}}]}"#,
+    );
+    let without = run(&["check"]);
+    let output = run(&["check", "--cni-conf-dir", dir]);
+    let said = stdout(&output);
+    assert!(said.contains("! limits by CNI: plugin bandwidth of list net declares trafficShaping"));
+    assert!(
+        said.contains(r#"→ add "capabilities": {"bandwidth": true}"#),
+        "{said}"
+    );
+    assert_eq!(output.status.code(), without.status.code(), "{said}");
+    // No pod starts with it.
+    list("{");
+    let output = run(&["check", "--cni-conf-dir", dir, "-o", "json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(report["cni"]["checks"][0]["state"], "failed", "{report}");
+}

@@ -7,7 +7,7 @@ use std::process::Output;
 
 use netqos_testkit::Node;
 
-use crate::{run, stderr, stdout};
+use crate::{bandwidth, run, stderr, stdout};
 
 /// Where Debian's package has the plugins.
 const PLUGINS: &str = "/usr/lib/cni";
@@ -226,5 +226,49 @@ fn units_that_nobody_knows_or_that_differ_are_wrong_input() {
         ]);
         assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
         assert!(stderr(&output).contains(words), "{}", stderr(&output));
+    }
+}
+
+/// The entry of KEP-2819 and of the kubelet's design, character by character, and the pod of the KEP's story. The
+/// kubelet's design passes numbers in kbit/s, which an entry says with the key `unit`.
+#[test]
+fn pod_is_limited_through_the_list_that_the_kep_prints() {
+    let plugin = bandwidth();
+    for (entry, units) in [
+        (
+            r#"{
+  "type": "bandwidth",
+  "capabilities": {"trafficShaping": true}
+}"#,
+            "bit/s",
+        ),
+        (
+            r#"{"type": "bandwidth", "unit": "Kbps", "capabilities": {"trafficShaping": true}}"#,
+            "kbit/s",
+        ),
+    ] {
+        let Some(node) = start(IPAM) else {
+            return;
+        };
+        fs::copy(&plugin, "/run/bin/bandwidth").unwrap();
+        let list = Path::new(FOLDER).join("10-pods.conflist");
+        let text = fs::read_to_string(&list).unwrap();
+        let bridge = text.strip_suffix("]}").unwrap();
+        fs::write(&list, format!("{bridge}, {entry}]}}")).unwrap();
+        fs::write(
+            POD,
+            r#"{"kind": "Pod", "metadata": {"name": "one", "annotations": {
+                "kubernetes.io/ingress-bandwidth": "10M", "kubernetes.io/egress-bandwidth": "10M"}}}"#,
+        )
+        .unwrap();
+        succeed("add");
+        let inside = ["netns", "exec", "netqos-default_one", "tc", "qdisc", "show"];
+        let in_pod = node.run("ip", &inside).unwrap();
+        let at_host = node.run("tc", &["qdisc", "show"]).unwrap();
+        for qdiscs in [in_pod, at_host] {
+            let limits = { qdiscs.lines() }.filter(|line| line.contains("rate 10Mbit"));
+            assert_eq!(limits.count(), 1, "{units}: {qdiscs}");
+        }
+        succeed("del");
     }
 }

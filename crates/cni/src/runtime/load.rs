@@ -63,6 +63,20 @@ impl NetworkConfigList {
         Self::load_first(dir, |_| true)
     }
 
+    /// All files of a directory that a runtime reads, in the order of their names.
+    ///
+    /// # Errors
+    /// Returns an error if the directory cannot be read. One that does not exist has no files.
+    pub fn all(dir: &Path) -> Result<Vec<(PathBuf, Result<Self, RuntimeError>)>, RuntimeError> {
+        let [conf, json] = SINGLE;
+        let files = files(dir, &[LIST, conf, json])?.into_iter();
+        let all = files.map(|file| {
+            let list = Self::from_file(&file);
+            (file, list)
+        });
+        Ok(all.collect())
+    }
+
     /// The first list of a directory, in the order of the names of all files, for which `is_meant` returns true. A
     /// broken file before it is an error.
     pub fn load_first(

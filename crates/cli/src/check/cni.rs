@@ -1,0 +1,350 @@
+//! The node's CNI configuration: whether the runtime limits pods through it, and who attaches their networks.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use netqos_cni::runtime::{NetworkConfigList, PluginConfig, RuntimeError};
+use serde::Serialize;
+
+use super::line::Line;
+use crate::install_plugin::MULTINET;
+
+/// The capability by which runtimes pass a pod's limits (CNI's CONVENTIONS.md).
+const BANDWIDTH: &str = "bandwidth";
+/// The name of that capability in KEP-2819 and the kubelet's design. No runtime knows it.
+const TRAFFIC_SHAPING: &str = "trafficShaping";
+/// The capability by which containerd passes a pod's annotations.
+const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
+const SHAPING: &str = "limits by CNI";
+const ATTACHMENTS: &str = "attachments";
+
+/// What a runtime reads from a directory of network configurations.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CniReport {
+    directory: PathBuf,
+    /// The list that the runtime calls for each pod: the first by the names of the files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    called: Option<List>,
+    /// The list of the default network where the called one is that of `netqos-multinet`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    default_network: Option<List>,
+    /// The plugins to which the runtime passes a pod's limits.
+    limited_by: Vec<String>,
+    /// What works, and what does not.
+    pub checks: Vec<Line>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct List {
+    file: PathBuf,
+    name: String,
+}
+
+impl CniReport {
+    /// Reads a directory as a runtime does. `None` if it has no configuration.
+    pub fn read(directory: &Path) -> Option<Self> {
+        let mut report = Self {
+            directory: directory.to_owned(),
+            called: None,
+            default_network: None,
+            limited_by: Vec::new(),
+            checks: Vec::new(),
+        };
+        let lists = match NetworkConfigList::all(directory) {
+            Ok(lists) if lists.is_empty() => return None,
+            Ok(lists) => lists,
+            Err(why) => {
+                let line = Line::failed("CNI", why.to_string(), "make the directory readable");
+                report.checks.push(line);
+                return Some(report);
+            }
+        };
+        report.judge(&lists);
+        Some(report)
+    }
+
+    fn judge(&mut self, lists: &[(PathBuf, Result<NetworkConfigList, RuntimeError>)]) {
+        let mut readable = Vec::new();
+        for (file, list) in lists {
+            match list {
+                Ok(list) => readable.push((file, list)),
+                // containerd starts no pod then; CRI-O goes on with the next file.
+                Err(why) => {
+                    let remedy = "correct the file, or move it to another directory";
+                    self.checks
+                        .push(Line::failed("CNI", why.to_string(), remedy));
+                    break;
+                }
+            }
+        }
+        let Some((file, called)) = readable.first().copied() else {
+            return;
+        };
+        self.called = Some(List::of(file, called));
+        let default = match is_multinet(called) {
+            true => readable.iter().find(|(_, list)| !is_multinet(list)),
+            false => readable.first(),
+        };
+        self.judge_attachments(&readable, default.copied());
+        if let Some((_, list)) = default {
+            self.judge_limits(called, list);
+        }
+    }
+
+    /// Does the runtime call `netqos-multinet`, and does that get what plugins of the default network declare?
+    fn judge_attachments(
+        &mut self,
+        lists: &[(&PathBuf, &NetworkConfigList)],
+        default: Option<(&PathBuf, &NetworkConfigList)>,
+    ) {
+        let Some((own_file, own)) = lists.iter().find(|(_, list)| is_multinet(list)) else {
+            return;
+        };
+        let (first_file, first) = lists[0];
+        if !is_multinet(first) {
+            let message = format!(
+                "the runtime calls list {} of {} for each pod, and not {}",
+                first.name,
+                first_file.display(),
+                own_file.display()
+            );
+            let remedy = format!("give {} a name that comes first", own_file.display());
+            self.checks.push(Line::failed(ATTACHMENTS, message, remedy));
+            return;
+        }
+        let Some((file, default)) = default else {
+            let message = "there is no default network: no pod can start";
+            let remedy = "install the pod network, whose list comes after";
+            self.checks.push(Line::failed(ATTACHMENTS, message, remedy));
+            return;
+        };
+        self.default_network = Some(List::of(file, default));
+        let declared = declared(default);
+        let missing: Vec<&str> = { declared.iter().copied().chain([ANNOTATIONS]) }
+            .filter(|name| own.declaring(name).next().is_none())
+            .collect();
+        let message = format!(
+            "{} attaches pods' networks; the default network is {} of {}",
+            MULTINET.name,
+            default.name,
+            file.display()
+        );
+        self.checks.push(match missing.is_empty() {
+            true => Line::ok(ATTACHMENTS, message),
+            false => Line::warning(
+                ATTACHMENTS,
+                format!(
+                    "{message}; the runtime passes only what {} declares, and not {}",
+                    own_file.display(),
+                    missing.join(", ")
+                ),
+                "run netqos install-plugin --multinet again",
+            ),
+        });
+    }
+
+    /// Does the runtime pass limits, and to a plugin that takes them?
+    fn judge_limits(&mut self, called: &NetworkConfigList, list: &NetworkConfigList) {
+        let name = &list.name;
+        let remedy = format!(
+            "add \"capabilities\": {{\"{BANDWIDTH}\": true}} to the plugin, beside its \"type\""
+        );
+        let takes_limits = |list: &NetworkConfigList| list.declaring(BANDWIDTH).next().is_some();
+        if takes_limits(list) && takes_limits(called) {
+            let plugins = list.declaring(BANDWIDTH).map(|plugin| plugin.kind.clone());
+            self.limited_by = plugins.collect();
+            let message = format!(
+                "the runtime passes the limits of pods to {} of list {name}",
+                self.limited_by.join(", ")
+            );
+            self.checks.push(Line::ok(SHAPING, message));
+        } else if takes_limits(list) {
+            // That the called list lacks it has been said.
+        } else if let Some(plugin) = list.declaring(TRAFFIC_SHAPING).next() {
+            let message = format!(
+                "plugin {} of list {name} declares {TRAFFIC_SHAPING}, under which containerd and CRI-O pass \
+                 nothing: they know {BANDWIDTH}",
+                plugin.kind
+            );
+            self.checks.push(Line::warning(SHAPING, message, remedy));
+        } else if let Some(plugin) = list.plugins.iter().find(|it| is_bandwidth(it)) {
+            let message = format!(
+                "plugin {} of list {name} does not declare the capability {BANDWIDTH}: the runtime passes it no limit",
+                plugin.kind
+            );
+            self.checks.push(Line::warning(SHAPING, message, remedy));
+        } else {
+            let message = format!(
+                "no plugin of list {name} declares the capability {BANDWIDTH}: only an agent limits pods, once they run"
+            );
+            let remedy = "netqos install-plugin installs the plugin bandwidth; add {\"type\": \"bandwidth\", \
+                          \"capabilities\": {\"bandwidth\": true}} to the plugins of the list";
+            self.checks.push(Line::warning(SHAPING, message, remedy));
+        }
+    }
+}
+
+impl List {
+    fn of(file: &Path, list: &NetworkConfigList) -> Self {
+        Self {
+            file: file.to_owned(),
+            name: list.name.clone(),
+        }
+    }
+}
+
+fn is_multinet(list: &NetworkConfigList) -> bool {
+    list.plugins.iter().any(|it| it.kind == MULTINET.name)
+}
+
+/// The plugin of containernetworking, or netqos' in its place.
+fn is_bandwidth(plugin: &PluginConfig) -> bool {
+    plugin.kind == BANDWIDTH
+}
+
+fn declared(list: &NetworkConfigList) -> BTreeSet<&str> {
+    let capabilities = list.plugins.iter().flat_map(|it| &it.capabilities);
+    let declared = capabilities.filter(|(_, is_declared)| **is_declared);
+    declared.map(|(name, _)| name.as_str()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use serde_json::{Value, json};
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::check::line::State;
+
+    fn list(name: &str, plugins: Value) -> String {
+        json!({"cniVersion": "1.0.0", "name": name, "plugins": plugins}).to_string()
+    }
+
+    fn directory(files: &[(&str, String)]) -> TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            fs::write(directory.path().join(name), text).unwrap();
+        }
+        directory
+    }
+
+    /// The state and the words of each check.
+    fn checks(files: &[(&str, String)]) -> Vec<(State, String)> {
+        let directory = directory(files);
+        let report = CniReport::read(directory.path()).unwrap();
+        let checks = report.checks.into_iter();
+        checks
+            .map(|line| (line.state, format!("{} → {}", line.message, line.remedy)))
+            .collect()
+    }
+
+    fn assert_one(files: &[(&str, String)], state: State, words: &[&str]) {
+        let checks = checks(files);
+        let [(found, text)] = &checks[..] else {
+            panic!("{checks:?}")
+        };
+        assert_eq!(*found, state, "{text}");
+        for word in words {
+            assert!(text.contains(word), "{word}: {text}");
+        }
+    }
+
+    /// The list that KEP-2819 and the kubelet's design print.
+    #[test]
+    fn traffic_shaping_of_the_kep_gets_no_limit() {
+        let plugins = json!([
+            {"type": "calico"},
+            {"type": "bandwidth", "capabilities": {"trafficShaping": true}},
+        ]);
+        let files = [("10-calico.conflist", list("k8s-pod-network", plugins))];
+        let words = [
+            "declares trafficShaping",
+            "containerd and CRI-O pass nothing",
+            "add \"capabilities\": {\"bandwidth\": true}",
+        ];
+        assert_one(&files, State::Warning, &words);
+    }
+
+    #[test]
+    fn limits_reach_a_plugin_that_declares_bandwidth() {
+        let declaring = json!([{"type": "bandwidth", "capabilities": {"bandwidth": true}}]);
+        let files = [("10-net.conflist", list("net", declaring))];
+        assert_one(&files, State::Ok, &["to bandwidth of list net"]);
+        for capabilities in [json!({}), json!({"bandwidth": false})] {
+            let plugins = json!([{"type": "bandwidth", "capabilities": capabilities}]);
+            let files = [("10-net.conflist", list("net", plugins))];
+            let words = ["does not declare the capability bandwidth"];
+            assert_one(&files, State::Warning, &words);
+        }
+        let files = [("10-net.conflist", list("net", json!([{"type": "ptp"}])))];
+        assert_one(&files, State::Warning, &["only an agent limits pods"]);
+    }
+
+    #[test]
+    fn broken_file_before_the_list_fails() {
+        let files = [
+            ("05-broken.conflist", "{".to_owned()),
+            ("10-net.conflist", list("net", json!([{"type": "ptp"}]))),
+        ];
+        assert_one(&files, State::Failed, &["05-broken.conflist"]);
+    }
+
+    fn multinet(capabilities: Value) -> String {
+        let plugin = json!({"type": "netqos-multinet", "capabilities": capabilities});
+        list("netqos-multinet", json!([plugin]))
+    }
+
+    fn default_network() -> String {
+        let declared = json!({"bandwidth": true, "portMappings": true});
+        list(
+            "net",
+            json!([{"type": "bandwidth", "capabilities": declared}]),
+        )
+    }
+
+    #[test]
+    fn list_that_comes_before_multinets_is_what_the_runtime_calls() {
+        let all = json!({"bandwidth": true, "portMappings": true, ANNOTATIONS: true});
+        let files = [
+            ("00-netqos.conflist", multinet(all.clone())),
+            ("10-net.conflist", default_network()),
+        ];
+        let found = checks(&files);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found.iter().all(|(state, _)| *state == State::Ok));
+        assert!(found[0].1.contains("the default network is net"));
+
+        let files = [
+            ("00-netqos.conflist", multinet(all)),
+            ("00-first.conflist", default_network()),
+        ];
+        let found = checks(&files);
+        assert_eq!(found[0].0, State::Failed, "{found:?}");
+        assert!(found[0].1.contains("give"), "{found:?}");
+    }
+
+    #[test]
+    fn capability_that_multinets_list_lacks_is_named() {
+        let files = [
+            ("00-netqos.conflist", multinet(json!({"bandwidth": true}))),
+            ("10-net.conflist", default_network()),
+        ];
+        let found = checks(&files);
+        assert_eq!(found[0].0, State::Warning, "{found:?}");
+        for word in ["portMappings", ANNOTATIONS, "--multinet again"] {
+            assert!(found[0].1.contains(word), "{word}: {found:?}");
+        }
+        let files = [("00-netqos.conflist", multinet(json!({})))];
+        assert_one(&files, State::Failed, &["no default network"]);
+    }
+
+    #[test]
+    fn directory_without_configuration_has_no_report() {
+        let directory = directory(&[]);
+        assert!(CniReport::read(directory.path()).is_none());
+        assert!(CniReport::read(&directory.path().join("none")).is_none());
+    }
+}
