@@ -37,7 +37,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 pub use attachment::AttachmentRequest;
-pub use cache::CachedAttachment;
+pub use cache::{CachedAttachment, base64_text};
 pub use error::RuntimeError;
 pub use list::{NetworkConfigList, PluginConfig};
 
@@ -221,6 +221,11 @@ impl Runtime {
     /// A file that can't be read as one is passed over, as libcni does.
     pub fn cached_attachments(&self) -> Vec<CachedAttachment> {
         self.cache.attachments()
+    }
+
+    /// Forgets an attachment without a call of its plugins.
+    pub fn forget(&self, attachment: &CachedAttachment) {
+        self.cache.forget(attachment);
     }
 
     /// What is remembered of one attachment.

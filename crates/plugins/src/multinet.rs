@@ -13,6 +13,7 @@
 mod agent;
 mod compose;
 mod config;
+mod multus;
 mod nads;
 mod record;
 mod selections;
@@ -32,6 +33,7 @@ use netqos_netlink::{Namespace, Socket};
 use serde_json::{Map, Value, json};
 
 use config::{DefaultNetwork, MultinetConfig};
+use multus::MultusPods;
 use record::{PodRecord, PodRecords, RecordedAttachment};
 
 /// The name of the executable, and so the plugin's `type`.
@@ -304,14 +306,25 @@ impl Node {
         undone.filter_map(Result::err).collect()
     }
 
-    /// Undoes the attachments of a pod without a record: by the results that are kept, and as a pod of the default network
-    /// that the runtime attached itself, before it called this plugin.
+    /// Undoes the attachments of a pod without a record: by the results that are kept, as one that Multus attached, or as a
+    /// pod of the default network that the runtime attached itself, before it called this plugin.
     fn undo_without_record(&self, request: &Request) -> Vec<CniError> {
         let (container_id, netns) = (request.container_id(), request.netns.as_deref());
         let mut failures = Vec::new();
         let is_known = undo_by_results(&self.runtime, container_id, netns, &mut failures);
-        // The default network may be another one by now.
         let of_runtime = Runtime::new(self.runtime.plugin_dirs(), RUNTIME_CACHE);
+        if let Some(undone) = MultusPods::read(self.runtime.plugin_dirs()).undo(request) {
+            failures.extend(undone);
+            if failures.is_empty() {
+                // Multus may be gone.
+                let of_pod = of_runtime.cached_attachments().into_iter();
+                let of_pod = of_pod.filter(|it| it.container_id == container_id);
+                let of_multus = of_pod.filter(|it| it.list().is_ok_and(|list| is_meta(&list)));
+                of_multus.for_each(|it| of_runtime.forget(&it));
+            }
+            return failures;
+        }
+        // The default network may be another one by now.
         if undo_by_results(&of_runtime, container_id, netns, &mut failures) || is_known {
             return failures;
         }
@@ -359,13 +372,19 @@ impl Node {
                 lists.push(list.clone());
             }
         }
+        // Pods may be there that Multus attached to the same networks.
+        let of_multus = MultusPods::read(self.runtime.plugin_dirs());
         for list in &lists {
             // Those of the default network, too, which may have the same name.
             let of_list = calls.iter().filter(|(_, (of, _))| of.name == list.name);
+            let of_list = of_list.map(|(_, (_, call))| (&call.container_id, &call.ifname));
+            let of_multus = of_multus.attachments().iter();
+            let of_multus = of_multus.filter(|it| it.network == list.name);
             let valid: BTreeSet<GcAttachment> = of_list
-                .map(|(_, (_, call))| GcAttachment {
-                    container_id: call.container_id.clone(),
-                    ifname: call.ifname.clone(),
+                .chain(of_multus.map(|it| (&it.container_id, &it.ifname)))
+                .map(|(container_id, ifname)| GcAttachment {
+                    container_id: container_id.clone(),
+                    ifname: ifname.clone(),
                 })
                 .collect();
             failures.extend(self.runtime.gc(list, &valid).err().map(CniError::internal));
@@ -459,6 +478,12 @@ fn lead_default_routes(record: &PodRecord, result: Option<&mut CniResult>) -> Re
         result.routes.retain(|route| !is_replaced(route));
     }
     Ok(())
+}
+
+/// Returns true if a list calls a meta plugin.
+fn is_meta(list: &NetworkConfigList) -> bool {
+    let mut plugins = list.plugins.iter();
+    plugins.any(|plugin| META_PLUGINS.contains(&plugin.kind.as_str()))
 }
 
 /// Returns true if a list calls this plugin.

@@ -60,6 +60,14 @@ pub struct CachedAttachment {
 }
 
 impl CachedAttachment {
+    /// The list that it was added with, also if libcni added a single plugin.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be read.
+    pub fn list(&self) -> Result<NetworkConfigList, RuntimeError> {
+        NetworkConfigList::parse_any(&self.config)
+    }
+
     /// The request that it was added with.
     pub fn request(&self) -> AttachmentRequest {
         AttachmentRequest {
@@ -177,6 +185,18 @@ impl ResultCache {
         let _ = fs::remove_file(path);
     }
 
+    /// Forgets an attachment that was added by any runtime.
+    pub(super) fn forget(&self, attachment: &CachedAttachment) {
+        let CachedAttachment {
+            network,
+            container_id,
+            ifname,
+            ..
+        } = attachment;
+        let name = format!("{network}-{container_id}-{ifname}");
+        let _ = fs::remove_file(self.results().join(name));
+    }
+
     /// What is remembered of an attachment; `None` also for what can't be read, as in libcni: DEL
     /// must work without.
     pub(super) fn attachment(
@@ -224,7 +244,8 @@ fn read(path: &Path) -> Option<CachedAttachment> {
 }
 
 /// Bytes as Go's encoding/json writes them.
-mod base64_text {
+/// Bytes as Go writes them into JSON.
+pub mod base64_text {
     use super::{BASE64, Deserialize, Deserializer, Engine, Serializer};
     use serde::de::Error as _;
 
@@ -232,9 +253,11 @@ mod base64_text {
         serializer.serialize_str(&BASE64.encode(bytes))
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Vec<u8>, D::Error> {
+    /// Reads them; `null` is none.
+    ///
+    /// # Errors
+    /// Returns an error if the text is no base64.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
         let text = Option::<String>::deserialize(deserializer)?.unwrap_or_default();
         BASE64.decode(text).map_err(D::Error::custom)
     }

@@ -96,6 +96,19 @@ impl NetworkConfigList {
         Self::parse(list.to_string().as_bytes())
     }
 
+    /// Reads a list, or a configuration of a single plugin.
+    ///
+    /// # Errors
+    /// Those of [`Self::parse`] and [`Self::parse_single`].
+    pub fn parse_any(text: &[u8]) -> Result<Self, RuntimeError> {
+        let raw: Map<String, Value> = serde_json::from_slice(text)
+            .map_err(|error| RuntimeError::List(go::parser_message(&error)))?;
+        match raw.contains_key("plugins") {
+            true => Self::parse(text),
+            false => Self::parse_single(text),
+        }
+    }
+
     /// The plugins that declare a capability.
     pub fn declaring<'a>(&'a self, capability: &'a str) -> impl Iterator<Item = &'a PluginConfig> {
         self.plugins

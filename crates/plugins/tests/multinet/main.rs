@@ -6,4 +6,5 @@ mod del_needs_only_the_record;
 mod fixture;
 mod hostile_nads;
 mod killed_at_any_moment;
+mod multus_pods;
 mod what_pods_request;

@@ -1,0 +1,144 @@
+//! Pods that Multus attached, before this plugin took its place.
+//!
+//! `NETQOS_TEST_MULTUS` names a real Multus, which attaches them then.
+
+use std::fs;
+use std::path::PathBuf;
+
+use netqos_cni::runtime::{AttachmentRequest, NetworkConfigList, Runtime};
+use netqos_testkit::{Call, Pod};
+use serde_json::{Value, json};
+
+use crate::fixture::MultinetNode;
+
+const DIRECTORY: &str = "/var/lib/cni/multus";
+
+/// The default network as a list, and the network `lan` as a configuration of a single plugin.
+fn networks() -> [Value; 2] {
+    let bridge = |bridge: &str, subnet: &str| {
+        json!({"cniVersion": "1.0.0", "type": "bridge", "bridge": bridge,
+               "ipam": {"type": "host-local", "ranges": [[{"subnet": subnet}]]}})
+    };
+    let mut lan = bridge("data0", "10.88.0.0/24");
+    lan["name"] = "lan".into();
+    let pods = bridge("pods0", "10.87.0.0/24");
+    [
+        json!({"cniVersion": "1.0.0", "name": "pods", "plugins": [pods]}),
+        lan,
+    ]
+}
+
+/// Attaches a pod and keeps of it what Multus does.
+fn attach(pod: &Pod) {
+    if let Some(multus) = std::env::var_os("NETQOS_TEST_MULTUS") {
+        let config = json!({"cniVersion": "1.0.0", "name": "multus-cni-network", "type": "multus",
+                            "binDir": "/usr/lib/cni", "delegates": networks()});
+        let call = Call::of(multus, "ADD", pod, &config);
+        call.variable("CNI_PATH", "/usr/lib/cni").succeed().unwrap();
+        return;
+    }
+    let plugins = PathBuf::from("/usr/lib/cni");
+    let runtime = Runtime::new([plugins], DIRECTORY);
+    for (network, interface) in networks().iter().zip(["eth0", "net1"]) {
+        let list = NetworkConfigList::parse_any(network.to_string().as_bytes()).unwrap();
+        let call = AttachmentRequest::new(pod.name(), interface).in_netns(pod.netns());
+        runtime.add(&list, &call).unwrap();
+    }
+    let delegates = networks().map(|network| {
+        json!({"Conf": {}, "ConfList": {}, "Name": "", "IsFilterV4Gateway": false,
+               "Bytes": base64(network.to_string().as_bytes())})
+    });
+    fs::write(file(pod), json!(delegates).to_string()).unwrap();
+}
+
+/// The file of a pod's delegates.
+fn file(pod: &Pod) -> PathBuf {
+    PathBuf::from(DIRECTORY).join(pod.name())
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let group = |chunk: &[u8]| {
+        let bits = (0..3).fold(0_usize, |bits, index| {
+            bits << 8 | usize::from(chunk.get(index).copied().unwrap_or_default())
+        });
+        let digit = |index: usize| match index <= chunk.len() {
+            true => char::from(DIGITS[bits >> (18 - 6 * index) & 63]),
+            false => '=',
+        };
+        (0..4).map(digit).collect::<String>()
+    };
+    bytes.chunks(3).map(group).collect()
+}
+
+#[test]
+fn del_releases_what_multus_attached() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    // Of what Multus keeps a power cut may leave a part.
+    let damages: [fn(&Pod); 4] = [
+        |_| {},
+        |pod| fs::write(file(pod), "[{\"Conf\":").unwrap(),
+        |pod| fs::remove_file(file(pod)).unwrap(),
+        |_| fs::remove_dir_all(format!("{DIRECTORY}/results")).unwrap(),
+    ];
+    for (number, damage) in damages.into_iter().enumerate() {
+        let pod = node.node.empty_pod("web").unwrap();
+        let before = node.inventory();
+        attach(&pod);
+        assert!(node.inventory().len() > before.len());
+        damage(&pod);
+        // The runtime's own result, whose list calls a Multus that is gone.
+        fs::create_dir_all("/var/lib/cni/results").unwrap();
+        let of_multus = json!({"cniVersion": "1.0.0", "name": "multus-cni-network", "plugins": [{"type": "multus"}]});
+        let result = json!({
+            "kind": "cniCacheV1", "containerId": "web", "ifName": "eth0", "networkName": "multus-cni-network",
+            "config": base64(of_multus.to_string().as_bytes()), "result": {"cniVersion": "1.0.0"}
+        });
+        fs::write(
+            "/var/lib/cni/results/multus-cni-network-web-eth0",
+            result.to_string(),
+        )
+        .unwrap();
+        node.call("DEL", &pod, None, json!({})).succeed().unwrap();
+        assert_eq!(node.inventory(), before, "damage {number}");
+        pod.remove(&node.node).unwrap();
+    }
+}
+
+#[test]
+fn del_that_fails_keeps_what_multus_keeps() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    let pod = node.node.empty_pod("web").unwrap();
+    let before = node.inventory();
+    attach(&pod);
+    let without = json!({"pluginDirs": ["/nowhere"]});
+    node.call("DEL", &pod, None, without).fail().unwrap();
+    assert!(file(&pod).exists());
+    node.call("DEL", &pod, None, json!({})).succeed().unwrap();
+    assert_eq!(node.inventory(), before);
+}
+
+/// Its address would be given to the next pod.
+#[test]
+fn gc_of_a_network_keeps_addresses_of_pods_that_multus_attached() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    node.define_two();
+    let old = node.node.empty_pod("old").unwrap();
+    attach(&old);
+    let new = node.node.empty_pod("new").unwrap();
+    node.call("ADD", &new, Some("lan"), json!({}))
+        .succeed()
+        .unwrap();
+    let before = node.inventory();
+    let valid = json!({"cniVersion": "1.1.0", "cni.dev/valid-attachments": [
+        {"containerID": "new", "ifname": "eth0"}, {"containerID": "old", "ifname": "eth0"},
+    ]});
+    node.call("GC", &new, None, valid).succeed().unwrap();
+    assert_eq!(node.inventory(), before);
+}
