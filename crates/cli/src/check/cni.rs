@@ -1,10 +1,13 @@
 //! The node's CNI configuration: whether the runtime limits pods through it, and who attaches their networks.
 
+use std::borrow::Borrow;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use netqos_api::npwg::META_PLUGINS;
 use netqos_cni::runtime::{NetworkConfigList, PluginConfig, RuntimeError};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::line::Line;
 use crate::install_plugin::MULTINET;
@@ -18,7 +21,12 @@ const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
 const SHAPING: &str = "limits by CNI";
 const ATTACHMENTS: &str = "attachments";
 
-/// What a runtime reads from a directory of network configurations.
+const CORRECT: &str = "correct the file, or move it to another directory";
+
+/// A file of the directory.
+type Entry = (PathBuf, Result<NetworkConfigList, RuntimeError>);
+
+/// The network configuration of a runtime.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CniReport {
@@ -31,7 +39,7 @@ pub struct CniReport {
     default_network: Option<List>,
     /// The plugins to which the runtime passes a pod's limits.
     limited_by: Vec<String>,
-    /// What works, and what does not.
+    /// The findings.
     pub checks: Vec<Line>,
 }
 
@@ -64,65 +72,57 @@ impl CniReport {
         Some(report)
     }
 
-    fn judge(&mut self, lists: &[(PathBuf, Result<NetworkConfigList, RuntimeError>)]) {
-        let mut readable = Vec::new();
-        for (file, list) in lists {
-            match list {
-                Ok(list) => readable.push((file, list)),
-                // containerd starts no pod then; CRI-O goes on with the next file.
-                Err(why) => {
-                    let remedy = "correct the file, or move it to another directory";
-                    self.checks
-                        .push(Line::failed("CNI", why.to_string(), remedy));
-                    break;
-                }
-            }
-        }
-        let Some((file, called)) = readable.first().copied() else {
-            return;
+    fn judge(&mut self, lists: &[Entry]) {
+        // containerd starts no pod if that file is broken; CRI-O goes on with the next one.
+        let (file, called) = match &lists[0] {
+            (file, Ok(called)) => (file, called),
+            (_, Err(why)) => return self.fail("CNI", why.to_string(), CORRECT),
         };
         self.called = Some(List::of(file, called));
-        let default = match is_multinet(called) {
-            true => readable.iter().find(|(_, list)| !is_multinet(list)),
-            false => readable.first(),
-        };
-        self.judge_attachments(&readable, default.copied());
-        if let Some((_, list)) = default {
-            self.judge_limits(called, list);
-        }
-    }
-
-    /// Does the runtime call `netqos-multinet`, and does that get what plugins of the default network declare?
-    fn judge_attachments(
-        &mut self,
-        lists: &[(&PathBuf, &NetworkConfigList)],
-        default: Option<(&PathBuf, &NetworkConfigList)>,
-    ) {
-        let Some((own_file, own)) = lists.iter().find(|(_, list)| is_multinet(list)) else {
+        if let Some(plugin) = multinet(called) {
+            match default_network(plugin, lists) {
+                Ok((file, list)) => {
+                    self.default_network = Some(List::of(&file, &list));
+                    self.judge_attachments(called, &file, &list);
+                    self.judge_limits(called, &list);
+                }
+                Err((message, remedy)) => self.fail(ATTACHMENTS, message, remedy),
+            }
             return;
-        };
-        let (first_file, first) = lists[0];
-        if !is_multinet(first) {
+        }
+        let mut others = lists.iter();
+        let is_own = |(_, list): &&Entry| list.as_ref().is_ok_and(|list| multinet(list).is_some());
+        if let Some((own, _)) = others.find(is_own) {
             let message = format!(
                 "the runtime calls list {} of {} for each pod, and not {}",
-                first.name,
-                first_file.display(),
-                own_file.display()
+                called.name,
+                file.display(),
+                own.display()
             );
-            let remedy = format!("give {} a name that comes first", own_file.display());
-            self.checks.push(Line::failed(ATTACHMENTS, message, remedy));
-            return;
+            let remedy = format!(
+                "give {} a name that comes after {}",
+                file.display(),
+                own.display()
+            );
+            self.fail(ATTACHMENTS, message, remedy);
         }
-        let Some((file, default)) = default else {
-            let message = "there is no default network: no pod can start";
-            let remedy = "install the pod network, whose list comes after";
-            self.checks.push(Line::failed(ATTACHMENTS, message, remedy));
-            return;
-        };
-        self.default_network = Some(List::of(file, default));
+        self.judge_limits(called, called);
+    }
+
+    fn fail(&mut self, what: &str, message: impl Into<String>, remedy: impl Into<String>) {
+        self.checks.push(Line::failed(what, message, remedy));
+    }
+
+    /// Compares the capabilities that the called list declares with those of the default network.
+    fn judge_attachments(
+        &mut self,
+        called: &NetworkConfigList,
+        file: &Path,
+        default: &NetworkConfigList,
+    ) {
         let declared = declared(default);
         let missing: Vec<&str> = { declared.iter().copied().chain([ANNOTATIONS]) }
-            .filter(|name| own.declaring(name).next().is_none())
+            .filter(|name| called.declaring(name).next().is_none())
             .collect();
         let message = format!(
             "{} attaches pods' networks; the default network is {} of {}",
@@ -135,8 +135,8 @@ impl CniReport {
             false => Line::warning(
                 ATTACHMENTS,
                 format!(
-                    "{message}; the runtime passes only what {} declares, and not {}",
-                    own_file.display(),
+                    "{message}; the runtime passes only what list {} declares, and not {}",
+                    called.name,
                     missing.join(", ")
                 ),
                 "run netqos install-plugin --multinet again",
@@ -144,7 +144,7 @@ impl CniReport {
         });
     }
 
-    /// Does the runtime pass limits, and to a plugin that takes them?
+    /// Judges whether the runtime passes limits, and to a plugin that takes them.
     fn judge_limits(&mut self, called: &NetworkConfigList, list: &NetworkConfigList) {
         let name = &list.name;
         let remedy = format!(
@@ -160,7 +160,7 @@ impl CniReport {
             );
             self.checks.push(Line::ok(SHAPING, message));
         } else if takes_limits(list) {
-            // That the called list lacks it has been said.
+            // The called list lacks it, as an earlier finding says.
         } else if let Some(plugin) = list.declaring(TRAFFIC_SHAPING).next() {
             let message = format!(
                 "plugin {} of list {name} declares {TRAFFIC_SHAPING}, under which containerd and CRI-O pass \
@@ -194,8 +194,65 @@ impl List {
     }
 }
 
-fn is_multinet(list: &NetworkConfigList) -> bool {
-    list.plugins.iter().any(|it| it.kind == MULTINET.name)
+/// Our plugin in a list.
+fn multinet(list: &NetworkConfigList) -> Option<&PluginConfig> {
+    list.plugins.iter().find(|it| it.kind == MULTINET.name)
+}
+
+/// Returns the default network that the plugin takes, with its file.
+///
+/// # Errors
+/// Returns a message and a remedy if the plugin starts no pod.
+fn default_network(
+    plugin: &PluginConfig,
+    lists: &[Entry],
+) -> Result<(PathBuf, NetworkConfigList), (String, &'static str)> {
+    let broken = |why: &RuntimeError| (why.to_string(), CORRECT);
+    let (file, list) = match (plugin.raw.get("defaultNetwork"), plugin.raw.get("confDir")) {
+        (Some(Value::String(file)), _) => {
+            let list = NetworkConfigList::from_file(Path::new(file)).map_err(|why| broken(&why))?;
+            (file.into(), list)
+        }
+        (Some(list), _) => {
+            let list = NetworkConfigList::parse(list.to_string().as_bytes());
+            let key = PathBuf::from("the key defaultNetwork");
+            (key, list.map_err(|why| broken(&why))?)
+        }
+        (None, Some(Value::String(directory))) => {
+            let lists = NetworkConfigList::all(Path::new(directory)).map_err(|why| broken(&why))?;
+            first_other(lists)?
+        }
+        (None, _) => first_other(lists)?,
+    };
+    let is_meta = |it: &&PluginConfig| META_PLUGINS.contains(&it.kind.as_str());
+    match list.plugins.iter().find(is_meta) {
+        None => Ok((file, list)),
+        Some(plugin) => Err((
+            format!(
+                "list {} of {} calls {}, which would attach pods' networks once more: no pod can start",
+                list.name,
+                file.display(),
+                plugin.kind
+            ),
+            "name another list with the plugin's key defaultNetwork",
+        )),
+    }
+}
+
+/// The first list that does not call our plugin.
+fn first_other(
+    lists: impl IntoIterator<Item = impl Borrow<Entry>>,
+) -> Result<(PathBuf, NetworkConfigList), (String, &'static str)> {
+    for entry in lists {
+        let (file, list) = entry.borrow();
+        match list {
+            Ok(list) if multinet(list).is_some() => {}
+            Ok(list) => return Ok((file.clone(), list.clone())),
+            Err(why) => return Err((why.to_string(), CORRECT)),
+        }
+    }
+    let message = "no default network exists: no pod can start".to_owned();
+    Err((message, "install the pod network, whose list comes after"))
 }
 
 /// The plugin of containernetworking, or netqos' in its place.
@@ -290,6 +347,12 @@ mod tests {
             ("10-net.conflist", list("net", json!([{"type": "ptp"}]))),
         ];
         assert_one(&files, State::Failed, &["05-broken.conflist"]);
+        // The runtime does not read it.
+        let files = [
+            ("10-net.conflist", default_network()),
+            ("99-broken.conflist", "{".to_owned()),
+        ];
+        assert_one(&files, State::Ok, &[]);
     }
 
     fn multinet(capabilities: Value) -> String {
@@ -323,7 +386,40 @@ mod tests {
         ];
         let found = checks(&files);
         assert_eq!(found[0].0, State::Failed, "{found:?}");
-        assert!(found[0].1.contains("give"), "{found:?}");
+        assert!(
+            found[0]
+                .1
+                .contains("00-first.conflist a name that comes after")
+        );
+    }
+
+    #[test]
+    fn default_network_is_the_one_that_the_plugin_takes() {
+        let all = json!({"bandwidth": true, "portMappings": true, ANNOTATIONS: true});
+        let with = |more: Value| {
+            let mut plugin = json!({"type": "netqos-multinet", "capabilities": all});
+            let more = more.as_object().unwrap().clone();
+            plugin.as_object_mut().unwrap().extend(more);
+            list("netqos-multinet", json!([plugin]))
+        };
+        let elsewhere = directory(&[("20-net.conflist", default_network())]);
+        let file = elsewhere.path().join("20-net.conflist");
+        let inline: Value = serde_json::from_str(&default_network()).unwrap();
+        for key in [
+            json!({"defaultNetwork": file}),
+            json!({"defaultNetwork": inline}),
+            json!({"confDir": elsewhere.path()}),
+        ] {
+            let found = checks(&[("00-netqos.conflist", with(key.clone()))]);
+            assert_eq!(found[0].0, State::Ok, "{key}: {found:?}");
+        }
+        let of_multus = list("multus", json!([{"type": "multus"}]));
+        let files = [
+            ("00-netqos.conflist", with(json!({}))),
+            ("10-multus.conflist", of_multus),
+            ("20-net.conflist", default_network()),
+        ];
+        assert_one(&files, State::Failed, &["calls multus", "defaultNetwork"]);
     }
 
     #[test]

@@ -421,7 +421,7 @@ fn rules_without_hook_are_not_enforced() {
 }
 
 #[test]
-fn node_whose_runtime_passes_no_limit_is_told_what_to_write() {
+fn runtime_that_passes_no_limit_is_a_finding_with_a_remedy() {
     let Some(_node) = Node::new().unwrap() else {
         return;
     };
