@@ -40,6 +40,7 @@ pub use attachment::AttachmentRequest;
 pub use cache::{CachedAttachment, base64_text};
 pub use error::RuntimeError;
 pub use list::{NetworkConfigList, PluginConfig};
+pub use load::ListFile;
 
 use crate::plugin::Command;
 use crate::{CniResult, CniVersion};

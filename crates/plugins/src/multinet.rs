@@ -119,6 +119,10 @@ impl Plugin for Multinet {
         let cached = node.runtime.cached_attachments();
         let mut containers: BTreeSet<String> = node.records.containers()?.into_iter().collect();
         containers.extend(cached.into_iter().map(|it| it.container_id));
+        let multus = node.multus();
+        let of_multus = multus.attachments().map(|it| &it.container_id);
+        let gone = of_multus.filter(|it| !valid.contains(it.as_str()));
+        containers.extend(gone.cloned());
         let (mut alive, mut failures, mut is_known) = (Vec::new(), Vec::new(), true);
         for container in &containers {
             if !valid.contains(container.as_str()) {
@@ -131,7 +135,7 @@ impl Plugin for Multinet {
             alive.extend(record);
         }
         if is_known {
-            failures.extend(node.collect(&alive));
+            failures.extend(node.collect(&alive, &multus));
         }
         match failures.is_empty() {
             true => Ok(()),
@@ -283,7 +287,10 @@ impl Node {
                 Some(record) => self.undo(&record, record.made + 1),
                 None => {
                     let mut failures = Vec::new();
-                    undo_by_results(&self.runtime, container_id, None, &mut failures);
+                    let sandbox = AttachmentRequest::new(container_id, "eth0");
+                    undo_by_results(&self.runtime, &sandbox, &mut failures);
+                    let (_, of_multus) = self.multus().undo(&sandbox, None);
+                    failures.extend(of_multus);
                     failures
                 }
             };
@@ -293,6 +300,12 @@ impl Node {
             Ok(failures)
         });
         undone.unwrap_or_else(|error| vec![error])
+    }
+
+    /// The pods that Multus attached, before this plugin took its place.
+    fn multus(&self) -> MultusPods {
+        let of_runtime = Runtime::new(self.runtime.plugin_dirs(), RUNTIME_CACHE);
+        MultusPods::read(self.runtime.plugin_dirs(), &of_runtime)
     }
 
     /// Undoes these first attachments of a pod, in reverse order. None stops the others.
@@ -307,50 +320,38 @@ impl Node {
     }
 
     /// Undoes the attachments of a pod without a record: by the results that are kept, as one that Multus attached, or as a
-    /// pod of the default network that the runtime attached itself, before it called this plugin.
-    fn undo_without_record(&self, request: &Request) -> Vec<CniError> {
-        let (container_id, netns) = (request.container_id(), request.netns.as_deref());
+    /// pod of the default network that the runtime attached itself, before it called this plugin. The default network
+    /// may be another one by now.
+    fn undo_without_record(&self, sandbox: &AttachmentRequest) -> Vec<CniError> {
         let mut failures = Vec::new();
-        let is_known = undo_by_results(&self.runtime, container_id, netns, &mut failures);
+        let default_list = self.default_list().ok();
+        let mut undone = undo_by_results(&self.runtime, sandbox, &mut failures);
         let of_runtime = Runtime::new(self.runtime.plugin_dirs(), RUNTIME_CACHE);
-        if let Some(undone) = MultusPods::read(self.runtime.plugin_dirs()).undo(request) {
-            failures.extend(undone);
-            if failures.is_empty() {
-                // Multus may be gone.
-                let of_pod = of_runtime.cached_attachments().into_iter();
-                let of_pod = of_pod.filter(|it| it.container_id == container_id);
-                let of_multus = of_pod.filter(|it| it.list().is_ok_and(|list| is_meta(&list)));
-                of_multus.for_each(|it| of_runtime.forget(&it));
-            }
-            return failures;
-        }
-        // The default network may be another one by now.
-        if undo_by_results(&of_runtime, container_id, netns, &mut failures) || is_known {
-            return failures;
-        }
+        let multus = MultusPods::read(self.runtime.plugin_dirs(), &of_runtime);
+        let (by_multus, failures_of_multus) = multus.undo(sandbox, default_list.as_ref());
+        failures.extend(failures_of_multus);
+        undone.extend(by_multus);
+        undone.extend(undo_by_results(&of_runtime, sandbox, &mut failures));
         // A record precedes everything that this plugin makes.
-        let Ok(list) = self.default_list() else {
-            return failures;
-        };
-        let args = request.args.pairs();
-        let call = AttachmentRequest {
-            container_id: container_id.to_owned(),
-            ifname: request.ifname().to_owned(),
-            netns: request.netns.clone(),
-            args: args
-                .map(|(key, value)| (key.to_owned(), value.to_owned()))
-                .collect(),
-            capability_args: request.config.runtime_config.clone(),
-        };
-        let undone = of_runtime.del(&list, &call);
-        let failure = |error| CniError::internal(format_args!("the default network: {error}"));
-        failures.extend(undone.err().map(failure));
+        if let Some(list) = default_list.filter(|_| !undone.contains(&sandbox.ifname)) {
+            let undone = of_runtime.del(&list, sandbox);
+            let failure = |error| CniError::internal(format_args!("the default network: {error}"));
+            failures.extend(undone.err().map(failure));
+        }
+        if failures.is_empty() {
+            // The runtime forgets its own list of today, and not that of a Multus that is gone.
+            let of_sandbox = of_runtime.cached_attachments().into_iter();
+            let of_sandbox = of_sandbox.filter(|it| it.container_id == sandbox.container_id);
+            let of_others = of_sandbox
+                .filter(|it| it.list().is_ok_and(|list| is_meta(&list) && !is_own(&list)));
+            of_others.for_each(|it| of_runtime.forget(&it));
+        }
         failures
     }
 
     /// Collects what no pod uses any longer, on each network of the living ones but the default network: there are pods
     /// on that one too that the runtime attached itself, before it called this plugin.
-    fn collect(&self, alive: &[PodRecord]) -> Vec<CniError> {
+    fn collect(&self, alive: &[PodRecord], multus: &MultusPods) -> Vec<CniError> {
         // A NAD in place of the default network may have its name.
         let Ok(default_list) = self.default_list() else {
             return Vec::new();
@@ -372,13 +373,12 @@ impl Node {
                 lists.push(list.clone());
             }
         }
-        // Pods may be there that Multus attached to the same networks.
-        let of_multus = MultusPods::read(self.runtime.plugin_dirs());
         for list in &lists {
             // Those of the default network, too, which may have the same name.
             let of_list = calls.iter().filter(|(_, (of, _))| of.name == list.name);
             let of_list = of_list.map(|(_, (_, call))| (&call.container_id, &call.ifname));
-            let of_multus = of_multus.attachments().iter();
+            // Multus attached pods to the same networks. Those that are gone are released.
+            let of_multus = multus.attachments();
             let of_multus = of_multus.filter(|it| it.network == list.name);
             let valid: BTreeSet<GcAttachment> = of_list
                 .chain(of_multus.map(|it| (&it.container_id, &it.ifname)))
@@ -393,34 +393,30 @@ impl Node {
     }
 }
 
-/// Undoes the attachments of a container whose results this runtime keeps, but for those by this plugin. Returns true if there
-/// are any, and adds the errors.
+/// Undoes the attachments of a sandbox whose results this runtime keeps, but for those by a meta plugin. Returns their
+/// interfaces, and adds the errors.
 fn undo_by_results(
     runtime: &Runtime,
-    container_id: &str,
-    netns: Option<&Path>,
+    sandbox: &AttachmentRequest,
     failures: &mut Vec<CniError>,
-) -> bool {
+) -> BTreeSet<String> {
     let kept = runtime.cached_attachments();
-    let of_container = kept
-        .iter()
-        .rev()
-        .filter(|it| it.container_id == container_id);
-    let mut is_known = false;
-    for attachment in of_container {
-        let list = NetworkConfigList::parse(&attachment.config);
-        if list.as_ref().is_ok_and(is_own) {
+    let of_sandbox = { kept.iter().rev() }.filter(|it| it.container_id == sandbox.container_id);
+    let mut interfaces = BTreeSet::new();
+    for attachment in of_sandbox {
+        let list = attachment.list();
+        if list.as_ref().is_ok_and(is_meta) {
             continue;
         }
-        is_known = true;
+        interfaces.insert(attachment.ifname.clone());
         let call = AttachmentRequest {
-            netns: netns.map(Path::to_owned),
+            netns: sandbox.netns.clone(),
             ..attachment.request()
         };
         let undone = list.and_then(|list| runtime.del(&list, &call));
         failures.extend(undone.err().map(CniError::internal));
     }
-    is_known
+    interfaces
 }
 
 fn delete(request: &Request) -> Result<(), CniError> {
@@ -431,11 +427,25 @@ fn delete(request: &Request) -> Result<(), CniError> {
             record.netns.clone_from(&request.netns);
             node.undo(&record, record.made + 1)
         }
-        None => node.undo_without_record(request),
+        None => node.undo_without_record(&call_of(request)),
     };
     match failures.is_empty() {
         true => node.records.remove(request.container_id(), lock),
         false => Err(several(&failures)),
+    }
+}
+
+/// The call for the default network.
+fn call_of(request: &Request) -> AttachmentRequest {
+    let args = request.args.pairs();
+    AttachmentRequest {
+        container_id: request.container_id().to_owned(),
+        ifname: request.ifname().to_owned(),
+        netns: request.netns.clone(),
+        args: args
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect(),
+        capability_args: request.config.runtime_config.clone(),
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use netqos_api::npwg::META_PLUGINS;
-use netqos_cni::runtime::{NetworkConfigList, PluginConfig, RuntimeError};
+use netqos_cni::runtime::{ListFile, NetworkConfigList, PluginConfig, RuntimeError};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -22,9 +22,6 @@ const SHAPING: &str = "limits by CNI";
 const ATTACHMENTS: &str = "attachments";
 
 const CORRECT: &str = "correct the file, or move it to another directory";
-
-/// A file of the directory.
-type Entry = (PathBuf, Result<NetworkConfigList, RuntimeError>);
 
 /// The network configuration of a runtime.
 #[derive(Debug, Serialize)]
@@ -72,7 +69,7 @@ impl CniReport {
         Some(report)
     }
 
-    fn judge(&mut self, lists: &[Entry]) {
+    fn judge(&mut self, lists: &[ListFile]) {
         // containerd starts no pod if that file is broken; CRI-O goes on with the next one.
         let (file, called) = match &lists[0] {
             (file, Ok(called)) => (file, called),
@@ -91,7 +88,8 @@ impl CniReport {
             return;
         }
         let mut others = lists.iter();
-        let is_own = |(_, list): &&Entry| list.as_ref().is_ok_and(|list| multinet(list).is_some());
+        let is_own =
+            |(_, list): &&ListFile| list.as_ref().is_ok_and(|list| multinet(list).is_some());
         if let Some((own, _)) = others.find(is_own) {
             let message = format!(
                 "the runtime calls list {} of {} for each pod, and not {}",
@@ -205,7 +203,7 @@ fn multinet(list: &NetworkConfigList) -> Option<&PluginConfig> {
 /// Returns a message and a remedy if the plugin starts no pod.
 fn default_network(
     plugin: &PluginConfig,
-    lists: &[Entry],
+    lists: &[ListFile],
 ) -> Result<(PathBuf, NetworkConfigList), (String, &'static str)> {
     let broken = |why: &RuntimeError| (why.to_string(), CORRECT);
     let (file, list) = match (plugin.raw.get("defaultNetwork"), plugin.raw.get("confDir")) {
@@ -241,7 +239,7 @@ fn default_network(
 
 /// The first list that does not call our plugin.
 fn first_other(
-    lists: impl IntoIterator<Item = impl Borrow<Entry>>,
+    lists: impl IntoIterator<Item = impl Borrow<ListFile>>,
 ) -> Result<(PathBuf, NetworkConfigList), (String, &'static str)> {
     for entry in lists {
         let (file, list) = entry.borrow();

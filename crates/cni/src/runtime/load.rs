@@ -13,6 +13,9 @@ const SINGLE: [&str; 2] = ["conf", "json"];
 /// The files that hold one more plugin of a list, in the folder of its name.
 const DROP_IN: &str = "conf";
 
+/// A file of a directory, with the list in it.
+pub type ListFile = (PathBuf, Result<NetworkConfigList, RuntimeError>);
+
 impl NetworkConfigList {
     /// Reads a file: a list with the plugins in its folder (`<name>/*.conf` beside the file), or,
     /// when the file's name ends in `.conf` or `.json`, a single plugin.
@@ -67,7 +70,7 @@ impl NetworkConfigList {
     ///
     /// # Errors
     /// Returns an error if the directory cannot be read. One that does not exist has no files.
-    pub fn all(dir: &Path) -> Result<Vec<(PathBuf, Result<Self, RuntimeError>)>, RuntimeError> {
+    pub fn all(dir: &Path) -> Result<Vec<ListFile>, RuntimeError> {
         let [conf, json] = SINGLE;
         let files = files(dir, &[LIST, conf, json])?.into_iter();
         let all = files.map(|file| {

@@ -3,22 +3,32 @@
 //! Below its directory Multus keeps the results of its delegates as libcni does, and, in a file of the sandbox's name from
 //! before the first ADD, the delegates in their order (`DelegateNetConf` of its `pkg/types`).
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use netqos_api::npwg::META_PLUGINS;
+use netqos_cni::CniError;
 use netqos_cni::runtime::{
-    AttachmentRequest, CachedAttachment, NetworkConfigList, Runtime, RuntimeError, base64_text,
+    AttachmentRequest, CachedAttachment, NetworkConfigList, PluginConfig, Runtime, RuntimeError,
+    base64_text,
 };
-use netqos_cni::{CniError, Request};
 use serde::Deserialize;
+use serde_json::Map;
 
-/// The directory of Multus (its key `cniDir`).
+/// The directory of Multus, unless its key `cniDir` says another.
 const DIRECTORY: &str = "/var/lib/cni/multus";
 
-/// What Multus keeps of pods.
+/// The state that Multus keeps of pods.
 #[derive(Debug)]
 pub struct MultusPods {
+    directories: Vec<Directory>,
+}
+
+#[derive(Debug)]
+struct Directory {
+    path: PathBuf,
     runtime: Runtime,
     results: Vec<CachedAttachment>,
 }
@@ -28,98 +38,145 @@ pub struct MultusPods {
 struct Delegate {
     #[serde(rename = "ifnameRequest", default)]
     interface: Option<String>,
-    /// Its configuration.
+    /// Its configuration. Multus may leave out keys that it does not know.
     #[serde(rename = "Bytes", with = "base64_text")]
     config: Vec<u8>,
 }
 
+/// The plugins to call, and how.
+type Delegated = Result<(NetworkConfigList, AttachmentRequest), RuntimeError>;
+
 impl MultusPods {
-    /// Reads what there is, for the plugins in these directories.
-    pub fn read(plugin_dirs: &[PathBuf]) -> Self {
-        let runtime = Runtime::new(plugin_dirs.iter().cloned(), DIRECTORY);
-        let results = runtime.cached_attachments();
-        Self { runtime, results }
+    /// Reads the state in all directories that Multus has by the lists which the runtime keeps.
+    pub fn read(plugin_dirs: &[PathBuf], of_runtime: &Runtime) -> Self {
+        let lists = of_runtime.cached_attachments();
+        let lists = lists.iter().filter_map(|it| it.list().ok());
+        let plugins = lists.flat_map(|list| list.plugins).filter(is_meta);
+        let keys = plugins.filter_map(|plugin| Some(plugin.raw.get("cniDir")?.as_str()?.into()));
+        let paths: BTreeSet<PathBuf> = keys.chain([DIRECTORY.into()]).collect();
+        let directories = paths.into_iter().map(|path| {
+            let runtime = Runtime::new(plugin_dirs.iter().cloned(), &path);
+            let results = runtime.cached_attachments();
+            Directory {
+                path,
+                runtime,
+                results,
+            }
+        });
+        Self {
+            directories: directories.collect(),
+        }
     }
 
     /// The attachments with a result.
-    pub fn attachments(&self) -> &[CachedAttachment] {
-        &self.results
+    pub fn attachments(&self) -> impl Iterator<Item = &CachedAttachment> {
+        self.directories.iter().flat_map(|it| &it.results)
     }
 
     /// Undoes the attachments of a sandbox, the last first, each with the arguments of its ADD as far as Multus keeps
-    /// them. None stops the others. Returns the errors, or `None` if Multus keeps nothing of the sandbox.
-    pub fn undo(&self, request: &Request) -> Option<Vec<CniError>> {
-        let container_id = request.container_id();
-        let file = Path::new(DIRECTORY).join(container_id);
+    /// them. None stops the others. `sandbox` is the call for the default network, whose list is used for a delegate that
+    /// has no result. Returns the interfaces, and the errors.
+    pub fn undo(
+        &self,
+        sandbox: &AttachmentRequest,
+        default_list: Option<&NetworkConfigList>,
+    ) -> (BTreeSet<String>, Vec<CniError>) {
+        let (mut interfaces, mut failures) = (BTreeSet::new(), Vec::new());
+        for directory in &self.directories {
+            directory.undo(sandbox, default_list, &mut interfaces, &mut failures);
+        }
+        (interfaces, failures)
+    }
+}
+
+impl Directory {
+    fn undo(
+        &self,
+        sandbox: &AttachmentRequest,
+        default_list: Option<&NetworkConfigList>,
+        interfaces: &mut BTreeSet<String>,
+        failures: &mut Vec<CniError>,
+    ) {
+        let file = self.path.join(&sandbox.container_id);
         let mut calls = match delegates(&file) {
-            Ok(delegates) => self.calls(&delegates, request),
-            Err(error) => return Some(vec![error]),
+            Ok(delegates) => self.calls(&delegates, sandbox, default_list),
+            Err(error) => return failures.push(error),
         };
         let is_called = |it: &CachedAttachment| {
             { calls.iter().flatten() }
                 .any(|(list, call)| (&list.name, &call.ifname) == (&it.network, &it.ifname))
         };
         let results = self.results.iter();
-        let others = results.filter(|it| it.container_id == container_id && !is_called(it));
-        let others = others.map(|it| Ok((it.list()?, with_netns(it.request(), request))));
-        let others: Vec<_> = others.collect();
+        let others = results.filter(|it| it.container_id == sandbox.container_id && !is_called(it));
+        let others = others.map(|it| Ok((it.list()?, with_netns(it.request(), sandbox))));
+        let others: Vec<Delegated> = others.collect();
         calls.extend(others);
-        if calls.is_empty() {
-            return None;
+        let before = failures.len();
+        for call in calls.into_iter().rev() {
+            let undone = call.and_then(|(list, call)| {
+                interfaces.insert(call.ifname.clone());
+                // A default network that leads back to this plugin, which waits for this call.
+                match list.plugins.iter().any(is_meta) {
+                    true => Ok(()),
+                    false => self.runtime.del(&list, &call),
+                }
+            });
+            failures.extend(undone.err().map(CniError::internal));
         }
-        let undone = { calls.into_iter().rev() }
-            .map(|call| call.and_then(|(list, call)| self.runtime.del(&list, &call)));
-        let failures: Vec<CniError> = undone
-            .filter_map(|undone| undone.err().map(CniError::internal))
-            .collect();
-        if failures.is_empty() {
+        if failures.len() == before {
             let _ = fs::remove_file(file);
         }
-        Some(failures)
     }
 
     fn calls(
         &self,
         delegates: &[Delegate],
-        request: &Request,
-    ) -> Vec<Result<(NetworkConfigList, AttachmentRequest), RuntimeError>> {
+        sandbox: &AttachmentRequest,
+        default_list: Option<&NetworkConfigList>,
+    ) -> Vec<Delegated> {
         let call = |(index, delegate): (usize, &Delegate)| {
             let list = NetworkConfigList::parse_any(&delegate.config)?;
             let interface = match (&delegate.interface, index) {
                 (Some(name), _) if !name.is_empty() => name.clone(),
-                (_, 0) => request.ifname().to_owned(),
+                (_, 0) => sandbox.ifname.clone(),
                 (_, index) => format!("net{index}"),
             };
             let is_its = |it: &&CachedAttachment| {
                 let known = (&*it.container_id, &*it.network, &*it.ifname);
-                known == (request.container_id(), &*list.name, &*interface)
+                known == (&*sandbox.container_id, &*list.name, &*interface)
             };
-            let call = match self.results.iter().find(is_its) {
-                Some(result) => result.request(),
-                None => AttachmentRequest {
-                    container_id: request.container_id().to_owned(),
-                    ifname: interface,
-                    netns: None,
-                    args: { request.args.pairs() }
-                        .map(|(key, value)| (key.to_owned(), value.to_owned()))
-                        .collect(),
-                    capability_args: serde_json::Map::new(),
+            if let Some(result) = self.results.iter().find(is_its) {
+                let list = result.list().unwrap_or(list);
+                return Ok((list, with_netns(result.request(), sandbox)));
+            }
+            let default_list =
+                default_list.filter(|default| index == 0 && default.name == list.name);
+            let call = AttachmentRequest {
+                ifname: interface,
+                capability_args: match index {
+                    0 => sandbox.capability_args.clone(),
+                    _ => Map::new(),
                 },
+                ..sandbox.clone()
             };
-            Ok((list, with_netns(call, request)))
+            Ok((default_list.cloned().unwrap_or(list), call))
         };
         delegates.iter().enumerate().map(call).collect()
     }
 }
 
-fn with_netns(call: AttachmentRequest, request: &Request) -> AttachmentRequest {
+fn with_netns(call: AttachmentRequest, sandbox: &AttachmentRequest) -> AttachmentRequest {
     AttachmentRequest {
-        netns: request.netns.clone(),
+        netns: sandbox.netns.clone(),
         ..call
     }
 }
 
-/// The delegates of a sandbox. Of a file that a power cut has left incomplete there are none.
+fn is_meta(plugin: &PluginConfig) -> bool {
+    META_PLUGINS.contains(&plugin.kind.as_str())
+}
+
+/// Reads the delegates of a sandbox. A file that a power cut has left incomplete has none.
 fn delegates(file: &Path) -> Result<Vec<Delegate>, CniError> {
     match fs::read(file) {
         Ok(text) => Ok(serde_json::from_slice(&text).unwrap_or_default()),

@@ -3,7 +3,7 @@
 //! `NETQOS_TEST_MULTUS` names a real Multus, which attaches them then.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use netqos_cni::runtime::{AttachmentRequest, NetworkConfigList, Runtime};
 use netqos_testkit::{Call, Pod};
@@ -30,25 +30,50 @@ fn networks() -> [Value; 2] {
 
 /// Attaches a pod and keeps of it what Multus does.
 fn attach(pod: &Pod) {
+    attach_in(DIRECTORY, pod);
+}
+
+/// The same with another `cniDir`.
+fn attach_in(directory: &str, pod: &Pod) {
     if let Some(multus) = std::env::var_os("NETQOS_TEST_MULTUS") {
         let config = json!({"cniVersion": "1.0.0", "name": "multus-cni-network", "type": "multus",
-                            "binDir": "/usr/lib/cni", "delegates": networks()});
+                            "binDir": "/usr/lib/cni", "cniDir": directory, "delegates": networks()});
         let call = Call::of(multus, "ADD", pod, &config);
         call.variable("CNI_PATH", "/usr/lib/cni").succeed().unwrap();
         return;
     }
     let plugins = PathBuf::from("/usr/lib/cni");
-    let runtime = Runtime::new([plugins], DIRECTORY);
+    let runtime = Runtime::new([plugins], directory);
     for (network, interface) in networks().iter().zip(["eth0", "net1"]) {
         let list = NetworkConfigList::parse_any(network.to_string().as_bytes()).unwrap();
         let call = AttachmentRequest::new(pod.name(), interface).in_netns(pod.netns());
         runtime.add(&list, &call).unwrap();
     }
-    let delegates = networks().map(|network| {
+    let [mut default, lan] = networks();
+    // Of a `clusterNetwork` Multus keeps the keys that it knows.
+    default["plugins"][0] = json!({"type": "bridge", "ipam": {"type": "host-local"}});
+    let delegates = [default, lan].map(|network| {
         json!({"Conf": {}, "ConfList": {}, "Name": "", "IsFilterV4Gateway": false,
                "Bytes": base64(network.to_string().as_bytes())})
     });
-    fs::write(file(pod), json!(delegates).to_string()).unwrap();
+    let file = Path::new(directory).join(pod.name());
+    fs::write(file, json!(delegates).to_string()).unwrap();
+}
+
+/// Keeps what the runtime does of a pod: a list that calls Multus, which is gone.
+fn keep_of_runtime(pod: &Pod, directory: &str) {
+    fs::create_dir_all("/var/lib/cni/results").unwrap();
+    let list = json!({"cniVersion": "1.0.0", "name": "multus-cni-network",
+                      "plugins": [{"type": "multus", "cniDir": directory}]});
+    let result = json!({
+        "kind": "cniCacheV1", "containerId": pod.name(), "ifName": "eth0", "networkName": "multus-cni-network",
+        "config": base64(list.to_string().as_bytes()), "result": {"cniVersion": "1.0.0"}
+    });
+    let path = format!(
+        "/var/lib/cni/results/multus-cni-network-{}-eth0",
+        pod.name()
+    );
+    fs::write(path, result.to_string()).unwrap();
 }
 
 /// The file of a pod's delegates.
@@ -89,18 +114,7 @@ fn del_releases_what_multus_attached() {
         attach(&pod);
         assert!(node.inventory().len() > before.len());
         damage(&pod);
-        // The runtime's own result, whose list calls a Multus that is gone.
-        fs::create_dir_all("/var/lib/cni/results").unwrap();
-        let of_multus = json!({"cniVersion": "1.0.0", "name": "multus-cni-network", "plugins": [{"type": "multus"}]});
-        let result = json!({
-            "kind": "cniCacheV1", "containerId": "web", "ifName": "eth0", "networkName": "multus-cni-network",
-            "config": base64(of_multus.to_string().as_bytes()), "result": {"cniVersion": "1.0.0"}
-        });
-        fs::write(
-            "/var/lib/cni/results/multus-cni-network-web-eth0",
-            result.to_string(),
-        )
-        .unwrap();
+        keep_of_runtime(&pod, DIRECTORY);
         node.call("DEL", &pod, None, json!({})).succeed().unwrap();
         assert_eq!(node.inventory(), before, "damage {number}");
         pod.remove(&node.node).unwrap();
@@ -141,4 +155,56 @@ fn gc_of_a_network_keeps_addresses_of_pods_that_multus_attached() {
     ]});
     node.call("GC", &new, None, valid).succeed().unwrap();
     assert_eq!(node.inventory(), before);
+}
+
+#[test]
+fn gc_releases_pods_of_multus_that_are_gone() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    let new = node.node.empty_pod("new").unwrap();
+    node.call("ADD", &new, None, json!({})).succeed().unwrap();
+    let before = node.inventory();
+    let gone = node.node.empty_pod("gone").unwrap();
+    attach(&gone);
+    gone.remove(&node.node).unwrap();
+    let valid = json!({"cniVersion": "1.1.0",
+                       "cni.dev/valid-attachments": [{"containerID": "new", "ifname": "eth0"}]});
+    node.call("GC", &new, None, valid).succeed().unwrap();
+    assert_eq!(node.inventory(), before);
+}
+
+#[test]
+fn del_finds_another_directory_of_multus() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    let pod = node.node.empty_pod("web").unwrap();
+    let before = node.inventory();
+    attach_in("/var/lib/multus", &pod);
+    keep_of_runtime(&pod, "/var/lib/multus");
+    node.call("DEL", &pod, None, json!({})).succeed().unwrap();
+    assert_eq!(node.inventory(), before);
+}
+
+/// The runtime's list calls a Multus that is gone.
+#[test]
+fn del_releases_the_default_network_if_all_of_multus_is_lost() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    let pod = node.node.empty_pod("web").unwrap();
+    attach(&pod);
+    let addresses = |network: &str| {
+        let files = node.inventory().into_iter();
+        files
+            .filter(|it| it.contains(&format!("cni/networks/{network}/")))
+            .count()
+    };
+    assert_eq!((addresses("pods"), addresses("lan")), (1, 1));
+    fs::remove_dir_all(DIRECTORY).unwrap();
+    keep_of_runtime(&pod, DIRECTORY);
+    node.call("DEL", &pod, None, json!({})).succeed().unwrap();
+    assert_eq!((addresses("pods"), addresses("lan")), (0, 1));
+    assert!(!node.inventory().iter().any(|it| it.contains("results/")));
 }
