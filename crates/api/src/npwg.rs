@@ -27,7 +27,7 @@ pub use address::{InfinibandGuid, MacAddress, RequestedAddress};
 pub use error::SelectionError;
 pub use grant::{AttachmentGrant, AttachmentPolicy, Refusal};
 pub use interfaces::{InterfaceNames, interface_names};
-pub use needs::{AttachmentNeeds, META_PLUGINS, digest};
+pub use needs::{AttachmentNeeds, digest, is_meta_plugin};
 pub use plugins::DEFAULT_ROUTE;
 pub use selection::{
     HostPort, NetworkSelection, PortProtocol, parse_default_network, parse_selections,

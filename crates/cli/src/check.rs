@@ -32,9 +32,9 @@ Of a cluster (--cluster, --pre or any other of its options, and always as kubect
 is installed: definitions, agents on all nodes, controller, webhook, and whether their versions go together.
 With --pre, before an installation: the API server's version, what you may do, whether the server accepts
 the CRDs (a dry run), and the nodes' kernels.
-✓ is well, ! works though not all of it, ✗ does not work; → is what to do. Of a node it also reads the runtime's network
-configuration (--cni-conf-dir): whether the runtime passes the limits of pods to a plugin, and whether it calls
-netqos-multinet. -n is the namespace that it is
+Of a node it also reads the runtime's network configuration (--cni-conf-dir): whether the runtime passes the limits of
+pods to a plugin, and whether it calls netqos-multinet.
+✓ is well, ! works though not all of it, ✗ does not work; → is what to do. -n is the namespace that it is
 installed in, netqos-system without it.
 
 Examples:

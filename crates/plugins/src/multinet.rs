@@ -16,31 +16,27 @@ mod config;
 mod multus;
 mod nads;
 mod record;
+mod release;
 mod selections;
 mod status;
 
-use std::collections::BTreeSet;
 use std::io::{self, Write as _};
 use std::net::IpAddr;
 use std::path::Path;
 
-use netqos_api::npwg::META_PLUGINS;
-use netqos_cni::plugin::GcAttachment;
-use netqos_cni::runtime::{AttachmentRequest, NetworkConfigList, Runtime, RuntimeError};
+use netqos_api::npwg::is_meta_plugin;
+use netqos_cni::runtime::{NetworkConfigList, Runtime, RuntimeError};
 use netqos_cni::{CniError, CniResult, GcRequest, NetConf, Plugin, Request, Route, StatusRequest};
 use netqos_datapath::FileLock;
 use netqos_netlink::{Namespace, Socket};
 use serde_json::{Map, Value, json};
 
 use config::{DefaultNetwork, MultinetConfig};
-use multus::MultusPods;
 use record::{PodRecord, PodRecords, RecordedAttachment};
+use release::{delete, failure_of_del};
 
 /// The name of the executable, and so the plugin's `type`.
 const NAME: &str = "netqos-multinet";
-
-/// The cache of runtimes, with the results of pods that they attached without this plugin.
-const RUNTIME_CACHE: &str = "/var/lib/cni";
 
 /// The plugin.
 #[derive(Clone, Copy, Debug)]
@@ -113,34 +109,7 @@ impl Plugin for Multinet {
 
     fn gc(&self, request: &GcRequest) -> Result<(), CniError> {
         let node = Node::open(&request.config, &request.path)?;
-        let valid: BTreeSet<&str> = { request.valid.iter() }
-            .map(|it| it.container_id.as_str())
-            .collect();
-        let cached = node.runtime.cached_attachments();
-        let mut containers: BTreeSet<String> = node.records.containers()?.into_iter().collect();
-        containers.extend(cached.into_iter().map(|it| it.container_id));
-        let multus = node.multus();
-        let of_multus = multus.attachments().map(|it| &it.container_id);
-        let gone = of_multus.filter(|it| !valid.contains(it.as_str()));
-        containers.extend(gone.cloned());
-        let (mut alive, mut failures, mut is_known) = (Vec::new(), Vec::new(), true);
-        for container in &containers {
-            if !valid.contains(container.as_str()) {
-                failures.extend(node.release(container));
-                continue;
-            }
-            let record = node.records.read(container)?;
-            // The attachments of a sandbox whose record cannot be read must not be collected.
-            is_known &= record.is_some();
-            alive.extend(record);
-        }
-        if is_known {
-            failures.extend(node.collect(&alive, &multus));
-        }
-        match failures.is_empty() {
-            true => Ok(()),
-            false => Err(several(&failures)),
-        }
+        node.release_all_but(&request.valid)
     }
 
     fn status(&self, request: &StatusRequest) -> Result<(), CniError> {
@@ -184,8 +153,8 @@ impl Node {
             }
         };
         let list = list.map_err(|error| none(error.to_string()))?;
-        let kinds = list.plugins.iter().map(|plugin| plugin.kind.as_str());
-        match kinds.clone().find(|kind| META_PLUGINS.contains(kind)) {
+        let mut kinds = list.plugins.iter().map(|plugin| plugin.kind.as_str());
+        match kinds.find(|kind| is_meta_plugin(kind)) {
             None => Ok(list),
             Some(kind) => Err(none(format!(
                 "list {} calls {kind}, which would attach the pod's networks once more; name another list with the \
@@ -279,185 +248,6 @@ impl Node {
             false => with_failures(error, &failures),
         }
     }
-
-    /// Undoes all attachments of a sandbox that is gone.
-    fn release(&self, container_id: &str) -> Vec<CniError> {
-        let undone = self.records.lock(container_id).and_then(|lock| {
-            let failures = match self.records.read(container_id)? {
-                Some(record) => self.undo(&record, record.made + 1),
-                None => {
-                    let mut failures = Vec::new();
-                    let sandbox = AttachmentRequest::new(container_id, "eth0");
-                    undo_by_results(&self.runtime, &sandbox, &mut failures);
-                    let (_, of_multus) = self.multus().undo(&sandbox, None);
-                    failures.extend(of_multus);
-                    failures
-                }
-            };
-            if failures.is_empty() {
-                self.records.remove(container_id, lock)?;
-            }
-            Ok(failures)
-        });
-        undone.unwrap_or_else(|error| vec![error])
-    }
-
-    /// The pods that Multus attached, before this plugin took its place.
-    fn multus(&self) -> MultusPods {
-        let of_runtime = Runtime::new(self.runtime.plugin_dirs(), RUNTIME_CACHE);
-        MultusPods::read(self.runtime.plugin_dirs(), &of_runtime)
-    }
-
-    /// Undoes these first attachments of a pod, in reverse order. None stops the others.
-    fn undo(&self, record: &PodRecord, begun: usize) -> Vec<CniError> {
-        let begun = record.attachments.iter().take(begun).rev();
-        let undone = begun.map(|attachment| {
-            let (list, call) = attachment.call(record)?;
-            let undone = self.runtime.del(&list, &call);
-            undone.map_err(|error| of_attachment(attachment, &error))
-        });
-        undone.filter_map(Result::err).collect()
-    }
-
-    /// Undoes the attachments of a pod without a record: by the results that are kept, as one that Multus attached, or as a
-    /// pod of the default network that the runtime attached itself, before it called this plugin. The default network
-    /// may be another one by now.
-    fn undo_without_record(&self, sandbox: &AttachmentRequest) -> Vec<CniError> {
-        let mut failures = Vec::new();
-        let default_list = self.default_list().ok();
-        let mut undone = undo_by_results(&self.runtime, sandbox, &mut failures);
-        let of_runtime = Runtime::new(self.runtime.plugin_dirs(), RUNTIME_CACHE);
-        let multus = MultusPods::read(self.runtime.plugin_dirs(), &of_runtime);
-        let (by_multus, failures_of_multus) = multus.undo(sandbox, default_list.as_ref());
-        failures.extend(failures_of_multus);
-        undone.extend(by_multus);
-        undone.extend(undo_by_results(&of_runtime, sandbox, &mut failures));
-        // A record precedes everything that this plugin makes.
-        if let Some(list) = default_list.filter(|_| !undone.contains(&sandbox.ifname)) {
-            let undone = of_runtime.del(&list, sandbox);
-            let failure = |error| CniError::internal(format_args!("the default network: {error}"));
-            failures.extend(undone.err().map(failure));
-        }
-        if failures.is_empty() {
-            // The runtime forgets its own list of today, and not that of a Multus that is gone.
-            let of_sandbox = of_runtime.cached_attachments().into_iter();
-            let of_sandbox = of_sandbox.filter(|it| it.container_id == sandbox.container_id);
-            let of_others = of_sandbox
-                .filter(|it| it.list().is_ok_and(|list| is_meta(&list) && !is_own(&list)));
-            of_others.for_each(|it| of_runtime.forget(&it));
-        }
-        failures
-    }
-
-    /// Collects what no pod uses any longer, on each network of the living ones but the default network: there are pods
-    /// on that one too that the runtime attached itself, before it called this plugin.
-    fn collect(&self, alive: &[PodRecord], multus: &MultusPods) -> Vec<CniError> {
-        // A NAD in place of the default network may have its name.
-        let Ok(default_list) = self.default_list() else {
-            return Vec::new();
-        };
-        let mut lists: Vec<NetworkConfigList> = Vec::new();
-        let mut failures = Vec::new();
-        let mut calls = Vec::new();
-        for record in alive {
-            for attachment in &record.attachments {
-                match attachment.call(record) {
-                    Ok(call) => calls.push((attachment.nad.is_some(), call)),
-                    Err(error) => failures.push(error),
-                }
-            }
-        }
-        for (is_selected, (list, _)) in &calls {
-            let is_other = *is_selected && list.name != default_list.name;
-            if is_other && !lists.iter().any(|known| known.name == list.name) {
-                lists.push(list.clone());
-            }
-        }
-        for list in &lists {
-            // Those of the default network, too, which may have the same name.
-            let of_list = calls.iter().filter(|(_, (of, _))| of.name == list.name);
-            let of_list = of_list.map(|(_, (_, call))| (&call.container_id, &call.ifname));
-            // Multus attached pods to the same networks. Those that are gone are released.
-            let of_multus = multus.attachments();
-            let of_multus = of_multus.filter(|it| it.network == list.name);
-            let valid: BTreeSet<GcAttachment> = of_list
-                .chain(of_multus.map(|it| (&it.container_id, &it.ifname)))
-                .map(|(container_id, ifname)| GcAttachment {
-                    container_id: container_id.clone(),
-                    ifname: ifname.clone(),
-                })
-                .collect();
-            failures.extend(self.runtime.gc(list, &valid).err().map(CniError::internal));
-        }
-        failures
-    }
-}
-
-/// Undoes the attachments of a sandbox whose results this runtime keeps, but for those by a meta plugin. Returns their
-/// interfaces, and adds the errors.
-fn undo_by_results(
-    runtime: &Runtime,
-    sandbox: &AttachmentRequest,
-    failures: &mut Vec<CniError>,
-) -> BTreeSet<String> {
-    let kept = runtime.cached_attachments();
-    let of_sandbox = { kept.iter().rev() }.filter(|it| it.container_id == sandbox.container_id);
-    let mut interfaces = BTreeSet::new();
-    for attachment in of_sandbox {
-        let list = attachment.list();
-        if list.as_ref().is_ok_and(is_meta) {
-            continue;
-        }
-        interfaces.insert(attachment.ifname.clone());
-        let call = AttachmentRequest {
-            netns: sandbox.netns.clone(),
-            ..attachment.request()
-        };
-        let undone = list.and_then(|list| runtime.del(&list, &call));
-        failures.extend(undone.err().map(CniError::internal));
-    }
-    interfaces
-}
-
-fn delete(request: &Request) -> Result<(), CniError> {
-    let node = Node::open(&request.config, &request.path)?;
-    let lock = node.records.lock(request.container_id())?;
-    let failures = match node.records.read(request.container_id())? {
-        Some(mut record) => {
-            record.netns.clone_from(&request.netns);
-            node.undo(&record, record.made + 1)
-        }
-        None => node.undo_without_record(&call_of(request)),
-    };
-    match failures.is_empty() {
-        true => node.records.remove(request.container_id(), lock),
-        false => Err(several(&failures)),
-    }
-}
-
-/// The call for the default network.
-fn call_of(request: &Request) -> AttachmentRequest {
-    let args = request.args.pairs();
-    AttachmentRequest {
-        container_id: request.container_id().to_owned(),
-        ifname: request.ifname().to_owned(),
-        netns: request.netns.clone(),
-        args: args
-            .map(|(key, value)| (key.to_owned(), value.to_owned()))
-            .collect(),
-        capability_args: request.config.runtime_config.clone(),
-    }
-}
-
-/// go-cni takes an error of DEL with one of these texts, wherever it is, for a success; with the second one if there is no
-/// network namespace, as after a reboot.
-fn failure_of_del(mut error: CniError) -> CniError {
-    for text in [&mut error.msg, &mut error.details] {
-        *text = text
-            .replace("not found", "absent")
-            .replace("no such file or directory", "no such path");
-    }
-    error
 }
 
 /// Makes the pod's default routes lead through the attachment that its annotation names for them.
@@ -488,12 +278,6 @@ fn lead_default_routes(record: &PodRecord, result: Option<&mut CniResult>) -> Re
         result.routes.retain(|route| !is_replaced(route));
     }
     Ok(())
-}
-
-/// Returns true if a list calls a meta plugin.
-fn is_meta(list: &NetworkConfigList) -> bool {
-    let mut plugins = list.plugins.iter();
-    plugins.any(|plugin| META_PLUGINS.contains(&plugin.kind.as_str()))
 }
 
 /// Returns true if a list calls this plugin.

@@ -31,7 +31,12 @@ pub struct AttachmentNeeds {
 }
 
 /// Plugins that would attach the pod's networks once more.
-pub const META_PLUGINS: [&str; 3] = ["netqos-multinet", "multus", "multus-shim"];
+const META_PLUGINS: [&str; 3] = ["netqos-multinet", "multus", "multus-shim"];
+
+/// Returns true if a plugin of this type attaches a pod to the networks that it selects.
+pub fn is_meta_plugin(kind: &str) -> bool {
+    META_PLUGINS.contains(&kind)
+}
 
 /// Keys of a list.
 const OF_LIST: [&str; 7] = [
@@ -135,7 +140,7 @@ impl AttachmentNeeds {
             self.refuse(&path, "not the name of a plugin");
             return None;
         }
-        if META_PLUGINS.contains(&kind) {
+        if is_meta_plugin(kind) {
             self.refuse(
                 &path,
                 &format!("{kind} would attach the pod's networks once more"),

@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use netqos_api::npwg::META_PLUGINS;
+use netqos_api::npwg::is_meta_plugin;
 use netqos_cni::runtime::{ListFile, NetworkConfigList, PluginConfig, RuntimeError};
 use serde::Serialize;
 use serde_json::Value;
@@ -222,8 +222,7 @@ fn default_network(
         }
         (None, _) => first_other(lists)?,
     };
-    let is_meta = |it: &&PluginConfig| META_PLUGINS.contains(&it.kind.as_str());
-    match list.plugins.iter().find(is_meta) {
+    match list.plugins.iter().find(|it| is_meta_plugin(&it.kind)) {
         None => Ok((file, list)),
         Some(plugin) => Err((
             format!(

@@ -8,11 +8,10 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use netqos_api::npwg::META_PLUGINS;
+use netqos_api::npwg::is_meta_plugin;
 use netqos_cni::CniError;
 use netqos_cni::runtime::{
-    AttachmentRequest, CachedAttachment, NetworkConfigList, PluginConfig, Runtime, RuntimeError,
-    base64_text,
+    AttachmentRequest, CachedAttachment, NetworkConfigList, Runtime, RuntimeError, base64_text,
 };
 use serde::Deserialize;
 use serde_json::Map;
@@ -51,7 +50,9 @@ impl MultusPods {
     pub fn read(plugin_dirs: &[PathBuf], of_runtime: &Runtime) -> Self {
         let lists = of_runtime.cached_attachments();
         let lists = lists.iter().filter_map(|it| it.list().ok());
-        let plugins = lists.flat_map(|list| list.plugins).filter(is_meta);
+        let plugins = lists
+            .flat_map(|list| list.plugins)
+            .filter(|it| is_meta_plugin(&it.kind));
         let keys = plugins.filter_map(|plugin| Some(plugin.raw.get("cniDir")?.as_str()?.into()));
         let paths: BTreeSet<PathBuf> = keys.chain([DIRECTORY.into()]).collect();
         let directories = paths.into_iter().map(|path| {
@@ -116,7 +117,7 @@ impl Directory {
             let undone = call.and_then(|(list, call)| {
                 interfaces.insert(call.ifname.clone());
                 // A default network that leads back to this plugin, which waits for this call.
-                match list.plugins.iter().any(is_meta) {
+                match list.plugins.iter().any(|it| is_meta_plugin(&it.kind)) {
                     true => Ok(()),
                     false => self.runtime.del(&list, &call),
                 }
@@ -170,10 +171,6 @@ fn with_netns(call: AttachmentRequest, sandbox: &AttachmentRequest) -> Attachmen
         netns: sandbox.netns.clone(),
         ..call
     }
-}
-
-fn is_meta(plugin: &PluginConfig) -> bool {
-    META_PLUGINS.contains(&plugin.kind.as_str())
 }
 
 /// Reads the delegates of a sandbox. A file that a power cut has left incomplete has none.

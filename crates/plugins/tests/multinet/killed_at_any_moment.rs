@@ -2,6 +2,7 @@ use netqos_testkit::Pod;
 use serde_json::json;
 
 use crate::fixture::MultinetNode;
+use crate::multus_pods;
 
 /// More system calls than one call of the plugin makes.
 const MANY: usize = 3_000;
@@ -43,5 +44,13 @@ fn del_that_was_killed_can_be_repeated() {
     assert_del_leaves_nothing_after("DEL", |node, pod| {
         let add = node.call("ADD", pod, Some("lan"), json!({}));
         add.succeed().unwrap();
+    });
+}
+
+#[test]
+fn del_of_a_pod_of_multus_that_was_killed_can_be_repeated() {
+    assert_del_leaves_nothing_after("DEL", |_, pod| {
+        multus_pods::attach(pod);
+        multus_pods::keep_of_runtime(pod, multus_pods::DIRECTORY);
     });
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::fixture::MultinetNode;
 
-const DIRECTORY: &str = "/var/lib/cni/multus";
+pub const DIRECTORY: &str = "/var/lib/cni/multus";
 
 /// The default network as a list, and the network `lan` as a configuration of a single plugin.
 fn networks() -> [Value; 2] {
@@ -30,7 +30,7 @@ fn networks() -> [Value; 2] {
 }
 
 /// Attaches a pod and keeps of it what Multus does.
-fn attach(pod: &Pod) {
+pub fn attach(pod: &Pod) {
     attach_in(DIRECTORY, pod);
 }
 
@@ -62,7 +62,7 @@ fn attach_in(directory: &str, pod: &Pod) {
 }
 
 /// Keeps what the runtime does of a pod: a list that calls Multus, which is gone.
-fn keep_of_runtime(pod: &Pod, directory: &str) {
+pub fn keep_of_runtime(pod: &Pod, directory: &str) {
     fs::create_dir_all("/var/lib/cni/results").unwrap();
     let list = json!({"cniVersion": "1.0.0", "name": "multus-cni-network",
                       "plugins": [{"type": "multus", "cniDir": directory}]});
@@ -177,6 +177,20 @@ fn gc_releases_pods_of_multus_that_are_gone() {
     while node.inventory() != before && Instant::now() < end {
         thread::sleep(Duration::from_millis(50));
     }
+    assert_eq!(node.inventory(), before);
+}
+
+/// A runtime names the attachments to its network, and this pod is one of Multus' network.
+#[test]
+fn gc_keeps_pods_of_multus_that_the_runtime_does_not_name() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    let old = node.node.empty_pod("old").unwrap();
+    attach(&old);
+    let before = node.inventory();
+    let valid = json!({"cniVersion": "1.1.0", "cni.dev/valid-attachments": []});
+    node.call("GC", &old, None, valid).succeed().unwrap();
     assert_eq!(node.inventory(), before);
 }
 
