@@ -19,11 +19,12 @@ const BULK_NANOS: u64 = 25 * MILLISECOND;
 /// TCP needs room for some GSO packets, however long they take.
 const LEAST_BULK: u64 = 192 * 1024;
 const QUICK_BYTES: u32 = 128 * 1024;
-/// The bytes that leaves of one class send before it is another's turn: no less than the largest packet. HTB sends a packet
-/// in each turn, whatever the leaf owes of turns before, and counts that debt in 32 bits: after some GB of larger packets
-/// it wraps, and a leaf keeps its turn for 2 GB.
-const TURN: u32 = 262_144;
-const CUT_TURN: u32 = UNCUT;
+/// The quantum of HTB's deficit round robin in bytes: no less than the largest packet. HTB sends a packet whenever it is a
+/// leaf's turn, whatever its deficit, which has 32 bits: after some GB of larger packets it wraps, and the leaf sends 2 GB
+/// in one turn.
+const QUANTUM: u32 = 262_144;
+/// The quantum of leaves whose queues segment GSO packets.
+const SEGMENTED_QUANTUM: u32 = UNCUT;
 /// What a flow may owe, at a sixteenth of what its slot is guaranteed, and still take little.
 const ALLOWANCE: u64 = MILLISECOND * 16;
 /// The longest that a flow is held to be bulk after its last bulk packet.
@@ -77,16 +78,16 @@ fn form(
     let reference = min.max(line / LEAST_PART).max(FLOOR);
     let bulk_queue = Queue::of_bulk(leaves, line, room, reference.min(max).max(FLOOR));
     let hold = (u64::from(bulk_queue.limit()) * SECOND / reference).min(LONGEST_HOLD);
-    let (longest, turn) = match bulk_queue.cuts() {
-        true => (UNCUT, CUT_TURN),
-        false => (0, TURN),
+    let (longest, quantum) = match bulk_queue.cuts() {
+        true => (UNCUT, SEGMENTED_QUANTUM),
+        false => (0, QUANTUM),
     };
     Form {
         slot,
         above,
-        inner: class(min, max, TURN, 0),
-        quick: class(quick_rate, max, turn, priority),
-        bulk: class(own - quick_rate, max, turn, priority + 1),
+        inner: class(min, max, QUANTUM, 0),
+        quick: class(quick_rate, max, quantum, priority),
+        bulk: class(own - quick_rate, max, quantum, priority + 1),
         quick_queue: Queue::fifo(QUICK_BYTES),
         bulk_queue,
         leaf: Leaf::new(of, reference, ALLOWANCE, hold).up_to(longest),
@@ -137,7 +138,7 @@ pub(super) fn forms(tree: &Tree, slots: &BTreeMap<PartId, Slot>, leaves: Leaves)
         form.leaf = form.leaf.passing(!held.contains(&form.slot.inner()));
     }
     Forms {
-        line: class(total, total, TURN, 0),
+        line: class(total, total, QUANTUM, 0),
         carries: (total <= line).then_some(total),
         slots,
     }
@@ -145,7 +146,7 @@ pub(super) fn forms(tree: &Tree, slots: &BTreeMap<PartId, Slot>, leaves: Leaves)
 
 /// Those that have a limit below the line's, of their own or above them.
 fn held_back(slots: &[Form], total: u64) -> BTreeSet<u16> {
-    let most = class(total, total, TURN, 0).ceil;
+    let most = class(total, total, QUANTUM, 0).ceil;
     let mut held = BTreeSet::new();
     // Three levels: a class, a pod, flows of it.
     for _ in 0..3 {

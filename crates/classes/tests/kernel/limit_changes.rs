@@ -277,10 +277,17 @@ impl Loaded {
         let within = time_of_progress(change.limit()) + debt();
         let waited = assert_progress(within, || of_class(&self.link()), situation);
         for leaf in self.waiting() {
-            // The others of its class may take all but its guarantee, for which it also has to pay what it owes.
+            // The others of its class may take all but its guarantee.
             let rate = bits(leaf.rate());
-            let packet = Duration::from_nanos(rate.nanos_for(ByteCount::from_bytes(UNCUT)));
-            let within = time_of_progress(rate).max(packet) + leaf.debt() + debt();
+            let time = |bytes| Duration::from_nanos(rate.nanos_for(ByteCount::from_bytes(bytes)));
+            // A leaf that owes borrows in turn with another leaf.
+            let largest = if change.total < CUTS_BELOW {
+                UNCUT
+            } else {
+                ROOM
+            };
+            let turns = time(u64::from(leaf.quantum()) + 2 * largest);
+            let within = time_of_progress(rate).max(time(UNCUT)) + leaf.debt().min(turns) + debt();
             assert_progress(within, || self.statistics(leaf.handle), situation);
         }
         waited
