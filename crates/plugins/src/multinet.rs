@@ -208,7 +208,7 @@ impl Node {
             };
             match self.runtime.add(&list, &call) {
                 Ok(result) => {
-                    status.extend(status::entries(attachment, &result));
+                    status.extend(status::entries(attachment, index == 0, &result));
                     first.get_or_insert(result);
                 }
                 Err(error) => {

@@ -191,6 +191,13 @@ fn nad_of_tenant_does_not_stand_in_for_the_default_network() {
         .unwrap();
     let address = result["ips"][0]["address"].as_str().unwrap();
     assert!(address.starts_with("10.86.0."), "{result}");
+    let record = std::fs::read_to_string("/var/lib/netqos/multinet/pods/web.json").unwrap();
+    let record: Value = serde_json::from_str(&record).unwrap();
+    let status = &record["status"];
+    assert_eq!(status.as_array().map(Vec::len), Some(1), "{status}");
+    assert_eq!(status[0]["name"], "kube-system/other");
+    assert_eq!(status[0]["interface"], "eth0");
+    assert_eq!(status[0]["default"], true, "{status}");
     node.call("DEL", &pod, None, json!({})).succeed().unwrap();
     assert_eq!(node.inventory(), before);
 }
