@@ -26,7 +26,7 @@ pub struct AttachmentGrant {
     /// Paths of the host, with all that is below them.
     pub host_paths: BTreeSet<String>,
     /// Keys by which the host's routes and packet filters, or other pods, are changed, behind their plugin's type:
-    /// `bridge.isGateway`.
+    /// `bridge.isGateway`, `ptp.ipam`, `portmap.portMappings`.
     pub host_keys: BTreeSet<String>,
     /// Configurations that may do anything, by the SHA-256 of their texts in hexadecimal digits.
     pub digests: BTreeSet<String>,

@@ -20,7 +20,8 @@ pub struct AttachmentNeeds {
     pub devices: Vec<(String, String)>,
     /// Paths of the host.
     pub host_paths: Vec<(String, String)>,
-    /// Keys by which the host's routes and packet filters, or other pods, are changed: `bridge.isGateway`.
+    /// Keys by which the host's routes and packet filters, or other pods, are changed: `bridge.isGateway`, `ptp.ipam`,
+    /// `portmap.portMappings`.
     pub host_keys: Vec<(String, String)>,
     /// The reasons that only a permission for the configuration as a whole is enough.
     pub unknown: Vec<(String, String)>,
@@ -205,6 +206,13 @@ impl AttachmentNeeds {
                 return;
             }
             Key::Ipam => return self.nested(at.path, value),
+            Key::RoutedIpam => {
+                if value.as_object().is_none_or(|it| !it.is_empty()) {
+                    let key = format!("{}.{name}", at.kind);
+                    self.host_keys.push((at.path.to_owned(), key));
+                }
+                return self.nested(at.path, value);
+            }
             Key::Keys(keys) => return self.object(at, keys, value),
         };
         match value {

@@ -70,6 +70,88 @@ fn path_under_unknown_key_is_held_to_paths_of_the_node() {
     assert!(error.contains("/etc/cron.d"), "{error}");
 }
 
+/// Everything, but of the keys that reach the host only these.
+fn everything_with_keys(keys: &[&str]) -> AttachmentGrant {
+    AttachmentGrant {
+        host_keys: keys.iter().map(|it| (*it).to_owned()).collect(),
+        ..everything()
+    }
+}
+
+/// The node would route the address of another pod, or its own, into this one.
+#[test]
+fn ptp_with_addresses_is_refused_without_permission_of_its_own() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    let config = json!({"cniVersion": "1.0.0", "type": "ptp", "ipam": {"type": "static",
+        "addresses": [{"address": "10.90.0.5/32", "gateway": "10.90.0.1"}],
+        "routes": [{"dst": "10.91.0.0/24"}]}});
+    let route = || {
+        node.node
+            .run("ip", &["route", "show", "10.90.0.5"])
+            .unwrap()
+    };
+    for keys in [&[][..], &["ptp.ipMasq", "bridge.isGateway"]] {
+        node.define_with("shop/net", &config, everything_with_keys(keys));
+        let error = refused(&node, "net", json!({}));
+        let expected = r#"plugins[0].ipam: key "ptp.ipam" is not permitted"#;
+        assert!(error.contains(expected), "{error}");
+        assert_eq!(route(), "");
+    }
+    node.define_with("shop/net", &config, everything_with_keys(&["ptp.ipam"]));
+    let pod = node.node.empty_pod("web").unwrap();
+    let before = node.inventory();
+    node.call("ADD", &pod, Some("net"), json!({}))
+        .succeed()
+        .unwrap();
+    assert_ne!(route(), "");
+    node.call("DEL", &pod, None, json!({})).succeed().unwrap();
+    assert_eq!(route(), "");
+    assert_eq!(node.inventory(), before);
+}
+
+/// The pod would take a port of the node, such as that of the kubelet.
+#[test]
+fn port_mappings_are_refused_without_permission_of_their_own() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    let config = |capabilities: Value| {
+        json!({"cniVersion": "1.0.0", "name": "ports", "plugins": [
+            {"type": "bridge", "bridge": "data0",
+             "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/24"}]]}},
+            {"type": "portmap", "backend": "absent", "capabilities": capabilities},
+        ]})
+    };
+    let selection =
+        r#"[{"name": "net", "portMappings": [{"hostPort": 10250, "containerPort": 80}]}]"#;
+    let declared = config(json!({"portMappings": true}));
+    for keys in [&[][..], &["portmap.snat", "ptp.ipam"]] {
+        node.define_with("shop/net", &declared, everything_with_keys(keys));
+        for selection in ["net", selection] {
+            let error = refused(&node, selection, json!({}));
+            let expected = r#"plugins[1].capabilities.portMappings: key "portmap.portMappings" is not permitted"#;
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+    // Without the capability, portmap takes no port, and the request has no plugin.
+    node.define_with("shop/net", &config(json!({})), everything_with_keys(&[]));
+    let error = refused(&node, selection, json!({}));
+    assert!(
+        error.contains("no plugin of the configuration has that"),
+        "{error}"
+    );
+    // It is permitted: the plugin itself fails, by its backend.
+    let permitted = everything_with_keys(&["portmap.portMappings"]);
+    node.define_with("shop/net", &declared, permitted);
+    let error = refused(&node, selection, json!({}));
+    assert!(
+        !error.contains("permitted") && error.contains("backend"),
+        "{error}"
+    );
+}
+
 /// host-local keeps addresses by the network's name, and GC goes by it.
 #[test]
 fn nad_with_name_of_default_network_is_refused() {

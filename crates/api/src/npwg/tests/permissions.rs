@@ -303,6 +303,22 @@ fn harmless_value_of_a_host_key_needs_nothing() {
             json!({"type": "portmap", "conditionsV4": ["-d", "192.0.2.0/24"]}),
             Some("portmap.conditionsV4"),
         ),
+        (json!({"type": "ptp", "ipam": {}}), None),
+        (json!({"type": "ptp", "ipam": null}), None),
+        (
+            json!({"type": "ptp", "ipam": {"type": "static"}}),
+            Some("ptp.ipam"),
+        ),
+        (json!({"type": "bridge", "ipam": {"type": "static"}}), None),
+        (json!({"type": "portmap", "capabilities": {}}), None),
+        (
+            json!({"type": "portmap", "capabilities": {"portMappings": false}}),
+            None,
+        ),
+        (
+            json!({"type": "portmap", "capabilities": {"portMappings": true}}),
+            Some("portmap.portMappings"),
+        ),
     ] {
         let found = needs(&config).host_keys;
         let found: Vec<&str> = found.iter().map(|(_, key)| key.as_str()).collect();
