@@ -173,7 +173,7 @@ impl Node {
             .collect();
         let mut attachments =
             nads::attachments(&selected, request, &self.config, &default_list.name, &args)?;
-        let mut default = match selected.default_network {
+        let mut default = match selected.selections.default_network {
             // The first, in place of the default network, with what the runtime asks of that.
             Some(_) => attachments.remove(0),
             None => RecordedAttachment {

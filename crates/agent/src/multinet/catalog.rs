@@ -192,10 +192,6 @@ impl Contents {
                 )));
             }
         }
-        let mut grant = AttachmentGrant::default();
-        for policy in &about {
-            grant.unite(policy.grant.clone());
-        }
         Ok(Nad {
             driver: CNI_DRIVER.to_owned(),
             resource_version: attachment.resource_version.to_string(),
@@ -205,7 +201,7 @@ impl Contents {
             policies: (about.iter())
                 .map(|it| (it.name.to_string(), it.resource_version.to_string()))
                 .collect(),
-            grant,
+            grant: AttachmentGrant::united(about),
         })
     }
 

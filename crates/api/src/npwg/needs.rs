@@ -6,6 +6,7 @@
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
+use super::error::escaped;
 use super::plugins::{ARGS, Absent, Key, Keys, PLUGINS};
 
 /// The permissions that a configuration needs, each with the keys that lead to it, such as `plugins[0].master`.
@@ -151,7 +152,7 @@ impl AttachmentNeeds {
         self.plugin_types.push((path.clone(), kind.to_owned()));
         let known = PLUGINS.iter().find(|(name, _)| *name == kind);
         if known.is_none() {
-            let why = format!("netqos does not know the keys of plugin {kind}");
+            let why = format!("netqos does not know the keys of plugin {}", escaped(kind));
             self.unknown.push((path, why));
         }
         known.copied()

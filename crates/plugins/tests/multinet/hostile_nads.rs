@@ -152,6 +152,29 @@ fn port_mappings_are_refused_without_permission_of_their_own() {
     );
 }
 
+/// The error is in events of the pod, and in logs of the node.
+#[test]
+fn error_of_nad_with_ten_thousand_unknown_keys_is_short() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    let mut config = json!({"cniVersion": "1.0.0", "type": "bridge", "bridge": "data0"});
+    let keys = (0..10_000).map(|index| (format!("key{index:05}"), json!(1)));
+    config.as_object_mut().unwrap().extend(keys);
+    node.define_with("shop/net", &config, everything());
+    let error = refused(&node, "net", json!({}));
+    assert!(error.contains("plugins[0].key00004: "), "{error}");
+    assert!(!error.contains("key00005"), "{error}");
+    let end = ", and 9,995 more (not by NetworkAttachmentPolicy all)";
+    assert!(error.contains(end), "{error}");
+    assert!(error.len() < 2_000, "{error}");
+
+    // The parser repeats what it has read.
+    node.define_with("shop/net", &json!("x".repeat(100_000)), everything());
+    let error = refused(&node, "net", json!({}));
+    assert!(error.len() < 5_000, "{} bytes", error.len());
+}
+
 /// host-local keeps addresses by the network's name, and GC goes by it.
 #[test]
 fn nad_with_name_of_default_network_is_refused() {
