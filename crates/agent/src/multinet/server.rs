@@ -76,6 +76,7 @@ async fn exchange(
         },
         Err(answer) => answer,
     };
+    catalog.counts().count_answer(&answer);
     if let Answer::Refused(why) | Answer::TryAgain(why) = &answer {
         tracing::info!("a pod is not attached: {why}");
     }
