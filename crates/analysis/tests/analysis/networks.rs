@@ -168,6 +168,22 @@ fn annotation_that_cannot_be_read_is_described_with_its_error() {
     assert!(text(&pod["networks"][1]["why"]).contains(STATUS), "{pod}");
 }
 
+/// Parsers repeat what they have read.
+#[test]
+fn problem_of_long_status_is_short() {
+    let long = "x".repeat(100_000);
+    for status in [
+        json!([{"name": "games/lan", "ips": [long]}]),
+        json!([{"name": "games/lan", "ips": long}]),
+    ] {
+        let pod = described(&[(NETWORKS, "lan"), (STATUS, &status.to_string())]);
+        assert_eq!(short(&pod)[1][3], "unreadable");
+        let problems = pod["problems"].to_string();
+        assert!(problems.contains(STATUS), "{problems}");
+        assert!(pod.to_string().len() < 2_000, "{pod}");
+    }
+}
+
 /// A tenant may write it.
 #[test]
 fn forged_status_is_listed_as_such_and_bounded() {

@@ -121,7 +121,7 @@ fn port_mappings_are_refused_without_permission_of_their_own() {
         json!({"cniVersion": "1.0.0", "name": "ports", "plugins": [
             {"type": "bridge", "bridge": "data0",
              "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/24"}]]}},
-            {"type": "portmap", "backend": "absent", "capabilities": capabilities},
+            {"type": "portmap", "snat": "no boolean", "capabilities": capabilities},
         ]})
     };
     let selection =
@@ -142,12 +142,12 @@ fn port_mappings_are_refused_without_permission_of_their_own() {
         error.contains("no plugin of the configuration has that"),
         "{error}"
     );
-    // It is permitted: the plugin itself fails, by its backend.
+    // It is permitted: the plugin itself fails, by its configuration.
     let permitted = everything_with_keys(&["portmap.portMappings"]);
     node.define_with("shop/net", &declared, permitted);
     let error = refused(&node, selection, json!({}));
     assert!(
-        !error.contains("permitted") && error.contains("backend"),
+        !error.contains("permitted") && error.contains("snat"),
         "{error}"
     );
 }
