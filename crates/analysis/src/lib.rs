@@ -30,8 +30,8 @@ mod snapshot;
 
 pub use code::{CODES, Code, Level};
 pub use describe::{
-    DescribedAsk, DescribedClass, DescribedLimit, DescribedPod, DescribedPolicy, DescribedRule,
-    describe,
+    DescribedAsk, DescribedClass, DescribedLimit, DescribedNetwork, DescribedPod, DescribedPolicy,
+    DescribedRule, NetworkState, describe,
 };
 pub use known::Extent;
 pub use message::{Message, Subject};

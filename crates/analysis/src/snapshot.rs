@@ -235,6 +235,21 @@ impl Snapshot {
         }
     }
 
+    /// A NetworkAttachmentDefinition, or the first error that makes it unreadable.
+    pub(crate) fn nad(&self, name: &ObjectName) -> Option<Result<(), String>> {
+        let key = ("NetworkAttachmentDefinition".to_owned(), name.clone());
+        let found = self.objects.get(&key)?;
+        Some(match &found.object {
+            Ok(_) => Ok(()),
+            Err(errors) => Err(errors.first().map(ToString::to_string).unwrap_or_default()),
+        })
+    }
+
+    /// Returns true if all NetworkAttachmentDefinitions of this namespace were read.
+    pub(crate) fn knows_nads_of(&self, namespace: &str) -> bool {
+        self.known.all_in("NetworkAttachmentDefinition", namespace)
+    }
+
     /// The namespaces that anything is in, each with its labels, which a namespace that nobody has
     /// described has but one of.
     pub(crate) fn namespaces(&self) -> BTreeMap<Arc<str>, Labels> {

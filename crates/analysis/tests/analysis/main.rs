@@ -3,5 +3,6 @@
 
 mod codes;
 mod manifests;
+mod networks;
 mod objects;
 mod unread;

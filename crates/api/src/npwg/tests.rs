@@ -1,3 +1,4 @@
 mod permissions;
+mod pods;
 mod selections;
 mod statuses;

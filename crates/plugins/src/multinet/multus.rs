@@ -8,16 +8,13 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use netqos_api::npwg::is_meta_plugin;
+use netqos_api::npwg::{MULTUS_DIRECTORY, is_meta_plugin};
 use netqos_cni::CniError;
 use netqos_cni::runtime::{
     AttachmentRequest, CachedAttachment, NetworkConfigList, Runtime, RuntimeError, base64_text,
 };
 use serde::Deserialize;
 use serde_json::Map;
-
-/// The directory of Multus, unless its key `cniDir` says another.
-const DIRECTORY: &str = "/var/lib/cni/multus";
 
 /// The state that Multus keeps of pods.
 #[derive(Debug)]
@@ -54,7 +51,7 @@ impl MultusPods {
             .flat_map(|list| list.plugins)
             .filter(|it| is_meta_plugin(&it.kind));
         let keys = plugins.filter_map(|plugin| Some(plugin.raw.get("cniDir")?.as_str()?.into()));
-        let paths: BTreeSet<PathBuf> = keys.chain([DIRECTORY.into()]).collect();
+        let paths: BTreeSet<PathBuf> = keys.chain([MULTUS_DIRECTORY.into()]).collect();
         let directories = paths.into_iter().map(|path| {
             let runtime = Runtime::new(plugin_dirs.iter().cloned(), &path);
             let results = runtime.cached_attachments();

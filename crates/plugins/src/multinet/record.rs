@@ -30,7 +30,7 @@ pub struct PodRecord {
     pub netns: Option<PathBuf>,
     /// The pod, where the runtime says which.
     pub pod: Option<PodName>,
-    /// The default network's attachment, and behind it those that the pod selects.
+    /// The attachment to the default network, or to the one in its place, and behind it those that the pod selects.
     pub attachments: Vec<RecordedAttachment>,
     /// The number of attachments that are made. The next one may be half made.
     pub made: usize,
