@@ -16,6 +16,7 @@ mod address;
 mod error;
 mod grant;
 mod interfaces;
+mod judge;
 mod needs;
 mod plugins;
 mod selection;
@@ -27,6 +28,7 @@ pub use address::{InfinibandGuid, MacAddress, RequestedAddress};
 pub use error::SelectionError;
 pub use grant::{AttachmentGrant, AttachmentPolicy, Refusal};
 pub use interfaces::{InterfaceNames, interface_names};
+pub use judge::{MOST_NAMED, config_list, first_named, summary};
 pub use needs::{AttachmentNeeds, digest, is_meta_plugin};
 pub use plugins::DEFAULT_ROUTE;
 pub use selection::{
@@ -39,6 +41,9 @@ pub const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
 
 /// The annotation of a pod that selects another default network (Multus).
 pub const DEFAULT_NETWORK: &str = "v1.multus-cni.io/default-network";
+
+/// The namespace of NetworkAttachmentDefinitions that stand in for the default network.
+pub const NAMESPACE_OF_DEFAULT: &str = "kube-system";
 
 /// The annotation of a pod with the networks that it is on, written once they are made.
 pub const NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/network-status";

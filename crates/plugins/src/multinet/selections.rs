@@ -3,8 +3,8 @@
 use netqos_api::capability::POD_ANNOTATIONS;
 use netqos_api::multinet::{About, Answer, PodName};
 use netqos_api::npwg::{
-    DEFAULT_NETWORK, NETWORKS, NetworkSelection, SelectionError, interface_names,
-    parse_default_network, parse_selections,
+    DEFAULT_NETWORK, NAMESPACE_OF_DEFAULT, NETWORKS, NetworkSelection, SelectionError,
+    interface_names, parse_default_network, parse_selections,
 };
 use netqos_cni::plugin::CniArgs;
 use netqos_cni::{CniError, Request};
@@ -12,9 +12,6 @@ use serde_json::Value;
 
 use super::agent;
 use super::config::MultinetConfig;
-
-/// The namespace of NADs that stand in for the default network.
-const NAMESPACE_OF_DEFAULT: &str = "kube-system";
 
 /// The networks that a pod selects, with the names of their interfaces.
 #[derive(Clone, Debug, Default)]
