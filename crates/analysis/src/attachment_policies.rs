@@ -1,8 +1,8 @@
-//! The NetworkAttachmentPolicies that the NetworkAttachmentDefinitions of today need.
+//! The NetworkAttachmentPolicies that today's NetworkAttachmentDefinitions (NADs) need.
 //!
-//! Tenants write definitions and pods. So a policy lists plugin types, interfaces and devices by their plain names
-//! alone. A definition that needs more (a path, a key that changes the node, a key that netqos does not know, a
-//! pattern) is permitted by its digest, and a note says why. Another definition cannot use that permission.
+//! Tenants write NADs and pods. So a policy lists plugin types, interfaces and devices by their plain names alone. A NAD
+//! that needs more (a path, a key that changes the node, a key that netqos does not know, a pattern) is permitted by its
+//! digest, and a note says why. Another NAD cannot use that permission.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const SELECTED_VALUES: usize = 100;
 /// The most characters of an interface or a device in a policy, by its schema.
 const MOST_CHARACTERS: usize = 256;
 
-/// The policies for the definitions of one namespace.
+/// The policies for the NADs of one namespace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NamespacePolicies {
@@ -35,9 +35,9 @@ pub struct NamespacePolicies {
     /// The permissions that an administrator should read before the policies are applied. Tenants write parts of these
     /// texts.
     pub notes: Vec<String>,
-    /// The definitions that none of these policies permits, and the reasons.
+    /// The NADs that none of these policies permits, and the reasons.
     pub not_permitted: Vec<String>,
-    /// The policies. One has no room for everything that many definitions need.
+    /// The policies. One has no room for everything that many NADs need.
     pub policies: Vec<Value>,
 }
 
@@ -49,13 +49,13 @@ struct Draft {
     masters: BTreeSet<String>,
     devices: BTreeSet<String>,
     digests: BTreeSet<String>,
-    /// Other namespaces whose pods select these definitions, each with the first selection and the number of others.
+    /// Other namespaces whose pods select these NADs, each with the first selection and the number of others.
     open_to: BTreeMap<Arc<str>, (String, usize)>,
     notes: Vec<String>,
     not_permitted: Vec<String>,
 }
 
-/// Returns the policies that permit the definitions as they are now, by namespace; with a namespace: for that one
+/// Returns the policies that permit the NADs as they are now, by namespace; with a namespace: for that one
 /// alone. Selections of pods in other namespaces open a namespace to them.
 pub fn attachment_policies(snapshot: &Snapshot, namespace: Option<&str>) -> Vec<NamespacePolicies> {
     let mut drafts: BTreeMap<Arc<str>, Draft> = BTreeMap::new();
@@ -107,7 +107,7 @@ impl Draft {
             return;
         }
         self.notes.push(format!(
-            "{name} may do whatever it does now, by digest {}: {}",
+            "{name} is permitted as a whole, by digest {}: {}",
             needs.digest,
             summary(unread(&needs).chain(plain(&needs)))
         ));
@@ -130,7 +130,7 @@ impl Draft {
                 0 => String::new(),
                 others => format!(", and {others} more selections"),
             };
-            let note = format!("pods of namespace {other} may select each definition: {first}{others}");
+            let note = format!("pods of namespace {other} may select each NAD: {first}{others}");
             self.notes.push(note);
         }
         NamespacePolicies {

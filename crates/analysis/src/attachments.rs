@@ -80,7 +80,7 @@ fn subject(pod: &Pod) -> Subject {
     Subject::new("Pod", &pod.id.name)
 }
 
-/// Messages about the definitions with needs that no policy permits.
+/// Messages about the NADs with needs that no policy permits.
 fn not_permitted(snapshot: &Snapshot) -> Vec<Message> {
     let known = snapshot.known();
     let has_policies = snapshot.attachment_policies().next().is_some();
@@ -117,7 +117,7 @@ fn not_permitted(snapshot: &Snapshot) -> Vec<Message> {
     messages
 }
 
-/// The needs of a definition; `None` if it cannot be read, or a file on nodes has its configuration.
+/// The needs of a NAD; `None` if it cannot be read, or a file on nodes has its configuration.
 pub(crate) fn needs(found: &Found) -> Option<AttachmentNeeds> {
     let network = found.network()?;
     let config = network.attachment.config.as_deref()?;

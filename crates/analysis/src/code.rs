@@ -110,7 +110,7 @@ codes! {
         "Correct the name in the annotation (without a namespace it is one of the pod's own), or create the NetworkAttachmentDefinition.";
     NAD_NOT_PERMITTED = "NQOS0307", Warning, "NetworkNotPermitted",
         "No NetworkAttachmentPolicy permits a need of a NetworkAttachmentDefinition. netqos-multinet attaches no pod to it.",
-        "Read its spec.config, which is executed as root on nodes. Then permit it: netqos analyze --attachment-policies writes the policies that the definitions of today need. Nothing, where Multus attaches its pods.";
+        "Read its spec.config, which is executed as root on nodes. Then permit it: netqos analyze --attachment-policies writes the policies that today's NADs need. Nothing, where Multus attaches its pods.";
     NO_AGENT = "NQOS0401", Error, "NoAgent",
         "On a node with pods that are to be limited, or have rules, no agent has said anything.",
         "kubectl -n netqos-system get pods -l app.kubernetes.io/component=agent -o wide: is there one on the node, and what does it log?";

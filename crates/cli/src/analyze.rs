@@ -23,8 +23,8 @@ Of a cluster, without -f: the namespace of the kubeconfig's context, or what -n 
 files alone; with -f and --cluster (or -n, and always as kubectl netqos) the cluster as it would be with
 them.
 
-With --attachment-policies it prints NetworkAttachmentPolicies instead, which permit to netqos-multinet what the
-NetworkAttachmentDefinitions of today need. Comments name what to read before you apply them.
+With --attachment-policies it prints the NetworkAttachmentPolicies that today's NetworkAttachmentDefinitions need
+for netqos-multinet. Read their comments before you apply them: tenants write these NetworkAttachmentDefinitions.
 
 Examples:
   netqos analyze -A
@@ -33,8 +33,8 @@ Examples:
   netqos analyze -A --attachment-policies > policies.yaml
 
 Exit codes: 0 nothing of the level of --failure-threshold was found, 1 something was, 2 wrong usage or an
-unreadable file, 3 no cluster answers. With --attachment-policies 1 means that a definition is not permitted by them,
-or that not all objects were read.")]
+unreadable file, 3 no cluster answers. With --attachment-policies, 1 means that they do not permit a
+NetworkAttachmentDefinition, or that not all objects were read.")]
 pub struct Arguments {
     /// A file of YAML or JSON, a folder of such files, or - for standard input.
     #[arg(short, long = "filename", value_name = "FILE|DIR")]
@@ -45,7 +45,7 @@ pub struct Arguments {
     /// From which level on a message is a failure.
     #[arg(long, value_enum, value_name = "LEVEL", default_value_t)]
     failure_threshold: Threshold,
-    /// Print the NetworkAttachmentPolicies that the NetworkAttachmentDefinitions of today need, as manifests.
+    /// Print the NetworkAttachmentPolicies that today's NetworkAttachmentDefinitions need, as manifests.
     #[arg(long, conflicts_with = "failure_threshold")]
     attachment_policies: bool,
     /// How to print it [default: a line for each message; with --attachment-policies: yaml].

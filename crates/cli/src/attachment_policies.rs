@@ -1,4 +1,4 @@
-//! `netqos analyze --attachment-policies`: the NetworkAttachmentPolicies that today's definitions need.
+//! `netqos analyze --attachment-policies`: the NetworkAttachmentPolicies that today's NADs need.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -14,8 +14,8 @@ use crate::output::{self, DataFormat, FAILED};
 pub const KINDS: [Kind; 2] = [Kind::NetworkAttachmentDefinition, Kind::Pod];
 
 const HEAD: &str = "\
-# The permissions that the NetworkAttachmentDefinitions of today need, by netqos analyze --attachment-policies. A
-# definition is executed as root on nodes. Read each definition that a comment names, before you apply this.
+# The permissions that today's NetworkAttachmentDefinitions need, by netqos analyze --attachment-policies.
+# Their configurations are executed as root on nodes: read each that a comment names, before you apply this.
 ";
 
 #[derive(Serialize)]

@@ -1,4 +1,4 @@
-//! The policies that today's NetworkAttachmentDefinitions need.
+//! The policies that today's NADs need.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ fn labels(namespace: &str) -> Labels {
     Labels::from([("kubernetes.io/metadata.name".into(), namespace.into())])
 }
 
-/// The judgement of a definition by policies.
+/// The judgement of a NAD by policies.
 fn refusals(policies: &[AttachmentPolicy], namespace: &str, config: &Value) -> Vec<String> {
     let mut grant = AttachmentGrant::default();
     for policy in policies {
@@ -102,7 +102,7 @@ fn policies_permit_exactly_the_nads_of_today() {
         ("other", "plugins[0].type: netqos does not know the keys of plugin flannel"),
         ("up", "plugins[0].kernelpath: device \"/sys/devices/../x\""),
     ] {
-        let start = format!("games/{name} may do whatever it does now, by digest ");
+        let start = format!("games/{name} is permitted as a whole, by digest ");
         let note = notes.iter().find(|it| it.starts_with(&start)).unwrap();
         assert!(note.contains(words), "{note}");
     }
@@ -176,7 +176,7 @@ fn namespace_is_opened_to_the_namespaces_whose_pods_select_its_nads() {
     }
     assert_eq!(
         proposed["games"].notes,
-        ["pods of namespace shop may select each definition: pod shop/a selects games/lan, and 2 more selections"]
+        ["pods of namespace shop may select each NAD: pod shop/a selects games/lan, and 2 more selections"]
     );
 }
 

@@ -63,7 +63,7 @@ fn manifests_of_policies_permit_plain_names_and_comments_name_the_rest() {
     let [file, shop] = &comments.lines().collect::<Vec<_>>()[..] else {
         panic!("{comments}")
     };
-    let start = "# Read before: games/file may do whatever it does now, by digest ";
+    let start = "# Read before: games/file is permitted as a whole, by digest ";
     let rest = file.strip_prefix(start).unwrap();
     let (digest, needs) = rest.split_at(64);
     assert_eq!(
@@ -72,7 +72,7 @@ fn manifests_of_policies_permit_plain_names_and_comments_name_the_rest() {
     );
     assert_eq!(
         *shop,
-        "# Read before: pods of namespace shop may select each definition: pod shop/a selects games/lan"
+        "# Read before: pods of namespace shop may select each NAD: pod shop/a selects games/lan"
     );
     let expected = format!(
         r#" "netqos.io/v1alpha1"
@@ -132,7 +132,7 @@ fn texts_of_tenants_stay_in_comments_and_are_bounded() {
     assert!(text.bytes().all(|it| it == b'\n' || (b' '..=b'~').contains(&it)), "{text}");
     let (comments, yaml): (Vec<&str>, Vec<&str>) = text.lines().partition(|it| it.starts_with('#'));
     assert!(comments.iter().all(|it| it.len() < 2_000), "{comments:#?}");
-    for words in ["and 9997 more", "games/hidden may", "games/odd may", "games/refused is refused", "pod shop/x"] {
+    for words in ["and 9997 more", "games/hidden is permitted", "games/odd is permitted", "games/refused is refused", "pod shop/x"] {
         assert!(comments.iter().any(|it| it.contains(words)), "{words}: {comments:#?}");
     }
     let documents = documents(&text);
@@ -160,7 +160,7 @@ fn json_has_policies_and_what_to_read_by_namespace() {
         panic!("{report}")
     };
     assert_eq!(games["policies"][0]["metadata"]["name"], "nads.games");
-    assert!(games["notes"][0].as_str().unwrap().starts_with("games/any may do"), "{games}");
+    assert!(games["notes"][0].as_str().unwrap().starts_with("games/any is permitted"), "{games}");
     assert_eq!((&shop["namespace"], &shop["policies"]), (&json!("shop"), &json!([])));
     assert!(shop["notPermitted"][0].as_str().unwrap().starts_with("shop/refused is refused"));
 
