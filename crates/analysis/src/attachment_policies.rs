@@ -74,7 +74,9 @@ pub fn attachment_policies(snapshot: &Snapshot, namespace: Option<&str>) -> Vec<
         }
     }
     let drafts = drafts.into_iter();
-    drafts.map(|(namespace, draft)| draft.finish(&namespace)).collect()
+    drafts
+        .map(|(namespace, draft)| draft.finish(&namespace))
+        .collect()
 }
 
 impl Draft {
@@ -86,16 +88,25 @@ impl Draft {
                 return self.not_permitted.push(why);
             }
             (None, Ok(_)) => {
-                let why = "has no spec.config: read the file of its name on the nodes, and permit that";
+                let why =
+                    "has no spec.config: read the file of its name on the nodes, and permit that";
                 return self.not_permitted.push(format!("{name} {why}"));
             }
         };
         if !is_plain(&name.namespace) {
-            return self.not_permitted.push(format!("{name} is in no namespace that can exist"));
+            return self
+                .not_permitted
+                .push(format!("{name} is in no namespace that can exist"));
         }
         if !needs.refused.is_empty() {
-            let refused = needs.refused.iter().map(|(path, why)| format!("{path}: {why}"));
-            let why = format!("{name} is refused whatever a policy permits: {}", summary(refused));
+            let refused = needs
+                .refused
+                .iter()
+                .map(|(path, why)| format!("{path}: {why}"));
+            let why = format!(
+                "{name} needs a permission that no policy gives: {}",
+                summary(refused)
+            );
             return self.not_permitted.push(why);
         }
         self.permitted.insert(name.clone());
@@ -121,7 +132,9 @@ impl Draft {
         }
         let first = || (format!("pod {} selects {nad}", pod.id.name), 0);
         let selections = self.open_to.entry(of.clone());
-        selections.and_modify(|(_, others)| *others += 1).or_insert_with(first);
+        selections
+            .and_modify(|(_, others)| *others += 1)
+            .or_insert_with(first);
     }
 
     fn finish(mut self, namespace: &str) -> NamespacePolicies {
@@ -150,7 +163,10 @@ impl Draft {
             ("digests", texts(&self.digests), DIGESTS),
             ("openTo", others, SELECTED_VALUES),
         ];
-        let number = lists.iter().map(|(_, list, most)| list.len().div_ceil(*most)).max();
+        let number = lists
+            .iter()
+            .map(|(_, list, most)| list.len().div_ceil(*most))
+            .max();
         let policies = (0..number.unwrap_or_default()).map(|index| {
             let parts = lists.iter().filter_map(|(key, list, most)| {
                 let part = list.chunks(*most).nth(index)?;
@@ -185,18 +201,28 @@ fn texts(set: &BTreeSet<String>) -> Vec<&str> {
 
 /// The needs that an administrator reads before they are permitted, the farthest-reaching first.
 fn unread(needs: &AttachmentNeeds) -> impl Iterator<Item = String> {
-    let paths = needs.host_paths.iter().map(|(path, value)| format!("{path}: path {value:?}"));
+    let paths = needs
+        .host_paths
+        .iter()
+        .map(|(path, value)| format!("{path}: path {value:?}"));
     let keys = needs.host_keys.iter().map(|(path, key)| {
         format!("{path}: {key} changes the node's routes or packet filters, or reaches other pods")
     });
-    let names = names(needs).filter(|(.., value)| !is_plain(value)).map(shown);
-    let unknown = needs.unknown.iter().map(|(path, why)| format!("{path}: {why}"));
+    let names = names(needs)
+        .filter(|(.., value)| !is_plain(value))
+        .map(shown);
+    let unknown = needs
+        .unknown
+        .iter()
+        .map(|(path, why)| format!("{path}: {why}"));
     paths.chain(keys).chain(names).chain(unknown)
 }
 
 /// The other needs.
 fn plain(needs: &AttachmentNeeds) -> impl Iterator<Item = String> {
-    names(needs).filter(|(.., value)| is_plain(value)).map(shown)
+    names(needs)
+        .filter(|(.., value)| is_plain(value))
+        .map(shown)
 }
 
 fn names(needs: &AttachmentNeeds) -> impl Iterator<Item = (&'static str, &String, &String)> {

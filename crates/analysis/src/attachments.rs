@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use netqos_api::npwg::{
-    AttachmentGrant, AttachmentNeeds, DEFAULT_NETWORK, NAMESPACE_OF_DEFAULT, NETWORKS, NetworkSelection,
-    SelectionError, first_named, parse_default_network, parse_selections, summary,
+    AttachmentGrant, AttachmentNeeds, DEFAULT_NETWORK, NAMESPACE_OF_DEFAULT, NETWORKS,
+    NetworkSelection, SelectionError, first_named, parse_default_network, parse_selections,
+    summary,
 };
 use netqos_core::ObjectName;
 use netqos_core::objects::Pod;
@@ -51,7 +52,9 @@ pub(crate) fn selects_networks(pod: &Pod) -> bool {
 }
 
 /// The selections of a pod, by the annotation that has them.
-pub(crate) fn selections(pod: &Pod) -> Vec<(&'static str, Result<Vec<NetworkSelection>, SelectionError>)> {
+pub(crate) fn selections(
+    pod: &Pod,
+) -> Vec<(&'static str, Result<Vec<NetworkSelection>, SelectionError>)> {
     let Some(annotations) = &pod.network_annotations else {
         return Vec::new();
     };
@@ -60,19 +63,28 @@ pub(crate) fn selections(pod: &Pod) -> Vec<(&'static str, Result<Vec<NetworkSele
     let default_network = parse_default_network(default_network, NAMESPACE_OF_DEFAULT);
     vec![
         (NETWORKS, parse_selections(networks, &pod.id.name.namespace)),
-        (DEFAULT_NETWORK, default_network.map(|it| it.into_iter().collect())),
+        (
+            DEFAULT_NETWORK,
+            default_network.map(|it| it.into_iter().collect()),
+        ),
     ]
 }
 
 /// The message about networks that a pod selects and that do not exist.
 fn missing(snapshot: &Snapshot, pod: &Pod, selections: &[NetworkSelection]) -> Option<Message> {
-    let is_missing = |nad: &&ObjectName| {
-        snapshot.known().all_in(NAD, &nad.namespace) && !snapshot.has_nad(nad)
-    };
-    let mut missing: Vec<&ObjectName> = selections.iter().map(|it| &it.nad).filter(is_missing).collect();
+    let is_missing =
+        |nad: &&ObjectName| snapshot.known().all_in(NAD, &nad.namespace) && !snapshot.has_nad(nad);
+    let mut missing: Vec<&ObjectName> = selections
+        .iter()
+        .map(|it| &it.nad)
+        .filter(is_missing)
+        .collect();
     missing.sort();
     missing.dedup();
-    let text = format!("no {NAD} has the name that it selects: {}", summary(&missing));
+    let text = format!(
+        "no {NAD} has the name that it selects: {}",
+        summary(&missing)
+    );
     (!missing.is_empty()).then(|| Message::new(&NAD_NOT_FOUND, subject(pod), text))
 }
 
@@ -122,5 +134,7 @@ pub(crate) fn needs(found: &Found) -> Option<AttachmentNeeds> {
     let network = found.network()?;
     let config = network.attachment.config.as_deref()?;
     let is_blank = config.trim().is_empty();
-    AttachmentNeeds::of_nad(config, &network.name.name).ok().filter(|_| !is_blank)
+    AttachmentNeeds::of_nad(config, &network.name.name)
+        .ok()
+        .filter(|_| !is_blank)
 }

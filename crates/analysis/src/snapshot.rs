@@ -245,10 +245,13 @@ impl Snapshot {
     /// Returns true if a NetworkAttachmentDefinition has this name, or OVN-Kubernetes makes one for the network of it.
     pub(crate) fn has_nad(&self, name: &ObjectName) -> bool {
         let has = |kind: &&str, name: &ObjectName| {
-            self.objects.contains_key(&((*kind).to_owned(), name.clone()))
+            self.objects
+                .contains_key(&((*kind).to_owned(), name.clone()))
         };
         let of_cluster = ObjectName::new("", &name.name);
-        NADS.iter().chain(&["UserDefinedNetwork"]).any(|kind| has(kind, name))
+        NADS.iter()
+            .chain(&["UserDefinedNetwork"])
+            .any(|kind| has(kind, name))
             || has(&"ClusterUserDefinedNetwork", &of_cluster)
     }
 

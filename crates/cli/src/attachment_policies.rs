@@ -56,7 +56,10 @@ fn manifests(report: &Report) -> String {
     let mut text = HEAD.to_owned();
     for it in &report.namespaces {
         text += "---\n";
-        let refused = it.not_permitted.iter().map(|why| format!("Not permitted: {why}"));
+        let refused = it
+            .not_permitted
+            .iter()
+            .map(|why| format!("Not permitted: {why}"));
         let notes = it.notes.iter().map(|note| format!("Read before: {note}"));
         for line in refused.chain(notes) {
             comment(&line, &mut text);

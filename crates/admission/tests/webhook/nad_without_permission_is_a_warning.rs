@@ -68,17 +68,32 @@ fn nad_that_no_policy_permits_is_written_with_a_warning() {
         let said = stage.merge(&path, &changed).await;
         assert_eq!((said.status, said.warnings.len()), (200, 2), "{said:?}");
 
-        permit(&stage, "lans", json!({"pluginTypes": ["macvlan", "host-local"], "masters": ["eth1"]})).await;
+        permit(
+            &stage,
+            "lans",
+            json!({"pluginTypes": ["macvlan", "host-local"], "masters": ["eth1"]}),
+        )
+        .await;
         let said = warned(&stage, &nad("b", &lan), 2).await;
         assert!(said.warnings[1].contains(needs[4]), "{said:?}");
         // Another namespace's policy permits nothing here, and several are united.
         let other = json!({"matchLabels": {"kubernetes.io/metadata.name": "shop"}});
-        permit(&stage, "others", json!({"namespaceSelector": other, "hostPaths": ["/"]})).await;
+        permit(
+            &stage,
+            "others",
+            json!({"namespaceSelector": other, "hostPaths": ["/"]}),
+        )
+        .await;
         permit(&stage, "dummies", json!({"pluginTypes": ["dummy"]})).await;
         warned(&stage, &nad("b", &json!({"type": "dummy"})), 0).await;
         warned(&stage, &nad("b", &lan), 2).await;
         let of_games = json!({"matchLabels": {"kubernetes.io/metadata.name": "games"}});
-        permit(&stage, "paths", json!({"namespaceSelector": of_games, "hostPaths": ["/"]})).await;
+        permit(
+            &stage,
+            "paths",
+            json!({"namespaceSelector": of_games, "hostPaths": ["/"]}),
+        )
+        .await;
         warned(&stage, &nad("b", &lan), 0).await;
         // A file on the nodes has the configuration.
         let on_disk = json!({
@@ -103,7 +118,10 @@ fn warnings_about_what_an_author_writes_are_bounded() {
         let said = stage.post(NADS, &nad("many", &config)).await;
         assert_eq!((said.status, said.warnings.len()), (201, 7), "{said:?}");
         assert!(said.warnings[0].contains(FIRST), "{said:?}");
-        assert!(said.warnings[2].contains("plugins[0].key00000\\\\n"), "{said:?}");
+        assert!(
+            said.warnings[2].contains("plugins[0].key00000\\\\n"),
+            "{said:?}"
+        );
         assert!(said.warnings[6].contains("and 9996 more"), "{said:?}");
         assert!(said.warnings.iter().all(|it| it.len() < 400), "{said:?}");
 
@@ -111,7 +129,10 @@ fn warnings_about_what_an_author_writes_are_bounded() {
         broken["spec"]["config"] = "{".into();
         let said = stage.post(NADS, &broken).await;
         assert_eq!((said.status, said.warnings.len()), (201, 2), "{said:?}");
-        assert!(said.warnings[1].contains("spec.config: not a CNI configuration in JSON"), "{said:?}");
+        assert!(
+            said.warnings[1].contains("spec.config: not a CNI configuration in JSON"),
+            "{said:?}"
+        );
         webhook.stop().await;
     });
 }

@@ -45,7 +45,9 @@ fn refusals(policies: &[AttachmentPolicy], namespace: &str, config: &Value) -> V
 }
 
 fn opens(policies: &[AttachmentPolicy], of: &str, to: &str) -> bool {
-    let about = policies.iter().filter(|it| it.namespaces.matches(&labels(of)));
+    let about = policies
+        .iter()
+        .filter(|it| it.namespaces.matches(&labels(of)));
     let mut open = about.filter_map(|it| it.open_to.as_ref());
     open.any(|it| it.matches(&labels(to)))
 }
@@ -59,16 +61,37 @@ fn policies_permit_exactly_the_nads_of_today() {
     let today = [
         ("games/lan", macvlan("eth1")),
         ("games/default", json!({"type": "ipvlan"})),
-        ("games/card", json!({"type": "host-device", "pciBusID": "0000:03:00.1"})),
+        (
+            "games/card",
+            json!({"type": "host-device", "pciBusID": "0000:03:00.1"}),
+        ),
         ("games/any", macvlan("eth*")),
-        ("games/file", json!({"type": "dummy", "ipam": {"type": "host-local", "dataDir": "/"}})),
-        ("games/gateway", json!({"type": "bridge", "bridge": "br9", "isGateway": true})),
-        ("games/new", json!({"type": "vlan", "master": "eth9", "Master": "eth0"})),
-        ("games/other", json!({"type": "flannel", "delegate": {"type": "bridge"}})),
-        ("games/up", json!({"type": "host-device", "kernelpath": "/sys/devices/../x"})),
+        (
+            "games/file",
+            json!({"type": "dummy", "ipam": {"type": "host-local", "dataDir": "/"}}),
+        ),
+        (
+            "games/gateway",
+            json!({"type": "bridge", "bridge": "br9", "isGateway": true}),
+        ),
+        (
+            "games/new",
+            json!({"type": "vlan", "master": "eth9", "Master": "eth0"}),
+        ),
+        (
+            "games/other",
+            json!({"type": "flannel", "delegate": {"type": "bridge"}}),
+        ),
+        (
+            "games/up",
+            json!({"type": "host-device", "kernelpath": "/sys/devices/../x"}),
+        ),
         ("shop/lan", macvlan("eth2")),
     ];
-    let objects: Vec<Value> = today.iter().map(|(name, config)| nad(name, config)).collect();
+    let objects: Vec<Value> = today
+        .iter()
+        .map(|(name, config)| nad(name, config))
+        .collect();
     let proposed = proposed(&objects);
     let policies = read(&proposed);
     assert_eq!(policies.len(), 2);
@@ -82,11 +105,23 @@ fn policies_permit_exactly_the_nads_of_today() {
         ("games", macvlan("eth2")),
         ("games", macvlan("eth0")),
         ("games", json!({"type": "vlan", "master": "eth1"})),
-        ("games", json!({"type": "macvlan", "master": "eth1", "new": 1})),
-        ("games", json!({"type": "host-device", "pciBusID": "0000:03:00.2"})),
-        ("games", json!({"type": "ipvlan", "ipam": {"type": "host-local", "dataDir": "/"}})),
+        (
+            "games",
+            json!({"type": "macvlan", "master": "eth1", "new": 1}),
+        ),
+        (
+            "games",
+            json!({"type": "host-device", "pciBusID": "0000:03:00.2"}),
+        ),
+        (
+            "games",
+            json!({"type": "ipvlan", "ipam": {"type": "host-local", "dataDir": "/"}}),
+        ),
         ("games", json!({"type": "bridge", "bridge": "br9"})),
-        ("games", json!({"type": "flannel", "delegate": {"type": "ptp"}})),
+        (
+            "games",
+            json!({"type": "flannel", "delegate": {"type": "ptp"}}),
+        ),
         ("shop", macvlan("eth1")),
         ("shop", json!({"type": "ipvlan"})),
     ] {
@@ -99,7 +134,10 @@ fn policies_permit_exactly_the_nads_of_today() {
         ("file", r#"plugins[0].ipam.dataDir: path "/""#),
         ("gateway", "plugins[0].isGateway: bridge.isGateway changes"),
         ("new", "plugins[0].Master: vlan has no such key"),
-        ("other", "plugins[0].type: netqos does not know the keys of plugin flannel"),
+        (
+            "other",
+            "plugins[0].type: netqos does not know the keys of plugin flannel",
+        ),
         ("up", "plugins[0].kernelpath: device \"/sys/devices/../x\""),
     ] {
         let start = format!("games/{name} is permitted as a whole, by digest ");
@@ -116,7 +154,11 @@ fn policies_permit_exactly_the_nads_of_today() {
 
 #[test]
 fn nad_that_no_policy_can_permit_is_named_and_gets_no_permission() {
-    let mut without_config = object("NetworkAttachmentDefinition", "games/disk", &json!({"spec": {}}));
+    let mut without_config = object(
+        "NetworkAttachmentDefinition",
+        "games/disk",
+        &json!({"spec": {}}),
+    );
     without_config["spec"] = json!({});
     let mut broken = without_config.clone();
     broken["metadata"]["name"] = "broken".into();
@@ -136,10 +178,14 @@ fn nad_that_no_policy_can_permit_is_named_and_gets_no_permission() {
         ("loop", "multus would attach the pod's networks once more"),
         ("empty", "the list has no plugins"),
         ("disk", "has no spec.config"),
-        ("broken", "cannot be read: spec.config: not a CNI configuration in JSON"),
+        (
+            "broken",
+            "cannot be read: spec.config: not a CNI configuration in JSON",
+        ),
     ] {
         let mut reasons = games.not_permitted.iter();
-        let found = reasons.any(|it| it.starts_with(&format!("games/{name} ")) && it.contains(words));
+        let found =
+            reasons.any(|it| it.starts_with(&format!("games/{name} ")) && it.contains(words));
         assert!(found, "{name}: {:#?}", games.not_permitted);
     }
     assert_eq!(games.not_permitted.len(), 4);
@@ -176,7 +222,9 @@ fn namespace_is_opened_to_the_namespaces_whose_pods_select_its_nads() {
     }
     assert_eq!(
         proposed["games"].notes,
-        ["pods of namespace shop may select each NAD: pod shop/a selects games/lan, and 2 more selections"]
+        [
+            "pods of namespace shop may select each NAD: pod shop/a selects games/lan, and 2 more selections"
+        ]
     );
 }
 
@@ -184,21 +232,36 @@ fn namespace_is_opened_to_the_namespaces_whose_pods_select_its_nads() {
 fn needs_that_one_policy_has_no_room_for_are_in_several() {
     let mut objects = Vec::new();
     for number in 0..300 {
-        objects.push(nad(&format!("games/n{number}"), &macvlan(&format!("eth{number}"))));
+        objects.push(nad(
+            &format!("games/n{number}"),
+            &macvlan(&format!("eth{number}")),
+        ));
         objects.push(selecting(&format!("other{number}/a"), "games/n1"));
         let unknown = json!({"type": "dummy", "new": number});
         objects.push(nad(&format!("games/x{number}"), &unknown));
     }
     let proposed = proposed(&objects);
-    let names = proposed["games"].policies.iter().map(|it| it["metadata"]["name"].as_str().unwrap());
+    let names = proposed["games"]
+        .policies
+        .iter()
+        .map(|it| it["metadata"]["name"].as_str().unwrap());
     let names: Vec<&str> = names.collect();
     assert_eq!(
         names,
-        ["nads.games", "nads.games.2", "nads.games.3", "nads.games.4", "nads.games.5"]
+        [
+            "nads.games",
+            "nads.games.2",
+            "nads.games.3",
+            "nads.games.4",
+            "nads.games.5"
+        ]
     );
     let policies = read(&proposed);
     for number in 0..300 {
-        assert_eq!(refusals(&policies, "games", &macvlan(&format!("eth{number}"))), [""; 0]);
+        assert_eq!(
+            refusals(&policies, "games", &macvlan(&format!("eth{number}"))),
+            [""; 0]
+        );
         assert_eq!(
             refusals(&policies, "games", &json!({"type": "dummy", "new": number})),
             [""; 0]

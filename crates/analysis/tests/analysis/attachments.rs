@@ -54,7 +54,9 @@ fn manifests_alone_miss_only_networks_and_permissions_of_kinds_that_they_have() 
         snapshot.put_text("a.yaml", &texts.join("\n---\n"));
         codes(&snapshot)
     };
-    let (pod, permits) = (selecting("games/a", "wan"), |spec| attachment_policy("p", &spec));
+    let (pod, permits) = (selecting("games/a", "wan"), |spec| {
+        attachment_policy("p", &spec)
+    });
     assert_eq!(of(std::slice::from_ref(&pod)), [""; 0]);
     assert_eq!(of(&[pod, lan()]), ["NQOS0306"]);
     assert_eq!(of(&[lan(), permits(json!({}))]), ["NQOS0307"]);
@@ -65,7 +67,11 @@ fn manifests_alone_miss_only_networks_and_permissions_of_kinds_that_they_have() 
 #[test]
 fn policy_permits_in_the_namespaces_that_it_selects() {
     let labelled = |value: &str| {
-        object("Namespace", "games", &json!({"metadata": {"labels": {"tier": value}}}))
+        object(
+            "Namespace",
+            "games",
+            &json!({"metadata": {"labels": {"tier": value}}}),
+        )
     };
     let policy = attachment_policy(
         "p",
@@ -74,8 +80,14 @@ fn policy_permits_in_the_namespaces_that_it_selects() {
             "pluginTypes": ["macvlan"], "masters": ["eth1"],
         }),
     );
-    assert_eq!(codes(&cluster(&[lan(), labelled("gold"), policy.clone()])), [""; 0]);
-    assert_eq!(codes(&cluster(&[lan(), labelled("iron"), policy])), ["NQOS0307"]);
+    assert_eq!(
+        codes(&cluster(&[lan(), labelled("gold"), policy.clone()])),
+        [""; 0]
+    );
+    assert_eq!(
+        codes(&cluster(&[lan(), labelled("iron"), policy])),
+        ["NQOS0307"]
+    );
 }
 
 #[test]
@@ -95,9 +107,14 @@ fn network_that_ovn_kubernetes_makes_a_nad_for_exists() {
 
 #[test]
 fn default_network_is_looked_for_in_kube_system() {
-    let pod = annotated("games/a", &json!({"v1.multus-cni.io/default-network": "lan"}));
+    let pod = annotated(
+        "games/a",
+        &json!({"v1.multus-cni.io/default-network": "lan"}),
+    );
     let said = said(&[pod]);
-    let [(head, words)] = &said[..] else { panic!("{said:?}") };
+    let [(head, words)] = &said[..] else {
+        panic!("{said:?}")
+    };
     assert_eq!(head, "Error [NQOS0306] (Pod games/a)");
     assert!(
         words.starts_with("metadata.annotations[v1.multus-cni.io/default-network]: ")

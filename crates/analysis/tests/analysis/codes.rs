@@ -354,7 +354,13 @@ fn holds(case: &Case) {
 
 #[test]
 fn what_is_wrong_is_said_and_what_is_right_is_not() {
-    let cases = [of_objects(), of_rules(), of_pods(), of_attachments(), of_nodes()];
+    let cases = [
+        of_objects(),
+        of_rules(),
+        of_pods(),
+        of_attachments(),
+        of_nodes(),
+    ];
     let cases: Vec<Case> = cases.into_iter().flatten().collect();
     cases.iter().for_each(holds);
     // The others have tests of their own.

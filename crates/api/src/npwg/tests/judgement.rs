@@ -28,9 +28,17 @@ fn summary_of_many_long_texts_is_one_short_line() {
         config[format!("{number:05}\n{}", "k".repeat(1_000))] = 1.into();
     }
     let needs = AttachmentNeeds::of_nad(&config.to_string(), "a").unwrap();
-    let text = summary(needs.unknown.iter().map(|(path, why)| format!("{path}: {why}")));
+    let text = summary(
+        needs
+            .unknown
+            .iter()
+            .map(|(path, why)| format!("{path}: {why}")),
+    );
     assert!(text.ends_with("; and 9995 more"), "{text}");
     assert!(text.starts_with(r"plugins[0].00000\nkkk"), "{text}");
-    assert!(text.len() < MOST_NAMED * 250 && !text.contains('\n'), "{text}");
+    assert!(
+        text.len() < MOST_NAMED * 250 && !text.contains('\n'),
+        "{text}"
+    );
     assert_eq!(summary(["a", "b"]), "a; b");
 }
