@@ -1,3 +1,4 @@
+mod judgement;
 mod permissions;
 mod pods;
 mod selections;
