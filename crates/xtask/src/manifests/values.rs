@@ -211,10 +211,19 @@ pub struct Multinet {
     /// Whether agents write to pods which networks they are on (`patch` of pods/status, which a
     /// ValidatingAdmissionPolicy confines to that annotation of pods of the agent's own node).
     pub enabled: bool,
+    /// The directory of the container runtime's CNI lists on nodes.
+    #[schemars(regex(pattern = "^/"))]
+    pub config_directory: String,
+    /// Whether netqos-multinet and its list are installed on nodes. Needs `enabled`. Not beside Multus: the list would be
+    /// the first, and replace it. The plugin is put into cniPlugin.directory.
+    pub install: bool,
     /// Whether the definition of NetworkAttachmentDefinition is installed where there is none. It stays when the release
     /// goes.
     #[serde(rename = "installCRD")]
     pub install_crd: bool,
+    /// Whether API servers take NetworkAttachmentDefinitions only in namespaces with the label
+    /// netqos.io/network-attachment-definitions=allowed (a ValidatingAdmissionPolicy).
+    pub restrict_definitions: bool,
 }
 
 /// How nodes' lines are divided.
@@ -428,7 +437,10 @@ impl Default for Multinet {
     fn default() -> Self {
         Self {
             enabled: false,
+            config_directory: "/etc/cni/net.d".to_owned(),
+            install: false,
             install_crd: true,
+            restrict_definitions: false,
         }
     }
 }
