@@ -208,14 +208,14 @@ pub struct Monitoring {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Multinet {
-    /// Whether agents write to pods which networks they are on (`patch` of pods/status, which a
-    /// ValidatingAdmissionPolicy confines to that annotation of pods of the agent's own node).
-    pub enabled: bool,
     /// The directory of the container runtime's CNI lists on nodes.
     #[schemars(regex(pattern = "^/"))]
     pub config_directory: String,
-    /// Whether netqos-multinet and its list are installed on nodes. Needs `enabled`. Not beside Multus: the list would be
-    /// the first, and replace it. The plugin is put into cniPlugin.directory.
+    /// Whether agents write to pods which networks they are on (`patch` of pods/status, which a
+    /// ValidatingAdmissionPolicy confines to that annotation of pods of the agent's own node).
+    pub enabled: bool,
+    /// Whether netqos-multinet is installed on nodes, into cniPlugin.directory, with the list that calls it. Needs
+    /// `enabled`. Not beside Multus: docs/multinet.md.
     pub install: bool,
     /// Whether the definition of NetworkAttachmentDefinition is installed where there is none. It stays when the release
     /// goes.
@@ -436,8 +436,8 @@ impl Default for Monitoring {
 impl Default for Multinet {
     fn default() -> Self {
         Self {
-            enabled: false,
             config_directory: "/etc/cni/net.d".to_owned(),
+            enabled: false,
             install: false,
             install_crd: true,
             restrict_definitions: false,
