@@ -101,9 +101,12 @@ pub struct Arguments {
         long,
         value_name = "DIR",
         requires = "multinet",
-        default_value = "/etc/cni/net.d"
+        default_value = list::DIRECTORY
     )]
     conf_dir: PathBuf,
+    /// Warns, and succeeds, if another program's list keeps the runtime from calling netqos-multinet.
+    #[arg(long, requires = "multinet", conflicts_with = "remove")]
+    tolerate_foreign_lists: bool,
     /// The records of netqos-multinet.
     #[arg(
         long,
@@ -134,9 +137,30 @@ enum Problem {
         path.display()
     )]
     NotFirst { path: PathBuf, first: String },
+    /// The default network would be that of another meta plugin.
+    #[error(
+        "{} is not written: netqos-multinet would take list {list:?} as the default network, which calls {plugin}, and no \
+         pod could start; remove that list first",
+        path.display()
+    )]
+    DefaultIsMeta {
+        path: PathBuf,
+        list: String,
+        plugin: String,
+    },
     /// The list of that name is another's.
     #[error("{} is not netqos's list: rename or remove the file, and try again", .0.display())]
     ForeignList(PathBuf),
+}
+
+impl Problem {
+    /// Returns true if a list of another program is the reason.
+    fn is_foreign_list(&self) -> bool {
+        matches!(
+            self,
+            Self::NotFirst { .. } | Self::ForeignList(_) | Self::DefaultIsMeta { .. }
+        )
+    }
 }
 
 /// The remedy of an error.
@@ -176,8 +200,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         (false, false) => install(plugin, arguments).map(|done| vec![done]),
         (true, false) => remove(plugin, &arguments.to).map(|done| vec![done]),
         // A list is there only while its plugin is.
-        (false, true) => install(plugin, arguments)
-            .and_then(|done| Ok(vec![done, list::write(&arguments.conf_dir)?])),
+        (false, true) => install_multinet(arguments),
         (true, true) => remove_multinet(arguments),
     };
     match done {
@@ -189,6 +212,17 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         }
         Err(why) => output::failure(FAILED, &why),
     }
+}
+
+fn install_multinet(arguments: &Arguments) -> Result<Vec<String>, Problem> {
+    let done = install(MULTINET, arguments)?;
+    let list = match list::write(&arguments.conf_dir) {
+        Err(problem) if arguments.tolerate_foreign_lists && problem.is_foreign_list() => {
+            format!("warning: {problem}")
+        }
+        list => list?,
+    };
+    Ok(vec![done, list])
 }
 
 fn remove_multinet(arguments: &Arguments) -> Result<Vec<String>, Problem> {
