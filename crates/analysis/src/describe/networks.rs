@@ -1,8 +1,8 @@
 //! The networks that a pod selects, and those that its status and annotations say it is on.
 
 use netqos_api::npwg::{
-    InterfaceNames, MAX_SELECTIONS, NETWORK_STATUS, NetworkSelection, PodSelections,
-    PodSelectionsError, escaped, quoted,
+    InterfaceNames, MAX_SELECTIONS, NETWORK_STATUS, NetworkSelection, PodSelections, escaped,
+    quoted,
 };
 use netqos_core::objects::{NetworkName, Pod, PodAddresses};
 use netqos_core::{Direction, ObjectName, Problem};
@@ -27,7 +27,7 @@ const DEFAULT_INTERFACE: &str = "eth0";
 #[serde(rename_all = "camelCase")]
 pub struct DescribedNetwork {
     /// `namespace/name` of the NetworkAttachmentDefinition, `default` for the cluster's default network, or the name of a
-    /// CNI network. Empty: an annotation that selects networks cannot be read.
+    /// CNI network. Empty: an annotation of the pod's networks cannot be read.
     pub network: String,
     /// The interface in the pod; absent: not known yet.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -103,12 +103,12 @@ pub(super) fn networks(
         return (Vec::new(), 0);
     }
     let annotations = pod.network_annotations.as_deref();
+    let mut problems = problems(found).iter();
+    let problem = problems.find(|it| it.message.contains(NETWORK_STATUS));
     let mut unclaimed = Unclaimed {
         entries: pod.addresses.iter().collect(),
         has_status: annotations.is_some_and(|it| it.status.is_some()),
-        is_unreadable: problems(found)
-            .iter()
-            .any(|it| it.message.contains(NETWORK_STATUS)),
+        is_unreadable: problem.is_some(),
     };
     let selections = PodSelections::of(
         &pod.id.name.namespace,
@@ -122,7 +122,11 @@ pub(super) fn networks(
         Err(error) => (PodSelections::default(), Some(error)),
     };
     let mut networks = vec![default_network(snapshot, &selections, &mut unclaimed)];
-    networks.extend(error.as_ref().map(unreadable));
+    let reasons = [
+        error.map(|it| it.to_string()),
+        problem.map(|it| it.message.clone()),
+    ];
+    networks.extend(reasons.into_iter().flatten().map(unreadable));
     networks.extend(selected(snapshot, &selections, &mut unclaimed));
     let others = unclaimed.entries.iter().filter(|it| unclaimed.is_made(it));
     networks.extend(others.map(|entry| attached(name_of(&entry.network), entry)));
@@ -282,9 +286,10 @@ fn unattached(
     }
 }
 
-fn unreadable(error: &PodSelectionsError) -> DescribedNetwork {
+/// In place of the networks of an annotation that cannot be read.
+fn unreadable(why: String) -> DescribedNetwork {
     DescribedNetwork {
-        why: error.to_string(),
+        why,
         ..bare(String::new(), NetworkState::Unreadable)
     }
 }
