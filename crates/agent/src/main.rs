@@ -326,6 +326,8 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
         netqos_agent::watch_net_files(files, sender.clone())?;
     }
     netqos_agent::watch_links(sender.clone())?;
+    let pods = places::multinet_pods_directory(paths.run());
+    netqos_agent::write_pod_files(pods, networks.clone(), sender.clone())?;
     let seen = engine.seen();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -11,11 +11,19 @@
 //!   /var/lib/netqos/multinet/pods ─► status ── PATCH pods/status, network-status ──► API server
 //! ```
 //!
+//! For runtimes that pass no annotations, the networks that pods select are in files:
+//!
+//! ```text
+//!   NetworkCatalog ─► pod_files ─► /run/netqos/multinet-pods ─► netqos-multinet
+//! ```
+//!
 //! The catalog is read and written in place: an answer waits neither for the engine nor for the kernel.
 
 mod catalog;
 #[cfg(feature = "daemon")]
 mod devices;
+#[cfg(feature = "daemon")]
+mod pod_files;
 #[cfg(feature = "daemon")]
 mod server;
 #[cfg(feature = "daemon")]
@@ -24,6 +32,8 @@ mod status;
 mod tests;
 
 pub use catalog::NetworkCatalog;
+#[cfg(feature = "daemon")]
+pub use pod_files::spawn as write_pod_files;
 #[cfg(feature = "daemon")]
 pub(crate) use server::serve;
 #[cfg(feature = "daemon")]

@@ -1,9 +1,13 @@
 //! The networks that pods of this node may select.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
+#[cfg(feature = "daemon")]
+use std::time::Duration;
 
 use netqos_api::multinet::{About, Answer, CNI_DRIVER, Message, Nad, NadName, PodName};
+#[cfg(feature = "daemon")]
+use netqos_api::multinet::{MAX_FILE_ANNOTATIONS, PodFile, SelectingAnnotations};
 use netqos_api::npwg::{AttachmentGrant, AttachmentPolicy};
 use netqos_core::objects::{AttachmentConfig, NetworkAnnotations, Pod};
 #[cfg(feature = "daemon")]
@@ -17,12 +21,24 @@ const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 /// The most bytes of configurations in an answer. A tenant writes them, and up to 128 answers are on their way at once.
 const MOST_CONFIG_BYTES: usize = 256 << 10;
 
+/// The most bytes of `kubernetes.io/config.hash`: the kubelet writes 32, and a tenant any number.
+#[cfg(feature = "daemon")]
+const MAX_HASH: usize = 64;
+
 /// NetworkAttachmentDefinitions, policies about them, and the pods of this node that may select them. All clones are
 /// one catalog.
 #[derive(Clone, Debug)]
 pub struct NetworkCatalog {
     node: Arc<str>,
     contents: Arc<RwLock<Contents>>,
+    pod_changes: Arc<PodChanges>,
+}
+
+/// The number of changes of pods, for the thread that waits for them.
+#[derive(Debug, Default)]
+struct PodChanges {
+    count: Mutex<u64>,
+    counted: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -36,11 +52,13 @@ struct Contents {
     pods: BTreeMap<Arc<str>, CatalogPod>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct CatalogPod {
     name: ObjectName,
     config_hash: Option<Arc<str>>,
     annotations: NetworkAnnotations,
+    /// The runtime may attach it: it has not ended, and it has a network namespace of its own.
+    is_attachable: bool,
 }
 
 impl NetworkCatalog {
@@ -49,12 +67,17 @@ impl NetworkCatalog {
         Self {
             node: node.into(),
             contents: Arc::default(),
+            pod_changes: Arc::default(),
         }
     }
 
     /// Says that all objects of the source are in it. Before that, an object that is not in it may exist.
     pub(crate) fn complete(&self) {
-        self.write(|contents| contents.is_complete = true);
+        let was_complete =
+            self.write(|contents| std::mem::replace(&mut contents.is_complete, true));
+        if !was_complete {
+            self.count_change();
+        }
     }
 
     /// Adds an object, in place of what is known of it.
@@ -65,7 +88,9 @@ impl NetworkCatalog {
                 self.write(|it| it.nads.insert(name, attachment));
             }
             // It counts in place of the NAD of its name, which is gone.
-            Object::UserNetwork(network) => self.write(|it| it.nads.remove(&network.name)),
+            Object::UserNetwork(network) => {
+                self.write(|it| it.nads.remove(&network.name));
+            }
             Object::AttachmentPolicy(policy) => {
                 self.write(|it| it.policies.insert(policy.name.clone(), policy.clone()));
             }
@@ -74,11 +99,17 @@ impl NetworkCatalog {
                 self.write(|it| it.namespaces.insert(name, labels));
             }
             Object::Pod(pod, ..) if pod.node.as_ref() == Some(&self.node) => {
-                self.write(|it| {
+                let is_changed = self.write(|it| {
+                    let (uid, put) = (pod.id.uid.clone(), CatalogPod::of(pod));
+                    let is_changed = it.pods.get(&uid) != Some(&put);
                     // The deletion of one that had the name before may not be told.
                     it.pods.retain(|_, other| other.name != pod.id.name);
-                    it.pods.insert(pod.id.uid.clone(), CatalogPod::of(pod));
+                    it.pods.insert(uid, put);
+                    is_changed
                 });
+                if is_changed {
+                    self.count_change();
+                }
             }
             _ => {}
         }
@@ -90,19 +121,56 @@ impl NetworkCatalog {
             Object::Network(network) | Object::UserNetwork(network) => {
                 self.write(|it| it.nads.remove(&network.name));
             }
-            Object::AttachmentPolicy(policy) => self.write(|it| it.policies.remove(&policy.name)),
-            Object::Namespace(namespace) => self.write(|it| it.namespaces.remove(&namespace.name)),
-            Object::Pod(pod, ..) => self.write(|it| it.pods.remove(&pod.id.uid)),
+            Object::AttachmentPolicy(policy) => {
+                self.write(|it| it.policies.remove(&policy.name));
+            }
+            Object::Namespace(namespace) => {
+                self.write(|it| it.namespaces.remove(&namespace.name));
+            }
+            Object::Pod(pod, ..) => {
+                if self.write(|it| it.pods.remove(&pod.id.uid)).is_some() {
+                    self.count_change();
+                }
+            }
             _ => {}
         }
     }
 
-    fn write<T>(&self, change: impl FnOnce(&mut Contents) -> T) {
+    fn write<T>(&self, change: impl FnOnce(&mut Contents) -> T) -> T {
         let mut contents = self
             .contents
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        change(&mut contents);
+        change(&mut contents)
+    }
+
+    fn count_change(&self) {
+        let count = self.pod_changes.count.lock();
+        *count.unwrap_or_else(PoisonError::into_inner) += 1;
+        self.pod_changes.counted.notify_all();
+    }
+
+    /// Waits at most this long until pods have changed since the count was `known`. Returns the count now.
+    #[cfg(feature = "daemon")]
+    pub(super) fn wait_for_pods(&self, known: u64, at_most: Duration) -> u64 {
+        let count = self.pod_changes.count.lock();
+        let count = count.unwrap_or_else(PoisonError::into_inner);
+        let waited = { &self.pod_changes.counted }
+            .wait_timeout_while(count, at_most, |count| *count == known);
+        let (count, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        *count
+    }
+
+    /// Returns the files of this node's pods by the names of their documents, and whether these are all pods.
+    #[cfg(feature = "daemon")]
+    pub(super) fn pod_files(&self) -> (BTreeMap<String, PodFile>, bool) {
+        let contents = self.contents.read().unwrap_or_else(PoisonError::into_inner);
+        let attachable = contents.pods.iter().filter(|(_, pod)| pod.is_attachable);
+        let files = attachable.map(|(uid, pod)| {
+            let document = PodFile::document(&pod.name.namespace, &pod.name.name);
+            (document, pod.file(uid))
+        });
+        (files.collect(), contents.is_complete)
     }
 
     /// Returns the pod that the runtime names so, with the digest of its annotation `network-status`.
@@ -226,6 +294,32 @@ impl CatalogPod {
                 .as_deref()
                 .cloned()
                 .unwrap_or_default(),
+            is_attachable: !pod.finished && !pod.host_network,
+        }
+    }
+
+    #[cfg(feature = "daemon")]
+    fn file(&self, uid: &str) -> PodFile {
+        let text = |text: &Option<Arc<str>>| text.as_deref().map(str::to_owned);
+        let NetworkAnnotations {
+            networks,
+            default_network,
+            ..
+        } = &self.annotations;
+        let bytes: usize = [networks, default_network]
+            .into_iter()
+            .flatten()
+            .map(|it| it.len())
+            .sum();
+        PodFile {
+            namespace: self.name.namespace.to_string(),
+            name: self.name.name.to_string(),
+            uid: uid.to_owned(),
+            config_hash: text(&self.config_hash).filter(|hash| hash.len() <= MAX_HASH),
+            annotations: (bytes <= MAX_FILE_ANNOTATIONS).then(|| SelectingAnnotations {
+                networks: text(networks),
+                default_network: text(default_network),
+            }),
         }
     }
 

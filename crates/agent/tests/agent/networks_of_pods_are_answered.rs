@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 
-use netqos_api::multinet::{About, Answer, Message, NadName, PROTOCOL, PodName};
+use netqos_api::multinet::{About, Answer, Message, NadName, PROTOCOL, PodFile, PodName};
 use serde_json::json;
 
 use crate::stage::{self, Agent};
@@ -97,4 +97,36 @@ fn message_of_another_version_is_to_be_tried_again_and_no_message_stops_the_sock
         .collect();
     assert!(matches!(ask(lan()), Answer::Refused(_)));
     drop(silent);
+}
+
+#[test]
+fn files_of_pods_outlive_the_agent_and_stale_ones_go_when_it_returns() {
+    let Some(node) = stage::node() else { return };
+    let (a, b) = stage::pods(&node);
+    let annotations = json!({"k8s.v1.cni.cncf.io/networks": "lan"});
+    stage::put("a.json", &stage::manifest(&a, annotations));
+    stage::put("b.json", &stage::manifest(&b, json!({})));
+    let directory = "/run/netqos/multinet-pods";
+    let path = |name: &str| format!("{directory}/{}.json", PodFile::document("games", name));
+    let networks = |name: &str| {
+        let file: PodFile = serde_json::from_slice(&std::fs::read(path(name)).ok()?).ok()?;
+        file.annotations.map(|it| it.networks)
+    };
+    let agent = Agent::start();
+    let written = || networks("a") == Some(Some("lan".to_owned())) && networks("b") == Some(None);
+    assert!(stage::eventually(written));
+    let mode = |path: &str| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(directory), mode(&path("a"))), (0o700, 0o600));
+    let changed = json!({"k8s.v1.cni.cncf.io/networks": "wire"});
+    stage::put("a.json", &stage::manifest(&a, changed));
+    assert!(stage::eventually(
+        || networks("a") == Some(Some("wire".to_owned()))
+    ));
+
+    agent.kill();
+    std::fs::remove_file(format!("{}/b.json", stage::MANIFESTS)).unwrap();
+    assert!(networks("b").is_some());
+    let _agent = Agent::start();
+    assert!(stage::eventually(|| networks("b").is_none()));
+    assert_eq!(networks("a"), Some(Some("wire".to_owned())));
 }
