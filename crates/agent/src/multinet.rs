@@ -21,6 +21,8 @@
 
 mod catalog;
 #[cfg(feature = "daemon")]
+mod confirm;
+#[cfg(feature = "daemon")]
 mod devices;
 #[cfg(feature = "daemon")]
 mod pod_files;

@@ -1,11 +1,13 @@
 //! The networks that pods of this node may select.
 
 use std::collections::BTreeMap;
+#[cfg(feature = "daemon")]
+use std::sync::OnceLock;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 #[cfg(feature = "daemon")]
 use std::time::Duration;
 
-use netqos_api::multinet::{About, Answer, CNI_DRIVER, Message, Nad, NadName, PodName};
+use netqos_api::multinet::{About, Answer, CNI_DRIVER, Message, Nad, PodName};
 #[cfg(feature = "daemon")]
 use netqos_api::multinet::{MAX_FILE_ANNOTATIONS, PodFile, SelectingAnnotations};
 use netqos_api::npwg::{AttachmentGrant, AttachmentPolicy};
@@ -14,6 +16,9 @@ use netqos_core::objects::{AttachmentConfig, NetworkAnnotations, Pod};
 use netqos_core::{Digest, PodId};
 use netqos_core::{Labels, ObjectName};
 use netqos_k8s::Object;
+
+#[cfg(feature = "daemon")]
+use super::confirm::NadReader;
 
 /// The label of each namespace with its name.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
@@ -31,6 +36,9 @@ const MAX_HASH: usize = 64;
 pub struct NetworkCatalog {
     node: Arc<str>,
     contents: Arc<RwLock<Contents>>,
+    /// Set where the objects are those of an API server.
+    #[cfg(feature = "daemon")]
+    pub(super) reader: Arc<OnceLock<NadReader>>,
     pod_changes: Arc<PodChanges>,
 }
 
@@ -67,6 +75,8 @@ impl NetworkCatalog {
         Self {
             node: node.into(),
             contents: Arc::default(),
+            #[cfg(feature = "daemon")]
+            reader: Arc::default(),
             pod_changes: Arc::default(),
         }
     }
@@ -187,26 +197,72 @@ impl NetworkCatalog {
 
     /// Returns the answer to a message of the plugin.
     pub fn answer(&self, message: &Message) -> Answer {
+        let answer = self.answer_with(message, &BTreeMap::new());
+        answer.unwrap_or_else(|missing| absent(&missing))
+    }
+
+    /// Returns the answer to a message of the plugin, with these NADs beside those of the catalog; or the name of a NAD that
+    /// is in neither.
+    pub(super) fn answer_with(
+        &self,
+        message: &Message,
+        confirmed: &BTreeMap<ObjectName, AttachmentConfig>,
+    ) -> Result<Answer, ObjectName> {
         let contents = self.contents.read().unwrap_or_else(PoisonError::into_inner);
-        match &message.about {
-            About::Annotations => contents.annotations(&message.pod),
+        let find = |name: &ObjectName| contents.nads.get(name).or_else(|| confirmed.get(name));
+        let names = match &message.about {
+            About::Annotations => return Ok(contents.annotations(&message.pod)),
             // Selectors of policies may match namespaces by the absence of a label.
             About::Nads(_) if !contents.is_complete => {
-                Answer::TryAgain("netqos-agent has not read all objects yet".to_owned())
+                let why = "netqos-agent has not read all objects yet";
+                return Ok(Answer::TryAgain(why.to_owned()));
             }
-            About::Nads(names) if contents.bytes_of(names) > MOST_CONFIG_BYTES => {
-                Answer::Refused(format!(
+            About::Nads(names) => names
+                .iter()
+                .map(|it| ObjectName::new(&it.namespace, &it.name)),
+        };
+        let (mut nads, mut bytes) = (Vec::new(), 0);
+        for name in names {
+            let policies = match contents.policies_about(&name, &message.pod) {
+                Ok(policies) => policies,
+                Err(why) => return Ok(Answer::Refused(why)),
+            };
+            let Some(attachment) = find(&name) else {
+                return Err(name);
+            };
+            // One that is selected twice counts twice.
+            bytes += attachment.config.as_deref().map_or(0, str::len);
+            if bytes > MOST_CONFIG_BYTES {
+                return Ok(Answer::Refused(format!(
                     "the configurations that the pod selects are larger than {MOST_CONFIG_BYTES} bytes together"
-                ))
+                )));
             }
-            About::Nads(names) => {
-                let found = names.iter().map(|name| contents.nad(name, &message.pod));
-                match found.collect() {
-                    Ok(nads) => Answer::Nads(nads),
-                    Err(answer) => answer,
-                }
-            }
+            nads.push(nad(attachment, &policies));
         }
+        Ok(Answer::Nads(nads))
+    }
+}
+
+/// The answer about a NAD that does not exist.
+pub(super) fn absent(nad: &ObjectName) -> Answer {
+    Answer::Refused(format!("no NetworkAttachmentDefinition {nad} exists"))
+}
+
+fn nad(attachment: &AttachmentConfig, policies: &[&AttachmentPolicy]) -> Nad {
+    let mut grant = AttachmentGrant::default();
+    for policy in policies {
+        grant.unite(policy.grant.clone());
+    }
+    Nad {
+        driver: CNI_DRIVER.to_owned(),
+        resource_version: attachment.resource_version.to_string(),
+        config: attachment.config.as_deref().map(str::to_owned),
+        resource_name: attachment.resource_name.as_deref().map(str::to_owned),
+        device: None,
+        policies: { policies.iter() }
+            .map(|it| (it.name.to_string(), it.resource_version.to_string()))
+            .collect(),
+        grant,
     }
 }
 
@@ -224,22 +280,13 @@ impl Contents {
         }
     }
 
-    /// The size of these NADs' configurations. One that is selected twice counts twice.
-    fn bytes_of(&self, names: &[NadName]) -> usize {
-        let configs = names.iter().filter_map(|name| {
-            let nad = ObjectName::new(&name.namespace, &name.name);
-            self.nads.get(&nad)?.config.as_deref()
-        });
-        configs.map(str::len).sum()
-    }
-
-    /// The NAD, or the answer of a failure.
-    fn nad(&self, name: &NadName, pod: &PodName) -> Result<Nad, Answer> {
-        let nad = ObjectName::new(&name.namespace, &name.name);
-        let Some(attachment) = self.nads.get(&nad) else {
-            let why = format!("no NetworkAttachmentDefinition {nad} exists");
-            return Err(Answer::Refused(why));
-        };
+    /// Returns the policies about the namespace of a NAD, or the reason why the pod may not select it. Whether the NAD exists
+    /// makes no difference: it would be told to pods of other namespaces.
+    fn policies_about(
+        &self,
+        nad: &ObjectName,
+        pod: &PodName,
+    ) -> Result<Vec<&AttachmentPolicy>, String> {
         let of_nad = self.labels(&nad.namespace);
         let about: Vec<&AttachmentPolicy> = (self.policies.values())
             .filter(|policy| policy.namespaces.matches(&of_nad))
@@ -253,28 +300,14 @@ impl Contents {
                     .is_some_and(|to| to.matches(&of_pod))
             };
             if !about.iter().any(opens) {
-                return Err(Answer::Refused(format!(
+                return Err(format!(
                     "pods of namespace {} may not select NetworkAttachmentDefinition {nad}; the key openTo of a \
                      NetworkAttachmentPolicy for namespace {} permits it",
                     pod.namespace, nad.namespace
-                )));
+                ));
             }
         }
-        let mut grant = AttachmentGrant::default();
-        for policy in &about {
-            grant.unite(policy.grant.clone());
-        }
-        Ok(Nad {
-            driver: CNI_DRIVER.to_owned(),
-            resource_version: attachment.resource_version.to_string(),
-            config: attachment.config.as_deref().map(str::to_owned),
-            resource_name: attachment.resource_name.as_deref().map(str::to_owned),
-            device: None,
-            policies: (about.iter())
-                .map(|it| (it.name.to_string(), it.resource_version.to_string()))
-                .collect(),
-            grant,
-        })
+        Ok(about)
     }
 
     /// The labels of a namespace. A manifest may leave its object out.

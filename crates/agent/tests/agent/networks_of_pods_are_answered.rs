@@ -1,6 +1,5 @@
 //! The socket on which `netqos-multinet` asks.
 
-use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 
@@ -9,16 +8,7 @@ use serde_json::json;
 
 use crate::stage::{self, Agent};
 
-const SOCKET: &str = "/run/netqos/multinet.sock";
-
-fn ask_with(message: &[u8]) -> Answer {
-    let mut stream = UnixStream::connect(SOCKET).unwrap();
-    stream.write_all(message).unwrap();
-    stream.write_all(b"\n").unwrap();
-    let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line).unwrap();
-    serde_json::from_str(&line).unwrap()
-}
+use crate::stage::MULTINET_SOCKET as SOCKET;
 
 fn ask(about: About) -> Answer {
     let message = Message {
@@ -30,7 +20,7 @@ fn ask(about: About) -> Answer {
         },
         about,
     };
-    ask_with(&serde_json::to_vec(&message).unwrap())
+    stage::ask_multinet(&serde_json::to_vec(&message).unwrap())
 }
 
 fn lan() -> About {
@@ -79,13 +69,13 @@ fn message_of_another_version_is_to_be_tried_again_and_no_message_stops_the_sock
     let Some(_node) = stage::node() else { return };
     let _agent = Agent::start();
     let newer = json!({"version": PROTOCOL + 1, "something": "else"});
-    let answer = ask_with(newer.to_string().as_bytes());
+    let answer = stage::ask_multinet(newer.to_string().as_bytes());
     assert!(
         matches!(&answer, Answer::TryAgain(why) if why.contains("version")),
         "{answer:?}"
     );
     for text in ["", "{", "[]", "{\"version\": 1}", "\u{0}"] {
-        let answer = ask_with(text.as_bytes());
+        let answer = stage::ask_multinet(text.as_bytes());
         assert!(
             matches!(&answer, Answer::Refused(_)),
             "{text:?}: {answer:?}"
