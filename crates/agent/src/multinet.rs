@@ -24,6 +24,9 @@ mod catalog;
 mod confirm;
 #[cfg(feature = "daemon")]
 mod devices;
+mod list;
+#[cfg(feature = "daemon")]
+mod list_updates;
 #[cfg(feature = "daemon")]
 mod pod_files;
 #[cfg(feature = "daemon")]
@@ -34,6 +37,12 @@ mod status;
 mod tests;
 
 pub use catalog::NetworkCatalog;
+pub use list::{
+    LIST, ListError, PLUGIN, UNFINISHED_LIST, WrittenList, bare_plugin, calls_plugin, list_with,
+    lock, read_list, update_list, write_list,
+};
+#[cfg(feature = "daemon")]
+pub use list_updates::spawn as keep_list;
 #[cfg(feature = "daemon")]
 pub use pod_files::spawn as write_pod_files;
 #[cfg(feature = "daemon")]
