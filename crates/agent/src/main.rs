@@ -91,7 +91,7 @@ struct Arguments {
     /// The directory from which the runtime reads its network configuration. Where `netqos install-plugin --multinet` has
     /// written a list, the agent adds to it what the default network declares later. Empty: it does not.
     #[arg(long, value_name = "DIR", default_value = "/etc/cni/net.d")]
-    cni_conf_dir: PathBuf,
+    cni_conf_dir: String,
     /// The cgroups of pods, by which those are found that no cache knows: where they are mounted, or
     /// off.
     #[arg(
@@ -332,8 +332,8 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
     netqos_agent::watch_links(sender.clone())?;
     let pods = places::multinet_pods_directory(paths.run());
     netqos_agent::write_pod_files(pods, networks.clone(), sender.clone())?;
-    if !arguments.cni_conf_dir.as_os_str().is_empty() {
-        netqos_agent::keep_multinet_list(arguments.cni_conf_dir.clone(), sender.clone())?;
+    if !arguments.cni_conf_dir.is_empty() {
+        netqos_agent::keep_multinet_list(arguments.cni_conf_dir.as_str().into(), sender.clone())?;
     }
     let seen = engine.seen();
     let runtime = tokio::runtime::Builder::new_current_thread()

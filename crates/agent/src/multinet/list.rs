@@ -96,7 +96,7 @@ pub fn update_list(directory: &Path) -> Result<Option<WrittenList>, ListError> {
 /// # Errors
 /// Returns an error if the directory cannot be opened.
 pub fn lock(directory: &Path) -> Result<File, ListError> {
-    let open = || {
+    let open = || -> io::Result<File> {
         let opened = File::open(directory)?;
         flock(&opened, FlockOperation::LockExclusive)?;
         Ok(opened)
@@ -164,9 +164,9 @@ fn write(
         }
     }
     let text = format!("{:#}\n", list_with(&plugin));
-    let is_changed = fs::read(&path).map_or(true, |found| found != text.as_bytes());
+    let is_changed = !fs::read(&path).is_ok_and(|found| found == text.as_bytes());
     if is_changed {
-        let write = || {
+        let write = || -> io::Result<()> {
             let mut file = File::create(&unfinished)?;
             file.write_all(text.as_bytes())?;
             file.set_permissions(Permissions::from_mode(0o644))?;

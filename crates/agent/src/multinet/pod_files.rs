@@ -167,7 +167,7 @@ fn problem(directory: &Path, error: &dyn std::fmt::Display) -> Problem {
 #[cfg(test)]
 mod tests {
     use netqos_api::multinet::{MAX_FILE_ANNOTATIONS, PodName};
-    use netqos_k8s::objects_from_yaml;
+    use netqos_k8s::object_from_value;
     use serde_json::json;
 
     use super::*;
@@ -208,8 +208,7 @@ mod tests {
                     .or_insert(json!({}));
                 of_pod.as_object_mut().unwrap().extend(fields);
             }
-            let mut objects = objects_from_yaml(&pod.to_string()).into_iter();
-            let object = objects.next().unwrap().unwrap();
+            let object = object_from_value(&pod).unwrap();
             match is_there {
                 true => self.catalog.put(&object),
                 false => self.catalog.remove(&object),

@@ -17,6 +17,7 @@ use super::{Problem, failed, gone};
 
 /// The list of a plugin that is being removed, in the directory of its state.
 const KEPT: &str = "removed.conflist";
+
 /// Writes the list. Keys that an administrator added to the plugin's configuration stay.
 pub(super) fn write(directory: &Path) -> Result<String, Problem> {
     let written = write_list(directory)?;
