@@ -88,6 +88,10 @@ struct Arguments {
     /// Where runtimes remember their CNI results; may be given more than once.
     #[arg(long, value_name = "DIR", default_value = "/var/lib/cni")]
     cni_cache: Vec<PathBuf>,
+    /// The directory from which the runtime reads its network configuration. Where `netqos install-plugin --multinet` has
+    /// written a list, the agent adds to it what the default network declares later. Empty: it does not.
+    #[arg(long, value_name = "DIR", default_value = "/etc/cni/net.d")]
+    cni_conf_dir: String,
     /// The cgroups of pods, by which those are found that no cache knows: where they are mounted, or
     /// off.
     #[arg(
@@ -326,6 +330,11 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
         netqos_agent::watch_net_files(files, sender.clone())?;
     }
     netqos_agent::watch_links(sender.clone())?;
+    let pods = places::multinet_pods_directory(paths.run());
+    netqos_agent::write_pod_files(pods, networks.clone(), sender.clone())?;
+    if !arguments.cni_conf_dir.is_empty() {
+        netqos_agent::keep_multinet_list(arguments.cni_conf_dir.as_str().into(), sender.clone())?;
+    }
     let seen = engine.seen();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

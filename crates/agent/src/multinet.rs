@@ -11,13 +11,26 @@
 //!   /var/lib/netqos/multinet/pods ─► status ── PATCH pods/status, network-status ──► API server
 //! ```
 //!
+//! For runtimes that pass no annotations, the networks that pods select are in files:
+//!
+//! ```text
+//!   NetworkCatalog ─► pod_files ─► /run/netqos/multinet-pods ─► netqos-multinet
+//! ```
+//!
 //! The catalog is read and written in place: an answer waits neither for the engine nor for the kernel.
 
 mod catalog;
 #[cfg(feature = "daemon")]
+mod confirm;
+#[cfg(feature = "daemon")]
 mod counts;
 #[cfg(feature = "daemon")]
 mod devices;
+mod list;
+#[cfg(feature = "daemon")]
+mod list_updates;
+#[cfg(feature = "daemon")]
+mod pod_files;
 #[cfg(feature = "daemon")]
 mod server;
 #[cfg(feature = "daemon")]
@@ -28,6 +41,14 @@ mod tests;
 pub use catalog::NetworkCatalog;
 #[cfg(feature = "daemon")]
 pub(crate) use counts::MultinetCounts;
+pub use list::{
+    LIST, LIST_DIRECTORY, ListError, PLUGIN, UNFINISHED_LIST, WrittenList, bare_plugin,
+    calls_plugin, list_with, lock, read_list, update_list, write_list,
+};
+#[cfg(feature = "daemon")]
+pub use list_updates::spawn as keep_list;
+#[cfg(feature = "daemon")]
+pub use pod_files::spawn as write_pod_files;
 #[cfg(feature = "daemon")]
 pub(crate) use server::serve;
 #[cfg(feature = "daemon")]

@@ -26,6 +26,11 @@ pub fn multinet_socket_path(run: &Path) -> PathBuf {
     run.join("multinet.sock")
 }
 
+/// The directory of files about the networks that pods select, for `netqos-multinet`.
+pub fn multinet_pods_directory(run: &Path) -> PathBuf {
+    run.join(netqos_api::multinet::PODS_DIRECTORY)
+}
+
 /// The folder of notes about limits that the agent made by itself.
 pub fn limits_folder(run: &Path) -> PathBuf {
     run.join("agent-limits")

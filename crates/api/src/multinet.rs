@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use netqos_core::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::npwg::{AttachmentGrant, NetworkStatus};
@@ -66,6 +67,57 @@ pub struct AttachedSandbox {
     /// The networks that it is on, once all are made.
     #[serde(default)]
     pub status: Option<Vec<NetworkStatus>>,
+}
+
+/// The directory in which the agent keeps a [`PodFile`] for each pod of its node, below its run directory.
+pub const PODS_DIRECTORY: &str = "multinet-pods";
+
+/// The most bytes of annotations in a [`PodFile`]. The API server permits 256 KiB, and the directory is in memory.
+pub const MAX_FILE_ANNOTATIONS: usize = 16 << 10;
+
+/// The networks that a pod of the node selects, for plugins whose runtime passes no annotations.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodFile {
+    /// The pod's namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// `metadata.uid`.
+    pub uid: String,
+    /// The annotation `kubernetes.io/config.hash`, by which the kubelet knows a static pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_hash: Option<String>,
+    /// The annotations that select networks; `None` if they are longer than [`MAX_FILE_ANNOTATIONS`], so that only the
+    /// agent has them.
+    pub annotations: Option<SelectingAnnotations>,
+}
+
+/// The values of the annotations that select networks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SelectingAnnotations {
+    /// Of `k8s.v1.cni.cncf.io/networks`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub networks: Option<String>,
+    /// Of `v1.multus-cni.io/default-network`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_network: Option<String>,
+}
+
+impl PodFile {
+    /// Returns the name of the document of a pod. Names of pods may be too long for names of files.
+    pub fn document(namespace: &str, name: &str) -> String {
+        Digest::of(&[namespace, name]).to_string()
+    }
+
+    /// Returns true if this is the pod that the runtime names. Without a UID it could be one that had the name before.
+    pub fn is(&self, pod: &PodName) -> bool {
+        let is_uid = |named: &str| named == self.uid || self.config_hash.as_deref() == Some(named);
+        self.namespace == pod.namespace
+            && self.name == pod.name
+            && pod.uid.as_deref().is_some_and(is_uid)
+    }
 }
 
 /// A NetworkAttachmentDefinition by its names.

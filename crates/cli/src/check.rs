@@ -1,6 +1,7 @@
 //! `netqos check`: what this node can do, and what is in force on it; or whether a cluster is such that
 //! netqos works there.
 
+mod annotations;
 mod certificate;
 mod cluster;
 mod cni;
@@ -15,11 +16,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use comfy_table::{Table, presets};
+use netqos_agent::places::multinet_pods_directory;
 use netqos_classes::Tc;
 use netqos_core::{Attachment, Direction, Limits};
 use netqos_datapath::{Feature, Features, HookKind, Mode, Paths, Record, Records, Support};
 use serde::Serialize;
 
+use self::annotations::AnnotationSource;
 use self::cni::CniReport;
 use self::line::State;
 use crate::cluster::ClusterArguments;
@@ -33,7 +36,8 @@ is installed: definitions, agents on all nodes, controller, webhook, and whether
 With --pre, before an installation: the API server's version, what you may do, whether the server accepts
 the CRDs (a dry run), and the nodes' kernels.
 Of a node it also reads the runtime's network configuration (--cni-conf-dir): whether the runtime passes the limits of
-pods to a plugin, and whether it calls netqos-multinet.
+pods to a plugin, and whether it calls netqos-multinet; and its CNI results (--cni-cache): whether it passes the
+annotations of pods.
 ✓ is well, ! works though not all of it, ✗ does not work; → is what to do. -n is the namespace that it is
 installed in, netqos-system without it.
 
@@ -54,6 +58,9 @@ pub struct Arguments {
     /// Of a node: the directory from which the runtime reads its network configuration.
     #[arg(long, value_name = "DIR", default_value = "/etc/cni/net.d")]
     cni_conf_dir: PathBuf,
+    /// Of a node: the directory in which the runtime keeps its CNI results.
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/cni")]
+    cni_cache: PathBuf,
     #[command(flatten)]
     cluster: ClusterArguments,
 }
@@ -137,7 +144,13 @@ pub fn run(arguments: &Arguments, as_plugin: bool) -> ExitCode {
         class_backends: class_backends(&features, of_tc.as_ref()),
         missing_executables,
         features: features.iter().map(found).chain(of_tc).collect(),
-        cni: CniReport::read(&arguments.cni_conf_dir),
+        cni: CniReport::read(
+            &arguments.cni_conf_dir,
+            &AnnotationSource {
+                cni_cache: arguments.cni_cache.clone(),
+                pod_files: multinet_pods_directory(paths.run()),
+            },
+        ),
         attachments: records.into_iter().map(in_force).collect(),
     };
     let printed = output::data(arguments.output, &report, print);

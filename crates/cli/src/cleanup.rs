@@ -159,6 +159,7 @@ fn remove(paths: &Paths, state: &Path) -> Vec<String> {
             limits,
             paths.rules(),
             objects,
+            places::multinet_pods_directory(run),
         ] {
             note(&folder, fs::remove_dir_all(&folder));
         }

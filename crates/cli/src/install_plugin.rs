@@ -10,6 +10,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use netqos_agent::multinet::ListError;
 use netqos_cni::runtime::RuntimeError;
 use netqos_core::{LISTED_NAMES, list_names};
 use rustix::fs::{FlockOperation, flock};
@@ -32,7 +33,7 @@ const BANDWIDTH: Plugin = Plugin {
     about: b"CNI bandwidth plugin netqos v",
 };
 pub(crate) const MULTINET: Plugin = Plugin {
-    name: "netqos-multinet",
+    name: netqos_agent::multinet::PLUGIN,
     about: b"CNI meta plugin netqos-multinet v",
 };
 
@@ -101,7 +102,7 @@ pub struct Arguments {
         long,
         value_name = "DIR",
         requires = "multinet",
-        default_value = list::DIRECTORY
+        default_value = netqos_agent::multinet::LIST_DIRECTORY
     )]
     conf_dir: PathBuf,
     /// Warns, and succeeds, if another program's list keeps the runtime from calling netqos-multinet.
@@ -149,8 +150,17 @@ enum Problem {
         plugin: String,
     },
     /// The list of that name is another's.
-    #[error("{} is not netqos's list: rename or remove the file, and try again", .0.display())]
-    ForeignList(PathBuf),
+    #[error("{0}")]
+    ForeignList(ListError),
+}
+
+impl From<ListError> for Problem {
+    fn from(error: ListError) -> Self {
+        match error {
+            ListError::File { path, source } => Self::File { path, source },
+            foreign @ ListError::Foreign(_) => Self::ForeignList(foreign),
+        }
+    }
 }
 
 impl Problem {

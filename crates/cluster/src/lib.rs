@@ -37,7 +37,7 @@ pub use kube::Client;
 pub use lease::lease;
 pub use object_version::{ObjectVersion, is_outdated, require_absent};
 pub use raw::Raw;
-pub use read::{ReadError, Which, list, list_any};
+pub use read::{ReadError, Which, get, list, list_any};
 pub use undeclared::Undeclared;
 pub use watch::{Listing, Selection, Told, WatchLimits, watch, watch_within};
 pub use write::{WriteError, apply, dry_run, is_undeclared};

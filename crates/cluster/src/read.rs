@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::{Api, Client, Resource};
-use netqos_core::with_causes;
+use netqos_core::{ObjectName, with_causes};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -91,6 +91,28 @@ pub async fn list(
     };
     let all = ListParams::default();
     pages(&api, kind.plural(), all, |raw| each(raw.into_value(kind))).await
+}
+
+/// Returns an object of a kind that matters to netqos as it came, or `None` if it does not exist. The server answers from
+/// its database, and not from a cache that may be behind.
+///
+/// # Errors
+/// Returns an error if the server refuses, or does not answer within `patience`.
+pub async fn get(
+    client: &Client,
+    kind: Kind,
+    name: &ObjectName,
+    patience: Duration,
+) -> Result<Option<Value>, ReadError> {
+    let api: Api<Raw> = Api::namespaced_with(client.clone(), &name.namespace, &kind);
+    match tokio::time::timeout(patience, api.get_opt(&name.name)).await {
+        Ok(Ok(found)) => Ok(found.map(|raw| raw.into_value(kind))),
+        Ok(Err(why)) => Err(ReadError::of(kind.plural(), &why)),
+        Err(_) => Err(ReadError::Failed {
+            plural: kind.plural().to_owned(),
+            why: format!("no answer in {} s", patience.as_secs()),
+        }),
+    }
 }
 
 /// Which objects of a resource.

@@ -108,6 +108,8 @@ reasons! {
     /// The node gives no more of inotify: changes of files are looked for from time to time, until
     /// it does.
     InotifyExhausted,
+    /// A file that another program on the node reads cannot be written; it is tried again.
+    FileNotWritten,
     /// What a pod's label or annotation says of its class, or of its part of the line, cannot be read;
     /// what it said before stays in force.
     InvalidPodClass,

@@ -15,6 +15,7 @@ mod compose;
 mod config;
 mod multus;
 mod nads;
+mod pod_files;
 mod record;
 mod release;
 mod selections;

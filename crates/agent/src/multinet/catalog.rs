@@ -1,9 +1,15 @@
 //! The networks that pods of this node may select.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+#[cfg(feature = "daemon")]
+use std::sync::OnceLock;
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
+#[cfg(feature = "daemon")]
+use std::time::Duration;
 
-use netqos_api::multinet::{About, Answer, CNI_DRIVER, Message, Nad, NadName, PodName};
+use netqos_api::multinet::{About, Answer, CNI_DRIVER, Message, Nad, PodName};
+#[cfg(feature = "daemon")]
+use netqos_api::multinet::{MAX_FILE_ANNOTATIONS, PodFile, SelectingAnnotations};
 use netqos_api::npwg::{AttachmentGrant, AttachmentPolicy};
 use netqos_core::objects::{AttachmentConfig, NetworkAnnotations, Pod};
 #[cfg(feature = "daemon")]
@@ -13,12 +19,18 @@ use netqos_k8s::Object;
 
 #[cfg(feature = "daemon")]
 use super::MultinetCounts;
+#[cfg(feature = "daemon")]
+use super::confirm::NadReader;
 
 /// The label of each namespace with its name.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 
 /// The most bytes of configurations in an answer. A tenant writes them, and up to 128 answers are on their way at once.
 const MOST_CONFIG_BYTES: usize = 256 << 10;
+
+/// The most bytes of `kubernetes.io/config.hash`: the kubelet writes 32, and a tenant any number.
+#[cfg(feature = "daemon")]
+const MAX_HASH: usize = 64;
 
 /// NetworkAttachmentDefinitions, policies about them, and the pods of this node that may select them. All clones are
 /// one catalog.
@@ -28,6 +40,17 @@ pub struct NetworkCatalog {
     contents: Arc<RwLock<Contents>>,
     #[cfg(feature = "daemon")]
     counts: Arc<MultinetCounts>,
+    /// Set where the objects are those of an API server.
+    #[cfg(feature = "daemon")]
+    pub(super) reader: Arc<OnceLock<NadReader>>,
+    pod_changes: Arc<PodChanges>,
+}
+
+/// The number of changes of pods, for the thread that waits for them.
+#[derive(Debug, Default)]
+struct PodChanges {
+    count: Mutex<u64>,
+    counted: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -41,11 +64,13 @@ struct Contents {
     pods: BTreeMap<Arc<str>, CatalogPod>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct CatalogPod {
     name: ObjectName,
     config_hash: Option<Arc<str>>,
     annotations: NetworkAnnotations,
+    /// The runtime may attach it: it has not ended, and it has a network namespace of its own.
+    is_attachable: bool,
 }
 
 impl NetworkCatalog {
@@ -56,6 +81,9 @@ impl NetworkCatalog {
             contents: Arc::default(),
             #[cfg(feature = "daemon")]
             counts: Arc::default(),
+            #[cfg(feature = "daemon")]
+            reader: Arc::default(),
+            pod_changes: Arc::default(),
         }
     }
 
@@ -67,7 +95,11 @@ impl NetworkCatalog {
 
     /// Says that all objects of the source are in it. Before that, an object that is not in it may exist.
     pub(crate) fn complete(&self) {
-        self.write(|contents| contents.is_complete = true);
+        let was_complete =
+            self.write(|contents| std::mem::replace(&mut contents.is_complete, true));
+        if !was_complete {
+            self.count_change();
+        }
     }
 
     /// Adds an object, in place of what is known of it.
@@ -78,7 +110,9 @@ impl NetworkCatalog {
                 self.write(|it| it.nads.insert(name, attachment));
             }
             // It counts in place of the NAD of its name, which is gone.
-            Object::UserNetwork(network) => self.write(|it| it.nads.remove(&network.name)),
+            Object::UserNetwork(network) => {
+                self.write(|it| it.nads.remove(&network.name));
+            }
             Object::AttachmentPolicy(policy) => {
                 self.write(|it| it.policies.insert(policy.name.clone(), policy.clone()));
             }
@@ -87,11 +121,17 @@ impl NetworkCatalog {
                 self.write(|it| it.namespaces.insert(name, labels));
             }
             Object::Pod(pod, ..) if pod.node.as_ref() == Some(&self.node) => {
-                self.write(|it| {
+                let is_changed = self.write(|it| {
+                    let (uid, put) = (pod.id.uid.clone(), CatalogPod::of(pod));
+                    let is_changed = it.pods.get(&uid) != Some(&put);
                     // The deletion of one that had the name before may not be told.
                     it.pods.retain(|_, other| other.name != pod.id.name);
-                    it.pods.insert(pod.id.uid.clone(), CatalogPod::of(pod));
+                    it.pods.insert(uid, put);
+                    is_changed
                 });
+                if is_changed {
+                    self.count_change();
+                }
             }
             _ => {}
         }
@@ -103,19 +143,56 @@ impl NetworkCatalog {
             Object::Network(network) | Object::UserNetwork(network) => {
                 self.write(|it| it.nads.remove(&network.name));
             }
-            Object::AttachmentPolicy(policy) => self.write(|it| it.policies.remove(&policy.name)),
-            Object::Namespace(namespace) => self.write(|it| it.namespaces.remove(&namespace.name)),
-            Object::Pod(pod, ..) => self.write(|it| it.pods.remove(&pod.id.uid)),
+            Object::AttachmentPolicy(policy) => {
+                self.write(|it| it.policies.remove(&policy.name));
+            }
+            Object::Namespace(namespace) => {
+                self.write(|it| it.namespaces.remove(&namespace.name));
+            }
+            Object::Pod(pod, ..) => {
+                if self.write(|it| it.pods.remove(&pod.id.uid)).is_some() {
+                    self.count_change();
+                }
+            }
             _ => {}
         }
     }
 
-    fn write<T>(&self, change: impl FnOnce(&mut Contents) -> T) {
+    fn write<T>(&self, change: impl FnOnce(&mut Contents) -> T) -> T {
         let mut contents = self
             .contents
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        change(&mut contents);
+        change(&mut contents)
+    }
+
+    fn count_change(&self) {
+        let count = self.pod_changes.count.lock();
+        *count.unwrap_or_else(PoisonError::into_inner) += 1;
+        self.pod_changes.counted.notify_all();
+    }
+
+    /// Waits at most this long until pods have changed since the count was `known`. Returns the count now.
+    #[cfg(feature = "daemon")]
+    pub(super) fn wait_for_pods(&self, known: u64, at_most: Duration) -> u64 {
+        let count = self.pod_changes.count.lock();
+        let count = count.unwrap_or_else(PoisonError::into_inner);
+        let waited = { &self.pod_changes.counted }
+            .wait_timeout_while(count, at_most, |count| *count == known);
+        let (count, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        *count
+    }
+
+    /// Returns the files of this node's pods by the names of their documents, and whether these are all pods.
+    #[cfg(feature = "daemon")]
+    pub(super) fn pod_files(&self) -> (BTreeMap<String, PodFile>, bool) {
+        let contents = self.contents.read().unwrap_or_else(PoisonError::into_inner);
+        let attachable = contents.pods.iter().filter(|(_, pod)| pod.is_attachable);
+        let files = attachable.map(|(uid, pod)| {
+            let document = PodFile::document(&pod.name.namespace, &pod.name.name);
+            (document, pod.file(uid))
+        });
+        (files.collect(), contents.is_complete)
     }
 
     /// Returns the pod that the runtime names so, with the digest of its annotation `network-status`.
@@ -132,26 +209,68 @@ impl NetworkCatalog {
 
     /// Returns the answer to a message of the plugin.
     pub fn answer(&self, message: &Message) -> Answer {
+        let answer = self.answer_with(message, &BTreeMap::new());
+        answer.unwrap_or_else(|missing| absent(&missing))
+    }
+
+    /// Returns the answer to a message of the plugin, with these NADs beside those of the catalog; or the name of a NAD that
+    /// is in neither.
+    pub(super) fn answer_with(
+        &self,
+        message: &Message,
+        confirmed: &BTreeMap<ObjectName, AttachmentConfig>,
+    ) -> Result<Answer, ObjectName> {
         let contents = self.contents.read().unwrap_or_else(PoisonError::into_inner);
-        match &message.about {
-            About::Annotations => contents.annotations(&message.pod),
+        let find = |name: &ObjectName| contents.nads.get(name).or_else(|| confirmed.get(name));
+        let names = match &message.about {
+            About::Annotations => return Ok(contents.annotations(&message.pod)),
             // Selectors of policies may match namespaces by the absence of a label.
             About::Nads(_) if !contents.is_complete => {
-                Answer::TryAgain("netqos-agent has not read all objects yet".to_owned())
+                let why = "netqos-agent has not read all objects yet";
+                return Ok(Answer::TryAgain(why.to_owned()));
             }
-            About::Nads(names) if contents.bytes_of(names) > MOST_CONFIG_BYTES => {
-                Answer::Refused(format!(
+            About::Nads(names) => names
+                .iter()
+                .map(|it| ObjectName::new(&it.namespace, &it.name)),
+        };
+        let (mut nads, mut bytes) = (Vec::new(), 0);
+        for name in names {
+            let policies = match contents.policies_about(&name, &message.pod) {
+                Ok(policies) => policies,
+                Err(why) => return Ok(Answer::Refused(why)),
+            };
+            let Some(attachment) = find(&name) else {
+                return Err(name);
+            };
+            // One that is selected twice counts twice.
+            bytes += attachment.config.as_deref().map_or(0, str::len);
+            if bytes > MOST_CONFIG_BYTES {
+                return Ok(Answer::Refused(format!(
                     "the configurations that the pod selects are larger than {MOST_CONFIG_BYTES} bytes together"
-                ))
+                )));
             }
-            About::Nads(names) => {
-                let found = names.iter().map(|name| contents.nad(name, &message.pod));
-                match found.collect() {
-                    Ok(nads) => Answer::Nads(nads),
-                    Err(answer) => answer,
-                }
-            }
+            nads.push(nad(attachment, &policies));
         }
+        Ok(Answer::Nads(nads))
+    }
+}
+
+/// The answer about a NAD that does not exist.
+pub(super) fn absent(nad: &ObjectName) -> Answer {
+    Answer::Refused(format!("no NetworkAttachmentDefinition {nad} exists"))
+}
+
+fn nad(attachment: &AttachmentConfig, policies: &[&AttachmentPolicy]) -> Nad {
+    Nad {
+        driver: CNI_DRIVER.to_owned(),
+        resource_version: attachment.resource_version.to_string(),
+        config: attachment.config.as_deref().map(str::to_owned),
+        resource_name: attachment.resource_name.as_deref().map(str::to_owned),
+        device: None,
+        policies: { policies.iter() }
+            .map(|it| (it.name.to_string(), it.resource_version.to_string()))
+            .collect(),
+        grant: AttachmentGrant::united(policies.iter().copied()),
     }
 }
 
@@ -169,22 +288,13 @@ impl Contents {
         }
     }
 
-    /// The size of these NADs' configurations. One that is selected twice counts twice.
-    fn bytes_of(&self, names: &[NadName]) -> usize {
-        let configs = names.iter().filter_map(|name| {
-            let nad = ObjectName::new(&name.namespace, &name.name);
-            self.nads.get(&nad)?.config.as_deref()
-        });
-        configs.map(str::len).sum()
-    }
-
-    /// The NAD, or the answer of a failure.
-    fn nad(&self, name: &NadName, pod: &PodName) -> Result<Nad, Answer> {
-        let nad = ObjectName::new(&name.namespace, &name.name);
-        let Some(attachment) = self.nads.get(&nad) else {
-            let why = format!("no NetworkAttachmentDefinition {nad} exists");
-            return Err(Answer::Refused(why));
-        };
+    /// Returns the policies about the namespace of a NAD, or the reason why the pod may not select it. Whether the NAD exists
+    /// makes no difference: it would be told to pods of other namespaces.
+    fn policies_about(
+        &self,
+        nad: &ObjectName,
+        pod: &PodName,
+    ) -> Result<Vec<&AttachmentPolicy>, String> {
         let of_nad = self.labels(&nad.namespace);
         let about: Vec<&AttachmentPolicy> = (self.policies.values())
             .filter(|policy| policy.namespaces.matches(&of_nad))
@@ -198,24 +308,14 @@ impl Contents {
                     .is_some_and(|to| to.matches(&of_pod))
             };
             if !about.iter().any(opens) {
-                return Err(Answer::Refused(format!(
+                return Err(format!(
                     "pods of namespace {} may not select NetworkAttachmentDefinition {nad}; the key openTo of a \
                      NetworkAttachmentPolicy for namespace {} permits it",
                     pod.namespace, nad.namespace
-                )));
+                ));
             }
         }
-        Ok(Nad {
-            driver: CNI_DRIVER.to_owned(),
-            resource_version: attachment.resource_version.to_string(),
-            config: attachment.config.as_deref().map(str::to_owned),
-            resource_name: attachment.resource_name.as_deref().map(str::to_owned),
-            device: None,
-            policies: (about.iter())
-                .map(|it| (it.name.to_string(), it.resource_version.to_string()))
-                .collect(),
-            grant: AttachmentGrant::united(about),
-        })
+        Ok(about)
     }
 
     /// The labels of a namespace. A manifest may leave its object out.
@@ -235,6 +335,32 @@ impl CatalogPod {
                 .as_deref()
                 .cloned()
                 .unwrap_or_default(),
+            is_attachable: !pod.finished && !pod.host_network,
+        }
+    }
+
+    #[cfg(feature = "daemon")]
+    fn file(&self, uid: &str) -> PodFile {
+        let text = |text: &Option<Arc<str>>| text.as_deref().map(str::to_owned);
+        let NetworkAnnotations {
+            networks,
+            default_network,
+            ..
+        } = &self.annotations;
+        let bytes: usize = [networks, default_network]
+            .into_iter()
+            .flatten()
+            .map(|it| it.len())
+            .sum();
+        PodFile {
+            namespace: self.name.namespace.to_string(),
+            name: self.name.name.to_string(),
+            uid: uid.to_owned(),
+            config_hash: text(&self.config_hash).filter(|hash| hash.len() <= MAX_HASH),
+            annotations: (bytes <= MAX_FILE_ANNOTATIONS).then(|| SelectingAnnotations {
+                networks: text(networks),
+                default_network: text(default_network),
+            }),
         }
     }
 

@@ -70,7 +70,7 @@ async fn exchange(
     let mut input = BufReader::new(input.take(MAX_BYTES));
     input.read_until(b'\n', &mut line).await?;
     let answer = match read(&line) {
-        Ok(message) => match catalog.answer(&message) {
+        Ok(message) => match catalog.confirmed_answer(&message).await {
             Answer::Nads(found) => with_devices(found, &message.pod, kubelet).await,
             answer => answer,
         },

@@ -1,24 +1,14 @@
 //! The socket on which `netqos-multinet` asks.
 
-use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 
-use netqos_api::multinet::{About, Answer, Message, NadName, PROTOCOL, PodName};
+use netqos_api::multinet::{About, Answer, Message, NadName, PROTOCOL, PodFile, PodName};
 use serde_json::json;
 
 use crate::stage::{self, Agent};
 
-const SOCKET: &str = "/run/netqos/multinet.sock";
-
-fn ask_with(message: &[u8]) -> Answer {
-    let mut stream = UnixStream::connect(SOCKET).unwrap();
-    stream.write_all(message).unwrap();
-    stream.write_all(b"\n").unwrap();
-    let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line).unwrap();
-    serde_json::from_str(&line).unwrap()
-}
+use crate::stage::MULTINET_SOCKET as SOCKET;
 
 fn ask(about: About) -> Answer {
     let message = Message {
@@ -30,7 +20,7 @@ fn ask(about: About) -> Answer {
         },
         about,
     };
-    ask_with(&serde_json::to_vec(&message).unwrap())
+    stage::ask_multinet(&serde_json::to_vec(&message).unwrap())
 }
 
 fn lan() -> About {
@@ -79,13 +69,13 @@ fn message_of_another_version_is_to_be_tried_again_and_no_message_stops_the_sock
     let Some(_node) = stage::node() else { return };
     let _agent = Agent::start();
     let newer = json!({"version": PROTOCOL + 1, "something": "else"});
-    let answer = ask_with(newer.to_string().as_bytes());
+    let answer = stage::ask_multinet(newer.to_string().as_bytes());
     assert!(
         matches!(&answer, Answer::TryAgain(why) if why.contains("version")),
         "{answer:?}"
     );
     for text in ["", "{", "[]", "{\"version\": 1}", "\u{0}"] {
-        let answer = ask_with(text.as_bytes());
+        let answer = stage::ask_multinet(text.as_bytes());
         assert!(
             matches!(&answer, Answer::Refused(_)),
             "{text:?}: {answer:?}"
@@ -125,4 +115,36 @@ fn metrics_count_answers_by_result() {
     ] {
         assert!(metrics.contains(sample), "{sample} is not in {metrics}");
     }
+}
+
+#[test]
+fn files_of_pods_outlive_the_agent_and_stale_ones_go_when_it_returns() {
+    let Some(node) = stage::node() else { return };
+    let (a, b) = stage::pods(&node);
+    let annotations = json!({"k8s.v1.cni.cncf.io/networks": "lan"});
+    stage::put("a.json", &stage::manifest(&a, annotations));
+    stage::put("b.json", &stage::manifest(&b, json!({})));
+    let directory = "/run/netqos/multinet-pods";
+    let path = |name: &str| format!("{directory}/{}.json", PodFile::document("games", name));
+    let networks = |name: &str| {
+        let file: PodFile = serde_json::from_slice(&std::fs::read(path(name)).ok()?).ok()?;
+        file.annotations.map(|it| it.networks)
+    };
+    let agent = Agent::start();
+    let written = || networks("a") == Some(Some("lan".to_owned())) && networks("b") == Some(None);
+    assert!(stage::eventually(written));
+    let mode = |path: &str| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(directory), mode(&path("a"))), (0o700, 0o600));
+    let changed = json!({"k8s.v1.cni.cncf.io/networks": "wire"});
+    stage::put("a.json", &stage::manifest(&a, changed));
+    assert!(stage::eventually(
+        || networks("a") == Some(Some("wire".to_owned()))
+    ));
+
+    agent.kill();
+    std::fs::remove_file(format!("{}/b.json", stage::MANIFESTS)).unwrap();
+    assert!(networks("b").is_some());
+    let _agent = Agent::start();
+    assert!(stage::eventually(|| networks("b").is_none()));
+    assert_eq!(networks("a"), Some(Some("wire".to_owned())));
 }

@@ -1,8 +1,9 @@
 //! A node with pods, an agent on it, and eyes on the wire.
 
 use std::fs;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, UdpSocket};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 /// The folders of a node of the tests' own.
 pub(crate) const MANIFESTS: &str = "/run/objects";
 pub(crate) const RUN: &str = "/run/netqos";
+pub(crate) const MULTINET_SOCKET: &str = "/run/netqos/multinet.sock";
 pub(crate) const CACHE: &str = "/var/lib/cni/results";
 /// What the agent that was started last has logged.
 const LOG: &str = "/run/agent.log";
@@ -171,6 +173,16 @@ pub(crate) fn ask(path: &str) -> String {
     let (code, body) = client::request(Path::new(RUN), "GET", path, "").unwrap();
     assert_eq!(code, 200, "{path}: {body}");
     body
+}
+
+/// An answer of the agent to a message of `netqos-multinet`.
+pub(crate) fn ask_multinet(message: &[u8]) -> netqos_api::multinet::Answer {
+    let mut stream = UnixStream::connect(MULTINET_SOCKET).unwrap();
+    stream.write_all(message).unwrap();
+    stream.write_all(b"\n").unwrap();
+    let mut line = String::new();
+    stream.read_to_string(&mut line).unwrap();
+    serde_json::from_str(&line).unwrap()
 }
 
 pub(crate) fn eventually(mut is_so: impl FnMut() -> bool) -> bool {

@@ -30,6 +30,7 @@ mod it_hears_of_its_own_pods_and_peers_only;
 mod it_tells_what_is_in_force;
 mod lines_are_left_to_koordlet;
 mod manifests;
+mod nads_that_the_watch_lacks;
 mod network_status_is_written;
 mod of_a_large_cluster_it_lists_a_page_at_a_time;
 mod the_nodes_lines_are_as_its_node_slo_says;

@@ -182,6 +182,9 @@ impl World {
         let kind_of = GroupVersionKind::gvk(group, version, kind);
         let resource = match kind {
             "NetworkQoS" => ApiResource::from_gvk_with_plural(&kind_of, "networkqoses"),
+            "NetworkAttachmentDefinition" => {
+                ApiResource::from_gvk_with_plural(&kind_of, "network-attachment-definitions")
+            }
             SLICE => ApiResource::from_gvk_with_plural(&kind_of, "networkqospeerslices"),
             _ => ApiResource::from_gvk(&kind_of),
         };

@@ -9,6 +9,7 @@ use netqos_cni::runtime::{ListFile, NetworkConfigList, PluginConfig, RuntimeErro
 use serde::Serialize;
 use serde_json::Value;
 
+use super::annotations::AnnotationSource;
 use super::line::Line;
 use crate::install_plugin::MULTINET;
 
@@ -17,7 +18,7 @@ const BANDWIDTH: &str = "bandwidth";
 /// The name of that capability in KEP-2819 and the kubelet's design. No runtime knows it.
 const TRAFFIC_SHAPING: &str = "trafficShaping";
 /// The capability by which containerd passes a pod's annotations.
-const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
+pub const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
 const SHAPING: &str = "limits by CNI";
 const ATTACHMENTS: &str = "attachments";
 
@@ -48,7 +49,7 @@ struct List {
 
 impl CniReport {
     /// Reads a directory as a runtime does. `None` if it has no configuration.
-    pub fn read(directory: &Path) -> Option<Self> {
+    pub fn read(directory: &Path, annotations: &AnnotationSource) -> Option<Self> {
         let mut report = Self {
             directory: directory.to_owned(),
             called: None,
@@ -65,11 +66,11 @@ impl CniReport {
                 return Some(report);
             }
         };
-        report.judge(&lists);
+        report.judge(&lists, annotations);
         Some(report)
     }
 
-    fn judge(&mut self, lists: &[ListFile]) {
+    fn judge(&mut self, lists: &[ListFile], annotations: &AnnotationSource) {
         // containerd starts no pod if that file is broken; CRI-O goes on with the next one.
         let (file, called) = match &lists[0] {
             (file, Ok(called)) => (file, called),
@@ -81,6 +82,8 @@ impl CniReport {
                 Ok((file, list)) => {
                     self.default_network = Some(List::of(&file, &list));
                     self.judge_attachments(called, &file, &list);
+                    let declares = called.declaring(ANNOTATIONS).next().is_some();
+                    self.checks.push(annotations.check(ATTACHMENTS, declares));
                     self.judge_limits(called, &list);
                 }
                 Err((message, remedy)) => self.fail(ATTACHMENTS, message, remedy),
@@ -285,11 +288,23 @@ mod tests {
         directory
     }
 
+    /// A runtime that has attached no pod.
+    fn unknown() -> AnnotationSource {
+        AnnotationSource {
+            cni_cache: "/nowhere".into(),
+            pod_files: "/nowhere".into(),
+        }
+    }
+
     /// The state and the words of each check.
     fn checks(files: &[(&str, String)]) -> Vec<(State, String)> {
         let directory = directory(files);
-        let report = CniReport::read(directory.path()).unwrap();
-        let checks = report.checks.into_iter();
+        let report = CniReport::read(directory.path(), &unknown()).unwrap();
+        // That one has tests of its own.
+        let checks = report
+            .checks
+            .into_iter()
+            .filter(|it| !it.message.contains("is not known"));
         checks
             .map(|line| (line.state, format!("{} → {}", line.message, line.remedy)))
             .collect()
@@ -437,7 +452,7 @@ mod tests {
     #[test]
     fn directory_without_configuration_has_no_report() {
         let directory = directory(&[]);
-        assert!(CniReport::read(directory.path()).is_none());
-        assert!(CniReport::read(&directory.path().join("none")).is_none());
+        assert!(CniReport::read(directory.path(), &unknown()).is_none());
+        assert!(CniReport::read(&directory.path().join("none"), &unknown()).is_none());
     }
 }

@@ -5,128 +5,65 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use netqos_agent::multinet::{
+    LIST, ListError, UNFINISHED_LIST, bare_plugin, calls_plugin, list_with, lock, read_list,
+    write_list,
+};
 use netqos_api::multinet::AttachedSandbox;
 use netqos_api::npwg::is_meta_plugin;
-use netqos_cni::runtime::{AttachmentRequest, NetworkConfigList, Runtime, RuntimeError};
+use netqos_cni::runtime::{AttachmentRequest, NetworkConfigList, Runtime};
 use serde_json::{Map, Value, json};
 
-use super::{MULTINET, Problem, failed, gone};
+use super::{Problem, failed, gone};
 
-/// The directory of lists that runtimes and the plugin use by default.
-pub(super) const DIRECTORY: &str = "/etc/cni/net.d";
-/// The first list of a directory in the order of names.
-const NAME: &str = "00-netqos.conflist";
-/// Runtimes read no file of this ending.
-const COMING: &str = ".00-netqos.conflist.netqos-new";
 /// The list of a plugin that is being removed, in the directory of its state.
 const KEPT: &str = "removed.conflist";
-/// The capabilities that CNI's CONVENTIONS.md and containerd know. A runtime passes only what a list declares; the plugin
-/// passes to each attachment what that one's list declares.
-const CAPABILITIES: [&str; 11] = [
-    "aliases",
-    "bandwidth",
-    "cgroupPath",
-    "deviceID",
-    "dns",
-    "infinibandGUID",
-    "io.kubernetes.cri.pod-annotations",
-    "ipRanges",
-    "ips",
-    "mac",
-    "portMappings",
-];
 
 /// Writes the list. Keys that an administrator added to the plugin's configuration stay.
 pub(super) fn write(directory: &Path) -> Result<String, Problem> {
-    let (path, coming) = (directory.join(NAME), directory.join(COMING));
-    let default = NetworkConfigList::load_first(directory, |list| !is_own(list));
-    let mut plugin = match read(&path)? {
-        Some(plugin) => plugin,
-        None => Map::from_iter([("type".to_owned(), MULTINET.name.into())]),
-    };
-    refuse_meta_default(directory, &path, &plugin)?;
-    if directory != Path::new(DIRECTORY) {
-        // The plugin reads the default network there.
-        let absolute = std::path::absolute(directory).map_err(|error| failed(directory, error))?;
-        let in_list = plugin.entry("confDir");
-        in_list.or_insert_with(|| json!(absolute));
-    }
-    let of_default = default.iter().flat_map(|list| &list.plugins);
-    let of_default = of_default.flat_map(|plugin| plugin.capabilities.keys());
-    let of_default = of_default.map(String::as_str);
-    let capabilities: BTreeSet<&str> = CAPABILITIES.into_iter().chain(of_default).collect();
-    let declared = plugin.entry("capabilities").or_insert_with(|| json!({}));
-    for capability in capabilities {
-        // One that an administrator has set to false stays false.
-        if declared.get(capability).is_none() {
-            declared[capability] = true.into();
-        }
-    }
-    let text = format!("{:#}\n", document(&plugin));
-    let is_same = fs::read(&path).is_ok_and(|found| found == text.as_bytes());
-    if !is_same {
-        let written = super::write(&coming, text.as_bytes(), 0o644)
-            .and_then(|()| fs::rename(&coming, &path))
-            .and_then(|()| File::open(directory)?.sync_all());
-        if let Err(error) = written {
-            // The first error matters.
-            let _ = gone(&coming);
-            return Err(failed(&path, error));
-        }
-    }
+    refuse_meta_default(directory)?;
+    let written = write_list(directory)?;
     let first = NetworkConfigList::load_first(directory, |_| true);
-    if let Some(first) = first.ok().filter(|first| !is_own(first)) {
+    if let Some(first) = first.ok().filter(|first| !calls_plugin(first)) {
         return Err(Problem::NotFirst {
-            path,
+            path: written.path,
             first: first.name,
         });
     }
-    let done = match is_same {
-        true => "is there already",
-        false => "written",
+    let done = match written.is_changed {
+        false => "is there already",
+        true => "written",
     };
-    let default = match default {
+    let default = match written.default_network {
         Ok(list) => format!("the default network is {}", list.name),
         Err(error) => format!("pods wait for a default network: {error}"),
     };
-    Ok(format!("{}: {done}; {default}", path.display()))
+    Ok(format!("{}: {done}; {default}", written.path.display()))
 }
 
 /// Fails if our list, once the runtime reads it first, would lead to another meta plugin. One that comes before ours is
 /// that of all pods already.
-fn refuse_meta_default(
-    directory: &Path,
-    path: &Path,
-    plugin: &Map<String, Value>,
-) -> Result<(), Problem> {
-    if plugin.contains_key("defaultNetwork") {
+fn refuse_meta_default(directory: &Path) -> Result<(), Problem> {
+    let path = directory.join(LIST);
+    let plugin = read_list(&path)?;
+    if plugin.is_some_and(|plugin| plugin.contains_key("defaultNetwork")) {
         return Ok(());
     }
     let lists = NetworkConfigList::all(directory).unwrap_or_default();
     let mut lists = lists.into_iter();
-    let first = lists.find(|(_, list)| !list.as_ref().is_ok_and(is_own));
-    let Some((_, Ok(list))) = first.filter(|(file, _)| file.as_path() > path) else {
+    let first = lists.find(|(_, list)| !list.as_ref().is_ok_and(calls_plugin));
+    let Some((_, Ok(list))) = first.filter(|(file, _)| *file > path) else {
         return Ok(());
     };
     let kinds = list.plugins.iter().map(|plugin| &plugin.kind);
     match kinds.into_iter().find(|kind| is_meta_plugin(kind)) {
         None => Ok(()),
         Some(kind) => Err(Problem::DefaultIsMeta {
-            path: path.to_owned(),
+            path,
             plugin: kind.clone(),
             list: list.name,
         }),
     }
-}
-
-/// The list with the plugin of this configuration. Runtimes that know 1.1.0 call GC and STATUS.
-fn document(plugin: &Map<String, Value>) -> Value {
-    json!({
-        "cniVersion": "1.0.0",
-        "cniVersions": ["1.0.0", "1.1.0"],
-        "name": MULTINET.name,
-        "plugins": [plugin],
-    })
 }
 
 /// Removes the list. The runtime calls the next one from now on. Returns the configuration of the plugin, which is kept
@@ -135,12 +72,17 @@ pub(super) fn remove(
     directory: &Path,
     state: &Path,
 ) -> Result<(String, Map<String, Value>), Problem> {
-    let (path, kept) = (directory.join(NAME), state.join(KEPT));
+    let (path, kept) = (directory.join(LIST), state.join(KEPT));
     let mut config = None;
-    let done = match read(&path) {
+    // The agent must not write it again meanwhile.
+    let _locked = match directory.exists() {
+        true => Some(lock(directory)?),
+        false => None,
+    };
+    let done = match read_list(&path) {
         Ok(None) => "is not there",
         Ok(Some(plugin)) => {
-            let text = format!("{:#}\n", document(&plugin));
+            let text = format!("{:#}\n", list_with(&plugin));
             let is_kept = fs::create_dir_all(state)
                 .and_then(|()| super::write(&kept, text.as_bytes(), 0o600))
                 .and_then(|()| File::open(state)?.sync_all());
@@ -150,48 +92,23 @@ pub(super) fn remove(
             config = Some(plugin);
             "removed"
         }
-        Err(Problem::ForeignList(_)) => "is not netqos's, and is left as it is",
-        Err(problem) => return Err(problem),
+        Err(ListError::Foreign(_)) => "is not netqos's, and is left as it is",
+        Err(error) => return Err(error.into()),
     };
-    let coming = directory.join(COMING);
+    let coming = directory.join(UNFINISHED_LIST);
     gone(&coming).map_err(|error| failed(&coming, error))?;
     let config = match config {
-        None => read(&kept)?,
+        None => read_list(&kept)?,
         config => config,
     };
-    let default = || Map::from_iter([("type".to_owned(), MULTINET.name.into())]);
     let line = format!("{}: {done}", path.display());
-    Ok((line, config.unwrap_or_else(default)))
+    Ok((line, config.unwrap_or_else(bare_plugin)))
 }
 
 /// Removes the configuration that [`remove`] keeps.
 pub(super) fn forget(state: &Path) -> Result<(), Problem> {
     let kept = state.join(KEPT);
     gone(&kept).map_err(|error| failed(&kept, error))
-}
-
-/// Returns the configuration of the plugin in the list, or `None` if there is no list.
-fn read(path: &Path) -> Result<Option<Map<String, Value>>, Problem> {
-    if !path.try_exists().map_err(|error| failed(path, error))? {
-        // A container does not see the file to which a link leads out of the directory.
-        return match path.is_symlink() {
-            true => Err(Problem::ForeignList(path.to_owned())),
-            false => Ok(None),
-        };
-    }
-    let list = match NetworkConfigList::from_file(path) {
-        Ok(list) => list,
-        Err(RuntimeError::Read { error, .. }) => return Err(failed(path, error)),
-        Err(_) => return Err(Problem::ForeignList(path.to_owned())),
-    };
-    match <[_; 1]>::try_from(list.plugins) {
-        Ok([plugin]) if plugin.kind == MULTINET.name => Ok(Some(plugin.raw)),
-        _ => Err(Problem::ForeignList(path.to_owned())),
-    }
-}
-
-fn is_own(list: &NetworkConfigList) -> bool {
-    list.plugins.iter().any(|it| it.kind == MULTINET.name)
 }
 
 /// Undoes the attachments of sandboxes whose network namespace is gone, by a DEL of the plugin for each. Returns the
@@ -207,7 +124,7 @@ pub(super) fn release_gone(
     let state = config.entry("stateDir").or_insert_with(|| json!(state));
     let state = PathBuf::from(state.as_str().unwrap_or_default());
     let (alive, gone): (Vec<_>, Vec<_>) = sandboxes(&state)?.into_iter().partition(may_be_alive);
-    let list = document(&config).to_string();
+    let list = list_with(&config).to_string();
     // Nothing is in this cache.
     let runtime = Runtime::new([plugins], state.join("none"));
     let mut failures = Vec::new();

@@ -9,6 +9,8 @@ use serde_json::{Map, Value};
 
 /// The socket of the agent.
 const SOCKET: &str = "/run/netqos/multinet.sock";
+/// The agent's files about pods.
+const PODS: &str = "/run/netqos/multinet-pods";
 /// Records and results, which a reboot does not remove.
 const STATE: &str = "/var/lib/netqos/multinet";
 /// The lists of the runtime.
@@ -37,6 +39,9 @@ pub struct MultinetConfig {
     /// The agent's socket.
     #[serde(default = "socket")]
     pub socket: PathBuf,
+    /// The directory of the agent's files about pods, for runtimes that pass no annotations.
+    #[serde(default = "pods")]
+    pub pods_dir: PathBuf,
     /// The directory of records and results.
     #[serde(default = "state")]
     pub state_dir: PathBuf,
@@ -92,6 +97,10 @@ fn interface_names<'de, D: serde::Deserializer<'de>>(
 
 fn socket() -> PathBuf {
     SOCKET.into()
+}
+
+fn pods() -> PathBuf {
+    PODS.into()
 }
 
 fn conf() -> PathBuf {

@@ -7,8 +7,8 @@ use netqos_cni::plugin::CniArgs;
 use netqos_cni::{CniError, Request};
 use serde_json::Value;
 
-use super::agent;
 use super::config::MultinetConfig;
+use super::{agent, pod_files};
 
 /// A pod and the networks that it selects.
 #[derive(Clone, Debug, Default)]
@@ -30,10 +30,11 @@ pub fn pod(args: &CniArgs) -> Option<PodName> {
 }
 
 /// Returns the networks that a pod selects, by the annotations that the runtime passes, or else by those that the agent
-/// knows.
+/// keeps.
 ///
 /// # Errors
-/// Returns an error of code 7 if an annotation is not valid, and of code 11 if the agent is needed and does not answer.
+/// Returns an error of code 7 if an annotation is not valid, and of code 11 if the agent is needed and does not answer,
+/// or does not know the pod in time.
 pub fn of(request: &Request, config: &MultinetConfig) -> Result<Selected, CniError> {
     let Some(pod) = pod(&request.args) else {
         // Not of Kubernetes.
@@ -72,15 +73,37 @@ pub fn of(request: &Request, config: &MultinetConfig) -> Result<Selected, CniErr
     }
 }
 
+fn not_annotations(found: &Value) -> CniError {
+    CniError::invalid_config(format!(
+        "runtimeConfig, {POD_ANNOTATIONS}: {found} is not a map of texts"
+    ))
+}
+
 /// The values of both annotations.
 fn annotations(
     request: &Request,
     pod: &PodName,
     config: &MultinetConfig,
 ) -> Result<(Option<String>, Option<String>), CniError> {
-    if let Some(passed) = request.config.runtime_config.get(POD_ANNOTATIONS) {
-        let get = |key| passed.get(key).and_then(Value::as_str).map(str::to_owned);
-        return Ok((get(NETWORKS), get(DEFAULT_NETWORK)));
+    match request.config.runtime_config.get(POD_ANNOTATIONS) {
+        // containerd passes null for a pod without annotations.
+        Some(Value::Null) => return Ok((None, None)),
+        Some(Value::Object(passed)) => {
+            let get = |key| match passed.get(key) {
+                None => Ok(None),
+                Some(Value::String(text)) => Ok(Some(text.clone())),
+                Some(other) => Err(not_annotations(other)),
+            };
+            return Ok((get(NETWORKS)?, get(DEFAULT_NETWORK)?));
+        }
+        Some(other) => return Err(not_annotations(other)),
+        None => {}
+    }
+    // Without a UID a file may be that of an earlier pod of the name.
+    if pod.uid.is_some()
+        && let Some(found) = pod_files::wait(&config.pods_dir, pod)?.annotations
+    {
+        return Ok((found.networks, found.default_network));
     }
     match agent::ask(&config.socket, pod, About::Annotations)? {
         Answer::Annotations {

@@ -7,4 +7,5 @@ mod fixture;
 mod hostile_nads;
 mod killed_at_any_moment;
 mod multus_pods;
+mod runtime_without_annotations;
 mod what_pods_request;

@@ -63,6 +63,9 @@ seLinuxOptions:
 - name: pod-resources
   mountPath: /var/lib/kubelet/pod-resources
   readOnly: true
+# The list of netqos-multinet, which follows that of the default network.
+- name: cni-conf
+  mountPath: /etc/cni/net.d
 {{- end }}
 - name: cni-cache
   mountPath: {{ .Values.agent.cniCache }}

@@ -47,6 +47,7 @@ pub fn spawn(options: ClusterOptions, events: Sender<Event>) -> Result<()> {
                     options.report_refresh,
                 ));
             }
+            options.networks.confirm_with(client.clone());
             let records = options.state.join(MULTINET_RECORDS);
             match write_statuses(client.clone(), records, options.networks.clone()) {
                 Ok(writing) => drop(tokio::spawn(writing)),

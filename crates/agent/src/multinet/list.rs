@@ -1,0 +1,350 @@
+//! The list `00-netqos.conflist`, through which a runtime calls `netqos-multinet` for each pod.
+//!
+//! A runtime passes only what the list declares, so the list has to declare what the default network takes. The command
+//! line writes it; the agent adds what the default network declares later.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use netqos_cni::runtime::{NetworkConfigList, RuntimeError};
+use rustix::fs::{FlockOperation, flock};
+use serde_json::{Map, Value, json};
+
+/// The `type` of the plugin, and the name of its list.
+pub const PLUGIN: &str = "netqos-multinet";
+/// The first list of a directory in the order of names.
+pub const LIST: &str = "00-netqos.conflist";
+/// The directory of lists that runtimes and the plugin use by default.
+pub const LIST_DIRECTORY: &str = "/etc/cni/net.d";
+/// The temporary name. Runtimes read no file of this ending.
+pub const UNFINISHED_LIST: &str = ".00-netqos.conflist.netqos-new";
+
+/// The capabilities that CNI's CONVENTIONS.md and containerd know. A runtime passes only what a list declares; the plugin
+/// passes to each attachment what that one's list declares.
+const CAPABILITIES: [&str; 11] = [
+    "aliases",
+    "bandwidth",
+    "cgroupPath",
+    "deviceID",
+    "dns",
+    "infinibandGUID",
+    "io.kubernetes.cri.pod-annotations",
+    "ipRanges",
+    "ips",
+    "mac",
+    "portMappings",
+];
+
+/// The reason that the list is not written.
+#[derive(Debug, thiserror::Error)]
+pub enum ListError {
+    /// A file or the directory cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The error.
+        source: io::Error,
+    },
+    /// A list of that name exists that netqos has not written.
+    #[error("{} is not netqos's list: rename or remove the file, and try again", .0.display())]
+    Foreign(PathBuf),
+}
+
+/// A list that declares all that the default network takes.
+#[derive(Debug)]
+pub struct WrittenList {
+    /// Its file.
+    pub path: PathBuf,
+    /// False if it was so already.
+    pub is_changed: bool,
+    /// The default network, or the reason that none exists.
+    pub default_network: Result<NetworkConfigList, RuntimeError>,
+}
+
+/// Writes the list, or adds to it the capabilities that the default network declares. Keys and capabilities that an
+/// administrator wrote stay. A capability that the default network declares no longer stays too: the plugin passes none to a
+/// plugin that does not declare it.
+///
+/// # Errors
+/// Returns an error if the list cannot be written, or another one has its name.
+pub fn write_list(directory: &Path) -> Result<WrittenList, ListError> {
+    let locked = lock(directory)?;
+    let plugin = read_list(&directory.join(LIST))?;
+    let mut plugin = plugin.unwrap_or_else(bare_plugin);
+    if directory != Path::new(LIST_DIRECTORY) {
+        // The plugin reads the default network there.
+        let absolute = std::path::absolute(directory).map_err(|error| failed(directory, error))?;
+        let in_list = plugin.entry("confDir");
+        in_list.or_insert_with(|| json!(absolute));
+    }
+    write(directory, &locked, plugin)
+}
+
+/// The same where the list exists; `None` where not.
+///
+/// # Errors
+/// Those of [`write_list`].
+pub fn update_list(directory: &Path) -> Result<Option<WrittenList>, ListError> {
+    let path = directory.join(LIST);
+    if !path.exists() {
+        return Ok(None);
+    }
+    let locked = lock(directory)?;
+    match read_list(&path)? {
+        Some(plugin) => write(directory, &locked, plugin).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Keeps other processes from writing or removing the list until the result is dropped.
+///
+/// # Errors
+/// Returns an error if the directory cannot be opened.
+pub fn lock(directory: &Path) -> Result<File, ListError> {
+    let open = || -> io::Result<File> {
+        let opened = File::open(directory)?;
+        flock(&opened, FlockOperation::LockExclusive)?;
+        Ok(opened)
+    };
+    open().map_err(|source| failed(directory, source))
+}
+
+/// The configuration of the plugin without any key of an administrator.
+pub fn bare_plugin() -> Map<String, Value> {
+    Map::from_iter([("type".to_owned(), PLUGIN.into())])
+}
+
+/// Returns the list with the plugin of this configuration. Runtimes that know 1.1.0 call GC and STATUS.
+pub fn list_with(plugin: &Map<String, Value>) -> Value {
+    json!({
+        "cniVersion": "1.0.0",
+        "cniVersions": ["1.0.0", "1.1.0"],
+        "name": PLUGIN,
+        "plugins": [plugin],
+    })
+}
+
+/// Returns the configuration of the plugin in the list of this file, or `None` if the file does not exist.
+///
+/// # Errors
+/// Returns an error if the file cannot be read, or has another list.
+pub fn read_list(path: &Path) -> Result<Option<Map<String, Value>>, ListError> {
+    let exists = path.try_exists().map_err(|error| failed(path, error))?;
+    if !exists {
+        // A container does not see the file to which a link leads out of the directory.
+        return match path.is_symlink() {
+            true => Err(ListError::Foreign(path.to_owned())),
+            false => Ok(None),
+        };
+    }
+    let list = match NetworkConfigList::from_file(path) {
+        Ok(list) => list,
+        Err(RuntimeError::Read { error, .. }) => return Err(failed(path, error)),
+        Err(_) => return Err(ListError::Foreign(path.to_owned())),
+    };
+    match <[_; 1]>::try_from(list.plugins) {
+        Ok([plugin]) if plugin.kind == PLUGIN => Ok(Some(plugin.raw)),
+        _ => Err(ListError::Foreign(path.to_owned())),
+    }
+}
+
+/// Returns true if a list calls the plugin.
+pub fn calls_plugin(list: &NetworkConfigList) -> bool {
+    list.plugins.iter().any(|it| it.kind == PLUGIN)
+}
+
+fn write(
+    directory: &Path,
+    locked: &File,
+    mut plugin: Map<String, Value>,
+) -> Result<WrittenList, ListError> {
+    let (path, unfinished) = (directory.join(LIST), directory.join(UNFINISHED_LIST));
+    let default_network = default_network(directory, &plugin);
+    let of_default = default_network.iter().flat_map(|list| &list.plugins);
+    let of_default = of_default.flat_map(|plugin| &plugin.capabilities);
+    let of_default = of_default.filter(|(_, is_declared)| **is_declared);
+    let of_default = of_default.map(|(name, _)| name.as_str());
+    let capabilities: BTreeSet<&str> = CAPABILITIES.into_iter().chain(of_default).collect();
+    let declared = plugin.entry("capabilities").or_insert_with(|| json!({}));
+    for capability in capabilities {
+        // One that an administrator has set to false stays false.
+        if declared.get(capability).is_none() {
+            declared[capability] = true.into();
+        }
+    }
+    let text = format!("{:#}\n", list_with(&plugin));
+    let is_changed = !fs::read(&path).is_ok_and(|found| found == text.as_bytes());
+    if is_changed {
+        let write = || -> io::Result<()> {
+            let mut file = File::create(&unfinished)?;
+            file.write_all(text.as_bytes())?;
+            file.set_permissions(Permissions::from_mode(0o644))?;
+            file.sync_all()?;
+            fs::rename(&unfinished, &path)?;
+            locked.sync_all()
+        };
+        if let Err(error) = write() {
+            // The first error matters.
+            let _ = fs::remove_file(&unfinished);
+            return Err(failed(&path, error));
+        }
+    }
+    Ok(WrittenList {
+        path,
+        is_changed,
+        default_network,
+    })
+}
+
+/// The default network, as the plugin finds it.
+fn default_network(
+    directory: &Path,
+    plugin: &Map<String, Value>,
+) -> Result<NetworkConfigList, RuntimeError> {
+    let directory = match (plugin.get("defaultNetwork"), plugin.get("confDir")) {
+        (Some(Value::String(file)), _) => return NetworkConfigList::from_file(Path::new(file)),
+        (Some(list), _) => return NetworkConfigList::parse(list.to_string().as_bytes()),
+        (None, Some(Value::String(directory))) => Path::new(directory),
+        (None, _) => directory,
+    };
+    NetworkConfigList::load_first(directory, |list| !calls_plugin(list))
+}
+
+fn failed(path: &Path, source: io::Error) -> ListError {
+    ListError::File {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Directory(tempfile::TempDir);
+
+    impl Directory {
+        fn new() -> Self {
+            Self(tempfile::tempdir().unwrap())
+        }
+
+        fn put(&self, name: &str, document: &Value) {
+            fs::write(self.0.path().join(name), document.to_string()).unwrap();
+        }
+
+        /// A default network that declares these capabilities.
+        fn put_default(&self, capabilities: &[&str]) {
+            let capabilities: Map<String, Value> = { capabilities.iter() }
+                .map(|it| ((*it).to_owned(), true.into()))
+                .collect();
+            let plugin = json!({"type": "bridge", "capabilities": capabilities});
+            self.put(
+                "10-net.conflist",
+                &json!({"cniVersion": "1.0.0", "name": "net", "plugins": [plugin]}),
+            );
+        }
+
+        fn plugin(&self) -> Value {
+            let text = fs::read(self.0.path().join(LIST)).unwrap();
+            let list: Value = serde_json::from_slice(&text).unwrap();
+            list["plugins"][0].clone()
+        }
+
+        /// Updates the list. Returns true if it has changed.
+        fn update(&self) -> bool {
+            let updated = update_list(self.0.path()).unwrap();
+            let names = fs::read_dir(self.0.path()).unwrap().flatten();
+            let is_left = |name: std::ffi::OsString| name.to_string_lossy().starts_with('.');
+            assert!(!names.map(|it| it.file_name()).any(is_left));
+            updated.is_some_and(|it| it.is_changed)
+        }
+    }
+
+    #[test]
+    fn list_declares_what_the_default_network_takes_when_that_appears_changes_or_goes() {
+        let directory = Directory::new();
+        assert!(write_list(directory.0.path()).unwrap().is_changed);
+        let mut plugin = directory.plugin();
+        plugin["hostPaths"] = json!(["/dev/vfio"]);
+        plugin["capabilities"]["mac"] = json!(false);
+        directory.put(LIST, &list_with(plugin.as_object().unwrap()));
+        directory.update();
+        assert!(!directory.update());
+
+        directory.put_default(&["example.org/a", "mac"]);
+        assert!(directory.update());
+        assert!(!directory.update());
+        directory.put_default(&["example.org/a", "example.org/b"]);
+        assert!(directory.update());
+        fs::remove_file(directory.0.path().join("10-net.conflist")).unwrap();
+        assert!(!directory.update());
+        let plugin = directory.plugin();
+        for (capability, is_declared) in [
+            ("example.org/a", true),
+            ("example.org/b", true),
+            ("io.kubernetes.cri.pod-annotations", true),
+            ("mac", false),
+        ] {
+            assert_eq!(
+                plugin["capabilities"][capability], is_declared,
+                "{capability}"
+            );
+        }
+        assert_eq!(plugin["hostPaths"], json!(["/dev/vfio"]));
+        // A half-written one.
+        fs::write(directory.0.path().join("05-net.conflist"), "{").unwrap();
+        assert!(!directory.update());
+    }
+
+    #[test]
+    fn default_network_of_the_plugins_keys_counts() {
+        let directory = Directory::new();
+        let elsewhere = Directory::new();
+        elsewhere.put_default(&["example.org/elsewhere"]);
+        directory.put_default(&["example.org/here"]);
+        let file = elsewhere.0.path().join("10-net.conflist");
+        let inline: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+        for (key, value) in [
+            ("defaultNetwork", json!(file)),
+            ("defaultNetwork", inline),
+            ("confDir", json!(elsewhere.0.path())),
+        ] {
+            let mut plugin = bare_plugin();
+            plugin.insert(key.to_owned(), value);
+            directory.put(LIST, &list_with(&plugin));
+            assert!(directory.update());
+            let declared = &directory.plugin()["capabilities"];
+            assert_eq!(declared["example.org/elsewhere"], true, "{key}");
+            assert_eq!(declared.get("example.org/here"), None, "{key}");
+        }
+    }
+
+    #[test]
+    fn list_that_is_not_there_or_not_netqos_is_left_alone() {
+        let directory = Directory::new();
+        directory.put_default(&["example.org/a"]);
+        assert!(!directory.update());
+        assert!(!directory.0.path().join(LIST).exists());
+        let foreign =
+            json!({"cniVersion": "1.0.0", "name": "own", "plugins": [{"type": "bridge"}]});
+        let both = json!({"name": "own", "plugins": [{"type": PLUGIN}, {"type": "tuning"}]});
+        for list in [foreign.to_string(), both.to_string(), "{".to_owned()] {
+            fs::write(directory.0.path().join(LIST), &list).unwrap();
+            for written in [
+                update_list(directory.0.path()).err(),
+                write_list(directory.0.path()).err(),
+            ] {
+                assert!(matches!(written, Some(ListError::Foreign(_))), "{list}");
+            }
+            assert_eq!(
+                fs::read_to_string(directory.0.path().join(LIST)).unwrap(),
+                list
+            );
+        }
+        assert!(update_list(Path::new("/nowhere")).unwrap().is_none());
+    }
+}

@@ -1,0 +1,73 @@
+//! The thread that adds to the list of `netqos-multinet` what the default network declares later, also where that network is
+//! installed after the plugin.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::Sender;
+use std::thread;
+use std::time::Duration;
+
+use netqos_core::{ObjectRef, Problem, Reason};
+
+use super::list::{LIST, ListError, update_list};
+use crate::event::{Batch, Event, Said};
+use crate::watch::{self, Watch};
+use crate::{Error, Result};
+
+/// The name of this source.
+const SOURCE: &str = "multinet-list";
+
+/// The time after which the directory is read although no file has changed: the default network may be in another one.
+const RESCAN: Duration = Duration::from_secs(60);
+
+/// The wait after a failure.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// Keeps the list in the runtime's directory until nobody listens. Where no list of netqos is, nothing is written.
+///
+/// # Errors
+/// Returns an error if the thread cannot be started.
+pub fn spawn(directory: PathBuf, events: Sender<Event>) -> Result<()> {
+    let mut watches = [Watch::new(directory.clone())];
+    let thread = thread::Builder::new().name(SOURCE.into());
+    let run = move || {
+        let mut said = Said::default();
+        loop {
+            let problem = update(&directory);
+            let pause = if problem.is_some() { RETRY } else { RESCAN };
+            let batch = Batch {
+                source: SOURCE,
+                problems: problem.into_iter().collect(),
+                ..Batch::default()
+            };
+            if said.is_news(&batch) && events.send(Event::Batch(batch)).is_err() {
+                return;
+            }
+            if let Err(error) = watch::wait(&mut watches, pause) {
+                tracing::error!(error = %error, "the runtime's network configuration is no longer watched");
+                return;
+            }
+            watches[0].aim();
+        }
+    };
+    thread.spawn(run).map_err(Error::Thread)?;
+    Ok(())
+}
+
+fn update(directory: &Path) -> Option<Problem> {
+    match update_list(directory) {
+        Ok(Some(list)) if list.is_changed => {
+            tracing::info!(list = %list.path.display(), "added capabilities of the default network");
+            None
+        }
+        // A list that netqos has not written is its author's.
+        Ok(_) | Err(ListError::Foreign(_)) => None,
+        Err(error) => Some(Problem {
+            object: ObjectRef::File(directory.join(LIST).display().to_string()),
+            reason: Reason::FileNotWritten,
+            message: format!(
+                "cannot declare what the default network takes: {error}; the runtime does not pass it; run netqos \
+                 install-plugin --multinet on the node"
+            ),
+        }),
+    }
+}

@@ -1,0 +1,94 @@
+//! The list of `netqos-multinet` declares what the default network takes.
+
+use std::fs;
+use std::path::Path;
+
+use netqos_agent::multinet::{LIST, write_list};
+use serde_json::{Value, json};
+
+use crate::stage::{self, Agent};
+
+const DIRECTORY: &str = "/run/net.d";
+
+fn put(name: &str, document: &Value) {
+    let unfinished = Path::new(DIRECTORY).join(".unfinished");
+    fs::write(&unfinished, document.to_string()).unwrap();
+    fs::rename(unfinished, Path::new(DIRECTORY).join(name)).unwrap();
+}
+
+/// The default network, with a capability.
+fn put_default(capability: &str) {
+    let plugin = json!({"type": "bridge", "capabilities": {capability: true}});
+    let list = json!({"cniVersion": "1.0.0", "name": "net", "plugins": [plugin]});
+    put("10-net.conflist", &list);
+}
+
+fn list() -> Value {
+    serde_json::from_slice(&fs::read(Path::new(DIRECTORY).join(LIST)).unwrap()).unwrap()
+}
+
+fn declares(capability: &str) -> bool {
+    list()["plugins"][0]["capabilities"][capability] == true
+}
+
+fn start() -> Agent {
+    Agent::start_with(&["--cni-conf-dir", DIRECTORY])
+}
+
+#[test]
+fn capabilities_of_default_network_are_declared_and_keys_of_administrator_stay() {
+    let Some(_node) = stage::node() else { return };
+    fs::create_dir_all(DIRECTORY).unwrap();
+    let _agent = start();
+    // Nothing is written where the plugin is not installed.
+    put_default("example.org/a");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert!(!Path::new(DIRECTORY).join(LIST).exists());
+    fs::remove_file(Path::new(DIRECTORY).join("10-net.conflist")).unwrap();
+
+    write_list(Path::new(DIRECTORY)).unwrap();
+    let mut own = list();
+    own["plugins"][0]["hostPaths"] = json!(["/dev/vfio"]);
+    put(LIST, &own);
+    for capability in ["example.org/a", "example.org/b"] {
+        assert!(!declares(capability));
+        put_default(capability);
+        assert!(stage::eventually(|| declares(capability)), "{}", list());
+    }
+    fs::remove_file(Path::new(DIRECTORY).join("10-net.conflist")).unwrap();
+    assert_eq!(list()["plugins"][0]["hostPaths"], json!(["/dev/vfio"]));
+
+    let foreign = json!({"cniVersion": "1.0.0", "name": "own", "plugins": [{"type": "bridge"}]});
+    put(LIST, &foreign);
+    put_default("example.org/c");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(list(), foreign);
+}
+
+#[test]
+fn directory_that_is_read_only_is_a_problem_until_it_is_writable() {
+    let Some(node) = stage::node() else { return };
+    fs::create_dir_all(DIRECTORY).unwrap();
+    write_list(Path::new(DIRECTORY)).unwrap();
+    put_default("example.org/a");
+    let mount = |options: &[&str]| {
+        node.run("mount", &[options, &[DIRECTORY]].concat())
+            .unwrap()
+    };
+    mount(&["--bind", DIRECTORY]);
+    mount(&["-o", "remount,bind,ro"]);
+    let _agent = start();
+    let problem = || {
+        let problems = stage::status().problems.into_iter();
+        { problems }
+            .find(|it| it.reason == "FileNotWritten")
+            .map(|it| it.message)
+    };
+    assert!(stage::eventually(|| problem().is_some()));
+    let message = problem().unwrap();
+    assert!(message.contains("install-plugin --multinet"), "{message}");
+    assert!(!declares("example.org/a"));
+    mount(&["-o", "remount,bind,rw"]);
+    assert!(stage::eventually(|| declares("example.org/a")));
+    assert!(stage::eventually(|| problem().is_none()));
+}
