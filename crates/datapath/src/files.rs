@@ -87,7 +87,7 @@ impl Documents {
 
     /// The document of this name, where there is one that can be read. Another process's: it stays
     /// as it is, whatever it is.
-    pub(crate) fn peek<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+    pub fn peek<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
         let bytes = fs::read(self.path(name, WHOLE)).ok()?;
         serde_json::from_slice(&bytes).ok()
     }

@@ -2,17 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use netqos_api::multinet::AttachedSandbox;
 use netqos_cni::runtime::{AttachmentRequest, NetworkConfigList, Runtime, RuntimeError};
 use serde_json::{Map, Value, json};
 
+use super::sandboxes::{Sandbox, Sandboxes};
 use super::{MULTINET, Problem, failed, gone};
 
 /// The first list of a directory in the order of names.
-const NAME: &str = "00-netqos.conflist";
+pub(super) const NAME: &str = "00-netqos.conflist";
 /// Runtimes read no file of this ending.
 const COMING: &str = ".00-netqos.conflist.netqos-new";
 /// The list of a plugin that is being removed, in the directory of its state.
@@ -34,13 +33,17 @@ const CAPABILITIES: [&str; 11] = [
 ];
 
 /// Writes the list. Keys that an administrator added to the plugin's configuration stay.
-pub(super) fn write(directory: &Path) -> Result<String, Problem> {
+/// The directory of records is there from now on, so that one who does not see it knows.
+pub(super) fn write(directory: &Path, state: &Path) -> Result<String, Problem> {
     let (path, coming) = (directory.join(NAME), directory.join(COMING));
     let default = NetworkConfigList::load_first(directory, |list| !is_own(list));
     let mut plugin = match read(&path)? {
         Some(plugin) => plugin,
         None => Map::from_iter([("type".to_owned(), MULTINET.name.into())]),
     };
+    let records = Sandboxes::of(&plugin, state);
+    let records = records.records().folder();
+    fs::create_dir_all(records).map_err(|error| failed(records, error))?;
     let of_default = default.iter().flat_map(|list| &list.plugins);
     let of_default = of_default.flat_map(|plugin| plugin.capabilities.keys());
     let of_default = of_default.map(String::as_str);
@@ -92,14 +95,24 @@ fn document(plugin: &Map<String, Value>) -> Value {
     })
 }
 
-/// Removes the list. The runtime calls the next one from now on. Returns the configuration of the plugin, which is kept
-/// in the directory of its state for later calls.
-pub(super) fn remove(
-    directory: &Path,
-    state: &Path,
-) -> Result<(String, Map<String, Value>), Problem> {
+/// Returns the configuration of the plugin: of its list, or of the one that [`remove`] has kept.
+pub(super) fn config(directory: &Path, state: &Path) -> Result<Map<String, Value>, Problem> {
+    let of_list = match read(&directory.join(NAME)) {
+        Err(Problem::ForeignList(_)) => None,
+        config => config?,
+    };
+    let config = match of_list {
+        None => read(&state.join(KEPT))?,
+        config => config,
+    };
+    let default = || Map::from_iter([("type".to_owned(), MULTINET.name.into())]);
+    Ok(config.unwrap_or_else(default))
+}
+
+/// Removes the list. The runtime calls the next one from now on. The configuration of the plugin is kept in the
+/// directory of its state for later calls.
+pub(super) fn remove(directory: &Path, state: &Path) -> Result<String, Problem> {
     let (path, kept) = (directory.join(NAME), state.join(KEPT));
-    let mut config = None;
     let done = match read(&path) {
         Ok(None) => "is not there",
         Ok(Some(plugin)) => {
@@ -110,7 +123,6 @@ pub(super) fn remove(
             is_kept.map_err(|error| failed(&kept, error))?;
             let removed = gone(&path).and_then(|()| File::open(directory)?.sync_all());
             removed.map_err(|error| failed(&path, error))?;
-            config = Some(plugin);
             "removed"
         }
         Err(Problem::ForeignList(_)) => "is not netqos's, and is left as it is",
@@ -118,13 +130,7 @@ pub(super) fn remove(
     };
     let coming = directory.join(COMING);
     gone(&coming).map_err(|error| failed(&coming, error))?;
-    let config = match config {
-        None => read(&kept)?,
-        config => config,
-    };
-    let default = || Map::from_iter([("type".to_owned(), MULTINET.name.into())]);
-    let line = format!("{}: {done}", path.display());
-    Ok((line, config.unwrap_or_else(default)))
+    Ok(format!("{}: {done}", path.display()))
 }
 
 /// Removes the configuration that [`remove`] keeps.
@@ -149,26 +155,26 @@ fn read(path: &Path) -> Result<Option<Map<String, Value>>, Problem> {
     }
 }
 
-fn is_own(list: &NetworkConfigList) -> bool {
+/// Returns true if a list calls the plugin.
+pub(super) fn is_own(list: &NetworkConfigList) -> bool {
     list.plugins.iter().any(|it| it.kind == MULTINET.name)
 }
 
 /// Undoes the attachments of sandboxes whose network namespace is gone, by a DEL of the plugin for each. Returns the
-/// others: pods, `namespace/name`, or containers.
+/// names of the others.
 ///
 /// # Errors
 /// Returns the first error; the other sandboxes' attachments are undone.
 pub(super) fn release_gone(
     plugins: &Path,
-    state: &Path,
-    mut config: Map<String, Value>,
+    sandboxes: &Sandboxes,
+    config: &Map<String, Value>,
 ) -> Result<Vec<String>, Problem> {
-    let state = config.entry("stateDir").or_insert_with(|| json!(state));
-    let state = PathBuf::from(state.as_str().unwrap_or_default());
-    let (alive, gone): (Vec<_>, Vec<_>) = sandboxes(&state)?.into_iter().partition(may_be_alive);
-    let list = document(&config).to_string();
+    let (alive, gone): (Vec<_>, Vec<_>) =
+        sandboxes.all()?.into_iter().partition(Sandbox::may_be_alive);
+    let list = document(config).to_string();
     // Nothing is in this cache.
-    let runtime = Runtime::new([plugins], state.join("none"));
+    let runtime = Runtime::new([plugins], sandboxes.state().join("none"));
     let mut failures = Vec::new();
     for sandbox in gone {
         let released = NetworkConfigList::parse(list.as_bytes()).and_then(|list| {
@@ -180,41 +186,6 @@ pub(super) fn release_gone(
     if let Some(error) = failures.into_iter().next() {
         return Err(Problem::NotReleased(Box::new(error)));
     }
-    let names: BTreeSet<String> = { alive.into_iter() }
-        .map(|sandbox| match sandbox.pod {
-            Some(pod) => format!("{}/{}", pod.namespace, pod.name),
-            None => format!("container {}", sandbox.container_id),
-        })
-        .collect();
+    let names: BTreeSet<String> = alive.into_iter().map(|it| it.name).collect();
     Ok(names.into_iter().collect())
-}
-
-/// In a container that does not see the host's namespaces each one may be alive.
-fn may_be_alive(sandbox: &AttachedSandbox) -> bool {
-    let Some(netns) = &sandbox.netns else {
-        return false;
-    };
-    netns.exists() || !netns.parent().is_some_and(Path::exists)
-}
-
-fn sandboxes(state: &Path) -> Result<Vec<AttachedSandbox>, Problem> {
-    let directory = state.join("pods");
-    let entries = match fs::read_dir(&directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(|error| failed(&directory, error))?,
-    };
-    let mut sandboxes = Vec::new();
-    for entry in entries {
-        let path = entry.map_err(|error| failed(&directory, error))?.path();
-        if path.extension().is_none_or(|it| it != "json") {
-            continue;
-        }
-        let text = match fs::read(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            text => text.map_err(|error| failed(&path, error))?,
-        };
-        // The plugin sets truncated records aside.
-        sandboxes.extend(serde_json::from_slice::<AttachedSandbox>(&text));
-    }
-    Ok(sandboxes)
 }

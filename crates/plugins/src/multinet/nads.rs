@@ -1,13 +1,12 @@
 //! NADs, permitted and made into attachments.
 
-use netqos_api::multinet::{About, Answer, Nad, NadName};
+use netqos_api::multinet::{About, Answer, Nad, NadName, RecordedAttachment};
 use netqos_api::npwg::{AttachmentGrant, AttachmentNeeds, NetworkSelection, digest};
 use netqos_cni::runtime::NetworkConfigList;
 use netqos_cni::{CniError, Request};
 use serde_json::{Map, Value};
 
 use super::config::MultinetConfig;
-use super::record::RecordedAttachment;
 use super::selections::Selected;
 use super::{agent, compose, object};
 
