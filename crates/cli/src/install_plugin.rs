@@ -190,7 +190,7 @@ enum Problem {
     Records(#[from] netqos_datapath::Error),
     /// A result of the runtime cannot be written.
     #[error("cannot hand over all pods to Multus: {0}; run this again on the node")]
-    ResultNotHandedOver(RuntimeError),
+    ResultNotHandedOver(Box<RuntimeError>),
     /// Pods stay with netqos although Multus follows.
     #[error(
         "{} and its records stay: Multus cannot release {kept}; remove the cause or delete these pods, and run this again \
@@ -285,7 +285,7 @@ fn remove_multinet(arguments: &Arguments, lines: &mut Vec<String>) -> Result<(),
         // It remembers a sandbox after ADD.
         let is_handed_over = |container_id: &str| multus.directory.join(container_id).exists();
         let moved = hand_over_results_of_runtime(multus, is_handed_over);
-        moved.map_err(Problem::ResultNotHandedOver)?;
+        moved.map_err(|error| Problem::ResultNotHandedOver(Box::new(error)))?;
         lines.push(format!(
             "{}: {} pods are handed over to Multus",
             multus.directory.display(),

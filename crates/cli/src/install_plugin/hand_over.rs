@@ -45,13 +45,19 @@ pub(super) enum Kept {
     Plugin { kind: String, directories: String },
     /// A list cannot be read, or a result not be written.
     #[error(transparent)]
-    Runtime(#[from] RuntimeError),
+    Runtime(Box<RuntimeError>),
     /// A record cannot be written.
     #[error(transparent)]
     Record(#[from] netqos_datapath::Error),
     /// A file cannot be written.
     #[error("{}: {source}", path.display())]
     File { path: PathBuf, source: io::Error },
+}
+
+impl From<RuntimeError> for Kept {
+    fn from(error: RuntimeError) -> Self {
+        Self::Runtime(Box::new(error))
+    }
 }
 
 /// The result of a hand-over.
@@ -94,7 +100,9 @@ impl HandedOver {
                 break;
             }
             for container_id in containers {
-                let is_gone = known.get(&container_id).is_some_and(|it| !it.may_be_alive());
+                let is_gone = known
+                    .get(&container_id)
+                    .is_some_and(|it| !it.may_be_alive());
                 if !is_gone {
                     // A DEL removes the record.
                     let name = sandboxes.name(&container_id);
@@ -137,16 +145,18 @@ fn hand_over(
     })?;
     let removed = |lock: FileLock| lock.remove().map_err(|source| Kept::File { path, source });
     let Some(record) = sandboxes.record(container_id) else {
+        let file = sandboxes
+            .records()
+            .folder()
+            .join(format!("{container_id}.json"));
         // A hand-over was killed at its end.
-        if multus.directory.join(container_id).exists() {
+        if !file.exists() && multus.directory.join(container_id).exists() {
             forget_results(sandboxes, container_id);
             return removed(lock).map(|()| true);
         }
-        return match sandboxes.all()?.into_iter().any(|it| it.container_id == container_id) {
-            true => {
-                let record = format!("{container_id}.json");
-                Err(Kept::Broken(sandboxes.records().folder().join(record)))
-            }
+        let mut known = sandboxes.all()?.into_iter();
+        return match known.any(|it| it.container_id == container_id) {
+            true => Err(Kept::Broken(file)),
             // Its ADD failed, or its DEL has ended.
             false => removed(lock).map(|()| false),
         };

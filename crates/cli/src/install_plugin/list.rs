@@ -170,8 +170,10 @@ pub(super) fn release_gone(
     sandboxes: &Sandboxes,
     config: &Map<String, Value>,
 ) -> Result<Vec<String>, Problem> {
-    let (alive, gone): (Vec<_>, Vec<_>) =
-        sandboxes.all()?.into_iter().partition(Sandbox::may_be_alive);
+    let (alive, gone): (Vec<_>, Vec<_>) = sandboxes
+        .all()?
+        .into_iter()
+        .partition(Sandbox::may_be_alive);
     let list = document(config).to_string();
     // Nothing is in this cache.
     let runtime = Runtime::new([plugins], sandboxes.state().join("none"));

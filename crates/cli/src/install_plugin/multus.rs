@@ -58,7 +58,8 @@ impl Multus {
             return Err(leads_back(why));
         }
         let directory = directory.map(Path::to_owned);
-        let directory = directory.unwrap_or_else(|| path_of(&plugin.raw, "cniDir", MULTUS_DIRECTORY));
+        let directory =
+            directory.unwrap_or_else(|| path_of(&plugin.raw, "cniDir", MULTUS_DIRECTORY));
         if !directory.is_dir() {
             return Err(Problem::NotSeen {
                 path: directory,
@@ -134,7 +135,11 @@ fn way_back(multus: &Map<String, Value>, conf_dir: &Path) -> Result<Option<Strin
 
 /// Returns true if a `clusterNetwork` is the list of `netqos-multinet`: a file, a directory whose first list counts, or the
 /// name of a network. The name of a NetworkAttachmentDefinition is not resolved.
-fn leads_back(network: &str, multus: &Map<String, Value>, conf_dir: &Path) -> Result<bool, Problem> {
+fn leads_back(
+    network: &str,
+    multus: &Map<String, Value>,
+    conf_dir: &Path,
+) -> Result<bool, Problem> {
     let path = Path::new(network);
     if !network.contains('/') {
         let networks = path_of(multus, "confDir", CONF_DIR);

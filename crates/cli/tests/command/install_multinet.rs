@@ -53,7 +53,8 @@ impl Node {
                                 "delegates": [delegate]});
         let more = more.as_object().unwrap().clone();
         plugin.as_object_mut().unwrap().extend(more);
-        let list = json!({"cniVersion": "1.0.0", "name": "multus-cni-network", "plugins": [plugin]});
+        let list =
+            json!({"cniVersion": "1.0.0", "name": "multus-cni-network", "plugins": [plugin]});
         self.write("net.d/10-multus.conflist", &list);
     }
 
@@ -220,19 +221,44 @@ fn removal_is_refused_where_multus_leads_back() {
     fs::create_dir_all(node.path("other.d")).unwrap();
     node.installed();
     node.write_record("netqos-multinet");
-    let own = json!({"cniVersion": "1.0.0", "name": "other", "plugins": [{"type": "netqos-multinet"}]});
+    let own =
+        json!({"cniVersion": "1.0.0", "name": "other", "plugins": [{"type": "netqos-multinet"}]});
     node.write("other.d/10-other.conflist", &own);
     let single = json!({"type": "netqos-multinet", "name": "x"});
     for (keys, text) in [
-        (json!({"clusterNetwork": node.path("net.d/00-netqos.conflist")}), "its network"),
-        (json!({"clusterNetwork": "/host/etc/cni/net.d/00-netqos.conflist"}), "its network"),
-        (json!({"clusterNetwork": node.path("other.d/10-other.conflist")}), "its network"),
-        (json!({"clusterNetwork": node.path("other.d")}), "its network"),
+        (
+            json!({"clusterNetwork": node.path("net.d/00-netqos.conflist")}),
+            "its network",
+        ),
+        (
+            json!({"clusterNetwork": "/host/etc/cni/net.d/00-netqos.conflist"}),
+            "its network",
+        ),
+        (
+            json!({"clusterNetwork": node.path("other.d/10-other.conflist")}),
+            "its network",
+        ),
+        (
+            json!({"clusterNetwork": node.path("other.d")}),
+            "its network",
+        ),
         (json!({"clusterNetwork": "netqos-multinet"}), "its network"),
-        (json!({"clusterNetwork": "other", "confDir": node.path("other.d")}), "its network"),
-        (json!({"clusterNetwork": "a", "defaultNetworks": ["netqos-multinet"]}), "its network"),
-        (json!({"delegates": [own]}), "its delegates call netqos-multinet"),
-        (json!({"delegates": [{"type": "bridge", "name": "x"}, single]}), "its delegates call"),
+        (
+            json!({"clusterNetwork": "other", "confDir": node.path("other.d")}),
+            "its network",
+        ),
+        (
+            json!({"clusterNetwork": "a", "defaultNetworks": ["netqos-multinet"]}),
+            "its network",
+        ),
+        (
+            json!({"delegates": [own]}),
+            "its delegates call netqos-multinet",
+        ),
+        (
+            json!({"delegates": [{"type": "bridge", "name": "x"}, single]}),
+            "its delegates call",
+        ),
     ] {
         for kind in ["multus", "multus-shim"] {
             node.write_multus(kind, keys.clone());
@@ -255,7 +281,8 @@ fn removal_is_refused_where_the_next_list_is_broken_or_calls_the_plugin() {
     fs::write(node.path("net.d/10-pods.conflist"), "{\"name\":").unwrap();
     node.assert_refused("10-pods.conflist");
     node.assert_refused("fix or remove that file");
-    let own = json!({"cniVersion": "1.0.0", "name": "other", "plugins": [{"type": "netqos-multinet"}]});
+    let own =
+        json!({"cniVersion": "1.0.0", "name": "other", "plugins": [{"type": "netqos-multinet"}]});
     node.write("net.d/10-pods.conflist", &own);
     node.assert_refused("it calls netqos-multinet, too");
 }
@@ -291,7 +318,10 @@ fn pod_is_handed_over_to_thick_multus_if_that_finds_its_plugins() {
     let output = node.install(&remove);
     assert_eq!(output.status.code(), Some(1));
     let error = stderr(&output);
-    assert!(error.contains("games/player (Multus does not find plugin ours"), "{error}");
+    assert!(
+        error.contains("games/player (Multus does not find plugin ours"),
+        "{error}"
+    );
     assert!(error.contains("run this again on the node"), "{error}");
     assert_eq!(node.names("net.d"), ["10-multus.conflist"]);
     assert!(node.names("state/pods").contains(&"c.json".to_owned()));
@@ -323,4 +353,31 @@ fn keys_of_removed_list_are_used_until_the_last_pod_is_gone() {
     node.removed();
     assert_eq!(node.names("bin"), [""; 0]);
     assert_eq!(node.names("state"), ["pods"]);
+}
+
+/// They are released by their plugin, which is not the agent's.
+#[test]
+fn cleanup_names_pods_with_attachments() {
+    let Some(_node) = netqos_testkit::Node::new().unwrap() else {
+        return;
+    };
+    let (state, records) = ("/run/state", "/run/state/multinet/pods");
+    fs::create_dir_all(records).unwrap();
+    let pod = json!({"namespace": "games", "name": "player", "uid": null});
+    let record = json!({"containerId": "c", "netns": "/run/netns/n", "attachments": [], "made": 0, "pod": pod});
+    fs::write(format!("{records}/c.json"), record.to_string()).unwrap();
+    let cleanup = || run(&["cleanup", "--yes", "--state-dir", state]);
+    let output = cleanup();
+    assert_eq!(output.status.code(), Some(1));
+    let error = stderr(&output);
+    assert!(
+        error.contains("attachments by netqos-multinet: games/player"),
+        "{error}"
+    );
+    assert!(
+        error.contains("install-plugin --multinet --remove"),
+        "{error}"
+    );
+    fs::remove_file(format!("{records}/c.json")).unwrap();
+    assert!(cleanup().status.success());
 }

@@ -229,12 +229,7 @@ fn read(path: &Path) -> Option<CachedAttachment> {
 }
 
 /// Writes a file under the name of its draft and renames it.
-pub(super) fn replace(
-    path: &Path,
-    draft: &Path,
-    text: &[u8],
-    is_durable: bool,
-) -> io::Result<()> {
+pub(super) fn replace(path: &Path, draft: &Path, text: &[u8], is_durable: bool) -> io::Result<()> {
     let write = || {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
@@ -262,12 +257,17 @@ pub(super) mod base64_text {
     use super::{BASE64, Deserialize, Deserializer, Engine, Serializer};
     use serde::de::Error as _;
 
-    pub(in crate::runtime) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    pub(in crate::runtime) fn serialize<S: Serializer>(
+        bytes: &[u8],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&BASE64.encode(bytes))
     }
 
     /// Reads them; `null` is none.
-    pub(in crate::runtime) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+    pub(in crate::runtime) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<u8>, D::Error> {
         let text = Option::<String>::deserialize(deserializer)?.unwrap_or_default();
         BASE64.decode(text).map_err(D::Error::custom)
     }

@@ -5,7 +5,6 @@ use netqos_api::multinet::{CNI_DRIVER, RecordedAttachment};
 use netqos_api::npwg::{NetworkSelection, PortProtocol};
 use serde_json::{Map, Value, json};
 
-
 /// The argument of this capability is a GUID.
 const INFINIBAND_GUID: &str = "infinibandGUID";
 const DEVICE_ID: &str = "deviceID";

@@ -11,7 +11,8 @@ use netqos_api::multinet::{MULTUS_DIRECTORY, PodRecord};
 use netqos_api::npwg::is_meta_plugin;
 use netqos_cni::CniError;
 use netqos_cni::runtime::{
-    AttachmentRequest, CachedAttachment, LIBCNI_CACHE, MultusDelegate, NetworkConfigList, Runtime, RuntimeError,
+    AttachmentRequest, CachedAttachment, LIBCNI_CACHE, MultusDelegate, NetworkConfigList, Runtime,
+    RuntimeError,
 };
 use serde_json::Map;
 

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use netqos_api::multinet::PodRecord;
 use netqos_api::npwg::is_meta_plugin;
 use netqos_cni::plugin::GcAttachment;
-use netqos_cni::runtime::{AttachmentRequest, CachedAttachment, LIBCNI_CACHE, NetworkConfigList, Runtime};
+use netqos_cni::runtime::{
+    AttachmentRequest, CachedAttachment, LIBCNI_CACHE, NetworkConfigList, Runtime,
+};
 use netqos_cni::{CniError, Request};
 
 use super::multus::{MultusPods, forget_hand_over};

@@ -4,7 +4,6 @@ use netqos_api::multinet::RecordedAttachment;
 use netqos_api::npwg::{NetworkStatus, StatusDns};
 use netqos_cni::{CniResult, Interface, IpConfig};
 
-
 /// Returns the entries of an attachment: one for each interface that its plugins report in the pod, or one without a name
 /// if they report none.
 pub fn entries(attachment: &RecordedAttachment, result: &CniResult) -> Vec<NetworkStatus> {

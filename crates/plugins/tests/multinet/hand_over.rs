@@ -15,7 +15,7 @@ use netqos_testkit::{Pod, executable, run_killed_at};
 use serde_json::{Map, Value, json};
 
 use crate::fixture::MultinetNode;
-use crate::multus_pods::DIRECTORY;
+use crate::multus_pods::{DIRECTORY, base64};
 
 const BIN: &str = "/run/bin";
 const LISTS: &str = "/run/net.d";
@@ -23,7 +23,7 @@ const RECORDS: &str = "/var/lib/netqos/multinet/pods";
 const PLUGINS: &str = "/usr/lib/cni";
 /// More system calls than a hand-over makes, and every so many are tried.
 const MANY: usize = 5_000;
-const STEP: usize = 13;
+const STEP: usize = 23;
 
 /// A node with the list of the plugin first, and one that calls Multus behind it.
 fn node() -> Option<MultinetNode> {
@@ -38,7 +38,8 @@ fn node() -> Option<MultinetNode> {
 }
 
 fn write_multus_list(more: Value) {
-    let default = json!({"cniVersion": "1.0.0", "name": "pods", "type": "bridge", "bridge": "pods0"});
+    let default =
+        json!({"cniVersion": "1.0.0", "name": "pods", "type": "bridge", "bridge": "pods0"});
     let mut multus = json!({"type": "multus", "binDir": PLUGINS, "delegates": [default]});
     let more = more.as_object().unwrap().clone();
     multus.as_object_mut().unwrap().extend(more);
@@ -48,7 +49,14 @@ fn write_multus_list(more: Value) {
 
 fn netqos(words: &[&str]) -> Command {
     let mut command = Command::new(executable("netqos-cli", "netqos").unwrap());
-    command.args(["install-plugin", "--multinet", "--to", BIN, "--conf-dir", LISTS]);
+    command.args([
+        "install-plugin",
+        "--multinet",
+        "--to",
+        BIN,
+        "--conf-dir",
+        LISTS,
+    ]);
     command.args(words);
     command
 }
@@ -69,6 +77,13 @@ fn removed() -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// Writes a plugin.
+fn write_script(name: &str, text: &str) {
+    let path = format!("{BIN}/{name}");
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
 /// Attaches a pod as a runtime does: it remembers the result.
 fn add(node: &MultinetNode, pod: &Pod, networks: &str) {
     let result = node.call("ADD", pod, Some(networks), json!({}));
@@ -80,15 +95,11 @@ fn keep_of_runtime(pod: &Pod, result: &Value) {
     let list = NetworkConfigList::from_file(Path::new(&path)).unwrap();
     let kept = json!({
         "kind": "cniCacheV1", "containerId": pod.name(), "ifName": "eth0", "networkName": list.name,
-        "config": Value::from(base64(&list.text)), "netns": pod.netns(), "result": result,
+        "config": base64(&list.text), "netns": pod.netns(), "result": result,
     });
     fs::create_dir_all("/var/lib/cni/results").unwrap();
     let path = format!("/var/lib/cni/results/{}-{}-eth0", list.name, pod.name());
     fs::write(path, kept.to_string()).unwrap();
-}
-
-fn base64(bytes: &[u8]) -> String {
-    crate::multus_pods::base64(bytes)
 }
 
 /// Deletes a pod as a runtime does once the list of the plugin is gone.
@@ -128,7 +139,9 @@ fn fifty_pods_handed_over_to_multus_are_released_without_leaks() {
     };
     symlink(multus, format!("{BIN}/multus")).unwrap();
     let before = inventory(&node);
-    let pods: Vec<Pod> = (0..50).map(|it| node.node.empty_pod(&format!("p{it}")).unwrap()).collect();
+    let pods: Vec<Pod> = (0..50)
+        .map(|it| node.node.empty_pod(&format!("p{it}")).unwrap())
+        .collect();
     for (index, pod) in pods.iter().enumerate() {
         let address = format!("10.89.0.{}/24", index + 1);
         let networks = json!([{"name": "lan"}, {"name": "wire", "ips": [address]}]).to_string();
@@ -154,16 +167,18 @@ fn delegates_get_the_arguments_of_add() {
     let capabilities = json!({"portMappings": true, "bandwidth": true});
     let log = "#!/bin/sh\nif [ $CNI_COMMAND = DEL ]; then cat > /run/del-$CNI_IFNAME; else cat > /run/add; \
                echo '{\"cniVersion\":\"1.0.0\"}'; fi\n";
-    for path in [format!("{BIN}/log"), "/run/log".to_owned()] {
-        fs::write(&path, log).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    }
-    node.define("shop/log", &json!({"cniVersion": "1.0.0", "type": "log", "capabilities": capabilities}));
+    write_script("log", log);
+    node.define(
+        "shop/log",
+        &json!({"cniVersion": "1.0.0", "type": "log", "capabilities": capabilities}),
+    );
     let pod = node.node.empty_pod("web").unwrap();
     let networks = json!([{"name": "log", "portMappings": [{"hostPort": 80, "containerPort": 8080}],
                            "bandwidth": {"ingressRate": 1000000}}]);
     let dirs = json!({"pluginDirs": [PLUGINS, BIN]});
-    node.call("ADD", &pod, Some(&networks.to_string()), dirs).succeed().unwrap();
+    node.call("ADD", &pod, Some(&networks.to_string()), dirs)
+        .succeed()
+        .unwrap();
     removed();
     // As libcni calls it for Multus, with arguments of the pod that are not this attachment's.
     let delegates = MultusDelegate::read_all(Path::new(DIRECTORY), "web").unwrap();
@@ -173,9 +188,12 @@ fn delegates_get_the_arguments_of_add() {
     Runtime::new([BIN], DIRECTORY).del(&list, &request).unwrap();
     let read = |path: &str| -> Value { serde_json::from_slice(&fs::read(path).unwrap()).unwrap() };
     let (add, del) = (read("/run/add"), read("/run/del-net1"));
-    assert_eq!(add["runtimeConfig"]["portMappings"][0]["hostPort"], 80, "{add}");
+    assert_eq!(
+        add["runtimeConfig"]["portMappings"][0]["hostPort"], 80,
+        "{add}"
+    );
     assert_eq!(del["runtimeConfig"], add["runtimeConfig"]);
-    assert_eq!(del["prevResult"], json!({"cniVersion": "1.0.0"}));
+    assert_eq!(del["prevResult"]["cniVersion"], "1.0.0", "{del}");
 }
 
 /// By the plugin itself, which reads what Multus keeps.
@@ -227,7 +245,10 @@ fn delegates_have_the_form_of_multus() {
         }
         // Multus takes one with plugins here for a list.
         assert_eq!(delegate["ConfList"]["plugins"][0]["type"], "bridge");
-        assert_eq!(delegate["ConfList"]["cniVersion"], of_list["ConfList"]["cniVersion"]);
+        assert_eq!(
+            delegate["ConfList"]["cniVersion"],
+            of_list["ConfList"]["cniVersion"]
+        );
         assert_eq!(delegate["ifnameRequest"], ["eth0", "net1"][index]);
     }
     // The plugins' configurations are the same but for the names that libcni writes into them.
@@ -283,8 +304,7 @@ fn hand_over_waits_for_add() {
         return;
     };
     let slow = "#!/bin/sh\n[ $CNI_COMMAND = ADD ] && sleep 2\nexec /usr/lib/cni/bridge\n";
-    fs::write(format!("{BIN}/slow"), slow).unwrap();
-    fs::set_permissions(format!("{BIN}/slow"), fs::Permissions::from_mode(0o755)).unwrap();
+    write_script("slow", slow);
     let pod = node.node.empty_pod("web").unwrap();
     let plugin = json!({"type": "slow", "bridge": "pods0"});
     let default = json!({"cniVersion": "1.0.0", "name": "pods", "plugins": [plugin]});
@@ -309,12 +329,17 @@ fn pod_whose_add_does_not_end_stays_with_netqos() {
     let output = remove(&["--wait", "1"]);
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(text.contains("container web (its ADD or DEL did not end in time)"), "{text}");
+    assert!(
+        text.contains("container web (its ADD or DEL did not end in time)"),
+        "{text}"
+    );
     assert!(Path::new(BIN).join("netqos-multinet").exists());
     assert!(!Path::new(LISTS).join("00-netqos.conflist").exists());
     drop(lock);
     // The list is gone, and its ADD ends now.
-    node.call("ADD", &pod, Some("lan"), json!({})).succeed().unwrap();
+    node.call("ADD", &pod, Some("lan"), json!({}))
+        .succeed()
+        .unwrap();
     assert!(removed().contains("1 pods are handed over to Multus"));
     assert!(!Path::new(BIN).join("netqos-multinet").exists());
 }
@@ -362,7 +387,10 @@ fn pod_with_a_record_that_cannot_be_read_stays_with_netqos() {
     let output = remove(&[]);
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(text.contains("shop/web (its record cannot be read"), "{text}");
+    assert!(
+        text.contains("shop/web (its record cannot be read"),
+        "{text}"
+    );
     assert!(!Path::new(DIRECTORY).join("web").exists());
     assert!(Path::new(BIN).join("netqos-multinet").exists());
     // Of half an ADD.
@@ -370,12 +398,18 @@ fn pod_with_a_record_that_cannot_be_read_stays_with_netqos() {
     record.made = 1;
     fs::write(&path, serde_json::to_vec(&record).unwrap()).unwrap();
     let text = String::from_utf8(remove(&[]).stderr).unwrap();
-    assert!(text.contains("shop/web (its ADD did not make all attachments)"), "{text}");
+    assert!(
+        text.contains("shop/web (its ADD did not make all attachments)"),
+        "{text}"
+    );
     record.made = 2;
     record.attachments[1].driver = "neutron".to_owned();
     fs::write(&path, serde_json::to_vec(&record).unwrap()).unwrap();
     let text = String::from_utf8(remove(&[]).stderr).unwrap();
-    assert!(text.contains("shop/web (interface net1 is of driver \"neutron\""), "{text}");
+    assert!(
+        text.contains("shop/web (interface net1 is of driver \"neutron\""),
+        "{text}"
+    );
     fs::write(&path, whole).unwrap();
     assert!(removed().contains("1 pods are handed over to Multus"));
 }
