@@ -19,6 +19,8 @@ const PATIENCE: i32 = 3;
 
 /// The webhooks about pods and what makes them: by themselves they warn, and refuse nothing.
 pub const OF_ANNOTATIONS: [&str; 3] = [PODS, WORKLOADS, CRON_JOBS];
+/// The webhook about NetworkAttachmentDefinitions. It only warns.
+pub const OF_NETWORKS: &str = "networks.netqos.io";
 const PODS: &str = "pods.netqos.io";
 const WORKLOADS: &str = "workloads.netqos.io";
 const CRON_JOBS: &str = "cronjobs.netqos.io";
@@ -109,7 +111,8 @@ pub fn validating(
             cron_jobs,
             ours,
             slo_config(options, reach),
-            node_slos(options, reach)
+            node_slos(options, reach),
+            networks(options, reach)
         ]),
     )
 }
@@ -125,6 +128,16 @@ fn slo_config(options: &Options, reach: &Reach) -> Value {
         "matchLabels": {"kubernetes.io/metadata.name": options.koordinator},
     });
     config
+}
+
+/// About NetworkAttachmentDefinitions, which are executed as root on nodes as far as policies permit it.
+fn networks(options: &Options, reach: &Reach) -> Value {
+    let rules = json!([rule(
+        "k8s.cni.cncf.io",
+        "v1",
+        &["network-attachment-definitions"]
+    )]);
+    webhook(options, reach, VALIDATE, OF_NETWORKS, rules)
 }
 
 /// About NodeSLO objects that people write. Koordinator's manager writes much else into them, which

@@ -3,23 +3,30 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use netqos_api::npwg::{AttachmentGrant, AttachmentPolicy};
 use netqos_cluster::{Kind, Told};
 use netqos_core::quota::{Excess, excesses};
 use netqos_core::{Labels, ObjectName, Policy, Priority, Quota};
 use netqos_k8s::Object;
 
 /// The kinds that are watched.
-pub(crate) const KINDS: [Kind; 3] = [Kind::Namespace, Kind::NetworkQoSQuota, Kind::NetworkQoS];
+pub(crate) const KINDS: [Kind; 4] = [
+    Kind::Namespace,
+    Kind::NetworkQoSQuota,
+    Kind::NetworkQoS,
+    Kind::NetworkAttachmentPolicy,
+];
 
 /// The label that Kubernetes gives to each namespace.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
-/// Namespaces, quotas, and the policies that there are.
+/// Namespaces, quotas, and the policies that there are, also those for NetworkAttachmentDefinitions.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     namespaces: BTreeMap<Arc<str>, Labels>,
     quotas: BTreeMap<Arc<str>, Quota>,
     policies: BTreeMap<ObjectName, Policy>,
+    attachment_policies: BTreeMap<Arc<str>, AttachmentPolicy>,
     told: BTreeSet<Kind>,
 }
 
@@ -30,6 +37,9 @@ impl Known {
             Object::Namespace(it) => drop(self.namespaces.insert(it.name, it.labels)),
             Object::Quota(it) => drop(self.quotas.insert(it.name.clone(), it)),
             Object::Policy(it) => drop(self.policies.insert(it.name.clone(), it)),
+            Object::AttachmentPolicy(it) => {
+                self.attachment_policies.insert(it.name.clone(), it);
+            }
             _ => {}
         }
     }
@@ -40,6 +50,7 @@ impl Known {
             Kind::Namespace => drop(self.namespaces.remove(&name.name)),
             Kind::NetworkQoSQuota => drop(self.quotas.remove(&name.name)),
             Kind::NetworkQoS => drop(self.policies.remove(name)),
+            Kind::NetworkAttachmentPolicy => drop(self.attachment_policies.remove(&name.name)),
             _ => {}
         }
     }
@@ -53,6 +64,9 @@ impl Known {
                     Kind::Namespace => self.namespaces.clear(),
                     Kind::NetworkQoSQuota => self
                         .quotas
+                        .retain(|name, _| all.contains_key(&ObjectName::new("", name))),
+                    Kind::NetworkAttachmentPolicy => self
+                        .attachment_policies
                         .retain(|name, _| all.contains_key(&ObjectName::new("", name))),
                     _ => self.policies.retain(|name, _| all.contains_key(name)),
                 }
@@ -108,6 +122,18 @@ impl Known {
             .map(|quota| quota.min_priority)
             .max()
             .unwrap_or_default()
+    }
+
+    /// The permissions for the NetworkAttachmentDefinitions of a namespace.
+    pub(crate) fn attachment_grant(&self, namespace: &Arc<str>) -> AttachmentGrant {
+        let labels = self.labels(namespace);
+        let mut grant = AttachmentGrant::default();
+        for policy in self.attachment_policies.values() {
+            if policy.namespaces.matches(&labels) {
+                grant.unite(policy.grant.clone());
+            }
+        }
+        grant
     }
 
     /// The labels of a namespace; of one that is not known yet, those that it is sure to have.

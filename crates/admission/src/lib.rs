@@ -5,6 +5,7 @@
 //!       ▲                   ▲                 ├─ policies   NetworkQoS: schema, quotas, equal priorities
 //!       │ caBundle          │ certificate     ├─ bounds     NetworkQoSQuota, BandwidthProfile
 //!       │                   │                 ├─ slo        slo-controller-config, NodeSLO
+//!       │                   │                 ├─ attachments  NetworkAttachmentDefinition: a warning
 //!       │                   │                 └─ defaults   NetworkQoS without priority
 //!   register ◄── Keeper ────┘                       ▲
 //!                  │ Secret, shared by replicas     │ quotas, namespaces, policies
@@ -29,6 +30,7 @@
 //! before the new certificate is shown, and trusts the old one beside it.
 #![forbid(unsafe_code)]
 
+mod attachments;
 mod bounds;
 mod certificate;
 mod configuration;
@@ -49,7 +51,9 @@ mod spans;
 mod tls;
 
 pub use certificate::{CertificateError, Certificates};
-pub use configuration::{MUTATE, OF_ANNOTATIONS, Reach, VALIDATE, mutating, validating};
+pub use configuration::{
+    MUTATE, OF_ANNOTATIONS, OF_NETWORKS, Reach, VALIDATE, mutating, validating,
+};
 pub use injection::inject;
 pub use known::Known;
 pub use options::Options;

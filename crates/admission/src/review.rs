@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::findings::Findings;
 use crate::known::Known;
-use crate::{bounds, defaults, pods, policies, slo};
+use crate::{attachments, bounds, defaults, pods, policies, slo};
 
 /// What is asked: of an object of any kind.
 pub type Request = AdmissionRequest<DynamicObject>;
@@ -30,6 +30,9 @@ pub fn validate(request: &Request, known: &Known, strict_annotations: bool) -> A
         ("k8s.ovn.org", "NetworkQoS") => policies::check(&object, old, known),
         ("netqos.io", "NetworkQoSQuota" | "BandwidthProfile" | "NetworkQoSDefault") => {
             bounds::check(&object, old, known)
+        }
+        ("k8s.cni.cncf.io", "NetworkAttachmentDefinition") => {
+            attachments::check(&object, old, known)
         }
         ("", "ConfigMap") => slo::check_config(&object, old),
         ("slo.koordinator.sh", "NodeSLO") => slo::check_node(&object, old),

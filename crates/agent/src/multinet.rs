@@ -15,6 +15,8 @@
 
 mod catalog;
 #[cfg(feature = "daemon")]
+mod counts;
+#[cfg(feature = "daemon")]
 mod devices;
 #[cfg(feature = "daemon")]
 mod server;
@@ -24,6 +26,8 @@ mod status;
 mod tests;
 
 pub use catalog::NetworkCatalog;
+#[cfg(feature = "daemon")]
+pub(crate) use counts::MultinetCounts;
 #[cfg(feature = "daemon")]
 pub(crate) use server::serve;
 #[cfg(feature = "daemon")]

@@ -20,6 +20,7 @@ use tokio::time::timeout;
 
 use crate::engine::{Durations, Pulse};
 use crate::event::{Event, Look};
+use crate::multinet::MultinetCounts;
 use crate::places::multinet_socket_path;
 use crate::{Engine, Error, Logs, NetworkCatalog, Result, multinet, socket_path};
 
@@ -49,6 +50,7 @@ struct Desk {
     events: Sender<Event>,
     pulse: Arc<Pulse>,
     durations: Durations,
+    multinet: Arc<MultinetCounts>,
     pod_labels: bool,
     logs: Logs,
 }
@@ -117,11 +119,13 @@ pub async fn serve(
     networks: NetworkCatalog,
     logs: Logs,
 ) -> io::Result<()> {
+    let counts = networks.counts().clone();
     tokio::spawn(multinet::serve(bound.multinet, networks));
     let desk = Desk {
         events,
         pulse: engine.pulse,
         durations: engine.durations,
+        multinet: counts,
         pod_labels: listen.pod_labels,
         logs,
     };

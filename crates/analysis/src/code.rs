@@ -102,6 +102,15 @@ codes! {
     LIMIT_ON_HOST = "NQOS0304", Warning, "LimitOnHostNetworkPod",
         "A pod in the node's own network has a bandwidth annotation, which has no effect there.",
         "Remove the annotation, or hostNetwork.";
+    INVALID_NETWORKS = "NQOS0305", Error, "InvalidNetworksAnnotation",
+        "An annotation of a pod that selects networks cannot be read. netqos-multinet does not start the pod.",
+        "Correct the entry and the key that the message names: docs/multinet.md. A pod's networks are set when it is created: create it again.";
+    NAD_NOT_FOUND = "NQOS0306", Error, "SelectedNetworkNotFound",
+        "A pod selects a NetworkAttachmentDefinition that does not exist. The pod does not start until it does.",
+        "Correct the name in the annotation (without a namespace it is one of the pod's own), or create the NetworkAttachmentDefinition.";
+    NAD_NOT_PERMITTED = "NQOS0307", Warning, "NetworkNotPermitted",
+        "No NetworkAttachmentPolicy permits a need of a NetworkAttachmentDefinition. netqos-multinet attaches no pod to it.",
+        "Read its spec.config, which is executed as root on nodes. Then permit it: netqos analyze --attachment-policies writes the policies that today's NADs need. Nothing, where Multus attaches its pods.";
     NO_AGENT = "NQOS0401", Error, "NoAgent",
         "On a node with pods that are to be limited, or have rules, no agent has said anything.",
         "kubectl -n netqos-system get pods -l app.kubernetes.io/component=agent -o wide: is there one on the node, and what does it log?";

@@ -20,8 +20,10 @@ use crate::snapshot::{Found, Snapshot};
 use crate::{Message, analyze};
 
 mod class;
+mod networks;
 
 pub use class::{DescribedAsk, DescribedClass};
+pub use networks::{DescribedNetwork, NetworkState};
 
 /// What a pod gets.
 #[derive(Debug, Serialize)]
@@ -38,6 +40,12 @@ pub struct DescribedPod {
     /// Of which class of its node's lines it is; absent: it has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<DescribedClass>,
+    /// Its networks, as its status and annotations have them: the default one first. A tenant that may change the pod may
+    /// write any of it.
+    pub networks: Vec<DescribedNetwork>,
+    /// The number of further networks that its annotations name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub more_networks: Option<usize>,
     /// What it is held to as a whole.
     pub limits: Vec<DescribedLimit>,
     /// The policies that select it, in the order in which they go.
@@ -48,7 +56,7 @@ pub struct DescribedPod {
     pub problems: Vec<String>,
 }
 
-/// A limit of the pod's first interface.
+/// A limit of one of the pod's interfaces.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DescribedLimit {
@@ -130,6 +138,7 @@ pub fn describe(snapshot: &Snapshot, name: &ObjectName) -> Option<DescribedPod> 
     };
     let directions = [Direction::Ingress, Direction::Egress].into_iter();
     let limits = directions.filter_map(|it| limit(&index, name, it));
+    let (networks, more_networks) = networks::networks(snapshot, pod, found);
     Some(DescribedPod {
         pod: name.to_string(),
         node: pod.node.as_ref().map(ToString::to_string),
@@ -138,6 +147,8 @@ pub fn describe(snapshot: &Snapshot, name: &ObjectName) -> Option<DescribedPod> 
             Ok(Object::Pod(_, _, Some(class))) if !pod.finished => Some(DescribedClass::of(class)),
             _ => None,
         },
+        networks,
+        more_networks: Some(more_networks).filter(|more| *more > 0),
         limits: match pod.host_network {
             true => Vec::new(),
             false => limits.collect(),

@@ -4,7 +4,8 @@
 //! ```text
 //!   manifests ──┐               ┌─► analyze ─► Message: Error [NQOS0103] (NetworkQoS games/free) …
 //!               ├─► Snapshot ───┼─► describe ─► what one pod is held to, and by whom
-//!   a cluster ──┘      │        └─► index ─► netqos_index::Explanation
+//!   a cluster ──┘      │        ├─► attachment_policies ─► the permissions that today's NADs need
+//!                      │        └─► index ─► netqos_index::Explanation
 //!                      └ all pods as if on one node: one index answers for the whole cluster
 //! ```
 //!
@@ -17,6 +18,8 @@
 //! No I/O, no clocks, no client.
 #![forbid(unsafe_code)]
 
+mod attachment_policies;
+mod attachments;
 mod code;
 mod describe;
 mod known;
@@ -28,10 +31,11 @@ mod policies;
 mod rules;
 mod snapshot;
 
+pub use attachment_policies::{NamespacePolicies, attachment_policies};
 pub use code::{CODES, Code, Level};
 pub use describe::{
-    DescribedAsk, DescribedClass, DescribedLimit, DescribedPod, DescribedPolicy, DescribedRule,
-    describe,
+    DescribedAsk, DescribedClass, DescribedLimit, DescribedNetwork, DescribedPod, DescribedPolicy,
+    DescribedRule, NetworkState, describe,
 };
 pub use known::Extent;
 pub use message::{Message, Subject};
@@ -46,6 +50,7 @@ pub fn analyze(snapshot: &Snapshot, namespace: Option<&str>) -> Vec<Message> {
     messages.extend(policies::look(snapshot, &index));
     messages.extend(rules::look(snapshot, &index));
     messages.extend(pods::look(snapshot, &index));
+    messages.extend(attachments::messages(snapshot));
     messages.extend(nodes::look(snapshot, &index));
     messages.retain(|message| {
         let of = &message.subject.namespace;

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use netqos_core::objects::Pod;
+use netqos_api::npwg::AttachmentPolicy;
+use netqos_core::objects::{NetworkDefinition, Pod};
 use netqos_core::{Labels, NodeReport, ObjectName, Policy, Profile};
 use netqos_index::{Change, Index};
 use netqos_k8s::{
@@ -46,6 +47,16 @@ pub struct Found {
     pub annotations: BTreeMap<String, String>,
 }
 
+impl Found {
+    /// The network of a NetworkAttachmentDefinition that can be read.
+    pub(crate) fn network(&self) -> Option<&NetworkDefinition> {
+        match &self.object {
+            Ok(Object::Network(network)) => Some(network),
+            _ => None,
+        }
+    }
+}
+
 impl Snapshot {
     /// No objects, of a cluster: what nodes have not said, they have not said.
     pub fn of_cluster() -> Self {
@@ -63,6 +74,19 @@ impl Snapshot {
     /// Of this kind no more than that could be read: nothing is said that depends on the rest.
     pub fn limit(&mut self, kind: &str, to: Extent) {
         self.known.limit(kind, to);
+    }
+
+    /// The cluster does not have this kind.
+    pub fn set_absent(&mut self, kind: &str) {
+        self.known.set_absent(kind);
+    }
+
+    /// Returns true if all objects of a kind were read; of kinds in namespaces, those of this namespace where one is named.
+    pub fn has_read(&self, kind: &str, namespace: Option<&str>) -> bool {
+        match namespace {
+            Some(namespace) => self.known.all_in(kind, namespace),
+            None => self.known.all(kind),
+        }
     }
 
     /// How much of each kind was read.
@@ -157,7 +181,7 @@ impl Snapshot {
     }
 
     /// What could not be read, or is there twice.
-    pub(crate) fn unreadable_documents(&self) -> &[Message] {
+    pub fn unreadable_documents(&self) -> &[Message] {
         &self.unreadable
     }
 
@@ -213,6 +237,33 @@ impl Snapshot {
         })
     }
 
+    /// The NetworkAttachmentDefinitions, also those that cannot be read.
+    pub(crate) fn nads(&self) -> impl Iterator<Item = (&ObjectName, &Found)> {
+        NADS.iter().flat_map(|kind| self.of_kind(kind))
+    }
+
+    /// Returns true if a NetworkAttachmentDefinition has this name, or OVN-Kubernetes makes one for the network of it.
+    pub(crate) fn has_nad(&self, name: &ObjectName) -> bool {
+        let has = |kind: &&str, name: &ObjectName| {
+            self.objects
+                .contains_key(&((*kind).to_owned(), name.clone()))
+        };
+        let of_cluster = ObjectName::new("", &name.name);
+        NADS.iter()
+            .chain(&["UserDefinedNetwork"])
+            .any(|kind| has(kind, name))
+            || has(&"ClusterUserDefinedNetwork", &of_cluster)
+    }
+
+    /// The NetworkAttachmentPolicies that can be read.
+    pub(crate) fn attachment_policies(&self) -> impl Iterator<Item = &AttachmentPolicy> {
+        let all = self.of_kind("NetworkAttachmentPolicy");
+        all.filter_map(|(_, found)| match &found.object {
+            Ok(Object::AttachmentPolicy(policy)) => Some(policy),
+            _ => None,
+        })
+    }
+
     /// The pods of a namespace.
     pub(crate) fn pods_in(&self, namespace: &str) -> impl Iterator<Item = &Pod> {
         let first = ("Pod".to_owned(), ObjectName::new(namespace, ""));
@@ -233,6 +284,21 @@ impl Snapshot {
             Ok(Object::Pod(pod, ..)) => Some((pod, found)),
             _ => None,
         }
+    }
+
+    /// A NetworkAttachmentDefinition, or the first error that makes it unreadable.
+    pub(crate) fn nad(&self, name: &ObjectName) -> Option<Result<(), String>> {
+        let key = ("NetworkAttachmentDefinition".to_owned(), name.clone());
+        let found = self.objects.get(&key)?;
+        Some(match &found.object {
+            Ok(_) => Ok(()),
+            Err(errors) => Err(errors.first().map(ToString::to_string).unwrap_or_default()),
+        })
+    }
+
+    /// Returns true if all NetworkAttachmentDefinitions of this namespace were read.
+    pub(crate) fn knows_nads_of(&self, namespace: &str) -> bool {
+        self.known.all_in("NetworkAttachmentDefinition", namespace)
     }
 
     /// The namespaces that anything is in, each with its labels, which a namespace that nobody has
@@ -307,13 +373,17 @@ fn change(object: &Object) -> Option<Change> {
 }
 
 /// Kinds that are in no namespace.
-const OF_THE_CLUSTER: [&str; 5] = [
+const OF_THE_CLUSTER: [&str; 6] = [
     "Namespace",
     "Node",
     "ClusterUserDefinedNetwork",
     "NetworkQoSQuota",
     "NetworkQoSDefault",
+    "NetworkAttachmentPolicy",
 ];
+
+/// The kinds of NetworkAttachmentDefinitions: that of the specification, and that of its drafts.
+const NADS: [&str; 2] = ["NetworkAttachmentDefinition", "Network"];
 
 /// Kind and name. In a manifest an object without a namespace is one of `default`, as everywhere here.
 fn named(value: &Value) -> Option<(String, ObjectName)> {

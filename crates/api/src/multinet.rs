@@ -55,9 +55,6 @@ pub struct PodName {
     pub uid: Option<String>,
 }
 
-/// The directory of Multus, unless its key `cniDir` says another.
-pub const MULTUS_DIRECTORY: &str = "/var/lib/cni/multus";
-
 /// The ending of the lock of a sandbox, beside its record. ADD, DEL and a hand-over to Multus exclude each other by it.
 pub const LOCK_ENDING: &str = ".lock";
 
@@ -71,7 +68,7 @@ pub struct PodRecord {
     pub netns: Option<PathBuf>,
     /// The pod, where the runtime says which.
     pub pod: Option<PodName>,
-    /// The default network's attachment, and behind it those that the pod selects.
+    /// The attachment to the default network, or to the one in its place, and behind it those that the pod selects.
     pub attachments: Vec<RecordedAttachment>,
     /// The number of attachments that are made. The next one may be half made.
     pub made: usize,

@@ -1,8 +1,8 @@
 //! The documents of the Network Plumbing Working Group's multi-network specification, version 1.3.
 //!
 //! ```text
-//!   k8s.v1.cni.cncf.io/networks ────────► parse_selections ─► NetworkSelection ─► interface_names
-//!   v1.multus-cni.io/default-network ───► parse_default_network ─┘
+//!   k8s.v1.cni.cncf.io/networks ────────► parse_selections ─► interface_names ─┬─► PodSelections
+//!   v1.multus-cni.io/default-network ───► parse_default_network ───────────────┘
 //!   k8s.v1.cni.cncf.io/network-status ◄─► parse_status, write_status
 //!
 //!   NetworkAttachmentDefinition, spec.config ─► AttachmentNeeds ─┐
@@ -16,19 +16,23 @@ mod address;
 mod error;
 mod grant;
 mod interfaces;
+mod judge;
 mod needs;
 mod plugins;
+mod pod;
 mod selection;
 mod status;
 #[cfg(test)]
 mod tests;
 
 pub use address::{InfinibandGuid, MacAddress, RequestedAddress};
-pub use error::SelectionError;
+pub use error::{SelectionError, escaped, listed, quoted, shortened};
 pub use grant::{AttachmentGrant, AttachmentPolicy, Refusal};
 pub use interfaces::{InterfaceNames, interface_names};
+pub use judge::{MOST_NAMED, config_list, first_named, summary};
 pub use needs::{AttachmentNeeds, digest, is_meta_plugin};
 pub use plugins::DEFAULT_ROUTE;
+pub use pod::{PodSelections, PodSelectionsError};
 pub use selection::{
     HostPort, NetworkSelection, PortProtocol, parse_default_network, parse_selections,
 };
@@ -39,6 +43,12 @@ pub const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
 
 /// The annotation of a pod that selects another default network (Multus).
 pub const DEFAULT_NETWORK: &str = "v1.multus-cni.io/default-network";
+
+/// The namespace of the NetworkAttachmentDefinitions that [`DEFAULT_NETWORK`] may name.
+pub const DEFAULT_NETWORK_NAMESPACE: &str = "kube-system";
+
+/// The directory of Multus' state, unless its key `cniDir` names another one.
+pub const MULTUS_DIRECTORY: &str = "/var/lib/cni/multus";
 
 /// The annotation of a pod with the networks that it is on, written once they are made.
 pub const NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/network-status";

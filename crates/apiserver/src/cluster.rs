@@ -13,6 +13,7 @@ use kube::api::{
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use netqos_kubernetes::{Account, Lease};
+use serde_json::json;
 
 use crate::{ApiServer, Front};
 
@@ -206,6 +207,33 @@ impl Cluster {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         Ok(())
+    }
+
+    /// Installs the CRD of NetworkAttachmentDefinitions, as Multus or the chart does.
+    ///
+    /// # Errors
+    /// See [`define`](Self::define).
+    pub async fn define_nads(&self) -> anyhow::Result<()> {
+        let crd = json!({
+            "metadata": {"name": "network-attachment-definitions.k8s.cni.cncf.io"},
+            "spec": {
+                "group": "k8s.cni.cncf.io",
+                "scope": "Namespaced",
+                "names": {
+                    "plural": "network-attachment-definitions",
+                    "singular": "network-attachment-definition",
+                    "kind": "NetworkAttachmentDefinition",
+                    "shortNames": ["net-attach-def", "nad"],
+                },
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                    "type": "object",
+                    "properties": {"spec": {
+                        "type": "object", "properties": {"config": {"type": "string"}},
+                    }},
+                }}}],
+            },
+        });
+        self.define(&serde_json::from_value(crd)?).await
     }
 
     /// Has a definition served, in place of the one of its name.

@@ -8,10 +8,10 @@ use netqos_netlink::class::{HtbClass, InstalledClass};
 use netqos_netlink::link::Link;
 use netqos_netlink::{Handle, Socket};
 
-use crate::rate;
+use crate::rate::{self, FLOOR};
 
 /// Lowers the rates and ceilings of classes to the desired ones, children before their parents. A class that is to be
-/// removed is lowered to the desired rates of the class above it.
+/// removed is guaranteed nothing: what waits in it borrows up to the desired ceiling of the class above it.
 ///
 /// HTB lets a class send at its own rate whatever its parents owe. A parent that is lowered first owes for all that its
 /// children send until they are lowered, too, and pauses for it: at a hundredth of the rate, ten seconds for 100 ms.
@@ -29,9 +29,11 @@ pub(crate) fn lower(
         let Some(most) = above(found.handle).find_map(|class| desired.get(&class)) else {
             continue;
         };
-        if most.rate < found.rate() || most.ceil < found.ceil() {
+        let is_removed = !desired.contains_key(&found.handle);
+        let least = if is_removed { FLOOR } else { most.rate };
+        if least < found.rate() || most.ceil < found.ceil() {
             let class = rate::class(
-                found.rate().min(most.rate),
+                found.rate().min(least),
                 found.ceil().min(most.ceil),
                 found.quantum(),
                 found.priority(),

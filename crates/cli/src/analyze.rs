@@ -9,8 +9,8 @@ use netqos_core::OneLine;
 use serde::Serialize;
 
 use crate::cluster::{ASKED, ClusterArguments};
-use crate::manifests;
-use crate::output::{self, DataFormat, FAILED};
+use crate::output::{self, BAD_INPUT, DataFormat, FAILED};
+use crate::{attachment_policies, manifests};
 
 /// Which objects, and how to say it.
 #[derive(Debug, clap::Args)]
@@ -23,13 +23,18 @@ Of a cluster, without -f: the namespace of the kubeconfig's context, or what -n 
 files alone; with -f and --cluster (or -n, and always as kubectl netqos) the cluster as it would be with
 them.
 
+With --attachment-policies it prints the NetworkAttachmentPolicies that today's NetworkAttachmentDefinitions need
+for netqos-multinet. Read their comments before you apply them: tenants write these NetworkAttachmentDefinitions.
+
 Examples:
   netqos analyze -A
   netqos analyze -n games --failure-threshold warning
   netqos analyze -f policies/ -o json | jq '.messages[] | select(.level == \"Error\")'
+  netqos analyze -A --attachment-policies > policies.yaml
 
 Exit codes: 0 nothing of the level of --failure-threshold was found, 1 something was, 2 wrong usage or an
-unreadable file, 3 no cluster answers.")]
+unreadable file, 3 no cluster answers. With --attachment-policies, 1 means that they do not permit a
+NetworkAttachmentDefinition, or that not all objects were read.")]
 pub struct Arguments {
     /// A file of YAML or JSON, a folder of such files, or - for standard input.
     #[arg(short, long = "filename", value_name = "FILE|DIR")]
@@ -40,7 +45,10 @@ pub struct Arguments {
     /// From which level on a message is a failure.
     #[arg(long, value_enum, value_name = "LEVEL", default_value_t)]
     failure_threshold: Threshold,
-    /// How to print it [default: a line for each message].
+    /// Print the NetworkAttachmentPolicies that today's NetworkAttachmentDefinitions need, as manifests.
+    #[arg(long, conflicts_with = "failure_threshold")]
+    attachment_policies: bool,
+    /// How to print it [default: a line for each message; with --attachment-policies: yaml].
     #[arg(short, long, value_enum)]
     output: Option<DataFormat>,
     #[command(flatten)]
@@ -66,6 +74,10 @@ struct Report {
 
 /// Reads, looks, and prints.
 pub fn run(arguments: &Arguments, as_plugin: bool) -> ExitCode {
+    if arguments.attachment_policies && arguments.output == Some(DataFormat::Table) {
+        eprintln!("netqos: --attachment-policies prints manifests: use -o yaml or -o json");
+        return ExitCode::from(BAD_INPUT);
+    }
     let files = &arguments.filename;
     let mut namespace = arguments.cluster.namespace.clone();
     let mut snapshot = if arguments
@@ -79,7 +91,11 @@ pub fn run(arguments: &Arguments, as_plugin: bool) -> ExitCode {
         if !arguments.all_namespaces && namespace.is_none() && files.is_empty() {
             namespace = Some(cluster.default_namespace().to_owned());
         }
-        match cluster.snapshot(&ASKED, namespace.as_deref()) {
+        let kinds = match arguments.attachment_policies {
+            true => &attachment_policies::KINDS[..],
+            false => &ASKED[..],
+        };
+        match cluster.snapshot(kinds, namespace.as_deref()) {
             Ok(snapshot) => snapshot,
             Err(code) => return code,
         }
@@ -88,6 +104,10 @@ pub fn run(arguments: &Arguments, as_plugin: bool) -> ExitCode {
     };
     if let Err(code) = manifests::put(&mut snapshot, files) {
         return code;
+    }
+    if arguments.attachment_policies {
+        let format = arguments.output.unwrap_or(DataFormat::Yaml);
+        return attachment_policies::print(&snapshot, namespace.as_deref(), format);
     }
     let messages = analyze(&snapshot, namespace.as_deref());
     let failed = messages

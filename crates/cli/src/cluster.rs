@@ -36,7 +36,7 @@ pub struct ClusterArguments {
 }
 
 /// Kinds that say what is to be enforced, and what is.
-pub const ASKED: [Kind; 11] = [
+pub const ASKED: [Kind; 12] = [
     Kind::Namespace,
     Kind::Node,
     Kind::Pod,
@@ -45,6 +45,7 @@ pub const ASKED: [Kind; 11] = [
     Kind::NetworkQoSDefault,
     Kind::BandwidthProfile,
     Kind::NetworkAttachmentDefinition,
+    Kind::NetworkAttachmentPolicy,
     Kind::UserDefinedNetwork,
     Kind::ClusterUserDefinedNetwork,
     Kind::NetworkQoSNodeReport,
@@ -132,6 +133,7 @@ impl Cluster {
             match told {
                 Ok(()) => {}
                 Err(why) if why.is_unknown_kind() => {
+                    snapshot.set_absent(kind.name());
                     if *kind == Kind::NetworkQoS {
                         eprintln!("netqos: {why}: install its definition (deploy/crds)");
                     }

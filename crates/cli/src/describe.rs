@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use comfy_table::{Table, presets};
-use netqos_analysis::{DescribedClass, DescribedPod, Snapshot, describe};
+use netqos_analysis::{DescribedClass, DescribedNetwork, DescribedPod, Snapshot, describe};
 use netqos_core::{BitRate, ByteCount, ObjectName};
 
 use crate::cluster::{ASKED, ClusterArguments};
@@ -24,6 +24,9 @@ pub enum Command {
 #[command(after_help = "\
 Of a cluster, with -f as it would be with these manifests; with -f alone, of the manifests. In a cluster it
 tells also what the agent of the pod's node has said: whether each policy is in force there, and why not.
+
+NETWORKS are those that the pod selects, and those that its status and its annotation network-status say it is
+on. Anyone with the right to change the pod can write that annotation.
 
 POLICIES are those that select the pod, RULES theirs in the order in which they go: the first that matches
 a packet decides. PEERS are the addresses that a rule's selectors mean at present.
@@ -101,6 +104,12 @@ fn print(pod: &DescribedPod) {
             println!("\n{}", asks(class));
         }
     }
+    if !pod.networks.is_empty() {
+        println!("\n{}", networks(pod));
+    }
+    if let Some(more) = pod.more_networks {
+        println!("and {more} more networks");
+    }
     match pod.limits.is_empty() {
         true => println!("\nnothing limits it as a whole"),
         false => println!("\n{}", limits(pod)),
@@ -153,6 +162,47 @@ fn asks(class: &DescribedClass) -> Table {
         ]);
     }
     table
+}
+
+fn networks(pod: &DescribedPod) -> Table {
+    let header = ["NETWORK", "INTERFACE", "ADDRESSES", "LIMIT", "STATE", "WHY"];
+    let mut table = table(&header);
+    let or_none = |text: String| match text.is_empty() {
+        true => "-".to_owned(),
+        false => text,
+    };
+    for network in &pod.networks {
+        let default = if network.default && network.network != "default" {
+            " (default)"
+        } else {
+            ""
+        };
+        table.add_row([
+            or_none(network.network.clone()) + default,
+            or_none(network.interface.clone().unwrap_or_default()),
+            or_none(addresses(network)),
+            or_none(attachment_limits(network)),
+            network.state.as_str().to_owned(),
+            network.why.clone(),
+        ]);
+    }
+    table
+}
+
+fn addresses(network: &DescribedNetwork) -> String {
+    let addresses = network.addresses.join(", ");
+    match network.more_addresses {
+        0 => addresses,
+        more => format!("{addresses}, and {more} more"),
+    }
+}
+
+fn attachment_limits(network: &DescribedNetwork) -> String {
+    let limits = network.limits.iter();
+    let limits: Vec<String> = limits
+        .map(|it| format!("{} {}", it.direction, rate(it.rate)))
+        .collect();
+    limits.join(", ")
 }
 
 fn limits(pod: &DescribedPod) -> Table {

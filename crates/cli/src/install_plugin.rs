@@ -114,9 +114,12 @@ pub struct Arguments {
         long,
         value_name = "DIR",
         requires = "multinet",
-        default_value = "/etc/cni/net.d"
+        default_value = list::DIRECTORY
     )]
     conf_dir: PathBuf,
+    /// Warns, and succeeds, if another program's list keeps the runtime from calling netqos-multinet.
+    #[arg(long, requires = "multinet", conflicts_with = "remove")]
+    tolerate_foreign_lists: bool,
     /// The records of netqos-multinet.
     #[arg(
         long,
@@ -159,6 +162,17 @@ enum Problem {
         path.display()
     )]
     NotFirst { path: PathBuf, first: String },
+    /// The default network would be that of another meta plugin.
+    #[error(
+        "{} is not written: netqos-multinet would take list {list:?} as the default network, which calls {plugin}, and no \
+         pod could start; remove that list first",
+        path.display()
+    )]
+    DefaultIsMeta {
+        path: PathBuf,
+        list: String,
+        plugin: String,
+    },
     /// The list of that name is another's.
     #[error("{} is not netqos's list: rename or remove the file, and try again", .0.display())]
     ForeignList(PathBuf),
@@ -201,6 +215,16 @@ enum Problem {
         executable: PathBuf,
         kept: HandedOver,
     },
+}
+
+impl Problem {
+    /// Returns true if a list of another program is the reason.
+    fn is_foreign_list(&self) -> bool {
+        matches!(
+            self,
+            Self::NotFirst { .. } | Self::ForeignList(_) | Self::DefaultIsMeta { .. }
+        )
+    }
 }
 
 /// The remedy of an error.
@@ -255,7 +279,12 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 /// A list is there only while its plugin is.
 fn install_multinet(arguments: &Arguments, lines: &mut Vec<String>) -> Result<(), Problem> {
     lines.push(install(MULTINET, arguments)?);
-    lines.push(list::write(&arguments.conf_dir, &arguments.state_dir)?);
+    lines.push(match list::write(&arguments.conf_dir) {
+        Err(problem) if arguments.tolerate_foreign_lists && problem.is_foreign_list() => {
+            format!("warning: {problem}")
+        }
+        list => list?,
+    });
     Ok(())
 }
 
@@ -264,10 +293,12 @@ fn remove_multinet(arguments: &Arguments, lines: &mut Vec<String>) -> Result<(),
     let config = list::config(lists, &arguments.state_dir)?;
     let sandboxes = Sandboxes::of(&config, &arguments.state_dir);
     let multus = Multus::next(lists, &arguments.to, arguments.multus_dir.as_deref())?;
-    let records = sandboxes.records().folder();
-    if !records.is_dir() && (executable.exists() || lists.join(list::NAME).exists()) {
+    let (state, records) = (sandboxes.state(), sandboxes.records().folder());
+    // The directory of a node's state, in which that of the plugin may be missing.
+    let is_seen = records.is_dir() || state.parent().is_some_and(Path::is_dir);
+    if multus.is_some() && !is_seen {
         return Err(Problem::NotSeen {
-            path: records.to_owned(),
+            path: state.to_owned(),
             content: "the pods of netqos-multinet",
         });
     }

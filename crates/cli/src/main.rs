@@ -5,6 +5,7 @@
 mod output;
 
 mod analyze;
+mod attachment_policies;
 mod check;
 mod cleanup;
 mod cluster;

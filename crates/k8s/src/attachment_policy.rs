@@ -70,7 +70,8 @@ pub struct NetworkAttachmentPolicySpec {
     pub host_paths: Option<Vec<String>>,
 
     /// Keys of plugins that change the node's routes or packet filters, or reach other pods, behind the plugin's type:
-    /// bridge.isGateway. At most 64.
+    /// bridge.isGateway. ptp.ipam: the node routes the addresses of the definition's choice into pods, also those of
+    /// others. portmap.portMappings: pods take ports of the node. At most 64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::host_keys")]
     pub host_keys: Option<Vec<String>>,

@@ -175,7 +175,7 @@ impl Node {
             .collect();
         let mut attachments =
             nads::attachments(&selected, request, &self.config, &default_list.name, &args)?;
-        let mut default = match selected.default_network {
+        let mut default = match selected.selections.default_network {
             // The first, in place of the default network, with what the runtime asks of that.
             Some(_) => attachments.remove(0),
             None => RecordedAttachment {
@@ -210,7 +210,7 @@ impl Node {
             };
             match self.runtime.add(&list, &request) {
                 Ok(result) => {
-                    status.extend(status::entries(attachment, &result));
+                    status.extend(status::entries(attachment, index == 0, &result));
                     first.get_or_insert(result);
                 }
                 Err(error) => {

@@ -11,6 +11,8 @@ use rustix::mount::{
 use rustix::process::geteuid;
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
+const BPFFS: &str = "/sys/fs/bpf";
+
 /// The calling thread in a network and a mount namespace of its own, with a `/run`, a `/var/lib`
 /// and a BPF file system that nobody else sees.
 #[derive(Debug)]
@@ -43,8 +45,10 @@ impl Node {
             mount("tmpfs", folder, "tmpfs", MountFlags::empty(), c"mode=755")
                 .with_context(|| format!("mount a tmpfs at {folder}"))?;
         }
-        mount("bpf", "/sys/fs/bpf", "bpf", MountFlags::empty(), None)
-            .context("mount a BPF file system")?;
+        // A copy of an earlier node's BPF file system would keep its programs until this thread ends. A kernel that then
+        // frees a thousand of them at once can lock up.
+        while unmount(BPFFS, UnmountFlags::DETACH).is_ok() {}
+        mount("bpf", BPFFS, "bpf", MountFlags::empty(), None).context("mount a BPF file system")?;
         fs::create_dir_all("/run/netns")?;
         let node = Self {
             not_send: std::marker::PhantomData,
@@ -115,4 +119,21 @@ fn give_back(folder: &str) -> Result<()> {
         let _ = unmount(place, UnmountFlags::DETACH);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn node_keeps_no_bpf_file_system_of_the_one_before() {
+        for _ in 0..3 {
+            let Some(_node) = Node::new().unwrap() else {
+                return;
+            };
+            let mounts = fs::read_to_string("/proc/thread-self/mounts").unwrap();
+            let of_bpf = mounts.lines().filter(|line| line.contains(" /sys/fs/bpf "));
+            assert_eq!(of_bpf.count(), 1, "{mounts}");
+        }
+    }
 }

@@ -11,6 +11,9 @@ use netqos_core::{Digest, PodId};
 use netqos_core::{Labels, ObjectName};
 use netqos_k8s::Object;
 
+#[cfg(feature = "daemon")]
+use super::MultinetCounts;
+
 /// The label of each namespace with its name.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 
@@ -23,6 +26,8 @@ const MOST_CONFIG_BYTES: usize = 256 << 10;
 pub struct NetworkCatalog {
     node: Arc<str>,
     contents: Arc<RwLock<Contents>>,
+    #[cfg(feature = "daemon")]
+    counts: Arc<MultinetCounts>,
 }
 
 #[derive(Debug, Default)]
@@ -49,7 +54,15 @@ impl NetworkCatalog {
         Self {
             node: node.into(),
             contents: Arc::default(),
+            #[cfg(feature = "daemon")]
+            counts: Arc::default(),
         }
+    }
+
+    /// Returns the counts of answers by this catalog, and of what is written to its pods.
+    #[cfg(feature = "daemon")]
+    pub(crate) fn counts(&self) -> &Arc<MultinetCounts> {
+        &self.counts
     }
 
     /// Says that all objects of the source are in it. Before that, an object that is not in it may exist.
@@ -192,10 +205,6 @@ impl Contents {
                 )));
             }
         }
-        let mut grant = AttachmentGrant::default();
-        for policy in &about {
-            grant.unite(policy.grant.clone());
-        }
         Ok(Nad {
             driver: CNI_DRIVER.to_owned(),
             resource_version: attachment.resource_version.to_string(),
@@ -205,7 +214,7 @@ impl Contents {
             policies: (about.iter())
                 .map(|it| (it.name.to_string(), it.resource_version.to_string()))
                 .collect(),
-            grant,
+            grant: AttachmentGrant::united(about),
         })
     }
 

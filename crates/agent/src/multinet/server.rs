@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use netqos_api::multinet::{Answer, MAX_BYTES, Message, Nad, PROTOCOL, PodName};
+use netqos_api::npwg::escaped;
 use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
@@ -75,6 +76,7 @@ async fn exchange(
         },
         Err(answer) => answer,
     };
+    catalog.counts().count_answer(&answer);
     if let Answer::Refused(why) | Answer::TryAgain(why) = &answer {
         tracing::info!("a pod is not attached: {why}");
     }
@@ -114,8 +116,9 @@ async fn with_devices(mut nads: Vec<Nad>, pod: &PodName, kubelet: &Kubelet) -> A
             Some(ids) => nad.device = Some(ids.remove(0)),
             None => {
                 return Answer::Refused(format!(
-                    "the kubelet gave the pod no more devices of {resource}, which a \
-                     NetworkAttachmentDefinition of it names; its containers must request one for each"
+                    "the kubelet gave the pod no more devices of {}, which a NetworkAttachmentDefinition of it names; its \
+                     containers must request one for each",
+                    escaped(resource)
                 ));
             }
         }

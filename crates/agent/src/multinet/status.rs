@@ -17,6 +17,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
 
 use super::NetworkCatalog;
+use super::counts::StatusWrite;
 use crate::watch::{self, Watch};
 use crate::{Error, Result};
 
@@ -149,7 +150,13 @@ async fn write(client: Client, mut records: UnboundedReceiver<Statuses>, catalog
                 continue;
             }
             let annotations = BTreeMap::from([(NETWORK_STATUS, text.to_owned())]);
-            match annotate_pod(&client, &pod, &annotations).await {
+            let result = annotate_pod(&client, &pod, &annotations).await;
+            catalog.counts().count_write(match &result {
+                Ok(()) => StatusWrite::Written,
+                Err(AnnotateError::Gone) => StatusWrite::Gone,
+                Err(_) => StatusWrite::Failed,
+            });
+            match result {
                 Ok(()) => {
                     refused.remove(&pod);
                     written.insert(pod, (digest, Instant::now() + SETTLES));

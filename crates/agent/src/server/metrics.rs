@@ -20,6 +20,7 @@ use super::parts::openmetrics;
 use super::{Desk, Unanswered};
 use crate::Engine;
 use crate::engine::{Durations, Tally};
+use crate::multinet::MultinetCounts;
 
 use pods::Pods;
 pub use sample::metrics_sample;
@@ -28,18 +29,29 @@ type Labels = Vec<(&'static str, String)>;
 
 pub(super) async fn metrics(State(desk): State<Desk>) -> std::result::Result<Response, Unanswered> {
     let tally = desk.look(Engine::tally).await?;
-    let registry = registry(tally, desk.durations.clone(), desk.pod_labels);
+    let registry = registry(
+        tally,
+        desk.durations.clone(),
+        &desk.multinet,
+        desk.pod_labels,
+    );
     Ok(openmetrics(registry))
 }
 
 /// All metrics. docs/metrics.md is made from them by `cargo xtask metrics`.
-fn registry(mut tally: Tally, durations: Durations, pod_labels: bool) -> Registry {
+fn registry(
+    mut tally: Tally,
+    durations: Durations,
+    multinet: &MultinetCounts,
+    pod_labels: bool,
+) -> Registry {
     let mut registry = Registry::with_prefix("netqos");
     build(&mut registry);
     let rows = std::mem::take(&mut tally.rows);
     registry.register_collector(Box::new(Pods::new(rows, pod_labels)));
     of_lines(&mut registry, &tally);
     of_agent(&mut registry, tally);
+    of_multinet(&mut registry, multinet);
     registry.register_with_unit(
         "reconcile_duration",
         "How long it took to make the kernel as the objects say, once something had changed",
@@ -246,5 +258,28 @@ fn of_agent(registry: &mut Registry, tally: Tally) {
         let counter = Counter::<u64>::default();
         counter.inc_by(value);
         registry.register(name, help, counter);
+    }
+}
+
+/// The agent's part in the attachments of pods.
+fn of_multinet(registry: &mut Registry, counts: &MultinetCounts) {
+    for (name, help, results) in [
+        (
+            "multinet_answers",
+            "Answers to netqos-multinet: answered; try_again, for which a pod waits; refused, which fails it",
+            counts.answers(),
+        ),
+        (
+            "multinet_status_writes",
+            "Writes of the annotation network-status: written; pod_gone; failed, which are tried again",
+            counts.writes(),
+        ),
+    ] {
+        let family = Family::<Labels, Counter>::default();
+        for (result, number) in results {
+            let labels = vec![("result", result.to_owned())];
+            family.get_or_create(&labels).inc_by(number);
+        }
+        registry.register(name, help, family);
     }
 }

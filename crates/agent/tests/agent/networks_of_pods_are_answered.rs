@@ -98,3 +98,31 @@ fn message_of_another_version_is_to_be_tried_again_and_no_message_stops_the_sock
     assert!(matches!(ask(lan()), Answer::Refused(_)));
     drop(silent);
 }
+
+#[test]
+fn metrics_count_answers_by_result() {
+    let Some(node) = stage::node() else { return };
+    let (a, _) = stage::pods(&node);
+    let annotations = json!({"k8s.v1.cni.cncf.io/networks": "lan"});
+    stage::put("a.json", &stage::manifest(&a, annotations));
+    let _agent = Agent::start();
+    assert!(matches!(
+        ask(About::Annotations),
+        Answer::Annotations { .. }
+    ));
+    for _ in 0..2 {
+        assert!(matches!(ask(lan()), Answer::Refused(_)));
+    }
+    let newer = json!({"version": PROTOCOL + 1}).to_string();
+    for _ in 0..3 {
+        assert!(matches!(ask_with(newer.as_bytes()), Answer::TryAgain(_)));
+    }
+    let metrics = stage::ask("/metrics");
+    for sample in [
+        "netqos_multinet_answers_total{result=\"answered\"} 1",
+        "netqos_multinet_answers_total{result=\"refused\"} 2",
+        "netqos_multinet_answers_total{result=\"try_again\"} 3",
+    ] {
+        assert!(metrics.contains(sample), "{sample} is not in {metrics}");
+    }
+}

@@ -30,7 +30,8 @@ const LOG: &str = "/run/agent.log";
 /// Where datagrams are received.
 pub(crate) const PORT: u16 = 5000;
 /// What takes longer has failed.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// After errors in a row a watch waits for 30 s, and for as much again at random.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A node with an empty folder of manifests. `None`: skipped.
 pub(crate) fn node() -> Option<Node> {

@@ -82,6 +82,11 @@ fn record_is_written_to_its_pod_once_and_again_after_a_change() {
     assert!(stage::eventually(|| address(&world, &world.b).is_some()));
     assert_eq!(address(&world, &world.a).as_deref(), Some("10.0.0.2"));
     assert_eq!(writes(&world), 3);
+    let metrics = stage::ask("/metrics");
+    for (result, number) in [("written", 3), ("failed", 0)] {
+        let sample = format!("netqos_multinet_status_writes_total{{result=\"{result}\"}} {number}");
+        assert!(metrics.contains(&sample), "{sample} is not in {metrics}");
+    }
 
     // What is there is not written again.
     world.stop_agent();

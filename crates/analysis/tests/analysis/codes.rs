@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use netqos_analysis::CODES;
 use serde_json::{Value, json};
 
-use crate::objects::{annotated, in_force, object, pod, policy, report, said, to};
+use crate::objects::{
+    annotated, attachment_policy, in_force, nad, object, pod, policy, report, said, selecting, to,
+};
 
 struct Case {
     /// What is to be said, and of what.
@@ -250,6 +252,35 @@ fn of_pods() -> Vec<Case> {
     ]
 }
 
+fn of_attachments() -> Vec<Case> {
+    let lan = || nad("games/lan", &json!({"type": "macvlan", "master": "eth1"}));
+    let permits = |master: &str| {
+        let spec = json!({"pluginTypes": ["macvlan"], "masters": [master]});
+        attachment_policy("lans", &spec)
+    };
+    vec![
+        case(
+            "Error [NQOS0305] (Pod games/a)",
+            "metadata.annotations[k8s.v1.cni.cncf.io/networks]: entry 1 (\"lan\"): mac: ",
+            vec![selecting("games/a", r#"[{"name": "lan", "mac": "x"}]"#)],
+            vec![selecting("games/a", "lan"), lan(), permits("eth1")],
+        ),
+        case(
+            "Error [NQOS0306] (Pod games/a)",
+            "no NetworkAttachmentDefinition has the name that it selects: games/wan",
+            vec![selecting("games/a", "wan"), lan()],
+            vec![selecting("games/a", "lan"), lan()],
+        ),
+        case(
+            "Warning [NQOS0307] (NetworkAttachmentDefinition games/lan)",
+            "spec.config: netqos-multinet attaches no pod to it, since no NetworkAttachmentPolicy permits it: \
+             plugins[0].master: interface \"eth1\" is not permitted",
+            vec![lan(), permits("eth2")],
+            vec![lan(), permits("eth1")],
+        ),
+    ]
+}
+
 fn of_nodes() -> Vec<Case> {
     let ten = json!([to("10.0.0.0/8")]);
     let asked = |more: Vec<Value>| {
@@ -323,7 +354,13 @@ fn holds(case: &Case) {
 
 #[test]
 fn what_is_wrong_is_said_and_what_is_right_is_not() {
-    let cases = [of_objects(), of_rules(), of_pods(), of_nodes()];
+    let cases = [
+        of_objects(),
+        of_rules(),
+        of_pods(),
+        of_attachments(),
+        of_nodes(),
+    ];
     let cases: Vec<Case> = cases.into_iter().flatten().collect();
     cases.iter().for_each(holds);
     // The others have tests of their own.

@@ -3,7 +3,7 @@
 use netqos_analysis::{Snapshot, analyze};
 use serde_json::{Value, json};
 
-const GROUPS: [(&str, &str); 9] = [
+const GROUPS: [(&str, &str); 11] = [
     ("Pod", "v1"),
     ("Node", "v1"),
     ("Namespace", "v1"),
@@ -12,6 +12,8 @@ const GROUPS: [(&str, &str); 9] = [
     ("BandwidthProfile", "netqos.io/v1alpha1"),
     ("NetworkQoSNodeReport", "netqos.io/v1alpha1"),
     ("NetworkAttachmentDefinition", "k8s.cni.cncf.io/v1"),
+    ("NetworkAttachmentPolicy", "netqos.io/v1alpha1"),
+    ("UserDefinedNetwork", "k8s.ovn.org/v1"),
     ("List", "v1"),
 ];
 
@@ -84,4 +86,19 @@ pub fn said(objects: &[Value]) -> Vec<(String, String)> {
         (format!("{head})"), words.to_owned())
     };
     messages.map(|it| split(it.to_string())).collect()
+}
+
+/// A NetworkAttachmentDefinition with this configuration.
+pub fn nad(name: &str, config: &Value) -> Value {
+    let spec = json!({"spec": {"config": config.to_string()}});
+    object("NetworkAttachmentDefinition", name, &spec)
+}
+
+/// A pod that selects networks.
+pub fn selecting(name: &str, networks: &str) -> Value {
+    annotated(name, &json!({"k8s.v1.cni.cncf.io/networks": networks}))
+}
+
+pub fn attachment_policy(name: &str, spec: &Value) -> Value {
+    object("NetworkAttachmentPolicy", name, &json!({"spec": spec}))
 }

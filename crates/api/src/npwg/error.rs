@@ -50,7 +50,7 @@ impl SelectionError {
     pub(super) fn in_entry(self, index: usize, network: &str) -> Self {
         Self {
             entry: Some(index + 1),
-            network: shortened(network),
+            network: shortened(network, MOST_QUOTED),
             ..self
         }
     }
@@ -73,13 +73,47 @@ impl fmt::Display for SelectionError {
 }
 
 /// A text of a tenant, quoted as far as a message may repeat it.
-pub(super) fn quoted(text: &str) -> String {
-    format!("{:?}", shortened(text))
+pub fn quoted(text: &str) -> String {
+    format!("{:?}", shortened(text, MOST_QUOTED))
 }
 
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(MOST_QUOTED) {
+/// A text of a tenant without quotation marks, as far as a message may repeat it, with control characters escaped.
+pub fn escaped(text: &str) -> String {
+    shortened(text, MOST_QUOTED).escape_debug().to_string()
+}
+
+/// The first characters of a text, with `…` in place of the others.
+pub fn shortened(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
+}
+
+/// The number of items that a message names.
+const MOST_NAMED: usize = 5;
+
+/// Returns the first five items with a separator between them, and the number of the others.
+pub fn listed<T: fmt::Display>(items: impl IntoIterator<Item = T>, separator: &str) -> String {
+    let mut items = items.into_iter();
+    let named = items.by_ref().take(MOST_NAMED);
+    let named: Vec<String> = named.map(|it| it.to_string()).collect();
+    let named = named.join(separator);
+    match items.count() {
+        0 => named,
+        more => format!("{named}, and {} more", with_commas(more)),
+    }
+}
+
+/// `9,995`.
+fn with_commas(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }

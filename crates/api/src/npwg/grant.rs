@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use netqos_core::LabelSelector;
 
 use super::AttachmentNeeds;
+use super::error::{escaped, listed, quoted};
 
 /// The permissions for the NetworkAttachmentDefinitions of a namespace: those of all policies that match, united.
 /// Nothing is permitted by default.
@@ -26,7 +27,7 @@ pub struct AttachmentGrant {
     /// Paths of the host, with all that is below them.
     pub host_paths: BTreeSet<String>,
     /// Keys by which the host's routes and packet filters, or other pods, are changed, behind their plugin's type:
-    /// `bridge.isGateway`.
+    /// `bridge.isGateway`, `ptp.ipam`, `portmap.portMappings`.
     pub host_keys: BTreeSet<String>,
     /// Configurations that may do anything, by the SHA-256 of their texts in hexadecimal digits.
     pub digests: BTreeSet<String>,
@@ -58,11 +59,27 @@ pub struct Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path, self.message)
+        write!(f, "{}: {}", escaped(&self.path), self.message)
+    }
+}
+
+impl Refusal {
+    /// Returns the message of several: five of them, and the number of the others.
+    pub fn message_of(refusals: &[Self]) -> String {
+        listed(refusals, "; ")
     }
 }
 
 impl AttachmentGrant {
+    /// Returns the permissions of several policies, united.
+    pub fn united<'p>(policies: impl IntoIterator<Item = &'p AttachmentPolicy>) -> Self {
+        let mut united = Self::default();
+        for policy in policies {
+            united.unite(policy.grant.clone());
+        }
+        united
+    }
+
     /// Adds the permissions of another policy.
     pub fn unite(&mut self, other: Self) {
         self.plugin_types.extend(other.plugin_types);
@@ -97,11 +114,17 @@ impl AttachmentGrant {
                 .iter()
                 .filter(|(_, value)| !is_permitted(permitted, value))
             {
-                refusals.push(refusal(path, format!("{what} {value:?} is not permitted")));
+                refusals.push(refusal(
+                    path,
+                    format!("{what} {} is not permitted", quoted(value)),
+                ));
             }
         }
         for (path, value) in needs.host_paths.iter().filter(|(_, it)| !self.has_path(it)) {
-            refusals.push(refusal(path, format!("path {value:?} is not permitted")));
+            refusals.push(refusal(
+                path,
+                format!("path {} is not permitted", quoted(value)),
+            ));
         }
         let unknown = needs.unknown.iter();
         refusals.extend(unknown.map(|(path, why)| {

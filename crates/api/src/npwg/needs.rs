@@ -6,6 +6,7 @@
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
+use super::error::escaped;
 use super::plugins::{ARGS, Absent, Key, Keys, PLUGINS};
 
 /// The permissions that a configuration needs, each with the keys that lead to it, such as `plugins[0].master`.
@@ -20,7 +21,8 @@ pub struct AttachmentNeeds {
     pub devices: Vec<(String, String)>,
     /// Paths of the host.
     pub host_paths: Vec<(String, String)>,
-    /// Keys by which the host's routes and packet filters, or other pods, are changed: `bridge.isGateway`.
+    /// Keys by which the host's routes and packet filters, or other pods, are changed: `bridge.isGateway`, `ptp.ipam`,
+    /// `portmap.portMappings`.
     pub host_keys: Vec<(String, String)>,
     /// The reasons that only a permission for the configuration as a whole is enough.
     pub unknown: Vec<(String, String)>,
@@ -150,7 +152,7 @@ impl AttachmentNeeds {
         self.plugin_types.push((path.clone(), kind.to_owned()));
         let known = PLUGINS.iter().find(|(name, _)| *name == kind);
         if known.is_none() {
-            let why = format!("netqos does not know the keys of plugin {kind}");
+            let why = format!("netqos does not know the keys of plugin {}", escaped(kind));
             self.unknown.push((path, why));
         }
         known.copied()
@@ -205,6 +207,13 @@ impl AttachmentNeeds {
                 return;
             }
             Key::Ipam => return self.nested(at.path, value),
+            Key::RoutedIpam => {
+                if value.as_object().is_none_or(|it| !it.is_empty()) {
+                    let key = format!("{}.{name}", at.kind);
+                    self.host_keys.push((at.path.to_owned(), key));
+                }
+                return self.nested(at.path, value);
+            }
             Key::Keys(keys) => return self.object(at, keys, value),
         };
         match value {

@@ -18,6 +18,8 @@ pub(super) enum Key {
     Host(&'static [&'static str]),
     /// The configuration of another plugin, for addresses.
     Ipam,
+    /// The same, where the host gets a route to each of these addresses.
+    RoutedIpam,
     /// An object with these keys, or a list of such objects.
     Keys(Keys),
 }
@@ -38,7 +40,7 @@ pub(super) enum Absent {
 pub const DEFAULT_ROUTE: &str = "default-route";
 
 use Absent::{Is, None as Nothing};
-use Key::{Device, Free, Host, Ipam, Keys as Object, Master, Path};
+use Key::{Device, Free, Host, Ipam, Keys as Object, Master, Path, RoutedIpam};
 
 /// The keys of each known type, without those that all plugins have.
 pub(super) const PLUGINS: &[(&str, Keys)] = &[
@@ -104,7 +106,8 @@ pub(super) const PLUGINS: &[(&str, Keys)] = &[
             ("ipMasq", Host(&[])),
             ("ipMasqBackend", Free),
             ("mtu", Free),
-            ("ipam", Ipam),
+            // Also an address that another pod, or the node itself, has.
+            ("ipam", RoutedIpam),
         ],
     ),
     (
@@ -160,6 +163,8 @@ pub(super) const PLUGINS: &[(&str, Keys)] = &[
     (
         "portmap",
         &[
+            // Pods take ports of the node.
+            ("capabilities", Object(&[("portMappings", Host(&[]))])),
             ("backend", Free),
             ("snat", Free),
             ("masqAll", Free),

@@ -29,7 +29,7 @@ pub struct NetworkStatus {
     /// Its MTU in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u64>,
-    /// Set for the default network.
+    /// Set for the default network, or for the network in its place.
     #[serde(
         default,
         deserialize_with = "null_is_default",

@@ -1,3 +1,5 @@
+mod judgement;
 mod permissions;
+mod pods;
 mod selections;
 mod statuses;

@@ -300,11 +300,13 @@ fn remove(socket: &mut Socket, link: &Link, name: Handle, there: &Installation) 
 }
 
 /// Waits until the queues of these classes are empty, to which no packets come any more. At their own rate that might
-/// take long: until then they may use all of the uplink, before others, and the ceilings of the classes above them are
+/// take long: until then they may borrow all of the uplink, before others, and the ceilings of the classes above them are
 /// the uplink's. The next `apply` lowers what a killed process leaves open.
 ///
-/// Under its old ceiling a class would owe for what these queues send. Without the priority, flows of the same class take
-/// all that it may borrow, and a leaf without a guarantee owes up to a minute of its own rate for one packet.
+/// They get no higher rate: HTB lets a class send at its own rate while others have their guarantees, so the classes above
+/// it and the uplink would owe for what it sends, and lend nothing for seconds. Under its old ceiling a class would owe,
+/// too. Without the priority, flows of the same class take all that it may borrow, and a leaf without a guarantee owes up
+/// to a minute of its own rate for one packet.
 pub(super) fn drain(socket: &mut Socket, at: Root<'_>, names: &BTreeSet<Handle>) -> Result<()> {
     let mut opened = Vec::new();
     let drained = wait_until_empty(socket, at, names, &mut opened);
@@ -345,9 +347,7 @@ fn wait_until_empty(
                 if opened.iter().any(|it| it.handle == class.handle) {
                     continue;
                 }
-                let is_leaf = class.handle == leaf.handle;
-                let rate = if is_leaf { uplink } else { class.rate() };
-                let open = rate::class(rate, uplink, class.quantum(), 0);
+                let open = rate::class(class.rate(), uplink, class.quantum(), 0);
                 let put = socket.put_class(at.link, class.parent, class.handle, &open);
                 put.doing("open a class")?;
                 opened.push(class.clone());

@@ -1,4 +1,5 @@
 use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -156,4 +157,49 @@ fn queue_of_class_without_guarantee_is_exchanged_under_bulk() {
     world.divide(divided(100, [30, 100], [0, 20]));
     // Three classes.
     assert_eq!(cutting(&world), 3);
+}
+
+/// HTB lets a class send at its own rate whatever its parents owe: a backlog that is sent so beside guarantees that are
+/// used makes the uplink owe, and until it has paid it lends nothing.
+#[test]
+fn backlog_of_removed_part_is_sent_within_what_uplink_lends() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    world.ask("be", 1, None);
+    world.divide(shares(4));
+    let address = world.outside_address(false);
+    let floods = ["sys", "ls", "be"].map(|pod| {
+        let udp = UdpTest {
+            omit: Duration::ZERO,
+            duration: Duration::from_secs(2),
+            ..UdpTest::new(address, mbit(8))
+        };
+        let netns = world.pods[pod].netns();
+        Bulk::start(netns, move || drop(udp.run(|_| ()))).unwrap()
+    });
+    thread::sleep(Duration::from_secs(1));
+    let link = world.line();
+    let is_over = AtomicBool::new(false);
+    let most = thread::scope(|scope| {
+        let most = scope.spawn(|| {
+            let mut socket = Socket::open().unwrap();
+            let link = socket.link_by_name(&link).unwrap();
+            let mut most = Duration::ZERO;
+            while !is_over.load(Ordering::Relaxed) {
+                let classes = socket.classes(&link).unwrap();
+                let uplink = classes.iter().find(|class| class.handle.minor() == 1);
+                most = most.max(uplink.unwrap().debt());
+                thread::sleep(Duration::from_millis(2));
+            }
+            most
+        });
+        world.ask("be", 0, None);
+        world.divide(shares(4));
+        is_over.store(true, Ordering::Relaxed);
+        most.join().unwrap()
+    });
+    drop(floods);
+    println!("the uplink owed for {most:.0?} at most");
+    assert!(most < Duration::from_millis(250), "{most:?}");
 }

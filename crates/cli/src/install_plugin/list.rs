@@ -4,12 +4,15 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::Path;
 
+use netqos_api::npwg::is_meta_plugin;
 use netqos_cni::runtime::{AttachmentRequest, NetworkConfigList, Runtime, RuntimeError};
 use serde_json::{Map, Value, json};
 
 use super::sandboxes::{Sandbox, Sandboxes};
 use super::{MULTINET, Problem, failed, gone};
 
+/// The directory of lists that runtimes and the plugin use by default.
+pub(super) const DIRECTORY: &str = "/etc/cni/net.d";
 /// The first list of a directory in the order of names.
 pub(super) const NAME: &str = "00-netqos.conflist";
 /// Runtimes read no file of this ending.
@@ -33,17 +36,20 @@ const CAPABILITIES: [&str; 11] = [
 ];
 
 /// Writes the list. Keys that an administrator added to the plugin's configuration stay.
-/// The directory of records is there from now on, so that one who does not see it knows.
-pub(super) fn write(directory: &Path, state: &Path) -> Result<String, Problem> {
+pub(super) fn write(directory: &Path) -> Result<String, Problem> {
     let (path, coming) = (directory.join(NAME), directory.join(COMING));
     let default = NetworkConfigList::load_first(directory, |list| !is_own(list));
     let mut plugin = match read(&path)? {
         Some(plugin) => plugin,
         None => Map::from_iter([("type".to_owned(), MULTINET.name.into())]),
     };
-    let records = Sandboxes::of(&plugin, state);
-    let records = records.records().folder();
-    fs::create_dir_all(records).map_err(|error| failed(records, error))?;
+    refuse_meta_default(directory, &path, &plugin)?;
+    if directory != Path::new(DIRECTORY) {
+        // The plugin reads the default network there.
+        let absolute = std::path::absolute(directory).map_err(|error| failed(directory, error))?;
+        let in_list = plugin.entry("confDir");
+        in_list.or_insert_with(|| json!(absolute));
+    }
     let of_default = default.iter().flat_map(|list| &list.plugins);
     let of_default = of_default.flat_map(|plugin| plugin.capabilities.keys());
     let of_default = of_default.map(String::as_str);
@@ -83,6 +89,33 @@ pub(super) fn write(directory: &Path, state: &Path) -> Result<String, Problem> {
         Err(error) => format!("pods wait for a default network: {error}"),
     };
     Ok(format!("{}: {done}; {default}", path.display()))
+}
+
+/// Fails if our list, once the runtime reads it first, would lead to another meta plugin. One that comes before ours is
+/// that of all pods already.
+fn refuse_meta_default(
+    directory: &Path,
+    path: &Path,
+    plugin: &Map<String, Value>,
+) -> Result<(), Problem> {
+    if plugin.contains_key("defaultNetwork") {
+        return Ok(());
+    }
+    let lists = NetworkConfigList::all(directory).unwrap_or_default();
+    let mut lists = lists.into_iter();
+    let first = lists.find(|(_, list)| !list.as_ref().is_ok_and(is_own));
+    let Some((_, Ok(list))) = first.filter(|(file, _)| file.as_path() > path) else {
+        return Ok(());
+    };
+    let kinds = list.plugins.iter().map(|plugin| &plugin.kind);
+    match kinds.into_iter().find(|kind| is_meta_plugin(kind)) {
+        None => Ok(()),
+        Some(kind) => Err(Problem::DefaultIsMeta {
+            path: path.to_owned(),
+            plugin: kind.clone(),
+            list: list.name,
+        }),
+    }
 }
 
 /// The list with the plugin of this configuration. Runtimes that know 1.1.0 call GC and STATUS.
@@ -142,7 +175,11 @@ pub(super) fn forget(state: &Path) -> Result<(), Problem> {
 /// Returns the configuration of the plugin in the list, or `None` if there is no list.
 fn read(path: &Path) -> Result<Option<Map<String, Value>>, Problem> {
     if !path.try_exists().map_err(|error| failed(path, error))? {
-        return Ok(None);
+        // A container does not see the file to which a link leads out of the directory.
+        return match path.is_symlink() {
+            true => Err(Problem::ForeignList(path.to_owned())),
+            false => Ok(None),
+        };
     }
     let list = match NetworkConfigList::from_file(path) {
         Ok(list) => list,

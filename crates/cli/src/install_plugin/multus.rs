@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use netqos_api::multinet::MULTUS_DIRECTORY;
+use netqos_api::npwg::MULTUS_DIRECTORY;
 use netqos_cni::runtime::{ListFile, NetworkConfigList};
 use serde_json::{Map, Value};
 
@@ -150,9 +150,15 @@ fn leads_back(
         let first = others(path, conf_dir)?.into_iter().next();
         return Ok(first.is_some_and(|(_, list)| list.is_ok_and(|list| list::is_own(&list))));
     }
-    // The path may be one of a container.
-    let is_removed = path.file_name().is_some_and(|name| name == list::NAME);
-    Ok(is_removed || NetworkConfigList::from_file(path).is_ok_and(|list| list::is_own(&list)))
+    // The path may be one of a container, or one of the node that this container does not see.
+    let Some(name) = path.file_name() else {
+        return Ok(false);
+    };
+    let files = [path.to_owned(), conf_dir.join(name)];
+    let mut lists = files
+        .iter()
+        .filter_map(|file| NetworkConfigList::from_file(file).ok());
+    Ok(name == list::NAME || lists.any(|list| list::is_own(&list)))
 }
 
 fn path_of(config: &Map<String, Value>, key: &str, default: &str) -> PathBuf {

@@ -172,6 +172,41 @@ fn a_pod_of_files_is_described_without_a_cluster() {
 }
 
 #[test]
+fn pod_of_files_is_described_with_its_networks() {
+    let folder = tempfile::tempdir().unwrap();
+    let annotations = json!({
+        "k8s.v1.cni.cncf.io/networks":
+            r#"[{"name": "lan", "bandwidth": {"egressRate": 8000000}}, {"name": "gone", "interface": "x0"}]"#,
+        "k8s.v1.cni.cncf.io/network-status":
+            r#"[{"name": "games/lan", "interface": "net1", "ips": ["10.1.0.5"], "dns": {}}]"#,
+    });
+    let pod = json!({"apiVersion": "v1", "kind": "Pod",
+                     "metadata": {"name": "a", "namespace": "games", "annotations": annotations}});
+    let nad = json!({"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
+                     "metadata": {"name": "lan", "namespace": "games"}, "spec": {"config": "{\"type\": \"bridge\"}"}});
+    let file = folder.path().join("all.json");
+    std::fs::write(&file, format!("{pod}\n{nad}")).unwrap();
+    let file = file.display().to_string();
+    let output = run(&["describe", "pod", "games/a", "-f", &file, "-o", "json"]);
+    let pod: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let lan = json!({
+        "network": "games/lan", "interface": "net1", "addresses": ["10.1.0.5"], "default": false,
+        "limits": [{"direction": "egress", "rate": 8_000_000, "by": "annotation"}], "state": "attached",
+    });
+    assert_eq!(pod["networks"][1], lan, "{pod}");
+    let table = stdout(&run(&["describe", "pod", "games/a", "-f", &file]));
+    for words in [
+        "10.1.0.5",
+        "egress 8 Mbit/s",
+        "attached",
+        "nad-missing",
+        "no NetworkAttachmentDefinition games/gone",
+    ] {
+        assert!(table.contains(words), "{words}: {table}");
+    }
+}
+
+#[test]
 fn a_packet_is_explained_from_the_objects_of_a_cluster() {
     let world = world();
     let (from, to) = (world.name("a"), world.name("b"));

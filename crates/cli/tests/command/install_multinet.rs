@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use netqos_testkit::executable;
 use serde_json::{Value, json};
@@ -295,10 +295,13 @@ fn removal_is_refused_where_a_directory_is_not_seen() {
     node.write_multus("multus", json!({}));
     node.assert_refused("the directory of the pods of Multus");
     fs::create_dir_all(node.path("multus")).unwrap();
-    fs::remove_dir_all(node.path("state/pods")).unwrap();
+    let mut list = node.list();
+    list["plugins"][0]["stateDir"] = json!(node.path("netqos/multinet"));
+    node.write("net.d/00-netqos.conflist", &list);
     node.assert_refused("the directory of the pods of netqos-multinet");
     node.assert_refused("mount that directory");
-    fs::create_dir_all(node.path("state/pods")).unwrap();
+    // No pod was attached yet.
+    fs::create_dir_all(node.path("netqos")).unwrap();
     node.removed();
 }
 
@@ -331,6 +334,108 @@ fn pod_is_handed_over_to_thick_multus_if_that_finds_its_plugins() {
     assert_eq!(node.names("daemon"), ["c"]);
     assert_eq!(node.names("state/pods"), [""; 0]);
     assert_eq!(node.names("bin"), ["ours"]);
+}
+
+/// The agent's pod starts all the same.
+#[test]
+fn foreign_list_is_tolerated_with_a_warning() {
+    let multus = json!({"name": "multus", "type": "multus", "cniVersion": "1.0.0"});
+    for (name, expected) in [
+        ("00-multus.conf", "reads list \"multus\" first"),
+        (LIST, "is not netqos's list"),
+        (
+            "99-multus.conf",
+            "which calls multus, and no pod could start",
+        ),
+    ] {
+        let node = Node::new();
+        node.write(&format!("net.d/{name}"), &multus);
+        let plugin = executable("netqos-plugins", "netqos-multinet").unwrap();
+        let from = ["--from", plugin.to_str().unwrap()];
+        let refused = node.install(&from);
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(stderr(&refused).contains(expected), "{}", stderr(&refused));
+        let tolerated = [&from[..], &["--tolerate-foreign-lists"]].concat();
+        let said = succeed(&node.install(&tolerated));
+        assert!(
+            said.contains("warning: ") && said.contains(expected),
+            "{said}"
+        );
+        let is_written = name == "00-multus.conf";
+        let is_ours = node.names("net.d").contains(&LIST.to_owned())
+            && node.list()["plugins"][0]["type"] == "netqos-multinet";
+        assert_eq!(is_ours, is_written, "{name}");
+    }
+    // Other errors are not tolerated.
+    let node = Node::new();
+    fs::remove_dir(node.path("net.d")).unwrap();
+    let output = node.install(&["--from", "/nowhere", "--tolerate-foreign-lists"]);
+    assert_eq!(output.status.code(), Some(1));
+}
+
+/// A list with the default network that the administrator named leads to no other meta plugin.
+#[test]
+fn named_default_network_permits_list_of_another_meta_plugin() {
+    let node = Node::new();
+    node.installed();
+    let mut list = node.list();
+    list["plugins"][0]["defaultNetwork"] = json!("/etc/netqos/pods.conflist");
+    node.write("net.d/00-netqos.conflist", &list);
+    let multus = json!({"name": "multus", "type": "multus", "cniVersion": "1.0.0"});
+    node.write("net.d/99-multus.conf", &multus);
+    node.installed();
+}
+
+#[test]
+fn list_names_its_directory_to_the_plugin_and_a_named_one_stays() {
+    let node = Node::new();
+    node.installed();
+    let mut list = node.list();
+    assert_eq!(list["plugins"][0]["confDir"], json!(node.path("net.d")));
+    list["plugins"][0]["confDir"] = json!("/elsewhere");
+    node.write("net.d/00-netqos.conflist", &list);
+    node.installed();
+    assert_eq!(node.list()["plugins"][0]["confDir"], "/elsewhere");
+}
+
+/// As in a container that sees the directory alone.
+#[test]
+fn link_of_that_name_to_a_file_that_is_not_seen_is_left_alone() {
+    let node = Node::new();
+    let link = node.path("net.d/00-netqos.conflist");
+    std::os::unix::fs::symlink("/not/seen/here.conflist", &link).unwrap();
+    let plugin = executable("netqos-plugins", "netqos-multinet").unwrap();
+    let output = node.install(&["--from", plugin.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("is not netqos's list"));
+    assert!(node.removed().contains("is left as it is"));
+    assert!(Path::new(&link).is_symlink());
+}
+
+/// The init container `install-multinet` has these two capabilities only.
+#[test]
+fn install_over_directories_of_another_user_needs_two_capabilities() {
+    const OTHER: u32 = 1001;
+    let node = Node::new();
+    let plugin = executable("netqos-plugins", "netqos-multinet").unwrap();
+    for name in ["bin", "net.d"] {
+        std::os::unix::fs::chown(node.path(name), Some(OTHER), Some(OTHER)).unwrap();
+    }
+    let install = |capabilities: &str| {
+        Command::new("setpriv")
+            .arg(format!("--bounding-set=-all{capabilities}"))
+            .args(["--inh-caps=-all", env!("CARGO_BIN_EXE_netqos")])
+            .args(["install-plugin", "--multinet", "--from"])
+            .arg(&plugin)
+            .args(["--to", &node.path("bin"), "--conf-dir", &node.path("net.d")])
+            .output()
+            .unwrap()
+    };
+    assert_eq!(install("").status.code(), Some(1));
+    assert_eq!(node.names("net.d"), [""; 0]);
+    succeed(&install(",+dac_override,+fowner"));
+    assert_eq!(node.names("bin"), ["netqos-multinet"]);
+    assert_eq!(node.names("net.d"), [LIST]);
 }
 
 /// Records are where the removed list says, and so are the plugins.

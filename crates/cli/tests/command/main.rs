@@ -4,6 +4,7 @@
 
 mod agent;
 mod analyze;
+mod attachment_policies;
 mod check;
 mod cleanup_of_lines;
 mod cluster_check;

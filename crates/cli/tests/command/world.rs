@@ -21,7 +21,7 @@ use tokio::runtime::Runtime;
 use crate::{netqos, stdout};
 
 /// The plural names of what is made here, by kind.
-const PLURALS: [(&str, &str, &str); 20] = [
+const PLURALS: [(&str, &str, &str); 21] = [
     ("ServiceAccount", "v1", "serviceaccounts"),
     (
         "ClusterRole",
@@ -45,6 +45,11 @@ const PLURALS: [(&str, &str, &str); 20] = [
     ("NodeSLO", "slo.koordinator.sh/v1alpha1", "nodeslos"),
     ("NetworkQoS", "k8s.ovn.org/v1alpha1", "networkqoses"),
     ("NetworkQoSQuota", "netqos.io/v1alpha1", "networkqosquotas"),
+    (
+        "NetworkAttachmentDefinition",
+        "k8s.cni.cncf.io/v1",
+        "network-attachment-definitions",
+    ),
     (
         "BandwidthProfile",
         "netqos.io/v1alpha1",
@@ -239,6 +244,11 @@ impl World {
         let definition = netqos_apiserver::without_rules(&ours);
         let defined = self.cluster.define(&definition);
         self.runtime.block_on(defined).unwrap();
+    }
+
+    /// Has the server know NetworkAttachmentDefinitions.
+    pub fn define_nads(&self) {
+        self.runtime.block_on(self.cluster.define_nads()).unwrap();
     }
 
     /// A name in the namespace of the test's own.

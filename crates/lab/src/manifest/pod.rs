@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use netqos_api::npwg::{
-    InterfaceNames, NETWORKS, NetworkSelection, interface_names, parse_selections,
-};
+use netqos_api::npwg::{InterfaceNames, NETWORKS, NetworkSelection, PodSelections};
 use netqos_cni::kubelet::Pod;
 use netqos_core::ObjectName;
 use serde::Deserialize;
@@ -252,10 +250,15 @@ fn networks_path() -> String {
 /// The networks of the annotation, as every part of netqos reads it. The lab executes the plugins with no arguments
 /// beside those of the default network.
 fn wanted_networks(text: &str, pod_namespace: &str) -> Result<Vec<WantedNetwork>, String> {
-    let selections = parse_selections(text, pod_namespace).map_err(|error| error.to_string())?;
-    let interfaces = interface_names(&selections, InterfaceNames::Net, DEFAULT_INTERFACE);
-    let interfaces = interfaces.map_err(|error| error.to_string())?;
-    let wanted = selections.into_iter().zip(interfaces);
+    let selections = PodSelections::of(
+        pod_namespace,
+        Some(text),
+        None,
+        InterfaceNames::Net,
+        DEFAULT_INTERFACE,
+    );
+    let selections = selections.map_err(|error| error.error.to_string())?;
+    let wanted = selections.networks.into_iter();
     let wanted = wanted.map(|(selection, interface)| {
         let plain = NetworkSelection {
             interface: selection.interface.clone(),

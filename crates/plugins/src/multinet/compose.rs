@@ -2,7 +2,7 @@
 
 use netqos_api::capability::{self, bandwidth_argument};
 use netqos_api::multinet::{CNI_DRIVER, RecordedAttachment};
-use netqos_api::npwg::{NetworkSelection, PortProtocol};
+use netqos_api::npwg::{NetworkSelection, PortProtocol, config_list};
 use serde_json::{Map, Value, json};
 
 /// The argument of this capability is a GUID.
@@ -15,7 +15,8 @@ const DEVICE_ID: &str = "deviceID";
 /// # Errors
 /// Returns an error if the configuration is not a list of plugins.
 pub fn list_for(selection: &NetworkSelection, config: &str) -> Result<Map<String, Value>, String> {
-    let mut list = list(config, &selection.nad.name)?;
+    let wrong = |why| format!("spec.config is not a network configuration in JSON: {why}");
+    let mut list = config_list(config, &selection.nad.name).map_err(wrong)?;
     for plugin in plugins(&mut list)? {
         if !selection.cni_args.is_empty() {
             merge_cni_args(plugin, &selection.cni_args)?;
@@ -124,29 +125,6 @@ fn requests(selection: &NetworkSelection) -> Map<String, Value> {
         request(INFINIBAND_GUID, guid.to_string().into());
     }
     requests
-}
-
-/// Reads a configuration as a list. One without a name gets that of its NetworkAttachmentDefinition.
-fn list(config: &str, name: &str) -> Result<Map<String, Value>, String> {
-    let wrong = |why| format!("spec.config is not a network configuration in JSON: {why}");
-    let mut list: Map<String, Value> = serde_json::from_str(config).map_err(wrong)?;
-    let has_name = list
-        .get("name")
-        .and_then(Value::as_str)
-        .is_some_and(|it| !it.is_empty());
-    if !has_name {
-        list.insert("name".to_owned(), name.into());
-    }
-    if list.contains_key("plugins") {
-        return Ok(list);
-    }
-    let of_list = ["name", "cniVersion"].map(|key| (key.to_owned(), list.get(key).cloned()));
-    let of_list = of_list
-        .into_iter()
-        .filter_map(|(key, value)| Some((key, value?)));
-    let mut single: Map<String, Value> = of_list.collect();
-    single.insert("plugins".to_owned(), json!([list]));
-    Ok(single)
 }
 
 fn plugins(list: &mut Map<String, Value>) -> Result<Vec<&mut Map<String, Value>>, String> {

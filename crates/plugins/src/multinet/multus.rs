@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-use netqos_api::multinet::{MULTUS_DIRECTORY, PodRecord};
-use netqos_api::npwg::is_meta_plugin;
+use netqos_api::multinet::PodRecord;
+use netqos_api::npwg::{MULTUS_DIRECTORY, is_meta_plugin};
 use netqos_cni::CniError;
 use netqos_cni::runtime::{
     AttachmentRequest, CachedAttachment, LIBCNI_CACHE, MultusDelegate, NetworkConfigList, Runtime,

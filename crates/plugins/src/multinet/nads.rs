@@ -1,7 +1,9 @@
 //! NADs, permitted and made into attachments.
 
 use netqos_api::multinet::{About, Answer, Nad, NadName, RecordedAttachment};
-use netqos_api::npwg::{AttachmentGrant, AttachmentNeeds, NetworkSelection, digest};
+use netqos_api::npwg::{
+    AttachmentGrant, AttachmentNeeds, NetworkSelection, Refusal, digest, listed, shortened,
+};
 use netqos_cni::runtime::NetworkConfigList;
 use netqos_cni::{CniError, Request};
 use serde_json::{Map, Value};
@@ -9,6 +11,9 @@ use serde_json::{Map, Value};
 use super::config::MultinetConfig;
 use super::selections::Selected;
 use super::{agent, compose, object};
+
+/// The longest reason that a pod's error gives, in characters. Tenants write NADs, and parsers repeat what they read.
+const MOST_REASON: usize = 4096;
 
 /// Returns the attachments of the networks that a pod selects, the one in place of the default network first.
 ///
@@ -22,12 +27,10 @@ pub fn attachments(
     default_network: &str,
     args: &[(String, String)],
 ) -> Result<Vec<RecordedAttachment>, CniError> {
-    let in_place = selected.default_network.iter();
+    let selections = &selected.selections;
+    let in_place = selections.default_network.iter();
     let in_place = in_place.map(|it| (it, request.ifname()));
-    let networks = selected
-        .networks
-        .iter()
-        .map(|(it, interface)| (it, interface.as_str()));
+    let networks = { selections.networks.iter() }.map(|(it, interface)| (it, interface.as_str()));
     let all: Vec<(&NetworkSelection, &str)> = in_place.chain(networks).collect();
     let (Some(pod), false) = (&selected.pod, all.is_empty()) else {
         return Ok(Vec::new());
@@ -49,7 +52,7 @@ pub fn attachments(
         .zip(&nads)
         .map(|((selection, interface), nad)| {
             let refused = |why: String| {
-                let nad = &selection.nad;
+                let (nad, why) = (&selection.nad, shortened(&why, MOST_REASON));
                 CniError::invalid_config(format!("NetworkAttachmentDefinition {nad}: {why}"))
             };
             let list = list(selection, nad, config).map_err(refused)?;
@@ -140,19 +143,15 @@ fn judge(
     let mut paths = AttachmentNeeds::default();
     paths_in(&Value::Object(list.clone()), "", &mut paths.host_paths);
     refusals.extend(of_node.refusals(&paths));
-    match &refusals[..] {
-        [] => Ok(()),
-        [first, others @ ..] => {
-            let more = match others.len() {
-                0 => String::new(),
-                more => format!(", and {more} more"),
-            };
-            let policies: Vec<&str> = nad.policies.keys().map(String::as_str).collect();
-            let by = match policies.is_empty() {
-                true => "no NetworkAttachmentPolicy selects its namespace".to_owned(),
-                false => format!("not by NetworkAttachmentPolicy {}", policies.join(", ")),
-            };
-            Err(format!("{first}{more} ({by})"))
-        }
+    if refusals.is_empty() {
+        return Ok(());
     }
+    let by = match nad.policies.is_empty() {
+        true => "no NetworkAttachmentPolicy selects its namespace".to_owned(),
+        false => {
+            let policies = listed(nad.policies.keys(), ", ");
+            format!("not by NetworkAttachmentPolicy {policies}")
+        }
+    };
+    Err(format!("{} ({by})", Refusal::message_of(&refusals)))
 }

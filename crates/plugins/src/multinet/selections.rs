@@ -2,10 +2,7 @@
 
 use netqos_api::capability::POD_ANNOTATIONS;
 use netqos_api::multinet::{About, Answer, PodName};
-use netqos_api::npwg::{
-    DEFAULT_NETWORK, NETWORKS, NetworkSelection, SelectionError, interface_names,
-    parse_default_network, parse_selections,
-};
+use netqos_api::npwg::{DEFAULT_NETWORK, NETWORKS, PodSelections};
 use netqos_cni::plugin::CniArgs;
 use netqos_cni::{CniError, Request};
 use serde_json::Value;
@@ -13,18 +10,13 @@ use serde_json::Value;
 use super::agent;
 use super::config::MultinetConfig;
 
-/// The namespace of NADs that stand in for the default network.
-const NAMESPACE_OF_DEFAULT: &str = "kube-system";
-
-/// The networks that a pod selects, with the names of their interfaces.
+/// A pod and the networks that it selects.
 #[derive(Clone, Debug, Default)]
 pub struct Selected {
     /// The pod; `None` if the runtime does not say which it is.
     pub pod: Option<PodName>,
-    /// The network in place of the default one.
-    pub default_network: Option<NetworkSelection>,
-    /// The networks beside it.
-    pub networks: Vec<(NetworkSelection, String)>,
+    /// The networks.
+    pub selections: PodSelections,
 }
 
 /// The pod, as the runtime names it.
@@ -48,61 +40,36 @@ pub fn of(request: &Request, config: &MultinetConfig) -> Result<Selected, CniErr
         return Ok(Selected::default());
     };
     let (networks, default_network) = annotations(request, &pod, config)?;
-    let parsed = parse(
-        request,
-        &pod,
+    let selections = PodSelections::of(
+        &pod.namespace,
         networks.as_deref(),
         default_network.as_deref(),
-        config,
+        config.interface_names,
+        request.ifname(),
     );
-    match parsed {
-        Ok(selected) => match selected.default_network.as_ref().map(|it| &it.nad) {
-            // The pod's addresses for the whole cluster come from it, and network policies hold where its plugins say.
-            Some(nad) if &*nad.namespace != NAMESPACE_OF_DEFAULT => {
-                Err(CniError::invalid_config(format!(
-                    "annotation {DEFAULT_NETWORK} of pod {}/{}: only NetworkAttachmentDefinitions of {NAMESPACE_OF_DEFAULT} stand in \
-                     for the default network, and not {nad}",
-                    pod.namespace, pod.name
-                )))
-            }
-            _ => Ok(selected),
-        },
-        Err((annotation, error)) if config.spec_literal => {
-            super::say(&format!("annotation {annotation} is ignored: {error}"));
+    match selections {
+        Ok(selections) => Ok(Selected {
+            pod: Some(pod),
+            selections,
+        }),
+        Err(error) if config.spec_literal && !error.is_forbidden => {
+            super::say(&format!(
+                "annotation {} is ignored: {}",
+                error.annotation, error.error
+            ));
             Ok(Selected {
                 pod: Some(pod),
                 ..Selected::default()
             })
         }
-        Err((annotation, error)) => {
+        Err(error) => {
             let message = format!(
-                "annotation {annotation} of pod {}/{}: {error}",
-                pod.namespace, pod.name
+                "annotation {} of pod {}/{}: {}",
+                error.annotation, pod.namespace, pod.name, error.error
             );
             Err(CniError::invalid_config(message))
         }
     }
-}
-
-fn parse(
-    request: &Request,
-    pod: &PodName,
-    networks: Option<&str>,
-    default_network: Option<&str>,
-    config: &MultinetConfig,
-) -> Result<Selected, (&'static str, SelectionError)> {
-    let of = |annotation| move |error| (annotation, error);
-    let selections = parse_selections(networks.unwrap_or_default(), &pod.namespace);
-    let selections = selections.map_err(of(NETWORKS))?;
-    let names = interface_names(&selections, config.interface_names, request.ifname());
-    let names = names.map_err(of(NETWORKS))?;
-    let default_network =
-        parse_default_network(default_network.unwrap_or_default(), NAMESPACE_OF_DEFAULT);
-    Ok(Selected {
-        pod: Some(pod.clone()),
-        default_network: default_network.map_err(of(DEFAULT_NETWORK))?,
-        networks: selections.into_iter().zip(names).collect(),
-    })
 }
 
 /// The values of both annotations.

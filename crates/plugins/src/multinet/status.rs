@@ -5,9 +5,12 @@ use netqos_api::npwg::{NetworkStatus, StatusDns};
 use netqos_cni::{CniResult, Interface, IpConfig};
 
 /// Returns the entries of an attachment: one for each interface that its plugins report in the pod, or one without a name
-/// if they report none.
-pub fn entries(attachment: &RecordedAttachment, result: &CniResult) -> Vec<NetworkStatus> {
-    let is_default = attachment.nad.is_none();
+/// if they report none. `is_default` says that it is the pod's default network, or stands in for it.
+pub fn entries(
+    attachment: &RecordedAttachment,
+    is_default: bool,
+    result: &CniResult,
+) -> Vec<NetworkStatus> {
     let cni_name = attachment.list.get("name").and_then(|name| name.as_str());
     let name = attachment.nad.as_deref().or(cni_name).unwrap_or_default();
     let bare = NetworkStatus {

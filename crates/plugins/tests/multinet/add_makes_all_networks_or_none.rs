@@ -265,7 +265,8 @@ fn nad_that_no_policy_permits_is_not_executed() {
     for (grant, expected) in [
         (
             AttachmentGrant::default(),
-            "type: plugin type \"bridge\" is not permitted, and 2 more",
+            "type: plugin type \"bridge\" is not permitted; plugins[0].bridge: interface \"data0\" is not permitted; \
+             plugins[0].promiscMode: key \"bridge.promiscMode\" is not permitted (",
         ),
         (
             grant(&["data1"], &["bridge.promiscMode"]),

@@ -61,10 +61,15 @@ fn netqos(words: &[&str]) -> Command {
     command
 }
 
+/// Installs the plugin on a node without Multus, as it does not before a list of that, and brings the list back.
 fn install() {
+    let multus = format!("{LISTS}/10-multus.conflist");
+    let aside = "/run/multus.conflist";
+    fs::rename(&multus, aside).unwrap();
     let output = netqos(&["--from", env!("CARGO_BIN_EXE_netqos-multinet")]);
     let output = { output }.output().unwrap();
     assert!(output.status.success(), "{output:?}");
+    fs::rename(aside, multus).unwrap();
 }
 
 fn remove(more: &[&str]) -> Output {

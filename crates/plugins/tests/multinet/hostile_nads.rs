@@ -70,6 +70,111 @@ fn path_under_unknown_key_is_held_to_paths_of_the_node() {
     assert!(error.contains("/etc/cron.d"), "{error}");
 }
 
+/// Everything, but of the keys that reach the host only these.
+fn everything_with_keys(keys: &[&str]) -> AttachmentGrant {
+    AttachmentGrant {
+        host_keys: keys.iter().map(|it| (*it).to_owned()).collect(),
+        ..everything()
+    }
+}
+
+/// The node would route the address of another pod, or its own, into this one.
+#[test]
+fn ptp_with_addresses_is_refused_without_permission_of_its_own() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    let config = json!({"cniVersion": "1.0.0", "type": "ptp", "ipam": {"type": "static",
+        "addresses": [{"address": "10.90.0.5/32", "gateway": "10.90.0.1"}],
+        "routes": [{"dst": "10.91.0.0/24"}]}});
+    let route = || {
+        node.node
+            .run("ip", &["route", "show", "10.90.0.5"])
+            .unwrap()
+    };
+    for keys in [&[][..], &["ptp.ipMasq", "bridge.isGateway"]] {
+        node.define_with("shop/net", &config, everything_with_keys(keys));
+        let error = refused(&node, "net", json!({}));
+        let expected = r#"plugins[0].ipam: key "ptp.ipam" is not permitted"#;
+        assert!(error.contains(expected), "{error}");
+        assert_eq!(route(), "");
+    }
+    node.define_with("shop/net", &config, everything_with_keys(&["ptp.ipam"]));
+    let pod = node.node.empty_pod("web").unwrap();
+    let before = node.inventory();
+    node.call("ADD", &pod, Some("net"), json!({}))
+        .succeed()
+        .unwrap();
+    assert_ne!(route(), "");
+    node.call("DEL", &pod, None, json!({})).succeed().unwrap();
+    assert_eq!(route(), "");
+    assert_eq!(node.inventory(), before);
+}
+
+/// The pod would take a port of the node, such as that of the kubelet.
+#[test]
+fn port_mappings_are_refused_without_permission_of_their_own() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    let config = |capabilities: Value| {
+        json!({"cniVersion": "1.0.0", "name": "ports", "plugins": [
+            {"type": "bridge", "bridge": "data0",
+             "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/24"}]]}},
+            {"type": "portmap", "snat": "no boolean", "capabilities": capabilities},
+        ]})
+    };
+    let selection =
+        r#"[{"name": "net", "portMappings": [{"hostPort": 10250, "containerPort": 80}]}]"#;
+    let declared = config(json!({"portMappings": true}));
+    for keys in [&[][..], &["portmap.snat", "ptp.ipam"]] {
+        node.define_with("shop/net", &declared, everything_with_keys(keys));
+        for selection in ["net", selection] {
+            let error = refused(&node, selection, json!({}));
+            let expected = r#"plugins[1].capabilities.portMappings: key "portmap.portMappings" is not permitted"#;
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+    // Without the capability, portmap takes no port, and the request has no plugin.
+    node.define_with("shop/net", &config(json!({})), everything_with_keys(&[]));
+    let error = refused(&node, selection, json!({}));
+    assert!(
+        error.contains("no plugin of the configuration has that"),
+        "{error}"
+    );
+    // It is permitted: the plugin itself fails, by its configuration.
+    let permitted = everything_with_keys(&["portmap.portMappings"]);
+    node.define_with("shop/net", &declared, permitted);
+    let error = refused(&node, selection, json!({}));
+    assert!(
+        !error.contains("permitted") && error.contains("snat"),
+        "{error}"
+    );
+}
+
+/// The error is in events of the pod, and in logs of the node.
+#[test]
+fn error_of_nad_with_ten_thousand_unknown_keys_is_short() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    let mut config = json!({"cniVersion": "1.0.0", "type": "bridge", "bridge": "data0"});
+    let keys = (0..10_000).map(|index| (format!("key{index:05}"), json!(1)));
+    config.as_object_mut().unwrap().extend(keys);
+    node.define_with("shop/net", &config, everything());
+    let error = refused(&node, "net", json!({}));
+    assert!(error.contains("plugins[0].key00004: "), "{error}");
+    assert!(!error.contains("key00005"), "{error}");
+    let end = ", and 9,995 more (not by NetworkAttachmentPolicy all)";
+    assert!(error.contains(end), "{error}");
+    assert!(error.len() < 2_000, "{error}");
+
+    // The parser repeats what it has read.
+    node.define_with("shop/net", &json!("x".repeat(100_000)), everything());
+    let error = refused(&node, "net", json!({}));
+    assert!(error.len() < 5_000, "{} bytes", error.len());
+}
+
 /// host-local keeps addresses by the network's name, and GC goes by it.
 #[test]
 fn nad_with_name_of_default_network_is_refused() {
@@ -191,6 +296,13 @@ fn nad_of_tenant_does_not_stand_in_for_the_default_network() {
         .unwrap();
     let address = result["ips"][0]["address"].as_str().unwrap();
     assert!(address.starts_with("10.86.0."), "{result}");
+    let record = std::fs::read_to_string("/var/lib/netqos/multinet/pods/web.json").unwrap();
+    let record: Value = serde_json::from_str(&record).unwrap();
+    let status = &record["status"];
+    assert_eq!(status.as_array().map(Vec::len), Some(1), "{status}");
+    assert_eq!(status[0]["name"], "kube-system/other");
+    assert_eq!(status[0]["interface"], "eth0");
+    assert_eq!(status[0]["default"], true, "{status}");
     node.call("DEL", &pod, None, json!({})).succeed().unwrap();
     assert_eq!(node.inventory(), before);
 }

@@ -41,6 +41,12 @@ pub fn optional() -> Vec<(&'static str, Value)> {
             "multinet",
             json!({"multinet": {"enabled": true, "installCRD": false}}),
         ),
+        // In place of `multinet`, where Multus is not.
+        ("multinet-plugin", multinet_plugin()),
+        (
+            "network-definitions-by-label",
+            json!({"multinet": {"restrictDefinitions": true}}),
+        ),
         // Not where Koordinator is, which brings its own.
         ("node-slo-definition", definition),
         // In place of `monitoring`.
@@ -59,14 +65,22 @@ pub fn departures() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// What is put over one of those where it was installed with a class backend that needs more of the node:
-/// without that, what it has made could not be taken away. Likewise.
-pub fn departures_of_backends() -> Vec<(&'static str, Value)> {
+/// What is put over one of those where it was installed with a component that needs more of the node: without that, what
+/// it has made could not be taken away. Likewise.
+pub fn departures_of_components() -> Vec<(&'static str, Value)> {
     let of = |name: &str| json!({"leaving": true, "agent": {"classBackends": [name]}});
+    let mut multinet = multinet_plugin();
+    multinet["leaving"] = true.into();
     vec![
         ("leaving-class-backend-tc", of("tc")),
         ("leaving-class-backend-terway-qos", of("terway-qos")),
+        ("leaving-multinet-plugin", multinet),
     ]
+}
+
+/// What is chosen for netqos-multinet on nodes. Helm alone can tell whether a CRD is there.
+fn multinet_plugin() -> Value {
+    json!({"multinet": {"enabled": true, "install": true, "installCRD": false}})
 }
 
 /// Overlays by which it leaves: the name, what the overlay that it was installed with has, and the
@@ -97,18 +111,22 @@ pub fn write(files: &Files, chart: &Chart) -> anyhow::Result<()> {
     texts.insert("namespace.yaml".to_owned(), namespace());
     folder(files, "base", "Kustomization", texts, &[])?;
 
-    let over = |what: Value| move |(name, chosen)| (name, chosen, what.clone());
     let all = components().into_iter().chain(optional());
-    let all = all.chain(departures()).map(over(json!({})));
-    let backends = departures_of_backends().into_iter();
-    for (name, chosen, already) in all.chain(backends.map(over(leaving()))) {
+    let all = all.chain(departures());
+    let all = all.map(|(name, chosen)| (name, chosen, json!({})));
+    let further = departures_of_components().into_iter();
+    let further = further.map(|(name, chosen)| (name, chosen, leaving()));
+    for (name, chosen, already) in all.chain(further) {
         let plain = chart.objects(&already)?;
         let mut added = BTreeMap::new();
         let mut patches = Vec::new();
         for (file, text) in &chart.render(&chosen)?.templates {
             let objects = super::chart::objects(text)?;
             if objects.keys().all(|object| !plain.contains_key(object)) {
-                added.insert(file.clone(), text.clone());
+                // The component over which a further departure is put has these objects.
+                if already != leaving() {
+                    added.insert(file.clone(), text.clone());
+                }
                 continue;
             }
             for (object, now) in &objects {

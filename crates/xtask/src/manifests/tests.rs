@@ -3,6 +3,7 @@
 
 mod api_server;
 mod kustomized;
+mod network_definitions;
 mod rendered;
 
 use std::sync::LazyLock;
@@ -24,6 +25,7 @@ fn choices() -> Vec<Value> {
     let mut all = vec![
         json!({}),
         json!({"agent": {"ownReportOnly": false}}),
+        json!({"multinet": {"enabled": true, "install": true, "configDirectory": "/var/lib/rancher/k3s/agent/etc/cni/net.d"}}),
         json!({"controller": {"enabled": false}, "monitoring": {"enabled": true}}),
         json!({"controller": {"webhookFailurePolicy": "Fail"}}),
         json!({"agent": {"enterPods": false, "egress": "ifb", "hook": "clsact"}}),
@@ -59,7 +61,7 @@ fn choices() -> Vec<Value> {
     let components = kustomize::components().into_iter();
     let components = components.chain(kustomize::optional());
     let components = components.chain(kustomize::departures());
-    let components = components.chain(kustomize::departures_of_backends());
+    let components = components.chain(kustomize::departures_of_components());
     all.extend(components.map(|(_, chosen)| chosen));
     all.push(everything());
     all.push(highly_available());

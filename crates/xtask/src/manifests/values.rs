@@ -208,13 +208,22 @@ pub struct Monitoring {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Multinet {
+    /// The directory of the container runtime's CNI lists on nodes.
+    #[schemars(regex(pattern = "^/"))]
+    pub config_directory: String,
     /// Whether agents write to pods which networks they are on (`patch` of pods/status, which a
     /// ValidatingAdmissionPolicy confines to that annotation of pods of the agent's own node).
     pub enabled: bool,
+    /// Whether netqos-multinet is installed on nodes, into cniPlugin.directory, with the list that calls it. Needs
+    /// `enabled`. Not beside Multus: docs/multinet.md.
+    pub install: bool,
     /// Whether the definition of NetworkAttachmentDefinition is installed where there is none. It stays when the release
     /// goes.
     #[serde(rename = "installCRD")]
     pub install_crd: bool,
+    /// Whether API servers take NetworkAttachmentDefinitions only in namespaces with the label
+    /// netqos.io/network-attachment-definitions=allowed (a ValidatingAdmissionPolicy).
+    pub restrict_definitions: bool,
 }
 
 /// How nodes' lines are divided.
@@ -427,8 +436,11 @@ impl Default for Monitoring {
 impl Default for Multinet {
     fn default() -> Self {
         Self {
+            config_directory: "/etc/cni/net.d".to_owned(),
             enabled: false,
+            install: false,
             install_crd: true,
+            restrict_definitions: false,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The configurations of the admission webhook, as the webhook itself says them: a template of the
 //! chart.
 
-use netqos_admission::{OF_ANNOTATIONS, Options, Reach, mutating, validating};
+use netqos_admission::{OF_ANNOTATIONS, OF_NETWORKS, Options, Reach, mutating, validating};
 
 /// Stand where the release's namespace is to be, and those of Koordinator and its ConfigMap.
 const NAMESPACE: &str = "NAMESPACE-OF-RELEASE";
@@ -57,9 +57,11 @@ pub fn template() -> anyhow::Result<String> {
 
 /// What only warns of annotations, unless it is told to refuse them, stops no pod where nobody answers.
 fn policy(webhook: &str) -> String {
-    match OF_ANNOTATIONS.contains(&webhook) {
-        true => ANNOTATIONS_POLICY,
-        false => OBJECTS_POLICY,
+    match webhook {
+        // It refuses nothing.
+        OF_NETWORKS => "Ignore",
+        _ if OF_ANNOTATIONS.contains(&webhook) => ANNOTATIONS_POLICY,
+        _ => OBJECTS_POLICY,
     }
     .to_owned()
 }

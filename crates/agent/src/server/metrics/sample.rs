@@ -11,6 +11,7 @@ use prometheus_client::encoding::text::encode;
 use super::registry;
 use crate::Check;
 use crate::engine::{Durations, Of, Row, Tally};
+use crate::multinet::MultinetCounts;
 use crate::status::{Counts, LineStatus, ShareStatus};
 
 /// The answer of `/metrics` where each metric has a sample with all of its labels. The values say
@@ -21,7 +22,8 @@ use crate::status::{Counts, LineStatus, ShareStatus};
 pub fn metrics_sample() -> Result<String, fmt::Error> {
     let durations = Durations::new([1.0]);
     let mut text = String::new();
-    encode(&mut text, &registry(tally(), durations, true))?;
+    let multinet = MultinetCounts::default();
+    encode(&mut text, &registry(tally(), durations, &multinet, true))?;
     Ok(text)
 }
 

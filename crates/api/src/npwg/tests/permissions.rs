@@ -2,7 +2,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::npwg::{AttachmentGrant, AttachmentNeeds, DEFAULT_ROUTE};
+use netqos_core::LabelSelector;
+
+use crate::npwg::{AttachmentGrant, AttachmentNeeds, AttachmentPolicy, DEFAULT_ROUTE, Refusal};
 
 fn needs(config: &Value) -> AttachmentNeeds {
     AttachmentNeeds::of(&config.to_string()).unwrap()
@@ -303,6 +305,22 @@ fn harmless_value_of_a_host_key_needs_nothing() {
             json!({"type": "portmap", "conditionsV4": ["-d", "192.0.2.0/24"]}),
             Some("portmap.conditionsV4"),
         ),
+        (json!({"type": "ptp", "ipam": {}}), None),
+        (json!({"type": "ptp", "ipam": null}), None),
+        (
+            json!({"type": "ptp", "ipam": {"type": "static"}}),
+            Some("ptp.ipam"),
+        ),
+        (json!({"type": "bridge", "ipam": {"type": "static"}}), None),
+        (json!({"type": "portmap", "capabilities": {}}), None),
+        (
+            json!({"type": "portmap", "capabilities": {"portMappings": false}}),
+            None,
+        ),
+        (
+            json!({"type": "portmap", "capabilities": {"portMappings": true}}),
+            Some("portmap.portMappings"),
+        ),
     ] {
         let found = needs(&config).host_keys;
         let found: Vec<&str> = found.iter().map(|(_, key)| key.as_str()).collect();
@@ -312,12 +330,71 @@ fn harmless_value_of_a_host_key_needs_nothing() {
 
 #[test]
 fn policies_are_united() {
-    let mut united = grant(&["macvlan"]);
-    united.unite(AttachmentGrant {
+    let policy = |name: &str, grant| AttachmentPolicy {
+        name: name.into(),
+        resource_version: "1".into(),
+        namespaces: LabelSelector::everything(),
+        open_to: None,
+        grant,
+    };
+    let more = AttachmentGrant {
         masters: set(&["eth1"]),
         host_keys: set(&["macvlan.mode"]),
         ..grant(&["host-local"])
-    });
+    };
+    let policies = [policy("a", grant(&["macvlan"])), policy("b", more)];
     let config = json!({"type": "macvlan", "master": "eth1", "mode": "passthru", "ipam": {"type": "host-local"}});
-    assert_eq!(refusals(&united, &config), [""; 0]);
+    assert_eq!(
+        refusals(&AttachmentGrant::united(&policies), &config),
+        [""; 0]
+    );
+    for policy in &policies {
+        assert_ne!(
+            refusals(&AttachmentGrant::united([policy]), &config),
+            [""; 0]
+        );
+    }
+    assert_eq!(AttachmentGrant::united([]), AttachmentGrant::default());
+}
+
+#[test]
+fn message_names_five_refusals_and_counts_the_others() {
+    let mut config = json!({"type": "dummy"});
+    let keys = (0..10_000).map(|index| (format!("key{index:05}"), json!(1)));
+    config.as_object_mut().unwrap().extend(keys);
+    let message = |grant: &AttachmentGrant, config: &Value| {
+        Refusal::message_of(&grant.refusals(&needs(config)))
+    };
+    let text = message(&grant(&["dummy"]), &config);
+    for named in ["key00000: ", "key00004: "] {
+        assert!(text.contains(named), "{text}");
+    }
+    assert!(!text.contains("key00005"), "{text}");
+    assert!(text.ends_with(", and 9,995 more"), "{text}");
+    assert!(text.len() < 1_000, "{text}");
+
+    let two = json!({"type": "dummy", "a": 1, "b": 1});
+    let text = message(&grant(&["dummy"]), &two);
+    assert!(
+        text.contains("b: ") && !text.contains(" more"),
+        "all of few: {text}"
+    );
+}
+
+#[test]
+fn message_repeats_little_of_long_texts_and_no_control_characters() {
+    let long = "x".repeat(100_000);
+    for config in [
+        json!({"type": long}),
+        json!({"type": "dummy", long.clone(): 1}),
+        json!({"type": "macvlan", "master": long}),
+        json!({"type": "host-local", "dataDir": format!("/{long}")}),
+        json!({"type": "dummy\n\u{1b}[31m", "a\nb": 1}),
+        json!({"type": "dummy", "a\nb\u{1b}": 1}),
+    ] {
+        let refused = AttachmentGrant::default().refusals(&needs(&config));
+        let text = Refusal::message_of(&refused);
+        assert!(text.len() < 1_000, "{text}");
+        assert!(!text.chars().any(char::is_control), "{text:?}");
+    }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::PodStatus;
-use netqos_api::npwg::{NETWORK_STATUS, OLD_NETWORK_STATUS, parse_status};
+use netqos_api::npwg::{NETWORK_STATUS, OLD_NETWORK_STATUS, parse_status, quoted, shortened};
 use netqos_core::ObjectName;
 use netqos_core::objects::{NetworkName, PodAddresses};
 use serde::Deserialize;
@@ -166,8 +166,12 @@ fn pod_networks(text: &str) -> Result<Vec<(NetworkName, BTreeSet<IpAddr>)>, Stri
     Ok(found)
 }
 
+/// The longest reason that an error gives, in characters. Tenants write the annotations, and parsers repeat what they read.
+const MOST_REASON: usize = 200;
+
 /// The error of an annotation that cannot be read.
 fn cannot_read(annotation: &str, why: &str) -> FieldError {
+    let why = shortened(why, MOST_REASON);
     let message =
         format!("{why}; the pod's networks and addresses of this annotation are left out");
     FieldError::new(entry("metadata.annotations", annotation), message)
@@ -178,5 +182,5 @@ fn address(text: &str) -> Result<IpAddr, String> {
     let with_length = || text.parse::<IpNet>().ok().map(|net| net.addr());
     let bare = text.parse().ok();
     bare.or_else(with_length)
-        .ok_or_else(|| format!("{text:?} is no address"))
+        .ok_or_else(|| format!("{} is no address", quoted(text)))
 }

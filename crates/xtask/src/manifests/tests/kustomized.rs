@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::super::chart::{NAMESPACE, objects};
 use super::super::kustomize::{
-    FOLDER, components, departures, departures_of_backends, leaving_overlays, optional,
+    FOLDER, components, departures, departures_of_components, leaving_overlays, optional,
 };
 use super::{chart, chosen, everything};
 use crate::generated::{read, root};
@@ -76,9 +76,9 @@ fn kustomize_makes_of_every_component_what_the_chart_makes_of_its_values() {
     let there = fs::read_dir(root().join(FOLDER).join("components")).unwrap();
     let there = there.map(|it| it.unwrap().file_name().into_string().unwrap());
     let there: BTreeSet<String> = there.collect();
-    let of_backends = departures_of_backends().into_iter();
-    let of_backends = of_backends.map(|(name, _)| name);
-    let named = all.keys().copied().chain(of_backends);
+    let further = departures_of_components().into_iter();
+    let further = further.map(|(name, _)| name);
+    let named = all.keys().copied().chain(further);
     assert_eq!(there, named.map(ToOwned::to_owned).collect());
     for (name, chosen) in all {
         let made = own_folder("- {there}/base\n", &[name], "");
@@ -109,19 +109,22 @@ fn own_folder(resources: &str, components: &[&str], more: &str) -> BTreeMap<Stri
     made
 }
 
-/// Whoever takes away what a backend has made may do what the backend may, on whatever else it is put.
+/// Its cleanup has the rights and mounts of the component, over each of the other departures.
 #[test]
-fn kustomize_takes_away_what_a_class_backend_has_made() {
-    let backends = departures_of_backends()
-        .into_iter()
-        .zip(["tc", "terway-qos"]);
-    for ((last, chosen), backend) in backends {
-        let installed = format!("class-backend-{backend}");
+fn kustomize_takes_away_what_a_component_has_made() {
+    let installed = [
+        "class-backend-tc",
+        "class-backend-terway-qos",
+        "multinet-plugin",
+    ];
+    let departures = departures_of_components();
+    assert_eq!(departures.len(), installed.len());
+    for ((last, chosen), installed) in departures.into_iter().zip(installed) {
         for (leaving, plugin) in [
             ("leaving", None),
             ("leaving-cni-plugin", Some("cni-plugin")),
         ] {
-            let components = plugin.into_iter().chain([&*installed, leaving, last]);
+            let components = plugin.into_iter().chain([installed, leaving, last]);
             let components: Vec<&str> = components.collect();
             let made = own_folder("- {there}/base\n", &components, "");
             let mut chosen = chosen.clone();
@@ -138,6 +141,13 @@ fn kustomize_takes_away_what_a_class_backend_has_made() {
             // What a pod that started meanwhile has is cleaned up in the end, whichever was first.
             let stays = json!(["/netqos", "cleanup", "--yes", "--stay"]);
             assert_eq!(pod["containers"][0]["command"], stays, "{last}");
+            // From then on no pod is attached by what goes next.
+            let first = &pod["initContainers"][0]["name"];
+            assert_eq!(
+                first == "install-multinet",
+                installed == "multinet-plugin",
+                "{first}"
+            );
         }
     }
 }
