@@ -35,7 +35,7 @@ Examples:
   netqos cleanup --yes
   netqos cleanup --yes --stay      in a DaemonSet, whose containers must not end
 
-Exit codes: 0 nothing of netqos is left, 1 something is, or an agent runs (the message says what), 2 not
+Exit codes: 0 nothing of netqos is left but such attachments, 1 something is, or an agent runs (the message says what), 2 not
 confirmed, 3 not root.")]
 pub struct Arguments {
     /// Do not ask first.
@@ -69,13 +69,18 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         Ok(lock) => lock,
         Err(why) => return output::failure(FAILED, &why),
     };
-    let mut failures = remove(&paths, &arguments.state_dir);
-    failures.extend(attachments_left(&arguments.state_dir));
+    let failures = remove(&paths, &arguments.state_dir);
     for failure in &failures {
         eprintln!("netqos: {failure}");
     }
+    // They outlive the agent: their plugin releases them.
+    let attachments = attachments_left(&arguments.state_dir);
+    if let Some(attachments) = &attachments {
+        eprintln!("netqos: {attachments}");
+    }
     if failures.is_empty() {
-        println!("nothing of netqos is left on this node");
+        let else_ = if attachments.is_some() { " else" } else { "" };
+        println!("nothing{else_} of netqos is left on this node");
         if arguments.stay {
             loop {
                 std::thread::park();
@@ -86,7 +91,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     ExitCode::from(FAILED)
 }
 
-/// Returns a message about pods with attachments. Their plugin, not the agent, releases them.
+/// Returns a message about pods with attachments by `netqos-multinet`.
 fn attachments_left(state: &Path) -> Option<String> {
     let records = state.join(places::MULTINET_RECORDS);
     let sandboxes = match Sandboxes::new(records.parent()?).all() {
@@ -98,7 +103,7 @@ fn attachments_left(state: &Path) -> Option<String> {
     (!pods.is_empty()).then(|| {
         format!(
             "these pods have attachments by netqos-multinet: {}; run netqos install-plugin --multinet --remove on the node, \
-             and this again when they are gone",
+             which says when they are gone",
             pods.join(", ")
         )
     })
