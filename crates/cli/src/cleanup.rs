@@ -79,8 +79,10 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         eprintln!("netqos: {attachments}");
     }
     if failures.is_empty() {
-        let else_ = if attachments.is_some() { " else" } else { "" };
-        println!("nothing{else_} of netqos is left on this node");
+        match attachments {
+            None => println!("nothing of netqos is left on this node"),
+            Some(_) => println!("nothing else of netqos is left on this node"),
+        }
         if arguments.stay {
             loop {
                 std::thread::park();
