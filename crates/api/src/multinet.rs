@@ -4,10 +4,12 @@
 //! [`Answer`]. The agent never executes anything: it answers what the API server says.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use netqos_core::Digest;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::npwg::{AttachmentGrant, NetworkStatus};
 
@@ -54,7 +56,63 @@ pub struct PodName {
     pub uid: Option<String>,
 }
 
-/// The part of the plugin's record of a sandbox that concerns others.
+/// The ending of the lock of a sandbox, beside its record. ADD, DEL and a hand-over to Multus exclude each other by it.
+pub const LOCK_ENDING: &str = ".lock";
+
+/// The plugin's record of a sandbox with its attachments, in the order in which they are made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodRecord {
+    /// The sandbox's ID.
+    pub container_id: String,
+    /// Its network namespace.
+    pub netns: Option<PathBuf>,
+    /// The pod, where the runtime says which.
+    pub pod: Option<PodName>,
+    /// The attachment to the default network, or to the one in its place, and behind it those that the pod selects.
+    pub attachments: Vec<RecordedAttachment>,
+    /// The number of attachments that are made. The next one may be half made.
+    pub made: usize,
+    /// The pod's `network-status`, once all attachments are made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<Vec<NetworkStatus>>,
+    /// A hand-over to Multus that has begun. A DEL by this record removes what it wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hand_over: Option<HandOver>,
+}
+
+/// An attachment with all that its plugins are told, at ADD and at DEL.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RecordedAttachment {
+    /// The program that makes it: [`CNI_DRIVER`].
+    pub driver: String,
+    /// The NetworkAttachmentDefinition, `namespace/name`; `None` for the default network.
+    pub nad: Option<String>,
+    /// The interface's name in the pod.
+    pub interface: String,
+    /// The network configuration list.
+    pub list: Map<String, Value>,
+    /// `CNI_ARGS`.
+    pub args: Vec<(String, String)>,
+    /// The arguments of capabilities.
+    pub capability_args: Map<String, Value>,
+    /// The gateways of the pod's default routes, if they lead through this attachment; empty if the pod has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_route: Option<Vec<IpAddr>>,
+}
+
+/// The files of a hand-over to Multus.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HandOver {
+    /// The directory of Multus, with its delegates and results.
+    pub directory: PathBuf,
+    /// The name of the list through which the runtime calls Multus.
+    pub network: String,
+}
+
+/// The part of a [`PodRecord`] that concerns others.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AttachedSandbox {

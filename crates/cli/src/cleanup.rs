@@ -11,6 +11,7 @@ use netqos_agent::{agent_lock, places, socket_path};
 use netqos_api::koordinator::BackendKind;
 use netqos_datapath::{HostLinks, LimitDatapath, Paths, rules};
 
+use crate::install_plugin::Sandboxes;
 use crate::output::{self, BAD_INPUT, ENVIRONMENT, FAILED};
 
 /// Whether to ask.
@@ -20,6 +21,9 @@ Removes rules, limits of pods (those of the plugin, too), what divides the node'
 every class backend), programs, links, pins and records: all that an agent leaves in force when it stops.
 Pods live on, unlimited and unmarked. The configuration of the CNI network is left as it is: while it names
 the plugin, the next pod is limited again.
+
+Pods that netqos-multinet attached to networks keep their attachments, and are named: netqos install-plugin --multinet
+--remove releases them, or hands them over to Multus.
 
 The cluster's objects that agents keep on disk (DIR/objects) go too: an agent that is installed later
 would go by them while no API server answers.
@@ -31,7 +35,7 @@ Examples:
   netqos cleanup --yes
   netqos cleanup --yes --stay      in a DaemonSet, whose containers must not end
 
-Exit codes: 0 nothing of netqos is left, 1 something is, or an agent runs (the message says what), 2 not
+Exit codes: 0 nothing of netqos is left but such attachments, 1 something is, or an agent runs (the message says what), 2 not
 confirmed, 3 not root.")]
 pub struct Arguments {
     /// Do not ask first.
@@ -69,8 +73,16 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     for failure in &failures {
         eprintln!("netqos: {failure}");
     }
+    // They outlive the agent: their plugin releases them.
+    let attachments = attachments_left(&arguments.state_dir);
+    if let Some(attachments) = &attachments {
+        eprintln!("netqos: {attachments}");
+    }
     if failures.is_empty() {
-        println!("nothing of netqos is left on this node");
+        match attachments {
+            None => println!("nothing of netqos is left on this node"),
+            Some(_) => println!("nothing else of netqos is left on this node"),
+        }
         if arguments.stay {
             loop {
                 std::thread::park();
@@ -79,6 +91,24 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     ExitCode::from(FAILED)
+}
+
+/// Returns a message about pods with attachments by `netqos-multinet`.
+fn attachments_left(state: &Path) -> Option<String> {
+    let records = state.join(places::MULTINET_RECORDS);
+    let sandboxes = match Sandboxes::new(records.parent()?).all() {
+        Ok(sandboxes) => sandboxes,
+        Err(error) => return Some(error.to_string()),
+    };
+    let pods: BTreeSet<String> = sandboxes.into_iter().map(|it| it.name).collect();
+    let pods: Vec<String> = pods.into_iter().collect();
+    (!pods.is_empty()).then(|| {
+        format!(
+            "these pods have attachments by netqos-multinet: {}; run netqos install-plugin --multinet --remove on the node, \
+             which says when they are gone",
+            pods.join(", ")
+        )
+    })
 }
 
 fn confirmed() -> bool {

@@ -9,6 +9,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use netqos_agent::multinet::ListError;
 use netqos_cni::runtime::RuntimeError;
@@ -17,7 +18,15 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::output::{self, FAILED};
 
+mod hand_over;
 mod list;
+mod multus;
+mod sandboxes;
+
+pub use sandboxes::Sandboxes;
+
+use hand_over::{HandedOver, hand_over_results_of_runtime};
+use multus::Multus;
 
 /// A CNI plugin.
 #[derive(Clone, Copy)]
@@ -78,12 +87,16 @@ Keys that you write into 00-netqos.conflist are kept. --remove deletes that list
 network namespace were attached to. While other pods have attachments the executable stays: run it again, on the node,
 when they are gone.
 
+Where the next list calls Multus, --remove hands the pods over to it before that list goes: Multus releases them when
+they end. Pods that Multus could not release stay, and are named. docs/coming-from-multus.md has the steps.
+
 Examples:
   netqos install-plugin --to /opt/cni/bin
   netqos install-plugin --to /opt/cni/bin --remove
   netqos install-plugin --multinet --to /opt/cni/bin --conf-dir /etc/cni/net.d
+  netqos install-plugin --multinet --to /opt/cni/bin --remove
 
-Exit codes: 0 it is as asked for, 1 it is not (the message says why), 2 wrong usage.")]
+Exit codes: 0 it is as asked for, or only waits for pods to end, 1 it is not (the message says why), 2 wrong usage.")]
 pub struct Arguments {
     /// The directory of CNI plugins.
     #[arg(long, value_name = "DIR")]
@@ -117,6 +130,18 @@ pub struct Arguments {
         default_value = "/var/lib/netqos/multinet"
     )]
     state_dir: PathBuf,
+    /// The directory in which Multus keeps its pods; without it, the key cniDir of the list that calls Multus, or
+    /// /var/lib/cni/multus.
+    #[arg(long, value_name = "DIR", requires_all = ["multinet", "remove"])]
+    multus_dir: Option<PathBuf>,
+    /// The longest wait for pods that are just being attached, before they are handed over to Multus.
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        requires_all = ["multinet", "remove"],
+        default_value_t = 30
+    )]
+    wait: u64,
 }
 
 /// Why it is not as asked for.
@@ -152,6 +177,45 @@ enum Problem {
     /// The list of that name is another's.
     #[error("{0}")]
     ForeignList(ListError),
+    /// The list that the runtime reads next is broken.
+    #[error(
+        "cannot remove the list: the runtime would read next what cannot be read: {0}; nothing changed; fix or remove \
+         that file, and try again"
+    )]
+    NextList(Box<RuntimeError>),
+    /// The list that the runtime reads next would call the plugin.
+    #[error(
+        "cannot remove the list: {} leads back to it: {why}; nothing changed; name the list of the default network there, \
+         and try again",
+        path.display()
+    )]
+    LeadsBack { path: PathBuf, why: String },
+    /// A directory is missing, perhaps only here.
+    #[error(
+        "cannot see {}, the directory of {content}; nothing changed; run this on the node or mount that directory, and if \
+         the node has none, create it",
+        path.display()
+    )]
+    NotSeen {
+        path: PathBuf,
+        content: &'static str,
+    },
+    /// Records cannot be listed.
+    #[error(transparent)]
+    Records(#[from] netqos_datapath::Error),
+    /// A result of the runtime cannot be written.
+    #[error("cannot hand over all pods to Multus: {0}; run this again on the node")]
+    ResultNotHandedOver(Box<RuntimeError>),
+    /// Pods stay with netqos although Multus follows.
+    #[error(
+        "{} and its records stay: Multus cannot release {kept}; remove the cause or delete these pods, and run this again \
+         on the node",
+        executable.display()
+    )]
+    NotHandedOver {
+        executable: PathBuf,
+        kept: HandedOver,
+    },
 }
 
 impl From<ListError> for Problem {
@@ -206,40 +270,77 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         true => MULTINET,
         false => BANDWIDTH,
     };
+    let mut lines = Vec::new();
     let done = match (arguments.remove, arguments.multinet) {
-        (false, false) => install(plugin, arguments).map(|done| vec![done]),
-        (true, false) => remove(plugin, &arguments.to).map(|done| vec![done]),
-        // A list is there only while its plugin is.
-        (false, true) => install_multinet(arguments),
-        (true, true) => remove_multinet(arguments),
+        (false, false) => install(plugin, arguments).map(|done| lines.push(done)),
+        (true, false) => remove(plugin, &arguments.to).map(|done| lines.push(done)),
+        (false, true) => install_multinet(arguments, &mut lines),
+        (true, true) => remove_multinet(arguments, &mut lines),
     };
+    for line in lines {
+        println!("{line}");
+    }
     match done {
-        Ok(lines) => {
-            for line in lines {
-                println!("{line}");
-            }
-            ExitCode::SUCCESS
-        }
+        Ok(()) => ExitCode::SUCCESS,
         Err(why) => output::failure(FAILED, &why),
     }
 }
 
-fn install_multinet(arguments: &Arguments) -> Result<Vec<String>, Problem> {
-    let done = install(MULTINET, arguments)?;
-    let list = match list::write(&arguments.conf_dir) {
+/// A list is there only while its plugin is.
+fn install_multinet(arguments: &Arguments, lines: &mut Vec<String>) -> Result<(), Problem> {
+    lines.push(install(MULTINET, arguments)?);
+    lines.push(match list::write(&arguments.conf_dir) {
         Err(problem) if arguments.tolerate_foreign_lists && problem.is_foreign_list() => {
             format!("warning: {problem}")
         }
         list => list?,
-    };
-    Ok(vec![done, list])
+    });
+    Ok(())
 }
 
-fn remove_multinet(arguments: &Arguments) -> Result<Vec<String>, Problem> {
-    let (removed, config) = list::remove(&arguments.conf_dir, &arguments.state_dir)?;
-    // The runtime does not call the plugin any more.
-    let pods = list::release_gone(&arguments.to, &arguments.state_dir, config)?;
-    let executable = match &pods[..] {
+fn remove_multinet(arguments: &Arguments, lines: &mut Vec<String>) -> Result<(), Problem> {
+    let (lists, executable) = (&arguments.conf_dir, arguments.to.join(MULTINET.name));
+    let config = list::config(lists, &arguments.state_dir)?;
+    let sandboxes = Sandboxes::of(&config, &arguments.state_dir);
+    let multus = Multus::next(lists, &arguments.to, arguments.multus_dir.as_deref())?;
+    let (state, records) = (sandboxes.state(), sandboxes.records().folder());
+    // The directory of a node's state, in which that of the plugin may be missing.
+    let is_seen = records.is_dir() || state.parent().is_some_and(Path::is_dir);
+    if multus.is_some() && !is_seen {
+        return Err(Problem::NotSeen {
+            path: state.to_owned(),
+            content: "the pods of netqos-multinet",
+        });
+    }
+    let end = Instant::now() + Duration::from_secs(arguments.wait);
+    let mut handed_over = match &multus {
+        Some(multus) => HandedOver::all(&sandboxes, multus, end)?,
+        None => HandedOver::default(),
+    };
+    lines.push(list::remove(lists, &arguments.state_dir)?);
+    // The runtime does not call the plugin any more. It may have begun to, since.
+    if let Some(multus) = &multus {
+        let later = HandedOver::all(&sandboxes, multus, end)?;
+        handed_over.count += later.count;
+        handed_over.kept = later.kept;
+        // It remembers a sandbox after ADD.
+        let is_handed_over = |container_id: &str| multus.directory.join(container_id).exists();
+        let moved = hand_over_results_of_runtime(multus, is_handed_over);
+        moved.map_err(|error| Problem::ResultNotHandedOver(Box::new(error)))?;
+        lines.push(format!(
+            "{}: {} pods are handed over to Multus",
+            multus.directory.display(),
+            handed_over.count
+        ));
+    }
+    let pods = list::release_gone(&arguments.to, &sandboxes, &config)?;
+    if !handed_over.kept.is_empty() {
+        return Err(Problem::NotHandedOver {
+            executable,
+            kept: handed_over,
+        });
+    }
+    lines.push(match &pods[..] {
         [] => {
             let done = remove(MULTINET, &arguments.to)?;
             list::forget(&arguments.state_dir)?;
@@ -247,11 +348,11 @@ fn remove_multinet(arguments: &Arguments) -> Result<Vec<String>, Problem> {
         }
         pods => format!(
             "{}: stays until these pods are gone: {}; run this again on the node then",
-            arguments.to.join(MULTINET.name).display(),
+            executable.display(),
             list_names(pods, LISTED_NAMES)
         ),
-    };
-    Ok(vec![removed, executable])
+    });
+    Ok(())
 }
 
 fn from(plugin: Plugin, arguments: &Arguments) -> Result<PathBuf, Problem> {

@@ -26,6 +26,7 @@ mod gc;
 mod invoke;
 mod list;
 mod load;
+mod multus;
 mod probe;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -37,15 +38,19 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 pub use attachment::AttachmentRequest;
-pub use cache::{CachedAttachment, base64_text};
+pub use cache::CachedAttachment;
 pub use error::RuntimeError;
 pub use list::{NetworkConfigList, PluginConfig};
 pub use load::ListFile;
+pub use multus::MultusDelegate;
 
 use crate::plugin::Command;
 use crate::{CniResult, CniVersion};
 use cache::ResultCache;
 use invoke::Invocation;
+
+/// The directory in which container runtimes, by libcni, remember attachments.
+pub const LIBCNI_CACHE: &str = "/var/lib/cni";
 
 /// Executes plugins, and remembers what came of it.
 #[derive(Clone, Debug)]
@@ -224,9 +229,22 @@ impl Runtime {
         self.cache.attachments()
     }
 
-    /// Forgets an attachment without a call of its plugins.
+    /// Remembers an attachment that another runtime has added.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be written.
+    pub fn keep(&self, attachment: &CachedAttachment) -> Result<(), RuntimeError> {
+        self.cache.keep(attachment)
+    }
+
+    /// Forgets an attachment without a call of its plugins, and the draft that a killed process has left of it.
     pub fn forget(&self, attachment: &CachedAttachment) {
         self.cache.forget(attachment);
+    }
+
+    /// The same by its list and request.
+    pub fn forget_request(&self, list: &NetworkConfigList, request: &AttachmentRequest) {
+        self.cache.remove(list, request);
     }
 
     /// What is remembered of one attachment.

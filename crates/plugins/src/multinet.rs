@@ -25,6 +25,7 @@ use std::io::{self, Write as _};
 use std::net::IpAddr;
 use std::path::Path;
 
+use netqos_api::multinet::{PodRecord, RecordedAttachment};
 use netqos_api::npwg::is_meta_plugin;
 use netqos_cni::runtime::{NetworkConfigList, Runtime, RuntimeError};
 use netqos_cni::{CniError, CniResult, GcRequest, NetConf, Plugin, Request, Route, StatusRequest};
@@ -33,7 +34,7 @@ use netqos_netlink::{Namespace, Socket};
 use serde_json::{Map, Value, json};
 
 use config::{DefaultNetwork, MultinetConfig};
-use record::{PodRecord, PodRecords, RecordedAttachment};
+use record::{PodRecords, call};
 use release::{delete, failure_of_del};
 
 /// The name of the executable, and so the plugin's `type`.
@@ -76,6 +77,7 @@ impl Plugin for Multinet {
             attachments,
             made: 0,
             status: None,
+            hand_over: None,
         };
         if node.records.read(&record.container_id)?.is_some() {
             return Err(CniError::internal(format_args!(
@@ -99,8 +101,8 @@ impl Plugin for Multinet {
             ));
         };
         for attachment in &record.attachments {
-            let (list, call) = attachment.call(&record)?;
-            match node.runtime.check(&list, &call) {
+            let (list, request) = call(&record, attachment)?;
+            match node.runtime.check(&list, &request) {
                 Ok(()) | Err(RuntimeError::CheckNotSupported(_)) => {}
                 Err(error) => return Err(of_attachment(attachment, &error)),
             }
@@ -203,11 +205,11 @@ impl Node {
         let (mut first, mut status) = (None, Vec::new());
         for index in 0..record.attachments.len() {
             let attachment = &record.attachments[index];
-            let (list, call) = match attachment.call(record) {
+            let (list, request) = match call(record, attachment) {
                 Ok(call) => call,
                 Err(error) => return Err(self.give_up(record, index, error, lock)),
             };
-            match self.runtime.add(&list, &call) {
+            match self.runtime.add(&list, &request) {
                 Ok(result) => {
                     status.extend(status::entries(attachment, index == 0, &result));
                     first.get_or_insert(result);

@@ -2,18 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use netqos_agent::multinet::{
     LIST, ListError, UNFINISHED_LIST, bare_plugin, calls_plugin, list_with, lock, read_list,
     write_list,
 };
-use netqos_api::multinet::AttachedSandbox;
 use netqos_api::npwg::is_meta_plugin;
 use netqos_cni::runtime::{AttachmentRequest, NetworkConfigList, Runtime};
 use serde_json::{Map, Value, json};
 
+use super::sandboxes::{Sandbox, Sandboxes};
 use super::{Problem, failed, gone};
 
 /// The list of a plugin that is being removed, in the directory of its state.
@@ -66,14 +65,23 @@ fn refuse_meta_default(directory: &Path) -> Result<(), Problem> {
     }
 }
 
-/// Removes the list. The runtime calls the next one from now on. Returns the configuration of the plugin, which is kept
-/// in the directory of its state for later calls.
-pub(super) fn remove(
-    directory: &Path,
-    state: &Path,
-) -> Result<(String, Map<String, Value>), Problem> {
+/// Returns the configuration of the plugin: of its list, or of the one that [`remove`] has kept.
+pub(super) fn config(directory: &Path, state: &Path) -> Result<Map<String, Value>, Problem> {
+    let of_list = match read_list(&directory.join(LIST)) {
+        Err(ListError::Foreign(_)) => None,
+        config => config?,
+    };
+    let config = match of_list {
+        None => read_list(&state.join(KEPT))?,
+        config => config,
+    };
+    Ok(config.unwrap_or_else(bare_plugin))
+}
+
+/// Removes the list. The runtime calls the next one from now on. The configuration of the plugin is kept in the
+/// directory of its state for later calls.
+pub(super) fn remove(directory: &Path, state: &Path) -> Result<String, Problem> {
     let (path, kept) = (directory.join(LIST), state.join(KEPT));
-    let mut config = None;
     // The agent must not write it again meanwhile.
     let _locked = match directory.exists() {
         true => Some(lock(directory)?),
@@ -89,7 +97,6 @@ pub(super) fn remove(
             is_kept.map_err(|error| failed(&kept, error))?;
             let removed = gone(&path).and_then(|()| File::open(directory)?.sync_all());
             removed.map_err(|error| failed(&path, error))?;
-            config = Some(plugin);
             "removed"
         }
         Err(ListError::Foreign(_)) => "is not netqos's, and is left as it is",
@@ -97,12 +104,7 @@ pub(super) fn remove(
     };
     let coming = directory.join(UNFINISHED_LIST);
     gone(&coming).map_err(|error| failed(&coming, error))?;
-    let config = match config {
-        None => read_list(&kept)?,
-        config => config,
-    };
-    let line = format!("{}: {done}", path.display());
-    Ok((line, config.unwrap_or_else(bare_plugin)))
+    Ok(format!("{}: {done}", path.display()))
 }
 
 /// Removes the configuration that [`remove`] keeps.
@@ -112,21 +114,22 @@ pub(super) fn forget(state: &Path) -> Result<(), Problem> {
 }
 
 /// Undoes the attachments of sandboxes whose network namespace is gone, by a DEL of the plugin for each. Returns the
-/// others: pods, `namespace/name`, or containers.
+/// names of the others.
 ///
 /// # Errors
 /// Returns the first error; the other sandboxes' attachments are undone.
 pub(super) fn release_gone(
     plugins: &Path,
-    state: &Path,
-    mut config: Map<String, Value>,
+    sandboxes: &Sandboxes,
+    config: &Map<String, Value>,
 ) -> Result<Vec<String>, Problem> {
-    let state = config.entry("stateDir").or_insert_with(|| json!(state));
-    let state = PathBuf::from(state.as_str().unwrap_or_default());
-    let (alive, gone): (Vec<_>, Vec<_>) = sandboxes(&state)?.into_iter().partition(may_be_alive);
-    let list = list_with(&config).to_string();
+    let (alive, gone): (Vec<_>, Vec<_>) = sandboxes
+        .all()?
+        .into_iter()
+        .partition(Sandbox::may_be_alive);
+    let list = list_with(config).to_string();
     // Nothing is in this cache.
-    let runtime = Runtime::new([plugins], state.join("none"));
+    let runtime = Runtime::new([plugins], sandboxes.state().join("none"));
     let mut failures = Vec::new();
     for sandbox in gone {
         let released = NetworkConfigList::parse(list.as_bytes()).and_then(|list| {
@@ -138,41 +141,6 @@ pub(super) fn release_gone(
     if let Some(error) = failures.into_iter().next() {
         return Err(Problem::NotReleased(Box::new(error)));
     }
-    let names: BTreeSet<String> = { alive.into_iter() }
-        .map(|sandbox| match sandbox.pod {
-            Some(pod) => format!("{}/{}", pod.namespace, pod.name),
-            None => format!("container {}", sandbox.container_id),
-        })
-        .collect();
+    let names: BTreeSet<String> = alive.into_iter().map(|it| it.name).collect();
     Ok(names.into_iter().collect())
-}
-
-/// In a container that does not see the host's namespaces each one may be alive.
-fn may_be_alive(sandbox: &AttachedSandbox) -> bool {
-    let Some(netns) = &sandbox.netns else {
-        return false;
-    };
-    netns.exists() || !netns.parent().is_some_and(Path::exists)
-}
-
-fn sandboxes(state: &Path) -> Result<Vec<AttachedSandbox>, Problem> {
-    let directory = state.join("pods");
-    let entries = match fs::read_dir(&directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(|error| failed(&directory, error))?,
-    };
-    let mut sandboxes = Vec::new();
-    for entry in entries {
-        let path = entry.map_err(|error| failed(&directory, error))?.path();
-        if path.extension().is_none_or(|it| it != "json") {
-            continue;
-        }
-        let text = match fs::read(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            text => text.map_err(|error| failed(&path, error))?,
-        };
-        // The plugin sets truncated records aside.
-        sandboxes.extend(serde_json::from_slice::<AttachedSandbox>(&text));
-    }
-    Ok(sandboxes)
 }

@@ -46,6 +46,41 @@ impl Node {
         succeed(&self.install(&["--remove"]))
     }
 
+    /// Writes a list that calls Multus, whose pods are in a directory of the node.
+    fn write_multus(&self, kind: &str, more: Value) {
+        let delegate = json!({"cniVersion": "1.0.0", "name": "pods", "type": "bridge"});
+        let mut plugin = json!({"type": kind, "cniDir": self.path("multus"), "binDir": self.path("bin"),
+                                "delegates": [delegate]});
+        let more = more.as_object().unwrap().clone();
+        plugin.as_object_mut().unwrap().extend(more);
+        let list =
+            json!({"cniVersion": "1.0.0", "name": "multus-cni-network", "plugins": [plugin]});
+        self.write("net.d/10-multus.conflist", &list);
+    }
+
+    /// Writes the record of a pod on one network, of this plugin.
+    fn write_record(&self, plugin: &str) {
+        let list = json!({"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": plugin}]});
+        let attachment = json!({"driver": "cni", "nad": null, "interface": "eth0", "list": list, "args": [],
+                                "capabilityArgs": {}});
+        let record = json!({
+            "containerId": "c", "netns": "/not/seen/here/n", "attachments": [attachment], "made": 1,
+            "pod": {"namespace": "games", "name": "player", "uid": null},
+        });
+        self.write("state/pods/c.json", &record);
+    }
+
+    /// Asserts that `--remove` fails with a text and changes nothing.
+    fn assert_refused(&self, text: &str) {
+        let output = self.install(&["--remove"]);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        let error = stderr(&output);
+        assert!(error.contains(text), "{error}");
+        assert!(error.contains("nothing changed"), "{error}");
+        assert!(self.names("net.d").contains(&LIST.to_owned()));
+        assert_eq!(self.names("bin"), ["netqos-multinet"]);
+    }
+
     fn names(&self, directory: &str) -> Vec<String> {
         let entries = fs::read_dir(self.root.path().join(directory)).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -179,6 +214,128 @@ fn list_that_comes_first_is_named_and_fails() {
     );
 }
 
+#[test]
+fn removal_is_refused_where_multus_leads_back() {
+    let node = Node::new();
+    fs::create_dir_all(node.path("multus")).unwrap();
+    fs::create_dir_all(node.path("other.d")).unwrap();
+    node.installed();
+    node.write_record("netqos-multinet");
+    let own =
+        json!({"cniVersion": "1.0.0", "name": "other", "plugins": [{"type": "netqos-multinet"}]});
+    node.write("other.d/10-other.conflist", &own);
+    let single = json!({"type": "netqos-multinet", "name": "x"});
+    for (keys, text) in [
+        (
+            json!({"clusterNetwork": node.path("net.d/00-netqos.conflist")}),
+            "its network",
+        ),
+        (
+            json!({"clusterNetwork": "/host/etc/cni/net.d/00-netqos.conflist"}),
+            "its network",
+        ),
+        (
+            json!({"clusterNetwork": node.path("other.d/10-other.conflist")}),
+            "its network",
+        ),
+        (
+            json!({"clusterNetwork": node.path("other.d")}),
+            "its network",
+        ),
+        (json!({"clusterNetwork": "netqos-multinet"}), "its network"),
+        (
+            json!({"clusterNetwork": "other", "confDir": node.path("other.d")}),
+            "its network",
+        ),
+        (
+            json!({"clusterNetwork": "a", "defaultNetworks": ["netqos-multinet"]}),
+            "its network",
+        ),
+        (
+            json!({"delegates": [own]}),
+            "its delegates call netqos-multinet",
+        ),
+        (
+            json!({"delegates": [{"type": "bridge", "name": "x"}, single]}),
+            "its delegates call",
+        ),
+    ] {
+        for kind in ["multus", "multus-shim"] {
+            node.write_multus(kind, keys.clone());
+            node.assert_refused(text);
+            node.assert_refused("name the list of the default network there");
+        }
+    }
+    assert_eq!(node.names("state/pods"), ["c.json"]);
+    // The directory from which the list goes.
+    node.write_multus("multus", json!({"clusterNetwork": node.path("net.d")}));
+    fs::remove_file(node.path("state/pods/c.json")).unwrap();
+    node.removed();
+    assert_eq!(node.names("bin"), [""; 0]);
+}
+
+#[test]
+fn removal_is_refused_where_the_next_list_is_broken_or_calls_the_plugin() {
+    let node = Node::new();
+    node.installed();
+    fs::write(node.path("net.d/10-pods.conflist"), "{\"name\":").unwrap();
+    node.assert_refused("10-pods.conflist");
+    node.assert_refused("fix or remove that file");
+    let own =
+        json!({"cniVersion": "1.0.0", "name": "other", "plugins": [{"type": "netqos-multinet"}]});
+    node.write("net.d/10-pods.conflist", &own);
+    node.assert_refused("it calls netqos-multinet, too");
+}
+
+/// As in a container without those mounts.
+#[test]
+fn removal_is_refused_where_a_directory_is_not_seen() {
+    let node = Node::new();
+    node.installed();
+    node.write_multus("multus", json!({}));
+    node.assert_refused("the directory of the pods of Multus");
+    fs::create_dir_all(node.path("multus")).unwrap();
+    let mut list = node.list();
+    list["plugins"][0]["stateDir"] = json!(node.path("netqos/multinet"));
+    node.write("net.d/00-netqos.conflist", &list);
+    node.assert_refused("the directory of the pods of netqos-multinet");
+    node.assert_refused("mount that directory");
+    // No pod was attached yet.
+    fs::create_dir_all(node.path("netqos")).unwrap();
+    node.removed();
+}
+
+/// Its daemon does not look into the runtime's directory, and may have another one for pods.
+#[test]
+fn pod_is_handed_over_to_thick_multus_if_that_finds_its_plugins() {
+    let node = Node::new();
+    node.installed();
+    for directory in ["daemon", "multus-bin"] {
+        fs::create_dir_all(node.path(directory)).unwrap();
+    }
+    node.write_multus("multus-shim", json!({"binDir": node.path("multus-bin")}));
+    node.write_record("ours");
+    fs::write(node.path("bin/ours"), "").unwrap();
+    let daemon = node.path("daemon");
+    let remove = ["--remove", "--multus-dir", &daemon];
+    let output = node.install(&remove);
+    assert_eq!(output.status.code(), Some(1));
+    let error = stderr(&output);
+    assert!(
+        error.contains("games/player (Multus does not find plugin ours"),
+        "{error}"
+    );
+    assert!(error.contains("run this again on the node"), "{error}");
+    assert_eq!(node.names("net.d"), ["10-multus.conflist"]);
+    assert!(node.names("state/pods").contains(&"c.json".to_owned()));
+    fs::write(node.path("multus-bin/ours"), "").unwrap();
+    let said = succeed(&node.install(&remove));
+    assert!(said.contains("1 pods are handed over to Multus"), "{said}");
+    assert_eq!(node.names("daemon"), ["c"]);
+    assert_eq!(node.names("state/pods"), [""; 0]);
+    assert_eq!(node.names("bin"), ["ours"]);
+}
+
 /// The agent's pod starts all the same.
 #[test]
 fn foreign_list_is_tolerated_with_a_warning() {
@@ -301,4 +458,34 @@ fn keys_of_removed_list_are_used_until_the_last_pod_is_gone() {
     node.removed();
     assert_eq!(node.names("bin"), [""; 0]);
     assert_eq!(node.names("state"), ["pods"]);
+}
+
+/// They are released by their plugin, which is not the agent's.
+#[test]
+fn cleanup_names_pods_with_attachments() {
+    let Some(_node) = netqos_testkit::Node::new().unwrap() else {
+        return;
+    };
+    let (state, records) = ("/run/state", "/run/state/multinet/pods");
+    fs::create_dir_all(records).unwrap();
+    let pod = json!({"namespace": "games", "name": "player", "uid": null});
+    let record = json!({"containerId": "c", "netns": "/run/netns/n", "attachments": [], "made": 0, "pod": pod});
+    fs::write(format!("{records}/c.json"), record.to_string()).unwrap();
+    let cleanup = || run(&["cleanup", "--yes", "--state-dir", state]);
+    let output = cleanup();
+    let said = succeed(&output);
+    assert!(said.contains("nothing else of netqos is left"), "{said}");
+    let error = stderr(&output);
+    assert!(
+        error.contains("attachments by netqos-multinet: games/player"),
+        "{error}"
+    );
+    assert!(
+        error.contains("install-plugin --multinet --remove"),
+        "{error}"
+    );
+    fs::remove_file(format!("{records}/c.json")).unwrap();
+    let output = cleanup();
+    assert!(stdout(&output).contains("nothing of netqos is left"));
+    assert_eq!(stderr(&output), "");
 }

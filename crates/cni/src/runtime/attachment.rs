@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use netqos_api::multinet::{PodRecord, RecordedAttachment};
 use serde_json::{Map, Value};
 
 use super::{NetworkConfigList, PluginConfig, RuntimeError};
@@ -33,6 +34,25 @@ impl AttachmentRequest {
             args: Vec::new(),
             capability_args: Map::new(),
         }
+    }
+
+    /// Returns the list of a recorded attachment, and the request with which its plugins are executed.
+    ///
+    /// # Errors
+    /// Returns an error if the list cannot be read.
+    pub fn recorded(
+        record: &PodRecord,
+        attachment: &RecordedAttachment,
+    ) -> Result<(NetworkConfigList, Self), RuntimeError> {
+        let text = Value::Object(attachment.list.clone()).to_string();
+        let request = Self {
+            container_id: record.container_id.clone(),
+            ifname: attachment.interface.clone(),
+            netns: record.netns.clone(),
+            args: attachment.args.clone(),
+            capability_args: attachment.capability_args.clone(),
+        };
+        Ok((NetworkConfigList::parse(text.as_bytes())?, request))
     }
 
     /// The same for a container in this network namespace.

@@ -60,6 +60,10 @@ pub struct CachedAttachment {
 }
 
 impl CachedAttachment {
+    fn file_name(&self) -> String {
+        format!("{}-{}-{}", self.network, self.container_id, self.ifname)
+    }
+
     /// The list that it was added with, also if libcni added a single plugin.
     ///
     /// # Errors
@@ -116,23 +120,30 @@ impl ResultCache {
         request: &AttachmentRequest,
         result: &CniResult,
     ) -> Result<(), RuntimeError> {
-        let path = self.path(list, request);
-        let store = || {
-            let text = serde_json::to_vec(&CachedAttachment {
-                kind: KIND.to_owned(),
-                container_id: request.container_id.clone(),
-                config: list.text.clone(),
-                ifname: request.ifname.clone(),
-                network: list.name.clone(),
-                netns: request.netns.clone(),
-                args: request.args.clone(),
-                capability_args: request.capability_args.clone(),
-                result: serde_json::to_value(result)?,
-            })?;
-            self.replace(&path, &text)
-        };
-        store().map_err(|error| RuntimeError::Cache {
+        let result = serde_json::to_value(result).map_err(|error| RuntimeError::Cache {
             network: list.name.clone(),
+            path: self.path(list, request),
+            error: error.into(),
+        })?;
+        self.keep(&CachedAttachment {
+            kind: KIND.to_owned(),
+            container_id: request.container_id.clone(),
+            config: list.text.clone(),
+            ifname: request.ifname.clone(),
+            network: list.name.clone(),
+            netns: request.netns.clone(),
+            args: request.args.clone(),
+            capability_args: request.capability_args.clone(),
+            result,
+        })
+    }
+
+    /// Remembers an attachment. The file is there whole or not at all.
+    pub(super) fn keep(&self, attachment: &CachedAttachment) -> Result<(), RuntimeError> {
+        let path = self.results().join(attachment.file_name());
+        let keep = || self.replace(&path, &serde_json::to_vec(attachment)?);
+        keep().map_err(|error| RuntimeError::Cache {
+            network: attachment.network.clone(),
             path: path.clone(),
             error,
         })
@@ -145,29 +156,7 @@ impl ResultCache {
             .recursive(true)
             .mode(0o700)
             .create(self.results())?;
-        let draft = self.draft(path);
-        let written = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&draft)
-            .and_then(|mut file| {
-                file.write_all(text)?;
-                if self.is_durable {
-                    file.sync_all()?;
-                }
-                fs::rename(&draft, path)?;
-                match self.is_durable {
-                    true => File::open(self.results())?.sync_all(),
-                    false => Ok(()),
-                }
-            });
-        if written.is_err() {
-            // It may not even be there; the first error is the one that counts.
-            let _ = fs::remove_file(&draft);
-        }
-        written
+        replace(path, &self.draft(path), text, self.is_durable)
     }
 
     /// The file that becomes the one at this path. One process at a time works for a container.
@@ -179,7 +168,10 @@ impl ResultCache {
     /// Forgets an attachment. What can't be removed now is overwritten by the next ADD of the
     /// same name, or collected by GC.
     pub(super) fn remove(&self, list: &NetworkConfigList, request: &AttachmentRequest) {
-        let path = self.path(list, request);
+        self.remove_file(self.path(list, request));
+    }
+
+    fn remove_file(&self, path: PathBuf) {
         // A process that was killed may have left a draft.
         let _ = fs::remove_file(self.draft(&path));
         let _ = fs::remove_file(path);
@@ -187,14 +179,7 @@ impl ResultCache {
 
     /// Forgets an attachment that was added by any runtime.
     pub(super) fn forget(&self, attachment: &CachedAttachment) {
-        let CachedAttachment {
-            network,
-            container_id,
-            ifname,
-            ..
-        } = attachment;
-        let name = format!("{network}-{container_id}-{ifname}");
-        let _ = fs::remove_file(self.results().join(name));
+        self.remove_file(self.results().join(attachment.file_name()));
     }
 
     /// What is remembered of an attachment; `None` also for what can't be read, as in libcni: DEL
@@ -243,21 +228,46 @@ fn read(path: &Path) -> Option<CachedAttachment> {
     (attachment.kind == KIND).then_some(attachment)
 }
 
+/// Writes a file under the name of its draft and renames it.
+pub(super) fn replace(path: &Path, draft: &Path, text: &[u8], is_durable: bool) -> io::Result<()> {
+    let write = || {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let mut file = options.open(draft)?;
+        file.write_all(text)?;
+        if is_durable {
+            file.sync_all()?;
+        }
+        fs::rename(draft, path)?;
+        match path.parent().filter(|_| is_durable) {
+            Some(directory) => File::open(directory)?.sync_all(),
+            None => Ok(()),
+        }
+    };
+    let written = write();
+    if written.is_err() {
+        // It may not even be there; the first error is the one that counts.
+        let _ = fs::remove_file(draft);
+    }
+    written
+}
+
 /// Bytes as Go's encoding/json writes them.
-/// Bytes as Go writes them into JSON.
-pub mod base64_text {
+pub(super) mod base64_text {
     use super::{BASE64, Deserialize, Deserializer, Engine, Serializer};
     use serde::de::Error as _;
 
-    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    pub(in crate::runtime) fn serialize<S: Serializer>(
+        bytes: &[u8],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&BASE64.encode(bytes))
     }
 
     /// Reads them; `null` is none.
-    ///
-    /// # Errors
-    /// Returns an error if the text is no base64.
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+    pub(in crate::runtime) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<u8>, D::Error> {
         let text = Option::<String>::deserialize(deserializer)?.unwrap_or_default();
         BASE64.decode(text).map_err(D::Error::custom)
     }

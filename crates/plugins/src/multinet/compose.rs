@@ -1,11 +1,9 @@
 //! Lists and arguments of attachments: what a NetworkAttachmentDefinition says, with what the pod requests.
 
 use netqos_api::capability::{self, bandwidth_argument};
-use netqos_api::multinet::CNI_DRIVER;
+use netqos_api::multinet::{CNI_DRIVER, RecordedAttachment};
 use netqos_api::npwg::{NetworkSelection, PortProtocol, config_list};
 use serde_json::{Map, Value, json};
-
-use super::record::RecordedAttachment;
 
 /// The argument of this capability is a GUID.
 const INFINIBAND_GUID: &str = "infinibandGUID";

@@ -1,20 +1,22 @@
 //! Pods that Multus attached, before this plugin took its place.
 //!
-//! Below its directory Multus keeps the results of its delegates as libcni does, and, in a file of the sandbox's name from
-//! before the first ADD, the delegates in their order (`DelegateNetConf` of its `pkg/types`).
+//! Below its directory Multus keeps the results of its delegates as libcni does, and the [delegates](MultusDelegate) of
+//! each sandbox.
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use netqos_api::multinet::PodRecord;
 use netqos_api::npwg::{MULTUS_DIRECTORY, is_meta_plugin};
 use netqos_cni::CniError;
 use netqos_cni::runtime::{
-    AttachmentRequest, CachedAttachment, NetworkConfigList, Runtime, RuntimeError, base64_text,
+    AttachmentRequest, CachedAttachment, LIBCNI_CACHE, MultusDelegate, NetworkConfigList, Runtime,
+    RuntimeError,
 };
-use serde::Deserialize;
 use serde_json::Map;
+
+use super::record::call;
 
 /// The state that Multus keeps of pods.
 #[derive(Debug)]
@@ -27,16 +29,6 @@ struct Directory {
     path: PathBuf,
     runtime: Runtime,
     results: Vec<CachedAttachment>,
-}
-
-/// A delegate, the default network's first.
-#[derive(Debug, Deserialize)]
-struct Delegate {
-    #[serde(rename = "ifnameRequest", default)]
-    interface: Option<String>,
-    /// Its configuration. Multus may leave out keys that it does not know.
-    #[serde(rename = "Bytes", with = "base64_text")]
-    config: Vec<u8>,
 }
 
 /// The plugins to call, and how.
@@ -96,9 +88,11 @@ impl Directory {
         failures: &mut Vec<CniError>,
     ) {
         let file = self.path.join(&sandbox.container_id);
-        let mut calls = match delegates(&file) {
+        let mut calls = match MultusDelegate::read_all(&self.path, &sandbox.container_id) {
             Ok(delegates) => self.calls(&delegates, sandbox, default_list),
-            Err(error) => return failures.push(error),
+            Err(error) => {
+                return failures.push(CniError::io(format!("{}: {error}", file.display())));
+            }
         };
         let is_called = |it: &CachedAttachment| {
             { calls.iter().flatten() }
@@ -128,16 +122,16 @@ impl Directory {
 
     fn calls(
         &self,
-        delegates: &[Delegate],
+        delegates: &[MultusDelegate],
         sandbox: &AttachmentRequest,
         default_list: Option<&NetworkConfigList>,
     ) -> Vec<Delegated> {
-        let call = |(index, delegate): (usize, &Delegate)| {
+        let call = |(index, delegate): (usize, &MultusDelegate)| {
             let list = NetworkConfigList::parse_any(&delegate.config)?;
-            let interface = match (&delegate.interface, index) {
-                (Some(name), _) if !name.is_empty() => name.clone(),
-                (_, 0) => sandbox.ifname.clone(),
-                (_, index) => format!("net{index}"),
+            let interface = match (&*delegate.interface, index) {
+                ("", 0) => sandbox.ifname.clone(),
+                ("", index) => format!("net{index}"),
+                (name, _) => name.to_owned(),
             };
             let is_its = |it: &&CachedAttachment| {
                 let known = (&*it.container_id, &*it.network, &*it.ifname);
@@ -170,11 +164,24 @@ fn with_netns(call: AttachmentRequest, sandbox: &AttachmentRequest) -> Attachmen
     }
 }
 
-/// Reads the delegates of a sandbox. A file that a power cut has left incomplete has none.
-fn delegates(file: &Path) -> Result<Vec<Delegate>, CniError> {
-    match fs::read(file) {
-        Ok(text) => Ok(serde_json::from_slice(&text).unwrap_or_default()),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(CniError::io(format!("{}: {error}", file.display()))),
+/// Removes what a hand-over to Multus has written that was killed.
+///
+/// # Errors
+/// Returns an error if a file cannot be removed.
+pub fn forget_hand_over(record: &PodRecord) -> Result<(), CniError> {
+    let Some(hand_over) = &record.hand_over else {
+        return Ok(());
+    };
+    let none: [PathBuf; 0] = [];
+    let of_multus = Runtime::new(none.clone(), &hand_over.directory);
+    let of_runtime = Runtime::new(none, LIBCNI_CACHE);
+    for attachment in &record.attachments {
+        let (mut list, request) = call(record, attachment)?;
+        of_multus.forget_request(&list, &request);
+        // The runtime knows only the first of them, by the name of Multus' list.
+        list.name.clone_from(&hand_over.network);
+        of_runtime.forget_request(&list, &request);
     }
+    let removed = MultusDelegate::remove_all(&hand_over.directory, &record.container_id);
+    removed.map_err(|error| CniError::io(format!("{}: {error}", hand_over.directory.display())))
 }

@@ -1,6 +1,6 @@
 //! NADs, permitted and made into attachments.
 
-use netqos_api::multinet::{About, Answer, Nad, NadName};
+use netqos_api::multinet::{About, Answer, Nad, NadName, RecordedAttachment};
 use netqos_api::npwg::{
     AttachmentGrant, AttachmentNeeds, NetworkSelection, Refusal, digest, listed, shortened,
 };
@@ -9,7 +9,6 @@ use netqos_cni::{CniError, Request};
 use serde_json::{Map, Value};
 
 use super::config::MultinetConfig;
-use super::record::RecordedAttachment;
 use super::selections::Selected;
 use super::{agent, compose, object};
 

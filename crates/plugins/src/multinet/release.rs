@@ -2,17 +2,17 @@
 
 use std::collections::BTreeSet;
 
+use netqos_api::multinet::PodRecord;
 use netqos_api::npwg::is_meta_plugin;
 use netqos_cni::plugin::GcAttachment;
-use netqos_cni::runtime::{AttachmentRequest, CachedAttachment, NetworkConfigList, Runtime};
+use netqos_cni::runtime::{
+    AttachmentRequest, CachedAttachment, LIBCNI_CACHE, NetworkConfigList, Runtime,
+};
 use netqos_cni::{CniError, Request};
 
-use super::multus::MultusPods;
-use super::record::PodRecord;
+use super::multus::{MultusPods, forget_hand_over};
+use super::record::call;
 use super::{Node, is_own, of_attachment, several};
-
-/// The cache of runtimes, with the results of pods that they attached without this plugin.
-const RUNTIME_CACHE: &str = "/var/lib/cni";
 
 impl Node {
     /// Releases the sandboxes that are gone, and what no pod uses any longer on the networks of the others.
@@ -58,7 +58,7 @@ impl Node {
     fn release(&self, container_id: &str) -> Vec<CniError> {
         let undone = self.records.lock(container_id).and_then(|lock| {
             let failures = match self.records.read(container_id)? {
-                Some(record) => self.undo(&record, record.made + 1),
+                Some(record) => self.undo_all(&record),
                 None => {
                     let mut failures = Vec::new();
                     let sandbox = AttachmentRequest::new(container_id, "eth0");
@@ -78,16 +78,25 @@ impl Node {
 
     /// The pods that Multus attached, before this plugin took its place.
     fn multus(&self) -> MultusPods {
-        let of_runtime = Runtime::new(self.runtime.plugin_dirs(), RUNTIME_CACHE);
+        let of_runtime = Runtime::new(self.runtime.plugin_dirs(), LIBCNI_CACHE);
         MultusPods::read(self.runtime.plugin_dirs(), &of_runtime)
+    }
+
+    /// Undoes all attachments of a record, and a hand-over to Multus that has not ended.
+    fn undo_all(&self, record: &PodRecord) -> Vec<CniError> {
+        let mut failures = self.undo(record, record.made + 1);
+        if failures.is_empty() {
+            failures.extend(forget_hand_over(record).err());
+        }
+        failures
     }
 
     /// Undoes these first attachments of a pod, in reverse order. None stops the others.
     pub(super) fn undo(&self, record: &PodRecord, begun: usize) -> Vec<CniError> {
         let begun = record.attachments.iter().take(begun).rev();
         let undone = begun.map(|attachment| {
-            let (list, call) = attachment.call(record)?;
-            let undone = self.runtime.del(&list, &call);
+            let (list, request) = call(record, attachment)?;
+            let undone = self.runtime.del(&list, &request);
             undone.map_err(|error| of_attachment(attachment, &error))
         });
         undone.filter_map(Result::err).collect()
@@ -100,7 +109,7 @@ impl Node {
         let mut failures = Vec::new();
         let default_list = self.default_list().ok();
         let mut undone = undo_by_results(&self.runtime, sandbox, &mut failures);
-        let of_runtime = Runtime::new(self.runtime.plugin_dirs(), RUNTIME_CACHE);
+        let of_runtime = Runtime::new(self.runtime.plugin_dirs(), LIBCNI_CACHE);
         let multus = MultusPods::read(self.runtime.plugin_dirs(), &of_runtime);
         let (by_multus, failures_of_multus) = multus.undo(sandbox, default_list.as_ref());
         failures.extend(failures_of_multus);
@@ -135,7 +144,7 @@ impl Node {
         let mut calls = Vec::new();
         for record in alive {
             for attachment in &record.attachments {
-                match attachment.call(record) {
+                match call(record, attachment) {
                     Ok(call) => calls.push((attachment.nad.is_some(), call)),
                     Err(error) => failures.push(error),
                 }
@@ -199,7 +208,7 @@ pub(super) fn delete(request: &Request) -> Result<(), CniError> {
     let failures = match node.records.read(request.container_id())? {
         Some(mut record) => {
             record.netns.clone_from(&request.netns);
-            node.undo(&record, record.made + 1)
+            node.undo_all(&record)
         }
         None => node.undo_without_record(&call_of(request)),
     };

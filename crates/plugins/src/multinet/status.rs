@@ -1,9 +1,8 @@
 //! The pod's `network-status`, as results of plugins have it.
 
+use netqos_api::multinet::RecordedAttachment;
 use netqos_api::npwg::{NetworkStatus, StatusDns};
 use netqos_cni::{CniResult, Interface, IpConfig};
-
-use super::record::RecordedAttachment;
 
 /// Returns the entries of an attachment: one for each interface that its plugins report in the pod, or one without a name
 /// if they report none. `is_default` says that it is the pod's default network, or stands in for it.

@@ -4,6 +4,7 @@
 mod add_makes_all_networks_or_none;
 mod del_needs_only_the_record;
 mod fixture;
+mod hand_over;
 mod hostile_nads;
 mod killed_at_any_moment;
 mod multus_pods;

@@ -82,7 +82,7 @@ fn file(pod: &Pod) -> PathBuf {
     PathBuf::from(DIRECTORY).join(pod.name())
 }
 
-fn base64(bytes: &[u8]) -> String {
+pub fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let group = |chunk: &[u8]| {
         let bits = (0..3).fold(0_usize, |bits, index| {
