@@ -102,7 +102,9 @@ impl Plan<'_> {
     pub(crate) fn build(self, lab: &Standing) -> Result<Node, LabError> {
         let list = &self.manifests.network;
         let mut pods = self.manifests.pods_of(self.name);
-        let multinet = self.agent.filter(|_| pods.any(PodManifest::selects_networks));
+        let multinet = self
+            .agent
+            .filter(|_| pods.any(PodManifest::selects_networks));
         let shaper = Shaper::of(list, &self.plugin_dirs);
         let record = NodeRecord {
             side: self.side.to_owned(),
@@ -238,9 +240,11 @@ impl Node {
         let runtime = self.files.runtime(node);
         let list = read_list(&self.files.other_network(&joined.file))?;
         let sandbox = record.sandbox_for(&joined.interface);
-        let setup = netns::inside(&self.namespace, "join a host outside to its network", || {
-            Kubelet::new(&runtime, &list).set_up(&record.plain_pod(), &sandbox)
-        })?;
+        let setup = netns::inside(
+            &self.namespace,
+            "join a host outside to its network",
+            || Kubelet::new(&runtime, &list).set_up(&record.plain_pod(), &sandbox),
+        )?;
         let setup = setup.map_err(|source| failed(record, source))?;
         Ok(setup.result)
     }

@@ -240,7 +240,12 @@ impl Run<'_> {
         if !shaper.is_netqos() {
             return left_out("what is measured above is without netqos already");
         }
-        if self.manifests.pods.iter().any(PodManifest::selects_networks) {
+        if self
+            .manifests
+            .pods
+            .iter()
+            .any(PodManifest::selects_networks)
+        {
             return left_out(
                 "its pods select networks, and what attaches them to these is netqos' own plugin",
             );

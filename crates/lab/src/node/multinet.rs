@@ -22,14 +22,21 @@ pub(super) fn interfaces(
     let kept = runtime.cached_attachments();
     let interfaces = manifest.networks.iter().map(|wanted| {
         let mut kept = kept.iter();
-        let of_it = |it: &&CachedAttachment| it.container_id == record.netns && it.ifname == wanted.interface;
+        let of_it = |it: &&CachedAttachment| {
+            it.container_id == record.netns && it.ifname == wanted.interface
+        };
         let kept = kept
             .find(of_it)
             .ok_or(LabError::Panicked("find what netqos-multinet has made"))?;
         let list = kept.list().map_err(ManifestError::Network)?;
         let result = CniResult::from_value(kept.result.clone(), list.version)
             .map_err(|_| LabError::Panicked("read what netqos-multinet has made"))?;
-        Ok(interface(namespace, &wanted.interface, wanted.limits, &result))
+        Ok(interface(
+            namespace,
+            &wanted.interface,
+            wanted.limits,
+            &result,
+        ))
     });
     interfaces.collect()
 }

@@ -139,9 +139,7 @@ impl At<'_> {
             None => pod_limits(&pod.pod.annotations).ok(),
             Some(name) => {
                 let mut networks = pod.networks.iter();
-                networks
-                    .find(|it| it.interface == name)
-                    .map(|it| it.limits)
+                networks.find(|it| it.interface == name).map(|it| it.limits)
             }
         });
         match (limits, interface) {
