@@ -95,7 +95,7 @@ pub(crate) fn add_pods(
     // An answer is given between two changes: what it knows is programmed.
     wait_until(&node.files, process, || {
         let known = status(&node.files).map_err(|why| why.to_string())?;
-        let many = |kind| known.objects.get(kind).copied().unwrap_or_default();
+        let many = |kind: &str| known.objects.get(kind).copied().unwrap_or_default();
         let missing = expected.iter().find(|(kind, least)| many(*kind) < *least);
         match missing {
             None => Ok(()),
