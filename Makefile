@@ -33,7 +33,7 @@ build: dependencies
 
 DEMOS := iperf-slow $(addprefix networkqos-,story1-marks story2-free-is-limited story3-priorities \
   secondary-network ipv6 with-annotations) $(addprefix classes-,story2-offline-yields story3-a-pod-is-limited \
-  story4-backend-per-node)
+  story4-backend-per-node) multinet-three-networks
 
 # Each scenario's report is in target/demo/NAME.json and .html; all are shown, also when one fails.
 # The executables are not those of `make build`: the kernel does the work, and they are compiled in less than half the

@@ -3,16 +3,21 @@
 
 use std::env;
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use netqos_agent::{Status, client};
+use netqos_agent::{Status, client, places};
+use netqos_api::multinet::AttachedSandbox;
+use netqos_api::npwg::{NETWORK_STATUS, write_status};
 use netqos_core::ObjectName;
+use netqos_datapath::Documents;
 use serde_json::{Value, json};
 
+use crate::change::put;
 use crate::manifest::{Manifests, PodManifest};
 use crate::network::Files;
 use crate::node::{LivePod, Node};
@@ -47,14 +52,15 @@ pub(crate) fn executable(named: Option<&Path>) -> Result<PathBuf, LabError> {
     }
 }
 
-/// Starts it on a node whose pods stand, and waits until what the objects say is in force.
+/// Starts it on a node, and waits until what the objects say is in force, on the pods that stand.
 pub(crate) fn start(
     lab: &Standing,
     node: &Node,
     manifests: &Manifests,
     executable: &Path,
-) -> Result<(), LabError> {
+) -> Result<Process, LabError> {
     write_objects(node, manifests)?;
+    write_pods(node, manifests)?;
     let lines: Vec<&str> = match manifests.objects.shares {
         true => node.lines().collect(),
         false => Vec::new(),
@@ -69,7 +75,36 @@ pub(crate) fn start(
         },
         |_| Ok(()),
     )?;
-    wait(&node.files, process)
+    wait(&node.files, process)?;
+    Ok(process)
+}
+
+/// Tells it of pods that it has seen come, and waits until what the objects say is in force on them.
+pub(crate) fn add_pods(
+    node: &Node,
+    manifests: &Manifests,
+    process: Process,
+) -> Result<(), LabError> {
+    write_pods(node, manifests)?;
+    let interfaces = node.pods().iter().map(|pod| pod.interfaces.len());
+    let expected = [
+        ("Pod", node.pods().len()),
+        ("LocalInterface", interfaces.sum()),
+    ];
+    let expected = expected.map(|(kind, many)| (kind, many as u64));
+    // An answer is given between two changes: what it knows is programmed.
+    wait_until(&node.files, process, || {
+        let known = status(&node.files).map_err(|why| why.to_string())?;
+        let many = |kind: &str| known.objects.get(kind).copied().unwrap_or_default();
+        let missing = expected.iter().find(|(kind, least)| many(*kind) < *least);
+        match missing {
+            None => Ok(()),
+            Some((kind, least)) => Err(format!(
+                "it knows {} of {least} objects of kind {kind}",
+                many(*kind)
+            )),
+        }
+    })
 }
 
 /// What it has in force.
@@ -89,6 +124,10 @@ fn spawn(node: &Node, executable: &Path, lines: &[&str]) -> Result<Process, LabE
         .args(["--node", &node.name, "--listen", "off"])
         .arg("--cni-cache")
         .arg(files.cache())
+        .arg("--cni-cache")
+        .arg(files.multinet())
+        .arg("--state-dir")
+        .arg(files.state())
         .args(lines.iter().flat_map(|line| ["--line", line]))
         .env("NETQOS_RUN_DIR", files.run())
         .env("NETQOS_BPFFS", files.bpffs())
@@ -106,12 +145,25 @@ fn spawn(node: &Node, executable: &Path, lines: &[&str]) -> Result<Process, LabE
 
 /// Until it is ready: then it has once done all that the objects say.
 fn wait(files: &Files, process: Process) -> Result<(), LabError> {
+    wait_until(files, process, || {
+        match client::request(&files.run(), "GET", "/readyz", "") {
+            Ok((200, _)) => Ok(()),
+            Ok((_, body)) => Err(body.trim().to_owned()),
+            Err(why) => Err(why.to_string()),
+        }
+    })
+}
+
+/// Until it is so, or the agent ends, or takes too long.
+fn wait_until(
+    files: &Files,
+    process: Process,
+    is_so: impl Fn() -> Result<(), String>,
+) -> Result<(), LabError> {
     let began = Instant::now();
     loop {
-        let last = match client::request(&files.run(), "GET", "/readyz", "") {
-            Ok((200, _)) => return Ok(()),
-            Ok((_, body)) => body.trim().to_owned(),
-            Err(why) => why.to_string(),
+        let Err(last) = is_so() else {
+            return Ok(());
         };
         if !process.is_alive() {
             return Err(failed(files, "has ended".to_owned()));
@@ -151,25 +203,35 @@ pub(crate) fn object_file(files: &Files, kind: &str, name: &ObjectName) -> PathB
 
 /// One file for each object.
 fn write_objects(node: &Node, manifests: &Manifests) -> Result<(), LabError> {
-    let folder = node.files.objects();
+    let files = &node.files;
+    let folder = files.objects();
     fs::create_dir_all(&folder).map_err(LabError::io("make folder", &folder))?;
-    let write = |kind: &str, name: &ObjectName, object: &Value| {
-        let path = object_file(&node.files, kind, name);
-        fs::write(&path, format!("{object:#}\n")).map_err(LabError::io("write", path))
-    };
     for object in &manifests.objects.all {
-        write(&object.kind, &object.name, &object.value)?;
-    }
-    for (manifest, pod) in manifests.pods_of(&node.name).zip(node.pods()) {
-        let name = ObjectName::new(&manifest.pod.namespace, &manifest.pod.name);
-        let object = pod_object(manifest, pod, &manifests.network.name);
-        write("Pod", &name, &object)?;
+        let others = manifests.objects.all.iter();
+        let definitions =
+            others.filter_map(|it| it.value.pointer("/spec/config").and_then(Value::as_str));
+        let value = files.adopt_object(&object.kind, &object.value, definitions);
+        write(files, &object.kind, &object.name, &value)?;
     }
     Ok(())
 }
 
+/// One file for each pod that stands.
+fn write_pods(node: &Node, manifests: &Manifests) -> Result<(), LabError> {
+    for (manifest, pod) in manifests.pods_of(&node.name).zip(node.pods()) {
+        let name = ObjectName::new(&manifest.pod.namespace, &manifest.pod.name);
+        let object = pod_object(&node.files, manifest, pod)?;
+        write(&node.files, "Pod", &name, &object)?;
+    }
+    Ok(())
+}
+
+fn write(files: &Files, kind: &str, name: &ObjectName, object: &Value) -> Result<(), LabError> {
+    put(&object_file(files, kind, name), &format!("{object:#}\n"))
+}
+
 /// The pod as a cluster would show it once it runs.
-fn pod_object(manifest: &PodManifest, pod: &LivePod, network: &str) -> Value {
+fn pod_object(files: &Files, manifest: &PodManifest, pod: &LivePod) -> Result<Value, LabError> {
     let mut object = manifest.value.clone();
     let mut set = |path: &[&str], value: Value| {
         let mut at = &mut object;
@@ -195,30 +257,14 @@ fn pod_object(manifest: &PodManifest, pod: &LivePod, network: &str) -> Value {
         &["status"],
         json!({"phase": "Running", "podIP": pod.address, "podIPs": ips}),
     );
-    if pod.interfaces.len() > 1 {
-        let entries: Vec<_> = pod
-            .interfaces
-            .iter()
-            .map(|interface| match &interface.definition {
-                None => json!({
-                    "name": network, "interface": interface.name, "ips": interface.addresses,
-                    "default": true,
-                }),
-                Some(name) => json!({
-                    "name": name.to_string(), "interface": interface.name,
-                    "ips": interface.addresses,
-                }),
-            })
-            .collect();
-        let text = Value::from(entries).to_string();
-        set(
-            &[
-                "metadata",
-                "annotations",
-                "k8s.v1.cni.cncf.io/network-status",
-            ],
-            text.into(),
-        );
+    // As the agent of a cluster writes it, by the record of netqos-multinet.
+    let records = Documents::new(files.state().join(places::MULTINET_RECORDS));
+    let record = records.read::<AttachedSandbox>(&pod.netns).map_err(|why| {
+        LabError::io("read the records in", records.folder())(io::Error::other(why))
+    })?;
+    if let Some(status) = record.and_then(|it| it.status) {
+        let text = write_status(&status);
+        set(&["metadata", "annotations", NETWORK_STATUS], text.into());
     }
-    object
+    Ok(object)
 }

@@ -49,7 +49,7 @@ impl<'a> Changed<'a> {
 }
 
 /// Writes a file so that it is there whole, or as it was.
-fn put(path: &Path, text: &str) -> Result<(), LabError> {
+pub(crate) fn put(path: &Path, text: &str) -> Result<(), LabError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let draft = path.with_file_name(format!(".{name}"));
     fs::write(&draft, text)

@@ -64,10 +64,17 @@ pub enum LabError {
         /// Which address.
         what: String,
     },
-    /// There are NetworkQoS objects and no agent.
+    /// There is no plugin for pods that select networks.
     #[error(
-        "NetworkQoS objects need netqos-agent, which is not at {}: build it (make build), or name \
-         it with --agent or in NETQOS_AGENT",
+        "pods that select networks need the CNI plugin netqos-multinet, which is in none of {}: \
+         build it (make build), or name its folder in NETQOS_CNI_PATH",
+        listed(.0)
+    )]
+    NoMultinet(Vec<PathBuf>),
+    /// There are NetworkQoS objects, or pods that select networks, and no agent.
+    #[error(
+        "NetworkQoS objects and pods that select networks need netqos-agent, which is not at {}: \
+         build it (make build), or name it with --agent or in NETQOS_AGENT",
         .0.display()
     )]
     NoAgent(PathBuf),
@@ -167,6 +174,7 @@ impl LabError {
             },
             Self::NotRoot
             | Self::NoPlugin { .. }
+            | Self::NoMultinet(_)
             | Self::NoAgent(_)
             | Self::Agent { .. }
             | Self::Io { .. }

@@ -89,6 +89,11 @@ impl Manifests {
 }
 
 impl Manifests {
+    /// True when an agent is needed.
+    pub(crate) fn need_an_agent(&self) -> bool {
+        self.objects.need_an_agent() || self.pods.iter().any(PodManifest::selects_networks)
+    }
+
     /// The pods of a node, in their order.
     pub(crate) fn pods_of(&self, node: &str) -> impl Iterator<Item = &PodManifest> {
         self.pods.iter().filter(move |pod| pod.node == node)
@@ -106,8 +111,8 @@ impl Document {
             match kind {
                 Some(kind) => format!(
                     "a {kind} is nothing to build here: Pod and Scenario are, and beside them \
-                     NetworkQoS, Namespace, NetworkAttachmentDefinition, Service, EndpointSlice, \
-                     ConfigMap, Node and NodeSLO"
+                     NetworkQoS, Namespace, NetworkAttachmentDefinition, \
+                     NetworkAttachmentPolicy, Service, EndpointSlice, ConfigMap, Node and NodeSLO"
                 ),
                 None => "missing: a document says what it is, as Pod or Scenario".to_owned(),
             },

@@ -1,6 +1,7 @@
 //! Building a node with its pods, through the CNI plugins that a real one would use.
 
 mod container;
+mod multinet;
 mod outside;
 
 use std::collections::BTreeMap;
@@ -11,18 +12,19 @@ use std::path::{Path, PathBuf};
 use netqos_cni::CniResult;
 use netqos_cni::kubelet::{Kubelet, KubeletError, Setup};
 use netqos_cni::runtime::NetworkConfigList;
-use netqos_core::{Limits, ObjectName};
+use netqos_core::Limits;
 use netqos_netlink::{Namespace, Socket};
 use rustix::mount::{MountFlags, mount};
+use serde_json::Value;
 
 pub(crate) use outside::network as outside_network;
 
-use crate::manifest::{Family, Manifests, Outside, Place, PodManifest, SecondNetwork};
+use crate::manifest::{Family, Manifests, Outside, Place, PodManifest};
 use crate::network::Files;
 use crate::plugins::Shaper;
 use crate::record::{JoinedNetwork, NodeRecord, PodRecord, Record};
 use crate::standing::Standing;
-use crate::{LabError, netns};
+use crate::{LabError, agent, netns};
 
 /// What an interface carries when nobody says.
 const USUAL_MTU: u32 = 1500;
@@ -54,16 +56,14 @@ pub(crate) struct LivePod {
     pub(crate) address: IpAddr,
     /// The first is the one on the network that all pods are on.
     pub(crate) interfaces: Vec<LiveInterface>,
-    pub(crate) limits: Limits,
 }
 
 /// An interface of a pod that stands.
 #[derive(Clone, Debug)]
 pub(crate) struct LiveInterface {
     pub(crate) name: String,
-    /// The network; `None`: the one that all pods are on.
-    pub(crate) definition: Option<ObjectName>,
     pub(crate) addresses: Vec<IpAddr>,
+    pub(crate) limits: Limits,
     gateways: Vec<IpAddr>,
     mtu: u32,
     /// The node's end of it, where it has one.
@@ -93,12 +93,18 @@ pub(crate) struct Plan<'a> {
     /// What sets it apart from the run's other nodes; empty for the only one, or the one with netqos.
     pub(crate) side: &'a str,
     pub(crate) plugin_dirs: Vec<PathBuf>,
+    /// The executable of its agent, where it has one.
+    pub(crate) agent: Option<&'a Path>,
 }
 
 impl Plan<'_> {
     /// Builds it. What was made before an error is in the record, and is taken away with the lab.
     pub(crate) fn build(self, lab: &Standing) -> Result<Node, LabError> {
         let list = &self.manifests.network;
+        let mut pods = self.manifests.pods_of(self.name);
+        let multinet = self
+            .agent
+            .filter(|_| pods.any(PodManifest::selects_networks));
         let shaper = Shaper::of(list, &self.plugin_dirs);
         let record = NodeRecord {
             side: self.side.to_owned(),
@@ -113,7 +119,7 @@ impl Plan<'_> {
             |lab| {
                 let record = last(lab)?;
                 let files = Files::of(lab, record);
-                let network = prepare(&files, list, &mut warnings)?;
+                let network = prepare(&files, list, multinet.is_some(), &mut warnings)?;
                 let namespace = netns::create(&lab.node_netns(record))?;
                 Ok((files, network, namespace))
             },
@@ -128,14 +134,19 @@ impl Plan<'_> {
             files,
             warnings,
         };
-        for second in &self.manifests.objects.networks {
-            node.write_network(&file_of(second), &second.list)?;
+        for host in &self.manifests.scenario.outside {
+            node.add_outside(lab, self.side, host)?;
         }
+        // Pods that select networks wait for the agent, and the others are there before it.
+        let start = |node: &Node, agent| agent::start(lab, node, self.manifests, agent);
+        let agent = multinet.map(|agent| start(&node, agent)).transpose()?;
         for (index, pod) in self.manifests.pods_of(self.name).enumerate() {
             node.add_pod(lab, self.side, index, pod)?;
         }
-        for host in &self.manifests.scenario.outside {
-            node.add_outside(lab, self.side, host)?;
+        match (agent, self.agent) {
+            (Some(process), _) => agent::add_pods(&node, self.manifests, process)?,
+            (None, Some(agent)) => start(&node, agent).map(drop)?,
+            (None, None) => {}
         }
         Ok(node)
     }
@@ -168,14 +179,7 @@ impl Node {
                     uid: pod.uid.clone(),
                     annotations: pod.annotations.clone(),
                     netns,
-                    networks: manifest
-                        .networks
-                        .iter()
-                        .map(|wanted| JoinedNetwork {
-                            file: file_name(&wanted.definition),
-                            interface: wanted.interface.clone(),
-                        })
-                        .collect(),
+                    networks: Vec::new(),
                     processes: Vec::new(),
                 };
                 if let Some(node) = lab.nodes.last_mut() {
@@ -207,7 +211,7 @@ impl Node {
             self.warnings
                 .push(format!("pod {}: {warning}", record.name));
         }
-        let first = interface(&namespace, &record.sandbox().ifname, None, &result);
+        let first = interface(&namespace, &record.sandbox().ifname, limits, &result);
         let Some(address) = first.addresses.first().copied() else {
             return Err(LabError::NoAddress {
                 pod: record.name.clone(),
@@ -215,27 +219,18 @@ impl Node {
             });
         };
         let mut interfaces = vec![first];
-        for (joined, wanted) in record.networks.iter().zip(&manifest.networks) {
-            let result = self.join(node, record, joined)?;
-            let definition = Some(wanted.definition.clone());
-            interfaces.push(interface(
-                &namespace,
-                &joined.interface,
-                definition,
-                &result,
-            ));
-        }
+        let selected = multinet::interfaces(&self.files, node, &namespace, record, manifest)?;
+        interfaces.extend(selected);
         Ok(LivePod {
             name: record.name.clone(),
             netns: record.netns.clone(),
             namespace,
             address,
             interfaces,
-            limits,
         })
     }
 
-    /// Joins a pod to a network beside the first.
+    /// Joins a host outside to its network.
     fn join(
         &self,
         node: &NodeRecord,
@@ -245,9 +240,11 @@ impl Node {
         let runtime = self.files.runtime(node);
         let list = read_list(&self.files.other_network(&joined.file))?;
         let sandbox = record.sandbox_for(&joined.interface);
-        let setup = netns::inside(&self.namespace, "join a pod to another network", || {
-            Kubelet::new(&runtime, &list).set_up(&record.plain_pod(), &sandbox)
-        })?;
+        let setup = netns::inside(
+            &self.namespace,
+            "join a host outside to its network",
+            || Kubelet::new(&runtime, &list).set_up(&record.plain_pod(), &sandbox),
+        )?;
         let setup = setup.map_err(|source| failed(record, source))?;
         Ok(setup.result)
     }
@@ -293,7 +290,8 @@ impl Node {
                 };
                 let namespace = netns::create(&record.netns)?;
                 let result = self.join(node, record, joined)?;
-                let mut eth0 = interface(&namespace, &joined.interface, None, &result);
+                let limits = Limits::default();
+                let mut eth0 = interface(&namespace, &joined.interface, limits, &result);
                 // In the order that the scenario has.
                 eth0.addresses.clone_from(&host.addresses);
                 Ok(LivePod {
@@ -302,7 +300,6 @@ impl Node {
                     namespace,
                     address: host.addresses[0],
                     interfaces: vec![eth0],
-                    limits: Limits::default(),
                 })
             },
         )?;
@@ -368,16 +365,11 @@ impl Node {
                 .map_or_else(String::new, |family| family.to_string()),
         };
         if let Some(pod) = self.pod(place) {
-            let addresses = pod.interface(way).map(|one| &one.addresses[..]);
+            let interface = pod.interface(way).ok_or_else(no_address)?;
             return Ok(End {
                 namespace: &pod.namespace,
-                address: way
-                    .first(addresses.unwrap_or_default())
-                    .ok_or_else(no_address)?,
-                limits: match way.interface {
-                    None => pod.limits,
-                    Some(_) => Limits::default(),
-                },
+                address: way.first(&interface.addresses).ok_or_else(no_address)?,
+                limits: interface.limits,
             });
         }
         let gateways = other
@@ -398,6 +390,12 @@ impl Node {
 }
 
 impl LivePod {
+    /// The limits of its first interface.
+    pub(crate) fn limits(&self) -> Limits {
+        let first = self.interfaces.first();
+        first.map(|one| one.limits).unwrap_or_default()
+    }
+
     fn interface(&self, way: Way<'_>) -> Option<&LiveInterface> {
         match way.interface {
             None => self.interfaces.first(),
@@ -416,24 +414,15 @@ impl Way<'_> {
     }
 }
 
-/// The name of a definition's file, without `.conflist`.
-fn file_name(definition: &ObjectName) -> String {
-    format!("{}_{}", definition.namespace, definition.name)
-}
-
-fn file_of(second: &SecondNetwork) -> String {
-    file_name(&second.name)
-}
-
 fn interface(
     namespace: &Namespace,
     name: &str,
-    definition: Option<ObjectName>,
+    limits: Limits,
     result: &CniResult,
 ) -> LiveInterface {
     LiveInterface {
         name: name.to_owned(),
-        definition,
+        limits,
         addresses: result.ips.iter().map(|ip| ip.address.address()).collect(),
         gateways: result.ips.iter().filter_map(|ip| ip.gateway).collect(),
         mtu: mtu(namespace, name),
@@ -453,6 +442,7 @@ fn read_list(path: &Path) -> Result<NetworkConfigList, LabError> {
 fn prepare(
     files: &Files,
     list: &NetworkConfigList,
+    is_multinet: bool,
     warnings: &mut Vec<String>,
 ) -> Result<NetworkConfigList, LabError> {
     for folder in [files.folder(), &files.run(), &files.bpffs()] {
@@ -463,8 +453,16 @@ fn prepare(
         // The limits hold without; the plugin does what it can.
         warnings.push(format!("cannot mount a BPF file system: {errno}"));
     }
+    let write = |path: &Path, list: Value| {
+        fs::write(path, list.to_string()).map_err(LabError::io("write", path))
+    };
     let path = files.network();
-    fs::write(&path, files.adopt(list).to_string()).map_err(LabError::io("write", &path))?;
+    if is_multinet {
+        write(&files.default_network(), files.adopt(list))?;
+        write(&path, files.multinet_list(list))?;
+    } else {
+        write(&path, files.adopt(list))?;
+    }
     read_list(&path)
 }
 

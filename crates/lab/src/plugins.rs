@@ -18,6 +18,9 @@ const USUAL: [&str; 2] = ["/opt/cni/bin", "/usr/lib/cni"];
 /// The plugin whose netqos version the lab is about.
 const BANDWIDTH: &str = "bandwidth";
 
+/// The plugin that attaches pods which select networks.
+pub(crate) const MULTINET: &str = "netqos-multinet";
+
 /// A `bandwidth` plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shaper {
@@ -77,6 +80,14 @@ pub(crate) fn check(network: &NetworkConfigList, folders: &[PathBuf]) -> Result<
         }
     }
     Ok(())
+}
+
+/// Says if the plugin that attaches pods which select networks cannot be found.
+pub(crate) fn check_multinet(folders: &[PathBuf]) -> Result<(), LabError> {
+    match folders.iter().any(|it| it.join(MULTINET).is_file()) {
+        true => Ok(()),
+        false => Err(LabError::NoMultinet(folders.to_owned())),
+    }
 }
 
 impl Shaper {
@@ -167,5 +178,14 @@ mod tests {
         );
         fs::write(folder.path().join("hl"), "").unwrap();
         check(&network, &[folder.path().to_owned()]).unwrap();
+
+        let error = check_multinet(&[folder.path().to_owned()]).unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.contains("netqos-multinet") && text.contains("NETQOS_CNI_PATH"),
+            "{text}"
+        );
+        fs::write(folder.path().join(MULTINET), "").unwrap();
+        check_multinet(&[folder.path().to_owned()]).unwrap();
     }
 }

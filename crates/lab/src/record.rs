@@ -76,14 +76,14 @@ pub struct PodRecord {
     pub annotations: BTreeMap<String, String>,
     /// The name of its network namespace, and its container id.
     pub netns: String,
-    /// The networks that it is on beside the one that all pods are on; of a host outside, all.
+    /// The networks of a host outside. Those of a pod are in the record of `netqos-multinet`.
     #[serde(default)]
     pub networks: Vec<JoinedNetwork>,
     /// What runs in it.
     pub processes: Vec<Process>,
 }
 
-/// A network that a pod has joined.
+/// A network that a host outside has joined.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JoinedNetwork {
     /// The name of its file, without `.conflist`.

@@ -323,7 +323,7 @@ impl PodReport {
             node: node.name.clone(),
             class: None,
             address: pod.address,
-            limits: pod.limits,
+            limits: pod.limits(),
             enforced: modes(&node.files, &pod.netns),
         })
     }

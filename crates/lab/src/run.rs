@@ -11,7 +11,7 @@ use crate::agent;
 use crate::attempts::until_it_holds;
 use crate::change::Changed;
 use crate::expectation::{configured, divided, failures};
-use crate::manifest::{Change, Manifests, Measurement};
+use crate::manifest::{Change, Manifests, Measurement, PodManifest};
 use crate::measure::{Measured, measure};
 use crate::network::Files;
 use crate::node::{self, Node, Plan};
@@ -62,10 +62,13 @@ pub fn run(folder: &Path, options: &Options) -> Result<Report, LabError> {
     for second in &manifests.objects.networks {
         plugins::check(&second.list, &plugin_dirs)?;
     }
+    if manifests.pods.iter().any(PodManifest::selects_networks) {
+        plugins::check_multinet(&plugin_dirs)?;
+    }
     for host in &manifests.scenario.outside {
         plugins::check(&node::outside_network(host)?, &plugin_dirs)?;
     }
-    let agent = match manifests.objects.need_an_agent() {
+    let agent = match manifests.need_an_agent() {
         false => None,
         true => Some(agent::executable(options.agent.as_deref())?),
     };
@@ -122,12 +125,8 @@ impl Run<'_> {
             self.progress.update("building pods");
             // What it is called sets it apart where there are others.
             let side = if names.len() > 1 { name.as_str() } else { "" };
-            let node = self.build(name, side, self.plugin_dirs.clone())?;
-            if let Some(agent) = &self.agent {
-                self.progress.update("starting the agent");
-                agent::start(self.lab, &node, self.manifests, agent)?;
-            }
-            nodes.push(node);
+            let agent = self.agent.as_deref();
+            nodes.push(self.build(name, side, self.plugin_dirs.clone(), agent)?);
         }
         self.progress.note(&format!(
             "lab {}: {} pods on network {:?}",
@@ -189,12 +188,19 @@ impl Run<'_> {
         })
     }
 
-    fn build(&self, name: &str, side: &str, plugin_dirs: Vec<PathBuf>) -> Result<Node, LabError> {
+    fn build(
+        &self,
+        name: &str,
+        side: &str,
+        plugin_dirs: Vec<PathBuf>,
+        agent: Option<&Path>,
+    ) -> Result<Node, LabError> {
         let plan = Plan {
             manifests: self.manifests,
             name,
             side,
             plugin_dirs,
+            agent,
         };
         plan.build(self.lab)
     }
@@ -234,6 +240,16 @@ impl Run<'_> {
         if !shaper.is_netqos() {
             return left_out("what is measured above is without netqos already");
         }
+        if self
+            .manifests
+            .pods
+            .iter()
+            .any(PodManifest::selects_networks)
+        {
+            return left_out(
+                "its pods select networks, and what attaches them to these is netqos' own plugin",
+            );
+        }
         let Some(plugin_dirs) = plugins::without_netqos(&self.plugin_dirs) else {
             return left_out(
                 "the bandwidth plugin of containernetworking is not installed \
@@ -242,7 +258,7 @@ impl Run<'_> {
         };
         let names = self.manifests.objects.nodes();
         let name = names.first().map_or("", String::as_str);
-        let nodes = [self.build(name, STOCK, plugin_dirs)?];
+        let nodes = [self.build(name, STOCK, plugin_dirs, None)?];
         let compared = measurements
             .iter()
             .filter(|measurement| measurement.compare);

@@ -87,7 +87,7 @@ const PLUGIN_NAMES: [&str; 7] = [
     "vlan",
 ];
 /// The executables of `make build` that it has.
-const EXECUTABLES: [&str; 3] = ["netqos", "netqos-agent", "bandwidth"];
+const EXECUTABLES: [&str; 4] = ["netqos", "netqos-agent", "bandwidth", "netqos-multinet"];
 /// The initramfs of one kernel.
 #[derive(Debug)]
 pub struct Image {

@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use netqos_core::{Attachment, BitRate, Limit, Limits};
-use netqos_datapath::{HostLinks, LimitDatapath, Paths, Request};
+use netqos_datapath::{AttachedPod, AttachedPods, HostLinks, LimitDatapath, Paths, Request};
 use netqos_testkit::Pod;
 use serde_json::json;
 
@@ -9,13 +9,17 @@ use crate::stage::{self, Agent};
 
 /// What the plugin does in an ADD.
 fn plugin_limits(pod: &Pod, megabits: u64) {
-    let limit = Limit::of(BitRate::from_bits_per_second(megabits * 1_000_000));
     let attachment = Attachment::try_new("net", pod.name(), "eth0").unwrap();
+    limit(pod, &attachment, megabits);
+}
+
+fn limit(pod: &Pod, attachment: &Attachment, megabits: u64) {
+    let limit = Limit::of(BitRate::from_bits_per_second(megabits * 1_000_000));
     let netns: PathBuf = pod.netns();
     LimitDatapath::open(Paths::from_variables(|_| None))
         .unwrap()
         .apply(&Request {
-            attachment: &attachment,
+            attachment,
             netns: &netns,
             host_links: HostLinks::Unknown,
             limits: Limits {
@@ -77,6 +81,31 @@ fn but_only_one_that_the_annotation_asked_for_is_lifted() {
     };
     assert!(tbf(&a), "the network's limit was lifted");
     assert!(!tbf(&b), "the annotation's limit is still there");
+}
+
+/// The pod's entry for that network asked for it, and not its annotations, which are for its first interface.
+#[test]
+fn and_that_of_a_selected_network_stays() {
+    let Some(node) = stage::node() else { return };
+    let (a, _b) = stage::pods(&node);
+    let outside = a.another_veth(&node, "net1").unwrap();
+    let attachment = Attachment::try_new("storage", a.name(), "net1").unwrap();
+    limit(&a, &attachment, 10);
+    let attached = AttachedPod {
+        attachment,
+        netns: a.netns(),
+        namespace: "games".to_owned(),
+        name: a.name().to_owned(),
+        uid: None,
+        addresses: Default::default(),
+        has_annotations: true,
+    };
+    let attached_pods = AttachedPods::new(Paths::from_variables(|_| None).pods());
+    attached_pods.write(&attached).unwrap();
+    stage::put("a.json", &stage::manifest(&a, json!({})));
+    let _agent = Agent::start();
+    let shown = node.run("tc", &["qdisc", "show", "dev", &outside]).unwrap();
+    assert!(shown.contains("tbf"), "{shown}");
 }
 
 /// A living attachment's limit stays when nothing is known of its pod.

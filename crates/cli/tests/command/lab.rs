@@ -45,7 +45,7 @@ pub(crate) fn start(scenario: &str) -> Option<(Node, tempfile::TempDir)> {
 }
 
 /// What is left of labs on this node.
-fn left(node: &Node) -> String {
+pub(crate) fn left(node: &Node) -> String {
     let mounts = fs::read_to_string("/proc/thread-self/mounts").unwrap();
     let mounts: Vec<_> = mounts
         .lines()

@@ -20,6 +20,7 @@ mod installation_packet_loss;
 mod kubectl;
 mod lab;
 mod lab_live;
+mod lab_multinet;
 mod lab_with_limits;
 mod lost_output;
 mod planned_lines;

@@ -80,12 +80,13 @@ impl Objects {
             "NetworkQoS"
                 | "Namespace"
                 | "NetworkAttachmentDefinition"
+                | "NetworkAttachmentPolicy"
                 | "Service"
                 | "EndpointSlice"
         ) || OF_LINES.contains(&kind)
     }
 
-    /// True when an agent is needed.
+    /// True when an agent is needed for them.
     pub(crate) fn need_an_agent(&self) -> bool {
         self.policies > 0 || self.shares
     }
@@ -127,6 +128,7 @@ impl Objects {
                 self.networks.push(SecondNetwork { name, list });
                 network.name.clone()
             }
+            Object::AttachmentPolicy(policy) => ObjectName::new("", &policy.name),
             Object::Service(service) => service.name.clone(),
             Object::EndpointSlice(slice) => slice.name.clone(),
             _ => {

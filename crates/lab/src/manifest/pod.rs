@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use netqos_api::npwg::{InterfaceNames, NETWORKS, NetworkSelection, PodSelections};
+use netqos_api::npwg::{DEFAULT_NETWORK, InterfaceNames, NETWORKS, PodSelections};
 use netqos_cni::kubelet::Pod;
-use netqos_core::ObjectName;
+use netqos_core::{Limits, ObjectName};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -40,6 +40,8 @@ pub struct WantedNetwork {
     pub definition: ObjectName,
     /// The interface's name in the pod.
     pub interface: String,
+    /// The limits that the pod requests of it.
+    pub limits: Limits,
 }
 
 /// A container, which here is a process in the pod's network namespace.
@@ -178,6 +180,11 @@ impl PodManifest {
     pub fn name(&self) -> &str {
         &self.pod.name
     }
+
+    /// True if it selects networks: then netqos-multinet attaches it.
+    pub(crate) fn selects_networks(&self) -> bool {
+        !self.networks.is_empty() || self.pod.annotations.contains_key(DEFAULT_NETWORK)
+    }
 }
 
 impl ContainerDocument {
@@ -247,8 +254,7 @@ fn networks_path() -> String {
     format!("metadata.annotations[{NETWORKS}]")
 }
 
-/// The networks of the annotation, as every part of netqos reads it. The lab executes the plugins with no arguments
-/// beside those of the default network.
+/// The networks of the annotation, as netqos-multinet reads it.
 fn wanted_networks(text: &str, pod_namespace: &str) -> Result<Vec<WantedNetwork>, String> {
     let selections = PodSelections::of(
         pod_namespace,
@@ -259,23 +265,12 @@ fn wanted_networks(text: &str, pod_namespace: &str) -> Result<Vec<WantedNetwork>
     );
     let selections = selections.map_err(|error| error.error.to_string())?;
     let wanted = selections.networks.into_iter();
-    let wanted = wanted.map(|(selection, interface)| {
-        let plain = NetworkSelection {
-            interface: selection.interface.clone(),
-            ..NetworkSelection::of(selection.nad.clone())
-        };
-        match selection == plain {
-            true => Ok(WantedNetwork {
-                definition: selection.nad,
-                interface,
-            }),
-            false => Err(format!(
-                "{}: the lab reads no keys but name, namespace and interface",
-                selection.nad
-            )),
-        }
+    let wanted = wanted.map(|(selection, interface)| WantedNetwork {
+        definition: selection.nad,
+        interface,
+        limits: selection.bandwidth,
     });
-    wanted.collect()
+    Ok(wanted.collect())
 }
 
 /// A pod with fewer networks than it asked for must not come up.

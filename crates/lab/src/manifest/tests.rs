@@ -410,6 +410,43 @@ fn a_mistake_in_objects_and_what_names_them_is_told() {
     }
 }
 
+/// A limit of an interface is in its entry of the annotation.
+#[test]
+fn limit_of_an_interface_is_that_of_its_network() {
+    let limited = r#"'[{"name": "storage", "namespace": "default", "interface": "disk0",
+        "bandwidth": {"egressRate": 1000000}}]'"#;
+    let text = OBJECTS
+        .replacen("\"default/storage@disk0, default/storage\"", limited, 1)
+        .replacen(
+            "{name: b, namespace: games}",
+            "{name: b, namespace: games, annotations: {k8s.v1.cni.cncf.io/networks: default/storage@disk0}}",
+            1,
+        );
+    let expecting = |way: &str| {
+        let to = format!("to: b, interface: disk0, expect: {{{way}}}");
+        folder(&text.replacen("to: node, expect: {rate: 5M}", &to, 1))
+    };
+    let manifests = expecting("heldTo: egress").unwrap();
+    let limit = manifests.pods[0].networks[0].limits.egress.unwrap();
+    assert_eq!(limit.rate.bits_per_second(), 1_000_000);
+    let error = expecting("heldTo: ingress").unwrap_err().to_string();
+    assert!(
+        error.contains("pod b requests no ingress bandwidth of disk0"),
+        "{error}"
+    );
+}
+
+#[test]
+fn pods_that_select_networks_need_an_agent() {
+    let (_, text) = OBJECTS.split_once("---\n").unwrap();
+    let text = text
+        .replace("{heldTo: \"games/free[1]\"}", "{rate: 1M}")
+        .replace("{notHeldTo: \"games/free[1]\"}", "{rate: 1M}");
+    assert!(folder(&text).unwrap().need_an_agent());
+    let text = text.replace("k8s.v1.cni.cncf.io/networks", "other");
+    assert!(!folder(&text).unwrap().need_an_agent());
+}
+
 proptest! {
     /// Also texts that are nearly right.
     #[test]

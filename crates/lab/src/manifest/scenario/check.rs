@@ -192,7 +192,8 @@ impl At<'_> {
         let ends = load.iter().flat_map(|load| [&load.from, &load.to]);
         self.check_node([&from, &to].into_iter().chain(&beside).chain(ends))?;
         let changes = self.changes(parsed.changes, omit.saturating_add(duration))?;
-        let expect = self.expect(parsed.expect, &what, &from, &to)?;
+        let interface = parsed.interface.as_deref();
+        let expect = self.expect(parsed.expect, &what, (&from, &to), interface)?;
         Ok(Measurement {
             name: parsed.name,
             description: parsed.description,

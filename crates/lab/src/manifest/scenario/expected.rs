@@ -16,14 +16,14 @@ impl At<'_> {
         &self,
         parsed: ExpectDocument,
         what: &What,
-        from: &Place,
-        to: &Place,
+        ends: (&Place, &Place),
+        interface: Option<&str>,
     ) -> Result<Expect, ManifestError> {
         let held_to = match (parsed.held_to, parsed.rate) {
             (Some(_), Some(_)) => {
                 return Err(self.problem("expect.rate", "there is a heldTo already"));
             }
-            (Some(text), None) => Some(self.held_to(&text, from, to)?),
+            (Some(text), None) => Some(self.held_to(&text, ends, interface)?),
             (None, rate) => rate.map(|rate| HeldTo::Rate(rate.0)),
         };
         let expect = Expect {
@@ -72,10 +72,15 @@ impl At<'_> {
     }
 
     /// A pod's limit by its direction, or a rule's bandwidth by its name.
-    fn held_to(&self, text: &str, from: &Place, to: &Place) -> Result<HeldTo, ManifestError> {
+    fn held_to(
+        &self,
+        text: &str,
+        ends: (&Place, &Place),
+        interface: Option<&str>,
+    ) -> Result<HeldTo, ManifestError> {
         for direction in [Direction::Ingress, Direction::Egress] {
             if text == direction.to_string() {
-                self.check_limited(direction, from, to)?;
+                self.check_limited(direction, ends, interface)?;
                 return Ok(HeldTo::Limit(direction));
             }
         }
@@ -113,8 +118,8 @@ impl At<'_> {
     fn check_limited(
         &self,
         direction: Direction,
-        from: &Place,
-        to: &Place,
+        (from, to): (&Place, &Place),
+        interface: Option<&str>,
     ) -> Result<(), ManifestError> {
         let (field, place) = match direction {
             Direction::Ingress => ("to", to),
@@ -130,12 +135,23 @@ impl At<'_> {
             Place::Pod(name) => self.pods.iter().find(|pod| pod.name() == name),
         };
         // A bad annotation is told when the pod is set up, by who plays the kubelet.
-        let limits = pod.and_then(|pod| pod_limits(&pod.pod.annotations).ok());
-        match limits {
-            Some(limits) if limits.of(direction).is_none() => Err(problem(format!(
+        let limits = pod.and_then(|pod| match interface {
+            None => pod_limits(&pod.pod.annotations).ok(),
+            Some(name) => {
+                let mut networks = pod.networks.iter();
+                networks.find(|it| it.interface == name).map(|it| it.limits)
+            }
+        });
+        match (limits, interface) {
+            (Some(limits), _) if limits.of(direction).is_some() => Ok(()),
+            (None, _) => Ok(()),
+            (_, None) => Err(problem(format!(
                 "pod {place} has no annotation kubernetes.io/{direction}-bandwidth"
             ))),
-            _ => Ok(()),
+            (_, Some(interface)) => Err(problem(format!(
+                "pod {place} requests no {direction} bandwidth of {interface}; the key bandwidth of \
+                 that network's entry in its annotation k8s.v1.cni.cncf.io/networks does"
+            ))),
         }
     }
 }
