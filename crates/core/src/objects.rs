@@ -213,6 +213,18 @@ pub struct LocalInterface {
     pub addresses: BTreeSet<IpAddr>,
     /// Where it is.
     pub attach: crate::plan::Attach,
+    /// Its bandwidth, by the record of `netqos-multinet`, which names all attachments of the pod. `None`: that plugin
+    /// did not attach the pod.
+    pub recorded: Option<RecordedLimits>,
+}
+
+/// The bandwidth of an attachment that `netqos-multinet` made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecordedLimits {
+    /// The limits that the pod selects for the attachment, or else those of the network's configuration.
+    pub limits: Limits,
+    /// Another plugin than `bandwidth` enforces them.
+    pub is_delegated: bool,
 }
 
 impl NetworkDefinition {

@@ -23,7 +23,7 @@ pub(crate) struct Cluster {
     pub(crate) references: References,
     pub(crate) policies: Policies,
     pub(crate) pods: Pods,
-    quotas: Quotas,
+    pub(crate) quotas: Quotas,
     strings: Interner,
 }
 
@@ -38,6 +38,8 @@ pub(crate) struct Effects {
     pub(crate) namespace: Option<Arc<str>>,
     /// Names of networks that may mean another one.
     pub(crate) names: BTreeSet<NetworkName>,
+    /// The quotas are others.
+    pub(crate) quotas: bool,
     /// A policy that is not there any more.
     pub(crate) policy_left: Option<(PolicyKey, Policy)>,
     /// Policies that are there now, or are in force on other networks.
@@ -216,6 +218,7 @@ impl Cluster {
         if before == after {
             return effects;
         }
+        effects.quotas = true;
         let concerned = self.policies.namespaces().filter(|name| {
             let labels = self.namespaces.labels(name);
             let mut quotas = before.into_iter().chain(after);

@@ -6,13 +6,14 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use netqos_core::objects::{NetworkName, Pod};
 use netqos_core::plan::{Backend, Chain, Packet, RuleId, ServicePort};
 use netqos_core::quota::Excess;
 use netqos_core::{
-    Bandwidth, Destination, Dscp, LabelSelector, Limit, NetworkKey, ObjectName, Policy, Priority,
-    Protocol, Rule,
+    Bandwidth, Destination, Direction, Dscp, LabelSelector, Limit, NetworkKey, ObjectName, Policy,
+    Priority, Protocol, Rule,
 };
 use serde::Serialize;
 
@@ -62,6 +63,7 @@ impl Index {
             cases: Vec::new(),
             outcome: None,
             limit: None,
+            bounded_by: None,
         };
         let sender = match self.sender(query) {
             Ok(sender) => sender,
@@ -70,8 +72,16 @@ impl Index {
                 return explanation;
             }
         };
-        if query.network == NetworkKey::Default {
-            explanation.limit = sender.limits.egress;
+        let places = places(
+            sender,
+            self.local.interfaces(sender),
+            &self.cluster.networks,
+        );
+        let place = places.iter().find(|place| place.network == query.network);
+        let decided = place.and_then(|place| self.decided_at(sender, place, Direction::Egress));
+        if let Some(decided) = decided {
+            explanation.limit = Some(decided.limit);
+            explanation.bounded_by = decided.bounded_by;
         }
         let packets = match self.packets(query) {
             Ok(packets) => packets,

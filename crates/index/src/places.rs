@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use netqos_core::NetworkKey;
-use netqos_core::objects::{LocalInterface, NetworkName, Pod, PodAddresses};
+use netqos_core::objects::{LocalInterface, NetworkName, Pod, PodAddresses, RecordedLimits};
 use netqos_core::plan::Attach;
 
 use crate::addresses::canonical;
@@ -21,6 +21,15 @@ pub(crate) struct Place {
     pub(crate) addresses: BTreeSet<IpAddr>,
     /// Where the interface is; `None` where it was not found.
     pub(crate) attach: Option<Attach>,
+    /// Its bandwidth, of an attachment of `netqos-multinet`.
+    pub(crate) recorded: Option<RecordedLimits>,
+}
+
+impl Place {
+    /// Returns true for the interface that the pod's annotations of bandwidth are for.
+    pub(crate) fn is_first(&self) -> bool {
+        self.network == NetworkKey::Default && self.ordinal == 0
+    }
 }
 
 /// All places of a pod, by network and by the names of the interfaces. `found` are the interfaces
@@ -28,6 +37,9 @@ pub(crate) struct Place {
 ///
 /// What was found comes before what the status says: only where none of a network's interfaces was
 /// found with an address do those of the status count. Every pod is on the default network.
+///
+/// A record of `netqos-multinet` names all networks of a pod. Then annotations, which a tenant may write, say nothing:
+/// neither of other networks nor of addresses.
 pub(crate) fn places(pod: &Pod, found: &[LocalInterface], networks: &Networks) -> Vec<Place> {
     let mut here: BTreeMap<NetworkKey, Vec<&LocalInterface>> = BTreeMap::new();
     let named = found.iter().map(|one| (&one.network, Some(&*one.name)));
@@ -40,8 +52,10 @@ pub(crate) fn places(pod: &Pod, found: &[LocalInterface], networks: &Networks) -
     said.insert(NetworkKey::Default, Vec::new());
     let named = pod.addresses.iter();
     let named = named.map(|one| (&one.network, one.interface.as_deref()));
+    let is_recorded = found.iter().any(|one| one.recorded.is_some());
     for (addresses, network) in pod.addresses.iter().zip(keys(pod, named, networks)) {
-        if let Some(network) = network {
+        let counts = !is_recorded || addresses.network == NetworkName::Default;
+        if let Some(network) = network.filter(|_| counts) {
             said.entry(network).or_default().push(addresses);
         }
     }
@@ -68,6 +82,7 @@ pub(crate) fn places(pod: &Pod, found: &[LocalInterface], networks: &Networks) -
                 ordinal,
                 addresses,
                 attach: Some(interface.attach.clone()),
+                recorded: interface.recorded,
             });
         }
     }
@@ -78,6 +93,7 @@ pub(crate) fn places(pod: &Pod, found: &[LocalInterface], networks: &Networks) -
             ordinal: 0,
             addresses: addresses.collect(),
             attach: None,
+            recorded: None,
         }
     }));
     for place in &mut places {

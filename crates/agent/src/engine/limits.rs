@@ -101,6 +101,8 @@ pub(super) struct Known<'a> {
     pub(super) endpoints: Vec<(&'a EndpointId, &'a Endpoint)>,
     /// Its interfaces on this node.
     pub(super) interfaces: &'a [LocalInterface],
+    /// The one of them that its annotations are for.
+    pub(super) first: Option<&'a LocalInterface>,
 }
 
 impl PodLimits {
@@ -177,6 +179,8 @@ impl PodLimits {
             .filter_map(|one| one.attach.interface())
             .filter_map(|one| Some((attachment(one)?, one.netns.clone())))
             .collect();
+        let first = known.first.and_then(|one| one.attach.interface());
+        let first = first.and_then(attachment);
         let mut held = self.held.remove(pod).unwrap_or_default();
         // What is not wanted: of interfaces that are there, and of those that have gone.
         let mut unwanted: BTreeMap<Attachment, Option<PathBuf>> = BTreeMap::new();
@@ -190,7 +194,9 @@ impl PodLimits {
                 (Some(_), true) => {
                     self.own.contains_key(&attachment)
                         || held.contains_key(&attachment)
-                        || self.is_of_annotation(&attachment)
+                        // A selection of the network asked for that of another interface.
+                        || (first.as_ref() == Some(&attachment)
+                            && self.is_of_annotation(&attachment))
                 }
                 _ => self.own.contains_key(&attachment),
             };

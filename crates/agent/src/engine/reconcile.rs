@@ -206,6 +206,7 @@ impl Engine {
                 has_object: uid.is_some(),
                 endpoints: endpoints.unwrap_or_default(),
                 interfaces: self.whereabouts.of(pod),
+                first: self.whereabouts.first(pod),
             });
         }
         self.reconciled.limits = limits.changes;

@@ -5,13 +5,15 @@ use std::collections::BTreeSet;
 
 use netqos_core::objects::Pod;
 use netqos_core::plan::PeerSet;
-use netqos_core::{Elsewhere, EndpointId, Limits, NetworkKey, PlanDelta};
+use netqos_core::{
+    Direction, Elsewhere, EndpointId, Limits, NetworkKey, ObjectRef, PlanDelta, Problem, Reason,
+};
 
 use super::Index;
 use crate::chains::ChainKey;
 use crate::combinations::Step;
 use crate::local::{self, InForce};
-use crate::places::places;
+use crate::places::{Place, places};
 use crate::policies::PolicyKey;
 
 impl Index {
@@ -24,7 +26,6 @@ impl Index {
                 let pod = &entry.pod;
                 let namespace = &pod.id.name.namespace;
                 let policies = self.cluster.policies.selecting(namespace, &pod.labels);
-                let limits = self.limits(pod);
                 for place in places(pod, self.local.interfaces(pod), &self.cluster.networks) {
                     let on_it = |key: &&PolicyKey| {
                         let entry = self.cluster.policies.get(**key);
@@ -43,6 +44,7 @@ impl Index {
                             })
                     });
                     let problems = &mut in_force.problems;
+                    let limits = self.limits(pod, &place, problems);
                     let endpoint = local::endpoint(pod, limits, place, chain.as_ref(), problems);
                     let key = chain.map(|chain| chain.key);
                     match endpoint {
@@ -83,19 +85,40 @@ impl Index {
         }
     }
 
-    /// What a pod is held to: what its annotations say, as far as nobody else enforces that, and where
-    /// they say nothing, what profiles do.
-    fn limits(&self, pod: &Pod) -> Limits {
-        let profiles = self.profiles.limits(&pod.id.name.namespace, &pod.labels);
-        let mut limits = pod.limits.or(profiles);
-        // A profile does not come in the place of what an annotation says of a direction.
-        if self.elsewhere.ingress && pod.limits.ingress.is_some() {
-            limits.ingress = None;
+    /// The limits of an interface, as far as no other enforcer has them. Says which of them a quota lowers.
+    fn limits(&self, pod: &Pod, place: &Place, problems: &mut Vec<Problem>) -> Limits {
+        let mut limit = |direction| {
+            let decided = self.decided_at(pod, place, direction)?;
+            let is_own = decided.by.is_none();
+            if place.is_first() && is_own && self.is_limited_elsewhere(direction) {
+                return None;
+            }
+            if let Some(quota) = &decided.bounded_by {
+                problems.push(Problem {
+                    object: ObjectRef::Pod(pod.id.name.clone()),
+                    reason: Reason::QuotaExceeded,
+                    message: format!(
+                        "its {direction} bandwidth on network {} is limited to {}, which NetworkQoSQuota {quota} allows; \
+                         it requests more",
+                        place.network, decided.limit.rate
+                    ),
+                });
+                return Some(decided.limit);
+            }
+            let is_delegated = place.recorded.is_some_and(|it| it.is_delegated);
+            (place.is_first() || !is_own || !is_delegated).then_some(decided.limit)
+        };
+        Limits {
+            ingress: limit(Direction::Ingress),
+            egress: limit(Direction::Egress),
         }
-        if self.elsewhere.egress && pod.limits.egress.is_some() {
-            limits.egress = None;
+    }
+
+    const fn is_limited_elsewhere(&self, direction: Direction) -> bool {
+        match direction {
+            Direction::Ingress => self.elsewhere.ingress,
+            Direction::Egress => self.elsewhere.egress,
         }
-        limits
     }
 
     /// True when somebody else puts policies in force on a network.

@@ -160,6 +160,7 @@ fn attachments() -> impl Strategy<Value = Change> {
         let found = found.into_iter();
         found
             .map(|(name, (network, addresses, unsupported))| LocalInterface {
+                recorded: None,
                 addresses,
                 attach: match unsupported {
                     true => Attach::Unsupported {

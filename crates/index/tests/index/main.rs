@@ -15,6 +15,7 @@ mod objects;
 mod precedence;
 mod profiles;
 mod quotas;
+mod recorded;
 mod resolving;
 mod selectors;
 mod services;
