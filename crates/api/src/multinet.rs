@@ -183,3 +183,66 @@ pub struct Nad {
     /// Their permissions, united.
     pub grant: AttachmentGrant,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits(plugins: Value, requested: Value) -> RecordedLimits {
+        let network = json!({
+            "nad": "a/b", "interface": "net1", "list": {"name": "b", "plugins": plugins}, "capabilityArgs": requested,
+        });
+        let network: AttachedNetwork = serde_json::from_value(network).unwrap();
+        assert_eq!(network.network(), "b");
+        network.limits()
+    }
+
+    #[test]
+    fn limits_of_an_attachment_are_those_of_the_plugin_that_enforces_them() {
+        let requested = json!({"bandwidth": {"egressRate": 8_000_000}});
+        let bridge = || json!({"type": "bridge"});
+        let capable = |kind: &str| json!({"type": kind, "capabilities": {"bandwidth": true}});
+        let fixed = json!({"type": "bandwidth", "egressRate": 1_000_000, "egressBurst": 80_000});
+        let none = json!({});
+        for (plugins, requested, egress, is_delegated) in [
+            (
+                json!([bridge(), capable("bandwidth")]),
+                &requested,
+                8,
+                false,
+            ),
+            (json!([bridge(), capable("bandwidth")]), &none, 0, false),
+            (json!([bridge(), fixed.clone()]), &none, 1, false),
+            // The plugin does not see it.
+            (json!([bridge(), fixed]), &requested, 1, false),
+            (
+                json!([bridge(), {"type": "bandwidth"}]),
+                &requested,
+                0,
+                false,
+            ),
+            (json!([capable("ovn-k8s-cni-overlay")]), &requested, 8, true),
+            (json!([capable("ovn-k8s-cni-overlay")]), &none, 0, false),
+            (json!([bridge()]), &none, 0, false),
+            (json!("bridge"), &requested, 0, false),
+            (
+                json!([capable("bandwidth")]),
+                &json!({"bandwidth": "much"}),
+                0,
+                false,
+            ),
+        ] {
+            let found = limits(plugins.clone(), requested.clone());
+            let rate = found
+                .limits
+                .egress
+                .map_or(0, |it| it.rate.bits_per_second());
+            let expected = (egress * 1_000_000, is_delegated);
+            assert_eq!(
+                (rate, found.is_delegated),
+                expected,
+                "{plugins} {requested}"
+            );
+        }
+    }
+}
