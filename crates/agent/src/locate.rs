@@ -34,6 +34,9 @@ mod run;
 #[cfg(feature = "daemon")]
 pub use run::spawn;
 
+/// The interface of a primary network, which OVN-Kubernetes makes in the ADD of the default one.
+const PRIMARY_INTERFACE: &str = "ovn-udn1";
+
 /// The name of this source.
 const SOURCE: &str = "attachments";
 
@@ -218,7 +221,7 @@ impl Locator {
         let read = match self.source(path) {
             Source::Record => records::read(path),
             Source::Plugin => read_attached(path).map(Vec::from_iter),
-            Source::Cache => read(path).map(Vec::from_iter),
+            Source::Cache => read(path),
         };
         let (of, problem) = match read {
             Ok(of) => (of, None),
@@ -350,11 +353,11 @@ fn stamp(metadata: &Metadata) -> Stamp {
     (metadata.dev(), metadata.ino(), metadata.size())
 }
 
-/// Reads one file. `None`: it is not of a pod, or of one whose namespace is gone.
-fn read(path: &Path) -> Result<Option<Sandboxed>, String> {
+/// Reads one file. None: it is not of a pod, or of one whose namespace is gone.
+fn read(path: &Path) -> Result<Vec<Sandboxed>, String> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
-        Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(why) => return Err(why.to_string()),
     };
     let cached: CachedAttachment =
@@ -369,23 +372,35 @@ fn read(path: &Path) -> Result<Option<Sandboxed>, String> {
         argument("K8S_POD_NAME"),
         cached.netns.as_deref(),
     ) else {
-        return Ok(None);
+        return Ok(Vec::new());
     };
     // Runtimes put the loopback interface up by a plugin, too.
     if cached.ifname == "lo" {
-        return Ok(None);
+        return Ok(Vec::new());
     }
-    let attachment = Attachment::try_new(&cached.network, &cached.container_id, &cached.ifname);
-    let attachment = attachment.map_err(|why| why.to_string())?;
-    let addresses = addresses(&cached.result, &cached.ifname);
-    let interface = interface(&attachment, netns, addresses);
-    Ok(interface.map(|interface| Sandboxed {
-        source: Source::Cache,
-        pod: ObjectName::new(namespace, name),
-        uid: argument("K8S_POD_UID").map(Into::into),
-        container: cached.container_id.clone(),
-        interface,
-    }))
+    let of = |ifname: &str, addresses| -> Result<Option<Sandboxed>, String> {
+        let attachment = Attachment::try_new(&cached.network, &cached.container_id, ifname);
+        let attachment = attachment.map_err(|why| why.to_string())?;
+        let interface = interface(&attachment, netns, addresses);
+        Ok(interface.map(|interface| Sandboxed {
+            source: Source::Cache,
+            pod: ObjectName::new(namespace, name),
+            uid: argument("K8S_POD_UID").map(Into::into),
+            container: cached.container_id.clone(),
+            interface,
+        }))
+    };
+    let own = addresses(&cached.result, &cached.ifname);
+    let mut primary = addresses(&cached.result, PRIMARY_INTERFACE);
+    primary.retain(|address| !own.contains(address));
+    let mut found = Vec::from_iter(of(&cached.ifname, own)?);
+    if !primary.is_empty()
+        && let Some(mut primary) = of(PRIMARY_INTERFACE, primary)?
+    {
+        primary.interface.network = NetworkName::Primary(None);
+        found.push(primary);
+    }
+    Ok(found)
 }
 
 /// The same of a file that the plugin wrote.

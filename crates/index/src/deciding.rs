@@ -29,7 +29,12 @@ impl Index {
     pub fn decided(&self, pod: &ObjectName, direction: Direction) -> Option<Decided> {
         let pods = &self.cluster.pods;
         let pod = &pods.get(pods.find(pod)?)?.pod;
-        let places = places(pod, self.local.interfaces(pod), &self.cluster.networks);
+        let places = places(
+            pod,
+            self.local.interfaces(pod),
+            &self.cluster.networks,
+            &self.cluster.namespaces,
+        );
         let first = places.iter().find(|place| place.is_first())?;
         self.decided_at(pod, first, direction)
     }

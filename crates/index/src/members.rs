@@ -62,7 +62,7 @@ impl Members {
             sets = self
                 .sets
                 .of(pod, &namespaces.labels(&pod.id.name.namespace));
-            for place in places(pod, found, networks) {
+            for place in places(pod, found, networks, namespaces) {
                 let addresses = place.addresses.into_iter();
                 claims.extend(addresses.map(|it| self.addresses.key(&place.network, it)));
             }

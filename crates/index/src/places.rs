@@ -8,7 +8,8 @@ use netqos_core::objects::{LocalInterface, NetworkName, Pod, PodAddresses, Recor
 use netqos_core::plan::Attach;
 
 use crate::addresses::canonical;
-use crate::networks::Networks;
+use crate::namespaces::Namespaces;
+use crate::networks::{Networks, Primary};
 
 /// What a pod's first interface is called by every runtime.
 const FIRST_INTERFACE: &str = "eth0";
@@ -23,12 +24,14 @@ pub(crate) struct Place {
     pub(crate) attach: Option<Attach>,
     /// Its bandwidth, of an attachment of `netqos-multinet`.
     pub(crate) recorded: Option<RecordedLimits>,
+    /// It is on the pod's primary network.
+    pub(crate) is_primary: bool,
 }
 
 impl Place {
     /// Returns true for the interface that the pod's annotations of bandwidth are for.
     pub(crate) fn is_first(&self) -> bool {
-        self.network == NetworkKey::Default && self.ordinal == 0
+        self.is_primary && self.ordinal == 0
     }
 }
 
@@ -40,10 +43,19 @@ impl Place {
 ///
 /// A record of `netqos-multinet` names all networks of a pod. Then annotations, which a tenant may write, say nothing:
 /// neither of other networks nor of addresses.
-pub(crate) fn places(pod: &Pod, found: &[LocalInterface], networks: &Networks) -> Vec<Place> {
+///
+/// The primary network is the default one unless the objects of the pod's namespace say another, and the pod is on that.
+pub(crate) fn places(
+    pod: &Pod,
+    found: &[LocalInterface],
+    networks: &Networks,
+    namespaces: &Namespaces,
+) -> Vec<Place> {
+    let primary = networks.primary(&pod.id.name.namespace, namespaces);
+    let primary = primary.as_ref();
     let mut here: BTreeMap<NetworkKey, Vec<&LocalInterface>> = BTreeMap::new();
     let named = found.iter().map(|one| (&one.network, Some(&*one.name)));
-    for (interface, network) in found.iter().zip(keys(pod, named, networks)) {
+    for (interface, network) in found.iter().zip(keys(pod, named, networks, primary)) {
         if let Some(network) = network {
             here.entry(network).or_default().push(interface);
         }
@@ -53,8 +65,17 @@ pub(crate) fn places(pod: &Pod, found: &[LocalInterface], networks: &Networks) -
     let named = pod.addresses.iter();
     let named = named.map(|one| (&one.network, one.interface.as_deref()));
     let is_recorded = found.iter().any(|one| one.recorded.is_some());
-    for (addresses, network) in pod.addresses.iter().zip(keys(pod, named, networks)) {
+    for (addresses, network) in pod
+        .addresses
+        .iter()
+        .zip(keys(pod, named, networks, primary))
+    {
         let counts = !is_recorded || addresses.network == NetworkName::Default;
+        // Pods of other namespaces are not on it.
+        let is_foreign = |it: &NetworkKey| {
+            networks.is_primary(it) && primary.is_none_or(|primary| primary.key != *it)
+        };
+        let counts = counts && !network.as_ref().is_some_and(is_foreign);
         if let Some(network) = network.filter(|_| counts) {
             said.entry(network).or_default().push(addresses);
         }
@@ -75,6 +96,7 @@ pub(crate) fn places(pod: &Pod, found: &[LocalInterface], networks: &Networks) -
                     None => ordinal == 0,
                 });
                 own.flat_map(|said| said.addresses.iter().copied())
+                    .filter(|address| is_inside(primary, &network, *address))
                     .collect()
             };
             places.push(Place {
@@ -83,21 +105,34 @@ pub(crate) fn places(pod: &Pod, found: &[LocalInterface], networks: &Networks) -
                 addresses,
                 attach: Some(interface.attach.clone()),
                 recorded: interface.recorded,
+                is_primary: false,
             });
         }
     }
     places.extend(said.into_iter().map(|(network, said)| {
         let addresses = said.iter().flat_map(|said| said.addresses.iter().copied());
+        let addresses = addresses.filter(|address| is_inside(primary, &network, *address));
+        let addresses: BTreeSet<IpAddr> = addresses.collect();
         Place {
             network,
             ordinal: 0,
-            addresses: addresses.collect(),
+            addresses,
             attach: None,
             recorded: None,
+            is_primary: false,
         }
     }));
+    // One that is about to be attached has neither interface nor address there.
+    let is_there = |place: &Place| place.attach.is_some() || !place.addresses.is_empty();
+    let is_on = |it: &&Primary<'_>| {
+        let mut places = places.iter();
+        places.any(|place| place.network == it.key && is_there(place))
+    };
+    let primary = primary.filter(is_on).map(|it| it.key.clone());
+    let primary = primary.unwrap_or(NetworkKey::Default);
     for place in &mut places {
         canonical(&mut place.addresses);
+        place.is_primary = place.network == primary;
     }
     places.sort_by(|a, b| (&a.network, a.ordinal).cmp(&(&b.network, b.ordinal)));
     places
@@ -109,14 +144,37 @@ fn keys<'p>(
     pod: &'p Pod,
     interfaces: impl Iterator<Item = (&'p NetworkName, Option<&'p str>)> + Clone,
     networks: &'p Networks,
+    primary: Option<&'p Primary<'p>>,
 ) -> impl Iterator<Item = Option<NetworkKey>> {
     let is_first = |(network, name): (&NetworkName, Option<&str>)| {
         *network == NetworkName::Default || name == Some(FIRST_INTERFACE)
     };
     let first_is_known = interfaces.clone().any(is_first);
     interfaces.enumerate().map(move |(index, (network, name))| {
-        let key = networks.named(network, &pod.id.name.namespace);
+        let namespace = &pod.id.name.namespace;
+        if let NetworkName::Primary(called) = network {
+            // An annotation must name the definition that the primary network has in the pod's namespace.
+            let is_it = |primary: &&Primary<'_>| {
+                called.as_ref().is_none_or(|name| {
+                    let named = NetworkName::Attachment(name.clone());
+                    name.namespace == *namespace
+                        && networks.named(&named, namespace).as_ref() == Some(&primary.key)
+                })
+            };
+            return primary.filter(is_it).map(|primary| primary.key.clone());
+        }
+        let key = networks.named(network, namespace);
         let first = name == Some(FIRST_INTERFACE) || (index == 0 && !first_is_known);
         key.or_else(|| first.then_some(NetworkKey::Default))
+    })
+}
+
+/// Returns true unless an address is outside of the subnets of its network, where that is the primary one.
+fn is_inside(primary: Option<&Primary<'_>>, network: &NetworkKey, address: IpAddr) -> bool {
+    let primary = primary.filter(|it| it.key == *network);
+    primary.is_none_or(|it| {
+        it.subnets
+            .iter()
+            .any(|subnet| subnet.contains(&address.to_canonical()))
     })
 }

@@ -243,7 +243,8 @@ fn place(
         let interfaces = whereabouts.of(&pod.id.name);
         for one in interfaces {
             // A tenant may choose addresses of an attachment: they identify it on the uplink below it alone.
-            let is_attachment = one.recorded.is_some() && one.network != NetworkName::Default;
+            let is_attachment = one.recorded.is_some()
+                && !matches!(one.network, NetworkName::Default | NetworkName::Primary(_));
             let below = host_links.below(one).filter(|_| is_attachment);
             if !is_attachment || below.is_some_and(|link| lines.leads_to_uplink(link)) {
                 place.addresses.extend(&one.addresses);

@@ -88,7 +88,7 @@ impl Objects {
         subjects.extend(sharing.flatten().cloned());
         let before: Vec<(Key, Option<Object>)> = subjects
             .into_iter()
-            .map(|subject| (subject.clone(), self.counting(&subject).cloned()))
+            .map(|subject| (subject.clone(), self.counting(&subject)))
             .collect();
         for key in touched {
             let found = fresh.remove(&key).unwrap_or_default();
@@ -106,13 +106,13 @@ impl Objects {
                     changes.extend(gone(&before));
                     left.extend(Some(before).filter(classes::concerns));
                 }
-                (before, Some(after)) if before.as_ref() != Some(after) => {
+                (before, Some(after)) if before.as_ref() != Some(&after) => {
                     if let Some(networks) = &self.networks {
-                        networks.put(after);
+                        networks.put(&after);
                     }
-                    coming.extend(there(after));
-                    let concerned = before.iter().chain([after]).any(classes::concerns);
-                    came.extend(concerned.then(|| after.clone()));
+                    coming.extend(there(&after));
+                    let concerned = before.iter().chain([&after]).any(classes::concerns);
+                    came.extend(concerned.then_some(after));
                 }
                 _ => {}
             }
@@ -153,9 +153,20 @@ impl Objects {
     }
 
     /// The object that says what the index shall know of a subject.
-    fn counting(&self, subject: &Key) -> Option<&Object> {
+    fn counting(&self, subject: &Key) -> Option<Object> {
         let object = subject.keys().find_map(|key| self.first(&key))?;
-        self.namesake(subject, object).is_none().then_some(object)
+        let mut object = self
+            .namesake(subject, object)
+            .is_none()
+            .then(|| object.clone())?;
+        // Whose primary network it is, a tenant's definition does not say.
+        let user_network = || self.first(&subject.of(USER_NETWORK));
+        if let Object::Network(network) = &mut object
+            && let Some(Object::UserNetwork(user_network)) = user_network()
+        {
+            network.primary.clone_from(&user_network.primary);
+        }
+        Some(object)
     }
 
     /// The pod that is known by the uid of this one, and counts in its place.

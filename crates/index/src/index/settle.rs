@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use netqos_core::objects::Pod;
 use netqos_core::plan::PeerSet;
 use netqos_core::{
-    Direction, Elsewhere, EndpointId, Limits, NetworkKey, ObjectRef, PlanDelta, Problem, Reason,
+    Direction, Elsewhere, EndpointId, Limits, NetworkChoice, NetworkKey, ObjectRef, PlanDelta,
+    Problem, Reason,
 };
 
 use super::Index;
@@ -14,7 +15,7 @@ use crate::chains::ChainKey;
 use crate::combinations::Step;
 use crate::local::{self, InForce};
 use crate::places::{Place, places};
-use crate::policies::PolicyKey;
+use crate::policies::{self, PolicyKey};
 
 impl Index {
     pub(super) fn settle_pods(&mut self, delta: &mut PlanDelta) {
@@ -26,11 +27,19 @@ impl Index {
                 let pod = &entry.pod;
                 let namespace = &pod.id.name.namespace;
                 let policies = self.cluster.policies.selecting(namespace, &pod.labels);
-                for place in places(pod, self.local.interfaces(pod), &self.cluster.networks) {
+                for place in places(
+                    pod,
+                    self.local.interfaces(pod),
+                    &self.cluster.networks,
+                    &self.cluster.namespaces,
+                ) {
                     let on_it = |key: &&PolicyKey| {
                         let entry = self.cluster.policies.get(**key);
-                        entry.is_some_and(|entry| entry.networks.contains(&place.network))
-                            && !self.is_elsewhere(&place.network)
+                        let is_on = |entry: &policies::Entry| {
+                            let by_name = entry.policy.networks != NetworkChoice::Default;
+                            entry.networks.contains(&place.network) && (by_name || place.is_primary)
+                        };
+                        entry.is_some_and(is_on) && !self.is_elsewhere(&place.network)
                     };
                     let policies: Vec<_> = policies.iter().filter(on_it).copied().collect();
                     let chain = (!policies.is_empty()).then(|| {

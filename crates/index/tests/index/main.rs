@@ -13,6 +13,7 @@ mod manifests;
 mod networks;
 mod objects;
 mod precedence;
+mod primary;
 mod profiles;
 mod quotas;
 mod recorded;

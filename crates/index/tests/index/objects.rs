@@ -121,6 +121,7 @@ pub fn definition(text: &str, cni_name: &str) -> NetworkDefinition {
         cluster_network: None,
         is_of_ovn: false,
         attachment: AttachmentConfig::default(),
+        primary: None,
     }
 }
 

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use ipnet::IpNet;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use netqos_api::npwg::RESOURCE_NAME;
 use netqos_core::is_identifier;
-use netqos_core::objects::{AttachmentConfig, ClusterNetwork, NetworkDefinition};
+use netqos_core::objects::{AttachmentConfig, ClusterNetwork, NetworkDefinition, PrimaryNetwork};
+use serde::Deserialize;
 use serde_json::Value;
 
-use super::{labels, metadata, namespaced};
+use super::{label_selector, labels, metadata, namespaced};
 use crate::FieldError;
 
 /// The kind whose objects own a definition in each of their namespaces.
@@ -17,6 +19,52 @@ const CLUSTER_NETWORK: &str = "ClusterUserDefinedNetwork";
 const USER_NETWORK: &str = "UserDefinedNetwork";
 /// The CNI plugin of OVN-Kubernetes' networks.
 const OVN_PLUGIN: &str = "ovn-k8s-cni-overlay";
+
+/// The part of a user-defined network's spec that says whose primary network it is.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct UserNetworkSpec {
+    #[serde(default)]
+    layer2: Option<Layer>,
+    #[serde(default)]
+    layer3: Option<Layer>,
+}
+
+/// The same of a cluster-wide one.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterNetworkSpec {
+    #[serde(default)]
+    namespace_selector: Option<LabelSelector>,
+    #[serde(default)]
+    network: UserNetworkSpec,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Layer {
+    #[serde(default)]
+    role: String,
+    #[serde(default)]
+    subnets: Vec<Subnet>,
+}
+
+/// Of layer 2 a text, of layer 3 an object.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum Subnet {
+    Text(String),
+    Object { cidr: String },
+}
+
+impl UserNetworkSpec {
+    /// The subnets of a primary network; `None` if it is none. One that cannot be read has no addresses.
+    fn primary(&self) -> Option<Vec<IpNet>> {
+        let layer = self.layer3.as_ref().or(self.layer2.as_ref())?;
+        let subnets = layer.subnets.iter().filter_map(|subnet| match subnet {
+            Subnet::Text(cidr) | Subnet::Object { cidr } => cidr.parse().ok(),
+        });
+        (layer.role == "Primary").then(|| subnets.collect())
+    }
+}
 
 /// A `NetworkAttachmentDefinition` (k8s.cni.cncf.io/v1): its metadata, and `spec.config`, which may
 /// be absent (then the CNI configuration is a file on the node, of the definition's name).
@@ -59,6 +107,7 @@ pub fn network_definition(
         cni_name: cni_name.unwrap_or_else(|| name.name.clone()),
         is_of_ovn,
         attachment: attachment(metadata, config),
+        primary: None,
         name,
     })
 }
@@ -79,7 +128,10 @@ fn attachment(metadata: &ObjectMeta, config: Option<&str>) -> AttachmentConfig {
 ///
 /// # Errors
 /// It has no name.
-pub fn user_defined_network(metadata: &ObjectMeta) -> Result<NetworkDefinition, FieldError> {
+pub fn user_defined_network(
+    metadata: &ObjectMeta,
+    spec: &UserNetworkSpec,
+) -> Result<NetworkDefinition, FieldError> {
     let name = namespaced(metadata)?;
     Ok(NetworkDefinition {
         labels: labels(metadata),
@@ -87,18 +139,32 @@ pub fn user_defined_network(metadata: &ObjectMeta) -> Result<NetworkDefinition, 
         cluster_network: None,
         is_of_ovn: true,
         attachment: AttachmentConfig::default(),
+        primary: spec.primary(),
         name,
     })
 }
 
-/// A `ClusterUserDefinedNetwork` (k8s.ovn.org/v1).
+/// A `ClusterUserDefinedNetwork` (k8s.ovn.org/v1). Without a selector it has no namespaces.
 ///
 /// # Errors
-/// It has no name.
-pub fn cluster_network(metadata: &ObjectMeta) -> Result<ClusterNetwork, FieldError> {
+/// It has no name, or its selector is not one.
+pub fn cluster_network(
+    metadata: &ObjectMeta,
+    spec: &ClusterNetworkSpec,
+) -> Result<ClusterNetwork, FieldError> {
+    let primary = spec.namespace_selector.as_ref().zip(spec.network.primary());
+    let primary = primary.map(|(selector, subnets)| {
+        let namespaces = label_selector(selector);
+        let namespaces = namespaces.map_err(|error| error.inside("spec.namespaceSelector"))?;
+        Ok(PrimaryNetwork {
+            namespaces,
+            subnets,
+        })
+    });
     Ok(ClusterNetwork {
         name: metadata::name(metadata)?,
         labels: labels(metadata),
+        primary: primary.transpose()?,
     })
 }
 

@@ -6,8 +6,8 @@
 //! | others | `k8s.v1.cni.cncf.io/network-status` or its older name; where that names no address, or there is none, `k8s.ovn.org/pod-networks` |
 //!
 //! A tenant may write annotations. So they count only once the pod has an address of the default network, which the
-//! kubelet writes and without which no annotation can be about a sandbox; never for the default network; and
-//! `pod-networks` never names a network that `network-status` does not. Of a pod that `netqos-multinet` attached on this
+//! kubelet writes and without which no annotation can be about a sandbox; never for the default network; and,
+//! but for a primary network, which the index verifies, `pod-networks` never names a network that `network-status` does not. Of a pod that `netqos-multinet` attached on this
 //! node they do not count at all: its record does.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,10 +30,14 @@ const POD_NETWORKS: &str = "k8s.ovn.org/pod-networks";
 /// The interface of the default network.
 const DEFAULT_INTERFACE: &str = "eth0";
 
+/// The interface of a primary user-defined network.
+const PRIMARY_INTERFACE: &str = "ovn-udn1";
+
 #[derive(Deserialize)]
 struct PodNetwork {
     ip_addresses: Option<Vec<String>>,
     ip_address: Option<String>,
+    role: Option<String>,
 }
 
 /// The addresses, and the errors in annotations that cannot be read.
@@ -59,6 +63,8 @@ pub(super) fn addresses(
             Ok(list) => {
                 for entry in list {
                     match entry.network {
+                        NetworkName::Default
+                            if entry.interface.as_deref() == Some(PRIMARY_INTERFACE) => {}
                         NetworkName::Default => interface = entry.interface,
                         // As some plugins name the default network.
                         NetworkName::Cni(_)
@@ -83,7 +89,8 @@ pub(super) fn addresses(
                         // Where a pod is on a network twice, they cannot be told apart.
                         Some(one) if one.addresses.is_empty() => one.addresses = addresses,
                         Some(_) => {}
-                        None if is_listed => {}
+                        // CNI gives the address of a primary network to the default network's attachment.
+                        None if is_listed && !matches!(network, NetworkName::Primary(_)) => {}
                         None => found.push(PodAddresses {
                             network,
                             interface: None,
@@ -160,7 +167,11 @@ fn pod_networks(text: &str) -> Result<Vec<(NetworkName, BTreeSet<IpAddr>)>, Stri
             Some((namespace, rest)) => {
                 // A pod that is on a network twice has a number behind the second name.
                 let name = rest.split('/').next().unwrap_or(rest);
-                NetworkName::Attachment(ObjectName::new(namespace, name))
+                let name = ObjectName::new(namespace, name);
+                match entry.role.as_deref() {
+                    Some("primary") => NetworkName::Primary(Some(name)),
+                    _ => NetworkName::Attachment(name),
+                }
             }
         };
         let mut addresses = BTreeSet::new();
