@@ -141,12 +141,10 @@ impl Locator {
 
     /// The writer of a file.
     fn source(&self, path: &Path) -> Source {
-        let is_in = |directory: &Option<PathBuf>| {
-            directory.is_some() && path.parent() == directory.as_deref()
-        };
-        if is_in(&self.records) {
+        let is_in = |directory: Option<&Path>| directory.is_some() && path.parent() == directory;
+        if is_in(self.records.as_deref()) {
             Source::Record
-        } else if is_in(&self.attached) {
+        } else if is_in(self.attached.as_deref()) {
             Source::Plugin
         } else {
             Source::Cache

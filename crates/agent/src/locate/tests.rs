@@ -262,3 +262,45 @@ fn record_of_multinet_names_all_attachments_and_precedes_caches() {
         .filter(|it| it.message.contains("netqos-multinet"));
     assert_eq!(of_record.count(), 1, "{problems:?}");
 }
+
+/// OVN-Kubernetes makes the interface of a primary network in the ADD of the default one.
+#[test]
+fn interface_of_a_primary_network_is_found_in_results_and_records() {
+    let (cache, mut locator) = locator(&[]);
+    let sandbox = "/proc/self/ns/net";
+    let text = json!({
+        "kind": "cniCacheV1", "containerId": "z", "config": "", "ifName": "eth0", "networkName": "ovn-kubernetes",
+        "netns": sandbox, "cniArgs": [["K8S_POD_NAMESPACE", "games"], ["K8S_POD_NAME", "a"], ["K8S_POD_UID", "z"]],
+        "result": {
+            "interfaces": [{"name": "veth1"}, {"name": "eth0", "sandbox": sandbox}, {"name": "ovn-udn1", "sandbox": sandbox}],
+            "ips": [{"address": "10.1.0.2/24", "interface": 1}, {"address": "172.16.0.2/24", "interface": 2}],
+        },
+    });
+    fs::write(cache.path().join("results/ovn-z-eth0"), text.to_string()).unwrap();
+    let found = |batch: Batch| -> Vec<(NetworkName, String)> {
+        let [Change::Attachments { interfaces, .. }] = &batch.changes[..] else {
+            panic!("{:?}", batch.changes)
+        };
+        let found = interfaces.iter().map(|it| {
+            let addresses: Vec<String> = it.addresses.iter().map(ToString::to_string).collect();
+            (it.network.clone(), addresses.join(" "))
+        });
+        found.collect()
+    };
+    let primary = |address: &str| (NetworkName::Primary(None), address.to_owned());
+    let default = NetworkName::Cni("ovn-kubernetes".into());
+    let expected = [(default, "10.1.0.2".to_owned()), primary("172.16.0.2")];
+    assert_eq!(found(locator.look()), expected);
+
+    let directory = tempfile::tempdir().unwrap();
+    let mut locator = locator.with_records(directory.path().to_owned());
+    let status = json!([
+        {"name": "net", "interface": "eth0", "ips": ["10.9.0.2"], "dns": {}},
+        {"name": "net", "interface": "ovn-udn1", "ips": ["172.16.0.9"], "default": true, "dns": {}},
+        {"name": "shop/lan", "interface": "net1", "ips": ["10.2.0.2"], "dns": {}},
+    ]);
+    fs::write(directory.path().join("z.json"), record(&status)).unwrap();
+    let found = found(locator.look());
+    assert_eq!(found.len(), 3);
+    assert!(found.contains(&primary("172.16.0.9")), "{found:?}");
+}

@@ -385,6 +385,31 @@ mod tests {
         assert_eq!(put(&mut all, "b", &[]), ["is gone"]);
     }
 
+    /// The object of the network says whose primary one it is, and no definition.
+    #[test]
+    fn role_of_a_user_defined_network_counts_beside_its_definition() {
+        let mut all = Objects::default();
+        let primary = "spec: {layer2: {role: Primary, subnets: [10.0.0.0/16]}}\n";
+        let primary = format!("{NETWORK}{primary}");
+        let mut put = |file: &str, documents: &[&str]| {
+            let text = documents.join("---\n");
+            let read = objects_from_yaml(&text).into_iter().map(Result::unwrap);
+            let mut changes = all.put(file, read.collect()).into_iter();
+            changes.next().map(|change| match change {
+                Change::NetworkDefinition(network) => {
+                    (network.cni_name.to_string(), network.primary.is_some())
+                }
+                other => panic!("{other:?}"),
+            })
+        };
+        let named = |name: &str, is_primary| Some((name.to_owned(), is_primary));
+        assert_eq!(put("b", &[DEFINITION_OF_IT]), named("games.blue", false));
+        assert_eq!(put("a", &[&primary]), named("games.blue", true));
+        assert_eq!(put("a", &[NETWORK]), named("games.blue", false));
+        assert_eq!(put("a", &[&primary]), named("games.blue", true));
+        assert_eq!(put("b", &[]), named("games_blue", true));
+    }
+
     #[test]
     fn two_user_defined_networks_of_one_name_are_not() {
         let mut all = Objects::default();

@@ -153,7 +153,7 @@ pub fn cluster_network(
     spec: &ClusterNetworkSpec,
 ) -> Result<ClusterNetwork, FieldError> {
     let primary = spec.namespace_selector.as_ref().zip(spec.network.primary());
-    let primary = primary.map(|(selector, subnets)| {
+    let primary = primary.map(|(selector, subnets)| -> Result<_, FieldError> {
         let namespaces = label_selector(selector);
         let namespaces = namespaces.map_err(|error| error.inside("spec.namespaceSelector"))?;
         Ok(PrimaryNetwork {
@@ -224,6 +224,47 @@ mod tests {
             assert_eq!(key("a", plugin, owner), own("a"));
             assert_eq!(key("b", plugin, owner), own("b"));
         }
+    }
+
+    #[test]
+    fn role_and_subnets_of_a_user_defined_network_are_read() {
+        let metadata = ObjectMeta {
+            name: Some("blue".to_owned()),
+            namespace: Some("a".to_owned()),
+            ..ObjectMeta::default()
+        };
+        let of = |spec: Value| {
+            let spec = serde_json::from_value(spec).unwrap();
+            let primary = user_defined_network(&metadata, &spec).unwrap().primary;
+            primary.map(|subnets| subnets.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        let layer3 = serde_json::json!({"topology": "Layer3", "layer3": {"role": "Primary", "mtu": 1400, "subnets": [
+            {"cidr": "10.0.0.0/16", "hostSubnet": 24}, {"cidr": "fd00::/60"}]}});
+        let texts = |texts: &[&str]| Some(texts.iter().map(|it| (*it).to_owned()).collect());
+        assert_eq!(of(layer3.clone()), texts(&["10.0.0.0/16", "fd00::/60"]));
+        let layer2 = |role: &str| serde_json::json!({"layer2": {"role": role, "subnets": ["10.0.0.0/16", "any"]}});
+        assert_eq!(of(layer2("Primary")), texts(&["10.0.0.0/16"]));
+        for spec in [
+            layer2("Secondary"),
+            layer2("primary"),
+            serde_json::json!({}),
+        ] {
+            assert_eq!(of(spec.clone()), None, "{spec}");
+        }
+        let cluster = |spec: Value| {
+            let spec = serde_json::from_value(spec).unwrap();
+            cluster_network(&metadata, &spec).map(|it| it.primary)
+        };
+        let labels = serde_json::json!({"matchLabels": {"team": "x"}});
+        let selecting = serde_json::json!({"namespaceSelector": labels, "network": layer3});
+        let primary = cluster(selecting).unwrap().unwrap();
+        assert_eq!(primary.subnets.len(), 2);
+        let team = |value: &str| netqos_core::Labels::from([("team".into(), value.into())]);
+        assert!(primary.namespaces.matches(&team("x")) && !primary.namespaces.matches(&team("y")));
+        let secondary =
+            serde_json::json!({"namespaceSelector": {}, "network": layer2("Secondary")});
+        assert_eq!(cluster(secondary), Ok(None));
+        assert_eq!(cluster(serde_json::json!({"network": layer3})), Ok(None));
     }
 
     #[test]

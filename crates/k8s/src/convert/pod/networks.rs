@@ -6,9 +6,9 @@
 //! | others | `k8s.v1.cni.cncf.io/network-status` or its older name; where that names no address, or there is none, `k8s.ovn.org/pod-networks` |
 //!
 //! A tenant may write annotations. So they count only once the pod has an address of the default network, which the
-//! kubelet writes and without which no annotation can be about a sandbox; never for the default network; and,
-//! but for a primary network, which the index verifies, `pod-networks` never names a network that `network-status` does not. Of a pod that `netqos-multinet` attached on this
-//! node they do not count at all: its record does.
+//! kubelet writes and without which no annotation can be about a sandbox; never for the default network; and
+//! `pod-networks` never names a network that `network-status` does not, except a primary one, which the index verifies.
+//! Of a pod that `netqos-multinet` attached on this node they do not count at all: its record does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
