@@ -169,13 +169,27 @@ impl Index {
     }
 
     pub(super) fn settle_addresses(&mut self, delta: &mut PlanDelta) {
-        let (pods, slices) = (&self.cluster.pods, &self.slices);
+        let (cluster, local, slices) = (&self.cluster, &self.local, &self.slices);
+        let pods = &cluster.pods;
+        let is_recorded = |key, network: &NetworkKey, address| {
+            let Some(entry) = pods.get(key).filter(|_| slices.is_none()) else {
+                return false;
+            };
+            let pod = &entry.pod;
+            let (networks, namespaces) = (&cluster.networks, &cluster.namespaces);
+            let places = places(pod, local.interfaces(pod), networks, namespaces);
+            places.iter().any(|place| {
+                place.network == *network
+                    && place.recorded.is_some()
+                    && place.addresses.contains(&address)
+            })
+        };
         let combination = |key| match slices {
             Some(slices) => slices.combination(key),
             None => pods.get(key).and_then(|pod| pod.sets),
         };
         self.members
-            .settle(combination, |network, address, _, class| {
+            .settle(combination, is_recorded, |network, address, _, class| {
                 let class = class.map(|class| class.id);
                 delta.peers.insert(network, address, class);
             });

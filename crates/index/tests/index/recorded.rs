@@ -303,3 +303,43 @@ fn network_of_an_attachment_is_that_of_its_definition() {
     assert_eq!(peers(&index, &attachment("b/other")).len(), 1);
     assert_eq!(peers(&index, &attachment("a/storage")).len(), 0);
 }
+
+/// A pod of another node, whose annotation is all that is known of it, claims the address that the record gives `a/p`.
+#[test]
+fn record_of_one_pod_beats_the_forged_annotation_of_another() {
+    let [object, interfaces, definition_of_storage] = on_two(Limits::default());
+    let forger = |claimed: &[&str]| {
+        let mut forger = pod("a/forger", &[("app", "forger")], &["10.0.0.9"]);
+        forger.addresses.push(on(storage(), claimed));
+        Change::Pod(forger)
+    };
+    let mut victim = pod("a/p", &[("app", "p")], &["10.0.0.1"]);
+    victim.node = Some(NODE.into());
+    victim.addresses.push(on(storage(), &["192.168.0.1"]));
+    let to = to_pods(None, Some(selector(&[("app", "forger")])));
+    let rules = Policy {
+        networks: NetworkChoice::AnyOf(vec![NetworkRef::Attachment(name("a/storage"))]),
+        ..policy("a/qos", 1, vec![rule(20, vec![to])])
+    };
+    let members = |index: &Index| -> Vec<String> {
+        let members = peers(index, &attachment("a/storage")).into_iter();
+        members.map(|it| it.to_string()).collect()
+    };
+    let both = ["192.168.0.1", "192.168.0.9"];
+    let mut index = index([
+        forger(&both),
+        Change::Pod(victim),
+        attached("a/p", vec![interface("net1", storage(), &["192.168.0.1"])]),
+        definition_of_storage,
+        Change::Policy(rules),
+    ]);
+    // Without a record the two cannot be told apart.
+    assert_eq!(members(&index), both);
+    for change in [interfaces, object, forger(&[]), forger(&both)] {
+        index.apply(change);
+        index.take_delta();
+        let own = members(&index);
+        assert!(!own.contains(&both[0].to_owned()), "{own:?}");
+    }
+    assert_eq!(members(&index), both[1..]);
+}
