@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn limits_of_an_attachment_are_those_of_the_plugin_that_enforces_them() {
-        let requested = json!({"bandwidth": {"egressRate": 8_000_000}});
+        let requested = json!({"bandwidth": {"egressRate": 8_000_000, "egressBurst": u32::MAX}});
         let bridge = || json!({"type": "bridge"});
         let capable = |kind: &str| json!({"type": kind, "capabilities": {"bandwidth": true}});
         let fixed = json!({"type": "bandwidth", "egressRate": 1_000_000, "egressBurst": 80_000});

@@ -207,7 +207,7 @@ fn record(status: &serde_json::Value) -> String {
         "attachments": [
             {"nad": null, "interface": "eth0", "list": {"name": "net", "plugins": []}},
             {"nad": "shop/lan", "interface": "net1", "list": {"name": "net", "plugins": [bandwidth]},
-             "capabilityArgs": {"bandwidth": {"egressRate": 8_000_000}}},
+             "capabilityArgs": {"bandwidth": {"egressRate": 8_000_000, "egressBurst": u32::MAX}}},
         ],
     })
     .to_string()

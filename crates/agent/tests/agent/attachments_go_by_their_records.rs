@@ -19,7 +19,9 @@ const MEGABIT: u64 = 1_000_000;
 /// in Mbit/s.
 fn record(pod: &Pod, address: &str, plugin: &Value, megabits: Option<u64>) {
     let requested = match megabits {
-        Some(megabits) => json!({"bandwidth": {"egressRate": megabits * MEGABIT}}),
+        Some(megabits) => {
+            json!({"bandwidth": {"egressRate": megabits * MEGABIT, "egressBurst": u32::MAX}})
+        }
         None => json!({}),
     };
     let limiter = json!({"type": "bandwidth", "capabilities": {"bandwidth": true}});
