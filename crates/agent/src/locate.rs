@@ -1,7 +1,7 @@
 //! Where the pods of this node are, from what is remembered of their CNI calls.
 //!
-//! First by netqos' own plugin, which writes down of each attachment which pod it is of ([`AttachedPod`]).
-//! Else by the runtimes: containerd, CRI-O and `netqos pod` leave one file for each attachment in
+//! First by `netqos-multinet`, whose record of a pod has all its attachments, and by netqos' own plugin, which writes
+//! down of each attachment which pod it is of ([`AttachedPod`]). Else by the runtimes: containerd, CRI-O and `netqos pod` leave one file for each attachment in
 //! `<cache>/results`, in libcni's form; the pod's name stands in its `CNI_ARGS`.
 //!
 //! Of several sandboxes of a pod of one name the youngest counts, whoever tells of it: the others are on
@@ -27,11 +27,15 @@ use serde_json::Value;
 
 use crate::Batch;
 
+mod records;
 #[cfg(feature = "daemon")]
 mod run;
 
 #[cfg(feature = "daemon")]
 pub use run::spawn;
+
+/// The interface of a primary network, which OVN-Kubernetes makes in the ADD of the default one.
+const PRIMARY_INTERFACE: &str = "ovn-udn1";
 
 /// The name of this source.
 const SOURCE: &str = "attachments";
@@ -39,6 +43,8 @@ const SOURCE: &str = "attachments";
 /// Knows where pods are.
 #[derive(Debug)]
 pub struct Locator {
+    /// The directory of the records of `netqos-multinet`.
+    records: Option<PathBuf>,
     /// Where the plugin writes.
     attached: Option<PathBuf>,
     caches: Vec<PathBuf>,
@@ -59,8 +65,8 @@ struct Cached {
     stamp: Stamp,
     /// The namespace of its interface, where that is there and can be reached.
     namespace: Option<Identity>,
-    /// `None`: it is not of a pod.
-    of: Option<Sandboxed>,
+    /// None: it is not of a pod.
+    of: Vec<Sandboxed>,
     problem: Option<Problem>,
 }
 
@@ -76,11 +82,19 @@ type Identity = (u64, u64);
 /// An interface of a sandbox of a pod.
 #[derive(Debug)]
 struct Sandboxed {
-    by_plugin: bool,
+    source: Source,
     pod: ObjectName,
     uid: Option<Arc<str>>,
     container: String,
     interface: LocalInterface,
+}
+
+/// The writer of a file, in the order in which they precede.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Record,
+    Plugin,
+    Cache,
 }
 
 /// What was found of a pod.
@@ -94,6 +108,7 @@ impl Locator {
     /// One that looks into these caches.
     pub fn new(caches: Vec<PathBuf>) -> Self {
         Self {
+            records: None,
             attached: None,
             caches,
             files: BTreeMap::new(),
@@ -109,16 +124,31 @@ impl Locator {
         self
     }
 
+    /// And, before that, into this directory of the records of `netqos-multinet`.
+    #[must_use]
+    pub fn with_records(mut self, directory: PathBuf) -> Self {
+        self.records = Some(directory);
+        self
+    }
+
     /// The folders that it looks into.
     #[cfg(feature = "daemon")]
     fn folders(&self) -> Vec<PathBuf> {
         let results = self.caches.iter().map(|cache| cache.join("results"));
-        self.attached.iter().cloned().chain(results).collect()
+        let own = self.records.iter().chain(&self.attached).cloned();
+        own.chain(results).collect()
     }
 
-    /// True for what the plugin wrote.
-    fn is_attached(&self, path: &Path) -> bool {
-        self.attached.is_some() && path.parent() == self.attached.as_deref()
+    /// The writer of a file.
+    fn source(&self, path: &Path) -> Source {
+        let is_in = |directory: Option<&Path>| directory.is_some() && path.parent() == directory;
+        if is_in(self.records.as_deref()) {
+            Source::Record
+        } else if is_in(self.attached.as_deref()) {
+            Source::Plugin
+        } else {
+            Source::Cache
+        }
     }
 
     /// Looks again at everything, and says what has changed.
@@ -156,9 +186,10 @@ impl Locator {
             };
             there.extend(entries.flatten().map(|entry| entry.path()));
         }
-        let attached = self.attached.iter().filter_map(|it| fs::read_dir(it).ok());
-        let attached = attached.flatten().flatten().map(|entry| entry.path());
-        there.extend(attached.filter(|path| is_whole(path)));
+        let own = self.records.iter().chain(&self.attached);
+        let own = own.filter_map(|it| fs::read_dir(it).ok());
+        let own = own.flatten().flatten().map(|entry| entry.path());
+        there.extend(own.filter(|path| is_whole(path)));
         self.files.retain(|path, _| there.contains(path));
         there
     }
@@ -171,7 +202,7 @@ impl Locator {
     pub(crate) fn look_at(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
         self.came += 1;
         for path in paths {
-            if !self.is_attached(&path) || is_whole(&path) {
+            if self.source(&path) == Source::Cache || is_whole(&path) {
                 self.read(&path);
             }
         }
@@ -185,9 +216,10 @@ impl Locator {
         };
         let came = self.files.get(path).map_or(self.came, |known| known.age.0);
         // An interface may have become another while the file stayed as it is.
-        let read = match self.is_attached(path) {
-            true => read_attached(path),
-            false => read(path),
+        let read = match self.source(path) {
+            Source::Record => records::read(path),
+            Source::Plugin => read_attached(path).map(Vec::from_iter),
+            Source::Cache => read(path),
         };
         let (of, problem) = match read {
             Ok(of) => (of, None),
@@ -198,13 +230,13 @@ impl Locator {
                     reason: Reason::Invalid,
                     message: format!("{why}; the pod that it is of is not found by it"),
                 };
-                (None, Some(problem))
+                (Vec::new(), Some(problem))
             }
         };
         let cached = Cached {
             age: (came, modified),
             stamp,
-            namespace: of.as_ref().and_then(Sandboxed::namespace),
+            namespace: of.first().and_then(Sandboxed::namespace),
             of,
             problem,
         };
@@ -253,7 +285,7 @@ impl Locator {
         let mut youngest: BTreeMap<&ObjectName, (Age, &str)> = BTreeMap::new();
         let files = || {
             let files = self.files.values();
-            files.filter_map(|file| Some((file.age, file.of.as_ref()?)))
+            files.flat_map(|file| file.of.iter().map(|of| (file.age, of)))
         };
         for (age, of) in files() {
             let sandbox = (age, of.container.as_str());
@@ -265,19 +297,25 @@ impl Locator {
             let youngest = youngest.get(&of.pod);
             youngest.is_some_and(|(_, id)| *id == of.container)
         };
-        let by = |plugin| {
+        let by = |source| {
             files()
                 .map(|(_, of)| of)
-                .filter(move |of| of.by_plugin == plugin)
+                .filter(move |of| of.source == source)
         };
-        for of in by(true).chain(by(false)).filter(|of| is_young(of)) {
+        let all = [Source::Record, Source::Plugin, Source::Cache].into_iter();
+        for of in all.flat_map(by).filter(|of| is_young(of)) {
             let pod = found.entry(of.pod.clone()).or_insert_with(|| Found {
                 uid: of.uid.clone(),
                 interfaces: Vec::new(),
             });
             let (network, name) = (&of.interface.network, &of.interface.name);
             let mut known = pod.interfaces.iter_mut();
-            match known.find(|it| (&it.network, &it.name) == (network, name)) {
+            let is_known = |it: &&mut LocalInterface| {
+                it.name == *name && (it.recorded.is_some() || it.network == *network)
+            };
+            match known.find(is_known) {
+                // The record has all of it.
+                Some(known) if known.recorded.is_some() => {}
                 // The last plugin of the network knows all addresses.
                 Some(known) => known.addresses.extend(&of.interface.addresses),
                 None => pod.interfaces.push(of.interface.clone()),
@@ -295,7 +333,7 @@ impl Cached {
     #[cfg(feature = "daemon")]
     fn is_as_before(&self, path: &Path) -> bool {
         let now = fs::metadata(path).and_then(|it| Ok((it.modified()?, stamp(&it))));
-        let namespace = self.of.as_ref().and_then(Sandboxed::namespace);
+        let namespace = self.of.first().and_then(Sandboxed::namespace);
         now.is_ok_and(|now| now == (self.age.1, self.stamp))
             && self.namespace.is_some()
             && self.namespace == namespace
@@ -313,11 +351,11 @@ fn stamp(metadata: &Metadata) -> Stamp {
     (metadata.dev(), metadata.ino(), metadata.size())
 }
 
-/// Reads one file. `None`: it is not of a pod, or of one whose namespace is gone.
-fn read(path: &Path) -> Result<Option<Sandboxed>, String> {
+/// Reads one file. None: it is not of a pod, or of one whose namespace is gone.
+fn read(path: &Path) -> Result<Vec<Sandboxed>, String> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
-        Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(why) => return Err(why.to_string()),
     };
     let cached: CachedAttachment =
@@ -332,23 +370,35 @@ fn read(path: &Path) -> Result<Option<Sandboxed>, String> {
         argument("K8S_POD_NAME"),
         cached.netns.as_deref(),
     ) else {
-        return Ok(None);
+        return Ok(Vec::new());
     };
     // Runtimes put the loopback interface up by a plugin, too.
     if cached.ifname == "lo" {
-        return Ok(None);
+        return Ok(Vec::new());
     }
-    let attachment = Attachment::try_new(&cached.network, &cached.container_id, &cached.ifname);
-    let attachment = attachment.map_err(|why| why.to_string())?;
-    let addresses = addresses(&cached.result, &cached.ifname);
-    let interface = interface(&attachment, netns, addresses);
-    Ok(interface.map(|interface| Sandboxed {
-        by_plugin: false,
-        pod: ObjectName::new(namespace, name),
-        uid: argument("K8S_POD_UID").map(Into::into),
-        container: cached.container_id.clone(),
-        interface,
-    }))
+    let of = |ifname: &str, addresses| -> Result<Option<Sandboxed>, String> {
+        let attachment = Attachment::try_new(&cached.network, &cached.container_id, ifname);
+        let attachment = attachment.map_err(|why| why.to_string())?;
+        let interface = interface(&attachment, netns, addresses);
+        Ok(interface.map(|interface| Sandboxed {
+            source: Source::Cache,
+            pod: ObjectName::new(namespace, name),
+            uid: argument("K8S_POD_UID").map(Into::into),
+            container: cached.container_id.clone(),
+            interface,
+        }))
+    };
+    let own = addresses(&cached.result, &cached.ifname);
+    let mut primary = addresses(&cached.result, PRIMARY_INTERFACE);
+    primary.retain(|address| !own.contains(address));
+    let mut found = Vec::from_iter(of(&cached.ifname, own)?);
+    if !primary.is_empty()
+        && let Some(mut primary) = of(PRIMARY_INTERFACE, primary)?
+    {
+        primary.interface.network = NetworkName::Primary(None);
+        found.push(primary);
+    }
+    Ok(found)
 }
 
 /// The same of a file that the plugin wrote.
@@ -362,7 +412,7 @@ fn read_attached(path: &Path) -> Result<Option<Sandboxed>, String> {
         .map_err(|why| format!("not what the plugin writes of a pod: {why}"))?;
     let interface = interface(&attached.attachment, &attached.netns, attached.addresses);
     Ok(interface.map(|interface| Sandboxed {
-        by_plugin: true,
+        source: Source::Plugin,
         pod: ObjectName::new(&attached.namespace, &attached.name),
         uid: attached.uid.map(Into::into),
         container: attached.attachment.container().to_owned(),
@@ -395,10 +445,11 @@ fn interface(
         name: attachment.interface().into(),
         addresses,
         attach,
+        recorded: None,
     })
 }
 
-/// True for a file of the plugin's that is written to its end.
+/// True for a file of netqos' plugins that is written to its end.
 fn is_whole(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     name.is_some_and(AttachedPods::is_whole)

@@ -320,8 +320,9 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
             netqos_agent::watch_cluster(options, sender.clone())?;
         }
     }
-    let locator =
-        netqos_agent::Locator::new(arguments.cni_cache.clone()).with_attached(paths.pods());
+    let locator = netqos_agent::Locator::new(arguments.cni_cache.clone())
+        .with_attached(paths.pods())
+        .with_records(Path::new(STATE).join(MULTINET_RECORDS));
     netqos_agent::watch_attachments(locator, sender.clone())?;
     if let Some(cgroups) = cgroups {
         netqos_agent::watch_cgroups(cgroups, sender.clone())?;

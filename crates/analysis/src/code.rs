@@ -55,7 +55,7 @@ codes! {
         "A document of a file is neither YAML nor JSON, or is no object.",
         "Mend the file at the line that the message names.";
     QUOTA = "NQOS0103", Error, "QuotaExceeded",
-        "A NetworkQoS asks for more than a NetworkQoSQuota allows in its namespace. Nothing of it is in force.",
+        "A NetworkQoS, or the bandwidth of a pod's interface, asks for more than a NetworkQoSQuota allows in its namespace. Nothing of the NetworkQoS is in force; the interface is limited to the rate of the quota.",
         "Ask for less in the field that the message names, or have the quota raised by whoever owns it.";
     NETWORK = "NQOS0104", Error, "NetworkNotFound",
         "A NetworkQoS is for a network that does not exist. It is not in force there.",

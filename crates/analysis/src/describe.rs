@@ -167,7 +167,10 @@ fn limit(index: &Index, pod: &ObjectName, direction: Direction) -> Option<Descri
         rate: decided.limit.rate.bits_per_second(),
         burst: decided.limit.burst.map(|it| it.bytes()),
         latency_ms: decided.limit.latency.map(|it| it.as_secs_f64() * 1_000.0),
-        by: decided.by.as_ref().map_or("annotation".into(), profile),
+        by: match &decided.bounded_by {
+            Some(quota) => format!("NetworkQoSQuota {quota}"),
+            None => decided.by.as_ref().map_or("annotation".into(), profile),
+        },
         passed_over: decided.passed_over.iter().map(profile).collect(),
     })
 }

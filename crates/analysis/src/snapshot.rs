@@ -338,9 +338,17 @@ impl Snapshot {
             if kind == "UserDefinedNetwork" && self.objects.contains_key(&definition()) {
                 continue;
             }
-            if let Some(change) = change(object) {
-                index.apply(change);
+            let Some(mut change) = change(object) else {
+                continue;
+            };
+            let user_network = ("UserDefinedNetwork".to_owned(), name.clone());
+            let user_network = self.objects.get(&user_network).map(|found| &found.object);
+            if let (Change::NetworkDefinition(network), Some(Ok(Object::UserNetwork(of)))) =
+                (&mut change, user_network)
+            {
+                network.primary.clone_from(&of.primary);
             }
+            index.apply(change);
         }
         index.take_delta();
         index

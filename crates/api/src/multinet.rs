@@ -7,11 +7,14 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use netqos_core::Digest;
+use netqos_core::objects::RecordedLimits;
+use netqos_core::{Digest, Limits};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
+use crate::capability::BANDWIDTH;
 use crate::npwg::{AttachmentGrant, NetworkStatus};
+use crate::{BandwidthConfig, Environment};
 
 /// The version of these messages. Both sides refuse another one.
 pub const PROTOCOL: u32 = 1;
@@ -125,6 +128,67 @@ pub struct AttachedSandbox {
     /// The networks that it is on, once all are made.
     #[serde(default)]
     pub status: Option<Vec<NetworkStatus>>,
+    /// Its attachments, that of the default network first.
+    #[serde(default)]
+    pub attachments: Vec<AttachedNetwork>,
+}
+
+/// The part of the plugin's record of an attachment that concerns others.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AttachedNetwork {
+    /// The NetworkAttachmentDefinition, `namespace/name`; `None` for the default network.
+    #[serde(default)]
+    pub nad: Option<String>,
+    /// The interface's name in the pod.
+    pub interface: String,
+    /// The network configuration list.
+    pub list: Map<String, Value>,
+    /// The arguments of capabilities.
+    #[serde(default)]
+    pub capability_args: Map<String, Value>,
+}
+
+impl AttachedNetwork {
+    /// The name of the CNI network.
+    pub fn network(&self) -> &str {
+        let name = self.list.get("name").and_then(Value::as_str);
+        name.unwrap_or_default()
+    }
+
+    /// Returns the limits that the plugins of the list put on the interface: those of the first plugin `bandwidth`, or else
+    /// those that the pod requests of the first plugin with that capability.
+    pub fn limits(&self) -> RecordedLimits {
+        let requested = self.capability_args.get(BANDWIDTH);
+        let plugins = self.list.get("plugins").and_then(Value::as_array);
+        let plugins = || plugins.into_iter().flatten().filter_map(Value::as_object);
+        let requested_of = |plugin: &Map<String, Value>| {
+            let capability = plugin.get("capabilities").and_then(|it| it.get(BANDWIDTH));
+            requested.filter(|_| capability == Some(&Value::Bool(true)))
+        };
+        let mut of_netqos =
+            plugins().filter(|it| it.get("type").and_then(Value::as_str) == Some(BANDWIDTH));
+        if let Some(plugin) = of_netqos.next() {
+            return RecordedLimits {
+                limits: limits(plugin.clone(), requested_of(plugin)),
+                is_delegated: false,
+            };
+        }
+        let requested = plugins().find_map(requested_of);
+        RecordedLimits {
+            limits: limits(Map::new(), requested),
+            is_delegated: requested.is_some(),
+        }
+    }
+}
+
+/// The limits of a plugin `bandwidth` with this argument. ADD fails for a configuration that it cannot read.
+fn limits(mut config: Map<String, Value>, requested: Option<&Value>) -> Limits {
+    if let Some(requested) = requested {
+        config.insert("runtimeConfig".to_owned(), json!({BANDWIDTH: requested}));
+    }
+    let config = BandwidthConfig::parse(&config, Environment::default());
+    config.map(|config| config.limits).unwrap_or_default()
 }
 
 /// The directory in which the agent keeps a [`PodFile`] for each pod of its node, below its run directory.
@@ -226,4 +290,67 @@ pub struct Nad {
     pub policies: BTreeMap<String, String>,
     /// Their permissions, united.
     pub grant: AttachmentGrant,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits(plugins: Value, requested: Value) -> RecordedLimits {
+        let network = json!({
+            "nad": "a/b", "interface": "net1", "list": {"name": "b", "plugins": plugins}, "capabilityArgs": requested,
+        });
+        let network: AttachedNetwork = serde_json::from_value(network).unwrap();
+        assert_eq!(network.network(), "b");
+        network.limits()
+    }
+
+    #[test]
+    fn limits_of_an_attachment_are_those_of_the_plugin_that_enforces_them() {
+        let requested = json!({"bandwidth": {"egressRate": 8_000_000, "egressBurst": u32::MAX}});
+        let bridge = || json!({"type": "bridge"});
+        let capable = |kind: &str| json!({"type": kind, "capabilities": {"bandwidth": true}});
+        let fixed = json!({"type": "bandwidth", "egressRate": 1_000_000, "egressBurst": 80_000});
+        let none = json!({});
+        for (plugins, requested, egress, is_delegated) in [
+            (
+                json!([bridge(), capable("bandwidth")]),
+                &requested,
+                8,
+                false,
+            ),
+            (json!([bridge(), capable("bandwidth")]), &none, 0, false),
+            (json!([bridge(), fixed.clone()]), &none, 1, false),
+            // The plugin does not see it.
+            (json!([bridge(), fixed]), &requested, 1, false),
+            (
+                json!([bridge(), {"type": "bandwidth"}]),
+                &requested,
+                0,
+                false,
+            ),
+            (json!([capable("ovn-k8s-cni-overlay")]), &requested, 8, true),
+            (json!([capable("ovn-k8s-cni-overlay")]), &none, 0, false),
+            (json!([bridge()]), &none, 0, false),
+            (json!("bridge"), &requested, 0, false),
+            (
+                json!([capable("bandwidth")]),
+                &json!({"bandwidth": "much"}),
+                0,
+                false,
+            ),
+        ] {
+            let found = limits(plugins.clone(), requested.clone());
+            let rate = found
+                .limits
+                .egress
+                .map_or(0, |it| it.rate.bits_per_second());
+            let expected = (egress * 1_000_000, is_delegated);
+            assert_eq!(
+                (rate, found.is_delegated),
+                expected,
+                "{plugins} {requested}"
+            );
+        }
+    }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::{fs, io};
 
 use netqos_agent::classes::ClassInput;
+use netqos_agent::places::{MULTINET_RECORDS, STATE};
 use netqos_agent::{Batch, Folder, Locator};
 use netqos_analysis::Snapshot;
 use netqos_core::{OneLine, Problem, Reason};
@@ -29,7 +30,9 @@ pub fn read(folder: &Path, node: &str, caches: &[std::path::PathBuf]) -> Result<
     let folder = Folder::open(folder).map_err(|why| output::failure(BAD_INPUT, &why));
     let mut batches: Vec<Batch> = vec![folder?.read()];
     if !caches.is_empty() {
-        batches.push(Locator::new(caches.to_vec()).look());
+        let records = Path::new(STATE).join(MULTINET_RECORDS);
+        let mut locator = Locator::new(caches.to_vec()).with_records(records);
+        batches.push(locator.look());
     }
     let mut index = Index::for_node(node);
     let mut problems = Vec::new();

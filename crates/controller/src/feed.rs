@@ -366,7 +366,11 @@ impl Feed {
     /// given.
     fn network(&self, name: &ObjectName) -> Option<Change> {
         let mut said = self.networks.iter().filter_map(|it| it.get(name));
-        said.next().cloned().map(Change::NetworkDefinition)
+        let mut network = said.next().cloned()?;
+        // Whose primary network it is, a tenant's definition does not say.
+        let user_network = self.networks[place(Kind::UserDefinedNetwork)].get(name);
+        network.primary = user_network.and_then(|it| it.primary.clone());
+        Some(Change::NetworkDefinition(network))
     }
 }
 

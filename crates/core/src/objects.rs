@@ -6,8 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use ipnet::IpNet;
+
 use crate::plan::SetId;
-use crate::{Digest, Direction, Labels, Limits, NetworkKey, ObjectName, PodId, Protocol};
+use crate::{
+    Digest, Direction, LabelSelector, Labels, Limits, NetworkKey, ObjectName, PodId, Protocol,
+};
 
 /// A `Namespace`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +50,7 @@ pub struct Pod {
     /// It waits to be begun (`Pending`), and neither an address nor a container of it is known: an
     /// interface of it is not to be expected yet. Never so of a pod that is not said to wait.
     pub starting: bool,
-    /// The limits of its default network's interface, as far as its annotations can be parsed. They
+    /// The limits of its primary network's interface, as far as its annotations can be parsed. They
     /// precede the profiles of its namespace, per direction.
     pub limits: Limits,
     /// The mistakes in the annotations of a direction with a bandwidth. `None`: no mistake.
@@ -110,6 +114,9 @@ pub enum NetworkName {
     Attachment(ObjectName),
     /// The CNI network of this name (`name` of its configuration).
     Cni(Arc<str>),
+    /// The primary network of the pod's namespace: so an annotation calls the network of the
+    /// `NetworkAttachmentDefinition` of this name, which is to be verified. `None`: the node itself found the interface.
+    Primary(Option<ObjectName>),
 }
 
 /// A `NetworkAttachmentDefinition`.
@@ -129,6 +136,9 @@ pub struct NetworkDefinition {
     pub is_of_ovn: bool,
     /// The means to attach a pod to it.
     pub attachment: AttachmentConfig,
+    /// The subnets of the primary network of its namespace, as the `UserDefinedNetwork` of this name says. `None`: it is not
+    /// one.
+    pub primary: Option<Vec<IpNet>>,
 }
 
 /// The means to attach a pod to the network of a `NetworkAttachmentDefinition`, as they are written.
@@ -149,6 +159,17 @@ pub struct ClusterNetwork {
     pub name: Arc<str>,
     /// Its labels.
     pub labels: Labels,
+    /// The namespaces whose primary network it is. `None`: of none.
+    pub primary: Option<PrimaryNetwork>,
+}
+
+/// A primary network of several namespaces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PrimaryNetwork {
+    /// The namespaces of its pods.
+    pub namespaces: LabelSelector,
+    /// The subnets of its pods' addresses.
+    pub subnets: Vec<IpNet>,
 }
 
 /// A `Service` with virtual addresses.
@@ -213,6 +234,18 @@ pub struct LocalInterface {
     pub addresses: BTreeSet<IpAddr>,
     /// Where it is.
     pub attach: crate::plan::Attach,
+    /// Its bandwidth, by the record of `netqos-multinet`, which names all attachments of the pod. `None`: that plugin
+    /// did not attach the pod.
+    pub recorded: Option<RecordedLimits>,
+}
+
+/// The bandwidth of an attachment that `netqos-multinet` made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecordedLimits {
+    /// The limits that the pod selects for the attachment, or else those of the network's configuration.
+    pub limits: Limits,
+    /// Another plugin than `bandwidth` enforces them.
+    pub is_delegated: bool,
 }
 
 impl NetworkDefinition {

@@ -38,7 +38,7 @@ pub struct Priority(u8);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum NetworkChoice {
-    /// The pods' default network.
+    /// The primary network of each pod: the default network, unless a user-defined network is primary in its namespace.
     Default,
     /// Every network that one of these chooses.
     AnyOf(Vec<NetworkRef>),

@@ -7,8 +7,8 @@ use crate::{LabelSelector, Labels, Limits, ObjectName, Priority};
 /// Limits for the pods of a namespace that a selector chooses (`BandwidthProfile`).
 ///
 /// Each direction is decided by itself, and as a whole: rate, burst and latency of one place, since a
-/// burst that was chosen for one rate says nothing of another. The annotations of the pod decide where
-/// they limit the direction; else, among the profiles that select the pod and limit it, the one of
+/// burst that was chosen for one rate says nothing of another. The annotations of the pod decide on its primary network, and
+/// the selection of a network on that, where they limit the direction; else, among the profiles that select the pod and limit it, the one of
 /// highest priority; among equals the smaller name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Profile {
@@ -18,7 +18,7 @@ pub struct Profile {
     pub pods: LabelSelector,
     /// Among profiles for one pod, the highest decides.
     pub priority: Priority,
-    /// What the first interface of each of those pods is held to.
+    /// The limits of each interface of those pods.
     pub limits: Limits,
 }
 

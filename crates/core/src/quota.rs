@@ -20,7 +20,7 @@ pub struct Quota {
     pub min_priority: Priority,
     /// The highest one.
     pub max_priority: Priority,
-    /// The highest rate that a rule may have. `None`: any. Rules without one are not bounded.
+    /// The highest rate that a rule may have, and an interface of a pod. `None`: any. Without a rate neither is bounded.
     pub max_rate: Option<BitRate>,
     /// The marks that a rule may have. `None`: any. Rules without one are not bounded.
     pub dscp: Option<BTreeSet<Dscp>>,

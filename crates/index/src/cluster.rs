@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use netqos_core::objects::{ClusterNetwork, NetworkDefinition, NetworkName, Pod};
-use netqos_core::{ObjectName, Policy, Quota};
+use netqos_core::{NetworkKey, ObjectName, Policy, Quota};
 
 use crate::Change;
 use crate::intern::Interner;
@@ -23,7 +23,7 @@ pub(crate) struct Cluster {
     pub(crate) references: References,
     pub(crate) policies: Policies,
     pub(crate) pods: Pods,
-    quotas: Quotas,
+    pub(crate) quotas: Quotas,
     strings: Interner,
 }
 
@@ -38,6 +38,8 @@ pub(crate) struct Effects {
     pub(crate) namespace: Option<Arc<str>>,
     /// Names of networks that may mean another one.
     pub(crate) names: BTreeSet<NetworkName>,
+    /// The quotas are others.
+    pub(crate) quotas: bool,
     /// A policy that is not there any more.
     pub(crate) policy_left: Option<(PolicyKey, Policy)>,
     /// Policies that are there now, or are in force on other networks.
@@ -80,14 +82,13 @@ impl Cluster {
                 self.definition_changed(before.as_ref(), None)
             }
             Change::ClusterNetwork(network) => {
-                let effects = self.cluster_network_changed(&network.name, Some(&network));
-                self.networks.put_cluster(network);
-                effects
+                let after = network.clone();
+                let before = self.networks.put_cluster(network);
+                self.cluster_network_changed(&after.name, before.as_ref(), Some(&after))
             }
             Change::ClusterNetworkGone(name) => {
-                let effects = self.cluster_network_changed(&name, None);
-                self.networks.remove_cluster(&name);
-                effects
+                let before = self.networks.remove_cluster(&name);
+                self.cluster_network_changed(&name, before.as_ref(), None)
             }
             Change::Policy(policy) => self.put_policy(policy),
             Change::PolicyGone(name) => {
@@ -145,13 +146,19 @@ impl Cluster {
 
     fn namespace_changed(&mut self, name: Arc<str>) -> Effects {
         let (networks, namespaces) = (&self.networks, &self.namespaces);
-        let changed = self
+        let mut changed = self
             .references
             .namespace_changed(&name, networks, namespaces);
+        let mut pods = BTreeSet::new();
+        if self.networks.clusters().any(|it| it.primary.is_some()) {
+            changed.extend(self.policies_of(&name));
+            pods.extend(self.pods.in_namespace(&name));
+        }
         let mut policies = self.networks_changed(changed);
         policies.extend(self.assess([name.clone()]));
         Effects {
             policies,
+            pods,
             namespace: Some(name),
             ..Effects::default()
         }
@@ -167,9 +174,17 @@ impl Cluster {
             return effects;
         }
         let namespaces = &self.namespaces;
-        let changed = self
+        let mut changed = self
             .references
             .definition_changed(before, after, namespaces);
+        for definition in before.into_iter().chain(after) {
+            // It may decide which network is the primary one of its namespace.
+            if definition.primary.is_some() || definition.cluster_network.is_some() {
+                let namespace = &definition.name.namespace;
+                changed.extend(self.policies_of(namespace));
+                effects.pods.extend(self.pods.in_namespace(namespace));
+            }
+        }
         effects.policies = self.networks_changed(changed);
         for definition in before.into_iter().chain(after) {
             let names = &mut effects.names;
@@ -185,13 +200,41 @@ impl Cluster {
     fn cluster_network_changed(
         &mut self,
         name: &Arc<str>,
+        before: Option<&ClusterNetwork>,
         after: Option<&ClusterNetwork>,
     ) -> Effects {
-        let changed = self.references.cluster_changed(name, after);
+        let mut changed = self.references.cluster_changed(name, after);
+        let mut pods = BTreeSet::new();
+        let primary = |it: Option<&ClusterNetwork>| it.and_then(|it| it.primary.clone());
+        if primary(before) != primary(after) {
+            let namespaces = self
+                .policies
+                .namespaces()
+                .flat_map(|it| self.policies_of(it));
+            changed.extend(namespaces);
+            pods.extend(self.pods.iter().map(|(key, _)| key));
+        }
         Effects {
             policies: self.networks_changed(changed),
+            pods,
             ..Effects::default()
         }
+    }
+
+    /// The networks that a policy may be in force on.
+    pub(crate) fn networks_of(&self, policy: &Policy) -> BTreeSet<NetworkKey> {
+        let primary = self
+            .networks
+            .primary(&policy.name.namespace, &self.namespaces);
+        let primary = primary.map(|primary| primary.key);
+        self.references.networks(&policy.networks, primary)
+    }
+
+    /// The policies of a namespace, whose primary network may be another now.
+    fn policies_of(&self, namespace: &Arc<str>) -> BTreeSet<PolicyKey> {
+        let policies = self.policies.in_namespace(namespace);
+        let keys = policies.filter_map(|it| self.policies.find(&it.policy.name));
+        keys.collect()
     }
 
     /// The references of these policies mean other networks. Says which of them are in force on
@@ -201,7 +244,7 @@ impl Cluster {
             let Some(entry) = self.policies.get(*key) else {
                 return false;
             };
-            let networks = self.references.networks(&entry.policy.networks);
+            let networks = self.networks_of(&entry.policy);
             let changed = networks != entry.networks;
             if changed {
                 self.policies.set_networks(*key, networks);
@@ -216,6 +259,7 @@ impl Cluster {
         if before == after {
             return effects;
         }
+        effects.quotas = true;
         let concerned = self.policies.namespaces().filter(|name| {
             let labels = self.namespaces.labels(name);
             let mut quotas = before.into_iter().chain(after);
@@ -262,8 +306,10 @@ impl Cluster {
         let key = self.policies.insert(policy);
         self.references
             .insert(key, &choice, &self.networks, &self.namespaces);
-        let networks = self.references.networks(&choice);
-        self.policies.set_networks(key, networks);
+        let entry = self.policies.get(key);
+        let networks = entry.map(|entry| self.networks_of(&entry.policy));
+        self.policies
+            .set_networks(key, networks.unwrap_or_default());
         self.assess_one(key);
         effects.policies.insert(key);
         effects

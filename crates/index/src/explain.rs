@@ -6,13 +6,14 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use netqos_core::objects::{NetworkName, Pod};
 use netqos_core::plan::{Backend, Chain, Packet, RuleId, ServicePort};
 use netqos_core::quota::Excess;
 use netqos_core::{
-    Bandwidth, Destination, Dscp, LabelSelector, Limit, NetworkKey, ObjectName, Policy, Priority,
-    Protocol, Rule,
+    Bandwidth, Destination, Direction, Dscp, LabelSelector, Limit, NetworkChoice, NetworkKey,
+    ObjectName, Policy, Priority, Protocol, Rule,
 };
 use serde::Serialize;
 
@@ -62,6 +63,7 @@ impl Index {
             cases: Vec::new(),
             outcome: None,
             limit: None,
+            bounded_by: None,
         };
         let sender = match self.sender(query) {
             Ok(sender) => sender,
@@ -70,8 +72,17 @@ impl Index {
                 return explanation;
             }
         };
-        if query.network == NetworkKey::Default {
-            explanation.limit = sender.limits.egress;
+        let places = places(
+            sender,
+            self.local.interfaces(sender),
+            &self.cluster.networks,
+            &self.cluster.namespaces,
+        );
+        let place = places.iter().find(|place| place.network == query.network);
+        let decided = place.and_then(|place| self.decided_at(sender, place, Direction::Egress));
+        if let Some(decided) = decided {
+            explanation.limit = Some(decided.limit);
+            explanation.bounded_by = decided.bounded_by;
         }
         let packets = match self.packets(query) {
             Ok(packets) => packets,
@@ -140,7 +151,12 @@ impl Index {
 
     fn networks_of(&self, pod: &Pod) -> BTreeMap<NetworkKey, BTreeSet<IpAddr>> {
         let mut networks: BTreeMap<_, BTreeSet<IpAddr>> = BTreeMap::new();
-        for place in places(pod, self.local.interfaces(pod), &self.cluster.networks) {
+        for place in places(
+            pod,
+            self.local.interfaces(pod),
+            &self.cluster.networks,
+            &self.cluster.namespaces,
+        ) {
             networks
                 .entry(place.network)
                 .or_default()
@@ -200,13 +216,24 @@ impl Index {
     /// All policies of the sender's namespace, in order of precedence.
     fn applicable(&self, sender: &Pod) -> Vec<Applicable<'_>> {
         let namespace = &sender.id.name.namespace;
+        let places = places(
+            sender,
+            self.local.interfaces(sender),
+            &self.cluster.networks,
+            &self.cluster.namespaces,
+        );
+        let primary = places.into_iter().filter(|place| place.is_primary);
+        let primary: BTreeSet<NetworkKey> = primary.map(|place| place.network).collect();
         let mut policies: Vec<_> = self
             .cluster
             .policies
             .in_namespace(namespace)
             .map(|entry| Applicable {
                 policy: &entry.policy,
-                networks: self.cluster.references.networks(&entry.policy.networks),
+                networks: match entry.policy.networks {
+                    NetworkChoice::Default => primary.clone(),
+                    NetworkChoice::AnyOf(_) => entry.networks.clone(),
+                },
                 selects: entry.policy.pods.matches(&sender.labels),
                 excesses: &entry.excesses,
             })

@@ -124,6 +124,13 @@ impl Index {
                     && let Some(key) = key
                 {
                     self.reconsider(key);
+                    // By a record now, or by none any more.
+                    if let Some(entry) =
+                        self.cluster.pods.get(key).filter(|_| self.slices.is_none())
+                    {
+                        let claims = entry.claims.iter();
+                        claims.for_each(|address| self.members.addresses.touch(*address));
+                    }
                 }
             }
             Change::Elsewhere(elsewhere) => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use netqos_core::objects::{LocalInterface, Pod};
 use netqos_core::plan::{Attach, Chain, Endpoint};
-use netqos_core::{EndpointId, Limits, NetworkKey, ObjectName, ObjectRef, Problem, Reason};
+use netqos_core::{EndpointId, Limits, ObjectName, ObjectRef, Problem, Reason};
 
 use crate::chains::{ChainKey, Taken};
 use crate::places::Place;
@@ -150,11 +150,6 @@ pub(crate) fn endpoint(
     chain: Option<&Taken>,
     problems: &mut Vec<Problem>,
 ) -> Option<(EndpointId, Endpoint)> {
-    // The annotations of a pod, and profiles, speak of its first interface.
-    let limits = match (&place.network, place.ordinal) {
-        (NetworkKey::Default, 0) => limits,
-        _ => Limits::default(),
-    };
     let rules = chain.and_then(|chain| chain.id);
     if rules.is_none() && limits.is_unlimited() {
         return None;

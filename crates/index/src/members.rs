@@ -62,7 +62,7 @@ impl Members {
             sets = self
                 .sets
                 .of(pod, &namespaces.labels(&pod.id.name.namespace));
-            for place in places(pod, found, networks) {
+            for place in places(pod, found, networks, namespaces) {
                 let addresses = place.addresses.into_iter();
                 claims.extend(addresses.map(|it| self.addresses.key(&place.network, it)));
             }
@@ -132,10 +132,11 @@ impl Members {
 
     /// Gives each address its class that may have another one, and says which have: the sets that
     /// it belonged to, and the class of those that it belongs to now. `combination` is the one of
-    /// who claims an address.
+    /// who claims an address. Of several claimants those count that have it by a record, if any has.
     pub(crate) fn settle(
         &mut self,
         combination: impl Fn(ClaimantKey) -> Option<CombinationKey>,
+        is_recorded: impl Fn(ClaimantKey, &NetworkKey, IpAddr) -> bool,
         mut changed: impl FnMut(&NetworkKey, IpAddr, &[SetId], Option<&Class>),
     ) {
         let Self {
@@ -153,6 +154,14 @@ impl Members {
                 [] => None,
                 [one] => combinations.class(combination(*one), network, sets),
                 several => {
+                    let by_record = several.iter().copied();
+                    let by_record: Vec<ClaimantKey> = by_record
+                        .filter(|one| is_recorded(*one, network, entry.address))
+                        .collect();
+                    let several = match by_record.is_empty() {
+                        true => several,
+                        false => &by_record,
+                    };
                     let several = several.iter().filter_map(|one| combination(*one));
                     let all = several.flat_map(|one| combinations.sets(Some(one)));
                     let mut all: Vec<SetId> =

@@ -3,10 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use ipnet::IpNet;
 use netqos_core::objects::{ClusterNetwork, NetworkDefinition, NetworkName};
 use netqos_core::{NetworkKey, ObjectName};
 
 use crate::hash::HashMap;
+use crate::namespaces::Namespaces;
+
+/// The primary network of a namespace.
+#[derive(Clone, Debug)]
+pub(crate) struct Primary<'n> {
+    pub(crate) key: NetworkKey,
+    /// The subnets of its pods' addresses.
+    pub(crate) subnets: &'n [IpNet],
+}
 
 /// Definitions of networks.
 #[derive(Debug, Default)]
@@ -43,12 +53,12 @@ impl Networks {
         definition.is_some_and(|definition| definition.is_of_ovn)
     }
 
-    pub(crate) fn put_cluster(&mut self, network: ClusterNetwork) {
-        self.clusters.insert(network.name.clone(), network);
+    pub(crate) fn put_cluster(&mut self, network: ClusterNetwork) -> Option<ClusterNetwork> {
+        self.clusters.insert(network.name.clone(), network)
     }
 
-    pub(crate) fn remove_cluster(&mut self, name: &Arc<str>) {
-        self.clusters.remove(name);
+    pub(crate) fn remove_cluster(&mut self, name: &Arc<str>) -> Option<ClusterNetwork> {
+        self.clusters.remove(name)
     }
 
     pub(crate) fn definitions(&self) -> impl Iterator<Item = &NetworkDefinition> {
@@ -70,6 +80,44 @@ impl Networks {
             .take_while(move |definition| definition.name.namespace == *namespace)
     }
 
+    /// The primary network of a namespace, if that is not the default one: of its own `UserDefinedNetwork`, or of a
+    /// cluster-wide one that selects it and owns a definition in it. Objects of those kinds decide, and no definition, which a
+    /// tenant may write.
+    pub(crate) fn primary(
+        &self,
+        namespace: &Arc<str>,
+        namespaces: &Namespaces,
+    ) -> Option<Primary<'_>> {
+        let definitions = || self.definitions_in(namespace);
+        let mut own = definitions().filter(|it| it.cluster_network.is_none());
+        let own = own.find_map(|it| Some((it.key(), it.primary.as_deref()?)));
+        let of_cluster = || {
+            let mut owners = definitions().filter_map(|it| it.cluster_network.as_ref());
+            owners.find_map(|name| {
+                let primary = self.clusters.get(name)?.primary.as_ref()?;
+                let is_covered = primary.namespaces.matches(&namespaces.labels(namespace));
+                is_covered.then(|| (NetworkKey::Cluster(name.clone()), &*primary.subnets))
+            })
+        };
+        let (key, subnets) = own.or_else(of_cluster)?;
+        Some(Primary { key, subnets })
+    }
+
+    /// Returns true for a network that is primary in any namespace.
+    pub(crate) fn is_primary(&self, key: &NetworkKey) -> bool {
+        match key {
+            NetworkKey::Default => false,
+            NetworkKey::Attachment(name) => {
+                let definition = self.definitions.get(name);
+                definition.is_some_and(|it| it.primary.is_some())
+            }
+            NetworkKey::Cluster(name) => {
+                let cluster = self.clusters.get(name);
+                cluster.is_some_and(|it| it.primary.is_some())
+            }
+        }
+    }
+
     pub(crate) fn clusters(&self) -> impl Iterator<Item = &ClusterNetwork> {
         self.clusters.values()
     }
@@ -86,6 +134,8 @@ impl Networks {
                 Some(definition) => definition.key(),
                 None => NetworkKey::Attachment(name.clone()),
             }),
+            // The pod's namespace decides.
+            NetworkName::Primary(_) => None,
             NetworkName::Cni(name) => {
                 let of_name = self.by_cni_name.get(name)?;
                 let own = of_name.iter().find(|name| name.namespace == *namespace);

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use netqos_core::NetworkKey;
 use netqos_core::plan::{PeerSet, SetId};
 
 use crate::Change;
@@ -85,7 +86,9 @@ impl PeerIndex {
         } = self;
         let mut changed: Vec<(SetId, IpAddr, bool)> = Vec::new();
         let combination = |key| cluster.pods.get(key).and_then(|pod| pod.sets);
-        members.settle(combination, |_, address, before, now| {
+        // Nodes have records.
+        let is_recorded = |_, _: &NetworkKey, _| false;
+        members.settle(combination, is_recorded, |_, address, before, now| {
             let now = now.map_or(&[][..], |class| &class.sets);
             let left = before.iter().filter(|id| now.binary_search(id).is_err());
             changed.extend(left.map(|id| (*id, address, false)));

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use netqos_core::{Labels, Limits, ObjectName, Profile};
+use netqos_core::{Labels, ObjectName, Profile};
 
 use crate::hash::HashMap;
 
@@ -32,14 +32,6 @@ impl Profiles {
             self.by_namespace.remove(&name.namespace);
         }
         Some(removed)
-    }
-
-    /// What a pod of these labels is held to in a namespace.
-    pub(crate) fn limits(&self, namespace: &Arc<str>, pod: &Labels) -> Limits {
-        let selecting = self.selecting(namespace, pod);
-        selecting.fold(Limits::default(), |limits, profile| {
-            limits.or(profile.limits)
-        })
     }
 
     /// The profiles of a namespace that are for pods of these labels, in the order in which they decide.

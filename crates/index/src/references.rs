@@ -73,10 +73,15 @@ impl References {
         }
     }
 
-    /// The networks that a choice means now.
-    pub(crate) fn networks(&self, choice: &NetworkChoice) -> BTreeSet<NetworkKey> {
+    /// The networks that a choice means now, in a namespace with this primary network. Also there pods may be on the default
+    /// one alone: those that were there before.
+    pub(crate) fn networks(
+        &self,
+        choice: &NetworkChoice,
+        primary: Option<NetworkKey>,
+    ) -> BTreeSet<NetworkKey> {
         if *choice == NetworkChoice::Default {
-            return BTreeSet::from([NetworkKey::Default]);
+            return primary.into_iter().chain([NetworkKey::Default]).collect();
         }
         let known = referred(choice).filter_map(|reference| self.all.get(reference));
         known

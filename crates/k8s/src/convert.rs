@@ -22,7 +22,9 @@ mod slo;
 
 pub use attachment_policy::attachment_policy;
 pub use mode::Modes;
-pub use network::{cluster_network, network_definition, user_defined_network};
+pub use network::{
+    ClusterNetworkSpec, UserNetworkSpec, cluster_network, network_definition, user_defined_network,
+};
 pub use node::node;
 pub use node_report::node_report;
 pub use peer_slice::peer_slice;

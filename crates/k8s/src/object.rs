@@ -92,6 +92,15 @@ struct Bare {
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "S: serde::de::DeserializeOwned + Default")]
+struct WithSpec<S> {
+    #[serde(default)]
+    metadata: ObjectMeta,
+    #[serde(default)]
+    spec: S,
+}
+
+#[derive(Deserialize)]
 struct Definition {
     #[serde(default)]
     metadata: ObjectMeta,
@@ -221,14 +230,14 @@ pub fn object_from_value(value: &Value) -> Result<Object, Vec<FieldError>> {
                 .map_err(one)
         }
         ("k8s.ovn.org", "UserDefinedNetwork") => {
-            let object: Bare = read(value).map_err(one)?;
-            convert::user_defined_network(&object.metadata)
+            let object: WithSpec<convert::UserNetworkSpec> = read(value).map_err(one)?;
+            convert::user_defined_network(&object.metadata, &object.spec)
                 .map(Object::UserNetwork)
                 .map_err(one)
         }
         ("k8s.ovn.org", "ClusterUserDefinedNetwork") => {
-            let object: Bare = read(value).map_err(one)?;
-            convert::cluster_network(&object.metadata)
+            let object: WithSpec<convert::ClusterNetworkSpec> = read(value).map_err(one)?;
+            convert::cluster_network(&object.metadata, &object.spec)
                 .map(Object::ClusterNetwork)
                 .map_err(one)
         }

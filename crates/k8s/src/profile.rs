@@ -23,7 +23,7 @@ use crate::schema;
     category = "netqos",
     namespaced,
     derive = "PartialEq",
-    doc = "BandwidthProfile holds the pods of its namespace that it selects to a rate in each direction, on their default network. Where the annotations of a pod limit a direction, those decide that direction as a whole.",
+    doc = "BandwidthProfile holds the pods of its namespace that it selects to a rate in each direction, on all of their networks. Where the annotations of a pod limit a direction, those decide that direction as a whole.",
     printcolumn(
         name = "Ingress",
         type_ = "string",

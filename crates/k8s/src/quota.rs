@@ -50,8 +50,8 @@ pub struct NetworkQosQuotaSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<PriorityBounds>,
 
-    /// The highest rate that a rule may have, in kbps (1,000 bits per second), 1 to 4294967295.
-    /// Rules without a rate are not bounded. Absent: any.
+    /// The highest rate that a rule, and an interface of a pod, may have, in kbps (1,000 bits per second), 1 to
+    /// 4294967295. Without a rate neither is bounded. Absent: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 4_294_967_295_i64))]
     pub max_rate: Option<i64>,

@@ -264,6 +264,7 @@ impl Cluster {
                     None => NetworkKey::Attachment(name.clone()),
                 });
             }
+            NetworkName::Primary(_) => return None,
             NetworkName::Cni(cni_name) => {
                 let of_name = |definition: &&NetworkDefinition| definition.cni_name == *cni_name;
                 let own = |definition: &&NetworkDefinition| {

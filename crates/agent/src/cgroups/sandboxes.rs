@@ -268,6 +268,7 @@ fn local(name: &str, attach: Attach) -> LocalInterface {
         // The pod's status says them.
         addresses: BTreeSet::new(),
         attach,
+        recorded: None,
     }
 }
 

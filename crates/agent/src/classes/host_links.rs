@@ -1,4 +1,4 @@
-//! The host's ends of pods' interfaces.
+//! The host's ends of pods' interfaces, and the host's links below those that have none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,10 +7,11 @@ use netqos_core::objects::LocalInterface;
 use netqos_core::plan::{Attach, Interface};
 use netqos_netlink::{Namespace, Result, Socket};
 
-/// The names of host ends that were looked up.
+/// The host ends and lower links that were looked up.
 #[derive(Debug, Default)]
 pub(crate) struct HostLinks {
     known: BTreeMap<Interface, Arc<str>>,
+    lower: BTreeMap<Interface, u32>,
 }
 
 impl HostLinks {
@@ -35,10 +36,27 @@ impl HostLinks {
         names.collect()
     }
 
+    /// The index of the host's link below an interface without a host end, such as a macvlan's; `None` if it is not found.
+    pub(crate) fn below(&mut self, interface: &LocalInterface) -> Option<u32> {
+        let Attach::PodNetns(interface) = &interface.attach else {
+            return None;
+        };
+        if let Some(index) = self.lower.get(interface) {
+            return Some(*index);
+        }
+        let found = lower(interface).unwrap_or_else(|why| {
+            tracing::debug!(interface = interface.name, "look for the link below: {why}");
+            None
+        });
+        self.lower.insert(interface.clone(), found?);
+        found
+    }
+
     /// Forgets those that are of none of these interfaces.
     pub(crate) fn keep<'i>(&mut self, used: impl Iterator<Item = &'i LocalInterface>) {
         let used: BTreeSet<&Interface> = used.filter_map(|one| one.attach.interface()).collect();
         self.known.retain(|interface, _| used.contains(interface));
+        self.lower.retain(|interface, _| used.contains(interface));
     }
 }
 
@@ -51,4 +69,11 @@ fn host_end(interface: &Interface) -> Result<Option<String>> {
     let end = Socket::open()?.link_by_index(index)?;
     // The index may be another link's here, if the other end is in a third namespace.
     Ok(end.is_other_end_of(&inside).then_some(end.name))
+}
+
+fn lower(interface: &Interface) -> Result<Option<u32>> {
+    let namespace = Namespace::open(&interface.netns)?;
+    let inside = Socket::open_in(&namespace)?.link_by_name(&interface.name)?;
+    // The link below a VLAN may be in the pod, too.
+    Ok(inside.related.filter(|_| inside.is_related_elsewhere))
 }

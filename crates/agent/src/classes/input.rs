@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use netqos_api::koordinator::{Mistake, NodeSlo, PodClass};
 use netqos_core::classes::Place;
-use netqos_core::objects::{Node, Pod};
+use netqos_core::objects::{NetworkName, Node, Pod};
 use netqos_core::{ObjectName, PodId};
 use netqos_k8s::Object;
 
@@ -32,7 +32,7 @@ pub struct InputPod {
     pub node: Arc<str>,
     /// It has no network of its own.
     pub host_network: bool,
-    /// Its own addresses, as its status says; none of a pod on the host's network.
+    /// Its own addresses on the default network, as its status says; none of a pod on the host's network.
     pub addresses: BTreeSet<IpAddr>,
     /// What it says of its class.
     pub class: PodClass,
@@ -87,7 +87,10 @@ impl InputPod {
     /// `None`: it has no part of any line.
     fn of(pod: &Pod, class: &PodClass) -> Option<Self> {
         let node = pod.node.clone().filter(|_| !pod.finished)?;
-        let addresses = pod.addresses.iter().flat_map(|it| &it.addresses);
+        // Those of other networks are in annotations, which a tenant may write: the node itself knows them.
+        let default = pod.addresses.iter();
+        let default = default.filter(|it| it.network == NetworkName::Default);
+        let addresses = default.flat_map(|it| &it.addresses);
         let own = addresses.filter(|_| !pod.host_network);
         Some(Self {
             id: pod.id.clone(),

@@ -1,6 +1,7 @@
 //! The node's lines are divided as the objects say.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,6 +9,7 @@ use std::time::Instant;
 use netqos_api::koordinator::BackendKind;
 use netqos_classes::{KernelOptions, Tunnels};
 use netqos_core::classes::{ClassPlan, Place};
+use netqos_core::objects::NetworkName;
 use netqos_core::{ObjectRef, Problem, Reason};
 use netqos_netlink::News;
 
@@ -199,9 +201,24 @@ impl Classes {
         let division = self.knowledge.division()?;
         let here = self.input.pods.values();
         let here = here.filter(|pod| *pod.node == *self.node);
+        let here: Vec<&InputPod> = here.collect();
+        let stated = here.iter().flat_map(|pod| {
+            let addresses = pod.addresses.iter();
+            addresses.map(|address| (*address, &pod.id.uid))
+        });
+        let stated: BTreeMap<IpAddr, &Arc<str>> = stated.collect();
         let mut pods = Vec::new();
         for pod in here {
-            let place = place(pod, whereabouts, &mut self.host_links, &self.cgroups);
+            let mut place = place(
+                pod,
+                whereabouts,
+                &mut self.host_links,
+                &self.cgroups,
+                &self.lines,
+            );
+            // A network of a tenant may use the addresses of the default one.
+            let is_own = |it: &IpAddr| stated.get(it).is_none_or(|uid| **uid == pod.id.uid);
+            place.addresses.retain(is_own);
             pods.extend(self.knowledge.pod(pod, place));
         }
         let (made, problems) = plan(&self.node, division, self.lines.speeds(), pods, &self.plan);
@@ -218,13 +235,21 @@ fn place(
     whereabouts: &Whereabouts,
     host_links: &mut HostLinks,
     cgroups: &BTreeMap<Arc<str>, PathBuf>,
+    lines: &Lines,
 ) -> Place {
     let mut place = stated_place(pod);
     place.cgroup = cgroups.get(&pod.id.uid).cloned();
     if !pod.host_network {
         let interfaces = whereabouts.of(&pod.id.name);
-        let found = interfaces.iter().flat_map(|one| &one.addresses);
-        place.addresses.extend(found);
+        for one in interfaces {
+            // A tenant may choose addresses of an attachment: they identify it on the uplink below it alone.
+            let is_attachment = one.recorded.is_some()
+                && !matches!(one.network, NetworkName::Default | NetworkName::Primary(_));
+            let below = host_links.below(one).filter(|_| is_attachment);
+            if !is_attachment || below.is_some_and(|link| lines.leads_to_uplink(link)) {
+                place.addresses.extend(&one.addresses);
+            }
+        }
         place.host_links = host_links.of(interfaces);
     }
     place

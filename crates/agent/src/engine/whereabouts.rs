@@ -126,6 +126,7 @@ mod tests {
             attach: Attach::Unsupported {
                 reason: String::new(),
             },
+            recorded: None,
         }
     }
 

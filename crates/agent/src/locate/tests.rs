@@ -198,3 +198,109 @@ fn what_the_plugin_wrote_goes_first_and_a_cache_tells_the_rest() {
     fs::remove_dir_all(&folder).unwrap();
     assert_eq!(uids(&locator.look()), [(Some("b"), 1)]);
 }
+
+fn record(status: &serde_json::Value) -> String {
+    let bandwidth = json!({"type": "bandwidth", "capabilities": {"bandwidth": true}});
+    json!({
+        "containerId": "z", "netns": "/proc/self/ns/net", "made": 2, "status": status,
+        "pod": {"namespace": "games", "name": "a", "uid": "z"},
+        "attachments": [
+            {"nad": null, "interface": "eth0", "list": {"name": "net", "plugins": []}},
+            {"nad": "shop/lan", "interface": "net1", "list": {"name": "net", "plugins": [bandwidth]},
+             "capabilityArgs": {"bandwidth": {"egressRate": 8_000_000, "egressBurst": u32::MAX}}},
+        ],
+    })
+    .to_string()
+}
+
+#[test]
+fn record_of_multinet_names_all_attachments_and_precedes_caches() {
+    let (_cache, locator) = locator(&[("z", "/proc/self/ns/net")]);
+    let directory = tempfile::tempdir().unwrap();
+    let mut locator = locator.with_records(directory.path().to_owned());
+    let path = directory.path().join("z.json");
+    // Not all networks are made.
+    fs::write(&path, record(&json!(null))).unwrap();
+    assert_eq!(uids(&locator.look()), [(Some("z"), 1)]);
+    let status = json!([
+        {"name": "net", "interface": "eth0", "ips": ["10.9.0.2"], "default": true, "dns": {}},
+        {"name": "shop/lan", "interface": "net1", "ips": ["10.2.0.2"], "dns": {}},
+    ]);
+    fs::write(&path, record(&status)).unwrap();
+    let batch = locator.look();
+    let [Change::Attachments { interfaces, .. }] = &batch.changes[..] else {
+        panic!("{:?}", batch.changes)
+    };
+    let found: Vec<_> = interfaces
+        .iter()
+        .map(|it| {
+            (
+                it.network.clone(),
+                &*it.name,
+                it.addresses.iter().next().unwrap().to_string(),
+            )
+        })
+        .collect();
+    let lan = NetworkName::Attachment(ObjectName::new("shop", "lan"));
+    assert_eq!(
+        found,
+        [
+            (NetworkName::Default, "eth0", "10.9.0.2".to_owned()),
+            (lan, "net1", "10.2.0.2".to_owned()),
+        ]
+    );
+    let limits = |index: usize| interfaces[index].recorded.unwrap().limits.egress;
+    assert_eq!(limits(0), None);
+    let rate = netqos_core::BitRate::from_bits_per_second(8_000_000);
+    assert_eq!(limits(1).map(|it| it.rate), Some(rate));
+    // One that the plugin has not written to its end.
+    fs::write(directory.path().join("y.new"), "{").unwrap();
+    fs::write(directory.path().join("x.json"), "{").unwrap();
+    let problems = locator.look().problems;
+    let of_record = problems
+        .iter()
+        .filter(|it| it.message.contains("netqos-multinet"));
+    assert_eq!(of_record.count(), 1, "{problems:?}");
+}
+
+/// OVN-Kubernetes makes the interface of a primary network in the ADD of the default one.
+#[test]
+fn interface_of_a_primary_network_is_found_in_results_and_records() {
+    let (cache, mut locator) = locator(&[]);
+    let sandbox = "/proc/self/ns/net";
+    let text = json!({
+        "kind": "cniCacheV1", "containerId": "z", "config": "", "ifName": "eth0", "networkName": "ovn-kubernetes",
+        "netns": sandbox, "cniArgs": [["K8S_POD_NAMESPACE", "games"], ["K8S_POD_NAME", "a"], ["K8S_POD_UID", "z"]],
+        "result": {
+            "interfaces": [{"name": "veth1"}, {"name": "eth0", "sandbox": sandbox}, {"name": "ovn-udn1", "sandbox": sandbox}],
+            "ips": [{"address": "10.1.0.2/24", "interface": 1}, {"address": "172.16.0.2/24", "interface": 2}],
+        },
+    });
+    fs::write(cache.path().join("results/ovn-z-eth0"), text.to_string()).unwrap();
+    let found = |batch: Batch| -> Vec<(NetworkName, String)> {
+        let [Change::Attachments { interfaces, .. }] = &batch.changes[..] else {
+            panic!("{:?}", batch.changes)
+        };
+        let found = interfaces.iter().map(|it| {
+            let addresses: Vec<String> = it.addresses.iter().map(ToString::to_string).collect();
+            (it.network.clone(), addresses.join(" "))
+        });
+        found.collect()
+    };
+    let primary = |address: &str| (NetworkName::Primary(None), address.to_owned());
+    let default = NetworkName::Cni("ovn-kubernetes".into());
+    let expected = [(default, "10.1.0.2".to_owned()), primary("172.16.0.2")];
+    assert_eq!(found(locator.look()), expected);
+
+    let directory = tempfile::tempdir().unwrap();
+    let mut locator = locator.with_records(directory.path().to_owned());
+    let status = json!([
+        {"name": "net", "interface": "eth0", "ips": ["10.9.0.2"], "dns": {}},
+        {"name": "net", "interface": "ovn-udn1", "ips": ["172.16.0.9"], "default": true, "dns": {}},
+        {"name": "shop/lan", "interface": "net1", "ips": ["10.2.0.2"], "dns": {}},
+    ]);
+    fs::write(directory.path().join("z.json"), record(&status)).unwrap();
+    let found = found(locator.look());
+    assert_eq!(found.len(), 3);
+    assert!(found.contains(&primary("172.16.0.9")), "{found:?}");
+}

@@ -88,7 +88,7 @@ impl Objects {
         subjects.extend(sharing.flatten().cloned());
         let before: Vec<(Key, Option<Object>)> = subjects
             .into_iter()
-            .map(|subject| (subject.clone(), self.counting(&subject).cloned()))
+            .map(|subject| (subject.clone(), self.counting(&subject)))
             .collect();
         for key in touched {
             let found = fresh.remove(&key).unwrap_or_default();
@@ -106,13 +106,13 @@ impl Objects {
                     changes.extend(gone(&before));
                     left.extend(Some(before).filter(classes::concerns));
                 }
-                (before, Some(after)) if before.as_ref() != Some(after) => {
+                (before, Some(after)) if before.as_ref() != Some(&after) => {
                     if let Some(networks) = &self.networks {
-                        networks.put(after);
+                        networks.put(&after);
                     }
-                    coming.extend(there(after));
-                    let concerned = before.iter().chain([after]).any(classes::concerns);
-                    came.extend(concerned.then(|| after.clone()));
+                    coming.extend(there(&after));
+                    let concerned = before.iter().chain([&after]).any(classes::concerns);
+                    came.extend(concerned.then_some(after));
                 }
                 _ => {}
             }
@@ -153,9 +153,20 @@ impl Objects {
     }
 
     /// The object that says what the index shall know of a subject.
-    fn counting(&self, subject: &Key) -> Option<&Object> {
+    fn counting(&self, subject: &Key) -> Option<Object> {
         let object = subject.keys().find_map(|key| self.first(&key))?;
-        self.namesake(subject, object).is_none().then_some(object)
+        let mut object = self
+            .namesake(subject, object)
+            .is_none()
+            .then(|| object.clone())?;
+        // Whose primary network it is, a tenant's definition does not say.
+        let user_network = || self.first(&subject.of(USER_NETWORK));
+        if let Object::Network(network) = &mut object
+            && let Some(Object::UserNetwork(user_network)) = user_network()
+        {
+            network.primary.clone_from(&user_network.primary);
+        }
+        Some(object)
     }
 
     /// The pod that is known by the uid of this one, and counts in its place.
@@ -372,6 +383,31 @@ mod tests {
         assert_eq!(put(&mut all, "b", &both), ["is games.blue"]);
         assert_eq!(put(&mut all, "a", &[]), [""; 0]);
         assert_eq!(put(&mut all, "b", &[]), ["is gone"]);
+    }
+
+    /// The object of the network says whose primary one it is, and no definition.
+    #[test]
+    fn role_of_a_user_defined_network_counts_beside_its_definition() {
+        let mut all = Objects::default();
+        let primary = "spec: {layer2: {role: Primary, subnets: [10.0.0.0/16]}}\n";
+        let primary = format!("{NETWORK}{primary}");
+        let mut put = |file: &str, documents: &[&str]| {
+            let text = documents.join("---\n");
+            let read = objects_from_yaml(&text).into_iter().map(Result::unwrap);
+            let mut changes = all.put(file, read.collect()).into_iter();
+            changes.next().map(|change| match change {
+                Change::NetworkDefinition(network) => {
+                    (network.cni_name.to_string(), network.primary.is_some())
+                }
+                other => panic!("{other:?}"),
+            })
+        };
+        let named = |name: &str, is_primary| Some((name.to_owned(), is_primary));
+        assert_eq!(put("b", &[DEFINITION_OF_IT]), named("games.blue", false));
+        assert_eq!(put("a", &[&primary]), named("games.blue", true));
+        assert_eq!(put("a", &[NETWORK]), named("games.blue", false));
+        assert_eq!(put("a", &[&primary]), named("games.blue", true));
+        assert_eq!(put("b", &[]), named("games_blue", true));
     }
 
     #[test]

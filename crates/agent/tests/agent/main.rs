@@ -32,6 +32,7 @@ mod a_policy_beyond_its_quota_is_not_in_force;
 mod a_profile_holds_pods_and_changes_live;
 mod a_second_network_has_rules_of_its_own;
 mod another_agent_says_by_files_how_lines_are_shared;
+mod attachments_go_by_their_records;
 mod completed_pod_logs_no_alarm;
 mod invalid_annotation_keeps_last_limit;
 mod it_says_how_things_are;

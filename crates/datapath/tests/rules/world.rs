@@ -110,6 +110,7 @@ fn attached(pod: &Pod, is_veth: bool, netns: PathBuf) -> Change {
         pod: ObjectName::new(NAMESPACE, pod.name()),
         uid: Some(format!("uid-{}", pod.name()).into()),
         interfaces: vec![LocalInterface {
+            recorded: None,
             network: NetworkName::Default,
             name: "eth0".into(),
             addresses: addresses(pod, is_veth),

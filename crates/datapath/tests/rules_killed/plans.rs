@@ -269,6 +269,7 @@ impl Facts {
                 pod: self.id().name,
                 uid: Some(self.id().uid),
                 interfaces: vec![LocalInterface {
+                    recorded: None,
                     network: NetworkName::Default,
                     name: "eth0".into(),
                     addresses,

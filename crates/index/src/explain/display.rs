@@ -15,7 +15,11 @@ impl fmt::Display for Explanation {
             None => writeln!(f, "  => that depends on the address that it comes to:")?,
         }
         if let Some(limit) = &self.limit {
-            writeln!(f, "  => all that the pod sends is held to {}", limit.rate)?;
+            write!(f, "  => all that the pod sends is held to {}", limit.rate)?;
+            match &self.bounded_by {
+                Some(quota) => writeln!(f, ", which NetworkQoSQuota {quota} allows")?,
+                None => writeln!(f)?,
+            }
         }
         let shadows_agree = shadows_agree(&self.cases);
         if self.outcome.is_some() && !shadows_agree {

@@ -46,6 +46,9 @@ pub struct Explanation {
     /// What the pod is held to as a whole, whatever the rules say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
+    /// The NetworkQoSQuota that lowered it to that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bounded_by: Option<Arc<str>>,
 }
 
 /// Why there is nothing to explain.

@@ -18,6 +18,12 @@ impl Index {
             let attached = self.local.attached(|it| names.contains(&it.network));
             pods.extend(attached.filter_map(|name| self.cluster.pods.find(name)));
         }
+        // Of which namespaces a quota is, is asked when limits are.
+        if effects.quotas {
+            self.dirty_pods.extend(self.local.all());
+        } else if let Some(namespace) = &effects.namespace {
+            self.dirty_pods.extend(self.local.in_namespace(namespace));
+        }
         if let Some((key, entry)) = effects.pod_left {
             let namespace = &entry.pod.id.name.namespace;
             if self.local.enlist(key, namespace, false) {

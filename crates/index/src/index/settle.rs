@@ -5,14 +5,17 @@ use std::collections::BTreeSet;
 
 use netqos_core::objects::Pod;
 use netqos_core::plan::PeerSet;
-use netqos_core::{Elsewhere, EndpointId, Limits, NetworkKey, PlanDelta};
+use netqos_core::{
+    Direction, Elsewhere, EndpointId, Limits, NetworkChoice, NetworkKey, ObjectRef, PlanDelta,
+    Problem, Reason,
+};
 
 use super::Index;
 use crate::chains::ChainKey;
 use crate::combinations::Step;
 use crate::local::{self, InForce};
-use crate::places::places;
-use crate::policies::PolicyKey;
+use crate::places::{Place, places};
+use crate::policies::{self, PolicyKey};
 
 impl Index {
     pub(super) fn settle_pods(&mut self, delta: &mut PlanDelta) {
@@ -24,12 +27,19 @@ impl Index {
                 let pod = &entry.pod;
                 let namespace = &pod.id.name.namespace;
                 let policies = self.cluster.policies.selecting(namespace, &pod.labels);
-                let limits = self.limits(pod);
-                for place in places(pod, self.local.interfaces(pod), &self.cluster.networks) {
+                for place in places(
+                    pod,
+                    self.local.interfaces(pod),
+                    &self.cluster.networks,
+                    &self.cluster.namespaces,
+                ) {
                     let on_it = |key: &&PolicyKey| {
                         let entry = self.cluster.policies.get(**key);
-                        entry.is_some_and(|entry| entry.networks.contains(&place.network))
-                            && !self.is_elsewhere(&place.network)
+                        let is_on = |entry: &policies::Entry| {
+                            let by_name = entry.policy.networks != NetworkChoice::Default;
+                            entry.networks.contains(&place.network) && (by_name || place.is_primary)
+                        };
+                        entry.is_some_and(is_on) && !self.is_elsewhere(&place.network)
                     };
                     let policies: Vec<_> = policies.iter().filter(on_it).copied().collect();
                     let chain = (!policies.is_empty()).then(|| {
@@ -43,6 +53,7 @@ impl Index {
                             })
                     });
                     let problems = &mut in_force.problems;
+                    let limits = self.limits(pod, &place, problems);
                     let endpoint = local::endpoint(pod, limits, place, chain.as_ref(), problems);
                     let key = chain.map(|chain| chain.key);
                     match endpoint {
@@ -83,19 +94,40 @@ impl Index {
         }
     }
 
-    /// What a pod is held to: what its annotations say, as far as nobody else enforces that, and where
-    /// they say nothing, what profiles do.
-    fn limits(&self, pod: &Pod) -> Limits {
-        let profiles = self.profiles.limits(&pod.id.name.namespace, &pod.labels);
-        let mut limits = pod.limits.or(profiles);
-        // A profile does not come in the place of what an annotation says of a direction.
-        if self.elsewhere.ingress && pod.limits.ingress.is_some() {
-            limits.ingress = None;
+    /// The limits of an interface, as far as no other enforcer has them. Says which of them a quota lowers.
+    fn limits(&self, pod: &Pod, place: &Place, problems: &mut Vec<Problem>) -> Limits {
+        let mut limit = |direction| {
+            let decided = self.decided_at(pod, place, direction)?;
+            let is_own = decided.by.is_none();
+            if place.is_first() && is_own && self.is_limited_elsewhere(direction) {
+                return None;
+            }
+            if let Some(quota) = &decided.bounded_by {
+                problems.push(Problem {
+                    object: ObjectRef::Pod(pod.id.name.clone()),
+                    reason: Reason::QuotaExceeded,
+                    message: format!(
+                        "its {direction} bandwidth on network {} is limited to {}, which NetworkQoSQuota {quota} allows; \
+                         it requests more",
+                        place.network, decided.limit.rate
+                    ),
+                });
+                return Some(decided.limit);
+            }
+            let is_delegated = place.recorded.is_some_and(|it| it.is_delegated);
+            (place.is_first() || !is_own || !is_delegated).then_some(decided.limit)
+        };
+        Limits {
+            ingress: limit(Direction::Ingress),
+            egress: limit(Direction::Egress),
         }
-        if self.elsewhere.egress && pod.limits.egress.is_some() {
-            limits.egress = None;
+    }
+
+    const fn is_limited_elsewhere(&self, direction: Direction) -> bool {
+        match direction {
+            Direction::Ingress => self.elsewhere.ingress,
+            Direction::Egress => self.elsewhere.egress,
         }
-        limits
     }
 
     /// True when somebody else puts policies in force on a network.
@@ -137,13 +169,27 @@ impl Index {
     }
 
     pub(super) fn settle_addresses(&mut self, delta: &mut PlanDelta) {
-        let (pods, slices) = (&self.cluster.pods, &self.slices);
+        let (cluster, local, slices) = (&self.cluster, &self.local, &self.slices);
+        let pods = &cluster.pods;
+        let is_recorded = |key, network: &NetworkKey, address| {
+            let Some(entry) = pods.get(key).filter(|_| slices.is_none()) else {
+                return false;
+            };
+            let pod = &entry.pod;
+            let (networks, namespaces) = (&cluster.networks, &cluster.namespaces);
+            let places = places(pod, local.interfaces(pod), networks, namespaces);
+            places.iter().any(|place| {
+                place.network == *network
+                    && place.recorded.is_some()
+                    && place.addresses.contains(&address)
+            })
+        };
         let combination = |key| match slices {
             Some(slices) => slices.combination(key),
             None => pods.get(key).and_then(|pod| pod.sets),
         };
         self.members
-            .settle(combination, |network, address, _, class| {
+            .settle(combination, is_recorded, |network, address, _, class| {
                 let class = class.map(|class| class.id);
                 delta.peers.insert(network, address, class);
             });

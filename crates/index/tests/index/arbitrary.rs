@@ -160,6 +160,7 @@ fn attachments() -> impl Strategy<Value = Change> {
         let found = found.into_iter();
         found
             .map(|(name, (network, addresses, unsupported))| LocalInterface {
+                recorded: None,
                 addresses,
                 attach: match unsupported {
                     true => Attach::Unsupported {
@@ -196,6 +197,7 @@ fn definition() -> impl Strategy<Value = NetworkDefinition> {
                 cluster_network,
                 is_of_ovn: false,
                 attachment: AttachmentConfig::default(),
+                primary: None,
             },
         )
 }
@@ -343,8 +345,13 @@ fn slice() -> impl Strategy<Value = EndpointSlice> {
 pub fn change(rule: impl Strategy<Value = Rule> + 'static) -> impl Strategy<Value = Change> {
     let namespace = (namespace_name(), labels())
         .prop_map(|(name, labels)| Change::Namespace(Namespace { name, labels }));
-    let cluster = (word(&["big", "wide"]), labels())
-        .prop_map(|(name, labels)| Change::ClusterNetwork(ClusterNetwork { name, labels }));
+    let cluster = (word(&["big", "wide"]), labels()).prop_map(|(name, labels)| {
+        Change::ClusterNetwork(ClusterNetwork {
+            name,
+            labels,
+            primary: None,
+        })
+    });
     let pod_gone = (pod_name(), 0..2_u8).prop_map(|(name, incarnation)| {
         Change::PodGone(PodId {
             uid: uid(&name, incarnation),

@@ -122,6 +122,7 @@ fn what_cannot_be_reached_is_planned_and_reported() {
     index.apply(attached(
         "a/p",
         vec![LocalInterface {
+            recorded: None,
             attach: Attach::Unsupported {
                 reason: "it is a tunnel".into(),
             },
@@ -153,6 +154,7 @@ fn of_a_pod_that_has_not_begun_nothing_is_missed() {
 
     // What was found of it counts already.
     let tunnel = LocalInterface {
+        recorded: None,
         attach: Attach::Unsupported {
             reason: "it is a tunnel".into(),
         },

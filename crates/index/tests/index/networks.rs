@@ -157,6 +157,7 @@ fn a_cluster_network_is_one_network_in_all_its_namespaces() {
         index.apply(Change::ClusterNetwork(ClusterNetwork {
             name: "big".into(),
             labels: labels(&[("kind", "fast")]),
+            primary: None,
         }));
         index.take_delta();
         for to in ["192.168.0.2", "192.168.0.3"] {

@@ -93,6 +93,7 @@ pub fn attached(pod: &str, interfaces: Vec<LocalInterface>) -> Change {
 
 pub fn interface(name: &str, network: NetworkName, addresses: &[&str]) -> LocalInterface {
     LocalInterface {
+        recorded: None,
         network,
         name: name.into(),
         addresses: addresses.iter().map(|address| ip(address)).collect(),
@@ -120,6 +121,7 @@ pub fn definition(text: &str, cni_name: &str) -> NetworkDefinition {
         cluster_network: None,
         is_of_ovn: false,
         attachment: AttachmentConfig::default(),
+        primary: None,
     }
 }
 

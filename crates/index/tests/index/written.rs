@@ -129,14 +129,13 @@ fn pod(mut it: Pod, style: Style) -> (Value, Pod) {
     let (default, others) = addresses_that_can_be_said(std::mem::take(&mut it.addresses));
     let mut multus = Vec::new();
     let mut ovn = Map::new();
+    // Without an address in the status, annotations do not count.
+    let has_sandbox = default.is_some();
     if let Some(mut default) = default {
         let ips: Vec<_> = default.addresses.iter().collect();
-        // Where the status says nothing yet, the annotation does.
-        if !(style.short && default.interface.is_some()) {
-            let all = ips.iter().map(|ip| json!({"ip": ip}));
-            status["podIP"] = json!(ips[0]);
-            status["podIPs"] = all.collect();
-        }
+        let all = ips.iter().map(|ip| json!({"ip": ip}));
+        status["podIP"] = json!(ips[0]);
+        status["podIPs"] = all.collect();
         match &default.interface {
             Some(interface) => multus
                 .push(json!({"name": "cbr0", "interface": interface, "ips": ips, "default": true})),
@@ -148,7 +147,7 @@ fn pod(mut it: Pod, style: Style) -> (Value, Pod) {
         let name = match &said.network {
             NetworkName::Attachment(name) => name.to_string(),
             NetworkName::Cni(name) => name.to_string(),
-            NetworkName::Default => continue,
+            NetworkName::Default | NetworkName::Primary(_) => continue,
         };
         let mut entry = json!({"name": name, "interface": said.interface});
         // A network that the pod is on twice cannot be told apart in that of OVN-Kubernetes.
@@ -161,7 +160,12 @@ fn pod(mut it: Pod, style: Style) -> (Value, Pod) {
             entry["ips"] = json!(said.addresses);
         }
         multus.push(entry);
-        it.addresses.push(said);
+        // Nor does an address of the default network's interface.
+        let is_default = matches!(said.network, NetworkName::Cni(_))
+            && said.interface.as_deref() == Some("eth0");
+        if has_sandbox && !is_default {
+            it.addresses.push(said);
+        }
     }
     let texts = [
         ("k8s.v1.cni.cncf.io/network-status", json!(multus)),

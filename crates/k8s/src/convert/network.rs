@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use ipnet::IpNet;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use netqos_api::npwg::RESOURCE_NAME;
 use netqos_core::is_identifier;
-use netqos_core::objects::{AttachmentConfig, ClusterNetwork, NetworkDefinition};
+use netqos_core::objects::{AttachmentConfig, ClusterNetwork, NetworkDefinition, PrimaryNetwork};
+use serde::Deserialize;
 use serde_json::Value;
 
-use super::{labels, metadata, namespaced};
+use super::{label_selector, labels, metadata, namespaced};
 use crate::FieldError;
 
 /// The kind whose objects own a definition in each of their namespaces.
@@ -17,6 +19,52 @@ const CLUSTER_NETWORK: &str = "ClusterUserDefinedNetwork";
 const USER_NETWORK: &str = "UserDefinedNetwork";
 /// The CNI plugin of OVN-Kubernetes' networks.
 const OVN_PLUGIN: &str = "ovn-k8s-cni-overlay";
+
+/// The part of a user-defined network's spec that says whose primary network it is.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct UserNetworkSpec {
+    #[serde(default)]
+    layer2: Option<Layer>,
+    #[serde(default)]
+    layer3: Option<Layer>,
+}
+
+/// The same of a cluster-wide one.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterNetworkSpec {
+    #[serde(default)]
+    namespace_selector: Option<LabelSelector>,
+    #[serde(default)]
+    network: UserNetworkSpec,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Layer {
+    #[serde(default)]
+    role: String,
+    #[serde(default)]
+    subnets: Vec<Subnet>,
+}
+
+/// Of layer 2 a text, of layer 3 an object.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum Subnet {
+    Text(String),
+    Object { cidr: String },
+}
+
+impl UserNetworkSpec {
+    /// The subnets of a primary network; `None` if it is none. One that cannot be read has no addresses.
+    fn primary(&self) -> Option<Vec<IpNet>> {
+        let layer = self.layer3.as_ref().or(self.layer2.as_ref())?;
+        let subnets = layer.subnets.iter().filter_map(|subnet| match subnet {
+            Subnet::Text(cidr) | Subnet::Object { cidr } => cidr.parse().ok(),
+        });
+        (layer.role == "Primary").then(|| subnets.collect())
+    }
+}
 
 /// A `NetworkAttachmentDefinition` (k8s.cni.cncf.io/v1): its metadata, and `spec.config`, which may
 /// be absent (then the CNI configuration is a file on the node, of the definition's name).
@@ -59,6 +107,7 @@ pub fn network_definition(
         cni_name: cni_name.unwrap_or_else(|| name.name.clone()),
         is_of_ovn,
         attachment: attachment(metadata, config),
+        primary: None,
         name,
     })
 }
@@ -79,7 +128,10 @@ fn attachment(metadata: &ObjectMeta, config: Option<&str>) -> AttachmentConfig {
 ///
 /// # Errors
 /// It has no name.
-pub fn user_defined_network(metadata: &ObjectMeta) -> Result<NetworkDefinition, FieldError> {
+pub fn user_defined_network(
+    metadata: &ObjectMeta,
+    spec: &UserNetworkSpec,
+) -> Result<NetworkDefinition, FieldError> {
     let name = namespaced(metadata)?;
     Ok(NetworkDefinition {
         labels: labels(metadata),
@@ -87,18 +139,32 @@ pub fn user_defined_network(metadata: &ObjectMeta) -> Result<NetworkDefinition, 
         cluster_network: None,
         is_of_ovn: true,
         attachment: AttachmentConfig::default(),
+        primary: spec.primary(),
         name,
     })
 }
 
-/// A `ClusterUserDefinedNetwork` (k8s.ovn.org/v1).
+/// A `ClusterUserDefinedNetwork` (k8s.ovn.org/v1). Without a selector it has no namespaces.
 ///
 /// # Errors
-/// It has no name.
-pub fn cluster_network(metadata: &ObjectMeta) -> Result<ClusterNetwork, FieldError> {
+/// It has no name, or its selector is not one.
+pub fn cluster_network(
+    metadata: &ObjectMeta,
+    spec: &ClusterNetworkSpec,
+) -> Result<ClusterNetwork, FieldError> {
+    let primary = spec.namespace_selector.as_ref().zip(spec.network.primary());
+    let primary = primary.map(|(selector, subnets)| -> Result<_, FieldError> {
+        let namespaces = label_selector(selector);
+        let namespaces = namespaces.map_err(|error| error.inside("spec.namespaceSelector"))?;
+        Ok(PrimaryNetwork {
+            namespaces,
+            subnets,
+        })
+    });
     Ok(ClusterNetwork {
         name: metadata::name(metadata)?,
         labels: labels(metadata),
+        primary: primary.transpose()?,
     })
 }
 
@@ -158,6 +224,47 @@ mod tests {
             assert_eq!(key("a", plugin, owner), own("a"));
             assert_eq!(key("b", plugin, owner), own("b"));
         }
+    }
+
+    #[test]
+    fn role_and_subnets_of_a_user_defined_network_are_read() {
+        let metadata = ObjectMeta {
+            name: Some("blue".to_owned()),
+            namespace: Some("a".to_owned()),
+            ..ObjectMeta::default()
+        };
+        let of = |spec: Value| {
+            let spec = serde_json::from_value(spec).unwrap();
+            let primary = user_defined_network(&metadata, &spec).unwrap().primary;
+            primary.map(|subnets| subnets.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        let layer3 = serde_json::json!({"topology": "Layer3", "layer3": {"role": "Primary", "mtu": 1400, "subnets": [
+            {"cidr": "10.0.0.0/16", "hostSubnet": 24}, {"cidr": "fd00::/60"}]}});
+        let texts = |texts: &[&str]| Some(texts.iter().map(|it| (*it).to_owned()).collect());
+        assert_eq!(of(layer3.clone()), texts(&["10.0.0.0/16", "fd00::/60"]));
+        let layer2 = |role: &str| serde_json::json!({"layer2": {"role": role, "subnets": ["10.0.0.0/16", "any"]}});
+        assert_eq!(of(layer2("Primary")), texts(&["10.0.0.0/16"]));
+        for spec in [
+            layer2("Secondary"),
+            layer2("primary"),
+            serde_json::json!({}),
+        ] {
+            assert_eq!(of(spec.clone()), None, "{spec}");
+        }
+        let cluster = |spec: Value| {
+            let spec = serde_json::from_value(spec).unwrap();
+            cluster_network(&metadata, &spec).map(|it| it.primary)
+        };
+        let labels = serde_json::json!({"matchLabels": {"team": "x"}});
+        let selecting = serde_json::json!({"namespaceSelector": labels, "network": layer3});
+        let primary = cluster(selecting).unwrap().unwrap();
+        assert_eq!(primary.subnets.len(), 2);
+        let team = |value: &str| netqos_core::Labels::from([("team".into(), value.into())]);
+        assert!(primary.namespaces.matches(&team("x")) && !primary.namespaces.matches(&team("y")));
+        let secondary =
+            serde_json::json!({"namespaceSelector": {}, "network": layer2("Secondary")});
+        assert_eq!(cluster(secondary), Ok(None));
+        assert_eq!(cluster(serde_json::json!({"network": layer3})), Ok(None));
     }
 
     #[test]

@@ -82,7 +82,7 @@ status: {phase: Running, podIP: 10.0.0.5, podIPs: [{ip: 10.0.0.5}, {ip: "fd00::5
 fn older_names_of_status_and_definition_are_read() {
     let with = |annotations: &str| {
         pod(&format!(
-            "{{apiVersion: v1, kind: Pod, metadata: {{name: p, annotations: {{{annotations}}}}}}}"
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: p, annotations: {{{annotations}}}}}, status: {{podIP: 10.0.0.5}}}}"
         ))
     };
     let status = |name: &str, address: &str| {
@@ -98,7 +98,7 @@ fn older_names_of_status_and_definition_are_read() {
     ] {
         let (pod, problems) = with(&annotations);
         assert_eq!(problems, []);
-        let addresses = &pod.addresses[0].addresses;
+        let addresses = &pod.addresses[1].addresses;
         assert!(
             addresses.contains(&address.parse().unwrap()),
             "{annotations}: {pod:?}"
@@ -110,6 +110,50 @@ fn older_names_of_status_and_definition_are_read() {
         Object::Network(network) => assert_eq!(network.name, ObjectName::new("default", "net")),
         other => panic!("{other:?}"),
     }
+}
+
+/// A tenant who may patch pods may write each of these.
+#[test]
+fn forged_annotations_give_no_address_of_the_default_network_and_none_without_a_sandbox() {
+    let forged = [
+        r#"k8s.v1.cni.cncf.io/network-status: '[{"name": "cbr0", "interface": "eth0", "ips": ["10.0.0.9"], "default": true}]'"#,
+        r#"k8s.v1.cni.cncf.io/network-status: '[{"name": "cbr0", "interface": "eth0", "ips": ["10.0.0.9"]}]'"#,
+        r#"k8s.v1.cni.cncf.io/network-status: '[{"name": "", "interface": "eth0", "ips": ["10.0.0.9"]}]'"#,
+        r#"k8s.ovn.org/pod-networks: '{"default": {"ip_addresses": ["10.0.0.9/24"]}}'"#,
+        r#"k8s.v1.cni.cncf.io/network-status: '[{"name": "a/b", "ips": ["192.0.2.9"]}]'"#,
+        r#"k8s.ovn.org/pod-networks: '{"a/b": {"ip_addresses": ["192.0.2.9/24"]}}'"#,
+    ];
+    let with = |annotations: &str, status: &str| {
+        let (pod, problems) = pod(&format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: p, annotations: {{{annotations}}}}}, status: {status}}}"
+        ));
+        assert_eq!(problems, []);
+        pod.addresses
+    };
+    for annotation in forged {
+        assert_eq!(with(annotation, "{phase: Pending}"), [], "{annotation}");
+        let there = with(annotation, "{podIP: 10.0.0.5}");
+        let default = there.iter().filter(|it| it.network == NetworkName::Default);
+        let default: Vec<_> = default.flat_map(|it| &it.addresses).collect();
+        let own: std::net::IpAddr = "10.0.0.5".parse().unwrap();
+        assert_eq!(default, [&own], "{annotation}");
+        assert!(
+            there
+                .iter()
+                .all(|it| !matches!(it.network, NetworkName::Cni(_))),
+            "{annotation}: {there:?}"
+        );
+    }
+    // A network that network-status does not list.
+    let listed =
+        r#"k8s.v1.cni.cncf.io/network-status: '[{"name": "a/b", "ips": ["192.0.2.1"]}]', "#;
+    let both = format!(
+        r#"{listed}k8s.ovn.org/pod-networks: '{{"c/d": {{"ip_addresses": ["192.0.2.9/24"]}}}}'"#
+    );
+    let found = with(&both, "{podIP: 10.0.0.5}");
+    let networks: Vec<_> = found.iter().map(|it| it.network.clone()).collect();
+    let of = NetworkName::Attachment(ObjectName::new("a", "b"));
+    assert_eq!(networks, [NetworkName::Default, of]);
 }
 
 #[test]

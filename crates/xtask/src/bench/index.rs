@@ -299,6 +299,7 @@ fn attachment(number: u32) -> Change {
         pod: id.name,
         uid: Some(id.uid.clone()),
         interfaces: vec![LocalInterface {
+            recorded: None,
             network: NetworkName::Default,
             name: "eth0".into(),
             addresses: addresses.collect(),

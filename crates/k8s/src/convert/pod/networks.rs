@@ -2,8 +2,13 @@
 //!
 //! | network | from |
 //! |---|---|
-//! | default | `status.podIPs`, else the annotations |
-//! | others | `k8s.v1.cni.cncf.io/network-status` or its older name; where that names no address, `k8s.ovn.org/pod-networks` |
+//! | default | `status.podIPs` |
+//! | others | `k8s.v1.cni.cncf.io/network-status` or its older name; where that names no address, or there is none, `k8s.ovn.org/pod-networks` |
+//!
+//! A tenant may write annotations. So they count only once the pod has an address of the default network, which the
+//! kubelet writes and without which no annotation can be about a sandbox; never for the default network; and
+//! `pod-networks` never names a network that `network-status` does not, except a primary one, which the index verifies.
+//! Of a pod that `netqos-multinet` attached on this node they do not count at all: its record does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -25,10 +30,14 @@ const POD_NETWORKS: &str = "k8s.ovn.org/pod-networks";
 /// The interface of the default network.
 const DEFAULT_INTERFACE: &str = "eth0";
 
+/// The interface of a primary user-defined network.
+const PRIMARY_INTERFACE: &str = "ovn-udn1";
+
 #[derive(Deserialize)]
 struct PodNetwork {
     ip_addresses: Option<Vec<String>>,
     ip_address: Option<String>,
+    role: Option<String>,
 }
 
 /// The addresses, and the errors in annotations that cannot be read.
@@ -43,19 +52,25 @@ pub(super) fn addresses(
     let mut unread = Vec::new();
     let mut found: Vec<PodAddresses> = Vec::new();
     let mut interface: Option<Arc<str>> = None;
-    let mut default = from_status(status)?;
+    let default = from_status(status)?;
+    // A pod that waits for a node may claim whatever it likes.
+    let has_sandbox = !default.is_empty();
     let status = [NETWORK_STATUS, OLD_NETWORK_STATUS].map(|key| Some((key, annotations.get(key)?)));
-    if let Some((key, text)) = status.into_iter().flatten().next() {
+    let status = status.into_iter().flatten().next();
+    let is_listed = status.is_some();
+    if let Some((key, text)) = status {
         match network_status(text, pod) {
             Ok(list) => {
                 for entry in list {
-                    if entry.network != NetworkName::Default {
-                        found.push(entry);
-                        continue;
-                    }
-                    interface = entry.interface;
-                    if default.is_empty() {
-                        default = entry.addresses;
+                    match entry.network {
+                        NetworkName::Default
+                            if entry.interface.as_deref() == Some(PRIMARY_INTERFACE) => {}
+                        NetworkName::Default => interface = entry.interface,
+                        // As some plugins name the default network.
+                        NetworkName::Cni(_)
+                            if entry.interface.as_deref() == Some(DEFAULT_INTERFACE) => {}
+                        _ if has_sandbox => found.push(entry),
+                        _ => {}
                     }
                 }
             }
@@ -65,18 +80,17 @@ pub(super) fn addresses(
     if let Some(text) = annotations.get(POD_NETWORKS) {
         match pod_networks(text) {
             Ok(list) => {
-                for (network, addresses) in list {
-                    if network == NetworkName::Default {
-                        if default.is_empty() {
-                            default = addresses;
-                        }
-                        continue;
-                    }
+                let of_others = list
+                    .into_iter()
+                    .filter(|(network, _)| has_sandbox && *network != NetworkName::Default);
+                for (network, addresses) in of_others {
                     let mut known = found.iter_mut().filter(|one| one.network == network);
                     match known.next() {
                         // Where a pod is on a network twice, they cannot be told apart.
                         Some(one) if one.addresses.is_empty() => one.addresses = addresses,
                         Some(_) => {}
+                        // CNI gives the address of a primary network to the default network's attachment.
+                        None if is_listed && !matches!(network, NetworkName::Primary(_)) => {}
                         None => found.push(PodAddresses {
                             network,
                             interface: None,
@@ -153,7 +167,11 @@ fn pod_networks(text: &str) -> Result<Vec<(NetworkName, BTreeSet<IpAddr>)>, Stri
             Some((namespace, rest)) => {
                 // A pod that is on a network twice has a number behind the second name.
                 let name = rest.split('/').next().unwrap_or(rest);
-                NetworkName::Attachment(ObjectName::new(namespace, name))
+                let name = ObjectName::new(namespace, name);
+                match entry.role.as_deref() {
+                    Some("primary") => NetworkName::Primary(Some(name)),
+                    _ => NetworkName::Attachment(name),
+                }
             }
         };
         let mut addresses = BTreeSet::new();

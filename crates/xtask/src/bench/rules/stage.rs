@@ -106,6 +106,7 @@ pub fn attachment(object: &PodObject, pod: &Pod) -> Change {
         pod: object.id.name.clone(),
         uid: Some(object.id.uid.clone()),
         interfaces: vec![LocalInterface {
+            recorded: None,
             network: NetworkName::Default,
             name: "eth0".into(),
             addresses: addresses.copied().collect(),
