@@ -133,7 +133,7 @@ fn sample(
 pub fn fsyncs(testbed: &Testbed) -> Result<usize> {
     let (sandbox, pod) = (testbed.node.empty_pod("counted")?, &testbed.pods["bridge"]);
     let add = testbed.prepared(Who::Multinet, "ADD", &sandbox, pod)?;
-    let counted = add.count_system_calls(&[libc::SYS_fsync, libc::SYS_fdatasync])?;
+    let counted = add.count_fsyncs()?;
     let checked = testbed
         .prepared(Who::Multinet, "CHECK", &sandbox, pod)?
         .run()?;
