@@ -113,10 +113,9 @@ fn sample(
     pod: &BenchPod,
 ) -> Result<(Spent, Spent, f64)> {
     let resident = || match who {
-        Who::Direct => Ok(Duration::ZERO),
         Who::Multinet | Who::MultinetOnDisk => testbed.agent.processor_time(),
-        // Nothing of it outlives a call.
-        Who::Thin => Ok(Duration::ZERO),
+        // Nothing of them outlives a call.
+        Who::Direct | Who::Thin => Ok(Duration::ZERO),
         // The daemon executes the plugins.
         Who::Thick => testbed.daemon.processor_time_with_children(),
     };

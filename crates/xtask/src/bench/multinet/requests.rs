@@ -35,7 +35,7 @@ pub fn measure(testbed: &Testbed) -> Result<Vec<Requests>> {
             .find(|it| it.0 == kind)
             .map_or(0, |it| it.1.len());
         let pod = &testbed.pods[kind];
-        let mut counted = |who| -> Result<_> {
+        let counted = |who| -> Result<_> {
             let sandbox = testbed.node.empty_pod("counted")?;
             let client = testbed.client_of(who);
             // Behind those of the pods before.

@@ -21,7 +21,7 @@ use crate::bench::cluster::process::Process;
 
 /// The version that testing/kubernetes/go/multus pins.
 pub const MULTUS: &str = "4.3.0";
-pub const NAMESPACE: &str = "bench";
+const NAMESPACE: &str = "bench";
 const NODE: &str = "node1";
 const AGENT: &str = "agent";
 const THIN: &str = "multus";
@@ -31,7 +31,7 @@ const DEFAULT: &str = "/run/cni/10-pods.conflist";
 const OF_DAEMON: &str = "/run/cni/00-multus.conf";
 const ACCOUNT: &str = "/run/secrets/kubernetes.io/serviceaccount";
 const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
-pub const STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
+const STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
 /// The time for agent and daemon to know all objects.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The kinds of pods by the networks that they select.
@@ -66,9 +66,9 @@ pub struct BenchPod {
 }
 
 /// One call of one executable.
-struct Invocation<'a> {
+struct Invocation {
     program: PathBuf,
-    environment: Vec<(&'a str, String)>,
+    environment: Vec<(&'static str, String)>,
     config: String,
 }
 
@@ -234,13 +234,13 @@ impl<'a> Testbed<'a> {
         Ok(invocations.remove(0).call())
     }
 
-    fn invocations<'b>(
+    fn invocations(
         &self,
         who: Who,
         command: &str,
         sandbox: &Pod,
         pod: &BenchPod,
-    ) -> Result<Vec<Invocation<'b>>> {
+    ) -> Result<Vec<Invocation>> {
         let programs = self.programs;
         let invocation = |program: &Path, interface: &str, config: String| Invocation {
             program: program.to_owned(),
@@ -346,7 +346,7 @@ impl<'a> Testbed<'a> {
     }
 }
 
-impl Invocation<'_> {
+impl Invocation {
     fn call(&self) -> Call {
         let call = Call::bare(&self.program, "").stdin(&self.config);
         let variables = self.environment.iter();

@@ -64,7 +64,7 @@ fn added(text: &mut String, measured: &Measured) -> Result<()> {
         let add = |who| over_direct(costs, who, |it| it.add);
         for (what, get, most) in [
             ("CPU of ADD and DEL", &cpu as &dyn Fn(Who) -> f64, CPU),
-            ("time of ADD", &add, ADD),
+            ("time of ADD", &add as &dyn Fn(Who) -> f64, ADD),
         ] {
             let ours = get(Who::Multinet);
             writeln!(

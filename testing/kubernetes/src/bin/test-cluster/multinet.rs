@@ -68,7 +68,9 @@ fn install(context: &Context) -> anyhow::Result<()> {
     enable(context, true)?;
     for node in &context.cluster()?.nodes {
         let version = format!("VERSION={}", env!("CARGO_PKG_VERSION"));
-        run(node.command("env")?.args([&version, "bash", "-c", INSTALL]))?;
+        run(node
+            .command("env")?
+            .args([version.as_str(), "bash", "-c", INSTALL]))?;
     }
     let nad = |name: &str, config: Value| {
         json!({
@@ -146,7 +148,11 @@ fn come_and_go(context: &Context) -> anyhow::Result<String> {
         let first = state(context)?;
         std::thread::sleep(Duration::from_secs(2));
         ensure!(first == state(context)?, "what nodes have changes");
-        let ours = first.iter().find(|it| it.contains("/multinet/"));
+        let is_of_pod = |it: &&String| {
+            let below = it.rsplit_once("/multinet/");
+            below.is_some_and(|(_, path)| path.contains('/'))
+        };
+        let ours = first.iter().find(is_of_pod);
         ensure!(ours.is_none(), "of pods that are gone: {ours:?}");
         Ok(first)
     })?;
@@ -348,7 +354,7 @@ fn write_status(
             "--insecure-skip-tls-verify",
             "--server",
         ])
-        .args([&server, "--token", token, "-n", NAMESPACE])
+        .args([server.as_str(), "--token", token, "-n", NAMESPACE])
         .args(patch)
         .arg(change.to_string())
         .output()?;
