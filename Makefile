@@ -6,9 +6,9 @@
 # make lint    formatting, and clippy with warnings as errors, of the fuzz targets too
 # make build   static executables for a node, in target/dist
 # make image   an OCI archive of them, target/image/netqos.tar, without a container engine
-# make bench   the figures of docs/benchmarks.md, -rules.md, -classes.md and -cluster.md, measured again
-# make kubernetes  the real Kubernetes programs and Helm that tests run, but not Prometheus, in a cache; prints
-#                  their directory
+# make bench   the figures of docs/benchmarks.md, -rules.md, -classes.md, -cluster.md and -multinet.md, measured again
+# make kubernetes  the real Kubernetes programs and Helm that tests run, but neither Prometheus nor Multus, in a cache;
+#                  prints their directory
 .PHONY: demo test test-long test-cluster test-kernels lint build bench kubernetes dependencies clean
 .DEFAULT_GOAL := build
 
@@ -19,9 +19,9 @@ export CARGO_TARGET_DIR ?= $(CURDIR)/target
 dependencies:
 	@scripts/install-dependencies
 
-# Minutes the first time. Tests build by themselves what they need of it.
+# Minutes the first time. Tests build by themselves what they need of it. ARGS are the script's: a program.
 kubernetes: dependencies
-	@testing/kubernetes/build
+	@testing/kubernetes/build $(ARGS)
 
 # The plugin by itself, so that no feature that others need comes into it.
 build: dependencies
@@ -60,7 +60,7 @@ test: dependencies
 test-long: dependencies
 	scripts/test --long
 
-# ARGS are the command's: --only, --list, -o json.
+# ARGS are the command's: --only, --list, --pods, -o json.
 test-cluster: image
 	@scripts/test-cluster $(ARGS)
 
@@ -76,8 +76,8 @@ lint: dependencies
 	cargo clippy --locked --manifest-path fuzz/Cargo.toml --target-dir $(CARGO_TARGET_DIR)/fuzz \
 	  --no-default-features -- -D warnings
 
-# Nothing else should run meanwhile: about a quarter of an hour for the plugin, for classes and for a
-# cluster each, half an hour for rules.
+# Nothing else should run meanwhile: about a quarter of an hour for the plugin, for classes, for a cluster and for
+# several networks each, half an hour for rules. Multus is built for it, once.
 bench: build
 	cargo build --release --locked --target $(TARGET) -p netqos-xtask
 	@cp -u $(CARGO_TARGET_DIR)/$(TARGET)/release/measure $(DIST)/
@@ -85,6 +85,7 @@ bench: build
 	$(CARGO_TARGET_DIR)/$(TARGET)/release/netqos-xtask bench-rules --rates
 	$(CARGO_TARGET_DIR)/$(TARGET)/release/netqos-xtask bench-classes
 	$(CARGO_TARGET_DIR)/$(TARGET)/release/netqos-xtask bench-cluster
+	$(CARGO_TARGET_DIR)/$(TARGET)/release/netqos-xtask bench-multinet
 
 # What is in it: deploy/Containerfile. Its name is the one that the chart pulls, or IMAGE=NAME:TAG.
 .PHONY: image

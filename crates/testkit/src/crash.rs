@@ -28,6 +28,19 @@ impl Call {
         prepare(&mut command);
         kill_at(&self.spawn(&mut command)?, nth)
     }
+
+    /// Runs it to its end. Returns how often its first thread synced a file or directory.
+    pub fn count_fsyncs(&self) -> Result<usize> {
+        let mut command = self.command();
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        prepare(&mut command);
+        let mut made = 0;
+        kill_when(&self.spawn(&mut command)?, |number| {
+            made += usize::from([libc::SYS_fsync, libc::SYS_fdatasync].contains(&number));
+            false
+        })?;
+        Ok(made)
+    }
 }
 
 /// [`Call::killed_at`] of a program that is no plugin, without input.
@@ -41,6 +54,14 @@ pub fn run_killed_at(command: &mut Command, nth: usize) -> Result<bool> {
 /// Follows a child that was [prepared](prepare) to its `nth` system call.
 fn kill_at(child: &Child, nth: usize) -> Result<bool> {
     let mut made = 0;
+    kill_when(child, |_| {
+        made += 1;
+        made > nth
+    })
+}
+
+/// Follows a child that was [prepared](prepare) to its end, or to the system call that is to kill it.
+fn kill_when(child: &Child, mut kills: impl FnMut(i64) -> bool) -> Result<bool> {
     let pid = Pid::from_child(child);
     let raw = pid.as_raw_nonzero().get();
     ended(pid).context("wait for the exec")?;
@@ -60,11 +81,10 @@ fn kill_at(child: &Child, nth: usize) -> Result<bool> {
         }
         signal = 0;
         // Each system call stops twice, before and after.
-        if about_to_be_made(raw)?.is_none() {
+        let Some((number, _)) = about_to_be_made(raw)? else {
             continue;
-        }
-        made += 1;
-        if made > nth {
+        };
+        if kills(number) {
             kill_process(pid, Signal::KILL)?;
             while ended(pid)?.is_some() {}
             return Ok(true);

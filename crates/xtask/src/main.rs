@@ -36,6 +36,8 @@ enum Chore {
     BenchClasses(bench::classes::Arguments),
     /// Measures what agent and controller take in a large cluster, and writes docs/benchmarks-cluster.md.
     BenchCluster(bench::cluster::Arguments),
+    /// Measures netqos-multinet beside Multus, and writes docs/benchmarks-multinet.md.
+    BenchMultinet(bench::multinet::Arguments),
     /// Measures how fast the policy index is, and prints a table.
     BenchIndex(bench::index::Arguments),
     /// Measures how fast the controller finds out who is a peer, and prints a table.
@@ -56,6 +58,7 @@ fn main() -> anyhow::Result<()> {
         Chore::BenchRules(arguments) => bench::rules::run(&arguments),
         Chore::BenchClasses(arguments) => bench::classes::run(&arguments),
         Chore::BenchCluster(arguments) => bench::cluster::run(&arguments),
+        Chore::BenchMultinet(arguments) => bench::multinet::run(&arguments),
         Chore::BenchIndex(arguments) => bench::index::run(&arguments),
         Chore::BenchPeers(arguments) => bench::peers::run(&arguments),
         Chore::Crds(arguments) => crds::run(arguments),

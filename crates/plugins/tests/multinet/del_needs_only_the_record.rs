@@ -122,3 +122,21 @@ fn gc_removes_the_attachments_of_sandboxes_that_are_gone() {
         .succeed()
         .unwrap();
 }
+
+#[test]
+fn record_and_result_of_each_network_are_synced_by_add() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    node.define_two();
+    // A file and its directory: the record at the beginning; then for each network its result, and the record again.
+    for (networks, expected) in [(None, 6), (Some("lan"), 10), (Some("lan,lan"), 14)] {
+        let pod = node.node.empty_pod("web").unwrap();
+        let add = node.call("ADD", &pod, networks, json!({}));
+        assert_eq!(add.count_fsyncs().unwrap(), expected, "{networks:?}");
+        let check = node.call("CHECK", &pod, networks, json!({}));
+        check.succeed().unwrap();
+        node.call("DEL", &pod, None, json!({})).succeed().unwrap();
+        pod.remove(&node.node).unwrap();
+    }
+}

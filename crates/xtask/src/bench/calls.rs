@@ -54,11 +54,11 @@ pub struct Calls {
 /// What `measure` says of one call.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct One {
-    code: i32,
-    wall_nanos: u64,
-    cpu_nanos: u64,
-    peak_bytes: u64,
+pub(super) struct One {
+    pub code: i32,
+    pub wall_nanos: u64,
+    pub cpu_nanos: u64,
+    pub peak_bytes: u64,
 }
 
 /// All calls of one plugin.
@@ -158,29 +158,48 @@ pub fn configuration(pod: &Pod, rate: u64, burst: u64) -> Value {
 }
 
 fn call(arguments: &Arguments, who: Who, command: &str, pod: &Pod) -> Result<One> {
-    let mut child = Command::new(&arguments.measure)
-        .arg(arguments.plugin(who))
-        .env_clear()
-        .env("CNI_COMMAND", command)
-        .env("CNI_CONTAINERID", pod.name())
-        .env("CNI_NETNS", pod.netns())
-        .env("CNI_IFNAME", "eth0")
-        .env("CNI_PATH", "/opt/cni/bin")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("run measure")?;
-    if let Some(mut stdin) = child.stdin.take() {
-        let config = configuration(pod, 10_000_000, 4_294_967_295);
-        // VERSION reads nothing, and may be over before this is written.
-        let _ = stdin.write_all(config.to_string().as_bytes());
-    }
-    let output = child.wait_with_output()?;
-    let one: One = serde_json::from_slice(&output.stdout).context("what measure printed")?;
+    let netns = pod.netns().display().to_string();
+    let environment = [
+        ("CNI_COMMAND", command),
+        ("CNI_CONTAINERID", pod.name()),
+        ("CNI_NETNS", &netns),
+        ("CNI_IFNAME", "eth0"),
+        ("CNI_PATH", "/opt/cni/bin"),
+    ];
+    let config = configuration(pod, 10_000_000, 4_294_967_295).to_string();
+    let one = one(
+        &arguments.measure,
+        arguments.plugin(who),
+        &environment,
+        &config,
+    )?;
     ensure!(
         one.code == 0,
         "{command} of {who:?} failed with {}",
         one.code
     );
     Ok(one)
+}
+
+/// Has `measure` make one call with this environment and standard input.
+pub(super) fn one(
+    measure: &Path,
+    plugin: &Path,
+    environment: &[(&str, &str)],
+    config: &str,
+) -> Result<One> {
+    let mut child = Command::new(measure)
+        .arg(plugin)
+        .env_clear()
+        .envs(environment.iter().copied())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("run measure")?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // VERSION reads nothing, and may be over before this is written.
+        let _ = stdin.write_all(config.as_bytes());
+    }
+    let output = child.wait_with_output()?;
+    serde_json::from_slice(&output.stdout).context("what measure printed")
 }

@@ -7,6 +7,7 @@ mod calls;
 pub mod classes;
 pub mod cluster;
 pub mod index;
+pub mod multinet;
 pub mod peers;
 mod report;
 pub mod rules;

@@ -13,12 +13,14 @@ use super::{Measured, Who};
 
 mod classes;
 mod cluster;
+mod multinet;
 mod rules;
 #[cfg(test)]
 mod tests;
 
 pub use classes::write_classes;
 pub use cluster::write_cluster;
+pub use multinet::write_multinet;
 pub use rules::write_rules;
 
 /// What stands below the table comes from this file, and is written by hand.

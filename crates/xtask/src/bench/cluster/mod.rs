@@ -5,7 +5,7 @@ mod agent;
 mod changes;
 mod controller;
 mod objects;
-mod process;
+pub(super) mod process;
 mod replay;
 mod server;
 mod stage;

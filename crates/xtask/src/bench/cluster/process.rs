@@ -18,10 +18,18 @@ impl Process {
             "{} is missing; `make build` makes it",
             program.display()
         );
-        let child = Command::new(program)
+        let mut command = Command::new(program);
+        command
             .args(arguments)
             .args(["--log-level", "error"])
-            .envs(variables.iter().copied())
+            .envs(variables.iter().copied());
+        Self::spawn(&mut command)
+    }
+
+    /// Starts it by this command; what fails is shown.
+    pub fn spawn(command: &mut Command) -> Result<Self> {
+        let program = command.get_program().to_owned();
+        let child = command
             .stderr(Stdio::inherit())
             .spawn()
             .with_context(|| format!("start {}", program.display()))?;
@@ -30,16 +38,28 @@ impl Process {
 
     /// For how long it has worked: in hundredths of a second, as `/proc/PID/stat` has it.
     pub fn processor_time(&self) -> Result<Duration> {
+        // utime and stime, the 14th and 15th of all.
+        self.ticks(&[11, 12])
+    }
+
+    /// The same with all children of it that have ended.
+    pub fn processor_time_with_children(&self) -> Result<Duration> {
+        // cutime and cstime, the 16th and 17th.
+        self.ticks(&[11, 12, 13, 14])
+    }
+
+    /// The sum of fields of `/proc/PID/stat`, counted from behind the name.
+    fn ticks(&self, numbers: &[usize]) -> Result<Duration> {
         let stat = fs::read_to_string(self.file("stat"))?;
         // The name, in brackets, may have anything in it.
         let (_, rest) = stat.rsplit_once(')').context("/proc/PID/stat")?;
         let fields: Vec<&str> = rest.split_whitespace().collect();
-        let ticks = |field: usize| -> Result<u64> {
-            let ticks = fields.get(field).context("/proc/PID/stat is short")?;
-            Ok(ticks.parse()?)
-        };
-        // utime and stime, the 14th and 15th of all.
-        Ok(Duration::from_millis((ticks(11)? + ticks(12)?) * 10))
+        let mut ticks = 0;
+        for number in numbers {
+            let field = fields.get(*number).context("/proc/PID/stat is short")?;
+            ticks += field.parse::<u64>()?;
+        }
+        Ok(Duration::from_millis(ticks * 10))
     }
 
     /// Bytes in memory now.

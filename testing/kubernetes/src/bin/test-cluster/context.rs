@@ -32,6 +32,8 @@ pub struct Context {
     pub machine: Option<Cluster>,
     /// The directory of an older version.
     pub previous: Option<PathBuf>,
+    /// The number of pods on three networks that come and go.
+    pub pods: u32,
 }
 
 impl Context {

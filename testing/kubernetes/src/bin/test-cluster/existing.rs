@@ -90,6 +90,7 @@ pub fn open(
         has_koordinator,
         machine: None,
         previous: None,
+        pods: 0,
     })
 }
 

@@ -11,6 +11,7 @@ mod install;
 mod leave;
 mod limits;
 mod metrics;
+mod multinet;
 mod networks;
 mod pods;
 mod rules;
@@ -56,6 +57,9 @@ struct Arguments {
     /// The number of nodes
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=8))]
     nodes: u8,
+    /// The number of pods on three networks that `multinet` creates and deletes
+    #[arg(long, default_value_t = 500)]
+    pods: u32,
     /// Steps to run, with those they require; `start` alone starts the cluster. By default all
     #[arg(long, value_name = "STEP", value_delimiter = ',')]
     only: Vec<String>,
@@ -121,7 +125,7 @@ const WITH_TC: &str = "koordinator-story-4";
 const UPGRADE: &str = "upgrade-and-back";
 
 /// In their order. Helm installs netqos first, and kustomize once it is gone.
-const STEPS: [Step; 24] = [
+const STEPS: [Step; 25] = [
     step("helm-install", Kind::Needed, install::by_helm),
     step("kep-2819", Kind::Anywhere, limits::both_directions),
     step("live-annotation", Kind::Anywhere, limits::live_annotation),
@@ -149,6 +153,7 @@ const STEPS: [Step; 24] = [
     step("api-server-away", Kind::Machine, faults::api_server_away),
     step("reboot", Kind::Machine, faults::reboot),
     step("churn", Kind::Machine, faults::churn),
+    step("multinet", Kind::Machine, multinet::three_networks),
     step(LEAVE, Kind::Needed, leave::by_helm),
     step(UPGRADE, Kind::Machine, upgrade::and_back),
     step("kustomize-install", Kind::Machine, install::by_kustomize),
@@ -242,6 +247,7 @@ fn start(
         has_koordinator: false,
         machine: Some(cluster),
         previous: arguments.previous.clone(),
+        pods: arguments.pods,
     }))
 }
 

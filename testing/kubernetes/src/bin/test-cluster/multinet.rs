@@ -1,0 +1,392 @@
+//! Pods on three networks: `netqos-multinet`, called by containerd, with the NADs and policies of the API server.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use netqos_kubernetes::cluster::{Node, run};
+use serde_json::{Value, json};
+
+use crate::context::{Context, NETQOS, eventually};
+use crate::faults::inventory;
+use crate::install::{deployed, rolled_out};
+use crate::pods::{Pod, Template, create};
+
+const NAMESPACE: &str = "multinet";
+/// Pods of a node that are there at once.
+const AT_ONCE: usize = 5;
+const STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
+const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
+const NAD: &str = "network-attachment-definitions.k8s.cni.cncf.io";
+/// Two networks beside the default one. netqos limits the first attachment, whose plugins know no bandwidth.
+const SELECTION: &str = r#"[{"name": "lan", "bandwidth": {"egressRate": 8000000, "egressBurst": 800000}},
+    {"name": "wire", "interface": "wire0"}]"#;
+/// The networks and interfaces of such a pod, in their order.
+const ATTACHMENTS: [(&str, &str); 3] = [
+    ("pods", "eth0"),
+    ("multinet/lan", "net1"),
+    ("multinet/wire", "wire0"),
+];
+/// Makes the link of the macvlan interfaces, and installs the plugin as docs/multinet.md says, with the image's
+/// executables.
+const INSTALL: &str = r"
+set -eu
+ip link add wire type veth peer name wire-peer
+ip link set wire up
+ip link set wire-peer up
+mkdir -p /run/image
+/opt/programs/ctr --namespace k8s.io images mount localhost/netqos:$VERSION /run/image >/dev/null
+/run/image/netqos install-plugin --multinet --to /opt/cni/bin --conf-dir /etc/cni/net.d
+";
+const REMOVE: &str = r"
+set -eu
+/run/image/netqos install-plugin --multinet --to /opt/cni/bin --conf-dir /etc/cni/net.d --remove
+/opt/programs/ctr --namespace k8s.io images unmount --rm /run/image >/dev/null
+rmdir /run/image
+ip link delete wire
+ip link delete lan0
+find /var/lib/netqos/multinet -depth -type d -empty -delete
+";
+/// Addresses that host-local has given out, results that containerd has cached, and network namespaces.
+const FILES: &str = r"
+for directory in /var/lib/cni /run/netns; do
+  [ ! -d $directory ] || find $directory -mindepth 1 -not -type d -not -name 'last_reserved_ip*' -not -name lock
+done
+";
+
+/// Pods on three networks come and go, have the annotation `network-status`, and leave nothing.
+pub fn three_networks(context: &mut Context) -> anyhow::Result<String> {
+    install(context)?;
+    let held = come_and_go(context);
+    let removed = remove(context);
+    let held = held?;
+    removed?;
+    Ok(held)
+}
+
+fn install(context: &Context) -> anyhow::Result<()> {
+    enable(context, true)?;
+    for node in &context.cluster()?.nodes {
+        let version = format!("VERSION={}", env!("CARGO_PKG_VERSION"));
+        run(node
+            .command("env")?
+            .args([version.as_str(), "bash", "-c", INSTALL]))?;
+    }
+    let nad = |name: &str, config: Value| {
+        json!({
+            "apiVersion": "k8s.cni.cncf.io/v1",
+            "kind": "NetworkAttachmentDefinition",
+            "metadata": {"namespace": NAMESPACE, "name": name},
+            "spec": {"config": config.to_string()},
+        })
+    };
+    let ipam = |subnet: &str| json!({"type": "host-local", "ranges": [[{"subnet": subnet}]]});
+    let items = json!([
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
+        nad("lan", json!({"cniVersion": "1.0.0", "name": "lan", "type": "bridge", "bridge": "lan0",
+            "ipam": ipam("10.88.0.0/24")})),
+        nad("wire", json!({"cniVersion": "1.0.0", "name": "wire", "plugins": [
+            {"type": "macvlan", "master": "wire", "mode": "bridge", "ipam": ipam("10.89.0.0/24")},
+            {"type": "tuning", "sysctl": {"net.ipv4.conf.IFNAME.arp_filter": "1"}},
+        ]})),
+        {
+            "apiVersion": "netqos.io/v1alpha1",
+            "kind": "NetworkAttachmentPolicy",
+            "metadata": {"name": NAMESPACE},
+            "spec": {
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}},
+                "pluginTypes": ["bridge", "macvlan", "tuning", "host-local"],
+                "masters": ["lan0", "wire"],
+            },
+        },
+    ]);
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
+    // Until the API server knows the CRD.
+    eventually(Duration::from_secs(30), || context.kubectl().apply(&list))
+}
+
+/// Lets agents write `network-status`, or not.
+fn enable(context: &Context, on: bool) -> anyhow::Result<()> {
+    let (chart, value) = (deployed("helm/netqos"), format!("multinet.enabled={on}"));
+    let upgrade = ["upgrade", "netqos", &chart, "-n", NETQOS];
+    let values = ["--reset-then-reuse-values", "--set", &value];
+    context.kubectl().helm(&[&upgrade[..], &values].concat())?;
+    rolled_out(context)
+}
+
+fn remove(context: &Context) -> anyhow::Result<()> {
+    let kubectl = context.kubectl();
+    kubectl.run(&["delete", "namespace", NAMESPACE, "--timeout=120s"])?;
+    kubectl.run(&["delete", "networkattachmentpolicy", NAMESPACE])?;
+    for node in &context.cluster()?.nodes {
+        // While a pod has attachments the executable stays.
+        eventually(Duration::from_secs(60), || {
+            let left = list(node, "find /var/lib/netqos/multinet -type f")?;
+            ensure!(left.is_empty(), "records of gone pods: {left:?}");
+            Ok(())
+        })?;
+    }
+    enable(context, false)?;
+    kubectl.run(&["delete", "crd", NAD, "--timeout=60s"])?;
+    for node in &context.cluster()?.nodes {
+        run(node.command("bash")?.args(["-c", REMOVE]))?;
+        let left = list(
+            node,
+            "ls -d /etc/cni/net.d/00-* /opt/cni/bin/netqos-* /var/lib/netqos/multinet || true",
+        )?;
+        ensure!(left.is_empty(), "{}: left: {left:?}", node.name());
+    }
+    Ok(())
+}
+
+fn come_and_go(context: &Context) -> anyhow::Result<String> {
+    // The bridges of both networks, and all that pods share, are there afterwards.
+    let pods = round(context, 1)?.pods;
+    let refusals = agent_is_confined(context, &pods[0])?;
+    delete(context)?;
+    let before = eventually(Duration::from_secs(120), || {
+        let first = state(context)?;
+        std::thread::sleep(Duration::from_secs(2));
+        ensure!(first == state(context)?, "what nodes have changes");
+        let is_of_pod = |it: &&String| {
+            let below = it.rsplit_once("/multinet/");
+            below.is_some_and(|(_, path)| path.contains('/'))
+        };
+        let ours = first.iter().find(is_of_pod);
+        ensure!(ours.is_none(), "of pods that are gone: {ours:?}");
+        Ok(first)
+    })?;
+    let each = AT_ONCE * context.nodes.len();
+    let rounds = (context.pods as usize).div_ceil(each);
+    let (mut slowest, mut latest, began) = (0.0_f64, 0.0_f64, Instant::now());
+    for number in 1..=rounds {
+        let round = round(context, AT_ONCE).with_context(|| format!("round {number}"))?;
+        slowest = slowest.max(round.ready.as_secs_f64());
+        latest = latest.max(round.annotated.as_secs_f64());
+        delete(context)?;
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    eventually(Duration::from_secs(120), || {
+        let after = state(context)?;
+        let more: Vec<&String> = after.iter().filter(|it| !before.contains(it)).collect();
+        let less: Vec<&String> = before.iter().filter(|it| !after.contains(it)).collect();
+        ensure!(
+            more.is_empty() && less.is_empty(),
+            "left: {more:#?}, missing: {less:#?}"
+        );
+        Ok(())
+    })?;
+    Ok(format!(
+        "{} pods on 3 networks in {seconds:.0} s, {each} at once: Ready after at most {slowest:.1} s, network-status at most \
+         {latest:.1} s later; {} kernel objects and files as before; {refusals}",
+        rounds * each,
+        before.len()
+    ))
+}
+
+/// Pods on three networks, and the times until all were Ready, and from then until all had their annotation.
+struct Round {
+    pods: Vec<Pod>,
+    ready: Duration,
+    annotated: Duration,
+}
+
+/// Creates this number of pods on each node, and compares their annotations with the addresses of the first one's
+/// interfaces.
+fn round(context: &Context, on_each_node: usize) -> anyhow::Result<Round> {
+    let names: Vec<(String, &String)> = (context.nodes.iter())
+        .flat_map(|node| (0..on_each_node).map(move |it| (format!("{node}-{it}"), node)))
+        .collect();
+    let templates: Vec<Template> = (names.iter())
+        .map(|(name, node)| Template {
+            namespace: NAMESPACE,
+            name,
+            node,
+            labels: json!({}),
+            annotations: json!({NETWORKS: SELECTION}),
+        })
+        .collect();
+    let began = Instant::now();
+    let pods = create(context, &templates)?;
+    let ready = began.elapsed();
+    let statuses = eventually(Duration::from_secs(60), || statuses(context, pods.len()))?;
+    let annotated = began.elapsed() - ready;
+    for (name, status) in &statuses {
+        let found: Vec<(&str, &str)> = (status.iter())
+            .map(|it| (text(&it["name"]), text(&it["interface"])))
+            .collect();
+        ensure!(found == ATTACHMENTS, "{name}: network-status has {found:?}");
+    }
+    let shown = pods[0].shell(context.kubectl(), "ip -o -4 address show")?;
+    let status = statuses.get(&pods[0].name).context("no network-status")?;
+    for entry in status {
+        let (interface, address) = (text(&entry["interface"]), text(&entry["ips"][0]));
+        let has = |line: &str| line.contains(interface) && line.contains(&format!(" {address}/"));
+        ensure!(
+            !address.is_empty() && shown.lines().any(has),
+            "network-status of {}: {interface} has {address:?}, the pod has\n{shown}",
+            pods[0].name
+        );
+    }
+    Ok(Round {
+        pods,
+        ready,
+        annotated,
+    })
+}
+
+/// The annotations `network-status` of all pods.
+fn statuses(context: &Context, number: usize) -> anyhow::Result<BTreeMap<String, Vec<Value>>> {
+    let pods = context.kubectl().json(&["-n", NAMESPACE, "get", "pods"])?;
+    let mut statuses = BTreeMap::new();
+    for pod in pods["items"].as_array().into_iter().flatten() {
+        let name = text(&pod["metadata"]["name"]);
+        let status = pod["metadata"]["annotations"][STATUS].as_str();
+        let status = status.with_context(|| format!("pod {name} has no network-status"))?;
+        statuses.insert(name.to_owned(), serde_json::from_str(status)?);
+    }
+    ensure!(
+        statuses.len() == number,
+        "{} pods are there",
+        statuses.len()
+    );
+    Ok(statuses)
+}
+
+/// With its token, an agent writes `network-status` to pods of its node, and nothing else.
+fn agent_is_confined(context: &Context, pod: &Pod) -> anyhow::Result<String> {
+    let other = context.nodes.iter().find(|it| **it != pod.node);
+    let other = other.context("two nodes are needed")?;
+    let own = token(context, &pod.node)?;
+    let forged = json!({"metadata": {"annotations": {STATUS: "[]"}}});
+    let attempts = [
+        (
+            &token(context, other)?,
+            forged.clone(),
+            "another node's pod",
+        ),
+        (
+            &own,
+            json!({"metadata": {"labels": {"app": "paid"}}}),
+            "a label",
+        ),
+        (
+            &own,
+            json!({"metadata": {"annotations": {NETWORKS: "[]"}}}),
+            "another annotation",
+        ),
+        (
+            &own,
+            json!({"metadata": {"finalizers": ["netqos.io/stay"]}}),
+            "a finalizer",
+        ),
+        (&own, json!({"status": {"podIP": "10.0.0.1"}}), "the status"),
+    ];
+    for (token, change, what) in &attempts {
+        // Until the API server applies a policy that is new.
+        eventually(Duration::from_secs(30), || {
+            match write_status(context, token, pod, change)? {
+                Err(error) if error.contains("netqos-agent-pods") => Ok(()),
+                Err(error) => anyhow::bail!("an agent that writes {what} is refused by: {error}"),
+                Ok(()) => anyhow::bail!("an agent may write {what}"),
+            }
+        })?;
+    }
+    let written = write_status(context, &own, pod, &forged)?;
+    ensure!(
+        written.is_ok(),
+        "an agent may not write network-status: {written:?}"
+    );
+    // The agent, whose token this was not, puts it right.
+    eventually(Duration::from_secs(30), || {
+        let statuses = statuses(context, context.nodes.len())?;
+        let entries = statuses.get(&pod.name).map_or(0, Vec::len);
+        ensure!(
+            entries == ATTACHMENTS.len(),
+            "a forged network-status stays"
+        );
+        Ok(())
+    })?;
+    Ok(format!(
+        "an agent was refused {} of {} writes",
+        attempts.len(),
+        attempts.len() + 1
+    ))
+}
+
+/// A token of the agent on a node, as the kubelet gives it to its pod.
+fn token(context: &Context, node: &str) -> anyhow::Result<String> {
+    let agent = context.agent(node)?;
+    let agent = agent.trim_start_matches("pod/");
+    let bound = ["--bound-object-kind=Pod", "--bound-object-name", agent];
+    let create = ["-n", NETQOS, "create", "token", "netqos-agent"];
+    let token = context.kubectl().run(&[&create[..], &bound].concat())?;
+    Ok(token.trim().to_owned())
+}
+
+/// Patches a pod's status with this token. The inner error is that of the API server.
+fn write_status(
+    context: &Context,
+    token: &str,
+    pod: &Pod,
+    change: &Value,
+) -> anyhow::Result<Result<(), String>> {
+    let kubectl = context.kubectl();
+    let server = kubectl.run(&[
+        "config",
+        "view",
+        "-o",
+        "jsonpath={.clusters[0].cluster.server}",
+    ])?;
+    let patch = [
+        "patch",
+        "pod",
+        &pod.name,
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+    ];
+    let output = kubectl
+        .command()
+        // The administrator's credentials would go along.
+        .args([
+            "--kubeconfig=/dev/null",
+            "--insecure-skip-tls-verify",
+            "--server",
+        ])
+        .args([server.as_str(), "--token", token, "-n", NAMESPACE])
+        .args(patch)
+        .arg(change.to_string())
+        .output()?;
+    Ok(match output.status.success() {
+        true => Ok(()),
+        false => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+    })
+}
+
+fn delete(context: &Context) -> anyhow::Result<()> {
+    let delete = ["-n", NAMESPACE, "delete", "pods", "--all", "--timeout=120s"];
+    context.kubectl().run(&delete)?;
+    Ok(())
+}
+
+/// The inventory of all nodes, with addresses, results and network namespaces.
+fn state(context: &Context) -> anyhow::Result<Vec<String>> {
+    let mut lines = inventory(context)?;
+    for node in &context.cluster()?.nodes {
+        let files = list(node, FILES)?;
+        lines.extend(files.iter().map(|it| format!("{} file {it}", node.name())));
+    }
+    lines.sort();
+    Ok(lines)
+}
+
+/// The lines that a script prints on a node.
+fn list(node: &Node, script: &str) -> anyhow::Result<Vec<String>> {
+    let text = run(node.command("bash")?.args(["-c", script]))?;
+    Ok(text.lines().map(str::to_owned).collect())
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
