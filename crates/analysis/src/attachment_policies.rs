@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use netqos_api::npwg::{AttachmentNeeds, summary};
+use netqos_api::npwg::{AttachmentNeeds, listed};
 use netqos_core::ObjectName;
 use netqos_core::objects::Pod;
 use serde::Serialize;
@@ -84,7 +84,7 @@ impl Draft {
         let needs = match (needs(found), &found.object) {
             (Some(needs), _) => needs,
             (None, Err(errors)) => {
-                let why = format!("{name} cannot be read: {}", summary(errors));
+                let why = format!("{name} cannot be read: {}", listed(errors, "; "));
                 return self.not_permitted.push(why);
             }
             (None, Ok(_)) => {
@@ -105,7 +105,7 @@ impl Draft {
                 .map(|(path, why)| format!("{path}: {why}"));
             let why = format!(
                 "{name} needs a permission that no policy gives: {}",
-                summary(refused)
+                listed(refused, "; ")
             );
             return self.not_permitted.push(why);
         }
@@ -120,7 +120,7 @@ impl Draft {
         self.notes.push(format!(
             "{name} is permitted as a whole, by digest {}: {}",
             needs.digest,
-            summary(unread(&needs).chain(plain(&needs)))
+            listed(unread(&needs).chain(plain(&needs)), "; ")
         ));
         self.digests.insert(needs.digest);
     }

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use netqos_api::npwg::{
     AttachmentGrant, AttachmentNeeds, DEFAULT_NETWORK, DEFAULT_NETWORK_NAMESPACE, NETWORKS,
-    NetworkSelection, SelectionError, first_named, parse_default_network, parse_selections,
-    summary,
+    NetworkSelection, SelectionError, first_named, listed, parse_default_network, parse_selections,
 };
 use netqos_core::ObjectName;
 use netqos_core::objects::Pod;
@@ -83,7 +82,7 @@ fn missing(snapshot: &Snapshot, pod: &Pod, selections: &[NetworkSelection]) -> O
     missing.dedup();
     let text = format!(
         "no {NAD} has the name that it selects: {}",
-        summary(&missing)
+        listed(&missing, "; ")
     );
     (!missing.is_empty()).then(|| Message::new(&NAD_NOT_FOUND, subject(pod), text))
 }
@@ -120,7 +119,7 @@ fn not_permitted(snapshot: &Snapshot) -> Vec<Message> {
         if !refusals.is_empty() {
             let text = format!(
                 "netqos-multinet attaches no pod to it, since no {POLICY} permits it: {}",
-                summary(&refusals)
+                listed(&refusals, "; ")
             );
             let message = Message::new(&NAD_NOT_PERMITTED, Subject::new(NAD, name), text);
             messages.push(message.at("spec.config").in_place(&found.place));

@@ -26,10 +26,10 @@ mod status;
 mod tests;
 
 pub use address::{InfinibandGuid, MacAddress, RequestedAddress};
-pub use error::{SelectionError, escaped, listed, quoted, shortened};
+pub use error::{MOST_NAMED, SelectionError, escaped, first_named, listed, quoted, shortened};
 pub use grant::{AttachmentGrant, AttachmentPolicy, Refusal};
 pub use interfaces::{InterfaceNames, interface_names};
-pub use judge::{MOST_NAMED, config_list, first_named, summary};
+pub use judge::config_list;
 pub use needs::{AttachmentNeeds, digest, is_meta_plugin};
 pub use plugins::DEFAULT_ROUTE;
 pub use pod::{PodSelections, PodSelectionsError};

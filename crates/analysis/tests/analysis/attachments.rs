@@ -137,11 +137,11 @@ fn messages_about_what_tenants_write_are_bounded() {
         nad("games/lan", &config),
     ]);
     for (head, end) in [
-        ("Error [NQOS0306] (Pod games/a)", "games/net04; and 59 more"),
+        ("Error [NQOS0306] (Pod games/a)", "games/net04, and 59 more"),
         ("Error [NQOS0305] (Pod games/b)", ""),
         (
             "Warning [NQOS0307] (NetworkAttachmentDefinition games/lan)",
-            "; and 9997 more",
+            ", and 9997 more",
         ),
     ] {
         let (_, words) = said.iter().find(|(it, _)| it == head).unwrap();

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use netqos_core::OneLine;
+
 /// An error in an annotation that selects networks.
 ///
 /// The message names the entry, counted from 1, with the network's name where it has one, and the key:
@@ -90,30 +92,26 @@ pub fn shortened(text: &str, most: usize) -> String {
     }
 }
 
-/// The number of items that a message names.
-const MOST_NAMED: usize = 5;
+/// The number of refusals, or names, that a message repeats. A tenant writes any number of them.
+pub const MOST_NAMED: usize = 5;
 
-/// Returns the first five items with a separator between them, and the number of the others.
-pub fn listed<T: fmt::Display>(items: impl IntoIterator<Item = T>, separator: &str) -> String {
-    let mut items = items.into_iter();
-    let named = items.by_ref().take(MOST_NAMED);
-    let named: Vec<String> = named.map(|it| it.to_string()).collect();
-    let named = named.join(separator);
-    match items.count() {
-        0 => named,
-        more => format!("{named}, and {} more", with_commas(more)),
-    }
+/// The longest text of one of them, in characters.
+const MOST_OF_ONE: usize = 200;
+
+/// Returns the first [`MOST_NAMED`] of these, each shortened and in one line, and the number of the others.
+pub fn first_named<T: fmt::Display>(all: impl IntoIterator<Item = T>) -> (Vec<String>, usize) {
+    let mut all = all.into_iter();
+    let named = all.by_ref().take(MOST_NAMED);
+    let named = named.map(|it| OneLine(shortened(&it.to_string(), MOST_OF_ONE)).to_string());
+    (named.collect(), all.count())
 }
 
-/// `9,995`.
-fn with_commas(number: usize) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
+/// Returns the first [`MOST_NAMED`] of these with a separator between them, and the number of the others.
+pub fn listed<T: fmt::Display>(all: impl IntoIterator<Item = T>, separator: &str) -> String {
+    let (named, more) = first_named(all);
+    let named = named.join(separator);
+    match more {
+        0 => named,
+        more => format!("{named}, and {more} more"),
     }
-    text
 }

@@ -1,17 +1,8 @@
-//! A NetworkAttachmentDefinition's configuration as it is judged, and refusals as messages name them.
+//! A NetworkAttachmentDefinition's configuration as it is judged.
 
-use std::fmt;
-
-use netqos_core::OneLine;
 use serde_json::{Map, Value, json};
 
 use super::{AttachmentNeeds, digest};
-
-/// The number of refusals of one NetworkAttachmentDefinition that a message names. A tenant writes any number of them.
-pub const MOST_NAMED: usize = 5;
-
-/// The longest text of one, in characters.
-const MOST_CHARACTERS: usize = 200;
 
 /// Reads a configuration as a list of plugins. One without a name gets that of its NetworkAttachmentDefinition.
 ///
@@ -53,28 +44,4 @@ impl AttachmentNeeds {
         needs.digest = digest(text);
         Ok(needs)
     }
-}
-
-/// Returns the first [`MOST_NAMED`] of these, each shortened and in one line, and the number of the others.
-pub fn first_named<T: fmt::Display>(all: impl IntoIterator<Item = T>) -> (Vec<String>, usize) {
-    let mut all = all.into_iter();
-    let named = all.by_ref().take(MOST_NAMED);
-    let named = named.map(|it| shortened(&it.to_string())).collect();
-    (named, all.count())
-}
-
-/// Returns the first [`MOST_NAMED`] of these and the number of the others as one line.
-pub fn summary<T: fmt::Display>(all: impl IntoIterator<Item = T>) -> String {
-    match first_named(all) {
-        (named, 0) => named.join("; "),
-        (named, more) => format!("{}; and {more} more", named.join("; ")),
-    }
-}
-
-fn shortened(text: &str) -> String {
-    let text: String = match text.char_indices().nth(MOST_CHARACTERS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    };
-    OneLine(text).to_string()
 }

@@ -34,7 +34,7 @@ fn summary_of_many_long_texts_is_one_short_line() {
             .iter()
             .map(|(path, why)| format!("{path}: {why}")),
     );
-    assert!(text.ends_with("; and 9995 more"), "{text}");
+    assert!(text.ends_with(", and 9995 more"), "{text}");
     assert!(text.starts_with(r"plugins[0].00000\nkkk"), "{text}");
     assert!(
         text.len() < MOST_NAMED * 250 && !text.contains('\n'),
