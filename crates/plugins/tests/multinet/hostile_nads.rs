@@ -165,7 +165,7 @@ fn error_of_nad_with_ten_thousand_unknown_keys_is_short() {
     let error = refused(&node, "net", json!({}));
     assert!(error.contains("plugins[0].key00004: "), "{error}");
     assert!(!error.contains("key00005"), "{error}");
-    let end = ", and 9,995 more (not by NetworkAttachmentPolicy all)";
+    let end = ", and 9995 more (not by NetworkAttachmentPolicy all)";
     assert!(error.contains(end), "{error}");
     assert!(error.len() < 2_000, "{error}");
 

@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use crate::npwg::{AttachmentNeeds, MOST_NAMED, digest, summary};
+use crate::npwg::{AttachmentNeeds, MOST_NAMED, digest, listed};
 
 #[test]
 fn needs_of_nad_are_those_of_the_list_that_is_executed() {
@@ -22,17 +22,18 @@ fn nad_without_plugins_is_refused() {
 }
 
 #[test]
-fn summary_of_many_long_texts_is_one_short_line() {
+fn list_of_many_long_texts_is_one_short_line() {
     let mut config = json!({"type": "macvlan"});
     for number in 0..10_000 {
         config[format!("{number:05}\n{}", "k".repeat(1_000))] = 1.into();
     }
     let needs = AttachmentNeeds::of_nad(&config.to_string(), "a").unwrap();
-    let text = summary(
+    let text = listed(
         needs
             .unknown
             .iter()
             .map(|(path, why)| format!("{path}: {why}")),
+        "; ",
     );
     assert!(text.ends_with(", and 9995 more"), "{text}");
     assert!(text.starts_with(r"plugins[0].00000\nkkk"), "{text}");
@@ -40,5 +41,5 @@ fn summary_of_many_long_texts_is_one_short_line() {
         text.len() < MOST_NAMED * 250 && !text.contains('\n'),
         "{text}"
     );
-    assert_eq!(summary(["a", "b"]), "a; b");
+    assert_eq!(listed(["a", "b"], "; "), "a; b");
 }
