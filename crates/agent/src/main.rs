@@ -322,7 +322,7 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
     }
     let locator = netqos_agent::Locator::new(arguments.cni_cache.clone())
         .with_attached(paths.pods())
-        .with_records(Path::new(STATE).join(MULTINET_RECORDS));
+        .with_records(arguments.state_dir.join(places::MULTINET_RECORDS));
     netqos_agent::watch_attachments(locator, sender.clone())?;
     if let Some(cgroups) = cgroups {
         netqos_agent::watch_cgroups(cgroups, sender.clone())?;

@@ -26,8 +26,8 @@ const DEFAULT_INTERFACE: &str = "eth0";
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DescribedNetwork {
-    /// `namespace/name` of the NetworkAttachmentDefinition, `default` for the cluster's default network, or the name of a
-    /// CNI network. Empty: an annotation of the pod's networks cannot be read.
+    /// `namespace/name` of the NetworkAttachmentDefinition, `default` for the cluster's default network, `primary` for
+    /// the primary one of a user-defined network, or the name of a CNI network. Empty: an annotation of the pod's networks cannot be read.
     pub network: String,
     /// The interface in the pod; absent: not known yet.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -314,7 +314,10 @@ fn limits(selection: &NetworkSelection) -> Vec<DescribedLimit> {
 fn name_of(network: &NetworkName) -> String {
     match network {
         NetworkName::Default => "default".to_owned(),
-        NetworkName::Attachment(name) => escaped(&name.to_string()),
+        NetworkName::Attachment(name) | NetworkName::Primary(Some(name)) => {
+            escaped(&name.to_string())
+        }
+        NetworkName::Primary(None) => "primary".to_owned(),
         NetworkName::Cni(name) => escaped(name),
     }
 }

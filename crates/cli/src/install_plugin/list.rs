@@ -10,7 +10,7 @@ use netqos_agent::multinet::{
 };
 use netqos_api::npwg::is_meta_plugin;
 use netqos_cni::runtime::{AttachmentRequest, NetworkConfigList, Runtime};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::sandboxes::{Sandbox, Sandboxes};
 use super::{Problem, failed, gone};
