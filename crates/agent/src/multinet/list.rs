@@ -93,7 +93,8 @@ pub fn update_list(directory: &Path) -> Result<Option<WrittenList>, ListError> {
     if !path.exists() {
         return Ok(None);
     }
-    let locked = lock(directory)?;
+    // Without waiting: each process that may read the directory may lock it.
+    let locked = lock_by(directory, FlockOperation::NonBlockingLockExclusive)?;
     match read_list(&path)? {
         Some(plugin) => write(directory, &locked, plugin).map(Some),
         None => Ok(None),
@@ -105,9 +106,13 @@ pub fn update_list(directory: &Path) -> Result<Option<WrittenList>, ListError> {
 /// # Errors
 /// Returns an error if the directory cannot be opened.
 pub fn lock(directory: &Path) -> Result<File, ListError> {
+    lock_by(directory, FlockOperation::LockExclusive)
+}
+
+fn lock_by(directory: &Path, operation: FlockOperation) -> Result<File, ListError> {
     let open = || -> io::Result<File> {
         let opened = File::open(directory)?;
-        flock(&opened, FlockOperation::LockExclusive)?;
+        flock(&opened, operation)?;
         Ok(opened)
     };
     open().map_err(|source| failed(directory, source))

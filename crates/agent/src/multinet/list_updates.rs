@@ -22,7 +22,7 @@ const RESCAN: Duration = Duration::from_secs(60);
 /// The wait after a failure.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// Keeps the list in the runtime's directory until nobody listens. Where no list of netqos is, nothing is written.
+/// Keeps the list in the runtime's directory until the engine ends. Where no list of netqos is, nothing is written.
 ///
 /// # Errors
 /// Returns an error if the thread cannot be started.

@@ -38,7 +38,7 @@ struct PodFiles {
     written: BTreeMap<String, PodFile>,
 }
 
-/// Keeps the files of all pods in `directory` until nobody listens.
+/// Keeps the files of all pods in `directory` until the engine ends.
 ///
 /// # Errors
 /// Returns an error if the thread cannot be started.
@@ -103,7 +103,7 @@ impl PodFiles {
         desired.retain(|name, file| self.written.get(name) != Some(file));
         for (name, file) in desired {
             if self.written.len() >= MOST && !self.written.contains_key(&name) {
-                let error = format!("it has {MOST} files already, and no more are written");
+                let error = format!("it has {MOST} files already, the most that are written");
                 return first.or_else(|| Some(problem(&directory, &error)));
             }
             match self.documents.write(&name, &file) {
