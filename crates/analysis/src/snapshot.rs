@@ -239,7 +239,7 @@ impl Snapshot {
 
     /// The NetworkAttachmentDefinitions, also those that cannot be read.
     pub(crate) fn nads(&self) -> impl Iterator<Item = (&ObjectName, &Found)> {
-        NADS.iter().flat_map(|kind| self.of_kind(kind))
+        NADS.iter().flat_map(move |kind| self.of_kind(kind))
     }
 
     /// Returns true if a NetworkAttachmentDefinition has this name, or OVN-Kubernetes makes one for the network of it.

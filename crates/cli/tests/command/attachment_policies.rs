@@ -68,8 +68,9 @@ fn manifests_of_policies_permit_plain_names_and_comments_name_the_rest() {
     let text = stdout(&output);
     let (comments, policy) = text.split_once("apiVersion:").unwrap();
     let (_, comments) = comments.split_once("---\n").unwrap();
-    let [file, shop] = &comments.lines().collect::<Vec<_>>()[..] else {
-        panic!("{comments}")
+    let comments: Vec<&str> = comments.lines().collect();
+    let [file, shop] = comments[..] else {
+        panic!("{comments:?}")
     };
     let start = "# Read before: games/file is permitted as a whole, by digest ";
     let rest = file.strip_prefix(start).unwrap();
@@ -79,7 +80,7 @@ fn manifests_of_policies_permit_plain_names_and_comments_name_the_rest() {
         r#": plugins[0].ipam.dataDir: path "/"; plugins[0].type: plugin type "dummy"; plugins[0].ipam.type: plugin type "host-local""#
     );
     assert_eq!(
-        *shop,
+        shop,
         "# Read before: pods of namespace shop may select each NAD: pod shop/a selects games/lan"
     );
     let expected = format!(
