@@ -1,8 +1,8 @@
 //! Where the pods of this node are, from what is remembered of their CNI calls.
 //!
 //! First by `netqos-multinet`, whose record of a pod has all its attachments, and by netqos' own plugin, which writes
-//! down of each attachment which pod it is of ([`AttachedPod`]). Else by the runtimes: containerd, CRI-O and `netqos pod` leave one file for each attachment in
-//! `<cache>/results`, in libcni's form; the pod's name stands in its `CNI_ARGS`.
+//! down of each attachment which pod it is of ([`AttachedPod`]). Else by the runtimes: containerd, CRI-O and `netqos pod`
+//! leave one file for each attachment in `<cache>/results`, in libcni's form; the pod's name stands in its `CNI_ARGS`.
 //!
 //! Of several sandboxes of a pod of one name the youngest counts, whoever tells of it: the others are on
 //! their way out. That is the one whose file came last while this looked on, since files may be dated by a

@@ -203,8 +203,8 @@ impl Classes {
         let here = here.filter(|pod| *pod.node == *self.node);
         let here: Vec<&InputPod> = here.collect();
         let stated = here.iter().flat_map(|pod| {
-            let addresses = pod.addresses.iter();
-            addresses.map(|address| (*address, &pod.id.uid))
+            let uid = &pod.id.uid;
+            pod.addresses.iter().map(move |address| (*address, uid))
         });
         let stated: BTreeMap<IpAddr, &Arc<str>> = stated.collect();
         let mut pods = Vec::new();
