@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
+use kube::api::{Api, Patch, PatchParams};
 use netqos_kubernetes::cluster::{Node, run};
 use serde_json::{Value, json};
 
@@ -36,11 +37,12 @@ ip link set wire up
 ip link set wire-peer up
 mkdir -p /run/image
 /opt/programs/ctr --namespace k8s.io images mount localhost/netqos:$VERSION /run/image >/dev/null
-/run/image/netqos install-plugin --multinet --to /opt/cni/bin --conf-dir /etc/cni/net.d
+# Its own path is that of another PID namespace.
+/run/image/netqos install-plugin --multinet --to /opt/cni/bin --from /run/image/netqos-multinet
 ";
 const REMOVE: &str = r"
 set -eu
-/run/image/netqos install-plugin --multinet --to /opt/cni/bin --conf-dir /etc/cni/net.d --remove
+/run/image/netqos install-plugin --multinet --to /opt/cni/bin --remove
 /opt/programs/ctr --namespace k8s.io images unmount --rm /run/image >/dev/null
 rmdir /run/image
 ip link delete wire
@@ -56,8 +58,7 @@ done
 
 /// Pods on three networks come and go, have the annotation `network-status`, and leave nothing.
 pub fn three_networks(context: &mut Context) -> anyhow::Result<String> {
-    install(context)?;
-    let held = come_and_go(context);
+    let held = install(context).and_then(|()| come_and_go(context));
     let removed = remove(context);
     let held = held?;
     removed?;
@@ -324,43 +325,32 @@ fn token(context: &Context, node: &str) -> anyhow::Result<String> {
     Ok(token.trim().to_owned())
 }
 
-/// Patches a pod's status with this token. The inner error is that of the API server.
+/// Patches a pod's status with this token, and reads nothing, as kubectl would. The inner error is that of the API server.
 fn write_status(
     context: &Context,
     token: &str,
     pod: &Pod,
     change: &Value,
 ) -> anyhow::Result<Result<(), String>> {
-    let kubectl = context.kubectl();
-    let server = kubectl.run(&[
+    let view = [
         "config",
         "view",
         "-o",
         "jsonpath={.clusters[0].cluster.server}",
-    ])?;
-    let patch = [
-        "patch",
-        "pod",
-        &pod.name,
-        "--subresource=status",
-        "--type=merge",
-        "-p",
     ];
-    let output = kubectl
-        .command()
-        // The administrator's credentials would go along.
-        .args([
-            "--kubeconfig=/dev/null",
-            "--insecure-skip-tls-verify",
-            "--server",
-        ])
-        .args([server.as_str(), "--token", token, "-n", NAMESPACE])
-        .args(patch)
-        .arg(change.to_string())
-        .output()?;
-    Ok(match output.status.success() {
-        true => Ok(()),
-        false => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+    let server = context.kubectl().run(&view)?;
+    let mut config = kube::Config::new(server.parse()?);
+    config.accept_invalid_certs = true;
+    config.auth_info.token = Some(token.to_owned().into());
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let client = kube::Client::try_from(config)?;
+        let pods: Api<k8s_openapi::api::core::v1::Pod> = Api::namespaced(client, NAMESPACE);
+        let patch = Patch::Merge(change);
+        let patched = pods.patch_status(&pod.name, &PatchParams::default(), &patch);
+        Ok(patched.await.map(drop).map_err(|error| error.to_string()))
     })
 }
 
