@@ -35,8 +35,8 @@ Examples:
   netqos cleanup --yes
   netqos cleanup --yes --stay      in a DaemonSet, whose containers must not end
 
-Exit codes: 0 nothing of netqos is left but such attachments, 1 something is, or an agent runs (the message says what), 2 not
-confirmed, 3 not root.")]
+Exit codes: 0 nothing of netqos is left but such attachments, 1 something is, or an agent runs (the message
+says what), 2 not confirmed, 3 not root.")]
 pub struct Arguments {
     /// Do not ask first.
     #[arg(short, long)]

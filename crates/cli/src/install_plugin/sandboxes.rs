@@ -145,7 +145,7 @@ fn pod_of(record: &PodRecord) -> Option<String> {
 }
 
 fn pod_in_args(result: &CachedAttachment) -> Option<String> {
-    let get = |key| result.args.iter().find(|(known, _)| known == key);
+    let get = |key: &str| result.args.iter().find(|(known, _)| known == key);
     let (namespace, name) = (get("K8S_POD_NAMESPACE")?, get("K8S_POD_NAME")?);
     Some(format!("{}/{}", namespace.1, name.1))
 }
