@@ -349,7 +349,8 @@ fn write_status(
         let client = kube::Client::try_from(config)?;
         let pods: Api<k8s_openapi::api::core::v1::Pod> = Api::namespaced(client, NAMESPACE);
         let patch = Patch::Merge(change);
-        let patched = pods.patch_status(&pod.name, &PatchParams::default(), &patch);
+        let parameters = PatchParams::default();
+        let patched = pods.patch_status(&pod.name, &parameters, &patch);
         Ok(patched.await.map(drop).map_err(|error| error.to_string()))
     })
 }
