@@ -96,12 +96,12 @@ pub(crate) fn add_pods(
     wait_until(&node.files, process, || {
         let known = status(&node.files).map_err(|why| why.to_string())?;
         let many = |kind: &str| known.objects.get(kind).copied().unwrap_or_default();
-        let missing = expected.iter().find(|(kind, least)| many(*kind) < *least);
+        let missing = expected.iter().find(|(kind, least)| many(kind) < *least);
         match missing {
             None => Ok(()),
             Some((kind, least)) => Err(format!(
                 "it knows {} of {least} objects of kind {kind}",
-                many(*kind)
+                many(kind)
             )),
         }
     })

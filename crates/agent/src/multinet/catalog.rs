@@ -150,7 +150,8 @@ impl NetworkCatalog {
                 self.write(|it| it.namespaces.remove(&namespace.name));
             }
             Object::Pod(pod, ..) => {
-                if self.write(|it| it.pods.remove(&pod.id.uid)).is_some() {
+                let removed = self.write(|it| it.pods.remove(&pod.id.uid));
+                if removed.is_some() {
                     self.count_change();
                 }
             }

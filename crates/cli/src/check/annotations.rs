@@ -114,7 +114,7 @@ mod tests {
             (json!({"portMappings": []}), true),
             (json!({ANNOTATIONS: {}}), false),
         ] {
-            let (state, message) = check(&[kept.clone()], true, declares);
+            let (state, message) = check(std::slice::from_ref(&kept), true, declares);
             assert_eq!(state, State::Ok);
             assert!(message.contains("those of 1 pods"), "{message}");
             let (state, message) = check(&[kept], false, declares);
