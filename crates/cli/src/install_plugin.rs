@@ -303,10 +303,10 @@ fn remove_multinet(arguments: &Arguments, lines: &mut Vec<String>) -> Result<(),
         });
     }
     let end = Instant::now() + Duration::from_secs(arguments.wait);
-    let mut handed_over = match &multus {
-        Some(multus) => HandedOver::all(&sandboxes, multus, end)?,
-        None => HandedOver::default(),
-    };
+    let before = multus
+        .as_ref()
+        .map(|it| HandedOver::all(&sandboxes, it, end));
+    let mut handed_over = before.transpose()?.unwrap_or_default();
     lines.push(list::remove(lists, &arguments.state_dir)?);
     // The runtime does not call the plugin any more. It may have begun to, since.
     if let Some(multus) = &multus {
