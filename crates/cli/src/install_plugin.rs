@@ -303,20 +303,18 @@ fn remove_multinet(arguments: &Arguments, lines: &mut Vec<String>) -> Result<(),
     let config = list::config(lists, &arguments.state_dir)?;
     let sandboxes = Sandboxes::of(&config, &arguments.state_dir);
     let multus = Multus::next(lists, &arguments.to, arguments.multus_dir.as_deref())?;
-    let (state, records) = (sandboxes.state(), sandboxes.records().folder());
+    let state = sandboxes.state();
     // The directory of a node's state, in which that of the plugin may be missing.
-    let is_seen = records.is_dir() || state.parent().is_some_and(Path::is_dir);
+    let is_seen = state.parent().is_some_and(Path::is_dir);
     if multus.is_some() && !is_seen {
-        return Err(Problem::NotSeen {
-            path: state.to_owned(),
-            content: "the pods of netqos-multinet",
-        });
+        let (path, content) = (state.to_owned(), "the pods of netqos-multinet");
+        return Err(Problem::NotSeen { path, content });
     }
     let end = Instant::now() + Duration::from_secs(arguments.wait);
-    let mut handed_over = match &multus {
-        Some(multus) => HandedOver::all(&sandboxes, multus, end)?,
-        None => HandedOver::default(),
-    };
+    let before = multus
+        .as_ref()
+        .map(|it| HandedOver::all(&sandboxes, it, end));
+    let mut handed_over = before.transpose()?.unwrap_or_default();
     lines.push(list::remove(lists, &arguments.state_dir)?);
     // The runtime does not call the plugin any more. It may have begun to, since.
     if let Some(multus) = &multus {
@@ -324,7 +322,7 @@ fn remove_multinet(arguments: &Arguments, lines: &mut Vec<String>) -> Result<(),
         handed_over.count += later.count;
         handed_over.kept = later.kept;
         // It remembers a sandbox after ADD.
-        let is_handed_over = |container_id: &str| multus.directory.join(container_id).exists();
+        let is_handed_over = |id: &str| multus.directory.join(id).exists();
         let moved = hand_over_results_of_runtime(multus, is_handed_over);
         moved.map_err(|error| Problem::ResultNotHandedOver(Box::new(error)))?;
         lines.push(format!(
