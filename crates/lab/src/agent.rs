@@ -79,7 +79,7 @@ pub(crate) fn start(
     Ok(process)
 }
 
-/// Tells it of pods that it has seen come, and waits until what the objects say is in force on them.
+/// Tells it of the pods of its node, and waits until it has programmed what the objects say of them.
 pub(crate) fn add_pods(
     node: &Node,
     manifests: &Manifests,
