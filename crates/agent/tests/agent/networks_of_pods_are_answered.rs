@@ -105,7 +105,10 @@ fn metrics_count_answers_by_result() {
     }
     let newer = json!({"version": PROTOCOL + 1}).to_string();
     for _ in 0..3 {
-        assert!(matches!(stage::ask_multinet(newer.as_bytes()), Answer::TryAgain(_)));
+        assert!(matches!(
+            stage::ask_multinet(newer.as_bytes()),
+            Answer::TryAgain(_)
+        ));
     }
     let metrics = stage::ask("/metrics");
     for sample in [

@@ -460,12 +460,13 @@ pub fn changes_to(cluster: &Cluster, policies_first: bool) -> Vec<Change> {
     changes.extend(cluster_networks.map(Change::ClusterNetwork));
     changes.extend(services.into_values().map(Change::Service));
     changes.extend(slices.into_values().map(Change::EndpointSlice));
-    let found = found.into_iter();
-    changes.extend(found.map(|(pod, (uid, interfaces))| Change::Attachments {
-        pod,
-        uid,
-        interfaces,
-    }));
+    for (pod, (uid, interfaces)) in found {
+        changes.push(Change::Attachments {
+            pod,
+            uid,
+            interfaces,
+        });
+    }
     if !policies_first {
         changes.extend(policies);
     }
