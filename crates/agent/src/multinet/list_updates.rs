@@ -66,7 +66,7 @@ fn update(directory: &Path) -> Option<Problem> {
             reason: Reason::FileNotWritten,
             message: format!(
                 "cannot declare what the default network takes: {error}; the runtime does not pass it; run netqos \
-                 install-plugin --multinet on the node"
+                 install-plugin --multinet on the node, or set multinet.updateList"
             ),
         }),
     }

@@ -476,7 +476,8 @@ pub fn changes_to(cluster: &Cluster, policies_first: bool) -> Vec<Change> {
 /// A bound for what such policies ask for.
 pub fn quota() -> impl Strategy<Value = Quota> {
     let rate = (1_u64..3).prop_map(|it| BitRate::from_bits_per_second(it * 10_000_000));
-    let marks = btree_set(0_i64..64, 20..64);
+    let dscp = (0_i64..64).prop_map(|it| Dscp::try_new(it).unwrap());
+    let marks = btree_set(dscp, 20..64);
     (
         word(&["one", "two"]),
         label_selector(),
@@ -492,11 +493,7 @@ pub fn quota() -> impl Strategy<Value = Quota> {
                 min_priority: Priority::try_new(least).unwrap(),
                 max_priority: Priority::try_new(most).unwrap(),
                 max_rate,
-                dscp: marks.map(|it| {
-                    it.into_iter()
-                        .filter_map(|it| Dscp::try_new(it).ok())
-                        .collect()
-                }),
+                dscp: marks,
                 max_rules,
             },
         )

@@ -224,6 +224,10 @@ pub struct Multinet {
     /// Whether API servers take NetworkAttachmentDefinitions only in namespaces with the label
     /// netqos.io/network-attachment-definitions=allowed (a ValidatingAdmissionPolicy).
     pub restrict_definitions: bool,
+    /// Whether agents may write `configDirectory`, so that the list of netqos-multinet also declares capabilities that
+    /// netqos does not know, when the default network is installed or changed later. An agent can then lift the limits in
+    /// that list.
+    pub update_list: bool,
 }
 
 /// How nodes' lines are divided.
@@ -441,6 +445,7 @@ impl Default for Multinet {
             install: false,
             install_crd: true,
             restrict_definitions: false,
+            update_list: false,
         }
     }
 }

@@ -63,9 +63,13 @@ seLinuxOptions:
 - name: pod-resources
   mountPath: /var/lib/kubelet/pod-resources
   readOnly: true
-# The list of netqos-multinet, which follows that of the default network.
+# The list of netqos-multinet, and that of the default network, which it follows. It has the limits that no agent can
+# lift, unless agents may write it.
 - name: cni-conf
-  mountPath: /etc/cni/net.d
+  mountPath: {{ .Values.multinet.configDirectory }}
+  {{- if not .Values.multinet.updateList }}
+  readOnly: true
+  {{- end }}
 {{- end }}
 - name: cni-cache
   mountPath: {{ .Values.agent.cniCache }}

@@ -314,6 +314,25 @@ fn install_multinet(more: Value) -> (Value, BTreeMap<String, Value>) {
     (container, mounts)
 }
 
+/// That directory has the limits of the plugin's own configuration.
+#[test]
+fn agent_writes_lists_of_the_runtime_only_if_it_may() {
+    for may in [false, true] {
+        let chosen = json!({
+            "multinet": {"enabled": true, "configDirectory": "/k3s/net.d", "updateList": may},
+        });
+        let objects = chart().objects(&chosen).unwrap();
+        let pod = &objects["DaemonSet/netqos-agent"]["spec"]["template"]["spec"];
+        let agent = &pod["containers"][0];
+        let arguments = agent["args"].as_array().unwrap();
+        assert!(arguments.contains(&json!("--cni-conf-dir=/k3s/net.d")));
+        let mounts = agent["volumeMounts"].as_array().unwrap();
+        let mount = mounts.iter().find(|it| it["name"] == "cni-conf").unwrap();
+        assert_eq!(mount["mountPath"], "/k3s/net.d");
+        assert_eq!(mount["readOnly"] == true, !may);
+    }
+}
+
 /// The list names its directory to the plugin on the node, and plugins find files by the paths in records.
 #[test]
 fn install_multinet_sees_directories_by_their_paths_on_the_node() {
