@@ -56,8 +56,8 @@ impl Node {
             text.push_str(&self.links_and_queues()?);
         }
         for file in self.files("/run/netqos") {
-            // A socket has no text.
-            if !Path::new(&file).is_file() {
+            // A socket has no text. Files of pods say nothing of what is programmed.
+            if !Path::new(&file).is_file() || file.starts_with("/run/netqos/multinet-pods/") {
                 continue;
             }
             writeln!(text, "{file}: {}", fs::read_to_string(&file)?)?;

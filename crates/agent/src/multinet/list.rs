@@ -10,7 +10,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use netqos_cni::runtime::{NetworkConfigList, RuntimeError};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
+use rustix::io::Errno;
 use serde_json::{Map, Value, json};
 
 /// The `type` of the plugin, and the name of its list.
@@ -21,6 +22,9 @@ pub const LIST: &str = "00-netqos.conflist";
 pub const LIST_DIRECTORY: &str = "/etc/cni/net.d";
 /// The temporary name. Runtimes read no file of this ending.
 pub const UNFINISHED_LIST: &str = ".00-netqos.conflist.netqos-new";
+
+/// The tries to write it while others do.
+const TRIES: usize = 5;
 
 /// The capabilities that CNI's CONVENTIONS.md and containerd know. A runtime passes only what a list declares; the plugin
 /// passes to each attachment what that one's list declares.
@@ -72,16 +76,16 @@ pub struct WrittenList {
 /// # Errors
 /// Returns an error if the list cannot be written, or another one has its name.
 pub fn write_list(directory: &Path) -> Result<WrittenList, ListError> {
-    let locked = lock(directory)?;
-    let plugin = read_list(&directory.join(LIST))?;
-    let mut plugin = plugin.unwrap_or_else(bare_plugin);
-    if directory != Path::new(LIST_DIRECTORY) {
-        // The plugin reads the default network there.
-        let absolute = std::path::absolute(directory).map_err(|error| failed(directory, error))?;
-        let in_list = plugin.entry("confDir");
-        in_list.or_insert_with(|| json!(absolute));
-    }
-    write(directory, &locked, plugin)
+    let absolute = std::path::absolute(directory).map_err(|error| failed(directory, error))?;
+    write(directory, |plugin| {
+        let mut plugin = plugin.unwrap_or_else(bare_plugin);
+        if directory != Path::new(LIST_DIRECTORY) {
+            // The plugin reads the default network there.
+            let in_list = plugin.entry("confDir");
+            in_list.or_insert_with(|| json!(absolute));
+        }
+        plugin
+    })
 }
 
 /// The same where the list exists; `None` where not.
@@ -89,16 +93,10 @@ pub fn write_list(directory: &Path) -> Result<WrittenList, ListError> {
 /// # Errors
 /// Those of [`write_list`].
 pub fn update_list(directory: &Path) -> Result<Option<WrittenList>, ListError> {
-    let path = directory.join(LIST);
-    if !path.exists() {
+    if !directory.join(LIST).exists() {
         return Ok(None);
     }
-    // Without waiting: each process that may read the directory may lock it.
-    let locked = lock_by(directory, FlockOperation::NonBlockingLockExclusive)?;
-    match read_list(&path)? {
-        Some(plugin) => write(directory, &locked, plugin).map(Some),
-        None => Ok(None),
-    }
+    write_if(directory, |plugin| plugin)
 }
 
 /// Keeps other processes from writing or removing the list until the result is dropped.
@@ -164,12 +162,46 @@ pub fn calls_plugin(list: &NetworkConfigList) -> bool {
 
 fn write(
     directory: &Path,
-    locked: &File,
-    mut plugin: Map<String, Value>,
+    prepare: impl Fn(Option<Map<String, Value>>) -> Map<String, Value>,
 ) -> Result<WrittenList, ListError> {
-    let (path, unfinished) = (directory.join(LIST), directory.join(UNFINISHED_LIST));
-    let default_network = default_network(directory, &plugin);
-    let of_default = default_network.iter().flat_map(|list| &list.plugins);
+    let written = write_if(directory, |plugin| Some(prepare(plugin)))?;
+    written.ok_or_else(|| failed(directory, io::ErrorKind::NotFound.into()))
+}
+
+/// Writes the list with the plugin that `prepare` makes of the list's; nothing if it returns `None`.
+fn write_if(
+    directory: &Path,
+    prepare: impl Fn(Option<Map<String, Value>>) -> Option<Map<String, Value>>,
+) -> Result<Option<WrittenList>, ListError> {
+    let path = directory.join(LIST);
+    let locked = lock(directory)?;
+    for _ in 0..TRIES {
+        let before = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            text => Some(text.map_err(|error| failed(&path, error))?),
+        };
+        let Some(mut plugin) = prepare(read_list(&path)?) else {
+            return Ok(None);
+        };
+        let default_network = default_network(directory, &plugin);
+        declare(&mut plugin, default_network.as_ref().ok());
+        let text = format!("{:#}\n", list_with(&plugin));
+        let is_changed = before.as_deref() != Some(text.as_bytes());
+        if !is_changed || replace(directory, &locked, before.as_deref(), &text)? {
+            return Ok(Some(WrittenList {
+                path,
+                is_changed,
+                default_network,
+            }));
+        }
+    }
+    let why = io::Error::other("another process changes it all the time");
+    Err(failed(&path, why))
+}
+
+/// Adds the known capabilities, and those of the default network.
+fn declare(plugin: &mut Map<String, Value>, default_network: Option<&NetworkConfigList>) {
+    let of_default = default_network.into_iter().flat_map(|list| &list.plugins);
     let of_default = of_default.flat_map(|plugin| &plugin.capabilities);
     let of_default = of_default.filter(|(_, is_declared)| **is_declared);
     let of_default = of_default.map(|(name, _)| name.as_str());
@@ -181,28 +213,47 @@ fn write(
             declared[capability] = true.into();
         }
     }
-    let text = format!("{:#}\n", list_with(&plugin));
-    let is_changed = !fs::read(&path).is_ok_and(|found| found == text.as_bytes());
-    if is_changed {
-        let write = || -> io::Result<()> {
-            let mut file = File::create(&unfinished)?;
-            file.write_all(text.as_bytes())?;
-            file.set_permissions(Permissions::from_mode(0o644))?;
-            file.sync_all()?;
-            fs::rename(&unfinished, &path)?;
-            locked.sync_all()
+}
+
+/// Writes the list in place of the text `before`. Returns false, and leaves it, if it has another text by now: administrators
+/// take no lock.
+fn replace(
+    directory: &Path,
+    locked: &File,
+    before: Option<&[u8]>,
+    text: &str,
+) -> Result<bool, ListError> {
+    let (path, unfinished) = (directory.join(LIST), directory.join(UNFINISHED_LIST));
+    let rename = |flags| renameat_with(CWD, &unfinished, CWD, &path, flags);
+    let write = || -> io::Result<bool> {
+        let mut file = File::create(&unfinished)?;
+        file.write_all(text.as_bytes())?;
+        file.set_permissions(Permissions::from_mode(0o644))?;
+        file.sync_all()?;
+        let flags = match before {
+            None => RenameFlags::NOREPLACE,
+            Some(_) => RenameFlags::EXCHANGE,
         };
-        if let Err(error) = write() {
-            // The first error matters.
-            let _ = fs::remove_file(&unfinished);
-            return Err(failed(&path, error));
+        match rename(flags) {
+            Ok(()) => {}
+            Err(Errno::EXIST | Errno::NOENT) => return Ok(false),
+            // The file system cannot.
+            Err(Errno::INVAL) => fs::rename(&unfinished, &path)?,
+            Err(error) => return Err(error.into()),
         }
-    }
-    Ok(WrittenList {
-        path,
-        is_changed,
-        default_network,
-    })
+        if let (Some(before), Ok(replaced)) = (before, fs::read(&unfinished))
+            && replaced != before
+        {
+            rename(RenameFlags::EXCHANGE)?;
+            return Ok(false);
+        }
+        locked.sync_all()?;
+        Ok(true)
+    };
+    let written = write();
+    // The first error matters.
+    let _ = fs::remove_file(&unfinished);
+    written.map_err(|error| failed(&path, error))
 }
 
 /// The default network, as the plugin finds it.

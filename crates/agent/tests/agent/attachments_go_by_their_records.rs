@@ -224,7 +224,7 @@ fn forged_annotations_of_a_pod_with_a_record_give_it_no_address() {
 fn class_of_a_pod_has_the_addresses_of_its_attachments_on_uplinks_alone() {
     let Some(node) = stage::node() else { return };
     stage::line(&node);
-    node.run("ip", &["link", "add", "apart", "type", "dummy"])
+    node.run("ip", &["link", "add", "apart", "type", "bridge"])
         .unwrap();
     node.run("ip", &["link", "set", "apart", "up"]).unwrap();
     let (a, b) = stage::pods(&node);
