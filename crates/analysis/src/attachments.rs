@@ -107,13 +107,8 @@ fn not_permitted(snapshot: &Snapshot) -> Vec<Message> {
         let Some(needs) = needs(found) else { continue };
         let grant = grants.entry(name.namespace.clone()).or_insert_with(|| {
             let labels = namespaces.get(&name.namespace).cloned().unwrap_or_default();
-            let mut grant = AttachmentGrant::default();
-            for policy in snapshot.attachment_policies() {
-                if policy.namespaces.matches(&labels) {
-                    grant.unite(policy.grant.clone());
-                }
-            }
-            grant
+            let policies = snapshot.attachment_policies();
+            AttachmentGrant::united(policies.filter(|it| it.namespaces.matches(&labels)))
         });
         let refusals = grant.refusals(&needs);
         if !refusals.is_empty() {

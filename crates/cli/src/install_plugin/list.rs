@@ -10,7 +10,7 @@ use netqos_agent::multinet::{
 };
 use netqos_api::npwg::is_meta_plugin;
 use netqos_cni::runtime::{AttachmentRequest, NetworkConfigList, Runtime};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::sandboxes::{Sandbox, Sandboxes};
 use super::{Problem, failed, gone};
@@ -127,7 +127,9 @@ pub(super) fn release_gone(
         .all()?
         .into_iter()
         .partition(Sandbox::may_be_alive);
-    let list = list_with(config).to_string();
+    let mut config = config.clone();
+    config.insert("stateDir".to_owned(), json!(sandboxes.state()));
+    let list = list_with(&config).to_string();
     // Nothing is in this cache.
     let runtime = Runtime::new([plugins], sandboxes.state().join("none"));
     let mut failures = Vec::new();

@@ -107,7 +107,9 @@ fn others(directory: &Path, conf_dir: &Path) -> Result<Vec<ListFile>, Problem> {
     let own = conf_dir.join(LIST);
     files.retain(|(path, list)| {
         let is_own = list.as_ref().is_ok_and(calls_plugin);
-        !(is_own && path.canonicalize().ok() == own.canonicalize().ok())
+        // A container does not see the file to which a link leads out of the directory.
+        let is_unseen = *path == own && !path.exists();
+        !(is_unseen || is_own && path.canonicalize().ok() == own.canonicalize().ok())
     });
     Ok(files)
 }

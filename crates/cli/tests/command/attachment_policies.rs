@@ -271,6 +271,7 @@ fn output_applied_to_the_cluster_permits_its_nads_and_no_others() {
     );
     let said = |code: &str| {
         let text = stdout(&world.run(&["analyze", "-n", &games]));
+        eprintln!("DEBUG {text}");
         text.lines().filter(|it| it.contains(code)).count()
     };
     assert_eq!(

@@ -181,7 +181,8 @@ fn pod_of_files_is_described_with_its_networks() {
             r#"[{"name": "games/lan", "interface": "net1", "ips": ["10.1.0.5"], "dns": {}}]"#,
     });
     let pod = json!({"apiVersion": "v1", "kind": "Pod",
-                     "metadata": {"name": "a", "namespace": "games", "annotations": annotations}});
+                     "metadata": {"name": "a", "namespace": "games", "annotations": annotations},
+                     "status": {"podIPs": [{"ip": "10.0.0.5"}]}});
     let nad = json!({"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
                      "metadata": {"name": "lan", "namespace": "games"}, "spec": {"config": "{\"type\": \"bridge\"}"}});
     let file = folder.path().join("all.json");

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use netqos_api::multinet::PodRecord;
+use netqos_api::npwg::{AttachmentGrant, digest};
 use netqos_cni::runtime::{AttachmentRequest, MultusDelegate, NetworkConfigList, Runtime};
 use netqos_datapath::FileLock;
 use netqos_testkit::{Pod, executable, run_killed_at};
@@ -173,10 +174,12 @@ fn delegates_get_the_arguments_of_add() {
     let log = "#!/bin/sh\nif [ $CNI_COMMAND = DEL ]; then cat > /run/del-$CNI_IFNAME; else cat > /run/add; \
                echo '{\"cniVersion\":\"1.0.0\"}'; fi\n";
     write_script("log", log);
-    node.define(
-        "shop/log",
-        &json!({"cniVersion": "1.0.0", "type": "log", "capabilities": capabilities}),
-    );
+    let config = json!({"cniVersion": "1.0.0", "type": "log", "capabilities": capabilities});
+    let grant = AttachmentGrant {
+        digests: [digest(&config.to_string())].into(),
+        ..AttachmentGrant::default()
+    };
+    node.define_with("shop/log", &config, grant);
     let pod = node.node.empty_pod("web").unwrap();
     let networks = json!([{"name": "log", "portMappings": [{"hostPort": 80, "containerPort": 8080}],
                            "bandwidth": {"ingressRate": 1000000}}]);
