@@ -127,13 +127,8 @@ impl Known {
     /// The permissions for the NetworkAttachmentDefinitions of a namespace.
     pub(crate) fn attachment_grant(&self, namespace: &Arc<str>) -> AttachmentGrant {
         let labels = self.labels(namespace);
-        let mut grant = AttachmentGrant::default();
-        for policy in self.attachment_policies.values() {
-            if policy.namespaces.matches(&labels) {
-                grant.unite(policy.grant.clone());
-            }
-        }
-        grant
+        let policies = self.attachment_policies.values();
+        AttachmentGrant::united(policies.filter(|it| it.namespaces.matches(&labels)))
     }
 
     /// The labels of a namespace; of one that is not known yet, those that it is sure to have.

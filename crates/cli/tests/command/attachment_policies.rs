@@ -254,7 +254,13 @@ fn output_applied_to_the_cluster_permits_its_nads_and_no_others() {
 
     world.define_nads();
     let put = |name: &str, config: &Value| {
-        let spec = json!({"spec": {"config": config.to_string()}});
+        // The server reads an applied object as YAML, in which U+2028 and U+0085 end lines.
+        let config = config.to_string();
+        let ascii = config.chars().map(|it| match it.is_ascii() {
+            true => it.to_string(),
+            false => format!("\\u{:04x}", u32::from(it)),
+        });
+        let spec = json!({"spec": {"config": ascii.collect::<String>()}});
         world.put("NetworkAttachmentDefinition", &world.name(name), spec);
     };
     put(
@@ -271,7 +277,6 @@ fn output_applied_to_the_cluster_permits_its_nads_and_no_others() {
     );
     let said = |code: &str| {
         let text = stdout(&world.run(&["analyze", "-n", &games]));
-        eprintln!("DEBUG {text}");
         text.lines().filter(|it| it.contains(code)).count()
     };
     assert_eq!(
