@@ -162,6 +162,17 @@ pub const VARIATIONS: &[(Kernel, Row)] = &[
         .expect(Missing),
     ),
     (
+        V6_1,
+        uplink(
+            "uplink-without-mirred",
+            "classes, no act_mirred",
+            "check=yes kind=card",
+        )
+        .card(1)
+        .without(&["act_mirred"])
+        .expect(Missing),
+    ),
+    (
         V5_10,
         uplink(
             "uplink-without-fq-codel",
