@@ -122,8 +122,10 @@ pub(crate) fn places(
             is_primary: false,
         }
     }));
-    // One that is about to be attached has neither interface nor address there.
-    let is_there = |place: &Place| place.attach.is_some() || !place.addresses.is_empty();
+    // One that is about to be attached has neither interface nor address there. Where the node found the pod's interfaces, an
+    // address that an annotation claims makes no other one.
+    let is_there =
+        |place: &Place| place.attach.is_some() || (found.is_empty() && !place.addresses.is_empty());
     let is_on = |it: &&Primary<'_>| {
         let mut places = places.iter();
         places.any(|place| place.network == it.key && is_there(place))

@@ -126,6 +126,27 @@ fn policy_without_references_is_on_the_primary_network_of_its_pods() {
     assert_eq!(mark(&index, "a/p", &blue, tcp("172.16.0.2", 80)), None);
 }
 
+/// Else its owner, who makes the user-defined network, would be rid of what holds on `eth0`.
+#[test]
+fn claim_of_a_pod_without_such_an_interface_leaves_the_default_network_primary() {
+    let eth0 = interface("eth0", NetworkName::Cni("pods".into()), &["10.0.0.1"]);
+    let mut changes = with(vec![eth0]);
+    let Some(Change::Pod(sender)) = changes.first_mut() else {
+        panic!("{changes:?}");
+    };
+    let primary = NetworkName::Primary(Some(name("a/blue")));
+    sender.addresses.push(on(primary, &["172.16.0.1"]));
+    let blue = user_network("a/blue", "172.16.0.0/16");
+    changes.push(Change::NetworkDefinition(blue));
+    changes.push(Change::Pod(pod(
+        "a/peer",
+        &[("app", "peer")],
+        &["10.0.0.2"],
+    )));
+    let index = index(changes);
+    assert_eq!(default_mark(&index, "a/p", "10.0.0.2"), Some(20));
+}
+
 /// Each claim is of a pod that is there; the network has a rule on this node.
 #[test]
 fn claim_to_be_on_a_primary_network_counts_only_where_objects_say_so() {
