@@ -96,7 +96,17 @@ pub fn update_list(directory: &Path) -> Result<Option<WrittenList>, ListError> {
     if !directory.join(LIST).exists() {
         return Ok(None);
     }
-    write_if(directory, |plugin| plugin)
+    write_if(directory, Writer::Agent, |plugin| plugin)
+}
+
+/// The process that writes the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Writer {
+    /// The command line writes all of it.
+    Command,
+    /// The agent adds capabilities, and leaves everything else. It does not wait for the lock: each process that may read the
+    /// directory may lock it.
+    Agent,
 }
 
 /// Keeps other processes from writing or removing the list until the result is dropped.
@@ -164,17 +174,21 @@ fn write(
     directory: &Path,
     prepare: impl Fn(Option<Map<String, Value>>) -> Map<String, Value>,
 ) -> Result<WrittenList, ListError> {
-    let written = write_if(directory, |plugin| Some(prepare(plugin)))?;
+    let written = write_if(directory, Writer::Command, |plugin| Some(prepare(plugin)))?;
     written.ok_or_else(|| failed(directory, io::ErrorKind::NotFound.into()))
 }
 
 /// Writes the list with the plugin that `prepare` makes of the list's; nothing if it returns `None`.
 fn write_if(
     directory: &Path,
+    writer: Writer,
     prepare: impl Fn(Option<Map<String, Value>>) -> Option<Map<String, Value>>,
 ) -> Result<Option<WrittenList>, ListError> {
     let path = directory.join(LIST);
-    let locked = lock(directory)?;
+    let locked = match writer {
+        Writer::Command => lock(directory)?,
+        Writer::Agent => lock_by(directory, FlockOperation::NonBlockingLockExclusive)?,
+    };
     for _ in 0..TRIES {
         let before = match fs::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -184,9 +198,22 @@ fn write_if(
             return Ok(None);
         };
         let default_network = default_network(directory, &plugin);
+        let found = plugin.clone();
         declare(&mut plugin, default_network.as_ref().ok());
-        let text = format!("{:#}\n", list_with(&plugin));
-        let is_changed = before.as_deref() != Some(text.as_bytes());
+        let list = match (writer, &before) {
+            (Writer::Agent, Some(before)) => {
+                let list = serde_json::from_slice(before);
+                let mut list: Value = list.map_err(|error| failed(&path, error.into()))?;
+                list["plugins"] = json!([plugin]);
+                list
+            }
+            _ => list_with(&plugin),
+        };
+        let text = format!("{list:#}\n");
+        let is_changed = match writer {
+            Writer::Command => before.as_deref() != Some(text.as_bytes()),
+            Writer::Agent => plugin != found,
+        };
         if !is_changed || replace(directory, &locked, before.as_deref(), &text)? {
             return Ok(Some(WrittenList {
                 path,
@@ -354,6 +381,35 @@ mod tests {
         // A half-written one.
         fs::write(directory.0.path().join("05-net.conflist"), "{").unwrap();
         assert!(!directory.update());
+    }
+
+    #[test]
+    fn agent_leaves_what_it_did_not_write() {
+        let directory = Directory::new();
+        write_list(directory.0.path()).unwrap();
+        let mut list = list_with(directory.plugin().as_object().unwrap());
+        list["disableCheck"] = true.into();
+        // Without line breaks.
+        directory.put(LIST, &list);
+        assert!(!directory.update());
+        directory.put_default(&["example.org/a"]);
+        assert!(directory.update());
+        let text = fs::read(directory.0.path().join(LIST)).unwrap();
+        let updated: Value = serde_json::from_slice(&text).unwrap();
+        assert_eq!(updated["disableCheck"], true);
+        assert_eq!(updated["name"], list["name"]);
+    }
+
+    #[test]
+    fn agent_does_not_wait_for_the_lock() {
+        let directory = Directory::new();
+        write_list(directory.0.path()).unwrap();
+        directory.put_default(&["example.org/a"]);
+        let locked = lock(directory.0.path()).unwrap();
+        let failed = update_list(directory.0.path()).unwrap_err();
+        assert!(matches!(failed, ListError::File { .. }), "{failed}");
+        drop(locked);
+        assert!(directory.update());
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub fn spawn(directory: PathBuf, events: Sender<Event>) -> Result<()> {
         let mut said = Said::default();
         loop {
             let problem = update(&directory);
-            let pause = if problem.is_some() { RETRY } else { RESCAN };
+            let is_failed = problem.is_some();
             let batch = Batch {
                 source: SOURCE,
                 problems: problem.into_iter().collect(),
@@ -42,6 +42,14 @@ pub fn spawn(directory: PathBuf, events: Sender<Event>) -> Result<()> {
             if said.is_news(&batch) && events.send(Event::Batch(batch)).is_err() {
                 return;
             }
+            // A failed try may itself have changed the directory.
+            let pause = match is_failed {
+                true => {
+                    thread::sleep(RETRY);
+                    Duration::ZERO
+                }
+                false => RESCAN,
+            };
             if let Err(error) = watch::wait(&mut watches, pause) {
                 tracing::error!(error = %error, "the runtime's network configuration is no longer watched");
                 return;
