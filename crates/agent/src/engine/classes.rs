@@ -1,6 +1,6 @@
 //! The node's lines are divided as the objects say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -202,11 +202,12 @@ impl Classes {
         let here = self.input.pods.values();
         let here = here.filter(|pod| *pod.node == *self.node);
         let here: Vec<&InputPod> = here.collect();
-        let stated = here.iter().flat_map(|pod| {
-            let uid = &pod.id.uid;
-            pod.addresses.iter().map(move |address| (*address, uid))
-        });
-        let stated: BTreeMap<IpAddr, &Arc<str>> = stated.collect();
+        let mut stated: BTreeMap<IpAddr, BTreeSet<&Arc<str>>> = BTreeMap::new();
+        for pod in &here {
+            for address in &pod.addresses {
+                stated.entry(*address).or_default().insert(&pod.id.uid);
+            }
+        }
         let mut pods = Vec::new();
         for pod in here {
             let mut place = place(
@@ -217,7 +218,10 @@ impl Classes {
                 &self.lines,
             );
             // A network of a tenant may use the addresses of the default one.
-            let is_own = |it: &IpAddr| stated.get(it).is_none_or(|uid| **uid == pod.id.uid);
+            let is_own = |it: &IpAddr| {
+                let by = stated.get(it);
+                by.is_none_or(|uids| uids.contains(&pod.id.uid))
+            };
             place.addresses.retain(is_own);
             pods.extend(self.knowledge.pod(pod, place));
         }
@@ -245,8 +249,11 @@ fn place(
             // A tenant may choose addresses of an attachment: they identify it on the uplink below it alone.
             let is_attachment = one.recorded.is_some()
                 && !matches!(one.network, NetworkName::Default | NetworkName::Primary(_));
-            let below = host_links.below(one).filter(|_| is_attachment);
-            if !is_attachment || below.is_some_and(|link| lines.leads_to_uplink(link)) {
+            let mut leads_to_uplink = || {
+                let below = host_links.below(one);
+                below.is_some_and(|link| lines.leads_to_uplink(link))
+            };
+            if !is_attachment || leads_to_uplink() {
                 place.addresses.extend(&one.addresses);
             }
         }

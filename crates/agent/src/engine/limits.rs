@@ -181,6 +181,10 @@ impl PodLimits {
             .collect();
         let first = known.first.and_then(|one| one.attach.interface());
         let first = first.and_then(attachment);
+        let recorded = known.interfaces.iter();
+        let recorded = recorded.filter(|one| one.recorded.is_some());
+        let recorded = recorded.filter_map(|one| one.attach.interface());
+        let recorded: BTreeSet<Attachment> = recorded.filter_map(attachment).collect();
         let mut held = self.held.remove(pod).unwrap_or_default();
         // What is not wanted: of interfaces that are there, and of those that have gone.
         let mut unwanted: BTreeMap<Attachment, Option<PathBuf>> = BTreeMap::new();
@@ -192,11 +196,13 @@ impl PodLimits {
         for (attachment, netns) in unwanted {
             let lifts = match (&netns, known.has_object) {
                 (Some(_), true) => {
+                    // Another interface has the limit that the pod's selection of the network requests. It stays where
+                    // the record is gone, as after a hand-over to Multus.
+                    let is_first = first.as_ref() == Some(&attachment);
                     self.own.contains_key(&attachment)
-                        || held.contains_key(&attachment)
-                        // A selection of the network asked for that of another interface.
-                        || (first.as_ref() == Some(&attachment)
-                            && self.is_of_annotation(&attachment))
+                        || ((is_first || recorded.contains(&attachment))
+                            && held.contains_key(&attachment))
+                        || (is_first && self.is_of_annotation(&attachment))
                 }
                 _ => self.own.contains_key(&attachment),
             };
