@@ -142,6 +142,10 @@ fn judge(
     // Also under keys that netqos does not know.
     let mut paths = AttachmentNeeds::default();
     paths_in(&Value::Object(list.clone()), "", &mut paths.host_paths);
+    // One that does not begin at the root begins where the runtime runs.
+    let relative = needs.host_paths.iter();
+    let relative = relative.filter(|(_, path)| !path.starts_with('/'));
+    paths.host_paths.extend(relative.cloned());
     refusals.extend(of_node.refusals(&paths));
     if refusals.is_empty() {
         return Ok(());
