@@ -189,13 +189,17 @@ fn install_multinet(arguments: &Arguments, lines: &mut Vec<String>) -> Result<()
 
 fn remove_multinet(arguments: &Arguments, lines: &mut Vec<String>) -> Result<(), Problem> {
     let (lists, executable) = (&arguments.conf_dir, arguments.to.join(MULTINET.name));
+    list::refuse_own_with_more(lists)?;
     let config = list::config(lists, &arguments.state_dir)?;
     let sandboxes = Sandboxes::of(&config, &arguments.state_dir);
     let multus = Multus::next(lists, &arguments.to, arguments.multus_dir.as_deref())?;
     let state = sandboxes.state();
     // The directory of a node's state, in which that of the plugin may be missing.
-    let is_seen = state.parent().is_some_and(Path::is_dir);
-    if multus.is_some() && !is_seen {
+    let is_seen = match config.contains_key("stateDir") {
+        true => state.is_dir(),
+        false => multus.is_none() || state.parent().is_some_and(Path::is_dir),
+    };
+    if !is_seen {
         let (path, content) = (state.to_owned(), "the pods of netqos-multinet");
         return Err(Problem::NotSeen { path, content });
     }

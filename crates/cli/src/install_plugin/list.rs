@@ -40,8 +40,8 @@ pub(super) fn write(directory: &Path) -> Result<String, Problem> {
     Ok(format!("{}: {done}; {default}", written.path.display()))
 }
 
-/// Fails if our list, once the runtime reads it first, would lead to another meta plugin. One that comes before ours is
-/// that of all pods already.
+/// Fails if our list would lead to another meta plugin. Where the list of that one comes before ours, it may take ours as
+/// the default network in turn.
 fn refuse_meta_default(directory: &Path) -> Result<(), Problem> {
     let path = directory.join(LIST);
     let plugin = read_list(&path)?;
@@ -51,7 +51,7 @@ fn refuse_meta_default(directory: &Path) -> Result<(), Problem> {
     let lists = NetworkConfigList::all(directory).unwrap_or_default();
     let mut lists = lists.into_iter();
     let first = lists.find(|(_, list)| !list.as_ref().is_ok_and(calls_plugin));
-    let Some((_, Ok(list))) = first.filter(|(file, _)| *file > path) else {
+    let Some((_, Ok(list))) = first else {
         return Ok(());
     };
     let kinds = list.plugins.iter().map(|plugin| &plugin.kind);
@@ -62,6 +62,16 @@ fn refuse_meta_default(directory: &Path) -> Result<(), Problem> {
             plugin: kind.clone(),
             list: list.name,
         }),
+    }
+}
+
+/// Fails if the list is an administrator's that calls the plugin beside others: the runtime would find no executable.
+pub(super) fn refuse_own_with_more(directory: &Path) -> Result<(), Problem> {
+    let path = directory.join(LIST);
+    let calls = || NetworkConfigList::from_file(&path).is_ok_and(|list| calls_plugin(&list));
+    match read_list(&path) {
+        Err(foreign @ ListError::Foreign(_)) if calls() => Err(foreign.into()),
+        _ => Ok(()),
     }
 }
 
