@@ -328,8 +328,10 @@ fn removal_is_refused_where_a_directory_is_not_seen() {
     node.write("net.d/00-netqos.conflist", &list);
     node.assert_refused("the directory of the pods of netqos-multinet");
     node.assert_refused("mount that directory");
-    // No pod was attached yet.
+    // Its parent is in each container.
     fs::create_dir_all(node.path("netqos")).unwrap();
+    node.assert_refused("the directory of the pods of netqos-multinet");
+    fs::create_dir_all(node.path("netqos/multinet")).unwrap();
     node.removed();
 }
 
