@@ -165,6 +165,10 @@ fn keys<'p>(
             };
             return primary.filter(is_it).map(|primary| primary.key.clone());
         }
+        // A tenant who may write a definition may give it the name of the cluster's CNI network.
+        if matches!(network, NetworkName::Cni(_)) && name == Some(FIRST_INTERFACE) {
+            return Some(NetworkKey::Default);
+        }
         let key = networks.named(network, namespace);
         let first = name == Some(FIRST_INTERFACE) || (index == 0 && !first_is_known);
         key.or_else(|| first.then_some(NetworkKey::Default))

@@ -265,6 +265,9 @@ impl Cluster {
                 });
             }
             NetworkName::Primary(_) => return None,
+            NetworkName::Cni(_) if name.as_deref() == Some("eth0") => {
+                return Some(NetworkKey::Default);
+            }
             NetworkName::Cni(cni_name) => {
                 let of_name = |definition: &&NetworkDefinition| definition.cni_name == *cni_name;
                 let own = |definition: &&NetworkDefinition| {

@@ -182,6 +182,16 @@ fn a_network_without_addresses_still_has_endpoints() {
     assert_eq!(storage_mark(&index, "192.168.0.2"), Some(20));
 }
 
+/// Else a tenant's definition would take all pods out of the default network, and what holds there would not hold for them.
+#[test]
+fn definition_with_the_name_of_the_default_network_takes_no_first_interface() {
+    for text in ["a/forged", "b/forged"] {
+        let index = with(vec![NetworkRef::Default], vec![definition(text, "cbr0")]);
+        let default = mark(&index, "a/p", &NetworkKey::Default, tcp("10.0.0.2", 80));
+        assert_eq!(default, Some(20), "{text}");
+    }
+}
+
 #[test]
 fn a_pods_own_network_comes_before_one_of_the_same_cni_name_elsewhere() {
     let mut index = with(
