@@ -187,8 +187,11 @@ fn a_network_without_addresses_still_has_endpoints() {
 fn definition_with_the_name_of_the_default_network_takes_no_first_interface() {
     for text in ["a/forged", "b/forged"] {
         let index = with(vec![NetworkRef::Default], vec![definition(text, "cbr0")]);
-        let default = mark(&index, "a/p", &NetworkKey::Default, tcp("10.0.0.2", 80));
-        assert_eq!(default, Some(20), "{text}");
+        let plan = index.plan();
+        let mut endpoints = plan.endpoints.iter();
+        let of_default = endpoints.find(|(id, _)| id.network == NetworkKey::Default);
+        let eth0 = of_default.and_then(|(_, endpoint)| endpoint.attach.interface());
+        assert_eq!(eth0.map(|it| &*it.name), Some("eth0"), "{text}");
     }
 }
 
