@@ -96,7 +96,7 @@ Examples:
   netqos install-plugin --multinet --to /opt/cni/bin --conf-dir /etc/cni/net.d
   netqos install-plugin --multinet --to /opt/cni/bin --remove
 
-Exit codes: 0 it is as asked for, or only waits for pods to end, 1 it is not (the message says why), 2 wrong usage.")]
+Exit codes: 0 done, or only waiting for pods to end, 1 failed (the message says why), 2 wrong usage.")]
 pub struct Arguments {
     /// The directory of CNI plugins.
     #[arg(long, value_name = "DIR")]

@@ -221,7 +221,7 @@ impl Cluster {
         }
     }
 
-    /// The networks that a policy may be in force on.
+    /// The networks on which a policy may be enforced.
     pub(crate) fn networks_of(&self, policy: &Policy) -> BTreeSet<NetworkKey> {
         let primary = self
             .networks

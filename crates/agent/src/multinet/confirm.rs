@@ -20,7 +20,7 @@ use super::catalog::absent;
 /// The longest wait for the API server. The plugin waits 10 s.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// The time for which a NAD that the API server does not have is not asked for again.
+/// The time for which the agent does not request a missing NAD again.
 const STAYS_ABSENT: Duration = Duration::from_secs(5);
 
 /// The requests at once, and the time in which one more is added.

@@ -83,7 +83,7 @@ fn but_only_one_that_the_annotation_asked_for_is_lifted() {
     assert!(!tbf(&b), "the annotation's limit is still there");
 }
 
-/// The pod's entry for that network asked for it, and not its annotations, which are for its first interface.
+/// The pod's selection of that network requests it. The pod's annotations are for its first interface.
 #[test]
 fn and_that_of_a_selected_network_stays() {
     let Some(node) = stage::node() else { return };

@@ -45,7 +45,7 @@ fn ask(namespace: &str, name: &str) -> Answer {
     stage::ask_multinet(&serde_json::to_vec(&message).unwrap())
 }
 
-/// The number of NADs that the agent has asked for.
+/// The number of GET requests for NADs.
 fn gets(world: &World) -> usize {
     let requests = world.asked().into_iter();
     requests

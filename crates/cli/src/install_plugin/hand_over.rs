@@ -4,7 +4,7 @@
 //!  lock ─► mark the record ─► results ─► delegates ─► the runtime's own result ─► remove record, results, lock
 //! ```
 //!
-//! Whoever is called between two steps finds a sandbox whole: `netqos-multinet` goes by the record and removes the files
+//! A plugin that is called between two steps finds a sandbox whole: `netqos-multinet` goes by the record and removes the files
 //! that the mark names, or without one by Multus' files; Multus is called only once its files are there. Each step may
 //! be repeated.
 

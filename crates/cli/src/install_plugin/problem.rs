@@ -8,7 +8,7 @@ use netqos_cni::runtime::RuntimeError;
 
 use super::hand_over::HandedOver;
 
-/// Why it is not as asked for.
+/// The reason that the command failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Problem {
     /// A file or a directory cannot be read or changed.

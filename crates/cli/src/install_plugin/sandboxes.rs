@@ -1,4 +1,4 @@
-//! The sandboxes with attachments by `netqos-multinet`, as its state tells of them.
+//! The sandboxes with attachments by `netqos-multinet`, from its state directory.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

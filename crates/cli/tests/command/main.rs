@@ -25,6 +25,7 @@ mod lab_with_limits;
 mod lost_output;
 mod planned_lines;
 mod pod;
+mod remove_multinet;
 mod shared_lines;
 #[path = "../../../agent/tests/agent/stage.rs"]
 #[allow(dead_code, reason = "the agent's tests need more of it")]

@@ -1,0 +1,245 @@
+//! `netqos install-plugin --multinet --remove`: the list goes first, and pods with attachments keep what releases them.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::json;
+
+use crate::install_multinet::{Node, succeed};
+use crate::{run, stderr, stdout};
+
+#[test]
+fn executable_of_a_list_with_more_plugins_stays() {
+    let node = Node::new();
+    node.installed();
+    let mut list = node.list();
+    let more = json!({"type": "tuning"});
+    list["plugins"].as_array_mut().unwrap().push(more);
+    node.write("net.d/00-netqos.conflist", &list);
+    let output = node.install(&["--remove"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(stderr(&output).contains("is not netqos's list"));
+    assert_eq!(node.names("bin"), ["netqos-multinet"]);
+}
+
+#[test]
+fn directory_of_state_that_is_not_seen_keeps_everything() {
+    let node = Node::new();
+    node.installed();
+    let mut list = node.list();
+    list["plugins"][0]["stateDir"] = json!("/not/seen/here");
+    node.write("net.d/00-netqos.conflist", &list);
+    let output = node.install(&["--remove"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(stderr(&output).contains("/not/seen/here"));
+    assert_eq!(node.names("bin"), ["netqos-multinet"]);
+    assert_eq!(node.list(), list);
+}
+
+/// The other pod's namespace may be one that this container does not see.
+#[test]
+fn executable_stays_while_pod_has_attachments_and_gone_pod_is_released() {
+    let node = Node::new();
+    node.installed();
+    let record = |id: &str, name: &str, netns: &str| {
+        json!({
+            "containerId": id, "netns": netns, "attachments": [], "made": 0,
+            "pod": {"namespace": "games", "name": name, "uid": null},
+        })
+    };
+    let gone = node.path("state/no-namespace");
+    node.write("state/pods/gone.json", &record("gone", "away", &gone));
+    let alive = record("alive", "player", "/not/seen/here/cni-1");
+    node.write("state/pods/alive.json", &alive);
+    let said = node.removed();
+    assert!(
+        said.contains("stays until these pods are gone: games/player"),
+        "{said}"
+    );
+    assert!(!said.contains("away"), "{said}");
+    assert_eq!(node.names("net.d"), [""; 0]);
+    assert_eq!(node.names("bin"), ["netqos-multinet"]);
+    let records = node.names("state/pods");
+    assert!(records.contains(&"alive.json".to_owned()), "{records:?}");
+    assert!(!records.contains(&"gone.json".to_owned()), "{records:?}");
+
+    fs::remove_file(Path::new(&node.path("state/pods/alive.json"))).unwrap();
+    node.removed();
+    assert_eq!(node.names("bin"), [""; 0]);
+}
+
+#[test]
+fn removal_is_refused_where_multus_leads_back() {
+    let node = Node::new();
+    fs::create_dir_all(node.path("multus")).unwrap();
+    fs::create_dir_all(node.path("other.d")).unwrap();
+    node.installed();
+    node.write_record("netqos-multinet");
+    let own =
+        json!({"cniVersion": "1.0.0", "name": "other", "plugins": [{"type": "netqos-multinet"}]});
+    node.write("other.d/10-other.conflist", &own);
+    let single = json!({"type": "netqos-multinet", "name": "x"});
+    for (keys, text) in [
+        (
+            json!({"clusterNetwork": node.path("net.d/00-netqos.conflist")}),
+            "its network",
+        ),
+        (
+            json!({"clusterNetwork": "/host/etc/cni/net.d/00-netqos.conflist"}),
+            "its network",
+        ),
+        (
+            json!({"clusterNetwork": node.path("other.d/10-other.conflist")}),
+            "its network",
+        ),
+        (
+            json!({"clusterNetwork": node.path("other.d")}),
+            "its network",
+        ),
+        (json!({"clusterNetwork": "netqos-multinet"}), "its network"),
+        (
+            json!({"clusterNetwork": "other", "confDir": node.path("other.d")}),
+            "its network",
+        ),
+        (
+            json!({"clusterNetwork": "a", "defaultNetworks": ["netqos-multinet"]}),
+            "its network",
+        ),
+        (
+            json!({"delegates": [own]}),
+            "its delegates call netqos-multinet",
+        ),
+        (
+            json!({"delegates": [{"type": "bridge", "name": "x"}, single]}),
+            "its delegates call",
+        ),
+    ] {
+        for kind in ["multus", "multus-shim"] {
+            node.write_multus(kind, keys.clone());
+            node.assert_refused(text);
+            node.assert_refused("name the list of the default network there");
+        }
+    }
+    assert_eq!(node.names("state/pods"), ["c.json"]);
+    // The directory from which the list goes.
+    node.write_multus("multus", json!({"clusterNetwork": node.path("net.d")}));
+    fs::remove_file(node.path("state/pods/c.json")).unwrap();
+    node.removed();
+    assert_eq!(node.names("bin"), [""; 0]);
+}
+
+#[test]
+fn removal_is_refused_where_the_next_list_is_broken_or_calls_the_plugin() {
+    let node = Node::new();
+    node.installed();
+    fs::write(node.path("net.d/10-pods.conflist"), "{\"name\":").unwrap();
+    node.assert_refused("10-pods.conflist");
+    node.assert_refused("fix or remove that file");
+    let own =
+        json!({"cniVersion": "1.0.0", "name": "other", "plugins": [{"type": "netqos-multinet"}]});
+    node.write("net.d/10-pods.conflist", &own);
+    node.assert_refused("it calls netqos-multinet, too");
+}
+
+/// As in a container without those mounts.
+#[test]
+fn removal_is_refused_where_a_directory_is_not_seen() {
+    let node = Node::new();
+    node.installed();
+    node.write_multus("multus", json!({}));
+    node.assert_refused("the directory of the pods of Multus");
+    fs::create_dir_all(node.path("multus")).unwrap();
+    let mut list = node.list();
+    list["plugins"][0]["stateDir"] = json!(node.path("netqos/multinet"));
+    node.write("net.d/00-netqos.conflist", &list);
+    node.assert_refused("the directory of the pods of netqos-multinet");
+    node.assert_refused("mount that directory");
+    // Its parent is in each container.
+    fs::create_dir_all(node.path("netqos")).unwrap();
+    node.assert_refused("the directory of the pods of netqos-multinet");
+    fs::create_dir_all(node.path("netqos/multinet")).unwrap();
+    node.removed();
+}
+
+/// Its daemon does not look into the runtime's directory, and may have another one for pods.
+#[test]
+fn pod_is_handed_over_to_thick_multus_if_that_finds_its_plugins() {
+    let node = Node::new();
+    node.installed();
+    for directory in ["daemon", "multus-bin"] {
+        fs::create_dir_all(node.path(directory)).unwrap();
+    }
+    node.write_multus("multus-shim", json!({"binDir": node.path("multus-bin")}));
+    node.write_record("ours");
+    fs::write(node.path("bin/ours"), "").unwrap();
+    let daemon = node.path("daemon");
+    let remove = ["--remove", "--multus-dir", &daemon];
+    let output = node.install(&remove);
+    assert_eq!(output.status.code(), Some(1));
+    let error = stderr(&output);
+    assert!(
+        error.contains("games/player (Multus does not find plugin ours"),
+        "{error}"
+    );
+    assert!(error.contains("run this again on the node"), "{error}");
+    assert_eq!(node.names("net.d"), ["10-multus.conflist"]);
+    assert!(node.names("state/pods").contains(&"c.json".to_owned()));
+    fs::write(node.path("multus-bin/ours"), "").unwrap();
+    let said = succeed(&node.install(&remove));
+    assert!(said.contains("1 pods are handed over to Multus"), "{said}");
+    assert_eq!(node.names("daemon"), ["c"]);
+    assert_eq!(node.names("state/pods"), [""; 0]);
+    assert_eq!(node.names("bin"), ["ours"]);
+}
+
+/// Records are where the removed list says, and so are the plugins.
+#[test]
+fn keys_of_removed_list_are_used_until_the_last_pod_is_gone() {
+    let node = Node::new();
+    node.installed();
+    let mut list = node.list();
+    list["plugins"][0]["stateDir"] = json!(node.path("elsewhere"));
+    node.write("net.d/00-netqos.conflist", &list);
+    fs::create_dir_all(node.path("elsewhere/pods")).unwrap();
+    let pod = json!({"namespace": "games", "name": "player", "uid": null});
+    let record = json!({"containerId": "c", "netns": "/not/seen/here/n", "attachments": [], "made": 0, "pod": pod});
+    node.write("elsewhere/pods/c.json", &record);
+    for _ in 0..2 {
+        assert!(node.removed().contains("games/player"));
+        assert_eq!(node.names("bin"), ["netqos-multinet"]);
+    }
+    fs::remove_file(node.path("elsewhere/pods/c.json")).unwrap();
+    node.removed();
+    assert_eq!(node.names("bin"), [""; 0]);
+    assert_eq!(node.names("state"), ["pods"]);
+}
+
+/// They are released by their plugin, which is not the agent's.
+#[test]
+fn cleanup_names_pods_with_attachments() {
+    let Some(_node) = netqos_testkit::Node::new().unwrap() else {
+        return;
+    };
+    let (state, records) = ("/run/state", "/run/state/multinet/pods");
+    fs::create_dir_all(records).unwrap();
+    let pod = json!({"namespace": "games", "name": "player", "uid": null});
+    let record = json!({"containerId": "c", "netns": "/run/netns/n", "attachments": [], "made": 0, "pod": pod});
+    fs::write(format!("{records}/c.json"), record.to_string()).unwrap();
+    let cleanup = || run(&["cleanup", "--yes", "--state-dir", state]);
+    let output = cleanup();
+    let said = succeed(&output);
+    assert!(said.contains("nothing else of netqos is left"), "{said}");
+    let error = stderr(&output);
+    assert!(
+        error.contains("attachments by netqos-multinet: games/player"),
+        "{error}"
+    );
+    assert!(
+        error.contains("install-plugin --multinet --remove"),
+        "{error}"
+    );
+    fs::remove_file(format!("{records}/c.json")).unwrap();
+    let output = cleanup();
+    assert!(stdout(&output).contains("nothing of netqos is left"));
+    assert_eq!(stderr(&output), "");
+}
