@@ -1,8 +1,8 @@
 //! The NetworkAttachmentPolicies that today's NetworkAttachmentDefinitions (NADs) need.
 //!
-//! Tenants write NADs and pods. So a policy lists plugin types, interfaces and devices by their plain names alone. A NAD
-//! that needs more (a path, a key that changes the node, a key that netqos does not know, a pattern) is permitted by its
-//! digest, and a note says why. Another NAD cannot use that permission.
+//! Tenants write NADs and pods. So a policy lists plugin types and interfaces by their plain names alone. A NAD that needs
+//! more (a device, which a plugin may take from the node, a path, a key that changes the node, a key that netqos does not
+//! know, a pattern) is permitted by its digest, and a note says why. Another NAD cannot use that permission.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -47,7 +47,6 @@ struct Draft {
     permitted: BTreeSet<ObjectName>,
     plugin_types: BTreeSet<String>,
     masters: BTreeSet<String>,
-    devices: BTreeSet<String>,
     digests: BTreeSet<String>,
     /// Other namespaces whose pods select these NADs, each with the first selection and the number of others.
     open_to: BTreeMap<Arc<str>, (String, usize)>,
@@ -114,7 +113,6 @@ impl Draft {
             let values = |of: Vec<(String, String)>| of.into_iter().map(|(_, value)| value);
             self.plugin_types.extend(values(needs.plugin_types));
             self.masters.extend(values(needs.masters));
-            self.devices.extend(values(needs.devices));
             return;
         }
         self.notes.push(format!(
@@ -156,10 +154,9 @@ impl Draft {
 
     fn policies(&self, namespace: &str) -> Vec<Value> {
         let others: Vec<&str> = self.open_to.keys().map(|it| &**it).collect();
-        let lists: [(&str, Vec<&str>, usize); 5] = [
+        let lists: [(&str, Vec<&str>, usize); 4] = [
             ("pluginTypes", texts(&self.plugin_types), ENTRIES),
             ("masters", texts(&self.masters), ENTRIES),
-            ("devices", texts(&self.devices), ENTRIES),
             ("digests", texts(&self.digests), DIGESTS),
             ("openTo", others, SELECTED_VALUES),
         ];
@@ -208,9 +205,7 @@ fn unread(needs: &AttachmentNeeds) -> impl Iterator<Item = String> {
     let keys = needs.host_keys.iter().map(|(path, key)| {
         format!("{path}: {key} changes the node's routes or packet filters, or reaches other pods")
     });
-    let names = names(needs)
-        .filter(|(.., value)| !is_plain(value))
-        .map(shown);
+    let names = names(needs).filter(|it| !is_listed(it)).map(shown);
     let unknown = needs
         .unknown
         .iter()
@@ -220,22 +215,30 @@ fn unread(needs: &AttachmentNeeds) -> impl Iterator<Item = String> {
 
 /// The other needs.
 fn plain(needs: &AttachmentNeeds) -> impl Iterator<Item = String> {
-    names(needs)
-        .filter(|(.., value)| is_plain(value))
-        .map(shown)
+    names(needs).filter(is_listed).map(shown)
 }
 
-fn names(needs: &AttachmentNeeds) -> impl Iterator<Item = (&'static str, &String, &String)> {
+/// What is needed, the keys that lead to it, and its name.
+type Named<'n> = (&'static str, &'n String, &'n String);
+
+const DEVICE: &str = "device";
+
+/// Returns true if a policy lists the name. One that lists a device would let each NAD of the namespace take it.
+fn is_listed((what, _, value): &Named<'_>) -> bool {
+    *what != DEVICE && is_plain(value)
+}
+
+fn names(needs: &AttachmentNeeds) -> impl Iterator<Item = Named<'_>> {
     let kinds = [
         ("interface", &needs.masters),
-        ("device", &needs.devices),
+        (DEVICE, &needs.devices),
         ("plugin type", &needs.plugin_types),
     ];
     let all = kinds.into_iter();
     all.flat_map(|(what, list)| list.iter().map(move |(path, value)| (what, path, value)))
 }
 
-fn shown((what, path, value): (&'static str, &String, &String)) -> String {
+fn shown((what, path, value): Named<'_>) -> String {
     format!("{path}: {what} {value:?}")
 }
 

@@ -115,6 +115,10 @@ fn policies_permit_exactly_the_nads_of_today() {
         ),
         (
             "games",
+            json!({"type": "host-device", "pciBusID": "0000:03:00.1", "ipam": {"type": "host-local"}}),
+        ),
+        (
+            "games",
             json!({"type": "ipvlan", "ipam": {"type": "host-local", "dataDir": "/"}}),
         ),
         ("games", json!({"type": "bridge", "bridge": "br9"})),
@@ -138,16 +142,17 @@ fn policies_permit_exactly_the_nads_of_today() {
             "other",
             "plugins[0].type: netqos does not know the keys of plugin flannel",
         ),
+        ("card", "plugins[0].pciBusID: device \"0000:03:00.1\""),
         ("up", "plugins[0].kernelpath: device \"/sys/devices/../x\""),
     ] {
         let start = format!("games/{name} is permitted as a whole, by digest ");
         let note = notes.iter().find(|it| it.starts_with(&start)).unwrap();
         assert!(note.contains(words), "{note}");
     }
-    assert_eq!(notes.len(), 6, "{notes:#?}");
+    assert_eq!(notes.len(), 7, "{notes:#?}");
     let spec = &proposed["games"].policies[0]["spec"];
     assert_eq!(spec["masters"], json!(["default-route", "eth1"]));
-    for absent in ["hostPaths", "hostKeys", "openTo"] {
+    for absent in ["devices", "hostPaths", "hostKeys", "openTo"] {
         assert!(spec.get(absent).is_none(), "{spec}");
     }
 }
