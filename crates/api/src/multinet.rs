@@ -84,7 +84,7 @@ pub struct PodRecord {
     pub hand_over: Option<HandOver>,
 }
 
-/// An attachment with all that its plugins are told, at ADD and at DEL.
+/// An attachment with all that its plugins get, at ADD and at DEL.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RecordedAttachment {
@@ -115,41 +115,14 @@ pub struct HandOver {
     pub network: String,
 }
 
-/// The part of a [`PodRecord`] that concerns others.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AttachedSandbox {
-    /// The sandbox's ID.
-    pub container_id: String,
-    /// Its network namespace.
-    pub netns: Option<PathBuf>,
-    /// The pod; `None` if the runtime did not say which it is.
-    pub pod: Option<PodName>,
-    /// The networks that it is on, once all are made.
-    #[serde(default)]
-    pub status: Option<Vec<NetworkStatus>>,
-    /// Its attachments, that of the default network first.
-    #[serde(default)]
-    pub attachments: Vec<AttachedNetwork>,
-}
+impl RecordedAttachment {
+    /// Returns true if its list has a plugin of this type.
+    pub fn has_plugin(&self, kind: &str) -> bool {
+        let plugins = self.list.get("plugins").and_then(Value::as_array);
+        let mut types = plugins.into_iter().flatten().map(|plugin| &plugin["type"]);
+        types.any(|it| it == kind)
+    }
 
-/// The part of the plugin's record of an attachment that concerns others.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AttachedNetwork {
-    /// The NetworkAttachmentDefinition, `namespace/name`; `None` for the default network.
-    #[serde(default)]
-    pub nad: Option<String>,
-    /// The interface's name in the pod.
-    pub interface: String,
-    /// The network configuration list.
-    pub list: Map<String, Value>,
-    /// The arguments of capabilities.
-    #[serde(default)]
-    pub capability_args: Map<String, Value>,
-}
-
-impl AttachedNetwork {
     /// The name of the CNI network.
     pub fn network(&self) -> &str {
         let name = self.list.get("name").and_then(Value::as_str);
@@ -298,9 +271,10 @@ mod tests {
 
     fn limits(plugins: Value, requested: Value) -> RecordedLimits {
         let network = json!({
-            "nad": "a/b", "interface": "net1", "list": {"name": "b", "plugins": plugins}, "capabilityArgs": requested,
+            "driver": "cni", "nad": "a/b", "interface": "net1", "list": {"name": "b", "plugins": plugins}, "args": [],
+            "capabilityArgs": requested,
         });
-        let network: AttachedNetwork = serde_json::from_value(network).unwrap();
+        let network: RecordedAttachment = serde_json::from_value(network).unwrap();
         assert_eq!(network.network(), "b");
         network.limits()
     }

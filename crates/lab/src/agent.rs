@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use netqos_agent::{Status, client, places};
-use netqos_api::multinet::AttachedSandbox;
+use netqos_api::multinet::PodRecord;
 use netqos_api::npwg::{NETWORK_STATUS, write_status};
 use netqos_core::ObjectName;
 use netqos_datapath::Documents;
@@ -259,7 +259,7 @@ fn pod_object(files: &Files, manifest: &PodManifest, pod: &LivePod) -> Result<Va
     );
     // As the agent of a cluster writes it, by the record of netqos-multinet.
     let records = Documents::new(files.state().join(places::MULTINET_RECORDS));
-    let record = records.read::<AttachedSandbox>(&pod.netns).map_err(|why| {
+    let record = records.read::<PodRecord>(&pod.netns).map_err(|why| {
         LabError::io("read the records in", records.folder())(io::Error::other(why))
     })?;
     if let Some(status) = record.and_then(|it| it.status) {

@@ -8,7 +8,7 @@ use std::fs;
 use std::net::IpAddr;
 use std::path::Path;
 
-use netqos_api::multinet::{AttachedNetwork, AttachedSandbox};
+use netqos_api::multinet::{PodRecord, RecordedAttachment};
 use netqos_api::npwg::NetworkStatus;
 use netqos_core::objects::{NetworkName, RecordedLimits};
 use netqos_core::{Attachment, ObjectName};
@@ -22,7 +22,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Sandboxed>, String> {
         Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(why) => return Err(why.to_string()),
     };
-    let sandbox: AttachedSandbox = serde_json::from_slice(&bytes)
+    let sandbox: PodRecord = serde_json::from_slice(&bytes)
         .map_err(|why| format!("not a record of netqos-multinet: {why}"))?;
     let (Some(pod), Some(status), Some(netns)) = (&sandbox.pod, &sandbox.status, &sandbox.netns)
     else {
@@ -68,7 +68,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Sandboxed>, String> {
 
 /// The addresses of an interface of an attachment.
 fn addresses(
-    network: &AttachedNetwork,
+    network: &RecordedAttachment,
     interface: &str,
     status: &[NetworkStatus],
 ) -> BTreeSet<IpAddr> {

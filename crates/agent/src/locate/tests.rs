@@ -205,8 +205,10 @@ fn record(status: &serde_json::Value) -> String {
         "containerId": "z", "netns": "/proc/self/ns/net", "made": 2, "status": status,
         "pod": {"namespace": "games", "name": "a", "uid": "z"},
         "attachments": [
-            {"nad": null, "interface": "eth0", "list": {"name": "net", "plugins": []}},
-            {"nad": "shop/lan", "interface": "net1", "list": {"name": "net", "plugins": [bandwidth]},
+            {"driver": "cni", "nad": null, "interface": "eth0", "args": [], "list": {"name": "net", "plugins": []},
+             "capabilityArgs": {}},
+            {"driver": "cni", "nad": "shop/lan", "interface": "net1", "args": [],
+             "list": {"name": "net", "plugins": [bandwidth]},
              "capabilityArgs": {"bandwidth": {"egressRate": 8_000_000, "egressBurst": u32::MAX}}},
         ],
     })

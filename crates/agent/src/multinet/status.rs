@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use netqos_api::multinet::{AttachedSandbox, PodName};
+use netqos_api::multinet::{PodName, PodRecord};
 use netqos_api::npwg::{NETWORK_STATUS, write_status};
 use netqos_cluster::{AnnotateError, Client, annotate_pod};
 use netqos_core::{Digest, PodId};
@@ -93,7 +93,7 @@ fn read(directory: &Path) -> Statuses {
     youngest
 }
 
-fn read_record(path: &Path) -> Option<(SystemTime, AttachedSandbox)> {
+fn read_record(path: &Path) -> Option<(SystemTime, PodRecord)> {
     let time = fs::metadata(path).and_then(|it| it.modified()).ok()?;
     let text = fs::read(path).ok()?;
     Some((time, serde_json::from_slice(&text).ok()?))
