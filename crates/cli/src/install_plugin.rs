@@ -125,7 +125,6 @@ pub struct Arguments {
     #[arg(
         long,
         value_name = "DIR",
-        requires = "multinet",
         hide = true,
         default_value = "/var/lib/netqos/multinet"
     )]
@@ -162,7 +161,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     let mut lines = Vec::new();
     let done = match (arguments.remove, arguments.multinet) {
         (false, false) => install(plugin, arguments).map(|done| lines.push(done)),
-        (true, false) => remove(plugin, &arguments.to).map(|done| lines.push(done)),
+        (true, false) => remove_bandwidth(arguments).map(|done| lines.push(done)),
         (false, true) => install_multinet(arguments, &mut lines),
         (true, true) => remove_multinet(arguments, &mut lines),
     };
@@ -185,6 +184,25 @@ fn install_multinet(arguments: &Arguments, lines: &mut Vec<String>) -> Result<()
         list => list?,
     });
     Ok(())
+}
+
+/// The plugin stays while DEL of a pod by `netqos-multinet` calls it, unless another one takes its place.
+fn remove_bandwidth(arguments: &Arguments) -> Result<String, Problem> {
+    let Names { place, kept, .. } = BANDWIDTH.names(&arguments.to);
+    let sandboxes = Sandboxes::new(&arguments.state_dir);
+    let pods = sandboxes.with_plugin(BANDWIDTH.name)?;
+    match pods.is_empty() || kept.exists() {
+        true => remove(BANDWIDTH, &arguments.to),
+        false => Ok(stays(&place, &pods)),
+    }
+}
+
+fn stays(executable: &Path, pods: &[String]) -> String {
+    format!(
+        "{}: stays until these pods are gone: {}; run this again on the node then",
+        executable.display(),
+        list_names(pods, LISTED_NAMES)
+    )
 }
 
 fn remove_multinet(arguments: &Arguments, lines: &mut Vec<String>) -> Result<(), Problem> {
@@ -237,11 +255,7 @@ fn remove_multinet(arguments: &Arguments, lines: &mut Vec<String>) -> Result<(),
             list::forget(&arguments.state_dir)?;
             done
         }
-        pods => format!(
-            "{}: stays until these pods are gone: {}; run this again on the node then",
-            executable.display(),
-            list_names(pods, LISTED_NAMES)
-        ),
+        pods => stays(&executable, pods),
     });
     Ok(())
 }

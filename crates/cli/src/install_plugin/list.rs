@@ -153,6 +153,7 @@ pub(super) fn release_gone(
     if let Some(error) = failures.into_iter().next() {
         return Err(Problem::NotReleased(Box::new(error)));
     }
-    let names: BTreeSet<String> = alive.into_iter().map(|it| it.name).collect();
+    let alive = alive.into_iter().map(|it| it.name);
+    let names: BTreeSet<String> = alive.chain(sandboxes.in_flight()?).collect();
     Ok(names.into_iter().collect())
 }

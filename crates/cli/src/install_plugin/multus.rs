@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use netqos_agent::multinet::{LIST, calls_plugin};
 use netqos_api::npwg::MULTUS_DIRECTORY;
 use netqos_cni::runtime::{ListFile, NetworkConfigList};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::{MULTINET, Problem};
 
@@ -43,7 +43,7 @@ impl Multus {
             return Ok(None);
         };
         let unreadable = |error| Problem::NextList(Box::new(error));
-        let list = list.map_err(unreadable)?;
+        let mut list = list.map_err(unreadable)?;
         let leads_back = |why: String| Problem::LeadsBack {
             path: path.clone(),
             why,
@@ -74,6 +74,7 @@ impl Multus {
             true => vec![plugins.to_owned()],
             false => vec![own, plugins.to_owned()],
         };
+        list.text = with_directory(&list.text, &directory);
         Ok(Some(Self {
             directory,
             plugin_dirs,
@@ -98,6 +99,25 @@ impl Multus {
         };
         kinds.find(is_missing)
     }
+}
+
+/// A list that calls Multus, or its plugin alone, with this `cniDir`. The runtime keeps it with a sandbox's results, where
+/// `netqos-multinet` finds the directory: the daemon of Multus may have it in a configuration of its own.
+fn with_directory(list: &[u8], directory: &Path) -> Vec<u8> {
+    let Ok(mut raw) = serde_json::from_slice::<Value>(list) else {
+        return list.to_vec();
+    };
+    let set = |plugin: &mut Value| {
+        let kind = plugin.get("type").and_then(Value::as_str);
+        if kind.is_some_and(|kind| [THIN, THICK].contains(&kind)) {
+            plugin["cniDir"] = json!(directory);
+        }
+    };
+    match raw.get_mut("plugins").and_then(Value::as_array_mut) {
+        Some(plugins) => plugins.iter_mut().for_each(set),
+        None => set(&mut raw),
+    }
+    raw.to_string().into_bytes()
 }
 
 /// The files of a directory without the list of `netqos-multinet` in `conf_dir`.

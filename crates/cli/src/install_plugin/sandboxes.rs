@@ -1,12 +1,15 @@
 //! The sandboxes with attachments by `netqos-multinet`, from its state directory.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use netqos_api::multinet::{LOCK_ENDING, PodRecord};
 use netqos_cni::runtime::{CachedAttachment, Runtime};
-use netqos_datapath::Documents;
+use netqos_datapath::{Documents, FileLock};
 use serde_json::{Map, Value};
+
+use super::{Problem, failed};
 
 /// The state of `netqos-multinet`.
 #[derive(Debug)]
@@ -72,6 +75,45 @@ impl Sandboxes {
         containers.sort();
         containers.dedup();
         Ok(containers)
+    }
+
+    /// The sandboxes with an ADD or DEL that runs and has no record: a runtime may have called the plugin just before its list
+    /// went. Locks that killed ones left are removed.
+    ///
+    /// # Errors
+    /// Returns an error if the directory or a lock cannot be read.
+    pub(super) fn in_flight(&self) -> Result<Vec<String>, Problem> {
+        let mut busy = Vec::new();
+        for container_id in self.containers()? {
+            if self.record(&container_id).is_some() {
+                continue;
+            }
+            let path = self.lock(&container_id);
+            match FileLock::attempt(&path) {
+                // It may have ended meanwhile, with a record.
+                Ok(_) if self.record(&container_id).is_some() => {
+                    busy.push(self.name(&container_id))
+                }
+                Ok(lock) => lock.remove().map_err(|error| failed(&path, error))?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    busy.push(self.name(&container_id));
+                }
+                Err(error) => return Err(failed(&path, error)),
+            }
+        }
+        Ok(busy)
+    }
+
+    /// The pods with an attachment whose list has a plugin of this type.
+    ///
+    /// # Errors
+    /// Returns an error if the directory is there and cannot be read.
+    pub(super) fn with_plugin(&self, kind: &str) -> Result<Vec<String>, netqos_datapath::Error> {
+        let names = self.records.names()?.into_iter();
+        let records = names.filter_map(|it| self.record(&it));
+        let has_it = |record: &PodRecord| record.attachments.iter().any(|it| it.has_plugin(kind));
+        let pods = records.filter(has_it);
+        Ok(pods.map(|it| name(&it.container_id, pod_of(&it))).collect())
     }
 
     /// All sandboxes with attachments, also those whose record cannot be read, or that have results alone.

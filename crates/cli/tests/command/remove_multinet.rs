@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use netqos_datapath::FileLock;
+use netqos_testkit::executable;
 use serde_json::json;
 
 use crate::install_multinet::{Node, succeed};
@@ -20,6 +22,56 @@ fn executable_of_a_list_with_more_plugins_stays() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(stderr(&output).contains("is not netqos's list"));
     assert_eq!(node.names("bin"), ["netqos-multinet"]);
+}
+
+/// The runtime called the plugin just before its list went.
+#[test]
+fn executable_stays_while_an_add_without_a_record_runs() {
+    let node = Node::new();
+    node.installed();
+    let path = node.path("state/pods/starting.lock");
+    let lock = FileLock::attempt(Path::new(&path)).unwrap();
+    let said = node.removed();
+    assert!(
+        said.contains("stays until these pods are gone: container starting"),
+        "{said}"
+    );
+    assert_eq!(node.names("bin"), ["netqos-multinet"]);
+    drop(lock);
+    node.removed();
+    assert_eq!(node.names("bin"), [""; 0]);
+    assert_eq!(node.names("state/pods"), [""; 0]);
+}
+
+/// Their DEL would fail without it.
+#[test]
+fn bandwidth_stays_while_attachments_need_it_and_no_other_takes_its_place() {
+    let node = Node::new();
+    node.write_record("bandwidth");
+    let (to, state) = (node.path("bin"), node.path("state"));
+    let plugin = executable("netqos-plugins", "bandwidth").unwrap();
+    let run = |more: &[&str]| {
+        let words = ["install-plugin", "--to", &to, "--state-dir", &state];
+        succeed(&run(&[&words[..], more].concat()))
+    };
+    let from = ["--from", plugin.to_str().unwrap()];
+    run(&from);
+    let said = run(&["--remove"]);
+    assert!(
+        said.contains("stays until these pods are gone: games/player"),
+        "{said}"
+    );
+    assert_eq!(node.names("bin"), ["bandwidth"]);
+    fs::write(node.path("bin/bandwidth"), "of another project").unwrap();
+    run(&from);
+    run(&["--remove"]);
+    let restored = fs::read_to_string(node.path("bin/bandwidth")).unwrap();
+    assert_eq!(restored, "of another project");
+    fs::remove_file(node.path("bin/bandwidth")).unwrap();
+    run(&from);
+    fs::remove_file(node.path("state/pods/c.json")).unwrap();
+    run(&["--remove"]);
+    assert_eq!(node.names("bin"), [""; 0]);
 }
 
 #[test]

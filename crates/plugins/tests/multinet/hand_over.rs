@@ -210,14 +210,24 @@ fn handed_over_pod_is_released_by_the_reader_of_pods_of_multus() {
     let Some(node) = node() else {
         return;
     };
-    for directory in [DIRECTORY, "/var/lib/multus"] {
+    // The daemon of Multus may have its directory in a configuration of its own.
+    let keys = |directory: &str| (json!({"cniDir": directory}), vec![]);
+    for (directory, (list, words)) in [
+        (DIRECTORY, keys(DIRECTORY)),
+        ("/var/lib/multus", keys("/var/lib/multus")),
+        (
+            "/var/lib/daemon",
+            (json!({}), vec!["--multus-dir", "/var/lib/daemon"]),
+        ),
+    ] {
         fs::create_dir_all(directory).unwrap();
-        write_multus_list(json!({"cniDir": directory}));
+        write_multus_list(list);
         install();
         let before = inventory(&node);
         let pod = node.node.empty_pod("web").unwrap();
         add(&node, &pod, "lan,lan");
-        assert!(removed().contains(&format!("{directory}: 1 pods are handed over")));
+        let said = String::from_utf8(remove(&words).stdout).unwrap();
+        assert!(said.contains(&format!("{directory}: 1 pods are handed over")));
         assert_eq!(records(), [""; 0]);
         assert!(Path::new(directory).join("web").exists());
         // The runtime remembers it as one of Multus.
