@@ -252,7 +252,8 @@ fn replace(
 ) -> Result<bool, ListError> {
     let (path, unfinished) = (directory.join(LIST), directory.join(UNFINISHED_LIST));
     let rename = |flags| renameat_with(CWD, &unfinished, CWD, &path, flags);
-    let write = || -> io::Result<bool> {
+    let mut holds_theirs = false;
+    let mut write = || -> io::Result<bool> {
         let mut file = File::create(&unfinished)?;
         file.write_all(text.as_bytes())?;
         file.set_permissions(Permissions::from_mode(0o644))?;
@@ -271,15 +272,23 @@ fn replace(
         if let (Some(before), Ok(replaced)) = (before, fs::read(&unfinished))
             && replaced != before
         {
+            // Of an administrator, who may even have written once more since.
+            holds_theirs = true;
             rename(RenameFlags::EXCHANGE)?;
+            if fs::read(&unfinished)? != text.as_bytes() {
+                rename(RenameFlags::EXCHANGE)?;
+            }
+            holds_theirs = false;
             return Ok(false);
         }
         locked.sync_all()?;
         Ok(true)
     };
     let written = write();
-    // The first error matters.
-    let _ = fs::remove_file(&unfinished);
+    if !holds_theirs {
+        // The first error matters.
+        let _ = fs::remove_file(&unfinished);
+    }
     written.map_err(|error| failed(&path, error))
 }
 
