@@ -31,6 +31,18 @@ pub struct Batch {
     pub classes: Option<Arc<ClassInput>>,
 }
 
+#[cfg(feature = "daemon")]
+impl Batch {
+    /// The batch of a source that has no objects, and may have a problem.
+    pub(crate) fn of_problem(source: &'static str, problem: Option<Problem>) -> Self {
+        Self {
+            source,
+            problems: problem.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+}
+
 /// What a source said last of how things are.
 #[cfg(feature = "daemon")]
 #[derive(Debug, Default)]

@@ -5,7 +5,6 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use netqos_core::Problem;
 
 use super::listen::{Ears, Heard};
 use super::sandboxes::{Found, Sandboxes};
@@ -55,7 +54,7 @@ fn run(options: &CgroupOptions, mut ears: Ears, events: &Sender<Event>) -> Resul
             folders_before = folders;
         }
         // The first says that all was looked at.
-        let batch = spoken(ears.deafness(&options.root));
+        let batch = Batch::of_problem(SOURCE, ears.deafness(&options.root));
         if said.is_news(&batch) && events.send(Event::Batch(batch)).is_err() {
             return Ok(());
         }
@@ -71,17 +70,5 @@ fn run(options: &CgroupOptions, mut ears: Ears, events: &Sender<Event>) -> Resul
             false => sandboxes.hear(&heard.pods),
         }
         sandboxes.look_again();
-    }
-}
-
-fn spoken(problem: Option<Problem>) -> Batch {
-    Batch {
-        source: SOURCE,
-        changes: Vec::new(),
-        problems: problem.into_iter().collect(),
-        objects: BTreeMap::new(),
-        policies: BTreeMap::new(),
-        at_work: netqos_coexistence::AtWork::default(),
-        classes: None,
     }
 }

@@ -34,11 +34,7 @@ pub fn spawn(directory: PathBuf, events: Sender<Event>) -> Result<()> {
         loop {
             let problem = update(&directory);
             let is_failed = problem.is_some();
-            let batch = Batch {
-                source: SOURCE,
-                problems: problem.into_iter().collect(),
-                ..Batch::default()
-            };
+            let batch = Batch::of_problem(SOURCE, problem);
             if said.is_news(&batch) && events.send(Event::Batch(batch)).is_err() {
                 return;
             }

@@ -52,11 +52,7 @@ pub fn spawn(directory: PathBuf, catalog: NetworkCatalog, events: Sender<Event>)
             let problem = files.reconcile(&catalog, is_due);
             let failed = problem.is_some();
             let pause = if failed { RETRY } else { RESCAN };
-            let batch = Batch {
-                source: SOURCE,
-                problems: problem.into_iter().collect(),
-                ..Batch::default()
-            };
+            let batch = Batch::of_problem(SOURCE, problem);
             if said.is_news(&batch) && events.send(Event::Batch(batch)).is_err() {
                 return;
             }

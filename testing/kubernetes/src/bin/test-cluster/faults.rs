@@ -272,8 +272,24 @@ pub fn churn(context: &mut Context) -> anyhow::Result<String> {
         "{PODS} pods with limits have {made} TBF qdiscs"
     );
     kubectl.run(&["-n", "churn", "delete", "deployment", "churn"])?;
+    as_before(&before, || inventory(context))?;
+    kubectl.run(&["delete", "namespace", "churn", "--timeout=60s"])?;
+    Ok(format!(
+        "0..{PODS}..0, Ready after {ready:.1} s; {} kernel objects and files as before",
+        before.len()
+    ))
+}
+
+/// Waits until the lines are those of before.
+///
+/// # Errors
+/// Returns an error that names the difference after two minutes, or if the lines cannot be read.
+pub fn as_before(
+    before: &[String],
+    read: impl Fn() -> anyhow::Result<Vec<String>>,
+) -> anyhow::Result<()> {
     eventually(Duration::from_secs(120), || {
-        let after = inventory(context)?;
+        let after = read()?;
         let more: Vec<&String> = after.iter().filter(|it| !before.contains(it)).collect();
         let less: Vec<&String> = before.iter().filter(|it| !after.contains(it)).collect();
         ensure!(
@@ -281,12 +297,7 @@ pub fn churn(context: &mut Context) -> anyhow::Result<String> {
             "left: {more:#?}, missing: {less:#?}"
         );
         Ok(())
-    })?;
-    kubectl.run(&["delete", "namespace", "churn", "--timeout=60s"])?;
-    Ok(format!(
-        "0..{PODS}..0, Ready after {ready:.1} s; {} kernel objects and files as before",
-        before.len()
-    ))
+    })
 }
 
 /// Links, qdiscs, filters, pins, records, nftables rules and ipsets of all nodes, one per line.

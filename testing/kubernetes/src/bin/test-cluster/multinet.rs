@@ -9,7 +9,7 @@ use netqos_kubernetes::cluster::{Node, run};
 use serde_json::{Value, json};
 
 use crate::context::{Context, NETQOS, eventually};
-use crate::faults::inventory;
+use crate::faults::{as_before, inventory};
 use crate::install::{deployed, rolled_out};
 use crate::pods::{Pod, Template, create};
 
@@ -167,16 +167,7 @@ fn come_and_go(context: &Context) -> anyhow::Result<String> {
         delete(context)?;
     }
     let seconds = began.elapsed().as_secs_f64();
-    eventually(Duration::from_secs(120), || {
-        let after = state(context)?;
-        let more: Vec<&String> = after.iter().filter(|it| !before.contains(it)).collect();
-        let less: Vec<&String> = before.iter().filter(|it| !after.contains(it)).collect();
-        ensure!(
-            more.is_empty() && less.is_empty(),
-            "left: {more:#?}, missing: {less:#?}"
-        );
-        Ok(())
-    })?;
+    as_before(&before, || state(context))?;
     Ok(format!(
         "{} pods on 3 networks in {seconds:.0} s, {each} at once: Ready after at most {slowest:.1} s, network-status at most \
          {latest:.1} s later; {} kernel objects and files as before; {refusals}",
