@@ -5,7 +5,6 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::{Duration, Instant};
 
-
 use super::listen::{Ears, Heard};
 use super::sandboxes::{Found, Sandboxes};
 use super::{CgroupOptions, SOURCE};

@@ -9,6 +9,7 @@ use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use netqos_api::multinet::{Answer, Message};
+use netqos_api::npwg::listed;
 use netqos_cluster::{Client, Kind, get};
 use netqos_core::ObjectName;
 use netqos_core::objects::AttachmentConfig;
@@ -112,10 +113,7 @@ impl NadReader {
         match object_from_value(&value) {
             Ok(Object::Network(network)) => Ok(Some(network.attachment)),
             Ok(_) => Err("the API server answers another object".to_owned()),
-            Err(errors) => {
-                let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-                Err(format!("it cannot be read: {}", errors.join("; ")))
-            }
+            Err(errors) => Err(format!("it cannot be read: {}", listed(&errors, "; "))),
         }
     }
 
