@@ -72,6 +72,8 @@ pub struct Options {
     pub proc: std::path::PathBuf,
     /// Where runtimes remember their attachments.
     pub caches: Vec<std::path::PathBuf>,
+    /// The directory of the records of `netqos-multinet`.
+    pub multinet_records: std::path::PathBuf,
     /// How programs are attached.
     pub hook: HookChoice,
     /// Where a limit of the agent's own making queues what a pod sends.

@@ -66,7 +66,7 @@ pub use places::{Lock, agent_lock, has_rules, socket_path};
 pub use server::{Bound, Listen, Seen, metrics_sample, serve};
 pub use source::Folder;
 pub use status::{
-    ClassStatus, Counts, DirectionStatus, LimitStatus, LineStatus, LinkStatus, PartStatus,
+    AttachmentStatus, ClassStatus, Counts, DirectionStatus, LimitStatus, LineStatus, LinkStatus, PartStatus,
     PodStatus, ProblemStatus, Reconciled, RuleStatus, ShareStatus, Status,
 };
 #[cfg(feature = "daemon")]

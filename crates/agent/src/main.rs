@@ -280,6 +280,7 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
         paths: paths.clone(),
         proc: arguments.proc.clone(),
         caches: arguments.cni_cache.clone(),
+        multinet_records: arguments.state_dir.join(places::MULTINET_RECORDS),
         hook: match arguments.hook {
             Hook::Auto => HookChoice::Auto,
             Hook::Clsact => HookChoice::Clsact,

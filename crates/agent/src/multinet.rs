@@ -32,6 +32,8 @@ mod list_updates;
 #[cfg(feature = "daemon")]
 mod pod_files;
 #[cfg(feature = "daemon")]
+mod records;
+#[cfg(feature = "daemon")]
 mod server;
 #[cfg(feature = "daemon")]
 mod status;
@@ -49,6 +51,8 @@ pub use list::{
 pub use list_updates::spawn as keep_list;
 #[cfg(feature = "daemon")]
 pub use pod_files::spawn as write_pod_files;
+#[cfg(feature = "daemon")]
+pub(crate) use records::attachments;
 #[cfg(feature = "daemon")]
 pub(crate) use server::serve;
 #[cfg(feature = "daemon")]

@@ -31,6 +31,8 @@ pub struct Status {
     pub pod_classes: Vec<ClassStatus>,
     /// The interfaces that something is for.
     pub pods: Vec<PodStatus>,
+    /// The networks to which `netqos-multinet` attaches pods.
+    pub attachments: Vec<AttachmentStatus>,
     /// What is not as it should be.
     pub problems: Vec<ProblemStatus>,
 }
@@ -104,6 +106,35 @@ pub struct PodStatus {
     pub limits: Vec<LimitStatus>,
     /// Its rules, the one of highest precedence first.
     pub rules: Vec<RuleStatus>,
+}
+
+/// A network to which `netqos-multinet` has attached a pod, or attaches it, as it has recorded that. Rates are bits per
+/// second.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AttachmentStatus {
+    /// The pod's namespace.
+    pub namespace: String,
+    /// The pod's name.
+    pub name: String,
+    /// The ID of its sandbox.
+    pub container_id: String,
+    /// The NetworkAttachmentDefinition, `namespace/name`; for the default network the name of its CNI network.
+    pub network: String,
+    /// The interface's name in the pod.
+    pub interface: String,
+    /// Its addresses, once all networks of the pod are attached.
+    pub addresses: Vec<String>,
+    /// The limit of what it receives: that which is programmed, or else that which was requested of its plugins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ingress: Option<u64>,
+    /// The same of what it sends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub egress: Option<u64>,
+    /// The program that attaches it: `cni`.
+    pub driver: String,
+    /// `attached`, or what has to happen before it is, or before it is released.
+    pub state: String,
 }
 
 /// A line of the node's.

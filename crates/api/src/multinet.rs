@@ -3,7 +3,7 @@
 //! The plugin connects to a socket that only root may use, writes one [`Message`] as a line of JSON, and reads one
 //! [`Answer`]. The agent never executes anything: it answers what the API server says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -113,6 +113,21 @@ pub struct HandOver {
     pub directory: PathBuf,
     /// The name of the list through which the runtime calls Multus.
     pub network: String,
+}
+
+impl PodRecord {
+    /// Returns the addresses of an interface that one of the attachments has made; none until all are made.
+    pub fn addresses(&self, attachment: &RecordedAttachment, interface: &str) -> BTreeSet<IpAddr> {
+        let name = attachment.nad.as_deref().unwrap_or(attachment.network());
+        let is_its = |entry: &&NetworkStatus| {
+            // A plugin may report no interface.
+            let of = entry.interface.as_deref().unwrap_or(&attachment.interface);
+            entry.name == name && of == interface
+        };
+        let status = self.status.iter().flatten().filter(is_its);
+        let ips = status.flat_map(|entry| &entry.ips);
+        ips.filter_map(|ip| ip.parse().ok()).collect()
+    }
 }
 
 impl RecordedAttachment {

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use comfy_table::{Table, presets};
-use netqos_agent::{LinkStatus, RuleStatus, Status, client};
+use netqos_agent::{AttachmentStatus, LinkStatus, RuleStatus, Status, client};
 use netqos_core::{ByteCount, ObjectName};
 use netqos_datapath::Paths;
 
@@ -41,7 +41,8 @@ controller, of each node what its agent has said, and of each NetworkQoS whether
 them, or with -n those of a namespace, and then these alone decide how it ends.
 
 With --pod it says of one pod which class it is in and why, what it gets of each line and what holds it
-back, beside its limits and rules.
+back, beside its limits and rules; and, where netqos-multinet attaches it, each of its networks with
+interface, addresses, limits, driver and state.
 
 Examples:
   netqos status
@@ -118,6 +119,9 @@ fn print_pod(status: &Status) {
             println!("{sentence}");
         }
     }
+    if !status.attachments.is_empty() {
+        println!("\n{}", attachments(&status.attachments));
+    }
     if !status.pods.is_empty() {
         println!("\n{}", pods(status));
     }
@@ -170,6 +174,37 @@ fn print_end(status: &Status) {
         let (kind, name) = (&problem.kind, &problem.name);
         println!("  {kind} {name}: {}: {}", problem.reason, problem.message);
     }
+}
+
+/// The networks of a pod.
+fn attachments(attachments: &[AttachmentStatus]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header([
+        "NETWORK",
+        "INTERFACE",
+        "ADDRESSES",
+        "INGRESS",
+        "EGRESS",
+        "DRIVER",
+        "STATE",
+    ]);
+    let limit = |bits: Option<u64>| bits.map_or_else(|| "-".to_owned(), rate);
+    for attachment in attachments {
+        let addresses = match attachment.addresses.is_empty() {
+            true => "-".to_owned(),
+            false => attachment.addresses.join(", "),
+        };
+        table.add_row([
+            attachment.network.clone(),
+            attachment.interface.clone(),
+            addresses,
+            limit(attachment.ingress),
+            limit(attachment.egress),
+            attachment.driver.clone(),
+            attachment.state.clone(),
+        ]);
+    }
+    table
 }
 
 fn pods(status: &Status) -> Table {

@@ -19,8 +19,9 @@ use serde::{Serialize, Serializer};
 use super::Engine;
 use super::limits::attachment;
 use crate::classes::Shown;
+use crate::multinet::attachments;
 use crate::status::{
-    ClassStatus, Counts, DirectionStatus, LimitStatus, LineStatus, LinkStatus, PodStatus,
+    AttachmentStatus, ClassStatus, Counts, DirectionStatus, LimitStatus, LineStatus, LinkStatus, PodStatus,
     ProblemStatus, Reconciled, RuleStatus, ShareStatus,
 };
 
@@ -51,6 +52,7 @@ struct StatusOf<'e> {
     lines: Vec<LineStatus>,
     pod_classes: Vec<ClassStatus>,
     pods: Pods<'e>,
+    attachments: Vec<AttachmentStatus>,
     problems: Vec<ProblemStatus>,
 }
 
@@ -109,6 +111,7 @@ impl Engine {
             lines: self.lines(),
             pod_classes: self.classes.told(),
             pods: Pods(&glance),
+            attachments: glance.attachments(),
             problems: glance.problems.iter().map(ProblemStatus::from).collect(),
         })
     }
@@ -262,6 +265,26 @@ impl<'e> Glance<'e> {
             (endpoint.pod.name.clone(), id.network.to_string(), interface)
         });
         endpoints
+    }
+
+    /// The networks that pods are attached to. What limits an interface is what the plan says, if it has that interface.
+    fn attachments(&self) -> Vec<AttachmentStatus> {
+        let mut attachments = attachments(&self.engine.options.multinet_records);
+        for attached in &mut attachments {
+            let mut endpoints = self.engine.index.plan().endpoints.values();
+            let of = endpoints.find(|endpoint| {
+                let name = &endpoint.pod.name;
+                let interface = endpoint.attach.interface();
+                interface.is_some_and(|it| it.name == attached.interface)
+                    && (&*name.namespace, &*name.name) == (&*attached.namespace, &*attached.name)
+            });
+            if let Some(endpoint) = of {
+                let rate = |way| Some(endpoint.limits.of(way)?.rate.bits_per_second());
+                attached.ingress = rate(Direction::Ingress).or(attached.ingress);
+                attached.egress = rate(Direction::Egress).or(attached.egress);
+            }
+        }
+        attachments
     }
 
     fn pod(&self, id: &EndpointId, endpoint: &Endpoint) -> PodStatus {

@@ -3,13 +3,10 @@
 //! The plugin writes them as root. So what a record says of a pod counts in place of what the pod's annotations say, which
 //! a tenant may write.
 
-use std::collections::BTreeSet;
 use std::fs;
-use std::net::IpAddr;
 use std::path::Path;
 
-use netqos_api::multinet::{PodRecord, RecordedAttachment};
-use netqos_api::npwg::NetworkStatus;
+use netqos_api::multinet::PodRecord;
 use netqos_core::objects::{NetworkName, RecordedLimits};
 use netqos_core::{Attachment, ObjectName};
 
@@ -22,14 +19,13 @@ pub(super) fn read(path: &Path) -> Result<Vec<Sandboxed>, String> {
         Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(why) => return Err(why.to_string()),
     };
-    let sandbox: PodRecord = serde_json::from_slice(&bytes)
+    let record: PodRecord = serde_json::from_slice(&bytes)
         .map_err(|why| format!("not a record of netqos-multinet: {why}"))?;
-    let (Some(pod), Some(status), Some(netns)) = (&sandbox.pod, &sandbox.status, &sandbox.netns)
-    else {
+    let (Some(pod), Some(_), Some(netns)) = (&record.pod, &record.status, &record.netns) else {
         return Ok(Vec::new());
     };
-    let mut networks = Vec::with_capacity(sandbox.attachments.len() + 1);
-    for (index, network) in sandbox.attachments.iter().enumerate() {
+    let mut networks = Vec::with_capacity(record.attachments.len() + 1);
+    for (index, network) in record.attachments.iter().enumerate() {
         let name = match network.nad.as_deref().and_then(|it| it.split_once('/')) {
             // Also one that stands in for the cluster's.
             _ if index == 0 => NetworkName::Default,
@@ -39,17 +35,17 @@ pub(super) fn read(path: &Path) -> Result<Vec<Sandboxed>, String> {
         networks.push((network, &*network.interface, name, network.limits()));
     }
     // OVN-Kubernetes makes it in the ADD of the default network.
-    if let Some(first) = sandbox.attachments.first()
-        && !addresses(first, PRIMARY_INTERFACE, status).is_empty()
+    if let Some(first) = record.attachments.first()
+        && !record.addresses(first, PRIMARY_INTERFACE).is_empty()
     {
         let network = NetworkName::Primary(None);
         networks.push((first, PRIMARY_INTERFACE, network, RecordedLimits::default()));
     }
     let mut found = Vec::with_capacity(networks.len());
     for (attached, name, network, limits) in networks {
-        let attachment = Attachment::try_new(attached.network(), &sandbox.container_id, name);
+        let attachment = Attachment::try_new(attached.network(), &record.container_id, name);
         let attachment = attachment.map_err(|why| why.to_string())?;
-        let addresses = addresses(attached, name, status);
+        let addresses = record.addresses(attached, name);
         let Some(mut interface) = interface(&attachment, netns, addresses) else {
             return Ok(Vec::new());
         };
@@ -59,25 +55,9 @@ pub(super) fn read(path: &Path) -> Result<Vec<Sandboxed>, String> {
             source: Source::Record,
             pod: ObjectName::new(&pod.namespace, &pod.name),
             uid: pod.uid.as_deref().map(Into::into),
-            container: sandbox.container_id.clone(),
+            container: record.container_id.clone(),
             interface,
         });
     }
     Ok(found)
-}
-
-/// The addresses of an interface of an attachment.
-fn addresses(
-    network: &RecordedAttachment,
-    interface: &str,
-    status: &[NetworkStatus],
-) -> BTreeSet<IpAddr> {
-    let name = network.nad.as_deref().unwrap_or(network.network());
-    let is_its = |entry: &&NetworkStatus| {
-        // A plugin may report no interface.
-        let of = entry.interface.as_deref().unwrap_or(&network.interface);
-        entry.name == name && of == interface
-    };
-    let ips = status.iter().filter(is_its).flat_map(|entry| &entry.ips);
-    ips.filter_map(|ip| ip.parse().ok()).collect()
 }

@@ -4,12 +4,11 @@
 //! compared with it. So an agent that was away, or a server that did not answer, delays it only.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use netqos_api::multinet::{PodName, PodRecord};
+use netqos_api::multinet::PodName;
 use netqos_api::npwg::{NETWORK_STATUS, write_status};
 use netqos_cluster::{AnnotateError, Client, annotate_pod};
 use netqos_core::{Digest, PodId};
@@ -18,6 +17,7 @@ use tokio::time::timeout;
 
 use super::NetworkCatalog;
 use super::counts::StatusWrite;
+use super::records::records;
 use crate::watch::{self, Watch};
 use crate::{Error, Result};
 
@@ -74,15 +74,7 @@ fn watch_records(directory: &Path, statuses: &UnboundedSender<Statuses>) {
 
 fn read(directory: &Path) -> Statuses {
     let mut youngest = Statuses::new();
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    for path in entries.map(|entry| entry.path()) {
-        if path.extension().is_none_or(|it| it != "json") {
-            continue;
-        }
-        // One that is gone by now, or that the plugin will set aside.
-        let Some((time, sandbox)) = read_record(&path) else {
-            continue;
-        };
+    for (time, sandbox) in records(directory) {
         if let (Some(pod), Some(status)) = (sandbox.pod, sandbox.status) {
             let is_younger = youngest.get(&pod).is_none_or(|(known, _)| *known < time);
             if is_younger {
@@ -91,12 +83,6 @@ fn read(directory: &Path) -> Statuses {
         }
     }
     youngest
-}
-
-fn read_record(path: &Path) -> Option<(SystemTime, PodRecord)> {
-    let time = fs::metadata(path).and_then(|it| it.modified()).ok()?;
-    let text = fs::read(path).ok()?;
-    Some((time, serde_json::from_slice(&text).ok()?))
 }
 
 async fn write(client: Client, mut records: UnboundedReceiver<Statuses>, catalog: NetworkCatalog) {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use netqos_agent::AttachmentStatus;
 use netqos_core::{Attachment, BitRate, Limit, Limits};
 use netqos_datapath::{AttachedPod, AttachedPods, HostLinks, LimitDatapath, Paths, Request};
 use netqos_testkit::{Node, Pod};
@@ -136,9 +137,33 @@ fn limit_of_an_attachment_stays_and_quotas_and_profiles_bound_it() {
         "as the plugin made it"
     );
 
+    let attachment = |interface: &str| {
+        let attachments = stage::status().attachments;
+        attachments.into_iter().find(|it| it.interface == interface)
+    };
+    let of_record = AttachmentStatus {
+        namespace: "games".to_owned(),
+        name: "a".to_owned(),
+        container_id: a.name().to_owned(),
+        network: format!("games/{NETWORK}"),
+        interface: INTERFACE.to_owned(),
+        addresses: vec!["192.168.77.1".to_owned()],
+        ingress: None,
+        egress: Some(50 * MEGABIT),
+        driver: "cni".to_owned(),
+        state: "attached".to_owned(),
+    };
+    assert_eq!(attachment(INTERFACE), Some(of_record.clone()));
+    assert_eq!(attachment("eth0").unwrap().network, "net");
+
     stage::put("quota.yaml", &quota(10_000));
     assert!(stage::eventually(|| limit_of("a", INTERFACE) == Some(10)));
     assert!(has_rate(&node, &a, "10Mbit"));
+    let bounded = AttachmentStatus {
+        egress: Some(10 * MEGABIT),
+        ..of_record
+    };
+    assert_eq!(attachment(INTERFACE), Some(bounded));
     let problems = stage::status().problems;
     let says = "its egress bandwidth on network games/storage is limited to 10 Mbit/s";
     assert!(

@@ -41,6 +41,7 @@ pub fn run(way: Way) {
         paths,
         proc: "/proc".into(),
         caches: caches.clone(),
+        multinet_records: "/var/lib/netqos/multinet/pods".into(),
         hook: Default::default(),
         egress: Default::default(),
         peers: netqos_index::PeerSource::Pods,

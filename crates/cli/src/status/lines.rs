@@ -106,11 +106,16 @@ pub fn only(mut status: Status, pod: &ObjectName) -> Option<Status> {
         .pod_classes
         .retain(|it| is_it(&it.namespace, &it.name));
     status.pods.retain(|it| is_it(&it.namespace, &it.name));
+    status
+        .attachments
+        .retain(|it| is_it(&it.namespace, &it.name));
     let name = pod.to_string();
     status
         .problems
         .retain(|it| it.kind == "Node" || it.kind == "Pod" && it.name == name);
-    let is_known = !status.pod_classes.is_empty() || !status.pods.is_empty();
+    let is_known = !status.pod_classes.is_empty()
+        || !status.pods.is_empty()
+        || !status.attachments.is_empty();
     is_known.then_some(status)
 }
 

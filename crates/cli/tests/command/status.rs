@@ -1,5 +1,6 @@
 //! `netqos status`, asked of the agent as it is.
 
+use std::fs;
 use std::path::Path;
 use std::process::Output;
 use std::time::Duration;
@@ -213,4 +214,61 @@ fn status_says_what_the_agent_waits_for() {
         "{table}"
     );
     line_with(&table, &["games/a", "eth0", "rules are not in force"]);
+}
+
+/// Also of a pod that nothing is for, of which there is a record only. The second attachment is being made.
+#[test]
+fn status_of_a_pod_lists_its_networks() {
+    let Some(node) = stage::node() else { return };
+    let (a, _b) = stage::pods(&node);
+    let attachment = |nad: Value, interface: &str, list: Value, requested: Value| {
+        json!({"driver": "cni", "nad": nad, "interface": interface, "list": list, "args": [],
+            "capabilityArgs": requested})
+    };
+    let limited = json!({"name": "lan", "plugins": [
+        {"type": "bridge"}, {"type": "bandwidth", "capabilities": {"bandwidth": true}}]});
+    let requested = json!({"bandwidth": {"egressRate": 8_000_000, "egressBurst": 800_000}});
+    let mut record = json!({
+        "containerId": a.name(), "netns": a.netns(), "made": 1,
+        "pod": {"namespace": "games", "name": "elsewhere"},
+        "attachments": [
+            attachment(Value::Null, "eth0", json!({"name": "pods", "plugins": []}), json!({})),
+            attachment(json!("games/lan"), "net1", limited, requested),
+        ],
+    });
+    let records = Path::new("/var/lib/netqos/multinet/pods");
+    fs::create_dir_all(records).unwrap();
+    let write = |record: &Value| {
+        let fresh = records.join("fresh");
+        fs::write(&fresh, record.to_string()).unwrap();
+        fs::rename(fresh, records.join(format!("{}.json", a.name()))).unwrap();
+    };
+    write(&record);
+    let _agent = Agent::start();
+    let shown = || {
+        let output = run(&["status", "--pod", "games/elsewhere"]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        stdout(&output)
+    };
+    let of = |table: &str, network: &str| line_with(table, &[network]).join(" ");
+    let first = shown();
+    assert_eq!(of(&first, "pods "), "pods eth0 - - - cni attached");
+    let being = "games/lan net1 - - 8 Mbit/s cni being attached";
+    assert_eq!(of(&first, "games/lan"), being);
+
+    record["made"] = json!(2);
+    record["status"] = json!([
+        {"name": "pods", "interface": "eth0", "ips": ["10.1.0.9"], "default": true, "dns": {}},
+        {"name": "games/lan", "interface": "net1", "ips": ["10.2.0.9", "fd00::9"], "dns": {}},
+    ]);
+    write(&record);
+    let made = shown();
+    assert_eq!(of(&made, "pods "), "pods eth0 10.1.0.9 - - cni attached");
+    let attached = "games/lan net1 10.2.0.9, fd00::9 - 8 Mbit/s cni attached";
+    assert_eq!(of(&made, "games/lan"), attached);
+
+    record["netns"] = json!("/run/netns/gone");
+    write(&record);
+    let gone = "its sandbox is gone, and the runtime has not called DEL";
+    assert!(shown().contains(gone), "{}", shown());
 }

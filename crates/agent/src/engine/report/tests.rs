@@ -14,6 +14,7 @@ fn engine() -> Engine {
         paths: netqos_datapath::Paths::from_variables(nowhere),
         proc: "/proc".into(),
         caches: Vec::new(),
+        multinet_records: "/nowhere".into(),
         hook: Default::default(),
         egress: Default::default(),
         peers: PeerSource::Pods,
