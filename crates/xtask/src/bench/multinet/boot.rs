@@ -1,6 +1,7 @@
 //! Pods on three networks beside the default one that start at once, as after a boot.
 
 use std::fs;
+use std::net::IpAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,8 @@ const ATTEMPTS: usize = 5;
 /// The time for all annotations.
 const PATIENCE: Duration = Duration::from_secs(120);
 const RECORDS: &str = "/var/lib/netqos/multinet/pods";
+/// The directory in which host-local keeps the addresses that it has given out.
+const ADDRESSES: &str = "/var/lib/cni/networks";
 
 /// The start of many pods at once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -34,7 +37,7 @@ pub struct Boot {
     /// The most memory of agent or daemon, and its memory afterwards; bytes.
     pub peak: u64,
     pub resident: u64,
-    /// Records that are left after DEL.
+    /// Records of netqos and addresses of networks that are left after DEL.
     pub left: usize,
 }
 
@@ -46,6 +49,7 @@ pub fn measure(testbed: &Testbed, pods: usize) -> Result<Vec<Boot>> {
 
 fn boot(testbed: &Testbed, who: Who, number: usize) -> Result<Boot> {
     eprintln!("{number} pods at once: {who:?}");
+    let before = left()?;
     let mut pods: Vec<(Pod, &BenchPod)> = Vec::new();
     for index in 0..number {
         let pod = &testbed.pods[&format!("boot-{index}")];
@@ -89,8 +93,7 @@ fn boot(testbed: &Testbed, who: Who, number: usize) -> Result<Boot> {
         "{} DELs of {who:?} failed",
         undeleted.len()
     );
-    let records = fs::read_dir(RECORDS).context("read the records")?;
-    let left = records.count();
+    let left = left()?.saturating_sub(before);
     for (sandbox, _) in pods {
         testbed.node.remove_pod(sandbox)?;
     }
@@ -105,6 +108,20 @@ fn boot(testbed: &Testbed, who: Who, number: usize) -> Result<Boot> {
         resident,
         left,
     })
+}
+
+/// Counts records and addresses.
+fn left() -> Result<usize> {
+    let records = fs::read_dir(RECORDS).context("read the records")?;
+    let mut left = records.count();
+    for network in fs::read_dir(ADDRESSES).context("read the networks of host-local")? {
+        let addresses = fs::read_dir(network?.path())?.flatten();
+        let is_address = |name: &str| name.parse::<IpAddr>().is_ok();
+        left += addresses
+            .filter(|it| it.file_name().to_str().is_some_and(is_address))
+            .count();
+    }
+    Ok(left)
 }
 
 /// Makes a call for each of these pods, all at once, and returns those whose call failed.

@@ -66,8 +66,10 @@ pub fn measure(testbed: &Testbed, calls: usize) -> Result<Vec<Costs>> {
         let mut samples: Vec<Vec<(Spent, Spent, f64)>> = vec![Vec::new(); ALL.len()];
         for round in 0..calls {
             eprint!("\r{kind}: {} of {calls}", round + 1);
-            for (who, samples) in ALL.into_iter().zip(&mut samples) {
-                let sandbox = testbed.node.empty_pod(&format!("s{round}"))?;
+            for (index, samples) in samples.iter_mut().enumerate() {
+                let who = ALL[index];
+                // A name that had no sandbox before: host-local gives nothing to one whose address was not released.
+                let sandbox = testbed.node.empty_pod(&format!("{kind}-{index}-{round}"))?;
                 let sample = sample(testbed, who, &sandbox, pod);
                 testbed.node.remove_pod(sandbox)?;
                 samples.push(sample?);
