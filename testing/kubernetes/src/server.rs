@@ -80,11 +80,26 @@ impl ApiServer {
     /// # Errors
     /// Returns an error if no TLS configuration can be made.
     pub fn client(&self) -> anyhow::Result<kube::Client> {
+        Ok(kube::Client::try_from(self.config()?)?)
+    }
+
+    fn config(&self) -> anyhow::Result<kube::Config> {
         let url = format!("https://127.0.0.1:{}", self.port).parse()?;
         let mut config = kube::Config::new(url);
         config.accept_invalid_certs = true;
         config.auth_info.token = Some(String::from(ADMINISTRATOR).into());
         config.default_retry = false;
+        Ok(config)
+    }
+
+    /// A client that is this user, with the rights of an administrator.
+    ///
+    /// # Errors
+    /// As of [`client`](Self::client).
+    pub fn client_as(&self, user: &str) -> anyhow::Result<kube::Client> {
+        let mut config = self.config()?;
+        config.auth_info.impersonate = Some(user.to_owned());
+        config.auth_info.impersonate_groups = Some(vec!["system:masters".to_owned()]);
         Ok(kube::Client::try_from(config)?)
     }
 

@@ -4,7 +4,9 @@
 mod api_server;
 mod kustomized;
 mod network_definitions;
+mod network_status;
 mod rendered;
+mod server;
 
 use std::sync::LazyLock;
 

@@ -224,6 +224,13 @@ pub struct Multinet {
     /// Whether API servers take NetworkAttachmentDefinitions only in namespaces with the label
     /// netqos.io/network-attachment-definitions=allowed (a ValidatingAdmissionPolicy).
     pub restrict_definitions: bool,
+    /// Whether API servers take the annotation network-status of pods only from agents and `statusWriters` (a
+    /// ValidatingAdmissionPolicy). Needs `enabled`.
+    pub restrict_status: bool,
+    /// The users that also write it, such as the account of a Multus that attaches pods of other nodes, or of a program
+    /// that restores pods.
+    #[schemars(inner(length(min = 1)))]
+    pub status_writers: Vec<String>,
     /// Whether agents may write `configDirectory`, so that the list of netqos-multinet also declares capabilities that
     /// netqos does not know, when the default network is installed or changed later. An agent can then lift the limits in
     /// that list.
@@ -445,6 +452,8 @@ impl Default for Multinet {
             install: false,
             install_crd: true,
             restrict_definitions: false,
+            restrict_status: true,
+            status_writers: vec!["system:serviceaccount:kube-system:multus".to_owned()],
             update_list: false,
         }
     }

@@ -1,24 +1,15 @@
 //! A real API server takes NetworkAttachmentDefinitions only in namespaces with the label.
 
-use std::time::{Duration, Instant};
-
 use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
-use kube::core::{ApiResource, GroupVersionKind};
 use netqos_kubernetes::ApiServer;
 use serde_json::{Value, json};
 
 use super::chart;
+use super::server::{create, eventually, refused, resource};
 
-/// The time until the API server serves a CRD, and until a policy has an effect.
-const PATIENCE: Duration = Duration::from_secs(60);
 const KIND: &str = "NetworkAttachmentDefinition";
 const OWNERS: [&str; 2] = ["a", "b"];
-
-fn resource(kind: &str, version: &str) -> ApiResource {
-    let (group, version) = version.split_once('/').unwrap_or(("", version));
-    ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
-}
 
 fn nads(client: &Client, namespace: &str) -> Api<DynamicObject> {
     let mut resource = resource(KIND, "k8s.cni.cncf.io/v1");
@@ -44,40 +35,6 @@ fn nad(name: &str) -> DynamicObject {
         "spec": {"config": "{}"},
     });
     serde_json::from_value(object).unwrap()
-}
-
-async fn create(client: &Client, object: &Value) {
-    let resource = resource(
-        object["kind"].as_str().unwrap(),
-        object["apiVersion"].as_str().unwrap(),
-    );
-    let objects: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-    let object = serde_json::from_value(object.clone()).unwrap();
-    objects
-        .create(&PostParams::default(), &object)
-        .await
-        .unwrap();
-}
-
-/// Tries until there is a result.
-async fn eventually<T>(what: &str, mut attempt: impl AsyncFnMut() -> Option<T>) -> T {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        if let Some(result) = attempt().await {
-            return result;
-        }
-        assert!(Instant::now() < end, "{what}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-}
-
-/// The message of a refusal.
-#[track_caller]
-fn refused<T: std::fmt::Debug>(answer: kube::Result<T>) -> String {
-    match answer {
-        Err(kube::Error::Api(status)) if status.code == 403 => status.message.clone(),
-        other => panic!("{other:?}"),
-    }
 }
 
 fn message(name: &str) -> String {
