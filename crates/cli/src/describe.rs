@@ -165,8 +165,15 @@ fn asks(class: &DescribedClass) -> Table {
 }
 
 fn networks(pod: &DescribedPod) -> Table {
-    let header = ["NETWORK", "INTERFACE", "ADDRESSES", "LIMIT", "STATE", "WHY"];
-    let mut table = table(&header);
+    let mut table = table(&[
+        "NETWORK",
+        "INTERFACE",
+        "ADDRESSES",
+        "LIMIT",
+        "DRIVER",
+        "STATE",
+        "WHY",
+    ]);
     let or_none = |text: String| match text.is_empty() {
         true => "-".to_owned(),
         false => text,
@@ -182,6 +189,7 @@ fn networks(pod: &DescribedPod) -> Table {
             or_none(network.interface.clone().unwrap_or_default()),
             or_none(addresses(network)),
             or_none(attachment_limits(network)),
+            or_none(network.driver.unwrap_or_default().to_owned()),
             network.state.as_str().to_owned(),
             network.why.clone(),
         ]);

@@ -1,5 +1,6 @@
 //! The networks that a pod selects, and those that its status and annotations say it is on.
 
+use netqos_api::multinet::CNI_DRIVER;
 use netqos_api::npwg::{
     InterfaceNames, MAX_SELECTIONS, NETWORK_STATUS, NetworkSelection, PodSelections, escaped,
     quoted,
@@ -42,6 +43,9 @@ pub struct DescribedNetwork {
     /// The limits that the pod requests of the network.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<DescribedLimit>,
+    /// The program that attached it; absent: it is not attached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub driver: Option<&'static str>,
     /// The state of the attachment.
     pub state: NetworkState,
     /// The reason for that state, where it has one.
@@ -235,6 +239,7 @@ fn bare(network: String, state: NetworkState) -> DescribedNetwork {
         more_addresses: 0,
         default: false,
         limits: Vec::new(),
+        driver: None,
         state,
         why: String::new(),
     }
@@ -246,6 +251,8 @@ fn attached(network: String, entry: &PodAddresses) -> DescribedNetwork {
         interface: entry.interface.as_deref().map(escaped),
         addresses: addresses.map(ToString::to_string).collect(),
         more_addresses: entry.addresses.len().saturating_sub(MOST_ADDRESSES),
+        // The only one that there is.
+        driver: Some(CNI_DRIVER),
         ..bare(network, NetworkState::Attached)
     }
 }

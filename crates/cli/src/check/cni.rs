@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use netqos_api::npwg::is_meta_plugin;
 use netqos_cni::runtime::{ListFile, NetworkConfigList, PluginConfig, RuntimeError};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::annotations::AnnotationSource;
 use super::line::Line;
@@ -78,7 +78,7 @@ impl CniReport {
         };
         self.called = Some(List::of(file, called));
         if let Some(plugin) = multinet(called) {
-            match default_network(plugin, lists) {
+            match default_network(&plugin.raw, lists) {
                 Ok((file, list)) => {
                     self.default_network = Some(List::of(&file, &list));
                     self.judge_attachments(called, &file, &list);
@@ -106,6 +106,14 @@ impl CniReport {
                 own.display()
             );
             self.fail(ATTACHMENTS, message, remedy);
+        } else if let Ok((file, list)) = default_network(&Map::new(), lists) {
+            let message = format!(
+                "{} is not called; its default network would be {} of {}",
+                MULTINET.name,
+                list.name,
+                file.display()
+            );
+            self.checks.push(Line::ok(ATTACHMENTS, message));
         }
         self.judge_limits(called, called);
     }
@@ -205,11 +213,11 @@ fn multinet(list: &NetworkConfigList) -> Option<&PluginConfig> {
 /// # Errors
 /// Returns a message and a remedy if the plugin starts no pod.
 fn default_network(
-    plugin: &PluginConfig,
+    plugin: &Map<String, Value>,
     lists: &[ListFile],
 ) -> Result<(PathBuf, NetworkConfigList), (String, &'static str)> {
     let broken = |why: &RuntimeError| (why.to_string(), CORRECT);
-    let (file, list) = match (plugin.raw.get("defaultNetwork"), plugin.raw.get("confDir")) {
+    let (file, list) = match (plugin.get("defaultNetwork"), plugin.get("confDir")) {
         (Some(Value::String(file)), _) => {
             let list = NetworkConfigList::from_file(Path::new(file)).map_err(|why| broken(&why))?;
             (file.into(), list)
