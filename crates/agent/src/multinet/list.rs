@@ -200,14 +200,14 @@ fn write_if(
         let default_network = default_network(directory, &plugin);
         let found = plugin.clone();
         declare(&mut plugin, default_network.as_ref().ok());
-        let list = match (writer, &before) {
-            (Writer::Agent, Some(before)) => {
+        let list = match &before {
+            Some(before) => {
                 let list = serde_json::from_slice(before);
                 let mut list: Value = list.map_err(|error| failed(&path, error.into()))?;
                 list["plugins"] = json!([plugin]);
                 list
             }
-            _ => list_with(&plugin),
+            None => list_with(&plugin),
         };
         let text = format!("{list:#}\n");
         let is_changed = match writer {

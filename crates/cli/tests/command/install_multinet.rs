@@ -110,6 +110,23 @@ fn default_list() -> Value {
     json!({"cniVersion": "1.0.0", "name": "pods", "plugins": [bridge]})
 }
 
+/// An administrator's, such as one that keeps the runtime from CHECK, and the name that GC goes by.
+#[test]
+fn second_installation_keeps_keys_of_the_list() {
+    let node = Node::new();
+    node.write(
+        "net.d/10-pods.conflist",
+        &json!({"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "bridge"}]}),
+    );
+    node.installed();
+    let mut list = node.read(&format!("net.d/{LIST}"));
+    list["name"] = "ours".into();
+    list["disableCheck"] = true.into();
+    node.write(&format!("net.d/{LIST}"), &list);
+    node.installed();
+    assert_eq!(node.read(&format!("net.d/{LIST}")), list);
+}
+
 #[test]
 fn list_calls_plugin_and_declares_capabilities_of_default_network() {
     let node = Node::new();
