@@ -72,6 +72,9 @@ pub struct PodRecord {
     pub netns: Option<PathBuf>,
     /// The pod, where the runtime says which.
     pub pod: Option<PodName>,
+    /// The name of the list by which the runtime called the plugin. GC by another list leaves the sandbox alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub list: Option<String>,
     /// The attachment to the default network, or to the one in its place, and behind it those that the pod selects.
     pub attachments: Vec<RecordedAttachment>,
     /// The number of attachments that are made. The next one may be half made.

@@ -58,6 +58,7 @@ pub struct Runtime {
     plugin_dirs: Vec<PathBuf>,
     cache: ResultCache,
     extra_env: Vec<(OsString, OsString)>,
+    directory: Option<PathBuf>,
 }
 
 impl Runtime {
@@ -71,7 +72,15 @@ impl Runtime {
             plugin_dirs: plugin_dirs.into_iter().map(Into::into).collect(),
             cache: ResultCache::new(cache_dir.into()),
             extra_env: Vec::new(),
+            directory: None,
         }
+    }
+
+    /// Executes plugins in this working directory, and not in that of this process.
+    #[must_use]
+    pub fn in_directory(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.directory = Some(directory.into());
+        self
     }
 
     /// Gives plugins one more variable, beside the environment of this process and `CNI_*`.
@@ -237,6 +246,23 @@ impl Runtime {
         self.cache.keep(attachment)
     }
 
+    /// Changes the result that CHECK and DEL of an attachment get. Nothing happens if none is kept.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be written.
+    pub fn change_result(
+        &self,
+        list: &NetworkConfigList,
+        request: &AttachmentRequest,
+        change: impl FnOnce(&mut CniResult),
+    ) -> Result<(), RuntimeError> {
+        let Some(mut result) = self.cache.result(list, request) else {
+            return Ok(());
+        };
+        change(&mut result);
+        self.cache.store(list, request, &result)
+    }
+
     /// Forgets an attachment without a call of its plugins, and the draft that a killed process has left of it.
     pub fn forget(&self, attachment: &CachedAttachment) {
         self.cache.forget(attachment);
@@ -275,7 +301,8 @@ impl Runtime {
     }
 
     fn invocation(&self, command: Command, request: Option<&AttachmentRequest>) -> Invocation {
-        Invocation::new(command, &self.plugin_dirs, request, &self.extra_env)
+        let invocation = Invocation::new(command, &self.plugin_dirs, request, &self.extra_env);
+        invocation.in_directory(self.directory.clone())
     }
 
     /// The executable of a plugin: the first regular file of this name.

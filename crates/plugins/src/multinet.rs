@@ -74,6 +74,7 @@ impl Plugin for Multinet {
             container_id: request.container_id().to_owned(),
             netns: request.netns.clone(),
             pod: selections::pod(&request.args),
+            list: Some(request.config.name.clone()),
             attachments,
             made: 0,
             status: None,
@@ -112,7 +113,7 @@ impl Plugin for Multinet {
 
     fn gc(&self, request: &GcRequest) -> Result<(), CniError> {
         let node = Node::open(&request.config, &request.path)?;
-        node.release_all_but(&request.valid)
+        node.release_all_but(&request.valid, &request.config.name)
     }
 
     fn status(&self, request: &StatusRequest) -> Result<(), CniError> {
@@ -134,7 +135,9 @@ impl Node {
             false => &config.plugin_dirs,
         };
         Ok(Self {
-            runtime: Runtime::new(dirs.iter().cloned(), &config.state_dir).with_durable_cache(),
+            runtime: Runtime::new(dirs.iter().cloned(), &config.state_dir)
+                .with_durable_cache()
+                .in_directory(NOWHERE),
             records: PodRecords::new(&config.state_dir),
             config,
         })
@@ -222,7 +225,7 @@ impl Node {
             }
             record.made = index + 1;
             if record.made == record.attachments.len() {
-                if let Err(error) = lead_default_routes(record, first.as_mut()) {
+                if let Err(error) = self.lead_default_routes(record, first.as_mut()) {
                     return Err(self.give_up(record, record.made, error, lock));
                 }
                 record.status = Some(std::mem::take(&mut status));
@@ -232,6 +235,48 @@ impl Node {
             }
         }
         first.ok_or_else(|| CniError::internal("no attachment"))
+    }
+
+    /// Makes the pod's default routes lead through the attachment that its annotation names for them.
+    fn lead_default_routes(
+        &self,
+        record: &PodRecord,
+        result: Option<&mut CniResult>,
+    ) -> Result<(), CniError> {
+        let mut leading = record
+            .attachments
+            .iter()
+            .filter_map(|it| Some((it, it.default_route.as_ref()?)));
+        let Some((attachment, gateways)) = leading.next() else {
+            return Ok(());
+        };
+        let netns = record.netns.as_deref().unwrap_or(Path::new(""));
+        let replaced = Namespace::open(netns).and_then(|namespace| {
+            let mut socket = Socket::open_in(&namespace)?;
+            let link = socket.link_by_name(&attachment.interface)?;
+            socket.replace_default_routes(&link, gateways)
+        });
+        replaced.map_err(|error| {
+            let network = attachment.nad.as_deref().unwrap_or_default();
+            CniError::internal(format_args!("{network}, default-route: {error}"))
+        })?;
+        let is_replaced = |route: &Route| {
+            let same_family = |it: &IpAddr| it.is_ipv4() == route.dst.is_ipv4();
+            route.dst.length() == 0 && (gateways.is_empty() || gateways.iter().any(same_family))
+        };
+        let forget_replaced = |result: &mut CniResult| {
+            result.routes.retain(|route| !is_replaced(route));
+        };
+        // The runtime is told of the default network's routes, and CHECK of all networks looks for theirs.
+        if let Some(result) = result {
+            forget_replaced(result);
+        }
+        for attachment in &record.attachments {
+            let (list, request) = call(record, attachment)?;
+            let changed = self.runtime.change_result(&list, &request, forget_replaced);
+            changed.map_err(|error| of_attachment(attachment, &error))?;
+        }
+        Ok(())
     }
 
     /// Undoes these first attachments of a pod, and returns the error of ADD with those of this.
@@ -253,35 +298,9 @@ impl Node {
     }
 }
 
-/// Makes the pod's default routes lead through the attachment that its annotation names for them.
-fn lead_default_routes(record: &PodRecord, result: Option<&mut CniResult>) -> Result<(), CniError> {
-    let mut leading = record
-        .attachments
-        .iter()
-        .filter_map(|it| Some((it, it.default_route.as_ref()?)));
-    let Some((attachment, gateways)) = leading.next() else {
-        return Ok(());
-    };
-    let netns = record.netns.as_deref().unwrap_or(Path::new(""));
-    let replaced = Namespace::open(netns).and_then(|namespace| {
-        let mut socket = Socket::open_in(&namespace)?;
-        let link = socket.link_by_name(&attachment.interface)?;
-        socket.replace_default_routes(&link, gateways)
-    });
-    replaced.map_err(|error| {
-        let network = attachment.nad.as_deref().unwrap_or_default();
-        CniError::internal(format_args!("{network}, default-route: {error}"))
-    })?;
-    // The runtime is told of the default network's routes.
-    let is_replaced = |route: &Route| {
-        let same_family = |it: &IpAddr| it.is_ipv4() == route.dst.is_ipv4();
-        route.dst.length() == 0 && (gateways.is_empty() || gateways.iter().any(same_family))
-    };
-    if let Some(result) = result {
-        result.routes.retain(|route| !is_replaced(route));
-    }
-    Ok(())
-}
+/// The working directory of plugins. Nothing can be made in it: tenants write paths, and one that does not begin at the root
+/// leads nowhere.
+const NOWHERE: &str = "/proc/self/fdinfo";
 
 /// Returns true if a list calls this plugin.
 fn is_own(list: &NetworkConfigList) -> bool {

@@ -67,6 +67,20 @@ impl PodSelections {
                 is_forbidden: true,
             });
         }
+        let named = default_network
+            .as_ref()
+            .and_then(|it| it.interface.as_deref());
+        if named.is_some_and(|name| name != default_interface) {
+            return Err(of(DEFAULT_NETWORK)(SelectionError::of_list(format!(
+                "the runtime names the interface of the default network: {default_interface}"
+            ))));
+        }
+        let leading = selections.iter().chain(&default_network);
+        if leading.filter(|it| it.default_route.is_some()).count() > 1 {
+            let two =
+                "default-route is a key of several networks, also of those of the other annotation";
+            return Err(of(DEFAULT_NETWORK)(SelectionError::of_list(two.to_owned())));
+        }
         Ok(Self {
             default_network,
             networks: selections.into_iter().zip(names).collect(),

@@ -113,9 +113,8 @@ pub fn only(mut status: Status, pod: &ObjectName) -> Option<Status> {
     status
         .problems
         .retain(|it| it.kind == "Node" || it.kind == "Pod" && it.name == name);
-    let is_known = !status.pod_classes.is_empty()
-        || !status.pods.is_empty()
-        || !status.attachments.is_empty();
+    let is_known =
+        !status.pod_classes.is_empty() || !status.pods.is_empty() || !status.attachments.is_empty();
     is_known.then_some(status)
 }
 

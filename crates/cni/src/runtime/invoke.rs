@@ -23,6 +23,7 @@ const PAUSES: u32 = 9;
 #[derive(Debug)]
 pub(super) struct Invocation {
     env: Vec<(OsString, OsString)>,
+    directory: Option<PathBuf>,
 }
 
 impl Invocation {
@@ -57,7 +58,14 @@ impl Invocation {
                 .cloned()
                 .chain(own.map(|(name, value)| (name.into(), value)))
                 .collect(),
+            directory: None,
         }
+    }
+
+    /// The same in another working directory than that of this process.
+    pub(super) fn in_directory(mut self, directory: Option<PathBuf>) -> Self {
+        self.directory = directory;
+        self
     }
 
     /// The same with another value of a variable.
@@ -88,7 +96,11 @@ impl Invocation {
         let mut pause = FIRST_PAUSE;
         let mut left = PAUSES;
         loop {
-            let child = process::Command::new(path)
+            let mut command = process::Command::new(path);
+            if let Some(directory) = &self.directory {
+                command.current_dir(directory);
+            }
+            let child = command
                 .envs(self.env.iter().map(|(name, value)| (name, value)))
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())

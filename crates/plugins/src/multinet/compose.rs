@@ -66,6 +66,13 @@ pub fn attachment(
     }
     plugins(&mut list)?;
     for (name, argument) in &capability_args {
+        if name == capability::BANDWIDTH && fixes_bandwidth(&list) {
+            return Err(
+                "the pod requests bandwidth, and plugin bandwidth of the configuration takes none from pods: it has \
+                 limits of its own, or does not declare that capability"
+                    .to_owned(),
+            );
+        }
         if declares(&list, name) || name == DEVICE_ID {
             continue;
         }
@@ -157,6 +164,20 @@ fn merge_cni_args(
     }
     target.extend(args.clone());
     Ok(())
+}
+
+/// Returns true if the list has a plugin that enforces a bandwidth, and no other than its own. A second one would take its
+/// place.
+fn fixes_bandwidth(list: &Map<String, Value>) -> bool {
+    let plugins = list.get("plugins").and_then(Value::as_array);
+    let mut plugins = plugins.into_iter().flatten();
+    plugins.any(|plugin| {
+        let has_rate = ["ingressRate", "egressRate"]
+            .iter()
+            .any(|key| plugin[key].as_f64().is_some_and(|rate| rate > 0.0));
+        let is_capable = plugin["capabilities"][capability::BANDWIDTH] == true;
+        plugin["type"] == capability::BANDWIDTH && (has_rate || !is_capable)
+    })
 }
 
 /// Adds the plugin that enforces a bandwidth.

@@ -64,6 +64,10 @@ pub fn attachments(
                 )));
             }
             let device = nad.device.as_deref();
+            // An agent names it, and no agent lifts the limits of the node.
+            if device.is_some_and(|device| device.contains('/')) {
+                return Err(refused(format!("device {device:?} of the pod is a path")));
+            }
             compose::attachment(selection, interface.to_string(), list, device, args).map_err(refused)
         });
     attachments.collect()
@@ -100,10 +104,11 @@ fn from_disk(name: &str, config: &MultinetConfig) -> Result<String, String> {
     Ok(Value::Object(object(&list)).to_string())
 }
 
-/// Adds the texts that may be paths of the host, each with the keys that lead to it.
+/// Adds the texts that may be paths of the host, each with the keys that lead to it. Those that do not begin at the root
+/// lead nowhere, unless they lead upwards.
 fn paths_in(value: &Value, path: &str, found: &mut Vec<(String, String)>) {
     match value {
-        Value::String(text) if text.starts_with('/') => {
+        Value::String(text) if text.starts_with('/') || text.split('/').any(|it| it == "..") => {
             found.push((path.trim_start_matches('.').to_owned(), text.clone()));
         }
         Value::Array(items) => {

@@ -9,17 +9,23 @@ use netqos_cni::runtime::{
     AttachmentRequest, CachedAttachment, LIBCNI_CACHE, NetworkConfigList, Runtime,
 };
 use netqos_cni::{CniError, Request};
+use netqos_netlink::{Namespace, Socket};
 
 use super::multus::{MultusPods, forget_hand_over};
 use super::record::call;
 use super::{Node, is_own, of_attachment, several};
 
 impl Node {
-    /// Releases the sandboxes that are gone, and what no pod uses any longer on the networks of the others.
+    /// Releases the sandboxes that are gone, and what no pod uses any longer on the networks of the others. `valid` are
+    /// those of the list of this name.
     ///
     /// # Errors
     /// Returns all errors; none stops the others.
-    pub(super) fn release_all_but(&self, valid: &BTreeSet<GcAttachment>) -> Result<(), CniError> {
+    pub(super) fn release_all_but(
+        &self,
+        valid: &BTreeSet<GcAttachment>,
+        list: &str,
+    ) -> Result<(), CniError> {
         let valid: BTreeSet<&str> = { valid.iter() }
             .map(|it| it.container_id.as_str())
             .collect();
@@ -36,11 +42,13 @@ impl Node {
         containers.extend(gone.map(|it| it.container_id.clone()));
         let (mut alive, mut failures, mut is_known) = (Vec::new(), Vec::new(), true);
         for container in &containers {
-            if !valid.contains(container.as_str()) {
+            let record = self.records.read(container)?;
+            let of_list = record.as_ref().and_then(|record| record.list.as_deref());
+            let is_of_other = of_list.is_some_and(|name| name != list);
+            if !valid.contains(container.as_str()) && !is_of_other {
                 failures.extend(self.release(container));
                 continue;
             }
-            let record = self.records.read(container)?;
             // The attachments of a sandbox whose record cannot be read must not be collected.
             is_known &= record.is_some();
             alive.extend(record);
@@ -107,7 +115,10 @@ impl Node {
     /// may be another one by now.
     fn undo_without_record(&self, sandbox: &AttachmentRequest) -> Vec<CniError> {
         let mut failures = Vec::new();
-        let default_list = self.default_list().ok();
+        let (default_list, unreadable) = match self.default_list() {
+            Ok(list) => (Some(list), None),
+            Err(error) => (None, Some(error)),
+        };
         let mut undone = undo_by_results(&self.runtime, sandbox, &mut failures);
         let of_runtime = Runtime::new(self.runtime.plugin_dirs(), LIBCNI_CACHE);
         let multus = MultusPods::read(self.runtime.plugin_dirs(), &of_runtime);
@@ -120,6 +131,8 @@ impl Node {
             let undone = of_runtime.del(&list, sandbox);
             let failure = |error| CniError::internal(format_args!("the default network: {error}"));
             failures.extend(undone.err().map(failure));
+        } else if !undone.contains(&sandbox.ifname) && has_interface(sandbox) {
+            failures.extend(unreadable);
         }
         if failures.is_empty() {
             // The runtime forgets its own list of today, and not that of a Multus that is gone.
@@ -174,6 +187,15 @@ impl Node {
         }
         failures
     }
+}
+
+/// Returns true if a sandbox still has the interface of its default network.
+fn has_interface(sandbox: &AttachmentRequest) -> bool {
+    let Some(netns) = &sandbox.netns else {
+        return false;
+    };
+    let socket = Namespace::open(netns).and_then(|namespace| Socket::open_in(&namespace));
+    socket.is_ok_and(|mut socket| socket.link_by_name(&sandbox.ifname).is_ok())
 }
 
 /// Undoes the attachments of a sandbox whose results this runtime keeps, but for those by a meta plugin. Returns their

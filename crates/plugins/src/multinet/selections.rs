@@ -40,35 +40,38 @@ pub fn of(request: &Request, config: &MultinetConfig) -> Result<Selected, CniErr
         // Not of Kubernetes.
         return Ok(Selected::default());
     };
-    let (networks, default_network) = annotations(request, &pod, config)?;
-    let selections = PodSelections::of(
-        &pod.namespace,
-        networks.as_deref(),
-        default_network.as_deref(),
-        config.interface_names,
-        request.ifname(),
-    );
-    match selections {
-        Ok(selections) => Ok(Selected {
-            pod: Some(pod),
-            selections,
-        }),
-        Err(error) if config.spec_literal && !error.is_forbidden => {
-            super::say(&format!(
-                "annotation {} is ignored: {}",
-                error.annotation, error.error
-            ));
-            Ok(Selected {
-                pod: Some(pod),
-                ..Selected::default()
-            })
-        }
-        Err(error) => {
+    let (mut networks, mut default_network) = annotations(request, &pod, config)?;
+    loop {
+        let selections = PodSelections::of(
+            &pod.namespace,
+            networks.as_deref(),
+            default_network.as_deref(),
+            config.interface_names,
+            request.ifname(),
+        );
+        let error = match selections {
+            Ok(selections) => {
+                return Ok(Selected {
+                    pod: Some(pod),
+                    selections,
+                });
+            }
+            Err(error) => error,
+        };
+        if !config.spec_literal || error.is_forbidden {
             let message = format!(
                 "annotation {} of pod {}/{}: {}",
                 error.annotation, pod.namespace, pod.name, error.error
             );
-            Err(CniError::invalid_config(message))
+            return Err(CniError::invalid_config(message));
+        }
+        super::say(&format!(
+            "annotation {} is ignored: {}",
+            error.annotation, error.error
+        ));
+        match error.annotation {
+            NETWORKS => networks = None,
+            _ => default_network = None,
         }
     }
 }

@@ -304,6 +304,16 @@ fn invalid_annotation_is_ignored_where_the_configuration_says_so() {
         .succeed()
         .unwrap();
     assert_eq!(interfaces(&node, &pod).len(), 1);
+
+    // The other annotation counts.
+    node.define_two();
+    let both = node.node.empty_pod("both").unwrap();
+    let annotations =
+        json!({"k8s.v1.cni.cncf.io/networks": "lan", "v1.multus-cni.io/default-network": "a,,b"});
+    let literal = json!({"specLiteral": true,
+        "runtimeConfig": {"io.kubernetes.cri.pod-annotations": annotations}});
+    node.call("ADD", &both, None, literal).succeed().unwrap();
+    assert_eq!(interfaces(&node, &both).len(), 2);
 }
 
 #[test]

@@ -111,6 +111,13 @@ impl MultinetNode {
         self.nads.lock().unwrap().insert(name.to_owned(), nad);
     }
 
+    /// Lets the agent name this device for the network.
+    pub fn give_device(&self, name: &str, device: &str) {
+        if let Some(nad) = self.nads.lock().unwrap().get_mut(name) {
+            nad.device = Some(device.to_owned());
+        }
+    }
+
     /// The networks `shop/lan` (bridge, host-local) and `shop/wire` (macvlan, static, tuning).
     pub fn define_two(&self) {
         self.define(

@@ -3,10 +3,12 @@
 
 mod add_makes_all_networks_or_none;
 mod del_needs_only_the_record;
+mod fixed_limits;
 mod fixture;
 mod hand_over;
 mod hostile_nads;
 mod killed_at_any_moment;
 mod multus_pods;
+mod other_lists;
 mod runtime_without_annotations;
 mod what_pods_request;

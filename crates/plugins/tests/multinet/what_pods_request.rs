@@ -40,6 +40,10 @@ fn default_route_leads_through_the_network_that_the_pod_names() {
         .unwrap();
     assert_eq!(routes(&node, &pod), "");
     assert_eq!(result.get("routes"), None);
+    // Nor does it look for the route that is gone.
+    node.call("CHECK", &pod, None, by_default.clone())
+        .succeed()
+        .unwrap();
     node.call("DEL", &pod, None, by_default.clone())
         .succeed()
         .unwrap();

@@ -65,3 +65,20 @@ fn network_of_tenant_in_place_of_default_one_is_forbidden() {
     let expected = "only NetworkAttachmentDefinitions of kube-system stand in for the default network, and not shop/lan";
     assert_eq!(error.error.to_string(), expected);
 }
+
+#[test]
+fn network_in_place_of_the_default_one_takes_neither_its_interface_nor_a_second_default_route() {
+    let leading = r#"[{"name": "a", "default-route": ["10.0.0.1"]}]"#;
+    let error = selections(Some(leading), Some(leading)).unwrap_err();
+    assert!(error.to_string().contains("several networks"), "{error}");
+    assert!(selections(Some("a"), Some(leading)).is_ok());
+    let named = |name: &str| format!(r#"[{{"name": "a", "interface": "{name}"}}]"#);
+    let error = selections(None, Some(&named("eth1"))).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("the runtime names the interface"),
+        "{error}"
+    );
+    assert!(selections(None, Some(&named("eth0"))).is_ok());
+}
