@@ -68,7 +68,7 @@ fn fail_at_each_point(node: &MultinetNode, leave: impl Fn(usize)) -> BTreeSet<(u
         assert_eq!(del.code, Some(0), "{free}: {said} {del:?}");
         assert_eq!(node.inventory(), before, "{free}: {said}");
         pod.remove(&node.node).unwrap();
-        let attached = addresses.iter().zip(&last_addresses());
+        let attached = addresses.into_iter().zip(last_addresses());
         let attached = attached.filter(|(before, now)| before != now).count();
         let directory = ["pods", "results"];
         let directory = directory

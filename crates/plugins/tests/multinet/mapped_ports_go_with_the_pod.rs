@@ -59,7 +59,6 @@ fn ports_of_the_node_lead_to_the_pod_until_del() {
             rules()
         );
     }
-    node.call("CHECK", &pod, None, json!({})).succeed().unwrap();
     node.call("DEL", &pod, None, json!({})).succeed().unwrap();
     assert_eq!(rules(), [""; 0]);
     assert_eq!(node.inventory(), before);
