@@ -114,7 +114,6 @@ fn configuration_on_the_node_is_judged_as_one_of_a_nad() {
     let plugin = json!({"type": "netqos-multinet"});
     let own = json!({"cniVersion": "1.0.0", "name": "disk", "plugins": [plugin]});
     write("10-disk.conflist", &own);
-    node.define("shop/disk", &json!({}));
     let all = AttachmentGrant {
         plugin_types: ["*".to_owned()].into(),
         ..AttachmentGrant::default()

@@ -1,13 +1,12 @@
 //! Pods whose interfaces have the names of the host's, and plugin types that are paths.
 
-use std::fs;
 use std::path::Path;
 
-use netqos_api::npwg::AttachmentGrant;
+use netqos_api::npwg::{AttachmentGrant, digest};
 use netqos_testkit::Pod;
 use serde_json::json;
 
-use crate::fixture::{BIN, MultinetNode, write_script};
+use crate::fixture::{BIN, MultinetNode, PLUGINS, write_script};
 
 /// The host's links and their queues.
 fn host(node: &MultinetNode) -> [String; 3] {
@@ -103,11 +102,11 @@ fn plugin_type_that_is_a_path_is_not_executed() {
                 plugin_types: all(),
                 masters: all(),
                 host_paths: ["/".to_owned()].into(),
-                digests: [netqos_api::npwg::digest(&config.to_string())].into(),
+                digests: [digest(&config.to_string())].into(),
                 ..AttachmentGrant::default()
             };
             node.define_with("shop/net", &config, grant);
-            let more = json!({"pluginDirs": [BIN, "/usr/lib/cni"], "hostPaths": ["/"]});
+            let more = json!({"pluginDirs": [BIN, PLUGINS], "hostPaths": ["/"]});
             let add = node.call("ADD", &pod, Some("net"), more);
             let (code, error) = add.fail().unwrap();
             assert_eq!(code, 7, "{error}");
@@ -117,5 +116,4 @@ fn plugin_type_that_is_a_path_is_not_executed() {
         }
     }
     assert!(!Path::new("/run/executed").exists());
-    fs::remove_dir_all(BIN).unwrap();
 }
