@@ -16,12 +16,12 @@ const LOCK: &str = "/var/lib/netqos/multinet/pods/web.lock";
 /// The networks of a pod whose third attachment waits for the test.
 const NETWORKS: &str = "lan,slow,lan";
 
-/// A node with the network `shop/slow`, whose ADD waits until `/run/go` is there.
+/// A node with the network `shop/slow`, whose ADD waits until `/run/go` is there, at most ten seconds.
 fn node() -> Option<MultinetNode> {
     let node = MultinetNode::new()?;
     node.define_two();
     let script = "#!/bin/sh\nif [ $CNI_COMMAND = ADD ]; then\n: > /run/waits\n\
-                  while [ ! -e /run/go ]; do sleep 0.02; done\nfi\nexec /usr/lib/cni/bridge\n";
+                  for it in $(seq 500); do [ -e /run/go ] && break; sleep 0.02; done\nfi\nexec /usr/lib/cni/bridge\n";
     write_script("slow", script);
     node.define_by_digest(
         "shop/slow",
