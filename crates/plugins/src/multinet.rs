@@ -86,7 +86,10 @@ impl Plugin for Multinet {
                 record.container_id
             )));
         }
-        node.records.write(&record, &lock)?;
+        if let Err(error) = node.records.write(&record, &lock) {
+            let _ = lock.remove();
+            return Err(error);
+        }
         node.make(&mut record, lock)
     }
 

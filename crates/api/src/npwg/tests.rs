@@ -1,3 +1,4 @@
+mod grammar_errors;
 mod judgement;
 mod permissions;
 mod pods;

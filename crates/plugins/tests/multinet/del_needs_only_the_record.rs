@@ -1,6 +1,8 @@
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
+use netqos_testkit::Pod;
 use serde_json::json;
 
 use crate::fixture::MultinetNode;
@@ -78,25 +80,46 @@ fn del_that_fails_keeps_the_record_and_can_be_repeated() {
     assert_eq!(node.inventory(), before);
 }
 
+/// The kubelet makes a pod of a name anew before the runtime has deleted the sandbox of the one before.
 #[test]
 fn late_del_of_an_older_sandbox_leaves_the_new_one() {
     let Some(node) = MultinetNode::new() else {
         return;
     };
     node.define_two();
+    let call = |command: &str, pod: &Pod, networks: Option<&str>| {
+        let id = pod.name();
+        let args = format!(
+            "IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web-0;K8S_POD_INFRA_CONTAINER_ID={id};K8S_POD_UID=u-{id}"
+        );
+        let call = node.call(command, pod, networks, json!({}));
+        call.variable("CNI_ARGS", &args)
+    };
+    let before = node.inventory();
     let old = node.node.empty_pod("old").unwrap();
-    node.call("ADD", &old, Some("lan"), json!({}))
-        .succeed()
-        .unwrap();
+    call("ADD", &old, Some("lan,lan")).succeed().unwrap();
+    let with_old = node.inventory();
     let new = node.node.empty_pod("new").unwrap();
-    node.call("ADD", &new, Some("lan"), json!({}))
-        .succeed()
-        .unwrap();
-    let with_both = node.inventory();
-    node.call("DEL", &old, None, json!({})).succeed().unwrap();
-    node.call("CHECK", &new, None, json!({})).succeed().unwrap();
-    assert!(node.inventory().len() < with_both.len());
-    node.call("DEL", &new, None, json!({})).succeed().unwrap();
+    call("ADD", &new, Some("lan,lan")).succeed().unwrap();
+    let is_new = |it: &String| !with_old.contains(it);
+    let of_new: Vec<String> = { node.inventory().into_iter() }.filter(is_new).collect();
+    let addresses = || {
+        let shown = new.run(&node.node, "ip", &["-br", "address"]);
+        shown.unwrap()
+    };
+    let of_pod = addresses();
+    // The old one as the runtime knows it, once with and once without its namespace, and once more.
+    call("DEL", &old, None).succeed().unwrap();
+    old.remove(&node.node).unwrap();
+    let again = call("DEL", &old, None).without("CNI_NETNS");
+    again.succeed().unwrap();
+    let expected = [&before[..], &of_new].concat();
+    let expected: BTreeSet<String> = expected.into_iter().collect();
+    assert_eq!(BTreeSet::from_iter(node.inventory()), expected);
+    assert_eq!(addresses(), of_pod);
+    call("CHECK", &new, None).succeed().unwrap();
+    call("DEL", &new, None).succeed().unwrap();
+    assert_eq!(node.inventory(), before);
 }
 
 #[test]

@@ -3,18 +3,22 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use netqos_api::multinet::{About, Answer, CNI_DRIVER, Message, Nad};
-use netqos_api::npwg::AttachmentGrant;
+use netqos_api::npwg::{AttachmentGrant, digest};
 use netqos_testkit::{Call, Node, Pod};
 use serde_json::{Value, json};
 
 /// Where Debian's package has the plugins.
-const PLUGINS: &str = "/usr/lib/cni";
+pub const PLUGINS: &str = "/usr/lib/cni";
+/// Where tests have plugins of their own.
+pub const BIN: &str = "/run/bin";
 const SOCKET: &str = "/run/netqos/multinet.sock";
 
 /// The NADs that the agent knows, by `namespace/name`.
@@ -97,17 +101,22 @@ impl MultinetNode {
         self.define_with(name, config, grant);
     }
 
+    /// Defines a network that is permitted by its digest alone.
+    pub fn define_by_digest(&self, name: &str, config: &Value) {
+        let grant = AttachmentGrant {
+            digests: [digest(&config.to_string())].into(),
+            ..AttachmentGrant::default()
+        };
+        self.define_with(name, config, grant);
+    }
+
     /// Defines a network with these permissions.
     pub fn define_with(&self, name: &str, config: &Value, grant: AttachmentGrant) {
-        let nad = Nad {
-            driver: CNI_DRIVER.to_owned(),
-            resource_version: "1".to_owned(),
-            config: Some(config.to_string()),
-            resource_name: None,
-            device: None,
-            policies: BTreeMap::from([("all".to_owned(), "1".to_owned())]),
-            grant,
-        };
+        self.define_nad(name, nad(Some(config), grant));
+    }
+
+    /// Has the agent answer this about a network.
+    pub fn define_nad(&self, name: &str, nad: Nad) {
         self.nads.lock().unwrap().insert(name.to_owned(), nad);
     }
 
@@ -166,6 +175,12 @@ impl MultinetNode {
             .variable("PATH", &std::env::var("PATH").unwrap())
     }
 
+    /// Waits until nothing but this is on the node: the kernel removes the links of a namespace some time after it.
+    pub fn assert_only(&self, inventory: &[String]) {
+        wait_until(|| self.inventory() == inventory);
+        assert_eq!(self.inventory(), inventory);
+    }
+
     /// What is on the node beside the agent: links, addresses that are taken, records, results.
     pub fn inventory(&self) -> Vec<String> {
         let links = self.node.run("ip", &["-o", "link", "show"]).unwrap();
@@ -180,6 +195,35 @@ impl MultinetNode {
         found.extend(files.into_iter().flatten().filter(is_kept));
         found.sort();
         found
+    }
+}
+
+/// A NAD as the agent answers it.
+pub fn nad(config: Option<&Value>, grant: AttachmentGrant) -> Nad {
+    Nad {
+        driver: CNI_DRIVER.to_owned(),
+        resource_version: "1".to_owned(),
+        config: config.map(ToString::to_string),
+        resource_name: None,
+        device: None,
+        policies: BTreeMap::from([("all".to_owned(), "1".to_owned())]),
+        grant,
+    }
+}
+
+/// Writes a plugin.
+pub fn write_script(name: &str, text: &str) {
+    fs::create_dir_all(BIN).unwrap();
+    let path = Path::new(BIN).join(name);
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Waits until this is true, at most ten seconds.
+pub fn wait_until(is_true: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(10);
+    while !is_true() && Instant::now() < end {
+        thread::sleep(Duration::from_millis(20));
     }
 }
 

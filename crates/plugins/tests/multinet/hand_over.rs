@@ -2,26 +2,23 @@
 //!
 //! `NETQOS_TEST_MULTUS` names a real Multus, which releases them then.
 
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use netqos_api::multinet::PodRecord;
-use netqos_api::npwg::{AttachmentGrant, digest};
 use netqos_cni::runtime::{AttachmentRequest, MultusDelegate, NetworkConfigList, Runtime};
 use netqos_datapath::FileLock;
 use netqos_testkit::{Pod, executable, run_killed_at};
 use serde_json::{Map, Value, json};
 
-use crate::fixture::MultinetNode;
+use crate::fixture::{BIN, MultinetNode, PLUGINS, write_script};
 use crate::multus_pods::{DIRECTORY, base64};
 
-const BIN: &str = "/run/bin";
 const LISTS: &str = "/run/net.d";
 const RECORDS: &str = "/var/lib/netqos/multinet/pods";
-const PLUGINS: &str = "/usr/lib/cni";
 /// More system calls than a hand-over makes, and every so many are tried.
 const MANY: usize = 5_000;
 const STEP: usize = 23;
@@ -81,13 +78,6 @@ fn removed() -> String {
     let output = remove(&[]);
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
-}
-
-/// Writes a plugin.
-fn write_script(name: &str, text: &str) {
-    let path = format!("{BIN}/{name}");
-    fs::write(&path, text).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 /// Attaches a pod as a runtime does: it remembers the result.
@@ -175,11 +165,7 @@ fn delegates_get_the_arguments_of_add() {
                echo '{\"cniVersion\":\"1.0.0\"}'; fi\n";
     write_script("log", log);
     let config = json!({"cniVersion": "1.0.0", "type": "log", "capabilities": capabilities});
-    let grant = AttachmentGrant {
-        digests: [digest(&config.to_string())].into(),
-        ..AttachmentGrant::default()
-    };
-    node.define_with("shop/log", &config, grant);
+    node.define_by_digest("shop/log", &config);
     let pod = node.node.empty_pod("web").unwrap();
     let networks = json!([{"name": "log", "portMappings": [{"hostPort": 80, "containerPort": 8080}],
                            "bandwidth": {"ingressRate": 1000000}}]);

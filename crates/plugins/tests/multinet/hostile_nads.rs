@@ -38,11 +38,7 @@ fn device_beside_configuration_that_digest_permits_is_refused() {
         return;
     };
     let config = json!({"cniVersion": "1.0.0", "type": "host-device", "pciBusID": "0000:03:00.1"});
-    let grant = AttachmentGrant {
-        digests: [digest(&config.to_string())].into(),
-        ..AttachmentGrant::default()
-    };
-    node.define_with("shop/net", &config, grant);
+    node.define_by_digest("shop/net", &config);
     // The plugin itself fails: there is no such device.
     let error = refused(&node, "net", json!({}));
     assert!(!error.contains("permitted"), "{error}");

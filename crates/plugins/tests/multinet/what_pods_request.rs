@@ -69,6 +69,58 @@ fn default_route_leads_through_the_network_that_the_pod_names() {
 }
 
 #[test]
+fn default_route_by_ipv6_leaves_that_of_ipv4() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    let ranges = |number: u8| json!([[{"subnet": format!("10.{number}.0.0/24")}], [{"subnet": format!("fd00:{number}::/64")}]]);
+    node.define(
+        "shop/both",
+        &json!({"cniVersion": "1.0.0", "type": "bridge", "bridge": "data0",
+                "ipam": {"type": "host-local", "ranges": ranges(86)}}),
+    );
+    let by_default = json!({"defaultNetwork": {"cniVersion": "1.0.0", "name": "pods", "plugins": [
+        {"type": "bridge", "bridge": "pods0", "isGateway": true, "isDefaultGateway": true,
+         "ipam": {"type": "host-local", "ranges": ranges(87)}},
+    ]}});
+    let pod = node.node.empty_pod("web").unwrap();
+    let before = node.inventory();
+    let of_both = || {
+        let shown = pod.run(&node.node, "ip", &["-6", "route", "show", "default"]);
+        [routes(&node, &pod), shown.unwrap()]
+    };
+    node.call("ADD", &pod, Some("both"), by_default.clone())
+        .succeed()
+        .unwrap();
+    let [ipv4, ipv6] = of_both();
+    assert!(ipv4.contains("via 10.87.0.1 dev eth0"), "{ipv4}");
+    assert!(ipv6.contains("via fd00:87::1 dev eth0"), "{ipv6}");
+    node.call("DEL", &pod, None, by_default.clone())
+        .succeed()
+        .unwrap();
+
+    let selection = r#"[{"name": "both", "default-route": ["fd00:86::9"]}]"#;
+    let added = node.call("ADD", &pod, Some(selection), by_default.clone());
+    let result = added.succeed().unwrap();
+    let [same, ipv6] = of_both();
+    assert_eq!(same, ipv4);
+    assert_eq!(ipv6.lines().count(), 1, "{ipv6}");
+    assert!(
+        ipv6.starts_with("default via fd00:86::9 dev net1"),
+        "{ipv6}"
+    );
+    // The runtime is told of the route that stays.
+    let told: Vec<&Value> = result["routes"].as_array().unwrap().iter().collect();
+    let told: Vec<&str> = told.iter().filter_map(|it| it["dst"].as_str()).collect();
+    assert_eq!(told, ["0.0.0.0/0"]);
+    let record = std::fs::read_to_string("/var/lib/netqos/multinet/pods/web.json").unwrap();
+    let record: Value = serde_json::from_str(&record).unwrap();
+    assert_eq!(record["status"][1]["gateway"], json!(["fd00:86::9"]));
+    node.call("DEL", &pod, None, by_default).succeed().unwrap();
+    assert_eq!(node.inventory(), before);
+}
+
+#[test]
 fn gateway_that_the_network_does_not_reach_fails_the_pod_and_leaves_nothing() {
     let Some(node) = MultinetNode::new() else {
         return;
