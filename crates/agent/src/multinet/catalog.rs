@@ -46,11 +46,14 @@ pub struct NetworkCatalog {
     pod_changes: Arc<PodChanges>,
 }
 
-/// The number of changes of pods, for the thread that waits for them.
+/// The number of changes of pods, for the thread and the task that wait for them.
 #[derive(Debug, Default)]
 struct PodChanges {
     count: Mutex<u64>,
     counted: Condvar,
+    /// For the one task that waits.
+    #[cfg(feature = "daemon")]
+    notified: tokio::sync::Notify,
 }
 
 #[derive(Debug, Default)]
@@ -171,6 +174,14 @@ impl NetworkCatalog {
         let count = self.pod_changes.count.lock();
         *count.unwrap_or_else(PoisonError::into_inner) += 1;
         self.pod_changes.counted.notify_all();
+        #[cfg(feature = "daemon")]
+        self.pod_changes.notified.notify_one();
+    }
+
+    /// Waits until pods have changed since this was called last. One task may wait.
+    #[cfg(feature = "daemon")]
+    pub(super) async fn pods_changed(&self) {
+        self.pod_changes.notified.notified().await;
     }
 
     /// Waits at most this long until pods have changed since the count was `known`. Returns the count now.
