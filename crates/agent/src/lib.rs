@@ -66,8 +66,8 @@ pub use places::{Lock, agent_lock, has_rules, socket_path};
 pub use server::{Bound, Listen, Seen, metrics_sample, serve};
 pub use source::Folder;
 pub use status::{
-    AttachmentStatus, ClassStatus, Counts, DirectionStatus, LimitStatus, LineStatus, LinkStatus, PartStatus,
-    PodStatus, ProblemStatus, Reconciled, RuleStatus, ShareStatus, Status,
+    AttachmentStatus, ClassStatus, Counts, DirectionStatus, LimitStatus, LineStatus, LinkStatus,
+    PartStatus, PodStatus, ProblemStatus, Reconciled, RuleStatus, ShareStatus, Status,
 };
 #[cfg(feature = "daemon")]
 pub use {

@@ -21,8 +21,8 @@ use super::limits::attachment;
 use crate::classes::Shown;
 use crate::multinet::attachments;
 use crate::status::{
-    AttachmentStatus, ClassStatus, Counts, DirectionStatus, LimitStatus, LineStatus, LinkStatus, PodStatus,
-    ProblemStatus, Reconciled, RuleStatus, ShareStatus,
+    AttachmentStatus, ClassStatus, Counts, DirectionStatus, LimitStatus, LineStatus, LinkStatus,
+    PodStatus, ProblemStatus, Reconciled, RuleStatus, ShareStatus,
 };
 
 /// The engine, and what was read of the kernel for one answer.
