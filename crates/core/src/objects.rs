@@ -256,7 +256,8 @@ pub struct LocalInterface {
 /// The bandwidth of an attachment that `netqos-multinet` made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordedLimits {
-    /// The limits that the pod selects for the attachment, or else those of the network's configuration.
+    /// The limits that the pod selects for the attachment, or else those of the network's configuration. Of the default network
+    /// those of its configuration alone: the pod's annotations are for the primary one.
     pub limits: Limits,
     /// Another plugin than `bandwidth` enforces them.
     pub is_delegated: bool,
