@@ -39,7 +39,7 @@ pub(super) struct Objects {
     /// What those that count say of classes.
     classes: Arc<ClassInput>,
     /// The catalog that the objects are in, for who attaches pods.
-    networks: Option<NetworkCatalog>,
+    pub(super) networks: Option<NetworkCatalog>,
 }
 
 impl Objects {

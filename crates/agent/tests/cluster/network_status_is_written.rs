@@ -184,10 +184,10 @@ fn server_that_takes_no_patch_is_asked_seldom_and_again() {
     record("c2", &world.b, None, "10.0.0.2");
     world
         .front
-        .inject(Fault::status(503).on("patch", "*").of(AGENT));
+        .inject(Fault::status(500).on("patch", "*").of(AGENT));
     world.start_agent();
     assert!(stage::eventually(|| writes(&world) > 0));
-    // A change of a pod makes it no more often.
+    // The client repeats none that is answered so. A change of a pod makes it no more often.
     for number in 0..40 {
         let other = json!({"metadata": {"annotations": {ANNOTATION: format!("forged {number}")}}});
         world.patch("v1", "Pod", "b", &other);
