@@ -52,7 +52,7 @@ pub use list_updates::spawn as keep_list;
 #[cfg(feature = "daemon")]
 pub use pod_files::spawn as write_pod_files;
 #[cfg(feature = "daemon")]
-pub(crate) use records::attachments;
+pub(crate) use records::{AttachmentCounts, attachments, count_attachments};
 #[cfg(feature = "daemon")]
 pub(crate) use server::serve;
 #[cfg(feature = "daemon")]

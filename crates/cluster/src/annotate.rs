@@ -19,12 +19,31 @@ pub enum AnnotateError {
     /// The pod is gone, or another one has its name. Trying again is of no use.
     #[error("the pod is gone")]
     Gone,
-    /// The service account may not.
+    /// The service account may not, or an admission policy refuses this patch.
     #[error("403: it may not patch pods/status: give its ClusterRole this verb ({0})")]
     Forbidden(String),
-    /// The server refuses it, or cannot be reached.
+    /// The server refuses the patch of this pod, as it does one that makes the annotations too large.
+    #[error("{0}")]
+    Refused(String),
+    /// The server cannot be reached, or takes no patch now.
     #[error("{0}")]
     Failed(String),
+}
+
+impl AnnotateError {
+    /// Returns true if the error says nothing about patches of other pods.
+    pub const fn is_of_pod(&self) -> bool {
+        !matches!(self, Self::Failed(_))
+    }
+
+    fn of(code: u16, message: &str) -> Self {
+        match code {
+            404 | 409 => Self::Gone,
+            403 => Self::Forbidden(message.to_owned()),
+            401 | 408 | 429 | 500.. => Self::Failed(format!("{code}: {message}")),
+            _ => Self::Refused(format!("{code}: {message}")),
+        }
+    }
 }
 
 /// Writes annotations of a pod, by a patch of its subresource `status` that changes nothing else.
@@ -43,12 +62,23 @@ pub async fn annotate_pod(
     let written = api.patch_status(&pod.name.name, &parameters, &patch);
     match tokio::time::timeout(PATIENCE, written).await {
         Ok(Ok(_)) => Ok(()),
-        Ok(Err(kube::Error::Api(status))) => Err(match status.code {
-            404 | 409 => AnnotateError::Gone,
-            403 => AnnotateError::Forbidden(status.message.clone()),
-            code => AnnotateError::Failed(format!("{code}: {}", status.message)),
-        }),
+        Ok(Err(kube::Error::Api(status))) => Err(AnnotateError::of(status.code, &status.message)),
         Ok(Err(error)) => Err(AnnotateError::Failed(with_causes(&error))),
         Err(_) => Err(AnnotateError::Failed("no answer within 30 s".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusal_of_one_pod_says_nothing_about_others() {
+        for code in [400, 403, 404, 409, 413, 415, 422] {
+            assert!(AnnotateError::of(code, "").is_of_pod(), "{code}");
+        }
+        for code in [401, 408, 429, 500, 503, 504] {
+            assert!(!AnnotateError::of(code, "").is_of_pod(), "{code}");
+        }
     }
 }

@@ -136,9 +136,21 @@ pub struct NetworkDefinition {
     pub is_of_ovn: bool,
     /// The means to attach a pod to it.
     pub attachment: AttachmentConfig,
-    /// The subnets of the primary network of its namespace, as the `UserDefinedNetwork` of this name says. `None`: it is not
-    /// one.
-    pub primary: Option<Vec<IpNet>>,
+    /// The UID of the `UserDefinedNetwork` or `ClusterUserDefinedNetwork` of its name that owns it, as OVN-Kubernetes writes
+    /// its owner; empty in a manifest without one. `None`: it has no such owner, or the configuration of another plugin.
+    pub owner_uid: Option<Arc<str>>,
+    /// The primary network of its namespace, as the `UserDefinedNetwork` of this name says. `None`: that is not one. It counts
+    /// for the definition that the object owns alone.
+    pub primary: Option<UserNetwork>,
+}
+
+/// A `UserDefinedNetwork` that is the primary network of its namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserNetwork {
+    /// `metadata.uid`; empty in a manifest without one.
+    pub uid: Arc<str>,
+    /// The subnets of its pods' addresses.
+    pub subnets: Vec<IpNet>,
 }
 
 /// The means to attach a pod to the network of a `NetworkAttachmentDefinition`, as they are written.
@@ -166,6 +178,8 @@ pub struct ClusterNetwork {
 /// A primary network of several namespaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrimaryNetwork {
+    /// `metadata.uid`; empty in a manifest without one.
+    pub uid: Arc<str>,
     /// The namespaces of its pods.
     pub namespaces: LabelSelector,
     /// The subnets of its pods' addresses.
@@ -242,7 +256,8 @@ pub struct LocalInterface {
 /// The bandwidth of an attachment that `netqos-multinet` made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordedLimits {
-    /// The limits that the pod selects for the attachment, or else those of the network's configuration.
+    /// The limits that the pod selects for the attachment, or else those of the network's configuration. Of the default network
+    /// those of its configuration alone: the pod's annotations are for the primary one.
     pub limits: Limits,
     /// Another plugin than `bandwidth` enforces them.
     pub is_delegated: bool,
@@ -255,5 +270,19 @@ impl NetworkDefinition {
             Some(name) => NetworkKey::Cluster(name.clone()),
             None => NetworkKey::Attachment(self.name.clone()),
         }
+    }
+
+    /// Returns true if the user-defined network of its name with this UID owns it. A tenant may write a definition of that
+    /// name, and an owner of its own; but not the UID of an object whose definition OVN-Kubernetes has made.
+    pub fn is_owned_by(&self, uid: &str) -> bool {
+        let owner = self.owner_uid.as_deref();
+        owner.is_some_and(|owner| uid.is_empty() || owner == uid)
+    }
+
+    /// Returns the subnets of the primary network of its namespace, if its `UserDefinedNetwork` makes it that one.
+    pub fn primary_subnets(&self) -> Option<&[IpNet]> {
+        let primary = self.primary.as_ref();
+        let primary = primary.filter(|it| self.is_owned_by(&it.uid))?;
+        Some(&primary.subnets)
     }
 }

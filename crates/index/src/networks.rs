@@ -81,7 +81,7 @@ impl Networks {
     }
 
     /// The primary network of a namespace, if that is not the default one: of its own `UserDefinedNetwork`, or of a
-    /// cluster-wide one that selects it and owns a definition in it. Objects of those kinds decide, and no definition, which a
+    /// cluster-wide one that selects it, where it owns a definition. Objects of those kinds decide, and no definition, which a
     /// tenant may write.
     pub(crate) fn primary(
         &self,
@@ -90,13 +90,14 @@ impl Networks {
     ) -> Option<Primary<'_>> {
         let definitions = || self.definitions_in(namespace);
         let mut own = definitions().filter(|it| it.cluster_network.is_none());
-        let own = own.find_map(|it| Some((it.key(), it.primary.as_deref()?)));
+        let own = own.find_map(|it| Some((it.key(), it.primary_subnets()?)));
         let of_cluster = || {
-            let mut owners = definitions().filter_map(|it| it.cluster_network.as_ref());
-            owners.find_map(|name| {
+            definitions().find_map(|definition| {
+                let name = definition.cluster_network.as_ref()?;
                 let primary = self.clusters.get(name)?.primary.as_ref()?;
                 let is_covered = primary.namespaces.matches(&namespaces.labels(namespace));
-                is_covered.then(|| (NetworkKey::Cluster(name.clone()), &*primary.subnets))
+                let is_it = is_covered && definition.is_owned_by(&primary.uid);
+                is_it.then(|| (definition.key(), &*primary.subnets))
             })
         };
         let (key, subnets) = own.or_else(of_cluster)?;
@@ -109,7 +110,7 @@ impl Networks {
             NetworkKey::Default => false,
             NetworkKey::Attachment(name) => {
                 let definition = self.definitions.get(name);
-                definition.is_some_and(|it| it.primary.is_some())
+                definition.is_some_and(|it| it.primary_subnets().is_some())
             }
             NetworkKey::Cluster(name) => {
                 let cluster = self.clusters.get(name);

@@ -13,6 +13,7 @@ use netqos_datapath::Support;
 
 use super::Engine;
 use super::report::Glance;
+use crate::multinet::{AttachmentCounts, count_attachments};
 use crate::status::{Counts, LineStatus, LinkStatus, Reconciled};
 
 /// All of it.
@@ -32,6 +33,7 @@ pub(crate) struct Tally {
     pub(crate) class_backend: String,
     pub(crate) lines: Vec<LineStatus>,
     pub(crate) rows: Vec<Row>,
+    pub(crate) attachments: AttachmentCounts,
 }
 
 /// What is counted of a rule for an interface, or of the limit of an interface.
@@ -66,6 +68,7 @@ impl Engine {
             links: self.links(),
             class_backend: self.classes.backend().to_string(),
             lines: self.lines(),
+            attachments: count_attachments(&self.options.multinet_records),
             ..Tally::default()
         };
         let features = self.features.iter().flat_map(|features| features.iter());

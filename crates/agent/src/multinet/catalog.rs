@@ -28,6 +28,10 @@ const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 /// The most bytes of configurations in an answer. A tenant writes them, and up to 128 answers are on their way at once.
 const MOST_CONFIG_BYTES: usize = 256 << 10;
 
+/// The most characters of the reason that a NAD cannot be read.
+#[cfg(feature = "daemon")]
+const MOST_REASON: usize = 300;
+
 /// The most bytes of `kubernetes.io/config.hash`: the kubelet writes 32, and a tenant any number.
 #[cfg(feature = "daemon")]
 const MAX_HASH: usize = 64;
@@ -46,11 +50,14 @@ pub struct NetworkCatalog {
     pod_changes: Arc<PodChanges>,
 }
 
-/// The number of changes of pods, for the thread that waits for them.
+/// The number of changes of pods, for the thread and the task that wait for them.
 #[derive(Debug, Default)]
 struct PodChanges {
     count: Mutex<u64>,
     counted: Condvar,
+    /// For the one task that waits.
+    #[cfg(feature = "daemon")]
+    notified: tokio::sync::Notify,
 }
 
 #[derive(Debug, Default)]
@@ -58,6 +65,8 @@ struct Contents {
     /// All objects of the source are in it.
     is_complete: bool,
     nads: BTreeMap<ObjectName, AttachmentConfig>,
+    /// NADs that cannot be read, each with the reason. They attach no pod, whatever their configuration was before.
+    unreadable: BTreeMap<ObjectName, String>,
     policies: BTreeMap<Arc<str>, AttachmentPolicy>,
     namespaces: BTreeMap<Arc<str>, Labels>,
     /// Pods of this node by their uids.
@@ -137,6 +146,15 @@ impl NetworkCatalog {
         }
     }
 
+    /// Says that a NAD cannot be read, or that it can be, or is gone.
+    #[cfg(feature = "daemon")]
+    pub(crate) fn put_unreadable(&self, nad: &ObjectName, why: Option<&str>) {
+        self.write(|it| match why {
+            Some(why) => it.unreadable.insert(nad.clone(), shortened(why)),
+            None => it.unreadable.remove(nad),
+        });
+    }
+
     /// Removes an object.
     pub(crate) fn remove(&self, object: &Object) {
         match object {
@@ -171,6 +189,14 @@ impl NetworkCatalog {
         let count = self.pod_changes.count.lock();
         *count.unwrap_or_else(PoisonError::into_inner) += 1;
         self.pod_changes.counted.notify_all();
+        #[cfg(feature = "daemon")]
+        self.pod_changes.notified.notify_one();
+    }
+
+    /// Waits until pods have changed since this was called last. One task may wait.
+    #[cfg(feature = "daemon")]
+    pub(super) async fn pods_changed(&self) {
+        self.pod_changes.notified.notified().await;
     }
 
     /// Waits at most this long until pods have changed since the count was `known`. Returns the count now.
@@ -208,6 +234,14 @@ impl NetworkCatalog {
         Some((id, pod.annotations.status))
     }
 
+    /// Returns true if each namespace has an object: if the objects are those of an API server.
+    fn has_namespaces(&self) -> bool {
+        #[cfg(feature = "daemon")]
+        return self.reader.get().is_some();
+        #[cfg(not(feature = "daemon"))]
+        false
+    }
+
     /// Returns the answer to a message of the plugin.
     pub fn answer(&self, message: &Message) -> Answer {
         let answer = self.answer_with(message, &BTreeMap::new());
@@ -236,10 +270,14 @@ impl NetworkCatalog {
         };
         let (mut nads, mut bytes) = (Vec::new(), 0);
         for name in names {
-            let policies = match contents.policies_about(&name, &message.pod) {
+            let policies = match contents.policies_about(&name, &message.pod, self.has_namespaces())
+            {
                 Ok(policies) => policies,
-                Err(why) => return Ok(Answer::Refused(why)),
+                Err(answer) => return Ok(answer),
             };
+            if let Some(why) = contents.unreadable.get(&name) {
+                return Ok(unreadable(&name, why));
+            }
             let Some(attachment) = find(&name) else {
                 return Err(name);
             };
@@ -259,6 +297,19 @@ impl NetworkCatalog {
 /// The answer about a NAD that does not exist.
 pub(super) fn absent(nad: &ObjectName) -> Answer {
     Answer::Refused(format!("no NetworkAttachmentDefinition {nad} exists"))
+}
+
+/// The answer about a NAD that cannot be read.
+pub(super) fn unreadable(nad: &ObjectName, why: &str) -> Answer {
+    Answer::Refused(format!(
+        "NetworkAttachmentDefinition {nad} cannot be read: {why}; correct it"
+    ))
+}
+
+/// The beginning of a reason, which may quote a tenant's text.
+#[cfg(feature = "daemon")]
+pub(super) fn shortened(why: &str) -> String {
+    why.chars().take(MOST_REASON).collect()
 }
 
 fn nad(attachment: &AttachmentConfig, policies: &[&AttachmentPolicy]) -> Nad {
@@ -289,19 +340,20 @@ impl Contents {
         }
     }
 
-    /// Returns the policies about the namespace of a NAD, or the reason why the pod may not select it. Whether the NAD exists
+    /// Returns the policies about the namespace of a NAD, or the answer if the pod may not select it. Whether the NAD exists
     /// makes no difference: it would be told to pods of other namespaces.
     fn policies_about(
         &self,
         nad: &ObjectName,
         pod: &PodName,
-    ) -> Result<Vec<&AttachmentPolicy>, String> {
-        let of_nad = self.labels(&nad.namespace);
+        has_namespaces: bool,
+    ) -> Result<Vec<&AttachmentPolicy>, Answer> {
+        let of_nad = self.labels(&nad.namespace, has_namespaces)?;
         let about: Vec<&AttachmentPolicy> = (self.policies.values())
             .filter(|policy| policy.namespaces.matches(&of_nad))
             .collect();
         if *nad.namespace != pod.namespace {
-            let of_pod = self.labels(&pod.namespace);
+            let of_pod = self.labels(&pod.namespace, has_namespaces)?;
             let opens = |policy: &&AttachmentPolicy| {
                 policy
                     .open_to
@@ -309,20 +361,26 @@ impl Contents {
                     .is_some_and(|to| to.matches(&of_pod))
             };
             if !about.iter().any(opens) {
-                return Err(format!(
+                return Err(Answer::Refused(format!(
                     "pods of namespace {} may not select NetworkAttachmentDefinition {nad}; the key openTo of a \
                      NetworkAttachmentPolicy for namespace {} permits it",
                     pod.namespace, nad.namespace
-                ));
+                )));
             }
         }
         Ok(about)
     }
 
-    /// The labels of a namespace. A manifest may leave its object out.
-    fn labels(&self, namespace: &str) -> Labels {
-        let known = self.namespaces.get(namespace).cloned();
-        known.unwrap_or_else(|| Labels::from([(NAMESPACE_NAME.into(), namespace.into())]))
+    /// Returns the labels of a namespace. Manifests may leave its object out; of one that the watch lacks, a selector may match
+    /// the absence of a label that it has.
+    fn labels(&self, namespace: &str, has_namespaces: bool) -> Result<Labels, Answer> {
+        match self.namespaces.get(namespace) {
+            Some(labels) => Ok(labels.clone()),
+            None if has_namespaces => Err(Answer::TryAgain(format!(
+                "netqos-agent does not know namespace {namespace} yet"
+            ))),
+            None => Ok(Labels::from([(NAMESPACE_NAME.into(), namespace.into())])),
+        }
     }
 }
 

@@ -16,13 +16,13 @@ use netqos_core::objects::AttachmentConfig;
 use netqos_k8s::{Object, object_from_value};
 
 use super::NetworkCatalog;
-use super::catalog::absent;
+use super::catalog::{absent, shortened, unreadable};
 
 /// The longest wait for the API server. The plugin waits 10 s.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// The time for which the agent does not request a missing NAD again.
-const STAYS_ABSENT: Duration = Duration::from_secs(5);
+/// The time for which the agent does not request a NAD again that does not exist or cannot be read.
+const STAYS_REFUSED: Duration = Duration::from_secs(5);
 
 /// The requests at once, and the time in which one more is added.
 const BURST: u32 = 10;
@@ -37,17 +37,17 @@ pub(crate) struct NadReader {
 /// The bounds of what is asked.
 #[derive(Debug)]
 struct Budget {
-    /// NADs that did not exist, until which time that counts.
-    absent: BTreeMap<ObjectName, Instant>,
+    /// The answers about NADs that did not exist or could not be read, until which time they count.
+    refused: BTreeMap<ObjectName, (Instant, Answer)>,
     left: u32,
     refilled: Instant,
 }
 
 /// What may be done about a NAD that the watch lacks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 enum Decision {
     Ask,
-    IsAbsent,
+    Refuse(Answer),
     Wait,
 }
 
@@ -73,10 +73,10 @@ impl NetworkCatalog {
                 return absent(&missing);
             };
             match reader.read(&missing).await {
-                Ok(Some(found)) => {
+                Ok(Ok(found)) => {
                     confirmed.insert(missing, found);
                 }
-                Ok(None) => return absent(&missing),
+                Ok(Err(refused)) => return refused,
                 Err(why) => {
                     return Answer::TryAgain(format!(
                         "the watch lacks NetworkAttachmentDefinition {missing}, and {why}"
@@ -88,11 +88,11 @@ impl NetworkCatalog {
 }
 
 impl NadReader {
-    /// Returns a NAD, or `None` if it does not exist.
-    async fn read(&self, name: &ObjectName) -> Result<Option<AttachmentConfig>, String> {
+    /// Returns a NAD, or the answer if it does not exist or cannot be read.
+    async fn read(&self, name: &ObjectName) -> Result<Result<AttachmentConfig, Answer>, String> {
         match self.with_budget(|budget| budget.decide(name, Instant::now())) {
             Decision::Ask => {}
-            Decision::IsAbsent => return Ok(None),
+            Decision::Refuse(answer) => return Ok(Err(answer)),
             Decision::Wait => {
                 return Err(format!(
                     "the agent has asked the API server for too many that do not exist; it asks for one in {} s",
@@ -106,15 +106,14 @@ impl NadReader {
             true => "the agent may not get network-attachment-definitions: set the chart value multinet.enabled".to_owned(),
             false => error.to_string(),
         })?;
-        let Some(value) = found else {
-            self.with_budget(|budget| budget.note_absent(name, Instant::now()));
-            return Ok(None);
+        let answer = match found.as_ref().map(object_from_value) {
+            Some(Ok(Object::Network(network))) => return Ok(Ok(network.attachment)),
+            Some(Ok(_)) => return Err("the API server answers another object".to_owned()),
+            Some(Err(errors)) => unreadable(name, &shortened(&listed(&errors, "; "))),
+            None => absent(name),
         };
-        match object_from_value(&value) {
-            Ok(Object::Network(network)) => Ok(Some(network.attachment)),
-            Ok(_) => Err("the API server answers another object".to_owned()),
-            Err(errors) => Err(format!("it cannot be read: {}", listed(&errors, "; "))),
-        }
+        self.with_budget(|budget| budget.note_refused(name, answer.clone(), Instant::now()));
+        Ok(Err(answer))
     }
 
     fn with_budget<T>(&self, change: impl FnOnce(&mut Budget) -> T) -> T {
@@ -133,7 +132,7 @@ impl fmt::Debug for NadReader {
 impl Budget {
     const fn new(now: Instant) -> Self {
         Self {
-            absent: BTreeMap::new(),
+            refused: BTreeMap::new(),
             left: BURST,
             refilled: now,
         }
@@ -141,9 +140,9 @@ impl Budget {
 
     /// Decides about a NAD; a request is counted. So there are never more than some ten absent ones.
     fn decide(&mut self, name: &ObjectName, now: Instant) -> Decision {
-        self.absent.retain(|_, until| *until > now);
-        if self.absent.contains_key(name) {
-            return Decision::IsAbsent;
+        self.refused.retain(|_, (until, _)| *until > now);
+        if let Some((_, answer)) = self.refused.get(name) {
+            return Decision::Refuse(answer.clone());
         }
         while self.left < BURST && now.saturating_duration_since(self.refilled) >= REFILL {
             self.left += 1;
@@ -161,8 +160,8 @@ impl Budget {
         }
     }
 
-    fn note_absent(&mut self, name: &ObjectName, now: Instant) {
-        self.absent.insert(name.clone(), now + STAYS_ABSENT);
+    fn note_refused(&mut self, name: &ObjectName, answer: Answer, now: Instant) {
+        { &mut self.refused }.insert(name.clone(), (now + STAYS_REFUSED, answer));
     }
 }
 
@@ -195,11 +194,14 @@ mod tests {
         let began = Instant::now();
         let mut budget = Budget::new(began);
         assert_eq!(budget.decide(&nad(1), began), Decision::Ask);
-        budget.note_absent(&nad(1), began);
-        assert_eq!(budget.decide(&nad(1), began), Decision::IsAbsent);
+        budget.note_refused(&nad(1), absent(&nad(1)), began);
+        assert_eq!(
+            budget.decide(&nad(1), began),
+            Decision::Refuse(absent(&nad(1)))
+        );
         assert_eq!(budget.decide(&nad(2), began), Decision::Ask);
-        let later = began + STAYS_ABSENT;
+        let later = began + STAYS_REFUSED;
         assert_eq!(budget.decide(&nad(1), later), Decision::Ask);
-        assert_eq!(budget.absent.len(), 0);
+        assert_eq!(budget.refused.len(), 0);
     }
 }

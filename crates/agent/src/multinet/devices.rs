@@ -144,7 +144,7 @@ async fn list(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::convert::Infallible;
 
     use http_body_util::StreamBody;
@@ -178,7 +178,7 @@ mod tests {
         });
     }
 
-    fn web() -> PodName {
+    pub(crate) fn web() -> PodName {
         PodName {
             namespace: "shop".to_owned(),
             name: "web".to_owned(),
@@ -198,6 +198,16 @@ mod tests {
             namespace: namespace.to_owned(),
             containers: containers.iter().map(container).collect(),
         }
+    }
+
+    /// Serves one call with these devices of the pod `shop/web`, each in a container.
+    pub(crate) fn serve_devices(socket: &Path, ids: &[&str]) {
+        let containers: Vec<&[&str]> = ids.chunks(1).collect();
+        let response = ListResponse {
+            pods: vec![pod("shop", &containers)],
+        };
+        let listener = UnixListener::bind(socket).unwrap();
+        serve(listener, response.encode_to_vec(), "0");
     }
 
     #[tokio::test]

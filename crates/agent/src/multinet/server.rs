@@ -125,3 +125,57 @@ async fn with_devices(mut nads: Vec<Nad>, pod: &PodName, kubelet: &Kubelet) -> A
     }
     Answer::Nads(nads)
 }
+
+#[cfg(test)]
+mod tests {
+    use netqos_api::npwg::AttachmentGrant;
+
+    use super::super::devices::tests::{serve_devices, web};
+    use super::*;
+
+    fn nads(resources: &[Option<&str>]) -> Vec<Nad> {
+        let nad = |resource: &Option<&str>| Nad {
+            driver: "cni".to_owned(),
+            resource_version: String::new(),
+            config: None,
+            resource_name: resource.map(str::to_owned),
+            device: None,
+            policies: Default::default(),
+            grant: AttachmentGrant::default(),
+        };
+        resources.iter().map(nad).collect()
+    }
+
+    #[tokio::test]
+    async fn each_nad_of_a_resource_gets_the_next_device_of_the_pod() {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("kubelet.sock");
+        let kubelet = Kubelet::new(&socket);
+        let nic = Some("a.b/nic");
+        // Without a resource the kubelet is not asked.
+        let answer = with_devices(nads(&[None, None]), &web(), &kubelet).await;
+        assert!(matches!(answer, Answer::Nads(_)), "{answer:?}");
+        let answer = with_devices(nads(&[nic]), &web(), &kubelet).await;
+        assert!(matches!(answer, Answer::TryAgain(_)), "{answer:?}");
+
+        serve_devices(&socket, &["y", "x"]);
+        let answer = with_devices(nads(&[nic, None, nic]), &web(), &kubelet).await;
+        let Answer::Nads(found) = answer else {
+            panic!("{answer:?}");
+        };
+        let devices: Vec<Option<&str>> = found.iter().map(|it| it.device.as_deref()).collect();
+        assert_eq!(devices, [Some("x"), None, Some("y")]);
+
+        for (given, resources) in [
+            (&["x", "y"][..], &[nic, nic, nic][..]),
+            (&[], &[nic]),
+            (&["x"], &[nic, Some("a.b/other\n")]),
+        ] {
+            std::fs::remove_file(&socket).unwrap();
+            serve_devices(&socket, given);
+            let answer = with_devices(nads(resources), &web(), &kubelet).await;
+            let is_refused = matches!(&answer, Answer::Refused(why) if why.contains("no more devices of a.b/") && !why.contains('\n'));
+            assert!(is_refused, "{answer:?}");
+        }
+    }
+}

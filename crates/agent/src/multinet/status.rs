@@ -1,7 +1,8 @@
 //! The annotation `network-status` of pods, as the plugin's records have it.
 //!
 //! ADD does not wait for it, and no message tells of it: a record is on the disk before ADD ends, and the annotation is
-//! compared with it. So an agent that was away, or a server that did not answer, delays it only.
+//! compared with it whenever either changes. So an agent that was away, or a server that did not answer, delays it only; and
+//! what a tenant writes in its place is written over, of each pod once in [`SETTLES`].
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,28 +14,35 @@ use netqos_api::npwg::{NETWORK_STATUS, write_status};
 use netqos_cluster::{AnnotateError, Client, annotate_pod};
 use netqos_core::{Digest, PodId};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::time::timeout;
+use tokio::time::sleep;
 
 use super::NetworkCatalog;
 use super::counts::StatusWrite;
 use super::records::records;
+use crate::Error;
 use crate::watch::{self, Watch};
-use crate::{Error, Result};
 
 /// The time after which all is compared although no record has changed.
 const RESCAN: Duration = Duration::from_secs(60);
 
-/// The wait for a pod that the server has not told of yet, and the first and longest one after a failure.
+/// The first and longest wait for a server that takes no patch. A pod whose patch alone it refuses waits the longest one.
 const SOON: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// The time for which an annotation that was written counts as observed before the watch reports it. A tenant may
-/// change it meanwhile.
+/// The time for which an annotation that was written is not written again.
 const SETTLES: Duration = Duration::from_secs(5);
 
-/// The annotations that pods should have, with the times of their records. Of several sandboxes of a pod, the youngest
-/// counts.
-type Statuses = BTreeMap<PodName, (SystemTime, String)>;
+/// The annotations that pods should have. Of several sandboxes of a pod, the youngest counts.
+type Statuses = BTreeMap<PodName, Status>;
+
+/// The annotation of a record.
+#[derive(Clone, PartialEq)]
+struct Status {
+    /// The time of the record.
+    time: SystemTime,
+    text: String,
+    digest: Digest,
+}
 
 /// Writes the annotations until the process ends. `records` is the directory of the plugin's records.
 ///
@@ -44,7 +52,7 @@ pub(crate) fn write_statuses(
     client: Client,
     records: PathBuf,
     catalog: NetworkCatalog,
-) -> Result<impl Future<Output = ()>> {
+) -> crate::Result<impl Future<Output = ()>> {
     let (sender, receiver) = unbounded_channel();
     let thread = thread::Builder::new().name("network-status".into());
     thread
@@ -76,9 +84,11 @@ fn read(directory: &Path) -> Statuses {
     let mut youngest = Statuses::new();
     for (time, sandbox) in records(directory) {
         if let (Some(pod), Some(status)) = (sandbox.pod, sandbox.status) {
-            let is_younger = youngest.get(&pod).is_none_or(|(known, _)| *known < time);
+            let is_younger = { youngest.get(&pod) }.is_none_or(|known: &Status| known.time < time);
             if is_younger {
-                youngest.insert(pod, (time, write_status(&status)));
+                let text = write_status(&status);
+                let digest = Digest::of(&text);
+                youngest.insert(pod, Status { time, text, digest });
             }
         }
     }
@@ -86,87 +96,137 @@ fn read(directory: &Path) -> Statuses {
 }
 
 async fn write(client: Client, mut records: UnboundedReceiver<Statuses>, catalog: NetworkCatalog) {
-    let mut desired = Statuses::new();
-    // The digests that the server has and its watch may not have told yet, with the time until which that may be so.
-    let mut written: BTreeMap<PodId, (Digest, Instant)> = BTreeMap::new();
-    let mut pause = SOON;
-    let mut is_reported = false;
-    // Pods whose annotation the server refuses, as it does one that makes all of them too large, and their next tries. They
-    // keep no other waiting.
-    let mut refused: BTreeMap<PodId, Instant> = BTreeMap::new();
+    let mut writer = Writer::new(client, catalog);
     let mut wait = RESCAN;
     loop {
-        match timeout(wait, records.recv()).await {
-            Ok(None) => return,
-            Ok(Some(statuses)) => desired = statuses,
-            Err(_) => {}
+        tokio::select! {
+            received = records.recv() => match received {
+                Some(desired) => writer.desired = desired,
+                None => return,
+            },
+            // Such as that a tenant has changed the annotation.
+            () = writer.catalog.pods_changed() => {}
+            () = sleep(wait) => {}
         }
-        wait = RESCAN;
+        wait = writer.round().await;
+    }
+}
+
+/// Writes what pods lack.
+struct Writer {
+    client: Client,
+    catalog: NetworkCatalog,
+    desired: Statuses,
+    /// The digests of what was written last, and until when none of it is written again: its watch may not have told it yet,
+    /// and a tenant who changes it back and forth costs one request in that time.
+    written: BTreeMap<PodId, (Digest, Instant)>,
+    /// The next tries of pods whose annotation was not written. They keep no other waiting.
+    delayed: BTreeMap<PodId, Instant>,
+    /// The time before which the server, which took no patch, is not asked.
+    silent_until: Instant,
+    /// The next wait for the server.
+    pause: Duration,
+    is_reported: bool,
+}
+
+impl Writer {
+    fn new(client: Client, catalog: NetworkCatalog) -> Self {
+        Self {
+            client,
+            catalog,
+            desired: Statuses::new(),
+            written: BTreeMap::new(),
+            delayed: BTreeMap::new(),
+            silent_until: Instant::now(),
+            pause: SOON,
+            is_reported: false,
+        }
+    }
+
+    /// Writes the annotations that differ from the records. Returns the time after which to compare again although nothing
+    /// changes.
+    async fn round(&mut self) -> Duration {
+        let now = Instant::now();
+        if let Some(left) = self.silent_until.checked_duration_since(now) {
+            return left;
+        }
+        let mut wait = RESCAN;
         // A runtime may have named a pod with its uid and without it.
-        let mut of_pods: BTreeMap<PodId, (SystemTime, &str, Option<Digest>)> = BTreeMap::new();
-        for (named, (time, text)) in &desired {
-            let Some((pod, observed)) = catalog.pod(named) else {
-                // Its deletion, or its creation, is not told yet.
-                wait = wait.min(SOON);
+        let mut of_pods: BTreeMap<PodId, (&Status, Option<Digest>)> = BTreeMap::new();
+        for (named, status) in &self.desired {
+            // Else its deletion, or its creation, is not told yet.
+            let Some((pod, observed)) = self.catalog.pod(named) else {
                 continue;
             };
-            if of_pods.get(&pod).is_none_or(|(known, ..)| known < time) {
-                of_pods.insert(pod, (*time, text, observed));
+            let is_younger =
+                { of_pods.get(&pod) }.is_none_or(|(known, _)| known.time < status.time);
+            if is_younger {
+                of_pods.insert(pod, (status, observed));
             }
         }
-        written.retain(|pod, _| of_pods.contains_key(pod));
-        refused.retain(|pod, _| of_pods.contains_key(pod));
-        for (pod, (_, text, observed)) in of_pods {
-            let digest = Digest::of(&text);
-            if observed == Some(digest) {
-                // A tenant that changes it from now on finds it changed back.
-                written.remove(&pod);
+        self.written
+            .retain(|pod, (_, until)| *until > now && of_pods.contains_key(pod));
+        self.delayed
+            .retain(|pod, until| *until > now && of_pods.contains_key(pod));
+        let mut is_to_be_written = Vec::new();
+        for (pod, (status, observed)) in of_pods {
+            if observed == Some(status.digest) {
                 continue;
             }
-            let is_refused = refused
-                .get(&pod)
-                .is_some_and(|until| Instant::now() < *until);
-            let is_written = written
-                .get(&pod)
-                .is_some_and(|(written, until)| *written == digest && Instant::now() < *until);
-            if is_written {
-                wait = wait.min(SETTLES);
-            }
-            if is_refused || is_written {
-                continue;
-            }
-            let annotations = BTreeMap::from([(NETWORK_STATUS, text.to_owned())]);
-            let result = annotate_pod(&client, &pod, &annotations).await;
-            catalog.counts().count_write(match &result {
-                Ok(()) => StatusWrite::Written,
-                Err(AnnotateError::Gone) => StatusWrite::Gone,
-                Err(_) => StatusWrite::Failed,
-            });
-            match result {
-                Ok(()) => {
-                    refused.remove(&pod);
-                    written.insert(pod, (digest, Instant::now() + SETTLES));
-                    wait = wait.min(SETTLES);
-                    (pause, is_reported) = (SOON, false);
-                }
-                // Its deletion is not told yet.
-                Err(AnnotateError::Gone) => {
-                    refused.insert(pod, Instant::now() + SETTLES);
-                }
-                Err(error) => {
-                    if !is_reported {
-                        tracing::warn!(
-                            "network-status of pod {} is not written: {error}",
-                            pod.name
-                        );
-                        is_reported = true;
-                    }
-                    refused.insert(pod, Instant::now() + LONGEST);
-                    wait = wait.min(pause);
-                    pause = (2 * pause).min(LONGEST);
-                    break;
-                }
+            let is_same =
+                |(digest, until): &(Digest, Instant)| (*digest == status.digest).then_some(*until);
+            let written = self.written.get(&pod).and_then(is_same);
+            match written.or_else(|| self.delayed.get(&pod).copied()) {
+                Some(until) => wait = wait.min(until.saturating_duration_since(now)),
+                None => is_to_be_written.push((pod, status.clone())),
             }
         }
+        for (pod, status) in is_to_be_written {
+            match self.write(pod, status).await {
+                Ok(next) => wait = wait.min(next),
+                Err(pause) => return pause,
+            }
+        }
+        wait
+    }
+
+    /// Writes the annotation of a pod. Returns the time after which that is to be compared again; or, as an error, the time for
+    /// which the server is left alone.
+    async fn write(&mut self, pod: PodId, status: Status) -> Result<Duration, Duration> {
+        let annotations = BTreeMap::from([(NETWORK_STATUS, status.text)]);
+        let result = annotate_pod(&self.client, &pod, &annotations).await;
+        self.catalog.counts().count_write(match &result {
+            Ok(()) => StatusWrite::Written,
+            Err(AnnotateError::Gone) => StatusWrite::Gone,
+            Err(_) => StatusWrite::Failed,
+        });
+        let now = Instant::now();
+        let error = match result {
+            Ok(()) => {
+                self.written.insert(pod, (status.digest, now + SETTLES));
+                (self.pause, self.is_reported) = (SOON, false);
+                return Ok(SETTLES);
+            }
+            // Its deletion is not told yet.
+            Err(AnnotateError::Gone) => {
+                self.delayed.insert(pod, now + SETTLES);
+                return Ok(SETTLES);
+            }
+            Err(error) => error,
+        };
+        if !self.is_reported {
+            tracing::warn!("network-status of pod {} is not written: {error}", pod.name);
+            self.is_reported = true;
+        }
+        if error.is_of_pod() {
+            self.delayed.insert(pod, now + LONGEST);
+            return Ok(LONGEST);
+        }
+        let pause = self.pause;
+        self.silent_until = now + pause;
+        self.pause = (2 * pause).min(LONGEST);
+        // Others come first, should it be the pod's fault.
+        self.delayed.insert(pod, now + 2 * pause);
+        Err(pause)
     }
 }

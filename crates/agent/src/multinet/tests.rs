@@ -223,3 +223,46 @@ fn configurations_larger_than_bound_are_refused() {
     let answer = ask(&catalog, "shop/web", None, About::Nads(names));
     assert!(refused(answer).contains("larger than"), "bound");
 }
+
+/// A selector may match namespaces by the absence of a label, which the watch may tell later.
+#[cfg(feature = "daemon")]
+#[tokio::test]
+async fn namespace_that_the_watch_lacks_is_permitted_nothing() {
+    let closed = "---
+apiVersion: netqos.io/v1alpha1
+kind: NetworkAttachmentPolicy
+metadata: {name: open}
+spec:
+  namespaceSelector: {matchExpressions: [{key: closed, operator: DoesNotExist}]}
+  pluginTypes: [bridge]
+  openTo: {matchExpressions: [{key: closed, operator: DoesNotExist}]}
+---
+{apiVersion: k8s.cni.cncf.io/v1, kind: NetworkAttachmentDefinition, metadata: {name: lan, namespace: late}}
+";
+    let written = catalog(&format!("{OBJECTS}{closed}"));
+    let asked = [
+        ("late/web", nad("late", "lan")),
+        ("shop/web", nad("late", "lan")),
+        ("late/web", nad("shop", "lan")),
+    ];
+    for (pod, about) in asked.clone() {
+        let answer = ask(&written, pod, None, about);
+        assert!(matches!(answer, Answer::Nads(_)), "{pod} {answer:?}");
+    }
+    let watched = written;
+    let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+    watched.confirm_with(netqos_cluster::Client::try_from(nowhere).unwrap());
+    for (pod, about) in asked.clone() {
+        let answer = ask(&watched, pod, None, about);
+        let is_later = matches!(&answer, Answer::TryAgain(why) if why.contains("namespace late"));
+        assert!(is_later, "{pod} {answer:?}");
+    }
+    for object in objects(
+        "{apiVersion: v1, kind: Namespace, metadata: {name: late, labels: {closed: 'yes'}}}",
+    ) {
+        watched.put(&object);
+    }
+    for (pod, about) in asked.into_iter().skip(1) {
+        refused(ask(&watched, pod, None, about));
+    }
+}

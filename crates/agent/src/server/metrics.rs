@@ -20,7 +20,7 @@ use super::parts::openmetrics;
 use super::{Desk, Unanswered};
 use crate::Engine;
 use crate::engine::{Durations, Tally};
-use crate::multinet::MultinetCounts;
+use crate::multinet::{AttachmentCounts, MultinetCounts};
 
 use pods::Pods;
 pub use sample::metrics_sample;
@@ -50,7 +50,9 @@ fn registry(
     let rows = std::mem::take(&mut tally.rows);
     registry.register_collector(Box::new(Pods::new(rows, pod_labels)));
     of_lines(&mut registry, &tally);
+    let attachments = std::mem::take(&mut tally.attachments);
     of_agent(&mut registry, tally);
+    of_attachments(&mut registry, attachments);
     of_multinet(&mut registry, multinet);
     registry.register_with_unit(
         "reconcile_duration",
@@ -259,6 +261,20 @@ fn of_agent(registry: &mut Registry, tally: Tally) {
         counter.inc_by(value);
         registry.register(name, help, counter);
     }
+}
+
+/// The attachments of the plugin's records.
+fn of_attachments(registry: &mut Registry, counts: AttachmentCounts) {
+    let family = Family::<Labels, Gauge>::default();
+    for ((driver, state), number) in counts {
+        let labels = vec![("driver", driver.to_owned()), ("state", state.to_owned())];
+        family.get_or_create(&labels).set(number as i64);
+    }
+    registry.register(
+        "multinet_attachments",
+        "Attachments of pods by netqos-multinet: attached; attaching; leftover, of a sandbox that is gone without a DEL",
+        family,
+    );
 }
 
 /// The agent's part in the attachments of pods.

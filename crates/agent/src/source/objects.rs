@@ -39,7 +39,7 @@ pub(super) struct Objects {
     /// What those that count say of classes.
     classes: Arc<ClassInput>,
     /// The catalog that the objects are in, for who attaches pods.
-    networks: Option<NetworkCatalog>,
+    pub(super) networks: Option<NetworkCatalog>,
 }
 
 impl Objects {
@@ -159,7 +159,7 @@ impl Objects {
             .namesake(subject, object)
             .is_none()
             .then(|| object.clone())?;
-        // Whose primary network it is, a tenant's definition does not say.
+        // Whose primary network it is, a tenant's definition does not say. The index judges whether that object owns it.
         let user_network = || self.first(&subject.of(USER_NETWORK));
         if let Object::Network(network) = &mut object
             && let Some(Object::UserNetwork(user_network)) = user_network()
@@ -347,10 +347,11 @@ mod tests {
     use super::*;
 
     const NETWORK: &str = "apiVersion: k8s.ovn.org/v1\nkind: UserDefinedNetwork\n\
-         metadata: {name: blue, namespace: games}\n";
+         metadata: {name: blue, namespace: games, uid: u1}\n";
     const DEFINITION_OF_IT: &str = "apiVersion: k8s.cni.cncf.io/v1\nkind: NetworkAttachmentDefinition\n\
-         metadata: {name: blue, namespace: games}\n\
-         spec: {config: '{\"name\": \"games.blue\"}'}\n";
+         metadata:\n  name: blue\n  namespace: games\n  ownerReferences:\n  - {apiVersion: k8s.ovn.org/v1, \
+         kind: UserDefinedNetwork, name: blue, uid: u1, controller: true, blockOwnerDeletion: true}\n\
+         spec: {config: '{\"name\": \"games.blue\", \"type\": \"ovn-k8s-cni-overlay\"}'}\n";
 
     /// What becomes of it when a file says this.
     fn put(objects: &mut Objects, file: &str, documents: &[&str]) -> Vec<String> {
@@ -385,7 +386,7 @@ mod tests {
         assert_eq!(put(&mut all, "b", &[]), ["is gone"]);
     }
 
-    /// The object of the network says whose primary one it is, and no definition.
+    /// The object of the network says whose primary one it is, and no definition: neither one that it does not own.
     #[test]
     fn role_of_a_user_defined_network_counts_beside_its_definition() {
         let mut all = Objects::default();
@@ -397,7 +398,8 @@ mod tests {
             let mut changes = all.put(file, read.collect()).into_iter();
             changes.next().map(|change| match change {
                 Change::NetworkDefinition(network) => {
-                    (network.cni_name.to_string(), network.primary.is_some())
+                    let is_primary = network.primary_subnets().is_some();
+                    (network.cni_name.to_string(), is_primary)
                 }
                 other => panic!("{other:?}"),
             })
@@ -407,6 +409,21 @@ mod tests {
         assert_eq!(put("a", &[&primary]), named("games.blue", true));
         assert_eq!(put("a", &[NETWORK]), named("games.blue", false));
         assert_eq!(put("a", &[&primary]), named("games.blue", true));
+        // A tenant's own definition of that name.
+        for (of_ovn, of_tenant) in [
+            ("ovn-k8s-cni-overlay", "bridge"),
+            ("UserDefinedNetwork", "Pod"),
+            ("uid: u1", "uid: u2"),
+            ("ownerReferences", "other"),
+        ] {
+            let forged = DEFINITION_OF_IT.replace(of_ovn, of_tenant);
+            assert_eq!(
+                put("b", &[&forged]),
+                named("games.blue", false),
+                "{of_tenant}"
+            );
+            assert_eq!(put("b", &[DEFINITION_OF_IT]), named("games.blue", true));
+        }
         assert_eq!(put("b", &[]), named("games_blue", true));
     }
 

@@ -2,22 +2,28 @@
 
 use std::fs;
 use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
-use netqos_apiserver::Request;
+use netqos_apiserver::{Fault, Request};
 use netqos_testkit::Pod;
 use serde_json::{Value, json};
 
 use crate::stage;
-use crate::world::World;
+use crate::world::{AGENT, World};
 
 const RECORDS: &str = "/var/lib/netqos/multinet/pods";
 const ANNOTATION: &str = "k8s.v1.cni.cncf.io/network-status";
 
 /// Writes a record as the plugin does.
 fn record(container: &str, pod: &Pod, uid: Option<&str>, address: &str) {
+    record_of(container, pod.name(), uid, address);
+}
+
+fn record_of(container: &str, pod: &str, uid: Option<&str>, address: &str) {
     let record = json!({
         "containerId": container,
-        "pod": {"namespace": "games", "name": pod.name(), "uid": uid},
+        "pod": {"namespace": "games", "name": pod, "uid": uid},
         "attachments": [],
         "made": 1,
         "status": [{"name": "pods", "interface": "eth0", "ips": [address], "default": true, "dns": {}}],
@@ -35,7 +41,7 @@ fn address(world: &World, pod: &Pod) -> Option<String> {
         .iter()
         .find(|it| it["metadata"]["name"] == pod.name())?;
     let text = pod["metadata"]["annotations"][ANNOTATION].as_str()?;
-    let status: Value = serde_json::from_str(text).unwrap();
+    let status: Value = serde_json::from_str(text).ok()?;
     Some(status[0]["ips"][0].as_str().unwrap().to_owned())
 }
 
@@ -96,4 +102,102 @@ fn record_is_written_to_its_pod_once_and_again_after_a_change() {
         || address(&world, &world.b).as_deref() == Some("10.0.0.5")
     ));
     assert_eq!(writes(&world), 4);
+}
+
+#[test]
+fn annotation_that_a_tenant_changes_is_restored_at_once_and_then_once_in_a_while() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    record("c1", &world.a, None, "10.0.0.1");
+    world.start_agent();
+    let is_restored = || address(&world, &world.a).as_deref() == Some("10.0.0.1");
+    assert!(stage::eventually(is_restored));
+    let forge = |number: u32| {
+        let forged = json!({"metadata": {"annotations": {ANNOTATION: format!("forged {number}")}}});
+        world.patch("v1", "Pod", "a", &forged);
+        Instant::now()
+    };
+    // Past the time for which it is not written again.
+    sleep(Duration::from_secs(6));
+    let began = forge(0);
+    assert!(stage::eventually(is_restored));
+    assert!(
+        began.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        began.elapsed()
+    );
+    let (before, began) = (writes(&world), Instant::now());
+    for number in 1..=40 {
+        forge(number);
+        sleep(Duration::from_millis(50));
+    }
+    assert!(stage::eventually(is_restored));
+    assert!(
+        began.elapsed() < Duration::from_secs(9),
+        "{:?}",
+        began.elapsed()
+    );
+    let restored = writes(&world) - before;
+    assert!((1..=2).contains(&restored), "{restored}");
+}
+
+#[test]
+fn pods_whose_annotation_the_server_refuses_keep_no_other_waiting() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    // As large as a server takes all annotations of an object together.
+    let full = "x".repeat((256 << 10) - "full".len());
+    let hostile: Vec<String> = (0..8).map(|it| format!("a-{it}")).collect();
+    for (number, name) in hostile.iter().enumerate() {
+        let pod = json!({
+            "metadata": {"name": name, "annotations": {"full": full}},
+            "spec": {"nodeName": "node1", "containers": [{"name": "c", "image": "none"}]},
+        });
+        world.create("v1", "Pod", "games", pod);
+        record_of(&format!("h{number}"), name, None, "10.0.0.9");
+    }
+    record("c1", &world.b, None, "10.0.0.1");
+    world.start_agent();
+    let began = Instant::now();
+    assert!(stage::eventually(|| address(&world, &world.b).is_some()));
+    assert!(
+        began.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        began.elapsed()
+    );
+    // Each is tried once.
+    sleep(Duration::from_secs(2));
+    let first = writes(&world);
+    assert_eq!(first, hostile.len() + 1);
+    sleep(Duration::from_secs(3));
+    assert_eq!(writes(&world), first);
+}
+
+#[test]
+fn server_that_takes_no_patch_is_asked_seldom_and_again() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    record("c1", &world.a, None, "10.0.0.1");
+    record("c2", &world.b, None, "10.0.0.2");
+    world
+        .front
+        .inject(Fault::status(500).on("patch", "*").of(AGENT));
+    world.start_agent();
+    assert!(stage::eventually(|| writes(&world) > 0));
+    // The client repeats none that is answered so. A change of a pod makes it no more often.
+    for number in 0..40 {
+        let other = json!({"metadata": {"annotations": {ANNOTATION: format!("forged {number}")}}});
+        world.patch("v1", "Pod", "b", &other);
+        sleep(Duration::from_millis(50));
+    }
+    let tried = writes(&world);
+    assert!(tried <= 4, "{tried}");
+    world.front.heal();
+    let is_written = |pod: &Pod| address(&world, pod).is_some();
+    assert!(stage::eventually(
+        || is_written(&world.a) && is_written(&world.b)
+    ));
 }

@@ -187,26 +187,25 @@ fn definition() -> impl Strategy<Value = NetworkDefinition> {
         object_name(&["n", "m"]),
         labels(),
         word(&["cni1", "cni2"]),
-        option::weighted(0.3, word(&["big", "wide"])),
+        prop::bool::weighted(0.3),
     )
-        .prop_map(
-            |(name, labels, cni_name, cluster_network)| NetworkDefinition {
-                name,
-                labels,
-                cni_name,
-                cluster_network,
-                is_of_ovn: false,
-                attachment: AttachmentConfig::default(),
-                primary: None,
-            },
-        )
+        .prop_map(|(name, labels, cni_name, is_owned)| NetworkDefinition {
+            labels,
+            cni_name,
+            cluster_network: is_owned.then(|| name.name.clone()),
+            is_of_ovn: is_owned,
+            owner_uid: is_owned.then(|| "u".into()),
+            attachment: AttachmentConfig::default(),
+            primary: None,
+            name,
+        })
 }
 
 fn reference() -> impl Strategy<Value = NetworkRef> {
     prop_oneof![
         2 => Just(NetworkRef::Default),
         2 => object_name(&["n", "m"]).prop_map(NetworkRef::Attachment),
-        1 => word(&["big", "wide"]).prop_map(NetworkRef::Cluster),
+        1 => word(&["n", "m"]).prop_map(NetworkRef::Cluster),
         2 => (label_selector(), label_selector()).prop_map(|(namespaces, networks)| {
             NetworkRef::AttachmentsMatching { namespaces, networks }
         }),
@@ -345,7 +344,7 @@ fn slice() -> impl Strategy<Value = EndpointSlice> {
 pub fn change(rule: impl Strategy<Value = Rule> + 'static) -> impl Strategy<Value = Change> {
     let namespace = (namespace_name(), labels())
         .prop_map(|(name, labels)| Change::Namespace(Namespace { name, labels }));
-    let cluster = (word(&["big", "wide"]), labels()).prop_map(|(name, labels)| {
+    let cluster = (word(&["n", "m"]), labels()).prop_map(|(name, labels)| {
         Change::ClusterNetwork(ClusterNetwork {
             name,
             labels,
@@ -366,7 +365,7 @@ pub fn change(rule: impl Strategy<Value = Rule> + 'static) -> impl Strategy<Valu
         3 => definition().prop_map(Change::NetworkDefinition),
         1 => object_name(&["n", "m"]).prop_map(Change::NetworkDefinitionGone),
         1 => cluster,
-        1 => word(&["big", "wide"]).prop_map(Change::ClusterNetworkGone),
+        1 => word(&["n", "m"]).prop_map(Change::ClusterNetworkGone),
         8 => policy(rule).prop_map(Change::Policy),
         1 => object_name(&["p", "q", "r"]).prop_map(Change::PolicyGone),
         2 => service().prop_map(Change::Service),

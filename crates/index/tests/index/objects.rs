@@ -120,6 +120,7 @@ pub fn definition(text: &str, cni_name: &str) -> NetworkDefinition {
         cni_name: cni_name.into(),
         cluster_network: None,
         is_of_ovn: false,
+        owner_uid: None,
         attachment: AttachmentConfig::default(),
         primary: None,
     }

@@ -3,6 +3,7 @@
 use ipnet::IpNet;
 use netqos_core::objects::{
     ClusterNetwork, LocalInterface, NetworkDefinition, NetworkName, Pod, PrimaryNetwork,
+    UserNetwork,
 };
 use netqos_core::{BitRate, LabelSelector, Limit, Limits, NetworkKey};
 use netqos_index::{Change, Index, Query, To};
@@ -16,11 +17,15 @@ fn subnets(texts: &[&str]) -> Vec<IpNet> {
     texts.iter().map(|text| text.parse().unwrap()).collect()
 }
 
-/// A `UserDefinedNetwork` that is primary in its namespace.
+/// The definition of a `UserDefinedNetwork` that is primary in its namespace, as OVN-Kubernetes makes it.
 fn user_network(text: &str, cidr: &str) -> NetworkDefinition {
     NetworkDefinition {
-        primary: Some(subnets(&[cidr])),
+        primary: Some(UserNetwork {
+            uid: "blue-uid".into(),
+            subnets: subnets(&[cidr]),
+        }),
         is_of_ovn: true,
+        owner_uid: Some("blue-uid".into()),
         ..definition(text, "blue")
     }
 }
@@ -31,17 +36,19 @@ fn cluster_network(cidr: &str) -> ClusterNetwork {
         name: "wide".into(),
         labels: Default::default(),
         primary: Some(PrimaryNetwork {
+            uid: "wide-uid".into(),
             namespaces: selector(&[("team", "x")]),
             subnets: subnets(&[cidr]),
         }),
     }
 }
 
-/// A definition that says that the cluster-wide network owns it, as a tenant may write it.
-fn owned(text: &str) -> Change {
+/// A definition that says that the cluster-wide network with this UID owns it, as a tenant may write it.
+fn owned(text: &str, uid: &str) -> Change {
     Change::NetworkDefinition(NetworkDefinition {
         cluster_network: Some("wide".into()),
         is_of_ovn: true,
+        owner_uid: Some(uid.into()),
         ..definition(text, "cluster_udn_wide")
     })
 }
@@ -212,7 +219,7 @@ fn pod_of_another_namespace_is_not_on_a_primary_network() {
 fn cluster_network_is_primary_in_the_namespaces_that_it_selects() {
     let wide = NetworkKey::Cluster("wide".into());
     let mut changes = with(on_primary());
-    changes.extend([owned("a/wide"), owned("b/wide"), owned("c/wide")]);
+    changes.extend(["a/wide", "b/wide", "c/wide"].map(|text| owned(text, "wide-uid")));
     changes.push(Change::ClusterNetwork(cluster_network("172.16.0.0/16")));
     changes.push(namespace("a", &[("team", "x")]));
     changes.push(namespace("b", &[("team", "x")]));
@@ -243,6 +250,53 @@ fn cluster_network_is_primary_in_the_namespaces_that_it_selects() {
     // The sender's namespace is not selected any more: its primary network is the default one.
     assert_eq!(after(namespace("a", &[])).1, Some(20));
     assert_eq!(after(Change::ClusterNetworkGone("wide".into())).1, Some(20));
+}
+
+/// A tenant writes a definition of the name of its `UserDefinedNetwork`, with a plugin of its own: its pods leave `eth0`, and
+/// all that holds there, for an interface of no such network.
+#[test]
+fn definition_that_its_user_defined_network_does_not_own_is_no_primary_network() {
+    let interfaces = || {
+        let net1 = NetworkName::Attachment(name("a/wide"));
+        let eth0 = interface(
+            "eth0",
+            NetworkName::Cni("ovn-kubernetes".into()),
+            &["10.0.0.1"],
+        );
+        vec![eth0, interface("net1", net1, &["172.16.0.1"])]
+    };
+    let peer = || Change::Pod(pod("a/peer", &[("app", "peer")], &["10.0.0.2"]));
+    let keeps_eth0 = |definition: NetworkDefinition| {
+        let mut changes = with(interfaces());
+        changes.push(namespace("a", &[("team", "x")]));
+        changes.push(Change::ClusterNetwork(cluster_network("172.16.0.0/16")));
+        changes.extend([Change::NetworkDefinition(definition), peer()]);
+        default_mark(&index(changes), "a/p", "10.0.0.2") == Some(20)
+    };
+    let genuine = user_network("a/wide", "172.16.0.0/16");
+    for (owner, is_kept) in [
+        (Some("blue-uid"), false),
+        (Some("other"), true),
+        (Some(""), true),
+        (None, true),
+    ] {
+        let forged = NetworkDefinition {
+            owner_uid: owner.map(Into::into),
+            ..genuine.clone()
+        };
+        assert_eq!(keeps_eth0(forged), is_kept, "{owner:?}");
+    }
+    for (owner, is_kept) in [("wide-uid", false), ("other", true), ("", true)] {
+        let Change::NetworkDefinition(forged) = owned("a/wide", owner) else {
+            panic!("{owner}");
+        };
+        assert_eq!(keeps_eth0(forged), is_kept, "{owner}");
+    }
+    // A manifest may leave UIDs out.
+    let mut written = genuine;
+    written.owner_uid = Some("".into());
+    written.primary.as_mut().unwrap().uid = "".into();
+    assert!(!keeps_eth0(written));
 }
 
 #[test]

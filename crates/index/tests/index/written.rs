@@ -85,6 +85,7 @@ fn definition(mut it: NetworkDefinition, style: Style) -> (Value, NetworkDefinit
     if style.rare {
         it.cluster_network = None;
         it.is_of_ovn = true;
+        it.owner_uid = Some("".into());
         it.cni_name = format!("{}_{}", it.name.namespace, it.name.name).into();
         let spec = [("spec", json!({"topology": "Layer2"}))];
         return (
@@ -97,7 +98,12 @@ fn definition(mut it: NetworkDefinition, style: Style) -> (Value, NetworkDefinit
         metadata["ownerReferences"] =
             json!([{"apiVersion": "k8s.ovn.org/v1", "kind": kind, "name": owner, "uid": "u"}]);
     }
-    let config = json!({"cniVersion": "1.0.0", "name": it.cni_name, "type": "macvlan"});
+    let plugin = if it.is_of_ovn {
+        "ovn-k8s-cni-overlay"
+    } else {
+        "macvlan"
+    };
+    let config = json!({"cniVersion": "1.0.0", "name": it.cni_name, "type": plugin});
     let spec = [("spec", json!({"config": config.to_string()}))];
     let kind = "NetworkAttachmentDefinition";
     (object("k8s.cni.cncf.io/v1", kind, metadata, spec), it)

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 use netqos_api::npwg::RESOURCE_NAME;
 use netqos_core::is_identifier;
-use netqos_core::objects::{AttachmentConfig, ClusterNetwork, NetworkDefinition, PrimaryNetwork};
+use netqos_core::objects::{
+    AttachmentConfig, ClusterNetwork, NetworkDefinition, PrimaryNetwork, UserNetwork,
+};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -17,6 +19,8 @@ use crate::FieldError;
 const CLUSTER_NETWORK: &str = "ClusterUserDefinedNetwork";
 /// The kind whose objects own one definition.
 const USER_NETWORK: &str = "UserDefinedNetwork";
+/// The group of both.
+const OVN_GROUP: &str = "k8s.ovn.org/";
 /// The CNI plugin of OVN-Kubernetes' networks.
 const OVN_PLUGIN: &str = "ovn-k8s-cni-overlay";
 
@@ -83,7 +87,9 @@ pub fn network_definition(
         Some(config) => {
             let config: Value = serde_json::from_str(config)
                 .map_err(|error| wrong(format!("not a CNI configuration in JSON: {error}")))?;
-            is_of_ovn = config.get("type").and_then(Value::as_str) == Some(OVN_PLUGIN);
+            // Of a list, its plugins are executed.
+            is_of_ovn = config.get("type").and_then(Value::as_str) == Some(OVN_PLUGIN)
+                && config.get("plugins").is_none();
             match (&config, config.get("name")) {
                 (Value::Object(_), None) => None,
                 (Value::Object(_), Some(Value::String(name))) if name.is_empty() => None,
@@ -95,15 +101,18 @@ pub fn network_definition(
             }
         }
     };
+    let owner = |kind| is_of_ovn.then(|| owner_uid(metadata, kind)).flatten();
+    let (cluster_owner, user_owner) = (owner(CLUSTER_NETWORK), owner(USER_NETWORK));
     // OVN-Kubernetes knows a network by its name, in whatever namespaces there are definitions of it. CNI refuses a
     // configuration with another name than these.
-    let is_shared =
-        |name: &&Arc<str>| is_of_ovn && is_identifier(name) && !is_owned_by(metadata, USER_NETWORK);
+    let is_shared = |name: &&Arc<str>| is_of_ovn && is_identifier(name) && user_owner.is_none();
     let shared = cni_name.as_ref().filter(is_shared);
     let shared = shared.map(|name: &Arc<str>| format!("cni:{name}").into());
+    let cluster_network = cluster_owner.as_ref().map(|_| name.name.clone());
     Ok(NetworkDefinition {
         labels: labels(metadata),
-        cluster_network: owner(metadata).or(shared),
+        cluster_network: cluster_network.or(shared),
+        owner_uid: cluster_owner.or(user_owner),
         cni_name: cni_name.unwrap_or_else(|| name.name.clone()),
         is_of_ovn,
         attachment: attachment(metadata, config),
@@ -139,7 +148,11 @@ pub fn user_defined_network(
         cluster_network: None,
         is_of_ovn: true,
         attachment: AttachmentConfig::default(),
-        primary: spec.primary(),
+        owner_uid: Some(uid(metadata)),
+        primary: spec.primary().map(|subnets| UserNetwork {
+            uid: uid(metadata),
+            subnets,
+        }),
         name,
     })
 }
@@ -157,6 +170,7 @@ pub fn cluster_network(
         let namespaces = label_selector(selector);
         let namespaces = namespaces.map_err(|error| error.inside("spec.namespaceSelector"))?;
         Ok(PrimaryNetwork {
+            uid: uid(metadata),
             namespaces,
             subnets,
         })
@@ -168,21 +182,23 @@ pub fn cluster_network(
     })
 }
 
-fn is_owned_by(metadata: &ObjectMeta, kind: &str) -> bool {
-    let mut owners = metadata.owner_references.iter().flatten();
-    owners.any(|owner| owner.kind == kind)
+fn uid(metadata: &ObjectMeta) -> Arc<str> {
+    metadata.uid.as_deref().unwrap_or_default().into()
 }
 
-fn owner(metadata: &ObjectMeta) -> Option<Arc<str>> {
+/// The UID of the owner of this kind. OVN-Kubernetes gives each definition the name of its owner.
+fn owner_uid(metadata: &ObjectMeta, kind: &str) -> Option<Arc<str>> {
     let mut owners = metadata.owner_references.iter().flatten();
-    owners
-        .find(|owner| owner.kind == CLUSTER_NETWORK)
-        .map(|owner| owner.name.as_str().into())
+    let is_owner = |owner: &&OwnerReference| {
+        let is_of_kind = owner.kind == kind && owner.api_version.starts_with(OVN_GROUP);
+        is_of_kind && metadata.name.as_ref() == Some(&owner.name)
+    };
+    let owner = owners.find(is_owner)?;
+    Some(owner.uid.as_str().into())
 }
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
     use netqos_core::NetworkKey;
 
     use super::*;
@@ -195,8 +211,9 @@ mod tests {
     fn key_of(network: &str, namespace: &str, plugin: &str, owner: Option<&str>) -> NetworkKey {
         let owner = owner.map(|kind| {
             vec![OwnerReference {
+                api_version: "k8s.ovn.org/v1".to_owned(),
                 kind: kind.to_owned(),
-                name: "all".to_owned(),
+                name: "blue".to_owned(),
                 ..OwnerReference::default()
             }]
         });
@@ -215,7 +232,7 @@ mod tests {
         let shared = NetworkKey::Cluster("cni:blue-net".into());
         assert_eq!(key("a", OVN_PLUGIN, None), shared);
         assert_eq!(key("b", OVN_PLUGIN, None), shared);
-        let cluster = NetworkKey::Cluster("all".into());
+        let cluster = NetworkKey::Cluster("blue".into());
         assert_eq!(key("a", OVN_PLUGIN, Some(CLUSTER_NETWORK)), cluster);
         for (plugin, owner) in [(OVN_PLUGIN, Some(USER_NETWORK)), ("macvlan", None)] {
             let own = |namespace: &str| {
@@ -223,6 +240,46 @@ mod tests {
             };
             assert_eq!(key("a", plugin, owner), own("a"));
             assert_eq!(key("b", plugin, owner), own("b"));
+        }
+    }
+
+    /// A definition of the name of a user-defined network, as a tenant may write it.
+    #[test]
+    fn owner_of_a_definition_counts_as_ovn_kubernetes_writes_it() {
+        let owner_of = |version: &str, kind: &str, name: &str, config: Value| {
+            let metadata = serde_json::json!({"name": "blue", "namespace": "a", "ownerReferences": [
+                {"apiVersion": "v1", "kind": "ConfigMap", "name": "blue", "uid": "u0"},
+                {"apiVersion": version, "kind": kind, "name": name, "uid": "u1"}]});
+            let metadata = serde_json::from_value(metadata).unwrap();
+            let definition = network_definition(&metadata, Some(&config.to_string())).unwrap();
+            (
+                definition.owner_uid.map(|it| it.to_string()),
+                definition.cluster_network.map(|it| it.to_string()),
+            )
+        };
+        let ovn = || serde_json::json!({"name": "n", "type": OVN_PLUGIN});
+        let (uid, of) = (Some("u1".to_owned()), |network: &str| {
+            Some(network.to_owned())
+        });
+        let v1 = "k8s.ovn.org/v1";
+        let owned = owner_of(v1, USER_NETWORK, "blue", ovn());
+        assert_eq!(owned, (uid.clone(), None));
+        let owned = owner_of(v1, CLUSTER_NETWORK, "blue", ovn());
+        assert_eq!(owned, (uid, of("blue")));
+        for kind in [USER_NETWORK, CLUSTER_NETWORK] {
+            for (version, kind, name) in [
+                ("example.org/v1", kind, "blue"),
+                (v1, "NetworkQoS", "blue"),
+                (v1, kind, "other"),
+            ] {
+                let owned = owner_of(version, kind, name, ovn());
+                assert_eq!(owned, (None, of("cni:n")), "{version} {kind} {name}");
+            }
+            let list = serde_json::json!({"name": "n", "type": OVN_PLUGIN, "plugins": [{"type": "bridge"}]});
+            for config in [serde_json::json!({"name": "n", "type": "bridge"}), list] {
+                let owned = owner_of(v1, kind, "blue", config.clone());
+                assert_eq!(owned, (None, None), "{config}");
+            }
         }
     }
 
@@ -236,7 +293,12 @@ mod tests {
         let of = |spec: Value| {
             let spec = serde_json::from_value(spec).unwrap();
             let primary = user_defined_network(&metadata, &spec).unwrap().primary;
-            primary.map(|subnets| subnets.iter().map(ToString::to_string).collect::<Vec<_>>())
+            primary.map(|it| {
+                it.subnets
+                    .iter()
+                    .map(ToString::to_string)
+                    .collect::<Vec<_>>()
+            })
         };
         let layer3 = serde_json::json!({"topology": "Layer3", "layer3": {"role": "Primary", "mtu": 1400, "subnets": [
             {"cidr": "10.0.0.0/16", "hostSubnet": 24}, {"cidr": "fd00::/60"}]}});

@@ -29,9 +29,9 @@ items:
   ports: [{name: dns, port: 5353, protocol: UDP}]
 - apiVersion: k8s.cni.cncf.io/v1
   kind: NetworkAttachmentDefinition
-  metadata: {name: storage, namespace: games, labels: {a: b},
+  metadata: {name: all, namespace: games, labels: {a: b},
     ownerReferences: [{apiVersion: k8s.ovn.org/v1, kind: ClusterUserDefinedNetwork, name: all, uid: u}]}
-  spec: {config: '{"cniVersion": "1.0.0", "name": "storage-net", "type": "macvlan"}'}
+  spec: {config: '{"cniVersion": "1.0.0", "name": "cluster_udn_all", "type": "ovn-k8s-cni-overlay"}'}
 - {apiVersion: k8s.ovn.org/v1, kind: UserDefinedNetwork, metadata: {name: u, namespace: games}}
 - {apiVersion: k8s.ovn.org/v1, kind: ClusterUserDefinedNetwork, metadata: {name: all}}
 - {apiVersion: apps/v1, kind: Deployment, metadata: {name: d}}
@@ -71,7 +71,7 @@ items:
         said,
         format!(
             "games {labels};\nn1;\ngames/s {{10.96.0.10, fd00::a}} 2;\ndefault/headless {{}} 0;\n\
-             games/s-1 s {{10.0.0.1}} 5353;\ngames/storage storage-net */all;\n\
+             games/s-1 s {{10.0.0.1}} 5353;\ngames/all cluster_udn_all */all;\n\
              games/u games_u games/u;\nall;\napps/v1 Deployment;\n"
         )
     );

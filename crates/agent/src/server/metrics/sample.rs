@@ -63,6 +63,7 @@ fn tally() -> Tally {
         problems: BTreeMap::from([("UpdateFailed".to_owned(), 1)]),
         lines: vec![line],
         rows: vec![limit, rule],
+        attachments: [(("cni", "attached"), 1)].into(),
         ..Tally::default()
     }
 }

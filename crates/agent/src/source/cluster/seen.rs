@@ -133,6 +133,7 @@ impl Seen {
         if let Some(known) = self.known.get_mut(&kind) {
             known.remove(name);
         }
+        self.note_unreadable(kind, name, None);
         self.objects.put(&key(kind, name), Vec::new())
     }
 
@@ -288,9 +289,20 @@ impl Seen {
             problem: None,
             trace,
         };
+        self.note_unreadable(kind, &name, None);
         let file = key(kind, &name);
         self.known.entry(kind).or_default().insert(name, known);
         self.objects.put(&file, object.into_iter().collect())
+    }
+
+    /// Says whether a NAD can be read. Else it attaches no pod: its plugins would be executed with a configuration that somebody
+    /// has replaced. For rules the network stays as it was.
+    fn note_unreadable(&self, kind: Kind, name: &ObjectName, why: Option<&str>) {
+        if kind == Kind::NetworkAttachmentDefinition
+            && let Some(networks) = &self.objects.networks
+        {
+            networks.put_unreadable(name, why);
+        }
     }
 
     /// An object cannot be read: what it said before stays in force, until it can be, or is gone. Where
@@ -321,6 +333,7 @@ impl Seen {
             Some((version, put.here.clone(), text))
         });
         let is_good = kept.is_some();
+        self.note_unreadable(kind, &name, Some(&problem.message));
         problem.message = words::unreadable(kind, &name, &problem.message, is_good);
         let (version, here, text) = kept.unwrap_or((None, None, read.text));
         let known = Known {
