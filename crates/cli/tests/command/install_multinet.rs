@@ -119,12 +119,12 @@ fn second_installation_keeps_keys_of_the_list() {
         &json!({"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "bridge"}]}),
     );
     node.installed();
-    let mut list = node.read(&format!("net.d/{LIST}"));
+    let mut list = node.list();
     list["name"] = "ours".into();
     list["disableCheck"] = true.into();
     node.write(&format!("net.d/{LIST}"), &list);
     node.installed();
-    assert_eq!(node.read(&format!("net.d/{LIST}")), list);
+    assert_eq!(node.list(), list);
 }
 
 #[test]
