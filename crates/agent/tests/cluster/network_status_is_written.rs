@@ -45,6 +45,12 @@ fn address(world: &World, pod: &Pod) -> Option<String> {
     Some(status[0]["ips"][0].as_str().unwrap().to_owned())
 }
 
+/// A change that a tenant may make: API servers take no other value from it. The pod differs each time.
+fn without_annotation(number: u32) -> Value {
+    let networks = format!("network{number}");
+    json!({"metadata": {"annotations": {ANNOTATION: null, "k8s.v1.cni.cncf.io/networks": networks}}})
+}
+
 fn writes(world: &World) -> usize {
     let requests = world.asked().into_iter();
     requests
@@ -113,14 +119,13 @@ fn annotation_that_a_tenant_changes_is_restored_at_once_and_then_once_in_a_while
     world.start_agent();
     let is_restored = || address(&world, &world.a).as_deref() == Some("10.0.0.1");
     assert!(stage::eventually(is_restored));
-    let forge = |number: u32| {
-        let forged = json!({"metadata": {"annotations": {ANNOTATION: format!("forged {number}")}}});
-        world.patch("v1", "Pod", "a", &forged);
+    let change = |number: u32| {
+        world.patch("v1", "Pod", "a", &without_annotation(number));
         Instant::now()
     };
     // Past the time for which it is not written again.
     sleep(Duration::from_secs(6));
-    let began = forge(0);
+    let began = change(0);
     assert!(stage::eventually(is_restored));
     assert!(
         began.elapsed() < Duration::from_secs(2),
@@ -129,7 +134,7 @@ fn annotation_that_a_tenant_changes_is_restored_at_once_and_then_once_in_a_while
     );
     let (before, began) = (writes(&world), Instant::now());
     for number in 1..=40 {
-        forge(number);
+        change(number);
         sleep(Duration::from_millis(50));
     }
     assert!(stage::eventually(is_restored));
@@ -189,8 +194,7 @@ fn server_that_takes_no_patch_is_asked_seldom_and_again() {
     assert!(stage::eventually(|| writes(&world) > 0));
     // The client repeats none that is answered so. A change of a pod makes it no more often.
     for number in 0..40 {
-        let other = json!({"metadata": {"annotations": {ANNOTATION: format!("forged {number}")}}});
-        world.patch("v1", "Pod", "b", &other);
+        world.patch("v1", "Pod", "b", &without_annotation(number));
         sleep(Duration::from_millis(50));
     }
     let tried = writes(&world);
