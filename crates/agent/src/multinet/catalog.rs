@@ -299,6 +299,14 @@ pub(super) fn absent(nad: &ObjectName) -> Answer {
     Answer::Refused(format!("no NetworkAttachmentDefinition {nad} exists"))
 }
 
+fn may_not_select(nad: &ObjectName, pod: &PodName) -> Answer {
+    Answer::Refused(format!(
+        "pods of namespace {} may not select NetworkAttachmentDefinition {nad}; the key openTo of a \
+         NetworkAttachmentPolicy for namespace {} permits it",
+        pod.namespace, nad.namespace
+    ))
+}
+
 /// The answer about a NAD that cannot be read.
 pub(super) fn unreadable(nad: &ObjectName, why: &str) -> Answer {
     Answer::Refused(format!(
@@ -348,11 +356,16 @@ impl Contents {
         pod: &PodName,
         has_namespaces: bool,
     ) -> Result<Vec<&AttachmentPolicy>, Answer> {
+        let is_foreign = *nad.namespace != pod.namespace;
+        if has_namespaces && is_foreign && !self.namespaces.contains_key(&nad.namespace) {
+            // It makes no difference whether it exists.
+            return Err(may_not_select(nad, pod));
+        }
         let of_nad = self.labels(&nad.namespace, has_namespaces)?;
         let about: Vec<&AttachmentPolicy> = (self.policies.values())
             .filter(|policy| policy.namespaces.matches(&of_nad))
             .collect();
-        if *nad.namespace != pod.namespace {
+        if is_foreign {
             let of_pod = self.labels(&pod.namespace, has_namespaces)?;
             let opens = |policy: &&AttachmentPolicy| {
                 policy
@@ -361,11 +374,7 @@ impl Contents {
                     .is_some_and(|to| to.matches(&of_pod))
             };
             if !about.iter().any(opens) {
-                return Err(Answer::Refused(format!(
-                    "pods of namespace {} may not select NetworkAttachmentDefinition {nad}; the key openTo of a \
-                     NetworkAttachmentPolicy for namespace {} permits it",
-                    pod.namespace, nad.namespace
-                )));
+                return Err(may_not_select(nad, pod));
             }
         }
         Ok(about)

@@ -252,17 +252,20 @@ spec:
     let watched = written;
     let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
     watched.confirm_with(netqos_cluster::Client::try_from(nowhere).unwrap());
-    for (pod, about) in asked.clone() {
+    let [own, foreign, of_late] = asked.clone();
+    for (pod, about) in [own, of_late] {
         let answer = ask(&watched, pod, None, about);
         let is_later = matches!(&answer, Answer::TryAgain(why) if why.contains("namespace late"));
         assert!(is_later, "{pod} {answer:?}");
     }
+    // As if it were there and closed: pods do not learn which namespaces there are.
+    let missing = refused(ask(&watched, foreign.0, None, foreign.1.clone()));
     for object in objects(
         "{apiVersion: v1, kind: Namespace, metadata: {name: late, labels: {closed: 'yes'}}}",
     ) {
         watched.put(&object);
     }
-    for (pod, about) in asked.into_iter().skip(1) {
-        refused(ask(&watched, pod, None, about));
-    }
+    assert_eq!(refused(ask(&watched, foreign.0, None, foreign.1)), missing);
+    let [_, _, of_late] = asked;
+    refused(ask(&watched, of_late.0, None, of_late.1));
 }

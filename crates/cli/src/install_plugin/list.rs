@@ -133,6 +133,8 @@ pub(super) fn release_gone(
     sandboxes: &Sandboxes,
     config: &Map<String, Value>,
 ) -> Result<Vec<String>, Problem> {
+    // Before those with a record: an ADD that ends meanwhile is one of either.
+    let in_flight = sandboxes.in_flight()?;
     let (alive, gone): (Vec<_>, Vec<_>) = sandboxes
         .all()?
         .into_iter()
@@ -154,6 +156,6 @@ pub(super) fn release_gone(
         return Err(Problem::NotReleased(Box::new(error)));
     }
     let alive = alive.into_iter().map(|it| it.name);
-    let names: BTreeSet<String> = alive.chain(sandboxes.in_flight()?).collect();
+    let names: BTreeSet<String> = alive.chain(in_flight).collect();
     Ok(names.into_iter().collect())
 }

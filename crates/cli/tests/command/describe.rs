@@ -192,7 +192,8 @@ fn pod_of_files_is_described_with_its_networks() {
     let pod: Value = serde_json::from_str(&stdout(&output)).unwrap();
     let lan = json!({
         "network": "games/lan", "interface": "net1", "addresses": ["10.1.0.5"], "default": false,
-        "limits": [{"direction": "egress", "rate": 8_000_000, "by": "annotation"}], "state": "attached",
+        "limits": [{"direction": "egress", "rate": 8_000_000, "by": "annotation"}], "driver": "cni",
+        "state": "attached",
     });
     assert_eq!(pod["networks"][1], lan, "{pod}");
     let table = stdout(&run(&["describe", "pod", "games/a", "-f", &file]));

@@ -42,11 +42,17 @@ impl Node {
         containers.extend(gone.map(|it| it.container_id.clone()));
         let (mut alive, mut failures, mut is_known) = (Vec::new(), Vec::new(), true);
         for container in &containers {
-            let record = self.records.read(container)?;
-            let of_list = record.as_ref().and_then(|record| record.list.as_deref());
-            let is_of_other = of_list.is_some_and(|name| name != list);
-            if !valid.contains(container.as_str()) && !is_of_other {
-                failures.extend(self.release(container));
+            let record = match self.records.read(container) {
+                Ok(record) => record,
+                Err(error) => {
+                    failures.push(error);
+                    is_known = false;
+                    continue;
+                }
+            };
+            let stays = record.as_ref().is_some_and(|it| is_of_other_list(it, list));
+            if !valid.contains(container.as_str()) && !stays {
+                failures.extend(self.release(container, list));
                 continue;
             }
             // The attachments of a sandbox whose record cannot be read must not be collected.
@@ -63,9 +69,11 @@ impl Node {
     }
 
     /// Undoes all attachments of a sandbox that is gone.
-    fn release(&self, container_id: &str) -> Vec<CniError> {
+    fn release(&self, container_id: &str, list: &str) -> Vec<CniError> {
         let undone = self.records.lock(container_id).and_then(|lock| {
             let failures = match self.records.read(container_id)? {
+                // Its ADD has ended meanwhile.
+                Some(record) if is_of_other_list(&record, list) => return Ok(Vec::new()),
                 Some(record) => self.undo_all(&record),
                 None => {
                     let mut failures = Vec::new();
@@ -187,6 +195,12 @@ impl Node {
         }
         failures
     }
+}
+
+/// Returns true if a sandbox that is there was attached by a list of another name, whose sandboxes GC of this one does not know.
+fn is_of_other_list(record: &PodRecord, list: &str) -> bool {
+    let is_there = record.netns.as_deref().is_none_or(|netns| netns.exists());
+    is_there && record.list.as_deref().is_some_and(|name| name != list)
 }
 
 /// Returns true if a sandbox still has the interface of its default network.

@@ -27,6 +27,17 @@ fn gc_by_another_list_leaves_the_sandbox() {
     node.call("CHECK", &pod, None, json!({})).succeed().unwrap();
     node.call("GC", &pod, None, none("pods")).succeed().unwrap();
     assert_eq!(node.inventory(), before);
+
+    // An administrator may have given the list another name since.
+    let gone = node.node.empty_pod("gone").unwrap();
+    node.call("ADD", &gone, Some("lan"), json!({}))
+        .succeed()
+        .unwrap();
+    gone.remove(&node.node).unwrap();
+    node.call("GC", &pod, None, none("other"))
+        .succeed()
+        .unwrap();
+    assert_eq!(node.inventory(), before);
 }
 
 /// The runtime attached the pod before this plugin came, and its result is lost.

@@ -231,6 +231,9 @@ pub struct Multinet {
     /// that restores pods.
     #[schemars(inner(length(min = 1)))]
     pub status_writers: Vec<String>,
+    /// The groups whose users also write it: by default that of a Multus with a certificate for each node.
+    #[schemars(inner(length(min = 1)))]
+    pub status_writer_groups: Vec<String>,
     /// Whether agents may write `configDirectory`, so that the list of netqos-multinet also declares capabilities that
     /// netqos does not know, when the default network is installed or changed later. An agent can then lift the limits in
     /// that list.
@@ -454,6 +457,7 @@ impl Default for Multinet {
             restrict_definitions: false,
             restrict_status: true,
             status_writers: vec!["system:serviceaccount:kube-system:multus".to_owned()],
+            status_writer_groups: vec!["system:multus".to_owned()],
             update_list: false,
         }
     }

@@ -133,8 +133,9 @@ impl Seen {
         if let Some(known) = self.known.get_mut(&kind) {
             known.remove(name);
         }
+        let changes = self.objects.put(&key(kind, name), Vec::new());
         self.note_unreadable(kind, name, None);
-        self.objects.put(&key(kind, name), Vec::new())
+        changes
     }
 
     /// The watches of a kind.
@@ -289,10 +290,15 @@ impl Seen {
             problem: None,
             trace,
         };
-        self.note_unreadable(kind, &name, None);
         let file = key(kind, &name);
-        self.known.entry(kind).or_default().insert(name, known);
-        self.objects.put(&file, object.into_iter().collect())
+        self.known
+            .entry(kind)
+            .or_default()
+            .insert(name.clone(), known);
+        let changes = self.objects.put(&file, object.into_iter().collect());
+        // Afterwards: until then the catalog has what was there before.
+        self.note_unreadable(kind, &name, None);
+        changes
     }
 
     /// Says whether a NAD can be read. Else it attaches no pod: its plugins would be executed with a configuration that somebody

@@ -97,6 +97,11 @@ async fn network_status_is_taken_from_agents_and_named_writers_alone() {
         .unwrap();
     assert!(!removed.metadata.annotations.unwrap().contains_key(STATUS));
 
+    // The older key, which is read where the new one is missing.
+    let old = json!({"metadata": {"annotations": {"k8s.v1.cni.cncf.io/networks-status": "[]"}}});
+    let by_old_key = tenant.patch("a", &patch, &Patch::Merge(old)).await;
+    assert!(refused(by_old_key).contains(&expected));
+
     // By the annotations of its binding to a node.
     let binding = json!({
         "apiVersion": "v1", "kind": "Binding",
