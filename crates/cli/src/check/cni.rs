@@ -308,11 +308,10 @@ mod tests {
     fn checks(files: &[(&str, String)]) -> Vec<(State, String)> {
         let directory = directory(files);
         let report = CniReport::read(directory.path(), &unknown()).unwrap();
-        // That one has tests of its own.
-        let checks = report
-            .checks
-            .into_iter()
-            .filter(|it| !it.message.contains("is not known"));
+        // These have tests of their own.
+        let checks = report.checks.into_iter().filter(|it| {
+            !it.message.contains("is not known") && !it.message.contains("is not called")
+        });
         checks
             .map(|line| (line.state, format!("{} → {}", line.message, line.remedy)))
             .collect()
@@ -411,6 +410,26 @@ mod tests {
                 .1
                 .contains("00-first.conflist a name that comes after")
         );
+    }
+
+    #[test]
+    fn default_network_before_installation_is_the_first_list_without_a_meta_plugin() {
+        let would_be = |files: &[(&str, String)]| {
+            let directory = directory(files);
+            let report = CniReport::read(directory.path(), &unknown()).unwrap();
+            let messages = report.checks.into_iter().map(|it| it.message);
+            messages
+                .filter(|it| it.contains("is not called; its default network would be"))
+                .collect::<Vec<String>>()
+        };
+        let net = || ("10-net.conflist", default_network());
+        let [found] = &would_be(&[net()])[..] else {
+            panic!("no line")
+        };
+        assert!(found.contains("would be net of"), "{found}");
+        let of_multus = list("multus", json!([{"type": "multus"}]));
+        assert!(would_be(&[("00-multus.conflist", of_multus), net()]).is_empty());
+        assert!(would_be(&[("00-netqos.conflist", multinet(json!({}))), net()]).is_empty());
     }
 
     #[test]
