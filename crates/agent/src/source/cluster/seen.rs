@@ -301,8 +301,8 @@ impl Seen {
         changes
     }
 
-    /// Says whether a NAD can be read. Else it attaches no pod: its plugins would be executed with a configuration that somebody
-    /// has replaced. For rules the network stays as it was.
+    /// Says whether a NAD can be read. Else it attaches no pod: its plugins would be executed with a configuration that was
+    /// replaced. For rules the network stays as it was.
     fn note_unreadable(&self, kind: Kind, name: &ObjectName, why: Option<&str>) {
         if kind == Kind::NetworkAttachmentDefinition
             && let Some(networks) = &self.objects.networks

@@ -439,7 +439,7 @@ fn a_watch_takes_the_place_of_another_when_it_has_caught_up_with_that() {
     assert_eq!(seen.known(Kind::NetworkQoS).count(), 1);
 }
 
-/// Its plugins would be executed with a configuration that somebody has replaced.
+/// Its plugins would be executed with a configuration that was replaced.
 #[test]
 fn nad_that_cannot_be_read_attaches_no_pod_and_stays_for_rules() {
     use netqos_api::multinet::{About, Answer, Message, NadName, PROTOCOL, PodName};
