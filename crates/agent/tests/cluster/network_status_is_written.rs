@@ -127,24 +127,21 @@ fn annotation_that_a_tenant_changes_is_restored_at_once_and_then_once_in_a_while
     sleep(Duration::from_secs(6));
     let began = change(0);
     assert!(stage::eventually(is_restored));
-    assert!(
-        began.elapsed() < Duration::from_secs(2),
-        "{:?}",
-        began.elapsed()
-    );
+    // The agent compares all of them once in 60 s, whatever happens.
+    let waited = began.elapsed();
+    assert!(waited < Duration::from_secs(15), "{waited:?}");
     let (before, began) = (writes(&world), Instant::now());
     for number in 1..=40 {
         change(number);
         sleep(Duration::from_millis(50));
     }
     assert!(stage::eventually(is_restored));
-    assert!(
-        began.elapsed() < Duration::from_secs(9),
-        "{:?}",
-        began.elapsed()
-    );
+    let waited = began.elapsed();
+    assert!(waited < Duration::from_secs(30), "{waited:?}");
+    // Once in five seconds.
+    let most = 2 + waited.as_secs() as usize / 5;
     let restored = writes(&world) - before;
-    assert!((1..=2).contains(&restored), "{restored}");
+    assert!((1..=most).contains(&restored), "{restored} in {waited:?}");
 }
 
 #[test]
@@ -192,13 +189,15 @@ fn server_that_takes_no_patch_is_asked_seldom_and_again() {
         .inject(Fault::status(500).on("patch", "*").of(AGENT));
     world.start_agent();
     assert!(stage::eventually(|| writes(&world) > 0));
-    // The client repeats none that is answered so. A change of a pod makes it no more often.
+    // The client repeats none that is answered so. A change of a pod makes it no more often: each pause is twice as long.
+    let began = Instant::now();
     for number in 0..40 {
         world.patch("v1", "Pod", "b", &without_annotation(number));
         sleep(Duration::from_millis(50));
     }
     let tried = writes(&world);
-    assert!(tried <= 4, "{tried}");
+    let doublings = (1.0 + began.elapsed().as_secs_f64() / 0.5).log2();
+    assert!(tried as f64 <= 3.0 + doublings, "{tried}");
     world.front.heal();
     let is_written = |pod: &Pod| address(&world, pod).is_some();
     assert!(stage::eventually(
