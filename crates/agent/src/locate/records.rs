@@ -6,14 +6,12 @@
 use std::fs;
 use std::path::Path;
 
+use netqos_api::capability::BANDWIDTH;
 use netqos_api::multinet::{PodRecord, RecordedAttachment};
 use netqos_core::objects::{NetworkName, RecordedLimits};
 use netqos_core::{Attachment, ObjectName};
 
 use super::{PRIMARY_INTERFACE, Sandboxed, Source, interface};
-
-/// The capability by which a runtime passes the pod's annotations of bandwidth.
-const BANDWIDTH: &str = "bandwidth";
 
 /// Reads the record of a pod. None: it is not of a pod, not all its networks are made, or its namespace is gone.
 pub(super) fn read(path: &Path) -> Result<Vec<Sandboxed>, String> {
