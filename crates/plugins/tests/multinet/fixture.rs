@@ -211,6 +211,17 @@ pub fn nad(config: Option<&Value>, grant: AttachmentGrant) -> Nad {
     }
 }
 
+/// Does this for all of them, ten at once, as a runtime does with a node full of pods.
+pub fn ten_at_once<T: Sync>(all: &[T], act: impl Fn(&T) + Sync) {
+    for some in all.chunks(10) {
+        thread::scope(|scope| {
+            for one in some {
+                scope.spawn(|| act(one));
+            }
+        });
+    }
+}
+
 /// Writes a plugin.
 pub fn write_script(name: &str, text: &str) {
     fs::create_dir_all(BIN).unwrap();

@@ -14,7 +14,7 @@ use netqos_datapath::FileLock;
 use netqos_testkit::{Pod, executable, run_killed_at};
 use serde_json::{Map, Value, json};
 
-use crate::fixture::{BIN, MultinetNode, PLUGINS, write_script};
+use crate::fixture::{BIN, MultinetNode, PLUGINS, ten_at_once, wait_until, write_script};
 use crate::multus_pods::{DIRECTORY, base64};
 
 const LISTS: &str = "/run/net.d";
@@ -124,6 +124,7 @@ fn records() -> Vec<String> {
     names.filter(|it| it.ends_with(".json")).collect()
 }
 
+/// Some are deleted twice, and some after their network namespaces went.
 #[test]
 fn fifty_pods_handed_over_to_multus_are_released_without_leaks() {
     let Some(multus) = std::env::var_os("NETQOS_TEST_MULTUS") else {
@@ -134,24 +135,51 @@ fn fifty_pods_handed_over_to_multus_are_released_without_leaks() {
         return;
     };
     symlink(multus, format!("{BIN}/multus")).unwrap();
+    let ipam = json!({"type": "host-local", "ranges": [[{"subnet": "10.90.0.0/24"}]]});
+    let far = json!({"cniVersion": "1.0.0", "type": "macvlan", "master": "parent", "ipam": ipam});
+    node.define("shop/far", &far);
     let before = inventory(&node);
     let pods: Vec<Pod> = (0..50)
         .map(|it| node.node.empty_pod(&format!("p{it}")).unwrap())
         .collect();
-    for (index, pod) in pods.iter().enumerate() {
+    let calls = pods.iter().enumerate().map(|(index, pod)| {
         let address = format!("10.89.0.{}/24", index + 1);
-        let networks = json!([{"name": "lan"}, {"name": "wire", "ips": [address]}]).to_string();
-        add(&node, pod, &networks);
-    }
+        let wire = json!({"name": "wire", "ips": [address]});
+        let networks = json!([{"name": "lan"}, wire, {"name": "far"}]).to_string();
+        (pod, node.call("ADD", pod, Some(&networks), json!({})))
+    });
+    let calls: Vec<_> = calls.collect();
+    let began = Instant::now();
+    ten_at_once(&calls, |(pod, call)| {
+        keep_of_runtime(pod, &call.succeed().unwrap());
+    });
+    let made = began.elapsed();
     assert!(removed().contains("50 pods are handed over to Multus"));
     assert_eq!(records(), [""; 0]);
     assert!(!Path::new(BIN).join("netqos-multinet").exists());
-    for pod in &pods {
-        del_by_multus(pod);
-        let links = pod.run(&node.node, "ip", &["-o", "link"]).unwrap();
-        assert_eq!(links.lines().count(), 1, "{links}");
+    let handed_over = began.elapsed();
+    for pod in pods.iter().step_by(7) {
+        pod.remove(&node.node).unwrap();
+    }
+    ten_at_once(&pods, del_by_multus);
+    for (index, pod) in pods.iter().enumerate() {
+        if index % 7 != 0 {
+            let links = pod.run(&node.node, "ip", &["-o", "link"]).unwrap();
+            assert_eq!(links.lines().count(), 1, "{links}");
+        }
+    }
+    wait_until(|| inventory(&node) == before);
+    assert_eq!(inventory(&node), before);
+    ten_at_once(&pods, del_by_multus);
+    let deleted = began.elapsed();
+    eprintln!("50 pods: made {made:?}, handed over {handed_over:?}, deleted twice {deleted:?}");
+    for (index, pod) in pods.into_iter().enumerate() {
+        if index % 7 != 0 {
+            node.node.remove_pod(pod).unwrap();
+        }
     }
     assert_eq!(inventory(&node), before);
+    assert_eq!(node.node.files("/run/netns"), [""; 0]);
 }
 
 /// A plugin that is called with arguments that Multus does not keep: port mappings and a bandwidth.

@@ -10,12 +10,12 @@ use netqos_cni::runtime::{AttachmentRequest, NetworkConfigList, Runtime};
 use netqos_testkit::{Call, Pod};
 use serde_json::{Value, json};
 
-use crate::fixture::MultinetNode;
+use crate::fixture::{MultinetNode, ten_at_once};
 
 pub const DIRECTORY: &str = "/var/lib/cni/multus";
 
-/// The default network as a list, and the network `lan` as a configuration of a single plugin.
-fn networks() -> [Value; 2] {
+/// The default network as a list, and the networks `lan` and `far` as configurations of a single plugin.
+fn networks() -> [Value; 3] {
     let bridge = |bridge: &str, subnet: &str| {
         json!({"cniVersion": "1.0.0", "type": "bridge", "bridge": bridge,
                "ipam": {"type": "host-local", "ranges": [[{"subnet": subnet}]]}})
@@ -26,6 +26,8 @@ fn networks() -> [Value; 2] {
     [
         json!({"cniVersion": "1.0.0", "name": "pods", "plugins": [pods]}),
         lan,
+        json!({"cniVersion": "1.0.0", "name": "far", "type": "macvlan", "master": "parent",
+               "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.90.0.0/24"}]]}}),
     ]
 }
 
@@ -45,15 +47,15 @@ fn attach_in(directory: &str, pod: &Pod) {
     }
     let plugins = PathBuf::from("/usr/lib/cni");
     let runtime = Runtime::new([plugins], directory);
-    for (network, interface) in networks().iter().zip(["eth0", "net1"]) {
+    for (network, interface) in networks().iter().zip(["eth0", "net1", "net2"]) {
         let list = NetworkConfigList::parse_any(network.to_string().as_bytes()).unwrap();
         let call = AttachmentRequest::new(pod.name(), interface).in_netns(pod.netns());
         runtime.add(&list, &call).unwrap();
     }
-    let [mut default, lan] = networks();
+    let [mut default, lan, far] = networks();
     // Of a `clusterNetwork` Multus keeps the keys that it knows.
     default["plugins"][0] = json!({"type": "bridge", "ipam": {"type": "host-local"}});
-    let delegates = [default, lan].map(|network| {
+    let delegates = [default, lan, far].map(|network| {
         json!({"Conf": {}, "ConfList": {}, "Name": "", "IsFilterV4Gateway": false,
                "Bytes": base64(network.to_string().as_bytes())})
     });
@@ -120,6 +122,54 @@ fn del_releases_what_multus_attached() {
         assert_eq!(node.inventory(), before, "damage {number}");
         pod.remove(&node.node).unwrap();
     }
+}
+
+/// Each is deleted by two calls at once and by a third afterwards, and some after their network namespaces went.
+#[test]
+fn fifty_pods_of_multus_are_released_without_leaks() {
+    if std::env::var_os("NETQOS_TEST_MULTUS").is_none() {
+        eprintln!("skipped: NETQOS_TEST_MULTUS names no Multus");
+        return;
+    }
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    let before = node.inventory();
+    let pods: Vec<Pod> = (0..50)
+        .map(|it| node.node.empty_pod(&format!("p{it}")).unwrap())
+        .collect();
+    let began = Instant::now();
+    ten_at_once(&pods, |pod| {
+        attach(pod);
+        keep_of_runtime(pod, DIRECTORY);
+    });
+    let made = began.elapsed();
+    let addresses = |network: &str| node.node.files(format!("/var/lib/cni/networks/{network}"));
+    for network in ["pods", "lan", "far"] {
+        // Besides the last one, and the lock.
+        assert_eq!(addresses(network).len(), 52, "{network}");
+    }
+    for pod in pods.iter().step_by(7) {
+        pod.remove(&node.node).unwrap();
+    }
+    let call = |pod| node.call("DEL", pod, None, json!({}));
+    let calls: Vec<Call> = pods.iter().flat_map(|pod| [call(pod), call(pod)]).collect();
+    ten_at_once(&calls, |call| {
+        call.succeed().unwrap();
+    });
+    node.assert_only(&before);
+    let calls: Vec<Call> = pods.iter().map(call).collect();
+    ten_at_once(&calls, |call| {
+        call.succeed().unwrap();
+    });
+    eprintln!("50 pods: made {made:?}, deleted three times {:?}", began.elapsed());
+    for (index, pod) in pods.into_iter().enumerate() {
+        if index % 7 != 0 {
+            node.node.remove_pod(pod).unwrap();
+        }
+    }
+    assert_eq!(node.inventory(), before);
+    assert_eq!(node.node.files("/run/netns"), [""; 0]);
 }
 
 #[test]
