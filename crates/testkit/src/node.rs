@@ -89,6 +89,23 @@ impl Node {
         Ok(text)
     }
 
+    /// What CNI plugins and netqos leave on the node: links, addresses that are taken, records, results. For comparing
+    /// before and after; files that plugins leave for good are not in it.
+    pub fn inventory(&self) -> Result<Vec<String>> {
+        let links = self.run("ip", &["-o", "link", "show"])?;
+        let name = |line: &str| line.split(": ").nth(1).map(|it| format!("link {it}"));
+        let mut found: Vec<String> = links.lines().filter_map(name).collect();
+        let files = ["/var/lib", "/run/netqos"].map(|directory| self.files(directory));
+        let is_left = |path: &String| {
+            // host-local keeps the last address and its lock, and bandwidth its locks.
+            let is_lock = path.ends_with("lock") && !path.contains("/multinet/");
+            !path.contains("last_reserved_ip") && !is_lock && !path.ends_with(".sock")
+        };
+        found.extend(files.into_iter().flatten().filter(is_left));
+        found.sort();
+        Ok(found)
+    }
+
     /// The files below a folder, with their sizes; for comparing before and after.
     pub fn files(&self, folder: impl AsRef<Path>) -> Vec<String> {
         let mut found = Vec::new();

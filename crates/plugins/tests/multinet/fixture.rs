@@ -183,18 +183,7 @@ impl MultinetNode {
 
     /// What is on the node beside the agent: links, addresses that are taken, records, results.
     pub fn inventory(&self) -> Vec<String> {
-        let links = self.node.run("ip", &["-o", "link", "show"]).unwrap();
-        let name = |line: &str| line.split(": ").nth(1).map(|it| format!("link {it}"));
-        let mut found: Vec<String> = links.lines().filter_map(name).collect();
-        let files = ["/var/lib", "/run/netqos"].map(|directory| self.node.files(directory));
-        let is_kept = |path: &String| {
-            // host-local keeps the last address and its lock, and bandwidth its locks.
-            let is_lock = path.ends_with("lock") && !path.contains("/multinet/");
-            !path.contains("last_reserved_ip") && !is_lock && !path.ends_with(".sock")
-        };
-        found.extend(files.into_iter().flatten().filter(is_kept));
-        found.sort();
-        found
+        self.node.inventory().unwrap()
     }
 }
 

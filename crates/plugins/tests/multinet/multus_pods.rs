@@ -162,7 +162,10 @@ fn fifty_pods_of_multus_are_released_without_leaks() {
     ten_at_once(&calls, |call| {
         call.succeed().unwrap();
     });
-    eprintln!("50 pods: made {made:?}, deleted three times {:?}", began.elapsed());
+    eprintln!(
+        "50 pods: made {made:?}, deleted three times {:?}",
+        began.elapsed()
+    );
     for (index, pod) in pods.into_iter().enumerate() {
         if index % 7 != 0 {
             node.node.remove_pod(pod).unwrap();

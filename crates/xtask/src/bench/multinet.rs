@@ -6,8 +6,11 @@
 
 mod boot;
 mod costs;
+mod multus;
 mod requests;
 mod testbed;
+#[cfg(test)]
+mod thick_way_back;
 
 use std::path::{Path, PathBuf};
 

@@ -36,6 +36,17 @@ impl Process {
         Ok(Self(child))
     }
 
+    /// Ends it as the kubelet ends a container, and waits for that.
+    #[cfg(test)]
+    pub fn end(&self) -> Result<()> {
+        let killed = Command::new("kill").arg(self.0.id().to_string()).status()?;
+        ensure!(killed.success(), "kill: {killed}");
+        while !fs::read_to_string(self.file("stat"))?.contains(") Z ") {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
     /// For how long it has worked: in hundredths of a second, as `/proc/PID/stat` has it.
     pub fn processor_time(&self) -> Result<Duration> {
         // utime and stime, the 14th and 15th of all.

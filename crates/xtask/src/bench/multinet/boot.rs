@@ -125,7 +125,7 @@ fn left() -> Result<usize> {
 }
 
 /// Makes a call for each of these pods, all at once, and returns those whose call failed.
-fn at_once(
+pub fn at_once(
     testbed: &Testbed,
     who: Who,
     command: &str,

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,21 +14,20 @@ use netqos_testkit::{Call, Node, Pod};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use super::Who;
+use super::{Who, multus};
 use crate::bench::calls;
 use crate::bench::cluster::process::Process;
 
 /// The version that testing/kubernetes/go/multus pins.
 pub const MULTUS: &str = "4.3.0";
 const NAMESPACE: &str = "bench";
-const NODE: &str = "node1";
+pub const NODE: &str = "node1";
 const AGENT: &str = "agent";
 const THIN: &str = "multus";
 /// The lists of a runtime. Multus' daemon writes one of its own beside that of the default network.
-const LISTS: &str = "/run/cni";
+pub const LISTS: &str = "/run/cni";
 const DEFAULT: &str = "/run/cni/10-pods.conflist";
-const OF_DAEMON: &str = "/run/cni/00-multus.conf";
-const ACCOUNT: &str = "/run/secrets/kubernetes.io/serviceaccount";
+pub const OF_DAEMON: &str = "/run/cni/00-multus.conf";
 const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
 const STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
 /// The time for agent and daemon to know all objects.
@@ -138,6 +136,8 @@ impl<'a> Testbed<'a> {
         fs::create_dir_all(LISTS)?;
         fs::write(DEFAULT, default_list().to_string())?;
         fs::write("/run/multus.kubeconfig", front.kubeconfig(THIN))?;
+        let token = runtime.block_on(multus::account(&client))?;
+        front.identify(THIN, &token)?;
         fs::write("/run/kubeconfig", front.kubeconfig(AGENT))?;
         runtime.block_on(cluster.identify(&front, AGENT, Account::Agent { node: NODE }))?;
         let objects = [
@@ -149,7 +149,7 @@ impl<'a> Testbed<'a> {
             "pods",
         ];
         let agent = Process::start(&programs.agent, &objects, &[])?;
-        let daemon = daemon(&cluster, programs)?;
+        let daemon = multus::daemon(&cluster, programs, &token)?;
         let testbed = Self {
             agent,
             daemon,
@@ -354,45 +354,6 @@ impl Invocation {
     }
 }
 
-/// Starts Multus' daemon, as in a pod of its own: it reaches the API server by the variables and files of a pod.
-fn daemon(cluster: &Cluster, programs: &Programs) -> Result<Process> {
-    let kubeconfig: Value = serde_json::from_str(&cluster.kubeconfig("multus-daemon"))?;
-    let server = kubeconfig["clusters"][0]["cluster"]["server"].as_str();
-    let server = server.context("a kubeconfig without server")?;
-    let token = kubeconfig["users"][0]["user"]["token"].as_str();
-    let (host, port) = server
-        .trim_start_matches("https://")
-        .rsplit_once(':')
-        .context("a server without port")?;
-    fs::create_dir_all(ACCOUNT)?;
-    fs::write(format!("{ACCOUNT}/token"), token.context("no token")?)?;
-    // The server has signed its certificate itself, and sends that of its authority along.
-    let certificates = Command::new("openssl")
-        .args([
-            "s_client",
-            "-showcerts",
-            "-connect",
-            &format!("{host}:{port}"),
-        ])
-        .stdin(std::process::Stdio::null())
-        .output()
-        .context("execute openssl")?;
-    fs::write(format!("{ACCOUNT}/ca.crt"), &certificates.stdout)?;
-    let config = json!({
-        "cniVersion": "1.0.0", "logLevel": "error", "logToStderr": true, "socketDir": "/run/multus/",
-        "multusConfigFile": "auto", "cniConfigDir": LISTS, "multusAutoconfigDir": LISTS,
-        "binDir": programs.plugins, "daemonSocketDir": "/run/multus/",
-    });
-    fs::write("/run/daemon.json", config.to_string())?;
-    Process::spawn(
-        Command::new(&programs.daemon)
-            .args(["-config", "/run/daemon.json"])
-            .env("KUBERNETES_SERVICE_HOST", host)
-            .env("KUBERNETES_SERVICE_PORT", port)
-            .env("MULTUS_NODE_NAME", NODE),
-    )
-}
-
 fn default_list() -> Value {
     json!({"cniVersion": "1.0.0", "name": "pods", "plugins": [
         {"type": "bridge", "bridge": "pods0", "isGateway": true, "ipam": ipam("10.87.0.0/16")},
@@ -437,7 +398,7 @@ fn nad_crd() -> Value {
     })
 }
 
-fn resource(api_version: &str, kind: &str) -> ApiResource {
+pub fn resource(api_version: &str, kind: &str) -> ApiResource {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let of_kind = GroupVersionKind::gvk(group, version, kind);
     match kind {
@@ -448,7 +409,7 @@ fn resource(api_version: &str, kind: &str) -> ApiResource {
     }
 }
 
-async fn create(client: &Client, object: Value) -> Result<DynamicObject> {
+pub async fn create(client: &Client, object: Value) -> Result<DynamicObject> {
     let text = |key: &str| object[key].as_str().unwrap_or_default();
     let resource = resource(text("apiVersion"), text("kind"));
     let api: Api<DynamicObject> = match object["metadata"]["namespace"].as_str() {
