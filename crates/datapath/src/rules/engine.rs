@@ -54,6 +54,8 @@ pub struct RuleDatapath {
     pub(super) service_limits: ServiceLimits,
     /// Some endpoint goes by a rule list that the plan does not know any more.
     pub(super) is_stuck: bool,
+    /// Some counter or share may be of an endpoint or a rule that is gone since the last tidy.
+    pub(super) is_untidy: bool,
     /// What was found to be in force, last.
     told: Outcome,
     /// Writes to the kernel since the last change began.
@@ -89,6 +91,7 @@ impl RuleDatapath {
             most_links: MOST_RULE_LINKS,
             service_limits: ServiceLimits::default(),
             is_stuck: false,
+            is_untidy: true,
             told: Outcome::default(),
             changes: 0,
             dropped: 0,
@@ -165,6 +168,7 @@ impl RuleDatapath {
             self.widen_services(plan, delta);
             self.write_peers(plan, delta, &BTreeSet::new());
         } else {
+            self.is_untidy = true;
             let left = self.remove_endpoints(plan, delta);
             let arrivals = self.find_arrivals(plan, delta);
             let other_meters = self.make_meters(plan, delta, left, &arrivals);
@@ -206,6 +210,10 @@ impl RuleDatapath {
             .flat_map(ChainTables::names)
             .map(|rule| (rule_number(rule), rule))
             .collect();
+        if endpoints.is_empty() || rules.is_empty() {
+            // The table has a million buckets.
+            return Ok(Vec::new());
+        }
         let counters = self.rules.counters.all()?;
         let mut counts = Vec::with_capacity(counters.len());
         for (key, counter) in counters {

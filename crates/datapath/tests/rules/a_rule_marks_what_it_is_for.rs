@@ -1,4 +1,6 @@
+use netqos_bpf::rules::Rules;
 use netqos_core::{Mode, Rule};
+use netqos_datapath::Paths;
 use netqos_index::Change;
 use netqos_netlink::Socket;
 
@@ -32,6 +34,32 @@ fn and_nothing_else_on_both_hooks_and_in_both_families() {
         world.apply(Change::PolicyGone(policy("paid", 1, "", vec![]).name));
         assert_eq!(world.marks("paid", "gateway", false), [0]);
     });
+}
+
+#[test]
+fn counters_of_policy_that_is_deleted_are_removed_by_tidy() {
+    let Some(mut world) = World::new(HOOKS[0]) else {
+        return;
+    };
+    world.pod("paid", "player");
+    world.pod("gateway", "gateway");
+    let counters = || {
+        let rules = Rules::open(Paths::from_variables(|_| None).bpffs()).unwrap();
+        rules.unwrap().counters.all().unwrap().len()
+    };
+    // Each time: what an earlier tidy found is not all that there will be.
+    for number in [1, 2] {
+        let marks = policy("paid", number, "player", vec![marking(20)]);
+        let name = marks.name.clone();
+        world.apply(Change::Policy(marks));
+        assert_eq!(world.marks("paid", "gateway", false), [20]);
+        assert_eq!(counters(), 1);
+        world.rules.tidy().unwrap();
+        assert_eq!(counters(), 1);
+        world.apply(Change::PolicyGone(name));
+        world.rules.tidy().unwrap();
+        assert_eq!(counters(), 0);
+    }
 }
 
 #[test]
