@@ -128,10 +128,11 @@ impl<'a> Pods<'a> {
     }
 }
 
-/// Without the configuration that the command keeps for its next call.
+/// Without the configuration that the command keeps for its next call, and the objects that the agent knows.
 fn inventory(node: &Node) -> Vec<String> {
+    let others = ["/removed.conflist", "/multinet-pods/", "/netqos/objects/"];
     let mut found = node.inventory().unwrap();
-    found.retain(|it| !it.ends_with("/removed.conflist"));
+    found.retain(|path| !others.iter().any(|it| path.contains(it)));
     found
 }
 
