@@ -1,7 +1,8 @@
 # make demo    pods made by real CNI plugins, held to annotations and NetworkQoS, measured
 # make test    every test; those that make network namespaces need root, and say so without it
 # make test-long  what measures times, rates and memory; nothing else may run meanwhile
-# make test-cluster  netqos on a cluster with real nodes, in namespaces of this machine
+# make test-cluster  netqos on a cluster with real nodes, in namespaces of this machine; then test-multus
+# make test-multus  pods change between netqos and a real Multus, which is built once, in both directions
 # make test-kernels  netqos on other kernels, Debian's, each in an emulated machine
 # make lint    formatting, and clippy with warnings as errors, of the fuzz targets too
 # make build   static executables for a node, in target/dist
@@ -9,7 +10,7 @@
 # make bench   the figures of docs/benchmarks.md, -rules.md, -classes.md, -cluster.md and -multinet.md, measured again
 # make kubernetes  the real Kubernetes programs and Helm that tests run, but neither Prometheus nor Multus, in a cache;
 #                  prints their directory
-.PHONY: demo test test-long test-cluster test-kernels lint build bench kubernetes dependencies clean
+.PHONY: demo test test-long test-cluster test-multus test-kernels lint build bench kubernetes dependencies clean
 .DEFAULT_GOAL := build
 
 TARGET := $(shell uname -m)-unknown-linux-musl
@@ -60,9 +61,12 @@ test: dependencies
 test-long: dependencies
 	scripts/test --long
 
-# ARGS are the command's: --only, --list, --pods, -o json.
+# ARGS are the command's: --only, --list, --pods, -o json. With --only it leaves out test-multus.
 test-cluster: image
 	@scripts/test-cluster $(ARGS)
+
+test-multus: dependencies
+	@scripts/test-multus
 
 # ARGS are the command's: --only, --list.
 test-kernels: build

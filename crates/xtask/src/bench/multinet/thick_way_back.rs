@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 use netqos_testkit::{Node, Pod, executable};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::Who;
@@ -128,10 +128,11 @@ impl<'a> Pods<'a> {
     }
 }
 
-/// Without the configuration that the command keeps for its next call.
+/// Without the configuration that the command keeps for its next call, and the objects that the agent knows.
 fn inventory(node: &Node) -> Vec<String> {
+    let others = ["/removed.conflist", "/multinet-pods/", "/netqos/objects/"];
     let mut found = node.inventory().unwrap();
-    found.retain(|it| !it.ends_with("/removed.conflist"));
+    found.retain(|path| !others.iter().any(|it| path.contains(it)));
     found
 }
 
@@ -144,7 +145,7 @@ fn netqos(words: &[&str]) -> Output {
     output
 }
 
-/// The daemon ends, and with it its list, before any pod does.
+/// The daemon ends, and with it its list, before any pod does. GC releases what it has left itself.
 #[test]
 fn fifty_pods_of_thick_multus_are_released_by_netqos() {
     let disk = tempfile::tempdir().unwrap();
@@ -170,7 +171,23 @@ fn fifty_pods_of_thick_multus_are_released_by_netqos() {
     pods.call(Who::Multinet, "DEL", 2);
     pods.assert_nothing_left();
     pods.call(Who::Multinet, "DEL", 1);
-    pods.end();
+    // DEL of the daemon leaves the default address of the testbed's first pod, and its result.
+    let files = || {
+        inventory(&testbed.node)
+            .into_iter()
+            .filter(|it| it.contains("/cni/"))
+    };
+    assert_eq!(files().count(), 2);
+    let (pod, of_server) = &pods.pods[1];
+    let gc = testbed.prepared(Who::Multinet, "GC", pod, of_server);
+    let config = json!({"cniVersion": "1.1.0", "name": "netqos-multinet", "type": "netqos-multinet",
+                        "defaultNetwork": format!("{LISTS}/10-pods.conflist"), "cni.dev/valid-attachments": []});
+    gc.unwrap().config(&config).succeed().unwrap();
+    let left: Vec<String> = files().collect();
+    assert_eq!(left, [""; 0]);
+    let before = pods.before.iter().filter(|it| !it.contains("/cni/"));
+    let before = before.cloned().collect();
+    Pods { before, ..pods }.end();
 }
 
 #[test]
