@@ -46,7 +46,7 @@ fn capabilities_of_default_network_are_declared_and_keys_of_administrator_stay()
     assert!(!Path::new(DIRECTORY).join(LIST).exists());
     fs::remove_file(Path::new(DIRECTORY).join("10-net.conflist")).unwrap();
 
-    write_list(Path::new(DIRECTORY)).unwrap();
+    write_list(&Path::new(DIRECTORY).join(LIST), None).unwrap();
     let mut own = list();
     own["plugins"][0]["hostPaths"] = json!(["/dev/vfio"]);
     put(LIST, &own);
@@ -69,7 +69,7 @@ fn capabilities_of_default_network_are_declared_and_keys_of_administrator_stay()
 fn directory_that_is_read_only_is_a_problem_until_it_is_writable() {
     let Some(node) = stage::node() else { return };
     fs::create_dir_all(DIRECTORY).unwrap();
-    write_list(Path::new(DIRECTORY)).unwrap();
+    write_list(&Path::new(DIRECTORY).join(LIST), None).unwrap();
     put_default("example.org/a");
     let mount = |options: &[&str]| {
         node.run("mount", &[options, &[DIRECTORY]].concat())
