@@ -35,7 +35,7 @@ mod run;
 pub use run::spawn;
 
 /// The interface of a primary network, which OVN-Kubernetes makes in the ADD of the default one.
-const PRIMARY_INTERFACE: &str = "ovn-udn1";
+pub(crate) const PRIMARY_INTERFACE: &str = "ovn-udn1";
 
 /// The name of this source.
 const SOURCE: &str = "attachments";

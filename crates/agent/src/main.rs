@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
@@ -92,6 +92,9 @@ struct Arguments {
     /// written a list, the agent adds to it what the default network declares later. Empty: it does not.
     #[arg(long, value_name = "DIR", default_value = "/etc/cni/net.d")]
     cni_conf_dir: String,
+    /// The name of that list, as `netqos install-plugin --multinet --list-name` has written it.
+    #[arg(long, value_name = "NAME", default_value = netqos_agent::multinet::LIST)]
+    multinet_list: String,
     /// The cgroups of pods, by which those are found that no cache knows: where they are mounted, or
     /// off.
     #[arg(
@@ -335,7 +338,8 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
     let pods = places::multinet_pods_directory(paths.run());
     netqos_agent::write_pod_files(pods, networks.clone(), sender.clone())?;
     if !arguments.cni_conf_dir.is_empty() {
-        netqos_agent::keep_multinet_list(arguments.cni_conf_dir.as_str().into(), sender.clone())?;
+        let list = Path::new(&arguments.cni_conf_dir).join(&arguments.multinet_list);
+        netqos_agent::keep_multinet_list(list, sender.clone())?;
     }
     let seen = engine.seen();
     let runtime = tokio::runtime::Builder::new_current_thread()

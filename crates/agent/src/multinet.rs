@@ -44,8 +44,8 @@ pub use catalog::NetworkCatalog;
 #[cfg(feature = "daemon")]
 pub(crate) use counts::MultinetCounts;
 pub use list::{
-    LIST, LIST_DIRECTORY, ListError, PLUGIN, UNFINISHED_LIST, WrittenList, bare_plugin,
-    calls_plugin, list_with, lock, read_list, update_list, write_list,
+    DEFAULT_NETWORK, LIST, LIST_DIRECTORY, ListError, PLUGIN, WrittenList, bare_plugin,
+    calls_plugin, list_with, lock, read_list, unfinished_list, update_list, write_list,
 };
 #[cfg(feature = "daemon")]
 pub use list_updates::spawn as keep_list;

@@ -103,6 +103,10 @@ pub struct RecordedAttachment {
     pub args: Vec<(String, String)>,
     /// The arguments of capabilities.
     pub capability_args: Map<String, Value>,
+    /// The pod's selection of the network requests the argument `bandwidth`. Of the default network that is otherwise the
+    /// runtime's, of the pod's annotations of bandwidth.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub selects_bandwidth: bool,
     /// The gateways of the pod's default routes, if they lead through this attachment; empty if the pod has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_route: Option<Vec<IpAddr>>,
@@ -163,14 +167,39 @@ impl RecordedAttachment {
             return RecordedLimits {
                 limits: limits(plugin.clone(), requested_of(plugin)),
                 is_delegated: false,
+                selected: Limits::default(),
             };
         }
         let requested = plugins().find_map(requested_of);
         RecordedLimits {
             limits: limits(Map::new(), requested),
             is_delegated: requested.is_some(),
+            selected: Limits::default(),
         }
     }
+
+    /// Returns the same of the default network, where the runtime requests the bandwidth of the pod's annotations, which are
+    /// for the pod's primary network: without that, what the list itself says remains, and what the pod selects.
+    pub fn limits_without_annotations(&self) -> RecordedLimits {
+        if self.selects_bandwidth {
+            let selected = self.limits();
+            return RecordedLimits {
+                selected: selected.limits,
+                ..selected
+            };
+        }
+        let mut unrequested = self.clone();
+        unrequested.capability_args.remove(BANDWIDTH);
+        RecordedLimits {
+            limits: unrequested.limits().limits,
+            ..self.limits()
+        }
+    }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// The limits of a plugin `bandwidth` with this argument. ADD fails for a configuration that it cannot read.
@@ -295,6 +324,31 @@ mod tests {
         let network: RecordedAttachment = serde_json::from_value(network).unwrap();
         assert_eq!(network.network(), "b");
         network.limits()
+    }
+
+    #[test]
+    fn limits_of_the_default_network_are_those_of_its_list_and_selection_without_the_annotations() {
+        let limits = |plugin: Value, selects_bandwidth: bool| {
+            let network = json!({
+                "driver": "cni", "interface": "eth0", "list": {"name": "pods", "plugins": [plugin]}, "args": [],
+                "capabilityArgs": {"bandwidth": {"egressRate": 8_000_000, "egressBurst": 80_000}},
+                "selectsBandwidth": selects_bandwidth,
+            });
+            let network: RecordedAttachment = serde_json::from_value(network).unwrap();
+            let of_first = network.limits_without_annotations();
+            assert_eq!(of_first.is_delegated, network.limits().is_delegated);
+            [network.limits().limits, of_first.limits, of_first.selected]
+                .map(|it| it.egress.map(|it| it.rate.bits_per_second()))
+        };
+        let capable = |kind: &str| json!({"type": kind, "capabilities": {"bandwidth": true}});
+        let requested = Some(8_000_000);
+        for kind in ["bandwidth", "other"] {
+            assert_eq!(limits(capable(kind), false), [requested, None, None]);
+            assert_eq!(limits(capable(kind), true), [requested; 3]);
+        }
+        let fixed = json!({"type": "bandwidth", "egressRate": 1_000_000, "egressBurst": 80_000});
+        let fixed = limits(fixed, false);
+        assert_eq!(fixed, [Some(1_000_000), Some(1_000_000), None]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use netqos_agent::{agent_lock, places, socket_path};
 use netqos_api::koordinator::BackendKind;
 use netqos_datapath::{HostLinks, LimitDatapath, Paths, rules};
 
-use crate::install_plugin::Sandboxes;
+use crate::install_plugin::{Sandboxes, state_directories};
 use crate::output::{self, BAD_INPUT, ENVIRONMENT, FAILED};
 
 /// Whether to ask.
@@ -47,6 +47,9 @@ pub struct Arguments {
     /// The agent's --state-dir.
     #[arg(long, value_name = "DIR", default_value = places::STATE)]
     state_dir: PathBuf,
+    /// The directory of the runtime's lists, which may name another directory of records of netqos-multinet.
+    #[arg(long, value_name = "DIR", default_value = netqos_agent::multinet::LIST_DIRECTORY)]
+    conf_dir: PathBuf,
 }
 
 /// Somebody else than root asks for it.
@@ -74,7 +77,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         eprintln!("netqos: {failure}");
     }
     // They outlive the agent: their plugin releases them.
-    let attachments = attachments_left(&arguments.state_dir);
+    let attachments = attachments_left(&arguments.conf_dir, &arguments.state_dir);
     if let Some(attachments) = &attachments {
         eprintln!("netqos: {attachments}");
     }
@@ -94,13 +97,18 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 }
 
 /// Returns a message about pods with attachments by `netqos-multinet`.
-fn attachments_left(state: &Path) -> Option<String> {
-    let records = state.join(places::MULTINET_RECORDS);
-    let sandboxes = match Sandboxes::new(records.parent()?).all() {
-        Ok(sandboxes) => sandboxes,
-        Err(error) => return Some(error.to_string()),
+fn attachments_left(conf_dir: &Path, state: &Path) -> Option<String> {
+    let directories = match state_directories(conf_dir, &multinet_state(state)) {
+        Ok(directories) => directories,
+        Err(why) => return Some(why),
     };
-    let pods: BTreeSet<String> = sandboxes.into_iter().map(|it| it.name).collect();
+    let mut pods = BTreeSet::new();
+    for directory in directories {
+        match Sandboxes::new(&directory).all() {
+            Ok(sandboxes) => pods.extend(sandboxes.into_iter().map(|it| it.name)),
+            Err(error) => return Some(error.to_string()),
+        }
+    }
     let pods: Vec<String> = pods.into_iter().collect();
     (!pods.is_empty()).then(|| {
         format!(
@@ -109,6 +117,24 @@ fn attachments_left(state: &Path) -> Option<String> {
             pods.join(", ")
         )
     })
+}
+
+/// The directory of the state of `netqos-multinet`.
+fn multinet_state(state: &Path) -> PathBuf {
+    let records = state.join(places::MULTINET_RECORDS);
+    records.parent().map(Path::to_owned).unwrap_or(records)
+}
+
+/// Removes the directories of `netqos-multinet` as far as nothing is in them. It makes them again where it is still called.
+fn remove_empty(multinet: &Path) {
+    for directory in [
+        multinet.join("pods"),
+        multinet.join("results"),
+        multinet.to_owned(),
+    ] {
+        // Whatever is in it releases a pod.
+        let _ = fs::remove_dir(directory);
+    }
 }
 
 fn confirmed() -> bool {
@@ -200,6 +226,7 @@ fn remove(paths: &Paths, state: &Path) -> Vec<String> {
         }
         // Whatever else is in there is somebody else's; in a pod they are mounts, which stay.
         let _ = fs::remove_dir(run);
+        remove_empty(&multinet_state(state));
         let _ = fs::remove_dir(state);
     }
     failures

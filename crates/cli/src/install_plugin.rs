@@ -4,6 +4,7 @@
 //! At no moment is there no plugin, or half of one: what comes is written under another name and
 //! renamed. A foreign plugin is kept beside it. Each run deletes the temporary files of a killed one.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use netqos_core::{LISTED_NAMES, list_names};
 use rustix::fs::{FlockOperation, flock};
+use serde_json::{Map, Value};
 
 use crate::output::{self, FAILED};
 
@@ -87,6 +89,9 @@ Keys that you write into 00-netqos.conflist are kept. --remove deletes that list
 network namespace were attached to. While other pods have attachments the executable stays: run it again, on the node,
 when they are gone.
 
+With --list-name the list has another name, behind one of Multus or another meta plugin: the runtime calls it where its
+configuration names it or that directory, as for pods of a RuntimeClass. docs/multinet.md has the steps.
+
 Where the next list calls Multus, --remove hands the pods over to it before that list goes: Multus releases them when
 they end. Pods that Multus could not release stay, and are named. docs/coming-from-multus.md has the steps.
 
@@ -95,8 +100,12 @@ Examples:
   netqos install-plugin --to /opt/cni/bin --remove
   netqos install-plugin --multinet --to /opt/cni/bin --conf-dir /etc/cni/net.d
   netqos install-plugin --multinet --to /opt/cni/bin --remove
+  netqos install-plugin --multinet --to /opt/cni/bin --list-name 99-netqos.conflist \
+    --default-network /etc/cni/net.d/10-pods.conflist
 
-Exit codes: 0 done, or only waiting for pods to end, 1 failed (the message says why), 2 wrong usage.")]
+Exit codes: 0 done, or only waiting for pods to end, 1 failed (the message says why), 2 wrong usage.",
+    group = clap::ArgGroup::new("of_lists").args(["multinet", "remove"]).multiple(true)
+)]
 pub struct Arguments {
     /// The directory of CNI plugins.
     #[arg(long, value_name = "DIR")]
@@ -114,10 +123,27 @@ pub struct Arguments {
     #[arg(
         long,
         value_name = "DIR",
-        requires = "multinet",
+        requires = "of_lists",
         default_value = netqos_agent::multinet::LIST_DIRECTORY
     )]
     conf_dir: PathBuf,
+    /// The file of the list that calls netqos-multinet, in that directory.
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "multinet",
+        default_value = netqos_agent::multinet::LIST,
+        value_parser = list_name
+    )]
+    list_name: String,
+    /// The list of the default network, in place of the first other one in that directory.
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "multinet",
+        conflicts_with = "remove"
+    )]
+    default_network: Option<PathBuf>,
     /// Warns, and succeeds, if another program's list keeps the runtime from calling netqos-multinet.
     #[arg(long, requires = "multinet", conflicts_with = "remove")]
     tolerate_foreign_lists: bool,
@@ -141,6 +167,41 @@ pub struct Arguments {
         default_value_t = 30
     )]
     wait: u64,
+}
+
+/// Parses the name of a list's file. Runtimes read lists by this ending, and no hidden files.
+fn list_name(name: &str) -> Result<String, &'static str> {
+    let is_hidden = name.starts_with('.');
+    match name.ends_with(".conflist") && !name.contains('/') && !is_hidden {
+        true => Ok(name.to_owned()),
+        false => Err("a file name that ends in .conflist, such as 99-netqos.conflist"),
+    }
+}
+
+impl Arguments {
+    /// The list that calls `netqos-multinet`.
+    fn list(&self) -> PathBuf {
+        self.conf_dir.join(&self.list_name)
+    }
+}
+
+/// Returns the directories in which `netqos-multinet` keeps its state on a node, by the runtime's lists and the default one.
+///
+/// # Errors
+/// Returns a message if the lists cannot be read.
+pub fn state_directories(conf_dir: &Path, state: &Path) -> Result<BTreeSet<PathBuf>, String> {
+    list::states(conf_dir, state).map_err(|problem| problem.to_string())
+}
+
+/// Returns the reason for which Multus with this configuration would call `netqos-multinet`, by its list `own` or another one.
+///
+/// # Errors
+/// Returns a message if the lists of a directory cannot be read.
+pub fn leads_to_multinet(
+    multus: &Map<String, Value>,
+    own: &Path,
+) -> Result<Option<String>, String> {
+    multus::leads_to_multinet(multus, own).map_err(|problem| problem.to_string())
 }
 
 /// The current plugin.
@@ -177,7 +238,8 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 /// A list is there only while its plugin is.
 fn install_multinet(arguments: &Arguments, lines: &mut Vec<String>) -> Result<(), Problem> {
     lines.push(install(MULTINET, arguments)?);
-    lines.push(match list::write(&arguments.conf_dir) {
+    let default_network = arguments.default_network.as_deref();
+    lines.push(match list::write(&arguments.list(), default_network) {
         Err(problem) if arguments.tolerate_foreign_lists && problem.is_foreign_list() => {
             format!("warning: {problem}")
         }
@@ -189,8 +251,14 @@ fn install_multinet(arguments: &Arguments, lines: &mut Vec<String>) -> Result<()
 /// The plugin stays while DEL of a pod by `netqos-multinet` calls it, unless another one takes its place.
 fn remove_bandwidth(arguments: &Arguments) -> Result<String, Problem> {
     let Names { place, kept, .. } = BANDWIDTH.names(&arguments.to);
-    let sandboxes = Sandboxes::new(&arguments.state_dir);
-    let pods = sandboxes.with_plugin(BANDWIDTH.name)?;
+    let mut pods = Vec::new();
+    for state in list::states(&arguments.conf_dir, &arguments.state_dir)? {
+        // A container may not see it.
+        if state != arguments.state_dir && !state.is_dir() {
+            return Err(not_seen(&state));
+        }
+        pods.extend(Sandboxes::new(&state).with_plugin(BANDWIDTH.name)?);
+    }
     match pods.is_empty() || kept.exists() {
         true => remove(BANDWIDTH, &arguments.to),
         false => Ok(stays(&place, &pods)),
@@ -205,12 +273,20 @@ fn stays(executable: &Path, pods: &[String]) -> String {
     )
 }
 
+fn not_seen(state: &Path) -> Problem {
+    Problem::NotSeen {
+        path: state.to_owned(),
+        content: "the pods of netqos-multinet",
+    }
+}
+
 fn remove_multinet(arguments: &Arguments, lines: &mut Vec<String>) -> Result<(), Problem> {
-    let (lists, executable) = (&arguments.conf_dir, arguments.to.join(MULTINET.name));
-    list::refuse_own_with_more(lists)?;
-    let config = list::config(lists, &arguments.state_dir)?;
+    let (own, executable) = (&arguments.list(), arguments.to.join(MULTINET.name));
+    list::refuse_own_with_more(own)?;
+    list::refuse_others(own)?;
+    let config = list::config(own, &arguments.state_dir)?;
     let sandboxes = Sandboxes::of(&config, &arguments.state_dir);
-    let multus = Multus::next(lists, &arguments.to, arguments.multus_dir.as_deref())?;
+    let multus = Multus::next(own, &arguments.to, arguments.multus_dir.as_deref())?;
     let state = sandboxes.state();
     // The directory of a node's state, in which that of the plugin may be missing.
     let is_seen = match config.contains_key("stateDir") {
@@ -218,15 +294,14 @@ fn remove_multinet(arguments: &Arguments, lines: &mut Vec<String>) -> Result<(),
         false => multus.is_none() || state.parent().is_some_and(Path::is_dir),
     };
     if !is_seen {
-        let (path, content) = (state.to_owned(), "the pods of netqos-multinet");
-        return Err(Problem::NotSeen { path, content });
+        return Err(not_seen(state));
     }
     let end = Instant::now() + Duration::from_secs(arguments.wait);
     let before = multus
         .as_ref()
         .map(|it| HandedOver::all(&sandboxes, it, end));
     let mut handed_over = before.transpose()?.unwrap_or_default();
-    lines.push(list::remove(lists, &arguments.state_dir)?);
+    lines.push(list::remove(own, &arguments.state_dir)?);
     // The runtime does not call the plugin any more. It may have begun to, since.
     if let Some(multus) = &multus {
         let later = HandedOver::all(&sandboxes, multus, end)?;

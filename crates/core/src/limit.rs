@@ -77,6 +77,18 @@ impl Limits {
         }
     }
 
+    /// In each direction the one with the lower rate.
+    #[must_use]
+    pub fn lower(self, others: Self) -> Self {
+        let lower = |own: Option<Limit>, other: Option<Limit>| {
+            own.into_iter().chain(other).min_by_key(|limit| limit.rate)
+        };
+        Self {
+            ingress: lower(self.ingress, others.ingress),
+            egress: lower(self.egress, others.egress),
+        }
+    }
+
     /// The limit of one direction.
     pub const fn of(&self, direction: Direction) -> Option<Limit> {
         match direction {

@@ -256,9 +256,12 @@ pub struct LocalInterface {
 /// The bandwidth of an attachment that `netqos-multinet` made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordedLimits {
-    /// The limits that the pod selects for the attachment, or else those of the network's configuration. Of the default network
-    /// those of its configuration alone: the pod's annotations are for the primary one.
+    /// The limits that the pod selects for the attachment, or else those of the network's configuration. Those of the pod's
+    /// annotations of bandwidth are for the primary network, and not among them.
     pub limits: Limits,
+    /// Of the default network, the limits that the pod's annotation for that network requests. They hold beside those of the
+    /// pod's annotations of bandwidth: the lower rate counts.
+    pub selected: Limits,
     /// Another plugin than `bandwidth` enforces them.
     pub is_delegated: bool,
 }

@@ -27,6 +27,18 @@ impl Index {
     /// What decides about the limit of a pod's first interface in a direction. `None`: nothing limits it, or there is no such
     /// pod. It agrees with the plan, and is looked up among the objects as each call asks.
     pub fn decided(&self, pod: &ObjectName, direction: Direction) -> Option<Decided> {
+        let (pod, first) = self.first(pod)?;
+        self.decided_at(pod, &first, direction)
+    }
+
+    /// The interface of a pod that its annotations of bandwidth are for, that on its primary network. `None`: it was not
+    /// found, or there is no such pod.
+    pub fn annotated_interface(&self, pod: &ObjectName) -> Option<String> {
+        let (_, first) = self.first(pod)?;
+        Some(first.attach?.interface()?.name.clone())
+    }
+
+    fn first(&self, pod: &ObjectName) -> Option<(&Pod, Place)> {
         let pods = &self.cluster.pods;
         let pod = &pods.get(pods.find(pod)?)?.pod;
         let places = places(
@@ -35,8 +47,8 @@ impl Index {
             &self.cluster.networks,
             &self.cluster.namespaces,
         );
-        let first = places.iter().find(|place| place.is_first())?;
-        self.decided_at(pod, first, direction)
+        let first = places.into_iter().find(Place::is_first)?;
+        Some((pod, first))
     }
 
     /// The same of any interface. Beside the first those are limited that `netqos-multinet` attached.
@@ -47,7 +59,8 @@ impl Index {
         direction: Direction,
     ) -> Option<Decided> {
         let own = match place.recorded {
-            _ if place.is_first() => pod.limits,
+            Some(recorded) if place.is_first() => pod.limits.lower(recorded.selected),
+            None if place.is_first() => pod.limits,
             Some(recorded) => recorded.limits,
             None => return None,
         };

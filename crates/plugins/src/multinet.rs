@@ -192,6 +192,7 @@ impl Node {
                 list: object(&default_list),
                 args,
                 capability_args: Map::new(),
+                selects_bandwidth: false,
                 default_route: None,
             },
         };

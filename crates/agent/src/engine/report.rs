@@ -269,7 +269,10 @@ impl<'e> Glance<'e> {
 
     /// The networks that pods are attached to. What limits an interface is what the plan says, if it has that interface.
     fn attachments(&self) -> Vec<AttachmentStatus> {
-        let mut attachments = attachments(&self.engine.options.multinet_records);
+        let index = &self.engine.index;
+        let mut attachments = attachments(&self.engine.options.multinet_records, |pod| {
+            index.annotated_interface(pod)
+        });
         for attached in &mut attachments {
             let mut endpoints = self.engine.index.plan().endpoints.values();
             let of = endpoints.find(|endpoint| {

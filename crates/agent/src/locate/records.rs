@@ -6,8 +6,7 @@
 use std::fs;
 use std::path::Path;
 
-use netqos_api::capability::BANDWIDTH;
-use netqos_api::multinet::{PodRecord, RecordedAttachment};
+use netqos_api::multinet::PodRecord;
 use netqos_core::objects::{NetworkName, RecordedLimits};
 use netqos_core::{Attachment, ObjectName};
 
@@ -34,7 +33,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Sandboxed>, String> {
             None => return Err("an attachment names no NetworkAttachmentDefinition".to_owned()),
         };
         let limits = match index {
-            0 => limits_of_first(network),
+            0 => network.limits_without_annotations(),
             _ => network.limits(),
         };
         networks.push((network, &*network.interface, name, limits));
@@ -65,42 +64,4 @@ pub(super) fn read(path: &Path) -> Result<Vec<Sandboxed>, String> {
         });
     }
     Ok(found)
-}
-
-/// Returns the limits of the default network's interface where that is not the pod's primary network. The runtime requests the
-/// bandwidth of the pod's annotations there, which are for the primary one: what the list itself says remains.
-fn limits_of_first(network: &RecordedAttachment) -> RecordedLimits {
-    let mut unrequested = network.clone();
-    unrequested.capability_args.remove(BANDWIDTH);
-    RecordedLimits {
-        limits: unrequested.limits().limits,
-        ..network.limits()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    #[test]
-    fn limits_of_the_default_network_are_those_of_its_list_without_the_annotations() {
-        let limits = |plugin: Value| {
-            let network = json!({
-                "driver": "cni", "interface": "eth0", "list": {"name": "pods", "plugins": [plugin]}, "args": [],
-                "capabilityArgs": {"bandwidth": {"egressRate": 8_000_000, "egressBurst": 80_000}},
-            });
-            let network: RecordedAttachment = serde_json::from_value(network).unwrap();
-            let of_first = limits_of_first(&network);
-            assert_eq!(of_first.is_delegated, network.limits().is_delegated);
-            [network.limits(), of_first]
-                .map(|it| it.limits.egress.map(|it| it.rate.bits_per_second()))
-        };
-        let capable = |kind: &str| json!({"type": kind, "capabilities": {"bandwidth": true}});
-        assert_eq!(limits(capable("bandwidth")), [Some(8_000_000), None]);
-        assert_eq!(limits(capable("other")), [Some(8_000_000), None]);
-        let fixed = json!({"type": "bandwidth", "egressRate": 1_000_000, "egressBurst": 80_000});
-        assert_eq!(limits(fixed), [Some(1_000_000); 2]);
-    }
 }

@@ -1,4 +1,4 @@
-//! The list `00-netqos.conflist`, through which a runtime calls `netqos-multinet` for each pod.
+//! The list, by default `00-netqos.conflist`, through which a runtime calls `netqos-multinet` for each pod.
 //!
 //! A runtime passes only what the list declares, so the list has to declare what the default network takes. The command
 //! line writes it; the agent adds what the default network declares later.
@@ -16,12 +16,12 @@ use serde_json::{Map, Value, json};
 
 /// The `type` of the plugin, and the name of its list.
 pub const PLUGIN: &str = "netqos-multinet";
-/// The first list of a directory in the order of names.
+/// The name of its file by default: the first of a directory in the order of names.
 pub const LIST: &str = "00-netqos.conflist";
 /// The directory of lists that runtimes and the plugin use by default.
 pub const LIST_DIRECTORY: &str = "/etc/cni/net.d";
-/// The temporary name. Runtimes read no file of this ending.
-pub const UNFINISHED_LIST: &str = ".00-netqos.conflist.netqos-new";
+/// The key of the plugin's configuration with the default network, a file or a list.
+pub const DEFAULT_NETWORK: &str = "defaultNetwork";
 
 /// The tries to write it while others do.
 const TRIES: usize = 5;
@@ -69,34 +69,51 @@ pub struct WrittenList {
     pub default_network: Result<NetworkConfigList, RuntimeError>,
 }
 
-/// Writes the list, or adds to it the capabilities that the default network declares. Keys and capabilities that an
-/// administrator wrote stay. A capability that the default network declares no longer stays too: the plugin passes none to a
-/// plugin that does not declare it.
+/// Writes the list with this path, or adds to it the capabilities that the default network declares. Keys and capabilities
+/// that an administrator wrote stay. A capability that the default network declares no longer stays too: the plugin passes
+/// none to a plugin that does not declare it. `default_network` is the file of the default network, in place of the first
+/// other list of the directory.
 ///
 /// # Errors
 /// Returns an error if the list cannot be written, or another one has its name.
-pub fn write_list(directory: &Path) -> Result<WrittenList, ListError> {
-    let absolute = std::path::absolute(directory).map_err(|error| failed(directory, error))?;
-    write(directory, |plugin| {
+pub fn write_list(path: &Path, default_network: Option<&Path>) -> Result<WrittenList, ListError> {
+    let absolute = |path: &Path| std::path::absolute(path).map_err(|error| failed(path, error));
+    let directory = absolute(directory_of(path))?;
+    let default_network = default_network.map(absolute).transpose()?;
+    let written = write_if(path, Writer::Command, |plugin| {
         let mut plugin = plugin.unwrap_or_else(bare_plugin);
         if directory != Path::new(LIST_DIRECTORY) {
             // The plugin reads the default network there.
             let in_list = plugin.entry("confDir");
-            in_list.or_insert_with(|| json!(absolute));
+            in_list.or_insert_with(|| json!(directory));
         }
-        plugin
-    })
+        if let Some(file) = &default_network {
+            plugin.insert(DEFAULT_NETWORK.to_owned(), json!(file));
+        }
+        Some(plugin)
+    })?;
+    written.ok_or_else(|| failed(path, io::ErrorKind::NotFound.into()))
+}
+
+/// The temporary name of a list. Runtimes read no file of this ending.
+pub fn unfinished_list(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.netqos-new"))
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().unwrap_or(path)
 }
 
 /// The same where the list exists; `None` where not.
 ///
 /// # Errors
 /// Those of [`write_list`].
-pub fn update_list(directory: &Path) -> Result<Option<WrittenList>, ListError> {
-    if !directory.join(LIST).exists() {
+pub fn update_list(path: &Path) -> Result<Option<WrittenList>, ListError> {
+    if !path.exists() {
         return Ok(None);
     }
-    write_if(directory, Writer::Agent, |plugin| plugin)
+    write_if(path, Writer::Agent, |plugin| plugin)
 }
 
 /// The process that writes the list.
@@ -170,31 +187,23 @@ pub fn calls_plugin(list: &NetworkConfigList) -> bool {
     list.plugins.iter().any(|it| it.kind == PLUGIN)
 }
 
-fn write(
-    directory: &Path,
-    prepare: impl Fn(Option<Map<String, Value>>) -> Map<String, Value>,
-) -> Result<WrittenList, ListError> {
-    let written = write_if(directory, Writer::Command, |plugin| Some(prepare(plugin)))?;
-    written.ok_or_else(|| failed(directory, io::ErrorKind::NotFound.into()))
-}
-
 /// Writes the list with the plugin that `prepare` makes of the list's; nothing if it returns `None`.
 fn write_if(
-    directory: &Path,
+    path: &Path,
     writer: Writer,
     prepare: impl Fn(Option<Map<String, Value>>) -> Option<Map<String, Value>>,
 ) -> Result<Option<WrittenList>, ListError> {
-    let path = directory.join(LIST);
+    let directory = directory_of(path);
     let locked = match writer {
         Writer::Command => lock(directory)?,
         Writer::Agent => lock_by(directory, FlockOperation::NonBlockingLockExclusive)?,
     };
     for _ in 0..TRIES {
-        let before = match fs::read(&path) {
+        let before = match fs::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            text => Some(text.map_err(|error| failed(&path, error))?),
+            text => Some(text.map_err(|error| failed(path, error))?),
         };
-        let Some(mut plugin) = prepare(read_list(&path)?) else {
+        let Some(mut plugin) = prepare(read_list(path)?) else {
             return Ok(None);
         };
         let default_network = default_network(directory, &plugin);
@@ -203,7 +212,7 @@ fn write_if(
         let list = match &before {
             Some(before) => {
                 let list = serde_json::from_slice(before);
-                let mut list: Value = list.map_err(|error| failed(&path, error.into()))?;
+                let mut list: Value = list.map_err(|error| failed(path, error.into()))?;
                 list["plugins"] = json!([plugin]);
                 list
             }
@@ -214,16 +223,16 @@ fn write_if(
             Writer::Command => before.as_deref() != Some(text.as_bytes()),
             Writer::Agent => plugin != found,
         };
-        if !is_changed || replace(directory, &locked, before.as_deref(), &text)? {
+        if !is_changed || replace(path, &locked, before.as_deref(), &text)? {
             return Ok(Some(WrittenList {
-                path,
+                path: path.to_owned(),
                 is_changed,
                 default_network,
             }));
         }
     }
     let why = io::Error::other("another process changes it all the time");
-    Err(failed(&path, why))
+    Err(failed(path, why))
 }
 
 /// Adds the known capabilities, and those of the default network.
@@ -245,13 +254,13 @@ fn declare(plugin: &mut Map<String, Value>, default_network: Option<&NetworkConf
 /// Writes the list in place of the text `before`. Returns false, and leaves it, if it has another text by now: administrators
 /// take no lock.
 fn replace(
-    directory: &Path,
+    path: &Path,
     locked: &File,
     before: Option<&[u8]>,
     text: &str,
 ) -> Result<bool, ListError> {
-    let (path, unfinished) = (directory.join(LIST), directory.join(UNFINISHED_LIST));
-    let rename = |flags| renameat_with(CWD, &unfinished, CWD, &path, flags);
+    let unfinished = unfinished_list(path);
+    let rename = |flags| renameat_with(CWD, &unfinished, CWD, path, flags);
     let mut holds_theirs = false;
     let mut write = || -> io::Result<bool> {
         let mut file = File::create(&unfinished)?;
@@ -266,7 +275,7 @@ fn replace(
             Ok(()) => {}
             Err(Errno::EXIST | Errno::NOENT) => return Ok(false),
             // The file system cannot.
-            Err(Errno::INVAL) => fs::rename(&unfinished, &path)?,
+            Err(Errno::INVAL) => fs::rename(&unfinished, path)?,
             Err(error) => return Err(error.into()),
         }
         if let (Some(before), Ok(replaced)) = (before, fs::read(&unfinished))
@@ -289,7 +298,7 @@ fn replace(
         // The first error matters.
         let _ = fs::remove_file(&unfinished);
     }
-    written.map_err(|error| failed(&path, error))
+    written.map_err(|error| failed(path, error))
 }
 
 /// The default network, as the plugin finds it.
@@ -297,7 +306,7 @@ fn default_network(
     directory: &Path,
     plugin: &Map<String, Value>,
 ) -> Result<NetworkConfigList, RuntimeError> {
-    let directory = match (plugin.get("defaultNetwork"), plugin.get("confDir")) {
+    let directory = match (plugin.get(DEFAULT_NETWORK), plugin.get("confDir")) {
         (Some(Value::String(file)), _) => return NetworkConfigList::from_file(Path::new(file)),
         (Some(list), _) => return NetworkConfigList::parse(list.to_string().as_bytes()),
         (None, Some(Value::String(directory))) => Path::new(directory),
@@ -324,6 +333,10 @@ mod tests {
             Self(tempfile::tempdir().unwrap())
         }
 
+        fn list(&self) -> PathBuf {
+            self.0.path().join(LIST)
+        }
+
         fn put(&self, name: &str, document: &Value) {
             fs::write(self.0.path().join(name), document.to_string()).unwrap();
         }
@@ -341,14 +354,14 @@ mod tests {
         }
 
         fn plugin(&self) -> Value {
-            let text = fs::read(self.0.path().join(LIST)).unwrap();
+            let text = fs::read(self.list()).unwrap();
             let list: Value = serde_json::from_slice(&text).unwrap();
             list["plugins"][0].clone()
         }
 
         /// Updates the list. Returns true if it has changed.
         fn update(&self) -> bool {
-            let updated = update_list(self.0.path()).unwrap();
+            let updated = update_list(&self.list()).unwrap();
             let names = fs::read_dir(self.0.path()).unwrap().flatten();
             let is_left = |name: std::ffi::OsString| name.to_string_lossy().starts_with('.');
             assert!(!names.map(|it| it.file_name()).any(is_left));
@@ -359,7 +372,7 @@ mod tests {
     #[test]
     fn list_declares_what_the_default_network_takes_when_that_appears_changes_or_goes() {
         let directory = Directory::new();
-        assert!(write_list(directory.0.path()).unwrap().is_changed);
+        assert!(write_list(&directory.list(), None).unwrap().is_changed);
         let mut plugin = directory.plugin();
         plugin["hostPaths"] = json!(["/dev/vfio"]);
         plugin["capabilities"]["mac"] = json!(false);
@@ -395,7 +408,7 @@ mod tests {
     #[test]
     fn agent_leaves_what_it_did_not_write() {
         let directory = Directory::new();
-        write_list(directory.0.path()).unwrap();
+        write_list(&directory.list(), None).unwrap();
         let mut list = list_with(directory.plugin().as_object().unwrap());
         list["disableCheck"] = true.into();
         // Without line breaks.
@@ -403,7 +416,7 @@ mod tests {
         assert!(!directory.update());
         directory.put_default(&["example.org/a"]);
         assert!(directory.update());
-        let text = fs::read(directory.0.path().join(LIST)).unwrap();
+        let text = fs::read(directory.list()).unwrap();
         let updated: Value = serde_json::from_slice(&text).unwrap();
         assert_eq!(updated["disableCheck"], true);
         assert_eq!(updated["name"], list["name"]);
@@ -412,10 +425,10 @@ mod tests {
     #[test]
     fn agent_does_not_wait_for_the_lock() {
         let directory = Directory::new();
-        write_list(directory.0.path()).unwrap();
+        write_list(&directory.list(), None).unwrap();
         directory.put_default(&["example.org/a"]);
         let locked = lock(directory.0.path()).unwrap();
-        let failed = update_list(directory.0.path()).unwrap_err();
+        let failed = update_list(&directory.list()).unwrap_err();
         assert!(matches!(failed, ListError::File { .. }), "{failed}");
         drop(locked);
         assert!(directory.update());
@@ -449,23 +462,24 @@ mod tests {
         let directory = Directory::new();
         directory.put_default(&["example.org/a"]);
         assert!(!directory.update());
-        assert!(!directory.0.path().join(LIST).exists());
+        assert!(!directory.list().exists());
         let foreign =
             json!({"cniVersion": "1.0.0", "name": "own", "plugins": [{"type": "bridge"}]});
         let both = json!({"name": "own", "plugins": [{"type": PLUGIN}, {"type": "tuning"}]});
         for list in [foreign.to_string(), both.to_string(), "{".to_owned()] {
-            fs::write(directory.0.path().join(LIST), &list).unwrap();
+            fs::write(directory.list(), &list).unwrap();
             for written in [
-                update_list(directory.0.path()).err(),
-                write_list(directory.0.path()).err(),
+                update_list(&directory.list()).err(),
+                write_list(&directory.list(), None).err(),
             ] {
                 assert!(matches!(written, Some(ListError::Foreign(_))), "{list}");
             }
-            assert_eq!(
-                fs::read_to_string(directory.0.path().join(LIST)).unwrap(),
-                list
-            );
+            assert_eq!(fs::read_to_string(directory.list()).unwrap(), list);
         }
-        assert!(update_list(Path::new("/nowhere")).unwrap().is_none());
+        assert!(
+            update_list(Path::new("/nowhere/list.conflist"))
+                .unwrap()
+                .is_none()
+        );
     }
 }

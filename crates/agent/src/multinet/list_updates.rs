@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use netqos_core::{ObjectRef, Problem, Reason};
 
-use super::list::{LIST, ListError, update_list};
+use super::list::{ListError, update_list};
 use crate::event::{Batch, Event, Said};
 use crate::watch::{self, Watch};
 use crate::{Error, Result};
@@ -22,17 +22,19 @@ const RESCAN: Duration = Duration::from_secs(60);
 /// The wait after a failure.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// Keeps the list in the runtime's directory until the engine ends. Where no list of netqos is, nothing is written.
+/// Keeps the list of this path, in the runtime's directory, until the engine ends. Where no list of netqos is, nothing is
+/// written.
 ///
 /// # Errors
 /// Returns an error if the thread cannot be started.
-pub fn spawn(directory: PathBuf, events: Sender<Event>) -> Result<()> {
-    let mut watches = [Watch::new(directory.clone())];
+pub fn spawn(list: PathBuf, events: Sender<Event>) -> Result<()> {
+    let directory = list.parent().unwrap_or(&list);
+    let mut watches = [Watch::new(directory.to_owned())];
     let thread = thread::Builder::new().name(SOURCE.into());
     let run = move || {
         let mut said = Said::default();
         loop {
-            let problem = update(&directory);
+            let problem = update(&list);
             let is_failed = problem.is_some();
             let batch = Batch::of_problem(SOURCE, problem);
             if said.is_news(&batch) && events.send(Event::Batch(batch)).is_err() {
@@ -57,8 +59,8 @@ pub fn spawn(directory: PathBuf, events: Sender<Event>) -> Result<()> {
     Ok(())
 }
 
-fn update(directory: &Path) -> Option<Problem> {
-    match update_list(directory) {
+fn update(path: &Path) -> Option<Problem> {
+    match update_list(path) {
         Ok(Some(list)) if list.is_changed => {
             tracing::info!(list = %list.path.display(), "added capabilities of the default network");
             None
@@ -66,7 +68,7 @@ fn update(directory: &Path) -> Option<Problem> {
         // A list that netqos has not written is its author's.
         Ok(_) | Err(ListError::Foreign(_)) => None,
         Err(error) => Some(Problem {
-            object: ObjectRef::File(directory.join(LIST).display().to_string()),
+            object: ObjectRef::File(path.display().to_string()),
             reason: Reason::FileNotWritten,
             message: format!(
                 "cannot declare what the default network takes: {error}; the runtime does not pass it; run netqos \

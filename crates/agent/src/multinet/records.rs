@@ -6,8 +6,9 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use netqos_api::multinet::{CNI_DRIVER, PodRecord};
-use netqos_core::Direction;
+use netqos_core::{Direction, ObjectName};
 
+use crate::locate::PRIMARY_INTERFACE;
 use crate::status::AttachmentStatus;
 
 /// Reads the records in a directory, each with its time. One that is gone by now, or that the plugin will set aside, is
@@ -24,11 +25,20 @@ pub(super) fn records(directory: &Path) -> impl Iterator<Item = (SystemTime, Pod
 }
 
 /// Returns the attachments of all pods, in the order of their names and of their attachments, with the limits that were
-/// requested.
-pub(crate) fn attachments(directory: &Path) -> Vec<AttachmentStatus> {
+/// requested. `annotated` says which interface of a pod its annotations of bandwidth are for, where that is known.
+pub(crate) fn attachments(
+    directory: &Path,
+    annotated: impl Fn(&ObjectName) -> Option<String>,
+) -> Vec<AttachmentStatus> {
     let mut records: Vec<PodRecord> = records(directory).map(|(_, record)| record).collect();
     records.sort_by(|a, b| (&a.pod, &a.container_id).cmp(&(&b.pod, &b.container_id)));
-    records.iter().flat_map(of_record).collect()
+    let statuses = records.iter().flat_map(|record| {
+        let pod = record.pod.as_ref();
+        let pod = pod.map(|pod| ObjectName::new(&pod.namespace, &pod.name));
+        let interface = pod.and_then(|pod| annotated(&pod));
+        of_record(record, interface.as_deref())
+    });
+    statuses.collect()
 }
 
 /// The number of attachments for each driver and state, for `/metrics`. Tenants name networks, and those are counted together.
@@ -77,14 +87,21 @@ fn state(record: &PodRecord, index: usize) -> State {
     }
 }
 
-fn of_record(record: &PodRecord) -> Vec<AttachmentStatus> {
+/// The interfaces of a record. That on a primary network which the plugins of the default network made too has a row of
+/// its own.
+fn of_record(record: &PodRecord, annotated: Option<&str>) -> Vec<AttachmentStatus> {
     let (namespace, name) = match &record.pod {
         Some(pod) => (pod.namespace.clone(), pod.name.clone()),
         None => Default::default(),
     };
     let attachments = record.attachments.iter().enumerate();
     let status = attachments.map(|(index, attachment)| {
-        let limits = attachment.limits().limits;
+        // The runtime requests there what is for another interface.
+        let is_for_other = index == 0 && annotated.is_some_and(|it| it != attachment.interface);
+        let limits = match is_for_other {
+            true => attachment.limits_without_annotations().limits,
+            false => attachment.limits().limits,
+        };
         let rate = |direction| Some(limits.of(direction)?.rate.bits_per_second());
         let addresses = record.addresses(attachment, &attachment.interface);
         let state = match state(record, index) {
@@ -106,7 +123,21 @@ fn of_record(record: &PodRecord) -> Vec<AttachmentStatus> {
             state: state.to_owned(),
         }
     });
-    status.collect()
+    let mut all: Vec<AttachmentStatus> = status.collect();
+    if let (Some(first), Some(of_first)) = (record.attachments.first(), all.first()) {
+        let addresses = record.addresses(first, PRIMARY_INTERFACE);
+        if !addresses.is_empty() {
+            let primary = AttachmentStatus {
+                interface: PRIMARY_INTERFACE.to_owned(),
+                addresses: addresses.iter().map(ToString::to_string).collect(),
+                ingress: None,
+                egress: None,
+                ..of_first.clone()
+            };
+            all.insert(1, primary);
+        }
+    }
+    all
 }
 
 #[cfg(test)]
@@ -143,6 +174,42 @@ mod tests {
             (("other", "leftover"), 2),
         ];
         assert_eq!(counts, AttachmentCounts::from(expected));
+    }
+
+    /// OVN-Kubernetes makes `ovn-udn1` in the ADD of the default network.
+    #[test]
+    fn limit_of_annotations_is_listed_for_the_interface_that_it_is_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let plugin = json!({"type": "ovn-k8s-cni-overlay", "capabilities": {"bandwidth": true}});
+        let attachment = json!({
+            "driver": "cni", "interface": "eth0", "args": [], "list": {"name": "ovn", "plugins": [plugin]},
+            "capabilityArgs": {"bandwidth": {"egressRate": 8_000_000, "egressBurst": u32::MAX}},
+        });
+        let status = |interface: &str, address: &str| json!({"name": "ovn", "interface": interface, "ips": [address], "dns": {}});
+        let record = json!({
+            "containerId": "c", "netns": directory.path(), "made": 1, "attachments": [attachment],
+            "pod": {"namespace": "games", "name": "a"},
+            "status": [status("eth0", "10.0.0.1"), status("ovn-udn1", "172.16.0.1")],
+        });
+        fs::write(directory.path().join("c.json"), record.to_string()).unwrap();
+        for (annotated, of_eth0) in [
+            (None, Some(8_000_000)),
+            (Some("eth0"), Some(8_000_000)),
+            (Some("ovn-udn1"), None),
+        ] {
+            let found = attachments(directory.path(), |pod| {
+                assert_eq!(pod.to_string(), "games/a");
+                annotated.map(str::to_owned)
+            });
+            let found = found
+                .into_iter()
+                .map(|it| (it.interface, it.addresses, it.egress));
+            let expected = [
+                ("eth0".to_owned(), vec!["10.0.0.1".to_owned()], of_eth0),
+                ("ovn-udn1".to_owned(), vec!["172.16.0.1".to_owned()], None),
+            ];
+            assert_eq!(found.collect::<Vec<_>>(), expected, "{annotated:?}");
+        }
     }
 
     #[test]

@@ -188,6 +188,47 @@ fn limit_of_an_attachment_stays_and_quotas_and_profiles_bound_it() {
     assert!(has_rate(&node, &a, "20Mbit"));
 }
 
+/// The annotation `v1.multus-cni.io/default-network` has a bandwidth, which no annotation of the pod lifts.
+#[test]
+fn limit_that_a_pod_selects_for_its_default_network_holds_beside_its_annotations() {
+    let Some(node) = stage::node() else { return };
+    let (a, _b) = stage::pods(&node);
+    let record = |is_selected: bool| {
+        let plugins =
+            json!([{"type": "ptp"}, {"type": "bandwidth", "capabilities": {"bandwidth": true}}]);
+        let requested = json!({"egressRate": 50 * MEGABIT, "egressBurst": u32::MAX});
+        let record = json!({
+            "containerId": a.name(), "netns": a.netns(), "made": 1,
+            "pod": {"namespace": "games", "name": a.name()},
+            "attachments": [{
+                "driver": "cni", "nad": "kube-system/fast", "interface": "eth0", "args": [],
+                "list": {"cniVersion": "1.0.0", "name": "net", "plugins": plugins},
+                "capabilityArgs": {"bandwidth": requested}, "selectsBandwidth": is_selected,
+            }],
+            "status": [{"name": "kube-system/fast", "interface": "eth0", "ips": [a.address()], "default": true, "dns": {}}],
+        });
+        fs::create_dir_all(RECORDS).unwrap();
+        let fresh = Path::new(RECORDS).join("a.new");
+        fs::write(&fresh, record.to_string()).unwrap();
+        fs::rename(fresh, Path::new(RECORDS).join("a.json")).unwrap();
+    };
+    record(true);
+    stage::put("a.json", &stage::manifest(&a, json!({})));
+    let _agent = Agent::start();
+    let holds = |megabits| stage::eventually(|| limit_of("a", "eth0") == megabits);
+    assert!(holds(Some(50)), "{:?}", stage::status().pods);
+    for (annotation, expected) in [("20M", 20), ("80M", 50)] {
+        let annotations = json!({"kubernetes.io/egress-bandwidth": annotation});
+        stage::put("a.json", &stage::manifest(&a, annotations));
+        assert!(holds(Some(expected)), "{:?}", stage::status().pods);
+    }
+    stage::put("a.json", &stage::manifest(&a, json!({})));
+    assert!(holds(Some(50)), "{:?}", stage::status().pods);
+    // The runtime requests what annotations said when the pod started, and they say nothing now.
+    record(false);
+    assert!(holds(None), "{:?}", stage::status().pods);
+}
+
 /// `c` claims the address of `b` on each network by its annotations.
 #[test]
 fn forged_annotations_of_a_pod_with_a_record_give_it_no_address() {

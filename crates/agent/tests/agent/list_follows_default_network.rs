@@ -46,7 +46,7 @@ fn capabilities_of_default_network_are_declared_and_keys_of_administrator_stay()
     assert!(!Path::new(DIRECTORY).join(LIST).exists());
     fs::remove_file(Path::new(DIRECTORY).join("10-net.conflist")).unwrap();
 
-    write_list(Path::new(DIRECTORY)).unwrap();
+    write_list(&Path::new(DIRECTORY).join(LIST), None).unwrap();
     let mut own = list();
     own["plugins"][0]["hostPaths"] = json!(["/dev/vfio"]);
     put(LIST, &own);
@@ -65,11 +65,29 @@ fn capabilities_of_default_network_are_declared_and_keys_of_administrator_stay()
     assert_eq!(list(), foreign);
 }
 
+/// As `netqos install-plugin --multinet --list-name` has written it.
+#[test]
+fn list_of_another_name_declares_capabilities_and_the_first_is_left_alone() {
+    let Some(_node) = stage::node() else { return };
+    let other = Path::new(DIRECTORY).join("99-netqos.conflist");
+    fs::create_dir_all(DIRECTORY).unwrap();
+    write_list(&other, None).unwrap();
+    write_list(&Path::new(DIRECTORY).join(LIST), None).unwrap();
+    let name = ["--multinet-list", "99-netqos.conflist"];
+    let _agent = Agent::start_with(&[&["--cni-conf-dir", DIRECTORY][..], &name].concat());
+    put_default("example.org/a");
+    assert!(stage::eventually(|| {
+        let text = fs::read_to_string(&other).unwrap();
+        text.contains("example.org/a")
+    }));
+    assert!(!declares("example.org/a"));
+}
+
 #[test]
 fn directory_that_is_read_only_is_a_problem_until_it_is_writable() {
     let Some(node) = stage::node() else { return };
     fs::create_dir_all(DIRECTORY).unwrap();
-    write_list(Path::new(DIRECTORY)).unwrap();
+    write_list(&Path::new(DIRECTORY).join(LIST), None).unwrap();
     put_default("example.org/a");
     let mount = |options: &[&str]| {
         node.run("mount", &[options, &[DIRECTORY]].concat())

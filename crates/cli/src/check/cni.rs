@@ -4,6 +4,7 @@ use std::borrow::Borrow;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use netqos_agent::multinet::LIST;
 use netqos_api::npwg::is_meta_plugin;
 use netqos_cni::runtime::{ListFile, NetworkConfigList, PluginConfig, RuntimeError};
 use serde::Serialize;
@@ -11,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::annotations::AnnotationSource;
 use super::line::Line;
-use crate::install_plugin::MULTINET;
+use crate::install_plugin::{MULTINET, leads_to_multinet};
 
 /// The capability by which runtimes pass a pod's limits (CNI's CONVENTIONS.md).
 const BANDWIDTH: &str = "bandwidth";
@@ -93,7 +94,13 @@ impl CniReport {
         let mut others = lists.iter();
         let is_own =
             |(_, list): &&ListFile| list.as_ref().is_ok_and(|list| multinet(list).is_some());
-        if let Some((own, _)) = others.find(is_own) {
+        if let Some((own, Ok(list))) = others.find(is_own) {
+            if own.file_name() != Some(LIST.as_ref()) {
+                self.judge_beside(lists, (file, called), (own, list));
+                let declares = list.declaring(ANNOTATIONS).next().is_some();
+                self.checks.push(annotations.check(ATTACHMENTS, declares));
+                return self.judge_limits(called, called);
+            }
             let message = format!(
                 "the runtime calls list {} of {} for each pod, and not {}",
                 called.name,
@@ -116,6 +123,50 @@ impl CniReport {
             self.checks.push(Line::ok(ATTACHMENTS, message));
         }
         self.judge_limits(called, called);
+    }
+
+    /// Judges a list of `netqos-multinet` that is not to be called for each pod: it has another name than the first.
+    fn judge_beside(
+        &mut self,
+        lists: &[ListFile],
+        (file, called): (&Path, &NetworkConfigList),
+        (own, list): (&Path, &NetworkConfigList),
+    ) {
+        let meta = called.plugins.iter().find(|it| is_meta_plugin(&it.kind));
+        let leads = meta.map(|plugin| leads_to_multinet(&plugin.raw, own));
+        match leads.transpose() {
+            Ok(Some(Some(why))) => {
+                let message = format!(
+                    "list {} of {} leads to {}: {why}: pods are attached to their networks twice",
+                    called.name,
+                    file.display(),
+                    MULTINET.name
+                );
+                return self.fail(
+                    ATTACHMENTS,
+                    message,
+                    "name the list of the default network there",
+                );
+            }
+            Err(why) => return self.fail(ATTACHMENTS, why, CORRECT),
+            Ok(_) => {}
+        }
+        let plugin = multinet(list).map(|plugin| &plugin.raw);
+        match default_network(plugin.unwrap_or(&Map::new()), lists) {
+            Err((message, remedy)) => self.fail(ATTACHMENTS, message, remedy),
+            Ok((default_file, default)) => {
+                let message = format!(
+                    "the runtime calls list {} of {} for each pod; {} is beside it, and attaches the pods for which the \
+                     runtime's configuration names it; the default network of these is {} of {}",
+                    called.name,
+                    file.display(),
+                    own.display(),
+                    default.name,
+                    default_file.display()
+                );
+                self.checks.push(Line::ok(ATTACHMENTS, message));
+            }
+        }
     }
 
     fn fail(&mut self, what: &str, message: impl Into<String>, remedy: impl Into<String>) {
@@ -275,211 +326,4 @@ fn declared(list: &NetworkConfigList) -> BTreeSet<&str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use serde_json::{Value, json};
-    use tempfile::TempDir;
-
-    use super::*;
-    use crate::check::line::State;
-
-    fn list(name: &str, plugins: Value) -> String {
-        json!({"cniVersion": "1.0.0", "name": name, "plugins": plugins}).to_string()
-    }
-
-    fn directory(files: &[(&str, String)]) -> TempDir {
-        let directory = tempfile::tempdir().unwrap();
-        for (name, text) in files {
-            fs::write(directory.path().join(name), text).unwrap();
-        }
-        directory
-    }
-
-    /// A runtime that has attached no pod.
-    fn unknown() -> AnnotationSource {
-        AnnotationSource {
-            cni_cache: "/nowhere".into(),
-            pod_files: "/nowhere".into(),
-        }
-    }
-
-    /// The state and the words of each check.
-    fn checks(files: &[(&str, String)]) -> Vec<(State, String)> {
-        let directory = directory(files);
-        let report = CniReport::read(directory.path(), &unknown()).unwrap();
-        // These have tests of their own.
-        let checks = report.checks.into_iter().filter(|it| {
-            !it.message.contains("is not known") && !it.message.contains("is not called")
-        });
-        checks
-            .map(|line| (line.state, format!("{} → {}", line.message, line.remedy)))
-            .collect()
-    }
-
-    fn assert_one(files: &[(&str, String)], state: State, words: &[&str]) {
-        let checks = checks(files);
-        let [(found, text)] = &checks[..] else {
-            panic!("{checks:?}")
-        };
-        assert_eq!(*found, state, "{text}");
-        for word in words {
-            assert!(text.contains(word), "{word}: {text}");
-        }
-    }
-
-    /// The list that KEP-2819 and the kubelet's design print.
-    #[test]
-    fn traffic_shaping_of_the_kep_gets_no_limit() {
-        let plugins = json!([
-            {"type": "calico"},
-            {"type": "bandwidth", "capabilities": {"trafficShaping": true}},
-        ]);
-        let files = [("10-calico.conflist", list("k8s-pod-network", plugins))];
-        let words = [
-            "declares trafficShaping",
-            "containerd and CRI-O pass nothing",
-            "add \"capabilities\": {\"bandwidth\": true}",
-        ];
-        assert_one(&files, State::Warning, &words);
-    }
-
-    #[test]
-    fn limits_reach_a_plugin_that_declares_bandwidth() {
-        let declaring = json!([{"type": "bandwidth", "capabilities": {"bandwidth": true}}]);
-        let files = [("10-net.conflist", list("net", declaring))];
-        assert_one(&files, State::Ok, &["to bandwidth of list net"]);
-        for capabilities in [json!({}), json!({"bandwidth": false})] {
-            let plugins = json!([{"type": "bandwidth", "capabilities": capabilities}]);
-            let files = [("10-net.conflist", list("net", plugins))];
-            let words = ["does not declare the capability bandwidth"];
-            assert_one(&files, State::Warning, &words);
-        }
-        let files = [("10-net.conflist", list("net", json!([{"type": "ptp"}])))];
-        assert_one(&files, State::Warning, &["only an agent limits pods"]);
-    }
-
-    #[test]
-    fn broken_file_before_the_list_fails() {
-        let files = [
-            ("05-broken.conflist", "{".to_owned()),
-            ("10-net.conflist", list("net", json!([{"type": "ptp"}]))),
-        ];
-        assert_one(&files, State::Failed, &["05-broken.conflist"]);
-        // The runtime does not read it.
-        let files = [
-            ("10-net.conflist", default_network()),
-            ("99-broken.conflist", "{".to_owned()),
-        ];
-        assert_one(&files, State::Ok, &[]);
-    }
-
-    fn multinet(capabilities: Value) -> String {
-        let plugin = json!({"type": "netqos-multinet", "capabilities": capabilities});
-        list("netqos-multinet", json!([plugin]))
-    }
-
-    fn default_network() -> String {
-        let declared = json!({"bandwidth": true, "portMappings": true});
-        list(
-            "net",
-            json!([{"type": "bandwidth", "capabilities": declared}]),
-        )
-    }
-
-    #[test]
-    fn list_that_comes_before_multinets_is_what_the_runtime_calls() {
-        let all = json!({"bandwidth": true, "portMappings": true, ANNOTATIONS: true});
-        let files = [
-            ("00-netqos.conflist", multinet(all.clone())),
-            ("10-net.conflist", default_network()),
-        ];
-        let found = checks(&files);
-        assert_eq!(found.len(), 2, "{found:?}");
-        assert!(found.iter().all(|(state, _)| *state == State::Ok));
-        assert!(found[0].1.contains("the default network is net"));
-
-        let files = [
-            ("00-netqos.conflist", multinet(all)),
-            ("00-first.conflist", default_network()),
-        ];
-        let found = checks(&files);
-        assert_eq!(found[0].0, State::Failed, "{found:?}");
-        assert!(
-            found[0]
-                .1
-                .contains("00-first.conflist a name that comes after")
-        );
-    }
-
-    #[test]
-    fn default_network_before_installation_is_the_first_list_without_a_meta_plugin() {
-        let would_be = |files: &[(&str, String)]| {
-            let directory = directory(files);
-            let report = CniReport::read(directory.path(), &unknown()).unwrap();
-            let messages = report.checks.into_iter().map(|it| it.message);
-            messages
-                .filter(|it| it.contains("is not called; its default network would be"))
-                .collect::<Vec<String>>()
-        };
-        let net = || ("10-net.conflist", default_network());
-        let [found] = &would_be(&[net()])[..] else {
-            panic!("no line")
-        };
-        assert!(found.contains("would be net of"), "{found}");
-        let of_multus = list("multus", json!([{"type": "multus"}]));
-        assert!(would_be(&[("00-multus.conflist", of_multus), net()]).is_empty());
-        assert!(would_be(&[("00-netqos.conflist", multinet(json!({}))), net()]).is_empty());
-    }
-
-    #[test]
-    fn default_network_is_the_one_that_the_plugin_takes() {
-        let all = json!({"bandwidth": true, "portMappings": true, ANNOTATIONS: true});
-        let with = |more: Value| {
-            let mut plugin = json!({"type": "netqos-multinet", "capabilities": all});
-            let more = more.as_object().unwrap().clone();
-            plugin.as_object_mut().unwrap().extend(more);
-            list("netqos-multinet", json!([plugin]))
-        };
-        let elsewhere = directory(&[("20-net.conflist", default_network())]);
-        let file = elsewhere.path().join("20-net.conflist");
-        let inline: Value = serde_json::from_str(&default_network()).unwrap();
-        for key in [
-            json!({"defaultNetwork": file}),
-            json!({"defaultNetwork": inline}),
-            json!({"confDir": elsewhere.path()}),
-        ] {
-            let found = checks(&[("00-netqos.conflist", with(key.clone()))]);
-            assert_eq!(found[0].0, State::Ok, "{key}: {found:?}");
-        }
-        let of_multus = list("multus", json!([{"type": "multus"}]));
-        let files = [
-            ("00-netqos.conflist", with(json!({}))),
-            ("10-multus.conflist", of_multus),
-            ("20-net.conflist", default_network()),
-        ];
-        assert_one(&files, State::Failed, &["calls multus", "defaultNetwork"]);
-    }
-
-    #[test]
-    fn capability_that_multinets_list_lacks_is_named() {
-        let files = [
-            ("00-netqos.conflist", multinet(json!({"bandwidth": true}))),
-            ("10-net.conflist", default_network()),
-        ];
-        let found = checks(&files);
-        assert_eq!(found[0].0, State::Warning, "{found:?}");
-        for word in ["portMappings", ANNOTATIONS, "--multinet again"] {
-            assert!(found[0].1.contains(word), "{word}: {found:?}");
-        }
-        let files = [("00-netqos.conflist", multinet(json!({})))];
-        assert_one(&files, State::Failed, &["no default network"]);
-    }
-
-    #[test]
-    fn directory_without_configuration_has_no_report() {
-        let directory = directory(&[]);
-        assert!(CniReport::read(directory.path(), &unknown()).is_none());
-        assert!(CniReport::read(&directory.path().join("none"), &unknown()).is_none());
-    }
-}
+mod tests;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use netqos_agent::multinet::{LIST, calls_plugin};
+use netqos_agent::multinet::calls_plugin;
 use netqos_api::npwg::MULTUS_DIRECTORY;
 use netqos_cni::runtime::{ListFile, NetworkConfigList};
 use serde_json::{Map, Value, json};
@@ -30,16 +30,16 @@ pub(super) struct Multus {
 impl Multus {
     /// Returns the Multus of the list that the runtime reads first once the list of `netqos-multinet` is gone; `None` if
     /// that list calls another plugin, or there is none. `plugins` is the runtime's directory of plugins, and `directory`
-    /// that of Multus where its daemon has a configuration of its own.
+    /// that of Multus where its daemon has a configuration of its own. `own` is the list of `netqos-multinet`.
     ///
     /// # Errors
     /// Returns an error if that list cannot be read or leads back to `netqos-multinet`, or Multus' directory is missing.
     pub(super) fn next(
-        conf_dir: &Path,
+        own: &Path,
         plugins: &Path,
         directory: Option<&Path>,
     ) -> Result<Option<Self>, Problem> {
-        let Some((path, list)) = others(conf_dir, conf_dir)?.into_iter().next() else {
+        let Some((path, list)) = others(directory_of(own), own)?.into_iter().next() else {
             return Ok(None);
         };
         let unreadable = |error| Problem::NextList(Box::new(error));
@@ -55,7 +55,7 @@ impl Multus {
         let Some(plugin) = list.plugins.iter().find(|it| is_multus(&it.kind)) else {
             return Ok(None);
         };
-        if let Some(why) = way_back(&plugin.raw, conf_dir)? {
+        if let Some(why) = leads_to_multinet(&plugin.raw, own)? {
             return Err(leads_back(why));
         }
         let directory = directory.map(Path::to_owned);
@@ -120,22 +120,32 @@ fn with_directory(list: &[u8], directory: &Path) -> Vec<u8> {
     raw.to_string().into_bytes()
 }
 
-/// The files of a directory without the list of `netqos-multinet` in `conf_dir`.
-fn others(directory: &Path, conf_dir: &Path) -> Result<Vec<ListFile>, Problem> {
+fn directory_of(list: &Path) -> &Path {
+    list.parent().unwrap_or(list)
+}
+
+/// The files of a directory without `own`, the list of `netqos-multinet`.
+fn others(directory: &Path, own: &Path) -> Result<Vec<ListFile>, Problem> {
     let unreadable = |error| Problem::NextList(Box::new(error));
     let mut files = NetworkConfigList::all(directory).map_err(unreadable)?;
-    let own = conf_dir.join(LIST);
     files.retain(|(path, list)| {
         let is_own = list.as_ref().is_ok_and(calls_plugin);
         // A container does not see the file to which a link leads out of the directory.
-        let is_unseen = *path == own && !path.exists();
+        let is_unseen = path == own && !path.exists();
         !(is_unseen || is_own && path.canonicalize().ok() == own.canonicalize().ok())
     });
     Ok(files)
 }
 
-/// Returns the reason for which Multus would call `netqos-multinet`, or the list that is being removed, if it would.
-fn way_back(multus: &Map<String, Value>, conf_dir: &Path) -> Result<Option<String>, Problem> {
+/// Returns the reason for which Multus with this configuration would call `netqos-multinet`, by its list `own` or another one,
+/// if it would.
+///
+/// # Errors
+/// Returns an error if the lists of a directory cannot be read.
+pub(super) fn leads_to_multinet(
+    multus: &Map<String, Value>,
+    own: &Path,
+) -> Result<Option<String>, Problem> {
     // A delegate, of a single plugin or a list.
     let delegates = multus.get("delegates").and_then(Value::as_array);
     let is_own = |delegate: &&Value| {
@@ -149,7 +159,7 @@ fn way_back(multus: &Map<String, Value>, conf_dir: &Path) -> Result<Option<Strin
     let networks = multus.get("clusterNetwork").into_iter();
     for network in networks.chain(default.into_iter().flatten()) {
         let network = network.as_str().unwrap_or_default();
-        if leads_back(network, multus, conf_dir)? {
+        if leads_back(network, multus, own)? {
             return Ok(Some(format!("its network {network} is {}", MULTINET.name)));
         }
     }
@@ -158,11 +168,7 @@ fn way_back(multus: &Map<String, Value>, conf_dir: &Path) -> Result<Option<Strin
 
 /// Returns true if a `clusterNetwork` is the list of `netqos-multinet`: a file, a directory whose first list counts, or the
 /// name of a network. The name of a NetworkAttachmentDefinition is not resolved.
-fn leads_back(
-    network: &str,
-    multus: &Map<String, Value>,
-    conf_dir: &Path,
-) -> Result<bool, Problem> {
+fn leads_back(network: &str, multus: &Map<String, Value>, own: &Path) -> Result<bool, Problem> {
     let path = Path::new(network);
     if !network.contains('/') {
         let networks = path_of(multus, "confDir", CONF_DIR);
@@ -170,18 +176,18 @@ fn leads_back(
         return Ok(network == MULTINET.name || on_disk.is_ok_and(|list| calls_plugin(&list)));
     }
     if path.is_dir() {
-        let first = others(path, conf_dir)?.into_iter().next();
+        let first = others(path, own)?.into_iter().next();
         return Ok(first.is_some_and(|(_, list)| list.is_ok_and(|list| calls_plugin(&list))));
     }
     // The path may be one of a container, or one of the node that this container does not see.
     let Some(name) = path.file_name() else {
         return Ok(false);
     };
-    let files = [path.to_owned(), conf_dir.join(name)];
+    let files = [path.to_owned(), own.with_file_name(name)];
     let mut lists = files
         .iter()
         .filter_map(|file| NetworkConfigList::from_file(file).ok());
-    Ok(name == LIST || lists.any(|list| calls_plugin(&list)))
+    Ok(Some(name) == own.file_name() || lists.any(|list| calls_plugin(&list)))
 }
 
 fn path_of(config: &Map<String, Value>, key: &str, default: &str) -> PathBuf {

@@ -10,7 +10,7 @@ use super::hand_over::HandedOver;
 
 /// The reason that the command failed.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Problem {
+pub enum Problem {
     /// A file or a directory cannot be read or changed.
     #[error("{}: {source}{}", path.display(), remedy(source))]
     File { path: PathBuf, source: io::Error },
@@ -30,7 +30,7 @@ pub(super) enum Problem {
     /// The default network would be that of another meta plugin.
     #[error(
         "{} is not written: netqos-multinet would take list {list:?} as the default network, which calls {plugin}, and no \
-         pod could start; remove that list first",
+         pod could start; remove that list first, or write this one beside it by --list-name and --default-network",
         path.display()
     )]
     DefaultIsMeta {
@@ -38,6 +38,42 @@ pub(super) enum Problem {
         list: String,
         plugin: String,
     },
+    /// The list would come before that of another meta plugin.
+    #[error(
+        "{} is not written: the runtime would call it in place of {}, which calls {plugin}; give it a name behind that one by \
+         --list-name",
+        path.display(),
+        other.display()
+    )]
+    BeforeMeta {
+        path: PathBuf,
+        other: PathBuf,
+        plugin: String,
+    },
+    /// Another meta plugin would call the plugin.
+    #[error(
+        "{} is not written: {} leads to netqos-multinet: {why}, and pods would be attached to their networks twice; name the \
+         list of the default network there",
+        path.display(),
+        other.display()
+    )]
+    Twice {
+        path: PathBuf,
+        other: PathBuf,
+        why: String,
+    },
+    /// The lists of the runtime cannot be read.
+    #[error(
+        "cannot see which pods have attachments by netqos-multinet: {0}; make that directory readable"
+    )]
+    Lists(Box<RuntimeError>),
+    /// Another list calls the plugin that is to be removed.
+    #[error(
+        "cannot remove netqos-multinet: {} calls netqos-multinet, too; nothing changed; remove that list first, by \
+         --list-name if netqos has written it",
+        .0.display()
+    )]
+    OtherList(PathBuf),
     /// The list of that name is another's.
     #[error("{0}")]
     ForeignList(ListError),
@@ -96,7 +132,11 @@ impl Problem {
     pub(super) fn is_foreign_list(&self) -> bool {
         matches!(
             self,
-            Self::NotFirst { .. } | Self::ForeignList(_) | Self::DefaultIsMeta { .. }
+            Self::NotFirst { .. }
+                | Self::ForeignList(_)
+                | Self::DefaultIsMeta { .. }
+                | Self::BeforeMeta { .. }
+                | Self::Twice { .. }
         )
     }
 }

@@ -58,8 +58,21 @@ impl Node {
         self.write("net.d/10-multus.conflist", &list);
     }
 
+    /// Installs the plugin with a list of this name. The default network is that of `net.d/50-pods.conflist`.
+    pub(crate) fn install_beside(&self, name: &str) -> Output {
+        self.write("net.d/50-pods.conflist", &default_list());
+        let plugin = executable("netqos-plugins", "netqos-multinet").unwrap();
+        let default = self.path("net.d/50-pods.conflist");
+        let words = ["--from", plugin.to_str().unwrap(), "--list-name", name];
+        self.install(&[&words[..], &["--default-network", &default]].concat())
+    }
+
     /// Writes the record of a pod on one network, of this plugin.
     pub(crate) fn write_record(&self, plugin: &str) {
+        self.write_record_in("state", plugin);
+    }
+
+    pub(crate) fn write_record_in(&self, state: &str, plugin: &str) {
         let list = json!({"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": plugin}]});
         let attachment = json!({"driver": "cni", "nad": null, "interface": "eth0", "list": list, "args": [],
                                 "capabilityArgs": {}});
@@ -67,7 +80,8 @@ impl Node {
             "containerId": "c", "netns": "/not/seen/here/n", "attachments": [attachment], "made": 1,
             "pod": {"namespace": "games", "name": "player", "uid": null},
         });
-        self.write("state/pods/c.json", &record);
+        fs::create_dir_all(self.path(&format!("{state}/pods"))).unwrap();
+        self.write(&format!("{state}/pods/c.json"), &record);
     }
 
     /// Asserts that `--remove` fails with a text and changes nothing.
@@ -301,4 +315,93 @@ fn install_over_directories_of_another_user_needs_two_capabilities() {
     succeed(&install(",+dac_override,+fowner"));
     assert_eq!(node.names("bin"), ["netqos-multinet"]);
     assert_eq!(node.names("net.d"), [LIST]);
+}
+
+/// The runtime calls Multus for each pod, and the plugin for pods of a RuntimeClass.
+#[test]
+fn list_of_another_name_is_written_behind_that_of_multus() {
+    let node = Node::new();
+    node.write_multus("multus", json!({}));
+    let said = succeed(&node.install_beside("99-netqos.conflist"));
+    for words in [
+        "99-netqos.conflist: written; the default network is pods",
+        "the runtime calls list multus-cni-network",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    let lists = [
+        "10-multus.conflist",
+        "50-pods.conflist",
+        "99-netqos.conflist",
+    ];
+    assert_eq!(node.names("net.d"), lists);
+    let text = fs::read(node.path("net.d/99-netqos.conflist")).unwrap();
+    let list: Value = serde_json::from_slice(&text).unwrap();
+    let plugin = &list["plugins"][0];
+    let default = json!(node.path("net.d/50-pods.conflist"));
+    assert_eq!(plugin["defaultNetwork"], default);
+    assert_eq!(plugin["capabilities"]["example.org/own"], true);
+    // By the key that is there already.
+    let plugin = executable("netqos-plugins", "netqos-multinet").unwrap();
+    let from = ["--from", plugin.to_str().unwrap()];
+    let again = [&from[..], &["--list-name", "99-netqos.conflist"]].concat();
+    let said = succeed(&node.install(&again));
+    assert!(
+        said.contains("99-netqos.conflist: is there already"),
+        "{said}"
+    );
+}
+
+/// Each pod would be attached to its networks twice, or by another meta plugin than the administrator's.
+#[test]
+fn list_that_would_take_the_place_of_multus_or_be_called_by_it_is_refused() {
+    let refused = |multus: Value, name: &str, text: &str| {
+        let node = Node::new();
+        node.write_multus("multus", multus);
+        let output = node.install_beside(name);
+        let error = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.contains(text), "{error}");
+        assert_eq!(
+            node.names("net.d"),
+            ["10-multus.conflist", "50-pods.conflist"]
+        );
+    };
+    let none = json!({});
+    refused(none, "05-netqos.conflist", "give it a name behind that one");
+    let by_name = json!({"clusterNetwork": "netqos-multinet"});
+    refused(
+        by_name,
+        "99-netqos.conflist",
+        "attached to their networks twice",
+    );
+    let by_file = json!({"clusterNetwork": "/host/etc/cni/net.d/99-netqos.conflist"});
+    refused(
+        by_file,
+        "99-netqos.conflist",
+        "attached to their networks twice",
+    );
+
+    let node = Node::new();
+    node.write_multus("multus", json!({}));
+    let plugin = executable("netqos-plugins", "netqos-multinet").unwrap();
+    let from = ["--from", plugin.to_str().unwrap()];
+    let own = node.path("net.d/10-multus.conflist");
+    for default in [&[][..], &["--default-network", &own]] {
+        let name = ["--list-name", "99-netqos.conflist"];
+        let output = node.install(&[&from[..], &name, default].concat());
+        let error = stderr(&output);
+        assert!(error.contains("--default-network"), "{error}");
+        assert_eq!(node.names("net.d"), ["10-multus.conflist"]);
+    }
+}
+
+#[test]
+fn name_that_no_runtime_reads_is_refused() {
+    let node = Node::new();
+    for name in ["99-netqos", "sub/99-netqos.conflist", ".netqos.conflist"] {
+        let output = node.install_beside(name);
+        assert_eq!(output.status.code(), Some(2), "{name}");
+        assert!(stderr(&output).contains("such as 99-netqos.conflist"));
+    }
 }

@@ -88,6 +88,74 @@ fn directory_of_state_that_is_not_seen_keeps_everything() {
     assert_eq!(node.list(), list);
 }
 
+/// The key `stateDir` of the list, or of the list that is removed.
+#[test]
+fn bandwidth_stays_while_attachments_in_the_directory_of_a_list_need_it() {
+    let node = Node::new();
+    succeed(&node.install_beside("99-netqos.conflist"));
+    let list = "net.d/99-netqos.conflist";
+    let text = fs::read(node.path(list)).unwrap();
+    let mut with_key: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    with_key["plugins"][0]["stateDir"] = json!(node.path("elsewhere"));
+    node.write(list, &with_key);
+    let (to, state, lists) = (node.path("bin"), node.path("state"), node.path("net.d"));
+    let plugin = executable("netqos-plugins", "bandwidth").unwrap();
+    let words = ["install-plugin", "--to", &to, "--state-dir", &state];
+    let from = ["--from", plugin.to_str().unwrap()];
+    succeed(&run(&[&words[..], &from].concat()));
+    let remove = || run(&[&words[..], &["--remove", "--conf-dir", &lists]].concat());
+    let output = remove();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(stderr(&output).contains("cannot see"), "{output:?}");
+    node.write_record_in("elsewhere", "bandwidth");
+    let assert_stays = || {
+        let said = succeed(&remove());
+        assert!(
+            said.contains("until these pods are gone: games/player"),
+            "{said}"
+        );
+        assert!(node.names("bin").contains(&"bandwidth".to_owned()));
+    };
+    assert_stays();
+    let said = succeed(&node.install(&["--remove", "--list-name", "99-netqos.conflist"]));
+    assert!(said.contains("games/player"), "{said}");
+    assert!(!Path::new(&node.path(list)).exists());
+    assert_stays();
+    fs::remove_file(node.path("elsewhere/pods/c.json")).unwrap();
+    succeed(&remove());
+    assert_eq!(node.names("bin"), ["netqos-multinet"]);
+}
+
+/// Without its name the executable would go that the list calls.
+#[test]
+fn list_of_another_name_is_removed_by_that_name_and_multus_stays() {
+    let node = Node::new();
+    fs::create_dir_all(node.path("multus")).unwrap();
+    node.write_multus("multus", json!({}));
+    succeed(&node.install_beside("99-netqos.conflist"));
+    let output = node.install(&["--remove"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let error = stderr(&output);
+    for words in ["99-netqos.conflist calls", "--list-name", "nothing changed"] {
+        assert!(error.contains(words), "{words}: {error}");
+    }
+    assert_eq!(node.names("bin"), ["netqos-multinet"]);
+    let unfinished = node.path("net.d/.99-netqos.conflist.netqos-new");
+    fs::write(unfinished, "of a killed one").unwrap();
+    succeed(&node.install(&["--remove", "--list-name", "99-netqos.conflist"]));
+    assert_eq!(
+        node.names("net.d"),
+        ["10-multus.conflist", "50-pods.conflist"]
+    );
+    assert_eq!(node.names("bin"), [""; 0]);
+    // It is the first of its directory, as that of a runtime handler.
+    fs::remove_file(node.path("net.d/10-multus.conflist")).unwrap();
+    succeed(&node.install_beside("10-netqos.conflist"));
+    succeed(&node.install(&["--remove", "--list-name", "10-netqos.conflist"]));
+    assert_eq!(node.names("net.d"), ["50-pods.conflist"]);
+    assert_eq!(node.names("bin"), [""; 0]);
+}
+
 /// The other pod's namespace may be one that this container does not see.
 #[test]
 fn executable_stays_while_pod_has_attachments_and_gone_pod_is_released() {
@@ -190,7 +258,7 @@ fn removal_is_refused_where_the_next_list_is_broken_or_calls_the_plugin() {
     let own =
         json!({"cniVersion": "1.0.0", "name": "other", "plugins": [{"type": "netqos-multinet"}]});
     node.write("net.d/10-pods.conflist", &own);
-    node.assert_refused("it calls netqos-multinet, too");
+    node.assert_refused("10-pods.conflist calls netqos-multinet, too");
 }
 
 /// As in a container without those mounts.
@@ -277,21 +345,35 @@ fn cleanup_names_pods_with_attachments() {
     let pod = json!({"namespace": "games", "name": "player", "uid": null});
     let record = json!({"containerId": "c", "netns": "/run/netns/n", "attachments": [], "made": 0, "pod": pod});
     fs::write(format!("{records}/c.json"), record.to_string()).unwrap();
-    let cleanup = || run(&["cleanup", "--yes", "--state-dir", state]);
+    // Of another list, and another directory.
+    fs::create_dir_all("/run/net.d").unwrap();
+    fs::create_dir_all("/run/elsewhere/pods").unwrap();
+    let plugin = json!({"type": "netqos-multinet", "stateDir": "/run/elsewhere"});
+    let list = json!({"cniVersion": "1.0.0", "name": "netqos-multinet", "plugins": [plugin]});
+    fs::write("/run/net.d/99-netqos.conflist", list.to_string()).unwrap();
+    let other = record.to_string().replace("player", "guest");
+    fs::write("/run/elsewhere/pods/c.json", other).unwrap();
+    fs::create_dir_all("/run/state/multinet/results").unwrap();
+    let words = ["cleanup", "--yes", "--conf-dir", "/run/net.d"];
+    let cleanup = || run(&[&words[..], &["--state-dir", state]].concat());
     let output = cleanup();
     let said = succeed(&output);
     assert!(said.contains("nothing else of netqos is left"), "{said}");
     let error = stderr(&output);
     assert!(
-        error.contains("attachments by netqos-multinet: games/player"),
+        error.contains("attachments by netqos-multinet: games/guest, games/player;"),
         "{error}"
     );
     assert!(
         error.contains("install-plugin --multinet --remove"),
         "{error}"
     );
+    assert!(Path::new(&format!("{records}/c.json")).exists());
+    assert!(!Path::new("/run/state/multinet/results").exists());
     fs::remove_file(format!("{records}/c.json")).unwrap();
+    fs::remove_file("/run/elsewhere/pods/c.json").unwrap();
     let output = cleanup();
+    assert!(!Path::new(state).exists(), "empty directories");
     assert!(stdout(&output).contains("nothing of netqos is left"));
     assert_eq!(stderr(&output), "");
 }

@@ -99,7 +99,10 @@ impl Index {
         let mut limit = |direction| {
             let decided = self.decided_at(pod, place, direction)?;
             let is_own = decided.by.is_none();
-            if place.is_first() && is_own && self.is_limited_elsewhere(direction) {
+            // No other enforcer knows what the pod selects.
+            let selected = place.recorded.and_then(|it| it.selected.of(direction));
+            let is_elsewhere = self.is_limited_elsewhere(direction) && selected.is_none();
+            if place.is_first() && is_own && is_elsewhere {
                 return None;
             }
             if let Some(quota) = &decided.bounded_by {

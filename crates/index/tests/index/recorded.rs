@@ -2,8 +2,8 @@
 
 use netqos_core::objects::{LocalInterface, NetworkName, Pod, RecordedLimits};
 use netqos_core::{
-    BitRate, LabelSelector, Limit, Limits, NetworkChoice, NetworkKey, NetworkRef, Policy, Priority,
-    Profile, Quota, Reason,
+    BitRate, Elsewhere, LabelSelector, Limit, Limits, NetworkChoice, NetworkKey, NetworkRef,
+    Policy, Priority, Profile, Quota, Reason,
 };
 use netqos_index::{Change, Index, Query, To};
 
@@ -30,6 +30,7 @@ fn recorded(name: &str, network: NetworkName, address: &str, limits: Limits) -> 
     LocalInterface {
         recorded: Some(RecordedLimits {
             limits,
+            selected: Limits::default(),
             is_delegated: false,
         }),
         ..interface(name, network, &[address])
@@ -176,6 +177,7 @@ fn limit_of_another_plugin_is_left_to_it_unless_a_quota_is_lower() {
     let delegated = LocalInterface {
         recorded: Some(RecordedLimits {
             limits: egress(50),
+            selected: Limits::default(),
             is_delegated: true,
         }),
         ..interface("net1", storage(), &[])
@@ -189,6 +191,41 @@ fn limit_of_another_plugin_is_left_to_it_unless_a_quota_is_lower() {
     index.apply(quota(10, LabelSelector::everything()));
     index.take_delta();
     assert_eq!(held(&index), [0, 10]);
+}
+
+/// The annotation `v1.multus-cni.io/default-network` requests it.
+#[test]
+fn limit_that_a_pod_selects_for_its_default_network_holds_beside_its_annotations() {
+    let selecting = |megabits| {
+        let mut eth0 = recorded("eth0", NetworkName::Default, "10.0.0.1", egress(megabits));
+        eth0.recorded.as_mut().unwrap().selected = egress(megabits);
+        attached("a/p", vec![eth0])
+    };
+    let mut index = index(on_two(Limits::default()));
+    let mut after = |change| {
+        index.apply(change);
+        index.take_delta();
+        held(&index)[0]
+    };
+    assert_eq!(after(selecting(50)), 50);
+    let annotated = |megabits| {
+        let mut annotated = pod("a/p", &[("app", "p")], &["10.0.0.1"]);
+        annotated.node = Some(NODE.into());
+        annotated.limits = egress(megabits);
+        Change::Pod(annotated)
+    };
+    assert_eq!(after(annotated(80)), 50);
+    assert_eq!(after(annotated(20)), 20);
+    assert_eq!(after(selecting(10)), 10);
+    assert_eq!(after(quota(5, LabelSelector::everything())), 5);
+    // Cilium has the annotations alone.
+    let elsewhere = Elsewhere {
+        egress: true,
+        ..Elsewhere::default()
+    };
+    assert_eq!(after(Change::QuotaGone("tenants".into())), 10);
+    assert_eq!(after(Change::Elsewhere(elsewhere)), 10);
+    assert_eq!(after(selecting(0)), 0);
 }
 
 fn on_networks(networks: &[&str]) -> Policy {

@@ -90,6 +90,7 @@ pub fn attachment(
         list,
         args: args.to_vec(),
         capability_args,
+        selects_bandwidth: !selection.bandwidth.is_unlimited(),
         default_route: selection.default_route.clone(),
     })
 }

@@ -132,6 +132,39 @@ fn arguments_of_runtime_reach_network_in_place_of_default_one() {
     assert_eq!(runtime_config("log ADD net1"), Value::Null);
 }
 
+/// The agent tells it from that of the pod's annotations, which the runtime requests, by the record.
+#[test]
+fn bandwidth_that_a_pod_selects_for_its_default_network_reaches_it_and_is_recorded_as_selected() {
+    let Some(node) = node() else {
+        return;
+    };
+    let mut plugin = capable();
+    plugin["type"] = "log".into();
+    let list = json!({"cniVersion": "1.0.0", "plugins": [plugin]});
+    node.define_by_digest("kube-system/other", &list);
+    let own = json!({"egressRate": 8_000_000, "egressBurst": 80_000});
+    for (name, selected) in [("web", Some(&own)), ("db", None)] {
+        let mut selection = json!({"name": "other"});
+        if let Some(own) = selected {
+            selection["bandwidth"] = own.clone();
+        }
+        let annotations =
+            json!({"v1.multus-cni.io/default-network": json!([selection]).to_string()});
+        let pod = node.node.empty_pod(name).unwrap();
+        let requested = of_runtime(annotations);
+        let of_annotations = requested["runtimeConfig"]["bandwidth"].clone();
+        node.call("ADD", &pod, None, requested).succeed().unwrap();
+        let expected = selected.unwrap_or(&of_annotations);
+        assert_eq!(runtime_config("log ADD eth0")["bandwidth"], *expected);
+        let path = format!("/var/lib/netqos/multinet/pods/{name}.json");
+        let text = std::fs::read_to_string(path).unwrap();
+        let record: Value = serde_json::from_str(&text).unwrap();
+        let is_selected = record["attachments"][0]["selectsBandwidth"] == true;
+        assert_eq!(is_selected, selected.is_some(), "{record}");
+        recorder::forget();
+    }
+}
+
 /// The kubelet gave it to the pod, so no policy is about it.
 #[test]
 fn device_of_kubelet_is_in_the_list_and_in_arguments() {

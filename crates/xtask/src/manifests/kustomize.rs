@@ -93,6 +93,21 @@ pub fn leaving_overlays() -> Vec<(&'static str, Vec<&'static str>, &'static str)
     ]
 }
 
+/// The deletions from objects by which also goes what `multinet` or `multinet-plugin` has added, where one of them is below:
+/// the kubelet and the runtime would make what is mounted again on each node.
+fn leaves_with(chart: &Chart, chosen: &Value) -> anyhow::Result<BTreeMap<String, Value>> {
+    let multinet = json!({"multinet": {"enabled": true, "installCRD": false}});
+    let mut both = chosen.clone();
+    both["multinet"] = multinet["multinet"].clone();
+    let now = chart.objects(&both)?;
+    let before = chart.objects(&multinet)?.into_iter();
+    let gone = before.filter_map(|(object, before)| {
+        let gone = removals(&before, now.get(&object)?)?;
+        Some((object, gone))
+    });
+    Ok(gone.collect())
+}
+
 /// By what the items of a list are the same, as Kubernetes merges patches.
 const KEYS: [(&str, &str); 5] = [
     ("containers", "name"),
@@ -120,6 +135,10 @@ pub fn write(files: &Files, chart: &Chart) -> anyhow::Result<()> {
         let plain = chart.objects(&already)?;
         let mut added = BTreeMap::new();
         let mut patches = Vec::new();
+        let gone = match already == json!({}) && chosen["leaving"] == true {
+            true => leaves_with(chart, &chosen)?,
+            false => BTreeMap::new(),
+        };
         for (file, text) in &chart.render(&chosen)?.templates {
             let objects = super::chart::objects(text)?;
             if objects.keys().all(|object| !plain.contains_key(object)) {
@@ -134,6 +153,13 @@ pub fn write(files: &Files, chart: &Chart) -> anyhow::Result<()> {
                 let before =
                     before.with_context(|| format!("{name}: {object} is new in {file}"))?;
                 let patch = difference(before, now).with_context(|| format!("{name}: {object}"))?;
+                let patch = match (patch, gone.get(object)) {
+                    (Some(mut patch), Some(gone)) => {
+                        merge(&mut patch, gone);
+                        Some(patch)
+                    }
+                    (patch, _) => patch,
+                };
                 if let Some(mut patch) = patch {
                     for field in ["apiVersion", "kind"] {
                         patch[field] = now[field].clone();
@@ -292,4 +318,61 @@ fn items(before: &Value, now: &Value, key: &str) -> anyhow::Result<Option<Value>
         }
     }
     Ok((!patch.is_empty()).then_some(Value::Array(patch)))
+}
+
+/// The items of lists that are no longer there, as a patch that deletes them, also where they were never there.
+fn removals(before: &Value, now: &Value) -> Option<Value> {
+    let (Value::Object(old), Value::Object(new)) = (before, now) else {
+        return None;
+    };
+    let mut patch = Map::new();
+    for (name, was) in old {
+        let Some(value) = new.get(name) else { continue };
+        let removed = match KEYS.iter().find(|(list, _)| list == name) {
+            Some((_, key)) => removed_items(was, value, key),
+            None => removals(was, value),
+        };
+        patch.extend(removed.map(|removed| (name.clone(), removed)));
+    }
+    (!patch.is_empty()).then_some(Value::Object(patch))
+}
+
+fn removed_items(before: &Value, now: &Value, key: &str) -> Option<Value> {
+    let now = now.as_array()?;
+    let removed = before.as_array()?.iter().filter_map(|item| {
+        match now.iter().find(|other| other[key] == item[key]) {
+            None => Some(json!({"$patch": "delete", key: item[key]})),
+            Some(other) => {
+                let mut patch = removals(item, other)?;
+                patch[key] = item[key].clone();
+                Some(patch)
+            }
+        }
+    });
+    let removed: Vec<Value> = removed.collect();
+    (!removed.is_empty()).then_some(Value::Array(removed))
+}
+
+/// Adds a patch to another one.
+fn merge(patch: &mut Value, more: &Value) {
+    let (Value::Object(fields), Value::Object(more)) = (patch, more) else {
+        return;
+    };
+    for (name, value) in more {
+        let key = KEYS.iter().find(|(list, _)| list == name);
+        match (fields.get_mut(name), value, key) {
+            (Some(Value::Array(items)), Value::Array(more), Some((_, key))) => {
+                for item in more {
+                    match items.iter_mut().find(|other| other[*key] == item[*key]) {
+                        Some(other) => merge(other, item),
+                        None => items.push(item.clone()),
+                    }
+                }
+            }
+            (Some(field), value, _) => merge(field, value),
+            (None, value, _) => {
+                fields.insert(name.clone(), value.clone());
+            }
+        }
+    }
 }

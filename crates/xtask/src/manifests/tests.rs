@@ -3,6 +3,7 @@
 
 mod api_server;
 mod kustomized;
+mod multinet;
 mod network_definitions;
 mod network_status;
 mod rendered;

@@ -211,16 +211,22 @@ pub struct Multinet {
     /// The directory of the container runtime's CNI lists on nodes.
     #[schemars(regex(pattern = "^/"))]
     pub config_directory: String,
+    /// The list of the default network on nodes, in place of the first one beside that of netqos-multinet.
+    #[schemars(regex(pattern = "^(/.*)?$"))]
+    pub default_network: String,
     /// Whether agents write to pods which networks they are on (`patch` of pods/status, which a
     /// ValidatingAdmissionPolicy confines to that annotation of pods of the agent's own node).
     pub enabled: bool,
     /// Whether netqos-multinet is installed on nodes, into cniPlugin.directory, with the list that calls it. Needs
-    /// `enabled`. Not beside Multus: docs/multinet.md.
+    /// `enabled`. Beside Multus with another `listName` and `defaultNetwork`: docs/multinet.md.
     pub install: bool,
     /// Whether the definition of NetworkAttachmentDefinition is installed where there is none. It stays when the release
     /// goes.
     #[serde(rename = "installCRD")]
     pub install_crd: bool,
+    /// The file of the list that calls netqos-multinet, in `configDirectory`. The runtime reads the first file by its name.
+    #[schemars(regex(pattern = "^[^./][^/]*\\.conflist$"))]
+    pub list_name: String,
     /// Whether API servers take NetworkAttachmentDefinitions only in namespaces with the label
     /// netqos.io/network-attachment-definitions=allowed (a ValidatingAdmissionPolicy).
     pub restrict_definitions: bool,
@@ -451,9 +457,11 @@ impl Default for Multinet {
     fn default() -> Self {
         Self {
             config_directory: "/etc/cni/net.d".to_owned(),
+            default_network: String::new(),
             enabled: false,
             install: false,
             install_crd: true,
+            list_name: "00-netqos.conflist".to_owned(),
             restrict_definitions: false,
             restrict_status: true,
             status_writers: vec!["system:serviceaccount:kube-system:multus".to_owned()],

@@ -54,7 +54,7 @@ seLinuxOptions:
   mountPath: /sys/fs/bpf
 - name: state
   mountPath: /var/lib/netqos
-{{- if .Values.multinet.enabled }}
+{{- if and .Values.multinet.enabled (not .Values.leaving) }}
 # From these records netqos-multinet executes plugins as root on the node; the agent only reads them.
 - name: multinet
   mountPath: /var/lib/netqos/multinet

@@ -23,7 +23,7 @@ mod tests;
 mod words;
 
 pub(super) use read::{Read, Stands};
-use read::{Trace, key};
+use read::{Trace, key, marked};
 
 /// How long a server has to say that it does not know a kind, of which there were objects, before
 /// it is believed: one that has just started may not know its definitions yet.
@@ -263,6 +263,7 @@ impl Seen {
             version,
             text,
             trace,
+            unreadable,
             ..
         } = match &read.object {
             Ok(_) => read,
@@ -297,7 +298,7 @@ impl Seen {
             .insert(name.clone(), known);
         let changes = self.objects.put(&file, object.into_iter().collect());
         // Afterwards: until then the catalog has what was there before.
-        self.note_unreadable(kind, &name, None);
+        self.note_unreadable(kind, &name, unreadable.as_deref());
         changes
     }
 
@@ -340,6 +341,14 @@ impl Seen {
         });
         let is_good = kept.is_some();
         self.note_unreadable(kind, &name, Some(&problem.message));
+        let kept = kept.map(|(version, here, text)| match kind {
+            // It attaches no pod after a restart either.
+            Kind::NetworkAttachmentDefinition => {
+                let text = text.and_then(|text| marked(&text, &problem.message));
+                (version, here, text)
+            }
+            _ => (version, here, text),
+        });
         problem.message = words::unreadable(kind, &name, &problem.message, is_good);
         let (version, here, text) = kept.unwrap_or((None, None, read.text));
         let known = Known {

@@ -86,6 +86,33 @@ fn kustomize_makes_of_every_component_what_the_chart_makes_of_its_values() {
     }
 }
 
+/// `multinet` has no departure of its own, and `multinet-plugin` one.
+#[test]
+fn directory_of_multinet_is_not_made_again_where_netqos_leaves() {
+    for (components, values) in [
+        (
+            &["multinet", "leaving"][..],
+            json!({"leaving": true, "multinet": {"enabled": true, "installCRD": false}}),
+        ),
+        (
+            &["cni-plugin", "multinet", "leaving-cni-plugin"],
+            json!({"leaving": true, "cniPlugin": {"install": true}, "multinet": {"enabled": true, "installCRD": false}}),
+        ),
+        (
+            &["multinet-plugin", "leaving", "leaving-multinet-plugin"],
+            json!({"leaving": true, "multinet": {"enabled": true, "install": true, "installCRD": false}}),
+        ),
+    ] {
+        let made = own_folder("- {there}/base\n", components, "");
+        let rendered = chart().objects(&values).unwrap();
+        assert_same(&components.join(", "), &made, &rendered);
+        for objects in [made, rendered] {
+            let pod = objects["DaemonSet/netqos-agent"]["spec"]["template"]["spec"].to_string();
+            assert!(!pod.contains("/var/lib/netqos/multinet"), "{pod}");
+        }
+    }
+}
+
 /// What kubectl makes of a folder elsewhere, as whoever installs it has one, but for the namespace. An
 /// absolute path is refused there.
 fn own_folder(resources: &str, components: &[&str], more: &str) -> BTreeMap<String, Value> {

@@ -1,6 +1,6 @@
 //! The chart, and what may be chosen.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 
 use serde_json::{Value, json};
@@ -50,6 +50,8 @@ fn invalid_value_is_refused_with_its_path() {
         ("/image/pullPolicy", json!("always")),
         ("/leaving", json!(1)),
         ("/multinet/configDirectory", json!("etc/cni/net.d")),
+        ("/multinet/listName", json!("net.d/99-netqos.conflist")),
+        ("/multinet/defaultNetwork", json!("10-pods.conflist")),
         ("/monitoring/interval", json!("30 seconds")),
         ("/otlp/endpoint", json!("otel:4317")),
         ("/otlp/endpoint", json!("http://me:secret@otel:4318")),
@@ -278,98 +280,6 @@ fn nothing_is_privileged_and_nothing_can_be_written_in_an_image() {
                 );
             }
         }
-    }
-}
-
-#[test]
-fn multinet_plugin_without_its_agents_is_refused() {
-    let refused = chart().render(&json!({"multinet": {"install": true}}));
-    let refused = refused.unwrap_err().to_string();
-    let expected = "multinet.install=true needs multinet.enabled=true";
-    assert!(refused.contains(expected), "{refused}");
-}
-
-/// The init container `install-multinet`, and its volumes by the paths at which it has them.
-fn install_multinet(more: Value) -> (Value, BTreeMap<String, Value>) {
-    let mut chosen = json!({
-        "multinet": {"enabled": true, "install": true, "configDirectory": "/k3s/net.d"},
-        "cniPlugin": {"directory": "/k3s/bin"},
-    });
-    chosen
-        .as_object_mut()
-        .unwrap()
-        .extend(more.as_object().unwrap().clone());
-    let objects = chart().objects(&chosen).unwrap();
-    let pod = &objects["DaemonSet/netqos-agent"]["spec"]["template"]["spec"];
-    let container = pod["initContainers"][0].clone();
-    assert_eq!(container["name"], "install-multinet");
-    let volumes = pod["volumes"].as_array().unwrap();
-    let mounts = container["volumeMounts"].as_array().unwrap().iter();
-    let mounts = mounts.map(|mount| {
-        let volume = volumes.iter().find(|it| it["name"] == mount["name"]);
-        let path = volume.unwrap()["hostPath"]["path"].clone();
-        (mount["mountPath"].as_str().unwrap().to_owned(), path)
-    });
-    let mounts = mounts.collect();
-    (container, mounts)
-}
-
-/// That directory has the limits of the plugin's own configuration.
-#[test]
-fn agent_writes_lists_of_the_runtime_only_if_it_may() {
-    for may in [false, true] {
-        let chosen = json!({
-            "multinet": {"enabled": true, "configDirectory": "/k3s/net.d", "updateList": may},
-        });
-        let objects = chart().objects(&chosen).unwrap();
-        let pod = &objects["DaemonSet/netqos-agent"]["spec"]["template"]["spec"];
-        let agent = &pod["containers"][0];
-        let arguments = agent["args"].as_array().unwrap();
-        assert!(arguments.contains(&json!("--cni-conf-dir=/k3s/net.d")));
-        let mounts = agent["volumeMounts"].as_array().unwrap();
-        let mount = mounts.iter().find(|it| it["name"] == "cni-conf").unwrap();
-        assert_eq!(mount["mountPath"], "/k3s/net.d");
-        assert_eq!(mount["readOnly"] == true, !may);
-    }
-}
-
-/// The list names its directory to the plugin on the node, and plugins find files by the paths in records.
-#[test]
-fn install_multinet_sees_directories_by_their_paths_on_the_node() {
-    let (container, mounts) = install_multinet(json!({}));
-    let command = [
-        "/netqos",
-        "install-plugin",
-        "--multinet",
-        "--to=/k3s/bin",
-        "--conf-dir=/k3s/net.d",
-        "--tolerate-foreign-lists",
-    ];
-    assert_eq!(container["command"], json!(command));
-    // What `install_over_directories_of_another_user_needs_two_capabilities` runs with.
-    assert_eq!(
-        container["securityContext"]["capabilities"]["add"],
-        json!(["DAC_OVERRIDE", "FOWNER"])
-    );
-    let paths: Vec<&str> = mounts.keys().map(String::as_str).collect();
-    assert_eq!(paths, ["/k3s/bin", "/k3s/net.d"]);
-    assert!(
-        mounts.iter().all(|(path, of_node)| of_node == path),
-        "{mounts:?}"
-    );
-
-    let (container, mounts) = install_multinet(json!({"leaving": true}));
-    assert_eq!(container["command"][5], "--remove");
-    let paths: Vec<&str> = mounts.keys().map(String::as_str).collect();
-    let of_plugins = ["/run", "/var/lib/cni", "/var/lib/netqos", "/var/run/netns"];
-    assert_eq!(
-        paths,
-        [&["/k3s/bin", "/k3s/net.d"], &of_plugins[..]].concat()
-    );
-    for (path, of_node) in mounts {
-        // The node's /var/run is a link.
-        let of_node = of_node.as_str().unwrap().to_owned();
-        assert_eq!(of_node, path.replace("/var/run/", "/run/"));
     }
 }
 

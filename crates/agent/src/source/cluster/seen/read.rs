@@ -11,6 +11,10 @@ use serde_json::value::RawValue;
 
 use super::super::trim::trim;
 
+/// The key of a text that counts in place of one that cannot be read, with the reason: an agent that reads the text from the
+/// disk must know.
+const UNREADABLE: &str = "netqos.io/unreadable";
+
 /// An object as it was told: what it says, and its text, to be kept.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Read {
@@ -20,6 +24,8 @@ pub(in super::super) struct Read {
     pub(super) revision: u64,
     pub(super) text: Option<Arc<RawValue>>,
     pub(super) trace: Option<Trace>,
+    /// The reason that a later version of it could not be read, where it is from the disk.
+    pub(super) unreadable: Option<String>,
 }
 
 /// What an object tells of who else is at work.
@@ -64,6 +70,10 @@ impl Read {
             revision: revision(&value),
             text: serde_json::value::to_raw_value(&value).ok().map(Arc::from),
             trace,
+            unreadable: value
+                .get(UNREADABLE)
+                .and_then(Value::as_str)
+                .map(str::to_owned),
         }
     }
 
@@ -110,6 +120,15 @@ impl Trace {
             _ => None,
         }
     }
+}
+
+/// The text of an object whose later version cannot be read for this reason.
+pub(super) fn marked(text: &RawValue, why: &str) -> Option<Arc<RawValue>> {
+    let mut value: Value = serde_json::from_str(text.get()).ok()?;
+    value
+        .as_object_mut()?
+        .insert(UNREADABLE.to_owned(), why.into());
+    serde_json::value::to_raw_value(&value).ok().map(Arc::from)
 }
 
 /// What a problem with an object is about, in words that a condition or an event can be hung on.

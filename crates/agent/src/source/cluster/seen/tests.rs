@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
+mod nads;
+
 fn options() -> ClusterOptions {
     ClusterOptions {
         node: "node1".to_owned(),
@@ -437,58 +439,4 @@ fn a_watch_takes_the_place_of_another_when_it_has_caught_up_with_that() {
     }
     assert!(seen.end(&all).is_empty());
     assert_eq!(seen.known(Kind::NetworkQoS).count(), 1);
-}
-
-/// Its plugins would be executed with a configuration that was replaced.
-#[test]
-fn nad_that_cannot_be_read_attaches_no_pod_and_stays_for_rules() {
-    use netqos_api::multinet::{About, Answer, Message, NadName, PROTOCOL, PodName};
-
-    let options = options();
-    let mut seen = Seen::new(&options, BTreeSet::new());
-    let all = Selection::all(Kind::NetworkAttachmentDefinition);
-    seen.begin(all.clone());
-    options.networks.complete();
-    let nad = |config: &str| {
-        let spec = json!({"spec": {"config": config}});
-        let (name, read) = read(Kind::NetworkAttachmentDefinition, "games/lan", &spec);
-        Told::There(name, read)
-    };
-    let answer = || {
-        options.networks.answer(&Message {
-            version: PROTOCOL,
-            pod: PodName {
-                namespace: "games".to_owned(),
-                name: "a".to_owned(),
-                uid: None,
-            },
-            about: About::Nads(vec![NadName {
-                namespace: "games".to_owned(),
-                name: "lan".to_owned(),
-            }]),
-        })
-    };
-    let has = |answer: Answer, words: &str| matches!(&answer, Answer::Refused(why) if why.contains(words));
-    let good = "{\"name\": \"n\", \"type\": \"bridge\"}";
-    for before in [None, Some(good)] {
-        if let Some(before) = before {
-            assert_eq!(seen.hear(&all, nad(before)).len(), 1);
-            assert!(matches!(answer(), Answer::Nads(_)), "{:?}", answer());
-        }
-        let broken = format!("{{\"name\": {:?}", vec![1; 5_000]);
-        assert!(seen.hear(&all, nad(&broken)).is_empty());
-        assert!(has(answer(), "cannot be read"), "{:?}", answer());
-        let number = format!("{{\"name\": {:?}}}", vec![1; 5_000]);
-        assert!(seen.hear(&all, nad(&number)).is_empty());
-        let Answer::Refused(why) = answer() else {
-            panic!("{:?}", answer());
-        };
-        assert!(why.len() < 500, "{}", why.len());
-    }
-    // The same text as before.
-    seen.hear(&all, nad(good));
-    assert!(matches!(answer(), Answer::Nads(_)), "{:?}", answer());
-    seen.hear(&all, nad("{"));
-    seen.hear(&all, Told::Gone(ObjectName::new("games", "lan")));
-    assert!(has(answer(), "exists"), "{:?}", answer());
 }
