@@ -22,7 +22,6 @@ fn node(keys: &Value) -> Option<MultinetNode> {
     let keys = keys.as_object().unwrap().clone();
     plugin.as_object_mut().unwrap().extend(keys);
     let list = json!({"cniVersion": "1.0.0", "plugins": [plugin]});
-    node.define("shop/vf", &list);
     let all = || ["*".to_owned()].into();
     let grant = netqos_api::npwg::AttachmentGrant {
         plugin_types: all(),
@@ -31,10 +30,12 @@ fn node(keys: &Value) -> Option<MultinetNode> {
         digests: [netqos_api::npwg::digest(&list.to_string())].into(),
         ..Default::default()
     };
-    let mut vf = nad(Some(&list), grant);
-    vf.resource_name = Some("intel.com/sriov".to_owned());
-    vf.device = Some("0000:03:02.1".to_owned());
-    node.define_nad("shop/vf", vf);
+    for (name, resource) in [("shop/vf", "intel.com/sriov"), ("shop/up", "../sriov")] {
+        let mut vf = nad(Some(&list), grant.clone());
+        vf.resource_name = Some(resource.to_owned());
+        vf.device = Some("0000:03:02.1".to_owned());
+        node.define_nad(name, vf);
+    }
     fs::create_dir_all(Path::new(OF_DEVICE).parent().unwrap()).unwrap();
     Some(node)
 }
@@ -145,4 +146,21 @@ fn broken_device_info_is_left_out() {
         assert!(!Path::new(OF_POD).exists());
         call(&node, "DEL", &pod).succeed().unwrap();
     }
+}
+
+#[test]
+fn resource_and_device_that_are_paths_are_refused() {
+    let Some(node) = node(&json!({})) else {
+        return;
+    };
+    let pod = node.node.empty_pod("web").unwrap();
+    node.give_device("shop/vf", "../secret");
+    for network in ["vf", "up"] {
+        let config = recorder::default_network("default", &json!({}));
+        let add = node.call("ADD", &pod, Some(network), config);
+        let (code, error) = add.fail().unwrap();
+        assert_eq!(code, 7, "{error}");
+        assert!(error.contains("is a path"), "{error}");
+    }
+    assert_eq!(recorder::calls(), [""; 0]);
 }
