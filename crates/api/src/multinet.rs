@@ -110,6 +110,20 @@ pub struct RecordedAttachment {
     /// The gateways of the pod's default routes, if they lead through this attachment; empty if the pod has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_route: Option<Vec<IpAddr>>,
+    /// Its device information files, if it has some. DEL removes its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_info: Option<DeviceInfoFiles>,
+}
+
+/// The device information files of an attachment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeviceInfoFiles {
+    /// Its own, which its plugins may write.
+    pub file: PathBuf,
+    /// That of the device plugin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_device: Option<PathBuf>,
 }
 
 /// The files of a hand-over to Multus.

@@ -13,6 +13,7 @@
 mod agent;
 mod compose;
 mod config;
+mod device_info;
 mod multus;
 mod nads;
 mod pod_files;
@@ -121,7 +122,9 @@ impl Plugin for Multinet {
 
     fn status(&self, request: &StatusRequest) -> Result<(), CniError> {
         let node = Node::open(&request.config, &request.path)?;
-        let list = node.default_list()?;
+        // Code 11 is ADD's: no plugin is available without a default network.
+        let list = node.default_list();
+        let list = list.map_err(|error| CniError::not_available(error.msg))?;
         let status = node.runtime.status(&list);
         status.map_err(|error| match error.plugin_error() {
             Some(error) => error.clone(),
@@ -181,10 +184,13 @@ impl Node {
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .collect();
         let mut attachments =
-            nads::attachments(&selected, request, &self.config, &default_list.name, &args)?;
+            nads::attachments(&selected, request, &self.config, &default_list.name)?;
         let mut default = match selected.selections.default_network {
             // The first, in place of the default network, with what the runtime asks of that.
-            Some(_) => attachments.remove(0),
+            Some(_) => RecordedAttachment {
+                args,
+                ..attachments.remove(0)
+            },
             None => RecordedAttachment {
                 driver: netqos_api::multinet::CNI_DRIVER.to_owned(),
                 nad: None,
@@ -194,6 +200,7 @@ impl Node {
                 capability_args: Map::new(),
                 selects_bandwidth: false,
                 default_route: None,
+                device_info: None,
             },
         };
         // What no plugin has a use for is not recorded: among it are all annotations of the pod.
@@ -216,9 +223,15 @@ impl Node {
                 Ok(call) => call,
                 Err(error) => return Err(self.give_up(record, index, error, lock)),
             };
+            if let Err(error) = device_info::copy(attachment) {
+                let error = device_info_error(attachment, &error);
+                return Err(self.give_up(record, index, error, lock));
+            }
             match self.runtime.add(&list, &request) {
                 Ok(result) => {
-                    status.extend(status::entries(attachment, index == 0, &result));
+                    let mut entries = status::entries(attachment, index == 0, &result);
+                    device_info::describe(attachment, &mut entries);
+                    status.extend(entries);
                     first.get_or_insert(result);
                 }
                 Err(error) => {
@@ -292,6 +305,11 @@ impl Node {
         lock: FileLock,
     ) -> CniError {
         let mut failures = self.undo(record, begun);
+        // That of the attachment that failed, also where its plugins have not run.
+        for attachment in record.attachments.iter().skip(begun) {
+            let removed = device_info::remove(attachment);
+            failures.extend(removed.err().map(|it| device_info_error(attachment, &it)));
+        }
         if failures.is_empty() {
             failures.extend(self.records.remove(&record.container_id, lock).err());
         }
@@ -335,6 +353,11 @@ fn of_attachment(attachment: &RecordedAttachment, error: &RuntimeError) -> CniEr
         Some(of_plugin) => CniError::new(of_plugin.code, message),
         None => CniError::internal(message),
     }
+}
+
+fn device_info_error(attachment: &RecordedAttachment, error: &io::Error) -> CniError {
+    let path = device_info::path(attachment);
+    CniError::io(format!("device information {}: {error}", path.display()))
 }
 
 fn with_failures(error: CniError, failures: &[CniError]) -> CniError {

@@ -44,7 +44,7 @@ fn put_device(plugin: &mut Map<String, Value>, id: &str) {
 }
 
 /// Returns the attachment of a selection by its list. `device` is one that the kubelet gave to the pod, and `args` are
-/// those of the runtime.
+/// those of the runtime that name the pod.
 ///
 /// # Errors
 /// Returns an error if no plugin of the list can do what the pod requests.
@@ -92,6 +92,7 @@ pub fn attachment(
         capability_args,
         selects_bandwidth: !selection.bandwidth.is_unlimited(),
         default_route: selection.default_route.clone(),
+        device_info: None,
     })
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::config::MultinetConfig;
 use super::selections::Selected;
-use super::{agent, compose, object};
+use super::{agent, compose, device_info, object};
 
 /// The longest reason that a pod's error gives, in characters. Tenants write NADs, and parsers repeat what they read.
 const MOST_REASON: usize = 4096;
@@ -25,7 +25,6 @@ pub fn attachments(
     request: &Request,
     config: &MultinetConfig,
     default_network: &str,
-    args: &[(String, String)],
 ) -> Result<Vec<RecordedAttachment>, CniError> {
     let selections = &selected.selections;
     let in_place = selections.default_network.iter();
@@ -47,6 +46,7 @@ pub fn attachments(
             )));
         }
     };
+    let args = args_of_pod(request);
     let attachments = all
         .iter()
         .zip(&nads)
@@ -68,9 +68,24 @@ pub fn attachments(
             if device.is_some_and(|device| device.contains('/')) {
                 return Err(refused(format!("device {device:?} of the pod is a path")));
             }
-            compose::attachment(selection, interface.to_string(), list, device, args).map_err(refused)
+            let attachment =
+                compose::attachment(selection, interface.to_string(), list, device, &args);
+            let mut attachment = attachment.map_err(refused)?;
+            let of_resource = nad.resource_name.as_deref().zip(device);
+            device_info::give(&mut attachment, request.container_id(), of_resource)
+                .map_err(refused)?;
+            Ok(attachment)
         });
     attachments.collect()
+}
+
+/// Returns the pairs of `CNI_ARGS` that name the pod. All others, such as `IP`, are for the default network alone.
+fn args_of_pod(request: &Request) -> Vec<(String, String)> {
+    let pairs = request.args.pairs();
+    let of_pod = pairs.filter(|(key, _)| *key == "IgnoreUnknown" || key.starts_with("K8S_"));
+    of_pod
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect()
 }
 
 /// Returns the list of a NAD, if it is permitted, with what the pod writes into it.

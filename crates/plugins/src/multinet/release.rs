@@ -13,7 +13,7 @@ use netqos_netlink::{Namespace, Socket};
 
 use super::multus::{MultusPods, forget_hand_over};
 use super::record::call;
-use super::{Node, is_own, of_attachment, several};
+use super::{Node, device_info, device_info_error, is_own, of_attachment, several};
 
 impl Node {
     /// Releases the sandboxes that are gone, and what no pod uses any longer on the networks of the others. `valid` are
@@ -113,7 +113,10 @@ impl Node {
         let undone = begun.map(|attachment| {
             let (list, request) = call(record, attachment)?;
             let undone = self.runtime.del(&list, &request);
-            undone.map_err(|error| of_attachment(attachment, &error))
+            undone.map_err(|error| of_attachment(attachment, &error))?;
+            // Its plugins may read the file at DEL.
+            let removed = device_info::remove(attachment);
+            removed.map_err(|error| device_info_error(attachment, &error))
         });
         undone.filter_map(Result::err).collect()
     }

@@ -137,3 +137,24 @@ fn add_on_disk_without_inodes_fails_and_leaves_nothing() {
     }
     panic!("{INODES} inodes are too few");
 }
+
+#[test]
+fn del_on_disk_without_inodes_and_space_leaves_nothing() {
+    let Some(node) = node(&format!("nr_inodes={INODES},size={}", PAGES * PAGE)) else {
+        return;
+    };
+    let pod = node.node.empty_pod("web").unwrap();
+    let before = node.inventory();
+    let add = node.call("ADD", &pod, Some("lan"), json!({}));
+    add.succeed().unwrap();
+    let fillers = Path::new(STATE).join("fillers");
+    fs::create_dir_all(&fillers).unwrap();
+    let space = fs::write(fillers.join("space"), vec![0; PAGES * PAGE]);
+    assert!(space.is_err());
+    let full = (0..INODES).find(|it| fs::write(fillers.join(it.to_string()), "").is_err());
+    assert!(full.is_some());
+    let del = node.call("DEL", &pod, None, json!({}));
+    del.succeed().unwrap();
+    fs::remove_dir_all(&fillers).unwrap();
+    assert_eq!(node.inventory(), before);
+}

@@ -1,10 +1,15 @@
 //! Sandboxes of other lists, and a default network that cannot be read.
 
 use std::fs;
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use serde_json::json;
 
-use crate::fixture::MultinetNode;
+use crate::fixture::{MultinetNode, wait_until};
 
 #[test]
 fn gc_by_another_list_leaves_the_sandbox() {
@@ -38,6 +43,46 @@ fn gc_by_another_list_leaves_the_sandbox() {
         .succeed()
         .unwrap();
     assert_eq!(node.inventory(), before);
+}
+
+/// Passes one message on to the agent once `/run/go` is there.
+fn answer_late(listener: &UnixListener) -> io::Result<()> {
+    let (mut stream, _) = listener.accept()?;
+    let mut message = String::new();
+    BufReader::new(stream.try_clone()?).read_line(&mut message)?;
+    fs::write("/run/waits", "")?;
+    wait_until(|| Path::new("/run/go").exists());
+    let mut agent = UnixStream::connect("/run/netqos/multinet.sock")?;
+    agent.write_all(message.as_bytes())?;
+    let mut answer = String::new();
+    BufReader::new(agent).read_line(&mut answer)?;
+    stream.write_all(answer.as_bytes())
+}
+
+/// GC knows the sandbox by its lock, and waits for it.
+#[test]
+fn gc_by_another_list_leaves_a_sandbox_whose_add_ends_meanwhile() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    node.define_two();
+    let listener = UnixListener::bind("/run/late.sock").unwrap();
+    let agent = thread::spawn(move || answer_late(&listener));
+    let pod = node.node.empty_pod("web").unwrap();
+    let late = json!({"socket": "/run/late.sock"});
+    let add = node.call("ADD", &pod, Some("lan"), late).start().unwrap();
+    wait_until(|| Path::new("/run/waits").exists());
+    assert!(!Path::new("/var/lib/netqos/multinet/pods/web.json").exists());
+    let other = json!({"cniVersion": "1.1.0", "name": "other", "cni.dev/valid-attachments": []});
+    let gc = node.call("GC", &pod, None, other).start().unwrap();
+    thread::sleep(Duration::from_millis(300));
+    fs::write("/run/go", "").unwrap();
+    agent.join().unwrap().unwrap();
+    let added = add.finish().unwrap();
+    assert_eq!(added.code, Some(0), "{added:?}");
+    let collected = gc.finish().unwrap();
+    assert_eq!(collected.code, Some(0), "{collected:?}");
+    node.call("CHECK", &pod, None, json!({})).succeed().unwrap();
 }
 
 /// The runtime attached the pod before this plugin came, and its result is lost.

@@ -21,6 +21,7 @@ pub fn install(names: &[&str]) {
              call=\"{name} $CNI_COMMAND $CNI_IFNAME\"\n\
              echo \"$call begins\" >> {CALLS}\n\
              printf %s \"$config\" > \"{CONFIGS}/$call\"\n\
+             printf %s \"$CNI_ARGS\" > \"{CONFIGS}/$call args\"\n\
              sleep 0.02\n\
              echo \"$call ends\" >> {CALLS}\n\
              case \"$CNI_COMMAND $config\" in\n\
@@ -57,6 +58,11 @@ pub fn calls() -> Vec<String> {
 pub fn config(call: &str) -> Value {
     let text = fs::read(Path::new(CONFIGS).join(call)).unwrap();
     serde_json::from_slice(&text).unwrap()
+}
+
+/// `CNI_ARGS` of a plugin's last call with this command and interface.
+pub fn args(call: &str) -> String {
+    fs::read_to_string(Path::new(CONFIGS).join(format!("{call} args"))).unwrap()
 }
 
 /// The plugin's configuration where the default network is made by a recorder of this name, with these keys.

@@ -105,6 +105,35 @@ fn arguments_of_runtime_reach_default_network_alone() {
     }
 }
 
+/// The address that a runtime requests is one of the default network.
+#[test]
+fn cni_args_of_runtime_reach_default_network_alone() {
+    let Some(node) = node() else {
+        return;
+    };
+    let list = json!({"cniVersion": "1.0.0", "plugins": [{"type": "log"}]});
+    node.define_by_digest("shop/plain", &list);
+    node.define_by_digest("kube-system/other", &list);
+    let of_pod = "IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_UID=u";
+    let all = format!("IP=10.0.0.9/24;{of_pod};MAC=02:00:00:00:00:09;GATEWAY=10.0.0.1;k8s_x=1");
+    for (in_place, default) in [(None, "default"), (Some("other"), "log")] {
+        let mut annotations = json!({"k8s.v1.cni.cncf.io/networks": "plain"});
+        if let Some(name) = in_place {
+            annotations["v1.multus-cni.io/default-network"] = name.into();
+        }
+        let mut config = recorder::default_network("default", &json!({}));
+        config["runtimeConfig"] = json!({"io.kubernetes.cri.pod-annotations": annotations});
+        let pod = node.node.empty_pod("web").unwrap();
+        for command in ["ADD", "CHECK", "DEL"] {
+            let call = node.call(command, &pod, None, config.clone());
+            call.variable("CNI_ARGS", &all).succeed().unwrap();
+            assert_eq!(recorder::args(&format!("{default} {command} eth0")), all);
+            assert_eq!(recorder::args(&format!("log {command} net1")), of_pod);
+        }
+        pod.remove(&node.node).unwrap();
+    }
+}
+
 #[test]
 fn arguments_of_runtime_reach_network_in_place_of_default_one() {
     let Some(node) = node() else {

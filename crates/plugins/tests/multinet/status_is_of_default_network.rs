@@ -31,13 +31,19 @@ fn status_fails_without_a_default_network() {
     let config = json!({"defaultNetwork": null, "confDir": lists});
     let own = list("ours", "netqos-multinet");
     fs::write(lists.join("00-netqos.conflist"), own).unwrap();
-    let (_, error) = status(&node, &pod, config.clone()).unwrap_err();
+    let (code, error) = status(&node, &pod, config.clone()).unwrap_err();
+    assert_eq!(code, 50, "{error}");
     assert!(error.contains("no pod can start"), "{error}");
+    // The runtime tries again to start the pod.
+    let add = node.call("ADD", &pod, None, config.clone());
+    let (code, error) = add.fail().unwrap();
+    assert_eq!(code, 11, "{error}");
     fs::write(lists.join("10-pods.conflist"), list("pods", "bridge")).unwrap();
     status(&node, &pod, config.clone()).unwrap();
     // A list that cannot be read, before it.
     fs::write(lists.join("05-broken.conflist"), "{").unwrap();
-    let (_, error) = status(&node, &pod, config).unwrap_err();
+    let (code, error) = status(&node, &pod, config).unwrap_err();
+    assert_eq!(code, 50, "{error}");
     assert!(error.contains("05-broken.conflist"), "{error}");
 }
 
