@@ -193,8 +193,21 @@ impl Programs {
     }
 }
 
+/// Returns a loader without the kernel's own BTF, by which none of the programs is relocated. `EbpfLoader::new` reads and
+/// parses that, with 40 MB of memory and some of it for good, unless it cannot open it: so in a thread that opens no file.
+pub(crate) fn loader<'a>() -> EbpfLoader<'a> {
+    thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            // Else it only takes more memory.
+            let _ = sys::deny_open();
+            EbpfLoader::new()
+        });
+        thread.join().unwrap_or_default()
+    })
+}
+
 fn load(folder: &Path) -> Result<()> {
-    let mut object = EbpfLoader::new()
+    let mut object = loader()
         .default_map_pin_directory(folder)
         .verifier_log_level(LOG_LEVEL)
         .override_global(FLOW_KEY, &flow_key(), true)
@@ -359,6 +372,13 @@ pub(crate) fn io_at(path: &Path, source: io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn loader_reads_no_btf_of_the_kernel_and_files_can_be_opened_afterwards() {
+        let loader = format!("{:?}", loader());
+        assert!(loader.starts_with("EbpfLoader { btf: None"), "{loader:.80}");
+        assert!(fs::read("/proc/self/stat").is_ok());
+    }
 
     #[test]
     fn of_a_verifiers_log_the_reason_is_told() {

@@ -348,6 +348,56 @@ pub(crate) fn load_calling(
     loaded
 }
 
+/// Lets the calling thread open no file from now on: it gets EACCES. The rest of the process is not affected.
+///
+/// # Errors
+/// Returns an error if the kernel has no seccomp filters.
+pub(crate) fn deny_open() -> io::Result<()> {
+    const LOAD_WORD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+    let calls = [
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_open,
+        libc::SYS_openat,
+        libc::SYS_openat2,
+    ];
+    let line = |code, jt, k| libc::sock_filter { code, jt, jf: 0, k };
+    // The first word of `struct seccomp_data` is the number of the call.
+    let mut filter = vec![line(LOAD_WORD, 0, 0)];
+    let left = (1..=calls.len() as u8).rev();
+    filter.extend(
+        calls
+            .iter()
+            .zip(left)
+            .map(|(call, left)| line(IF_EQUAL, left, *call as u32)),
+    );
+    filter.push(line(RETURN, 0, libc::SECCOMP_RET_ALLOW));
+    filter.push(line(
+        RETURN,
+        0,
+        libc::SECCOMP_RET_ERRNO | libc::EACCES as u32,
+    ));
+    let program = libc::sock_fprog {
+        len: filter.len() as u16,
+        filter: filter.as_mut_ptr(),
+    };
+    // SAFETY: both calls concern the calling thread alone; the filter lives until the second returns.
+    let result = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_SET_MODE_FILTER,
+            0,
+            &raw const program,
+        )
+    };
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Opens a program by its id.
 pub(crate) fn program_by_id(id: u32) -> Result<OwnedFd> {
     let mut attributes = Attributes::new().u32(0, id);

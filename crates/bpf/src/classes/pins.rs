@@ -6,7 +6,6 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use aya::EbpfLoader;
 use rustix::fs::{FlockOperation, flock};
 
 use super::layout::{Flow, FlowKey, Pod, Settings, key};
@@ -220,7 +219,7 @@ fn folder(bpffs: &Path) -> PathBuf {
 }
 
 fn load(folder: &Path) -> Result<()> {
-    let mut object = EbpfLoader::new()
+    let mut object = pins::loader()
         .default_map_pin_directory(folder)
         .verifier_log_level(pins::LOG_LEVEL)
         .override_global(pins::FLOW_KEY, &pins::flow_key(), true)

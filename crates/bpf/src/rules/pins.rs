@@ -5,7 +5,6 @@ use std::fs::{self, File};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use aya::EbpfLoader;
 use rustix::fs::{FlockOperation, flock};
 
 use super::conntrack;
@@ -328,7 +327,7 @@ fn load_all(folder: &Path, asks: bool) -> Result<()> {
         true => Cow::Borrowed(OBJECT),
         false => Cow::Owned(without_tail_calls()),
     };
-    let mut object = EbpfLoader::new()
+    let mut object = pins::loader()
         .default_map_pin_directory(folder)
         .verifier_log_level(pins::LOG_LEVEL)
         .override_global(ASKS, &u8::from(asks), true)
