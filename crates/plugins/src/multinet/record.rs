@@ -28,15 +28,34 @@ impl PodRecords {
     /// # Errors
     /// Returns an error of code 11 if that takes too long, and of code 5 if the lock cannot be had.
     pub fn lock(&self, container_id: &str) -> Result<FileLock, CniError> {
+        self.try_lock(container_id).map_err(|(_, error)| error)
+    }
+
+    /// As [`lock`](Self::lock), but returns none if the disk is full: no ADD can be under way for a sandbox without a lock.
+    ///
+    /// # Errors
+    /// See [`lock`](Self::lock).
+    pub fn lock_if_it_fits(&self, container_id: &str) -> Result<Option<FileLock>, CniError> {
+        match self.try_lock(container_id) {
+            Ok(lock) => Ok(Some(lock)),
+            Err((ErrorKind::StorageFull | ErrorKind::QuotaExceeded, _)) => Ok(None),
+            Err((_, error)) => Err(error),
+        }
+    }
+
+    fn try_lock(&self, container_id: &str) -> Result<FileLock, (ErrorKind, CniError)> {
         let path = self.0.folder().join(format!("{container_id}{LOCK_ENDING}"));
         let lock = FileLock::wait_at_most(&path, PATIENCE);
         let lock = lock.and_then(|lock| lock.pass_on().map(|()| lock));
-        lock.map_err(|error| match error.kind() {
-            ErrorKind::WouldBlock => try_again(format!(
-                "another call for container {container_id}, or a plugin that it has executed, still runs: {} is locked",
-                path.display()
-            )),
-            _ => CniError::io(format!("{}: {error}", path.display())),
+        lock.map_err(|error| {
+            let answer = match error.kind() {
+                ErrorKind::WouldBlock => try_again(format!(
+                    "another call for container {container_id}, or a plugin that it has executed, still runs: {} is locked",
+                    path.display()
+                )),
+                _ => CniError::io(format!("{}: {error}", path.display())),
+            };
+            (error.kind(), answer)
         })
     }
 

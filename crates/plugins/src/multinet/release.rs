@@ -243,7 +243,7 @@ fn undo_by_results(
 
 pub(super) fn delete(request: &Request) -> Result<(), CniError> {
     let node = Node::open(&request.config, &request.path)?;
-    let lock = node.records.lock(request.container_id())?;
+    let lock = node.records.lock_if_it_fits(request.container_id())?;
     let failures = match node.records.read(request.container_id())? {
         Some(mut record) => {
             record.netns.clone_from(&request.netns);
@@ -251,9 +251,10 @@ pub(super) fn delete(request: &Request) -> Result<(), CniError> {
         }
         None => node.undo_without_record(&call_of(request)),
     };
-    match failures.is_empty() {
-        true => node.records.remove(request.container_id(), lock),
-        false => Err(several(&failures)),
+    match (failures.is_empty(), lock) {
+        (true, Some(lock)) => node.records.remove(request.container_id(), lock),
+        (true, None) => Ok(()),
+        (false, _) => Err(several(&failures)),
     }
 }
 

@@ -120,6 +120,10 @@ fn add_on_disk_without_inodes_fails_and_leaves_nothing() {
             fs::remove_file(fillers.join(number.to_string())).unwrap();
         }
         let outcome = add.run().unwrap();
+        if outcome.code != Some(0) {
+            // As runtimes do it, on the same disk.
+            del.succeed().unwrap();
+        }
         fs::remove_dir_all(&fillers).unwrap();
         if outcome.code == Some(0) {
             assert!(freed > 1, "{freed}");
