@@ -196,14 +196,16 @@ impl Programs {
 /// Returns a loader without the kernel's own BTF, by which none of the programs is relocated. `EbpfLoader::new` reads and
 /// parses that, with 40 MB of memory and some of it for good, unless it cannot open it: so in a thread that opens no file.
 pub(crate) fn loader<'a>() -> EbpfLoader<'a> {
-    thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            // Else it only takes more memory.
-            let _ = sys::deny_open();
-            EbpfLoader::new()
-        });
-        thread.join().unwrap_or_default()
-    })
+    let without_btf = || {
+        let _ = sys::deny_open();
+        EbpfLoader::new()
+    };
+    let made = thread::scope(|scope| {
+        let thread = thread::Builder::new().spawn_scoped(scope, without_btf);
+        thread.ok()?.join().ok()
+    });
+    // Else it only takes more memory.
+    made.unwrap_or_default()
 }
 
 fn load(folder: &Path) -> Result<()> {

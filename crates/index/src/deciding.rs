@@ -32,7 +32,7 @@ impl Index {
     }
 
     /// The interface of a pod that its annotations of bandwidth are for, that on its primary network. `None`: it was not
-    /// found, or there is no such pod.
+    /// found, or the pod does not exist.
     pub fn annotated_interface(&self, pod: &ObjectName) -> Option<String> {
         let (_, first) = self.first(pod)?;
         Some(first.attach?.interface()?.name.clone())

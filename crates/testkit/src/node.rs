@@ -89,7 +89,7 @@ impl Node {
         Ok(text)
     }
 
-    /// What CNI plugins and netqos leave on the node: links, addresses that are taken, records, results. For comparing
+    /// Returns everything that CNI plugins and netqos leave on the node: links, addresses that are taken, records, results. For comparing
     /// before and after; files that plugins leave for good are not in it.
     pub fn inventory(&self) -> Result<Vec<String>> {
         let links = self.run("ip", &["-o", "link", "show"])?;

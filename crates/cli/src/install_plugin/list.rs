@@ -22,10 +22,12 @@ const KEPT: &str = "removed.conflist";
 /// Writes the list. Keys that an administrator added to the plugin's configuration stay.
 pub(super) fn write(path: &Path, default_network: Option<&Path>) -> Result<String, Problem> {
     let directory = directory_of(path);
+    // Of before another name was chosen: the runtime may call it for each pod.
+    refuse_others(path)?;
     refuse_meta_default(path, default_network)?;
     // Under another name the runtime need not call it for each pod.
     let is_beside = path.file_name() != Some(LIST.as_ref());
-    if is_beside {
+    if is_beside || default_network.is_some() {
         refuse_before_meta(path)?;
     }
     let written = write_list(path, default_network)?;
@@ -106,12 +108,19 @@ fn refuse_meta_default(path: &Path, default_network: Option<&Path>) -> Result<()
 /// Fails if a list beside another meta plugin's would take its place, or be its default network: pods would be attached to
 /// their networks twice.
 fn refuse_before_meta(path: &Path) -> Result<(), Problem> {
-    for (other, list) in others(path) {
-        let Some(plugin) = other_meta(&list) else {
+    let others = others(path);
+    let (of_metas, plain): (Vec<_>, Vec<_>) = others
+        .iter()
+        .partition(|(_, list)| other_meta(list).is_some());
+    // Multus takes the first list that is not its own for that of the default network.
+    let is_first_for_meta = { plain.iter() }.all(|(it, _)| it.file_name() > path.file_name());
+    for (other, list) in of_metas {
+        let Some(plugin) = other_meta(list) else {
             continue;
         };
-        let (path, plugin) = (path.to_owned(), plugin);
-        if other.file_name() > path.file_name() {
+        let (path, other) = (path.to_owned(), other.clone());
+        let is_first_for_meta = is_first_for_meta && !plain.is_empty();
+        if other.file_name() > path.file_name() || is_first_for_meta {
             let plugin = plugin.kind.clone();
             return Err(Problem::BeforeMeta {
                 path,

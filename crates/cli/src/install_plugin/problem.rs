@@ -40,8 +40,8 @@ pub enum Problem {
     },
     /// The list would come before that of another meta plugin.
     #[error(
-        "{} is not written: the runtime would call it in place of {}, which calls {plugin}; give it a name behind that one by \
-         --list-name",
+        "{} is not written: it would come before {}, which calls {plugin}, or before the list that {plugin} takes for the \
+         default network; give it a name behind both by --list-name",
         path.display(),
         other.display()
     )]
@@ -67,10 +67,10 @@ pub enum Problem {
         "cannot see which pods have attachments by netqos-multinet: {0}; make that directory readable"
     )]
     Lists(Box<RuntimeError>),
-    /// Another list calls the plugin that is to be removed.
+    /// Another list calls the plugin.
     #[error(
-        "cannot remove netqos-multinet: {} calls netqos-multinet, too; nothing changed; remove that list first, by \
-         --list-name if netqos has written it",
+        "{} calls netqos-multinet already; nothing changed; remove that list first, by --remove and --list-name if netqos \
+         has written it",
         .0.display()
     )]
     OtherList(PathBuf),
@@ -136,6 +136,7 @@ impl Problem {
                 | Self::ForeignList(_)
                 | Self::DefaultIsMeta { .. }
                 | Self::BeforeMeta { .. }
+                | Self::OtherList(_)
                 | Self::Twice { .. }
         )
     }

@@ -367,8 +367,10 @@ fn list_that_would_take_the_place_of_multus_or_be_called_by_it_is_refused() {
             ["10-multus.conflist", "50-pods.conflist"]
         );
     };
-    let none = json!({});
-    refused(none, "05-netqos.conflist", "give it a name behind that one");
+    // Also where Multus would take it for the list of the default network, which it finds by itself.
+    for name in ["05-netqos.conflist", "30-netqos.conflist", LIST] {
+        refused(json!({}), name, "give it a name behind both");
+    }
     let by_name = json!({"clusterNetwork": "netqos-multinet"});
     refused(
         by_name,
@@ -394,6 +396,30 @@ fn list_that_would_take_the_place_of_multus_or_be_called_by_it_is_refused() {
         assert!(error.contains("--default-network"), "{error}");
         assert_eq!(node.names("net.d"), ["10-multus.conflist"]);
     }
+}
+
+/// The runtime would go on calling the one of before.
+#[test]
+fn second_list_of_another_name_is_refused_until_the_first_is_removed() {
+    let node = Node::new();
+    node.installed();
+    let plugin = executable("netqos-plugins", "netqos-multinet").unwrap();
+    let other = [
+        "--from",
+        plugin.to_str().unwrap(),
+        "--list-name",
+        "99-netqos.conflist",
+    ];
+    let error = stderr(&node.install(&other));
+    let expected = "00-netqos.conflist calls netqos-multinet already";
+    assert!(error.contains(expected), "{error}");
+    assert!(
+        !node
+            .names("net.d")
+            .contains(&"99-netqos.conflist".to_owned())
+    );
+    node.removed();
+    succeed(&node.install(&other));
 }
 
 #[test]

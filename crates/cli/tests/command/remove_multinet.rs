@@ -258,7 +258,7 @@ fn removal_is_refused_where_the_next_list_is_broken_or_calls_the_plugin() {
     let own =
         json!({"cniVersion": "1.0.0", "name": "other", "plugins": [{"type": "netqos-multinet"}]});
     node.write("net.d/10-pods.conflist", &own);
-    node.assert_refused("10-pods.conflist calls netqos-multinet, too");
+    node.assert_refused("10-pods.conflist calls netqos-multinet already");
 }
 
 /// As in a container without those mounts.

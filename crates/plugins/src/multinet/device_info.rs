@@ -1,7 +1,7 @@
 //! Device information files of the Network Plumbing Working Group, version 1.1.0: what a device plugin says about a
 //! device, for the plugins of an attachment and for `network-status`.
 //!
-//! What is broken is left out of `network-status` with a line on standard error, as Multus has it.
+//! A broken file is left out of `network-status` with a line on standard error, as Multus has it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -134,7 +134,7 @@ fn read_or_say(path: &Path) -> Option<Map<String, Value>> {
     }
 }
 
-/// Reads a file that is no link.
+/// Reads a file. A link is refused.
 fn read(path: &Path) -> io::Result<Map<String, Value>> {
     let invalid = |why: &str| io::Error::new(ErrorKind::InvalidData, why);
     let named = fs::symlink_metadata(path)?;

@@ -85,13 +85,18 @@ impl PodRecords {
         Ok(containers)
     }
 
-    /// Removes a record and the sandbox's lock.
+    /// Removes a record and the sandbox's lock, if there is one.
     ///
     /// # Errors
     /// Returns an error of code 5 if it cannot be removed.
-    pub fn remove(&self, container_id: &str, lock: FileLock) -> Result<(), CniError> {
+    pub fn remove(
+        &self,
+        container_id: &str,
+        lock: impl Into<Option<FileLock>>,
+    ) -> Result<(), CniError> {
         self.0.remove(container_id).map_err(io_error)?;
-        lock.remove()
+        let removed = lock.into().map_or(Ok(()), FileLock::remove);
+        removed
             .map_err(|error| CniError::io(format!("the lock of container {container_id}: {error}")))
     }
 }

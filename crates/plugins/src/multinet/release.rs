@@ -251,10 +251,9 @@ pub(super) fn delete(request: &Request) -> Result<(), CniError> {
         }
         None => node.undo_without_record(&call_of(request)),
     };
-    match (failures.is_empty(), lock) {
-        (true, Some(lock)) => node.records.remove(request.container_id(), lock),
-        (true, None) => Ok(()),
-        (false, _) => Err(several(&failures)),
+    match failures.is_empty() {
+        true => node.records.remove(request.container_id(), lock),
+        false => Err(several(&failures)),
     }
 }
 

@@ -70,7 +70,7 @@ fn nad_that_cannot_be_read_attaches_no_pod_and_stays_for_rules() {
     assert!(has(answer(), "exists"), "{:?}", answer());
 }
 
-/// What is on the disk is the configuration that could be read, since rules need the network.
+/// The checkpoint keeps the configuration that could be read, since rules need the network.
 #[test]
 fn nad_that_cannot_be_read_attaches_no_pod_after_restarts_without_the_api_server() {
     let directory = tempfile::tempdir().unwrap();
