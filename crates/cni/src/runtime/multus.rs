@@ -33,6 +33,14 @@ pub struct MultusDelegate {
         skip_serializing_if = "String::is_empty"
     )]
     pub interface: String,
+    /// The device that the pod has for it, if any. By it Multus finds the attachment's device information file.
+    #[serde(
+        rename = "deviceID",
+        default,
+        deserialize_with = "null_is_default",
+        skip_serializing_if = "String::is_empty"
+    )]
+    pub device: String,
     /// Its configuration. Of a `clusterNetwork` Multus keeps only the keys that it knows.
     #[serde(rename = "Bytes", with = "base64_text")]
     pub config: Vec<u8>,
@@ -71,6 +79,13 @@ impl MultusDelegate {
             conf_list: of_list(kinds.collect()),
             name,
             interface: request.ifname.clone(),
+            device: {
+                let device = request.capability_args.get("deviceID");
+                device
+                    .and_then(Value::as_str)
+                    .unwrap_or_default()
+                    .to_owned()
+            },
             config: Value::Object(of_list(plugins)).to_string().into_bytes(),
         })
     }
@@ -115,4 +130,26 @@ impl MultusDelegate {
 /// Multus looks only for files of sandboxes' names.
 fn draft(directory: &Path, container_id: &str) -> PathBuf {
     directory.join(format!(".{container_id}.netqos-new"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delegate_names_the_device_of_its_attachment_and_no_other() {
+        let list = br#"{"cniVersion": "1.0.0", "name": "vf", "plugins": [{"type": "sriov"}]}"#;
+        let list = NetworkConfigList::parse(list).unwrap();
+        let written = |request: &AttachmentRequest| {
+            let delegate = MultusDelegate::of("shop/vf".to_owned(), &list, request).unwrap();
+            serde_json::to_value(delegate).unwrap()
+        };
+        let mut request = AttachmentRequest::new("web", "net1");
+        assert_eq!(written(&request).get("deviceID"), None);
+        let device = json!("0000:03:02.1");
+        request
+            .capability_args
+            .insert("deviceID".to_owned(), device.clone());
+        assert_eq!(written(&request)["deviceID"], device);
+    }
 }

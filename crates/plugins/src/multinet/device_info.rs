@@ -114,6 +114,16 @@ pub fn remove(attachment: &RecordedAttachment) -> io::Result<()> {
     }
 }
 
+/// Removes the files of a sandbox whose attachments have no record, as of one that Multus attached.
+pub fn remove_of_container(container_id: &str) {
+    let of_container = format!("-{container_id}_");
+    let files = fs::read_dir(OF_ATTACHMENTS).into_iter().flatten().flatten();
+    let own = files.filter(|it| it.file_name().to_string_lossy().contains(&of_container));
+    for file in own {
+        let _ = fs::remove_file(file.path());
+    }
+}
+
 /// The path of an attachment's file, for messages.
 pub fn path(attachment: &RecordedAttachment) -> PathBuf {
     let files = attachment.device_info.as_ref();

@@ -16,6 +16,7 @@ use netqos_cni::runtime::{
 };
 use serde_json::Map;
 
+use super::device_info;
 use super::record::call;
 
 /// The state that Multus keeps of pods.
@@ -116,6 +117,7 @@ impl Directory {
             failures.extend(undone.err().map(CniError::internal));
         }
         if failures.len() == before {
+            device_info::remove_of_container(&sandbox.container_id);
             let _ = fs::remove_file(file);
         }
     }

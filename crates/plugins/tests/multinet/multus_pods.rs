@@ -124,6 +124,27 @@ fn del_releases_what_multus_attached() {
     }
 }
 
+/// Multus names them as this plugin does.
+#[test]
+fn del_removes_device_information_files_of_multus_pod_alone() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    let directory = Path::new("/var/run/k8s.cni.cncf.io/devinfo/cni");
+    fs::create_dir_all(directory).unwrap();
+    let pod = node.node.empty_pod("web").unwrap();
+    attach(&pod);
+    for name in ["shop-lan-web_net1", "shop-lan-webb_net1", "shop-web-x_net1"] {
+        fs::write(directory.join(name), "{}").unwrap();
+    }
+    keep_of_runtime(&pod, DIRECTORY);
+    node.call("DEL", &pod, None, json!({})).succeed().unwrap();
+    let left = fs::read_dir(directory).unwrap().flatten();
+    let mut left: Vec<_> = left.map(|it| it.file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["shop-lan-webb_net1", "shop-web-x_net1"]);
+}
+
 /// Each is deleted by two calls at once and by a third afterwards, and some after their network namespaces went.
 #[test]
 fn fifty_pods_of_multus_are_released_without_leaks() {
