@@ -7,7 +7,7 @@ use std::path::Path;
 use netqos_testkit::Pod;
 use serde_json::{Value, json};
 
-use crate::fixture::{BIN, MultinetNode, nad, write_script};
+use crate::fixture::{BIN, MultinetNode, write_script};
 use crate::recorder;
 
 const OF_DEVICE: &str =
@@ -31,10 +31,8 @@ fn node(keys: &Value) -> Option<MultinetNode> {
         ..Default::default()
     };
     for (name, resource) in [("shop/vf", "intel.com/sriov"), ("shop/up", "../sriov")] {
-        let mut vf = nad(Some(&list), grant.clone());
-        vf.resource_name = Some(resource.to_owned());
-        vf.device = Some("0000:03:02.1".to_owned());
-        node.define_nad(name, vf);
+        node.define_with(name, &list, grant.clone());
+        node.give_device(name, resource, "0000:03:02.1");
     }
     fs::create_dir_all(Path::new(OF_DEVICE).parent().unwrap()).unwrap();
     Some(node)
@@ -154,7 +152,7 @@ fn resource_and_device_that_are_paths_are_refused() {
         return;
     };
     let pod = node.node.empty_pod("web").unwrap();
-    node.give_device("shop/vf", "../secret");
+    node.give_device("shop/vf", "intel.com/sriov", "../secret");
     for network in ["vf", "up"] {
         let config = recorder::default_network("default", &json!({}));
         let add = node.call("ADD", &pod, Some(network), config);

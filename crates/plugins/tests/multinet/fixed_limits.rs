@@ -50,7 +50,7 @@ fn device_of_an_agent_that_is_a_path_is_refused() {
         return;
     };
     node.define_two();
-    node.give_device("shop/lan", "../../etc/passwd");
+    node.give_device("shop/lan", "intel.com/sriov", "../../etc/passwd");
     let pod = node.node.empty_pod("web").unwrap();
     let before = node.inventory();
     let (_, error) = node

@@ -120,9 +120,10 @@ impl MultinetNode {
         self.nads.lock().unwrap().insert(name.to_owned(), nad);
     }
 
-    /// Lets the agent name this device for the network.
-    pub fn give_device(&self, name: &str, device: &str) {
+    /// Lets the agent name this device of the resource for the network.
+    pub fn give_device(&self, name: &str, resource: &str, device: &str) {
         if let Some(nad) = self.nads.lock().unwrap().get_mut(name) {
+            nad.resource_name = Some(resource.to_owned());
             nad.device = Some(device.to_owned());
         }
     }

@@ -19,6 +19,8 @@ use crate::multus_pods::{DIRECTORY, base64};
 
 const LISTS: &str = "/run/net.d";
 const RECORDS: &str = "/var/lib/netqos/multinet/pods";
+/// The device information files.
+const DEVICES: &str = "/var/run/k8s.cni.cncf.io/devinfo";
 /// More system calls than a hand-over makes, and every so many are tried.
 const MANY: usize = 5_000;
 const STEP: usize = 23;
@@ -137,7 +139,13 @@ fn fifty_pods_handed_over_to_multus_are_released_without_leaks() {
     symlink(multus, format!("{BIN}/multus")).unwrap();
     let ipam = json!({"type": "host-local", "ranges": [[{"subnet": "10.90.0.0/24"}]]});
     let far = json!({"cniVersion": "1.0.0", "type": "macvlan", "master": "parent", "ipam": ipam});
+    // With a device, whose file Multus has to find.
     node.define("shop/far", &far);
+    node.give_device("shop/far", "intel.com/sriov", "0000:03:02.1");
+    let device = format!("{DEVICES}/dp/intel.com-sriov-0000:03:02.1-device.json");
+    fs::create_dir_all(format!("{DEVICES}/dp")).unwrap();
+    fs::write(device, "{}").unwrap();
+    let of_devices = || fs::read_dir(format!("{DEVICES}/cni")).unwrap().count();
     let before = inventory(&node);
     let pods: Vec<Pod> = (0..50)
         .map(|it| node.node.empty_pod(&format!("p{it}")).unwrap())
@@ -154,6 +162,7 @@ fn fifty_pods_handed_over_to_multus_are_released_without_leaks() {
         keep_of_runtime(pod, &call.succeed().unwrap());
     });
     let made = began.elapsed();
+    assert_eq!(of_devices(), pods.len());
     assert!(removed().contains("50 pods are handed over to Multus"));
     assert_eq!(records(), [""; 0]);
     assert!(!Path::new(BIN).join("netqos-multinet").exists());
@@ -170,6 +179,7 @@ fn fifty_pods_handed_over_to_multus_are_released_without_leaks() {
     }
     wait_until(|| inventory(&node) == before);
     assert_eq!(inventory(&node), before);
+    assert_eq!(of_devices(), 0);
     ten_at_once(&pods, del_by_multus);
     let deleted = began.elapsed();
     eprintln!("50 pods: made {made:?}, handed over {handed_over:?}, deleted twice {deleted:?}");
