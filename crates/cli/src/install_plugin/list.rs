@@ -22,7 +22,7 @@ const KEPT: &str = "removed.conflist";
 /// Writes the list. Keys that an administrator added to the plugin's configuration stay.
 pub(super) fn write(path: &Path, default_network: Option<&Path>) -> Result<String, Problem> {
     let directory = directory_of(path);
-    // Of before another name was chosen: the runtime may call it for each pod.
+    // The runtime may call a list of an earlier name for each pod.
     refuse_others(path)?;
     refuse_meta_default(path, default_network)?;
     // Under another name the runtime need not call it for each pod.
@@ -54,7 +54,8 @@ pub(super) fn write(path: &Path, default_network: Option<&Path>) -> Result<Strin
     Ok(format!("{}: {done}; {default}{called}", path.display()))
 }
 
-fn directory_of(path: &Path) -> &Path {
+/// The directory of a list.
+pub(super) fn directory_of(path: &Path) -> &Path {
     path.parent().unwrap_or(path)
 }
 
@@ -109,27 +110,27 @@ fn refuse_meta_default(path: &Path, default_network: Option<&Path>) -> Result<()
 /// their networks twice.
 fn refuse_before_meta(path: &Path) -> Result<(), Problem> {
     let others = others(path);
-    let (of_metas, plain): (Vec<_>, Vec<_>) = others
-        .iter()
-        .partition(|(_, list)| other_meta(list).is_some());
     // Multus takes the first list that is not its own for that of the default network.
-    let is_first_for_meta = { plain.iter() }.all(|(it, _)| it.file_name() > path.file_name());
-    for (other, list) in of_metas {
+    let mut plain = others.iter().filter(|(_, list)| other_meta(list).is_none());
+    let comes_before = |other: &Path| path.file_name() < other.file_name();
+    let is_first = plain.next().is_some_and(|(first, _)| comes_before(first));
+    for (other, list) in &others {
         let Some(plugin) = other_meta(list) else {
             continue;
         };
-        let (path, other) = (path.to_owned(), other.clone());
-        let is_first_for_meta = is_first_for_meta && !plain.is_empty();
-        if other.file_name() > path.file_name() || is_first_for_meta {
-            let plugin = plugin.kind.clone();
+        if is_first || comes_before(other) {
             return Err(Problem::BeforeMeta {
-                path,
-                other,
-                plugin,
+                path: path.to_owned(),
+                other: other.clone(),
+                plugin: plugin.kind.clone(),
             });
         }
-        if let Some(why) = leads_to_multinet(&plugin.raw, &path)? {
-            return Err(Problem::Twice { path, other, why });
+        if let Some(why) = leads_to_multinet(&plugin.raw, path)? {
+            return Err(Problem::Twice {
+                path: path.to_owned(),
+                other: other.clone(),
+                why,
+            });
         }
     }
     Ok(())

@@ -7,6 +7,7 @@ use netqos_api::npwg::MULTUS_DIRECTORY;
 use netqos_cni::runtime::{ListFile, NetworkConfigList};
 use serde_json::{Map, Value, json};
 
+use super::list::directory_of;
 use super::{MULTINET, Problem};
 
 /// Multus, and the shim that calls its daemon.
@@ -120,13 +121,9 @@ fn with_directory(list: &[u8], directory: &Path) -> Vec<u8> {
     raw.to_string().into_bytes()
 }
 
-fn directory_of(list: &Path) -> &Path {
-    list.parent().unwrap_or(list)
-}
-
 /// The files of a directory without `own`, the list of `netqos-multinet`.
 fn others(directory: &Path, own: &Path) -> Result<Vec<ListFile>, Problem> {
-    let unreadable = |error| Problem::NextList(Box::new(error));
+    let unreadable = |error| Problem::Lists(Box::new(error));
     let mut files = NetworkConfigList::all(directory).map_err(unreadable)?;
     files.retain(|(path, list)| {
         let is_own = list.as_ref().is_ok_and(calls_plugin);

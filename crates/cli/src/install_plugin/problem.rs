@@ -63,9 +63,7 @@ pub enum Problem {
         why: String,
     },
     /// The lists of the runtime cannot be read.
-    #[error(
-        "cannot see which pods have attachments by netqos-multinet: {0}; make that directory readable"
-    )]
+    #[error("cannot read the lists of the runtime: {0}; make that directory readable")]
     Lists(Box<RuntimeError>),
     /// Another list calls the plugin.
     #[error(

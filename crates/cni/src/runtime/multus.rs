@@ -67,6 +67,8 @@ impl MultusDelegate {
         let plugins: Vec<Value> = plugins.collect::<Result<_, RuntimeError>>()?;
         let kinds = list.plugins.iter().map(|it| json!({"type": it.kind}));
         let version = list.version.to_string();
+        let device = request.capability_args.get("deviceID");
+        let device = device.and_then(Value::as_str);
         let of_list = |plugins: Vec<Value>| {
             Map::from_iter([
                 ("cniVersion".to_owned(), version.clone().into()),
@@ -79,13 +81,7 @@ impl MultusDelegate {
             conf_list: of_list(kinds.collect()),
             name,
             interface: request.ifname.clone(),
-            device: {
-                let device = request.capability_args.get("deviceID");
-                device
-                    .and_then(Value::as_str)
-                    .unwrap_or_default()
-                    .to_owned()
-            },
+            device: device.unwrap_or_default().to_owned(),
             config: Value::Object(of_list(plugins)).to_string().into_bytes(),
         })
     }

@@ -19,6 +19,12 @@ fn capable() -> Value {
     json!({"capabilities": {"bandwidth": true, "portMappings": true}})
 }
 
+fn capable_list() -> Value {
+    let mut plugin = capable();
+    plugin["type"] = "log".into();
+    json!({"cniVersion": "1.0.0", "plugins": [plugin]})
+}
+
 /// What a runtime requests for a pod with these annotations.
 fn of_runtime(annotations: Value) -> Value {
     let mut config = recorder::default_network("default", &capable());
@@ -52,11 +58,9 @@ fn arguments_of_runtime_reach_default_network_alone() {
     let Some(node) = node() else {
         return;
     };
-    let mut plugin = capable();
-    plugin["type"] = "log".into();
-    let list = |plugin: &Value| json!({"cniVersion": "1.0.0", "plugins": [plugin]});
-    node.define_by_digest("shop/capable", &list(&plugin));
-    node.define_by_digest("shop/plain", &list(&json!({"type": "log"})));
+    node.define_by_digest("shop/capable", &capable_list());
+    let plain = json!({"cniVersion": "1.0.0", "plugins": [{"type": "log"}]});
+    node.define_by_digest("shop/plain", &plain);
     let networks = json!([
         {"name": "capable"},
         {"name": "plain"},
@@ -139,9 +143,7 @@ fn arguments_of_runtime_reach_network_in_place_of_default_one() {
     let Some(node) = node() else {
         return;
     };
-    let mut plugin = capable();
-    plugin["type"] = "log".into();
-    let list = json!({"cniVersion": "1.0.0", "plugins": [plugin]});
+    let list = capable_list();
     node.define_by_digest("kube-system/other", &list);
     node.define_by_digest("shop/capable", &list);
     let annotations = json!({
@@ -167,9 +169,7 @@ fn bandwidth_that_a_pod_selects_for_its_default_network_reaches_it_and_is_record
     let Some(node) = node() else {
         return;
     };
-    let mut plugin = capable();
-    plugin["type"] = "log".into();
-    let list = json!({"cniVersion": "1.0.0", "plugins": [plugin]});
+    let list = capable_list();
     node.define_by_digest("kube-system/other", &list);
     let own = json!({"egressRate": 8_000_000, "egressBurst": 80_000});
     for (name, selected) in [("web", Some(&own)), ("db", None)] {

@@ -46,6 +46,18 @@ fn programs(disk: &TempDir) -> Option<Programs> {
     })
 }
 
+/// Calls the test with a node on which the daemon of Multus runs, unless it has to be skipped.
+fn beside_daemon(test: impl FnOnce(&Programs, &Testbed<'_>)) {
+    let disk = tempfile::tempdir().unwrap();
+    let Some(programs) = programs(&disk) else {
+        return;
+    };
+    let Some(node) = Node::new().unwrap() else {
+        return;
+    };
+    test(&programs, &Testbed::start(node, &programs, PODS).unwrap());
+}
+
 /// The testbed's pods on three networks, and what was on the node before them.
 struct Pods<'a> {
     testbed: &'a Testbed<'a>,
@@ -148,80 +160,68 @@ fn netqos(words: &[&str]) -> Output {
 /// The daemon ends, and with it its list, before any pod does. GC releases what it has left itself.
 #[test]
 fn fifty_pods_of_thick_multus_are_released_by_netqos() {
-    let disk = tempfile::tempdir().unwrap();
-    let Some(programs) = programs(&disk) else {
-        return;
-    };
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let testbed = Testbed::start(node, &programs, PODS).unwrap();
-    let pods = Pods::of(&testbed);
-    pods.call(Who::Thick, "ADD", 1);
-    pods.assert_attached();
-    for (pod, _) in &pods.pods {
-        let text = fs::read(Path::new(OF_MULTUS).join(pod.name())).unwrap();
-        let delegates: Vec<Value> = serde_json::from_slice(&text).unwrap();
-        assert_eq!(delegates.len(), 4);
-    }
-    testbed.daemon.end().unwrap();
-    assert!(!Path::new(OF_DAEMON).exists());
-    pods.remove_some_namespaces();
-    // Two calls for each pod at a time, and one afterwards.
-    pods.call(Who::Multinet, "DEL", 2);
-    pods.assert_nothing_left();
-    pods.call(Who::Multinet, "DEL", 1);
-    // DEL of the daemon leaves the default address of the testbed's first pod, and its result.
-    let files = || {
-        inventory(&testbed.node)
-            .into_iter()
-            .filter(|it| it.contains("/cni/"))
-    };
-    assert_eq!(files().count(), 2);
-    let (pod, of_server) = &pods.pods[1];
-    let gc = testbed.prepared(Who::Multinet, "GC", pod, of_server);
-    let config = json!({"cniVersion": "1.1.0", "name": "netqos-multinet", "type": "netqos-multinet",
+    beside_daemon(|_, testbed| {
+        let pods = Pods::of(testbed);
+        pods.call(Who::Thick, "ADD", 1);
+        pods.assert_attached();
+        for (pod, _) in &pods.pods {
+            let text = fs::read(Path::new(OF_MULTUS).join(pod.name())).unwrap();
+            let delegates: Vec<Value> = serde_json::from_slice(&text).unwrap();
+            assert_eq!(delegates.len(), 4);
+        }
+        testbed.daemon.end().unwrap();
+        assert!(!Path::new(OF_DAEMON).exists());
+        pods.remove_some_namespaces();
+        // Two calls for each pod at a time, and one afterwards.
+        pods.call(Who::Multinet, "DEL", 2);
+        pods.assert_nothing_left();
+        pods.call(Who::Multinet, "DEL", 1);
+        // DEL of the daemon leaves the default address of the testbed's first pod, and its result.
+        let files = || {
+            inventory(&testbed.node)
+                .into_iter()
+                .filter(|it| it.contains("/cni/"))
+        };
+        assert_eq!(files().count(), 2);
+        let (pod, of_server) = &pods.pods[1];
+        let gc = testbed.prepared(Who::Multinet, "GC", pod, of_server);
+        let config = json!({"cniVersion": "1.1.0", "name": "netqos-multinet", "type": "netqos-multinet",
                         "defaultNetwork": format!("{LISTS}/10-pods.conflist"), "cni.dev/valid-attachments": []});
-    gc.unwrap().config(&config).succeed().unwrap();
-    let left: Vec<String> = files().collect();
-    assert_eq!(left, [""; 0]);
-    let before = pods.before.iter().filter(|it| !it.contains("/cni/"));
-    let before = before.cloned().collect();
-    Pods { before, ..pods }.end();
+        gc.unwrap().config(&config).succeed().unwrap();
+        let left: Vec<String> = files().collect();
+        assert_eq!(left, [""; 0]);
+        let before = pods.before.iter().filter(|it| !it.contains("/cni/"));
+        let before = before.cloned().collect();
+        Pods { before, ..pods }.end();
+    });
 }
 
 #[test]
 fn fifty_pods_of_netqos_are_released_by_thick_multus() {
-    let disk = tempfile::tempdir().unwrap();
-    let Some(programs) = programs(&disk) else {
-        return;
-    };
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let testbed = Testbed::start(node, &programs, PODS).unwrap();
-    // Nodes have plugins and lists in one directory each.
-    fs::create_dir_all(BIN).unwrap();
-    for plugin in ["bridge", "macvlan", "host-local"] {
-        symlink(Path::new(PLUGINS).join(plugin), Path::new(BIN).join(plugin)).unwrap();
-    }
-    // It is installed on a node without Multus, whose daemon comes later.
-    let aside = "/run/00-multus.conf";
-    fs::rename(OF_DAEMON, aside).unwrap();
-    netqos(&["--from", programs.multinet.to_str().unwrap()]);
-    let pods = Pods::of(&testbed);
-    pods.call(Who::Multinet, "ADD", 1);
-    pods.assert_attached();
-    fs::rename(aside, OF_DAEMON).unwrap();
-    let said = String::from_utf8(netqos(&["--remove"]).stdout).unwrap();
-    assert!(said.contains("50 pods are handed over to Multus"), "{said}");
-    assert_eq!(testbed.node.files(RECORDS), [""; 0]);
-    assert!(!Path::new(BIN).join("netqos-multinet").exists());
-    eprintln!("handed over after {:?}", pods.began.elapsed());
-    pods.remove_some_namespaces();
-    pods.call(Who::Thick, "DEL", 1);
-    pods.assert_nothing_left();
-    // A runtime may repeat it.
-    pods.call(Who::Thick, "DEL", 1);
-    pods.end();
+    beside_daemon(|programs, testbed| {
+        // Nodes have plugins and lists in one directory each.
+        fs::create_dir_all(BIN).unwrap();
+        for plugin in ["bridge", "macvlan", "host-local"] {
+            symlink(Path::new(PLUGINS).join(plugin), Path::new(BIN).join(plugin)).unwrap();
+        }
+        // It is installed on a node without Multus, whose daemon comes later.
+        let aside = "/run/00-multus.conf";
+        fs::rename(OF_DAEMON, aside).unwrap();
+        netqos(&["--from", programs.multinet.to_str().unwrap()]);
+        let pods = Pods::of(testbed);
+        pods.call(Who::Multinet, "ADD", 1);
+        pods.assert_attached();
+        fs::rename(aside, OF_DAEMON).unwrap();
+        let said = String::from_utf8(netqos(&["--remove"]).stdout).unwrap();
+        assert!(said.contains("50 pods are handed over to Multus"), "{said}");
+        assert_eq!(testbed.node.files(RECORDS), [""; 0]);
+        assert!(!Path::new(BIN).join("netqos-multinet").exists());
+        eprintln!("handed over after {:?}", pods.began.elapsed());
+        pods.remove_some_namespaces();
+        pods.call(Who::Thick, "DEL", 1);
+        pods.assert_nothing_left();
+        // A runtime may repeat it.
+        pods.call(Who::Thick, "DEL", 1);
+        pods.end();
+    });
 }
