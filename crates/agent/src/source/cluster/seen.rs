@@ -23,7 +23,7 @@ mod tests;
 mod words;
 
 pub(super) use read::{Read, Stands};
-use read::{Trace, key, marked};
+use read::{Trace, invalid, key, marked};
 
 /// How long a server has to say that it does not know a kind, of which there were objects, before
 /// it is believed: one that has just started may not know its definitions yet.
@@ -283,12 +283,15 @@ impl Seen {
             }
             _ => None,
         };
+        // As it was listed before a restart.
+        let of_later = { unreadable.as_deref() }.map(|it| words::unreadable(kind, &name, it, true));
+        let problem = of_later.map(|message| invalid(kind, &name, message));
         let known = Known {
             version,
             here,
             text,
             is_good: true,
-            problem: None,
+            problem,
             trace,
         };
         let file = key(kind, &name);

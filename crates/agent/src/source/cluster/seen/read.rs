@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use netqos_api::npwg::shortened;
 use netqos_cluster::{Kind, Selection};
 use netqos_coexistence::{Homes, Neighbour, is_written_by_ovn_kubernetes};
 use netqos_core::{ObjectName, ObjectRef, Policy, PolicyVersion, Problem, Reason};
@@ -14,6 +15,9 @@ use super::super::trim::trim;
 /// The key of a text that counts in place of one that cannot be read, with the reason: an agent that reads the text from the
 /// disk must know.
 const UNREADABLE: &str = "netqos.io/unreadable";
+
+/// The most characters of that reason. Its author may write the key, too.
+const MOST_CHARACTERS: usize = 400;
 
 /// An object as it was told: what it says, and its text, to be kept.
 #[derive(Clone, Debug)]
@@ -58,11 +62,7 @@ impl Read {
         trim(kind, &mut value, homes);
         let object = object_from_value(&value).map_err(|errors| {
             let errors = errors.iter().map(ToString::to_string);
-            Problem {
-                object: about(kind, name),
-                reason: Reason::Invalid,
-                message: errors.collect::<Vec<_>>().join("; "),
-            }
+            invalid(kind, name, errors.collect::<Vec<_>>().join("; "))
         });
         Self {
             object,
@@ -73,7 +73,7 @@ impl Read {
             unreadable: value
                 .get(UNREADABLE)
                 .and_then(Value::as_str)
-                .map(str::to_owned),
+                .map(|why| shortened(why, MOST_CHARACTERS)),
         }
     }
 
@@ -129,6 +129,15 @@ pub(super) fn marked(text: &RawValue, why: &str) -> Option<Arc<RawValue>> {
         .as_object_mut()?
         .insert(UNREADABLE.to_owned(), why.into());
     serde_json::value::to_raw_value(&value).ok().map(Arc::from)
+}
+
+/// A problem with an object that cannot be read.
+pub(super) fn invalid(kind: Kind, name: &ObjectName, message: String) -> Problem {
+    Problem {
+        object: about(kind, name),
+        reason: Reason::Invalid,
+        message,
+    }
 }
 
 /// What a problem with an object is about, in words that a condition or an event can be hung on.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use netqos_api::multinet::{About, Answer, Message, NadName, PROTOCOL, PodName};
 use netqos_cluster::{Kind, Selection, Told};
-use netqos_core::ObjectName;
+use netqos_core::{ObjectName, Problem};
 use serde_json::json;
 
 use super::super::super::saved::Saved;
@@ -96,6 +96,9 @@ fn nad_that_cannot_be_read_attaches_no_pod_after_restarts_without_the_api_server
         let (options, mut seen) = began();
         let (_, changes) = seen.remember(|kind| saved.read(kind));
         assert_eq!(changes.len(), 1, "the network stays for rules");
+        let mut problems = seen.batch(Vec::new()).problems.into_iter();
+        let is_listed = |it: Problem| it.message.contains("games/lan is in force as it was");
+        assert!(problems.any(is_listed), "restart {restart}");
         let answer = answer_of(&options);
         assert!(
             has(answer, "cannot be read"),
