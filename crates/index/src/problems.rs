@@ -1,6 +1,6 @@
 //! What of the objects is not as their users want it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use netqos_core::{NetworkKey, NetworkRef, ObjectName, ObjectRef, Policy, Problem, Reason};
 
@@ -70,6 +70,9 @@ impl Index {
             pods.extend(keys.map(|key| (&entry.pod.id.name, &**key)));
         }
         pods.sort_by(|(a, one), (b, other)| (a, &one.network).cmp(&(b, &other.network)));
+        // Pods with the same policies have the same conflicts, which are listed with the first of them.
+        let mut seen = HashSet::new();
+        pods.retain(|(_, key)| seen.insert(*key));
         for (pod, key) in pods {
             let policies = key.policies.iter();
             let policies: Vec<&Policy> = policies
