@@ -9,9 +9,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use netqos_core::{ObjectRef, Problem, Reason};
@@ -31,6 +32,13 @@ const HEARD: WatchFlags = WatchFlags::CLOSE_WRITE
     .union(WatchFlags::DELETE_SELF)
     .union(WatchFlags::MOVE_SELF)
     .union(WatchFlags::ONLYDIR);
+/// What is heard of a folder into which files are renamed once they are whole.
+const RENAMED: WatchFlags = WatchFlags::MOVED_TO
+    .union(WatchFlags::MOVED_FROM)
+    .union(WatchFlags::DELETE)
+    .union(WatchFlags::DELETE_SELF)
+    .union(WatchFlags::MOVE_SELF)
+    .union(WatchFlags::ONLYDIR);
 /// After the first event of a burst, how long it is waited for the next, and for all.
 const QUIET: Duration = Duration::from_millis(2);
 const AT_MOST: Duration = Duration::from_millis(20);
@@ -43,6 +51,10 @@ pub(crate) struct Watch {
     /// By what it hears, or why it does not.
     ear: std::result::Result<OwnedFd, Errno>,
     folder: PathBuf,
+    /// True if files come into the folder by renaming: each is whole at once.
+    by_renaming: bool,
+    /// The time from its first event to the reading of all that came by then.
+    gathers: Duration,
     /// What is watched now: the folder, or one above it, with its number.
     on: Option<(i32, PathBuf, Identity)>,
     /// Files that somebody is writing to.
@@ -64,9 +76,26 @@ pub(crate) struct Heard {
 impl Watch {
     /// Watches this folder, from now on, or as soon as the node lets it.
     pub(crate) fn new(folder: PathBuf) -> Self {
+        Self::with(folder, false)
+    }
+
+    /// The same of a folder whose files are written elsewhere or under other names, and renamed. Nothing is heard of the
+    /// writing, and no burst is waited for: a process that sleeps is woken once for each file.
+    pub(crate) fn of_renamed(folder: PathBuf) -> Self {
+        Self::with(folder, true)
+    }
+
+    /// The same, which is heard of so long after its first event, at once with what came meanwhile.
+    pub(crate) fn gathering(self, gathers: Duration) -> Self {
+        Self { gathers, ..self }
+    }
+
+    fn with(folder: PathBuf, by_renaming: bool) -> Self {
         let mut watch = Self {
             ear: Err(Errno::MFILE),
             folder,
+            by_renaming,
+            gathers: Duration::ZERO,
             on: None,
             open: BTreeSet::new(),
         };
@@ -118,7 +147,12 @@ impl Watch {
             if let Some((number, ..)) = self.on.take() {
                 let _ = inotify::remove_watch(ear, number);
             }
-            match inotify::add_watch(ear, &nearest, HEARD) {
+            // What is above the folder is watched for the folder to come.
+            let flags = match self.by_renaming && nearest == self.folder {
+                true => RENAMED,
+                false => HEARD,
+            };
+            match inotify::add_watch(ear, &nearest, flags) {
                 Ok(number) => self.on = Some((number, nearest, identity)),
                 // It went in between.
                 Err(Errno::NOENT | Errno::NOTDIR) => {}
@@ -132,13 +166,13 @@ impl Watch {
         true
     }
 
-    /// Takes note of all that was heard up to now.
-    fn read(&mut self, heard: &mut Heard) {
+    /// Takes note of all that was heard up to now. Returns true if there was anything.
+    fn read(&mut self, heard: &mut Heard) -> bool {
         let Ok(ear) = &self.ear else {
-            return;
+            return false;
         };
         let mut buffer = [MaybeUninit::uninit(); 4096];
-        let mut lost_aim = false;
+        let (mut is_any, mut lost_aim) = (false, false);
         let on_folder = self
             .on
             .as_ref()
@@ -151,10 +185,12 @@ impl Watch {
                 Err(Errno::INTR) => continue,
                 Err(errno) => {
                     heard.everything = true;
-                    return self.fall_deaf(errno);
+                    self.fall_deaf(errno);
+                    return true;
                 }
                 Ok(event) => event,
             };
+            is_any = true;
             let what = event.events();
             if what.contains(ReadFlags::QUEUE_OVERFLOW) {
                 heard.everything = true;
@@ -200,6 +236,7 @@ impl Watch {
             }
             heard.everything |= self.aim();
         }
+        is_any
     }
 }
 
@@ -244,46 +281,13 @@ pub(crate) fn wait(watches: &mut [Watch], timeout: Duration) -> Result<BTreeMap<
         false => timeout.min(DEAF),
     };
     let until = Instant::now() + timeout;
-    let mut burst: Option<Instant> = None;
-    for round in 0_u64.. {
-        let left = match burst {
-            Some(began) => QUIET.min(AT_MOST.saturating_sub(began.elapsed())),
-            None => until.saturating_duration_since(Instant::now()),
-        };
-        if left.is_zero() && round > 0 {
-            break;
-        }
-        let hearing = watches.iter().enumerate();
-        let hearing = hearing.filter_map(|(index, watch)| Some((index, watch.ear.as_ref().ok()?)));
-        let (indices, fds): (Vec<usize>, Vec<BorrowedFd<'_>>) =
-            hearing.map(|(index, ear)| (index, ear.as_fd())).unzip();
-        let mut polled: Vec<PollFd<'_>> = fds
-            .iter()
-            .map(|fd| PollFd::new(fd, PollFlags::IN))
-            .collect();
-        let timespec = Timespec {
-            tv_sec: left.as_secs() as i64,
-            tv_nsec: i64::from(left.subsec_nanos()),
-        };
-        match poll(&mut polled, Some(&timespec)) {
-            Ok(0) => break,
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(Error::Watch(io::Error::from(errno))),
-        }
-        let ready = indices.into_iter().zip(&polled);
-        let ready = ready.filter(|(_, one)| !one.revents().is_empty());
-        let ready: Vec<usize> = ready.map(|(index, _)| index).collect();
-        drop(polled);
-        for index in ready {
-            let Some(watch) = watches.get_mut(index) else {
-                continue;
-            };
-            let mut one = heard.remove(&index).unwrap_or_default();
-            watch.read(&mut one);
-            if one != Heard::default() {
-                heard.insert(index, one);
-                burst.get_or_insert_with(Instant::now);
-            }
+    let gathers = watches.iter().map(|watch| watch.gathers).max();
+    while heard.is_empty() && is_told(watches, until)? {
+        thread::sleep(gathers.unwrap_or_default());
+        let began = Instant::now();
+        // Pauses, and not one poll after the other, which would return for each event of many.
+        while take(watches, &mut heard) && began.elapsed() < AT_MOST {
+            thread::sleep(QUIET);
         }
     }
     for index in deaf {
@@ -297,6 +301,37 @@ pub(crate) fn wait(watches: &mut [Watch], timeout: Duration) -> Result<BTreeMap<
         }
     }
     Ok(heard)
+}
+
+/// Waits until one of these folders has events to be read. Returns false if none has by then.
+fn is_told(watches: &[Watch], until: Instant) -> Result<bool> {
+    loop {
+        let ears = watches.iter().filter_map(|watch| watch.ear.as_ref().ok());
+        let mut polled: Vec<PollFd<'_>> = ears.map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+        let left = until.saturating_duration_since(Instant::now());
+        let timespec = Timespec {
+            tv_sec: left.as_secs() as i64,
+            tv_nsec: i64::from(left.subsec_nanos()),
+        };
+        match poll(&mut polled, Some(&timespec)) {
+            Ok(ready) => return Ok(ready > 0),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(Error::Watch(io::Error::from(errno))),
+        }
+    }
+}
+
+/// Reads the events of all these folders. Returns true if more may come at once.
+fn take(watches: &mut [Watch], heard: &mut BTreeMap<usize, Heard>) -> bool {
+    let mut is_burst = false;
+    for (index, watch) in watches.iter_mut().enumerate() {
+        let mut one = heard.remove(&index).unwrap_or_default();
+        is_burst |= watch.read(&mut one) && !watch.by_renaming;
+        if one != Heard::default() {
+            heard.insert(index, one);
+        }
+    }
+    is_burst
 }
 
 /// True for what is whole as soon as it is there: a symbolic link, or another name of a file.
@@ -374,5 +409,44 @@ mod tests {
         assert!(next(&mut watch).everything);
         fs::write(folder.join("d"), "").unwrap();
         assert_eq!(next(&mut watch), files(&["d"]));
+    }
+    #[test]
+    fn renamed_file_is_heard_of_and_the_writing_is_not() {
+        let above = tempfile::tempdir().unwrap();
+        let folder = above.path().join("records");
+        let mut watch = [Watch::of_renamed(folder.clone())];
+        fs::create_dir(&folder).unwrap();
+        assert!(next(&mut watch).everything);
+        let put = |name: &str| {
+            fs::write(folder.join("draft"), "whole").unwrap();
+            fs::rename(folder.join("draft"), folder.join(name)).unwrap();
+        };
+        fs::write(folder.join("draft"), "half").unwrap();
+        assert_eq!(next(&mut watch), Heard::default());
+        put("a");
+        assert_eq!(next(&mut watch), files(&["a", "draft"]));
+        fs::remove_file(folder.join("a")).unwrap();
+        assert_eq!(next(&mut watch), files(&["a"]));
+    }
+
+    #[test]
+    fn gathering_watch_hears_of_changes_together() {
+        let folder = tempfile::tempdir().unwrap();
+        let watch = Watch::of_renamed(folder.path().to_owned());
+        let mut watch = [watch.gathering(SOON)];
+        let remove_both = || {
+            for name in ["a", "b"] {
+                fs::remove_file(folder.path().join(name)).unwrap();
+                thread::sleep(SOON / 8);
+            }
+        };
+        for name in ["a", "b"] {
+            fs::write(folder.path().join(name), "").unwrap();
+        }
+        let heard = thread::scope(|scope| {
+            scope.spawn(remove_both);
+            next(&mut watch)
+        });
+        assert_eq!(heard, files(&["a", "b"]));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
 
-use super::Locator;
+use super::{Locator, Source};
 use crate::event::{Event, Said};
 use crate::watch::{self, Watch};
 use crate::{Error, Result};
@@ -28,7 +28,14 @@ pub fn spawn(locator: Locator, events: Sender<Event>) -> Result<()> {
         tracing::debug!(folder = %attached.display(), "make it: {why}");
     }
     let folders = locator.folders();
-    let watches: Vec<Watch> = folders.iter().cloned().map(Watch::new).collect();
+    // Runtimes write their results in place.
+    let watches = folders
+        .iter()
+        .map(|folder| match locator.source(&folder.join("a")) {
+            Source::Cache => Watch::new(folder.clone()),
+            Source::Record | Source::Plugin => Watch::of_renamed(folder.clone()),
+        });
+    let watches: Vec<Watch> = watches.collect();
     let thread = thread::Builder::new().name("locator".into());
     let run = move || {
         if let Err(why) = run(locator, &folders, watches, &events) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use netqos_api::multinet::{CNI_DRIVER, PodRecord};
@@ -11,17 +11,27 @@ use netqos_core::{Direction, ObjectName};
 use crate::locate::PRIMARY_INTERFACE;
 use crate::status::AttachmentStatus;
 
-/// Reads the records in a directory, each with its time. One that is gone by now, or that the plugin will set aside, is
-/// passed over.
-pub(super) fn records(directory: &Path) -> impl Iterator<Item = (SystemTime, PodRecord)> {
+/// The files of the records in a directory.
+pub(super) fn paths(directory: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let paths = entries.map(|entry| entry.path());
-    paths.filter_map(|path| {
-        path.extension().filter(|it| *it == "json")?;
-        let time = fs::metadata(&path).and_then(|it| it.modified()).ok()?;
-        let text = fs::read(&path).ok()?;
-        Some((time, serde_json::from_slice(&text).ok()?))
-    })
+    paths.filter(|path| is_record(path))
+}
+
+/// Returns true for the path of a record, and not of a lock or of what is being written.
+pub(super) fn is_record(path: &Path) -> bool {
+    path.extension().is_some_and(|it| it == "json")
+}
+
+/// Reads a record, with its time. One that is gone by now, or that the plugin will set aside, is none.
+pub(super) fn record(path: &Path) -> Option<(SystemTime, PodRecord)> {
+    let time = fs::metadata(path).and_then(|it| it.modified()).ok()?;
+    let text = fs::read(path).ok()?;
+    Some((time, serde_json::from_slice(&text).ok()?))
+}
+
+fn records(directory: &Path) -> impl Iterator<Item = PodRecord> {
+    paths(directory).filter_map(|path| Some(record(&path)?.1))
 }
 
 /// Returns the attachments of all pods, in the order of their names and of their attachments, with the limits that were
@@ -30,7 +40,7 @@ pub(crate) fn attachments(
     directory: &Path,
     annotated: impl Fn(&ObjectName) -> Option<String>,
 ) -> Vec<AttachmentStatus> {
-    let mut records: Vec<PodRecord> = records(directory).map(|(_, record)| record).collect();
+    let mut records: Vec<PodRecord> = records(directory).collect();
     records.sort_by(|a, b| (&a.pod, &a.container_id).cmp(&(&b.pod, &b.container_id)));
     let statuses = records.iter().flat_map(|record| {
         let pod = record.pod.as_ref();
@@ -48,7 +58,7 @@ pub(crate) type AttachmentCounts = BTreeMap<(&'static str, &'static str), u64>;
 pub(crate) fn count_attachments(directory: &Path) -> AttachmentCounts {
     let all = [State::Attached, State::Attaching, State::Leftover];
     let mut counts = AttachmentCounts::from(all.map(|state| ((CNI_DRIVER, state.label()), 0)));
-    for (_, record) in records(directory) {
+    for record in records(directory) {
         for (index, attachment) in record.attachments.iter().enumerate() {
             let driver = match &*attachment.driver {
                 CNI_DRIVER => CNI_DRIVER,

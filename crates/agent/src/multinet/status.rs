@@ -18,7 +18,7 @@ use tokio::time::sleep;
 
 use super::NetworkCatalog;
 use super::counts::StatusWrite;
-use super::records::records;
+use super::records::{is_record, paths, record};
 use crate::Error;
 use crate::watch::{self, Watch};
 
@@ -31,6 +31,12 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 /// The time for which an annotation that was written is not written again.
 const SETTLES: Duration = Duration::from_secs(5);
+
+/// The time for which changes of records are gathered: an ADD writes a record for each network.
+const GATHERING: Duration = Duration::from_millis(50);
+
+/// The pods whose networks are all made, with their annotations, by the files of their records.
+type Found = BTreeMap<PathBuf, (PodName, Status)>;
 
 /// The annotations that pods should have. Of several sandboxes of a pod, the youngest counts.
 type Statuses = BTreeMap<PodName, Status>;
@@ -62,34 +68,53 @@ pub(crate) fn write_statuses(
 }
 
 fn watch_records(directory: &Path, statuses: &UnboundedSender<Statuses>) {
-    let mut watches = [Watch::new(directory.to_owned())];
+    let watch = Watch::of_renamed(directory.to_owned());
+    let mut watches = [watch.gathering(GATHERING)];
+    let mut found = Found::from_iter(paths(directory).filter_map(read));
     let mut sent = None;
     loop {
-        let found = read(directory);
-        if sent.as_ref() != Some(&found) {
-            if statuses.send(found.clone()).is_err() {
+        let desired = youngest(&found);
+        if sent.as_ref() != Some(&desired) {
+            if statuses.send(desired.clone()).is_err() {
                 return;
             }
-            sent = Some(found);
+            sent = Some(desired);
         }
-        if let Err(error) = watch::wait(&mut watches, RESCAN) {
-            tracing::error!("records of netqos-multinet are not watched any more: {error}");
-            return;
-        }
+        let mut heard = match watch::wait(&mut watches, RESCAN) {
+            Ok(heard) => heard,
+            Err(error) => {
+                tracing::error!("records of netqos-multinet are not watched any more: {error}");
+                return;
+            }
+        };
         watches[0].aim();
+        match heard.remove(&0).filter(|it| !it.everything) {
+            Some(heard) => {
+                for path in heard.files.iter().map(|name| directory.join(name)) {
+                    found.remove(&path);
+                    found.extend(is_record(&path).then(|| read(path)).flatten());
+                }
+            }
+            None => found = paths(directory).filter_map(read).collect(),
+        }
     }
 }
 
-fn read(directory: &Path) -> Statuses {
+/// Reads a record of a pod whose networks are all made.
+fn read(path: PathBuf) -> Option<(PathBuf, (PodName, Status))> {
+    let (time, sandbox) = record(&path)?;
+    let (pod, status) = (sandbox.pod?, sandbox.status?);
+    let text = write_status(&status);
+    let digest = Digest::of(&text);
+    Some((path, (pod, Status { time, text, digest })))
+}
+
+fn youngest(found: &Found) -> Statuses {
     let mut youngest = Statuses::new();
-    for (time, sandbox) in records(directory) {
-        if let (Some(pod), Some(status)) = (sandbox.pod, sandbox.status) {
-            let is_younger = { youngest.get(&pod) }.is_none_or(|known: &Status| known.time < time);
-            if is_younger {
-                let text = write_status(&status);
-                let digest = Digest::of(&text);
-                youngest.insert(pod, Status { time, text, digest });
-            }
+    for (pod, status) in found.values() {
+        let known = youngest.get(pod);
+        if known.is_none_or(|known: &Status| known.time < status.time) {
+            youngest.insert(pod.clone(), status.clone());
         }
     }
     youngest
