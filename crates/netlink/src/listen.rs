@@ -123,10 +123,9 @@ impl Listener {
 impl News {
     fn note(&mut self, message: &Message<'_>) {
         match message.kind {
-            libc::RTM_NEWLINK => {
-                // A bridge tells of its ports, too.
-                let link = Link::read(message.payload).filter(|_| is_of_links(message.payload));
-                if let Some(link) = link {
+            // A bridge tells of its ports, too.
+            libc::RTM_NEWLINK if is_of_links(message.payload) => {
+                if let Some(link) = Link::read(message.payload) {
                     self.tunnels.extend(link.is_tunnel().then_some(link.index));
                     self.there.insert(link.index, link.name);
                 }

@@ -82,7 +82,8 @@ impl Engine {
         );
         let span = span.entered();
         let is_first = self.rules.is_none();
-        let needs_rules = self.needs_rules();
+        // The file system of the pins is not looked through for each pod.
+        let needs_rules = is_first && self.needs_rules();
         if !needs_rules {
             // What cannot be had is not missed any more.
             self.node_problems.remove(NO_RULES);
