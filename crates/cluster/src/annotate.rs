@@ -3,12 +3,18 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use http::HeaderValue;
+use http::header::ACCEPT;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Patch, PatchParams};
-use kube::{Api, Client};
+use kube::api::{Patch, PatchParams, Request};
+use kube::{Client, Resource as _};
 use netqos_core::PodId;
 use netqos_core::with_causes;
 use serde_json::json;
+
+/// The answer is not read, and the pod's metadata are the least of it.
+const METADATA: HeaderValue =
+    HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
 
 /// The longest time for an answer of the server.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -55,11 +61,16 @@ pub async fn annotate_pod(
     pod: &PodId,
     annotations: &BTreeMap<&str, String>,
 ) -> Result<(), AnnotateError> {
-    let api: Api<Pod> = Api::namespaced(client.clone(), &pod.name.namespace);
     // The server compares the uid.
     let patch = json!({"metadata": {"uid": *pod.uid, "annotations": annotations}});
-    let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
-    let written = api.patch_status(&pod.name.name, &parameters, &patch);
+    let written = async {
+        let request = Request::new(Pod::url_path(&(), Some(&pod.name.namespace)));
+        let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
+        let request = request.patch_subresource("status", &pod.name.name, &parameters, &patch);
+        let mut request = request.map_err(kube::Error::BuildRequest)?;
+        request.headers_mut().insert(ACCEPT, METADATA);
+        client.request_text(request).await
+    };
     match tokio::time::timeout(PATIENCE, written).await {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(kube::Error::Api(status))) => Err(AnnotateError::of(status.code, &status.message)),
