@@ -13,6 +13,9 @@ use super::environment::Variables;
 use super::{Command, GcRequest, NetConf, Plugin, Request, StatusRequest};
 use crate::{CniError, CniResult, CniVersion, ErrorCode, json, names};
 
+/// Most inputs are smaller, in bytes.
+const USUAL: usize = 4096;
+
 /// Where the kernel shows a thread its own network namespace.
 const OWN_NETNS: &str = "/proc/thread-self/ns/net";
 
@@ -111,7 +114,7 @@ fn answer(
         return Ok(Answer::Versions);
     }
 
-    let mut text = Vec::new();
+    let mut text = Vec::with_capacity(USUAL);
     stdin
         .read_to_end(&mut text)
         .map_err(|error| CniError::io(format!("error reading from stdin: {error}")))?;

@@ -19,6 +19,10 @@ const FIRST_PAUSE: Duration = Duration::from_millis(10);
 /// How many pauses: five seconds in all, as long as libcni waits.
 const PAUSES: u32 = 9;
 
+/// The bytes that an empty pipe takes without a reader, on any kernel: one page (pipe(7)). Most inputs are smaller, and a thread
+/// costs as much as all else here.
+const FITS: usize = 4096;
+
 /// One call of a plugin, whichever it is.
 #[derive(Debug)]
 pub(super) struct Invocation {
@@ -118,21 +122,29 @@ impl Invocation {
     }
 }
 
-/// Writes and reads at the same time, so that neither waits for the other.
+/// Writes the input and reads the output, so that neither waits for the other.
 fn feed(mut child: Child, input: &[u8]) -> io::Result<Output> {
     let pipe = child.stdin.take();
-    thread::scope(|scope| {
-        let writer = scope.spawn(move || match pipe {
-            Some(mut pipe) => pipe.write_all(input),
-            None => Ok(()),
-        });
-        let output = child.wait_with_output()?;
-        match writer.join() {
-            // A plugin need not read all, or anything: VERSION has no input.
-            Ok(Err(error)) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
-            _ => Ok(output),
+    let write = move || match pipe {
+        Some(mut pipe) => pipe.write_all(input),
+        None => Ok(()),
+    };
+    let (output, written) = match input.len() <= FITS {
+        true => {
+            let written = write();
+            (child.wait_with_output()?, written)
         }
-    })
+        false => thread::scope(|scope| {
+            let writer = scope.spawn(write);
+            let output = child.wait_with_output()?;
+            io::Result::Ok((output, writer.join().unwrap_or(Ok(()))))
+        })?,
+    };
+    match written {
+        // A plugin need not read all, or anything: VERSION has no input.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(output),
+    }
 }
 
 /// The error object that a plugin printed, or one that says how it ended.
