@@ -53,10 +53,24 @@ impl Process {
         self.ticks(&[11, 12])
     }
 
-    /// The same with all children of it that have ended.
-    pub fn processor_time_with_children(&self) -> Result<Duration> {
+    /// For how long its threads have run, to the nanosecond. Those that have ended are not counted.
+    pub fn run_time(&self) -> Result<Duration> {
+        let mut nanos = 0;
+        for thread in fs::read_dir(self.file("task"))? {
+            // It may end meanwhile.
+            let Ok(text) = fs::read_to_string(thread?.path().join("schedstat")) else {
+                continue;
+            };
+            let run = text.split_whitespace().next().context("schedstat")?;
+            nanos += run.parse::<u64>()?;
+        }
+        Ok(Duration::from_nanos(nanos))
+    }
+
+    /// The same with all children of it that have ended, of which the kernel counts hundredths of a second.
+    pub fn run_time_with_children(&self) -> Result<Duration> {
         // cutime and cstime, the 16th and 17th.
-        self.ticks(&[11, 12, 13, 14])
+        Ok(self.run_time()? + self.ticks(&[13, 14])?)
     }
 
     /// The sum of fields of `/proc/PID/stat`, counted from behind the name.

@@ -14,6 +14,9 @@ use crate::bench::median;
 /// The time for agent or daemon to finish their part: the annotation `network-status`.
 const SETTLES: Duration = Duration::from_millis(300);
 
+/// The time for the agent to do what it does once after its start: it finds out what the kernel has.
+const STARTS: Duration = Duration::from_secs(5);
+
 /// All who attach pods, in turn.
 const ALL: [Who; 5] = [
     Who::Direct,
@@ -60,6 +63,7 @@ impl Costs {
 
 /// Measures pods without and with one network beside the default one.
 pub fn measure(testbed: &Testbed, calls: usize) -> Result<Vec<Costs>> {
+    thread::sleep(STARTS);
     let mut all = Vec::new();
     for (kind, _) in &KINDS[..3] {
         let pod = &testbed.pods[*kind];
@@ -115,11 +119,11 @@ fn sample(
     pod: &BenchPod,
 ) -> Result<(Spent, Spent, f64)> {
     let resident = || match who {
-        Who::Multinet | Who::MultinetOnDisk => testbed.agent.processor_time(),
+        Who::Multinet | Who::MultinetOnDisk => testbed.agent.run_time(),
         // Nothing of them outlives a call.
         Who::Direct | Who::Thin => Ok(Duration::ZERO),
         // The daemon executes the plugins.
-        Who::Thick => testbed.daemon.processor_time_with_children(),
+        Who::Thick => testbed.daemon.run_time_with_children(),
     };
     let before = resident()?;
     let add = testbed.call(who, "ADD", sandbox, pod)?;
