@@ -45,7 +45,8 @@ pub use catalog::NetworkCatalog;
 pub(crate) use counts::MultinetCounts;
 pub use list::{
     DEFAULT_NETWORK, LIST, LIST_DIRECTORY, ListError, PLUGIN, WrittenList, bare_plugin,
-    calls_plugin, list_with, lock, read_list, unfinished_list, update_list, write_list,
+    calls_plugin, install_command, list_with, lock, read_list, unfinished_list, update_list,
+    write_list,
 };
 #[cfg(feature = "daemon")]
 pub use list_updates::spawn as keep_list;

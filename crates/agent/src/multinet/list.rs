@@ -23,6 +23,19 @@ pub const LIST_DIRECTORY: &str = "/etc/cni/net.d";
 /// The key of the plugin's configuration with the default network, a file or a list.
 pub const DEFAULT_NETWORK: &str = "defaultNetwork";
 
+/// The command that writes the list of this path anew.
+pub fn install_command(list: &Path) -> String {
+    let directory = list
+        .parent()
+        .filter(|it| !it.ends_with(&LIST_DIRECTORY[1..]));
+    let name = list.file_name().filter(|it| *it != LIST).map(Path::new);
+    let options = [("--conf-dir", directory), ("--list-name", name)];
+    let options =
+        options.map(|(option, value)| value.map(|it| format!(" {option} {}", it.display())));
+    let options: String = options.into_iter().flatten().collect();
+    format!("netqos install-plugin --multinet{options}")
+}
+
 /// The tries to write it while others do.
 const TRIES: usize = 5;
 

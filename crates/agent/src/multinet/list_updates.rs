@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use netqos_core::{ObjectRef, Problem, Reason};
 
-use super::list::{ListError, update_list};
+use super::list::{ListError, install_command, update_list};
 use crate::event::{Batch, Event, Said};
 use crate::watch::{self, Watch};
 use crate::{Error, Result};
@@ -71,8 +71,9 @@ fn update(path: &Path) -> Option<Problem> {
             object: ObjectRef::File(path.display().to_string()),
             reason: Reason::FileNotWritten,
             message: format!(
-                "cannot declare what the default network takes: {error}; the runtime does not pass it; run netqos \
-                 install-plugin --multinet on the node, or set multinet.updateList"
+                "cannot declare what the default network takes: {error}; the runtime does not pass it; run {} on the \
+                 node, or set multinet.updateList",
+                install_command(path)
             ),
         }),
     }

@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use netqos_agent::multinet::LIST;
+use netqos_agent::multinet::{LIST, install_command};
 use netqos_api::npwg::is_meta_plugin;
 use netqos_cni::runtime::{ListFile, NetworkConfigList, PluginConfig, RuntimeError};
 use serde::Serialize;
@@ -80,9 +80,15 @@ impl CniReport {
         self.called = Some(List::of(file, called));
         if let Some(plugin) = multinet(called) {
             match default_network(&plugin.raw, lists) {
-                Ok((file, list)) => {
-                    self.default_network = Some(List::of(&file, &list));
-                    self.judge_attachments(called, &file, &list);
+                Ok((file_of_default, list)) => {
+                    self.default_network = Some(List::of(&file_of_default, &list));
+                    let message = format!(
+                        "{} attaches pods' networks; the default network is {} of {}",
+                        MULTINET.name,
+                        list.name,
+                        file_of_default.display()
+                    );
+                    self.judge_capabilities(message, (file, called), &list);
                     let declares = called.declaring(ANNOTATIONS).next().is_some();
                     self.checks.push(annotations.check(ATTACHMENTS, declares));
                     self.judge_limits(called, &list);
@@ -164,7 +170,7 @@ impl CniReport {
                     default.name,
                     default_file.display()
                 );
-                self.checks.push(Line::ok(ATTACHMENTS, message));
+                self.judge_capabilities(message, (own, list), &default);
             }
         }
     }
@@ -173,33 +179,27 @@ impl CniReport {
         self.checks.push(Line::failed(what, message, remedy));
     }
 
-    /// Compares the capabilities that the called list declares with those of the default network.
-    fn judge_attachments(
+    /// Compares the capabilities that a list of `netqos-multinet` declares with those of its default network.
+    fn judge_capabilities(
         &mut self,
-        called: &NetworkConfigList,
-        file: &Path,
+        message: String,
+        (own, list): (&Path, &NetworkConfigList),
         default: &NetworkConfigList,
     ) {
         let declared = declared(default);
         let missing: Vec<&str> = { declared.iter().copied().chain([ANNOTATIONS]) }
-            .filter(|name| called.declaring(name).next().is_none())
+            .filter(|name| list.declaring(name).next().is_none())
             .collect();
-        let message = format!(
-            "{} attaches pods' networks; the default network is {} of {}",
-            MULTINET.name,
-            default.name,
-            file.display()
-        );
         self.checks.push(match missing.is_empty() {
             true => Line::ok(ATTACHMENTS, message),
             false => Line::warning(
                 ATTACHMENTS,
                 format!(
                     "{message}; the runtime passes only what list {} declares, and not {}",
-                    called.name,
+                    list.name,
                     missing.join(", ")
                 ),
-                "run netqos install-plugin --multinet again",
+                format!("run {} again", install_command(own)),
             ),
         });
     }

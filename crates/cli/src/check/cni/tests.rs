@@ -194,7 +194,7 @@ fn capability_that_multinets_list_lacks_is_named() {
     ];
     let found = checks(&files);
     assert_eq!(found[0].0, State::Warning, "{found:?}");
-    for word in ["portMappings", ANNOTATIONS, "--multinet again"] {
+    for word in ["portMappings", ANNOTATIONS, "--multinet --conf-dir"] {
         assert!(found[0].1.contains(word), "{word}: {found:?}");
     }
     let files = [("00-netqos.conflist", multinet(json!({})))];
@@ -220,7 +220,8 @@ fn list_of_another_name_behind_multus_is_beside_it() {
     let elsewhere = directory(&[("10-net.conflist", default_network())]);
     let file = elsewhere.path().join("10-net.conflist");
     let own = |more: Value| {
-        let mut plugin = json!({"type": "netqos-multinet", "capabilities": {ANNOTATIONS: true}});
+        let capabilities = json!({ANNOTATIONS: true, "bandwidth": true, "portMappings": true});
+        let mut plugin = json!({"type": "netqos-multinet", "capabilities": capabilities});
         let more = more.as_object().unwrap().clone();
         plugin.as_object_mut().unwrap().extend(more);
         list("netqos-multinet", json!([plugin]))
@@ -237,6 +238,15 @@ fn list_of_another_name_behind_multus_is_beside_it() {
     let (state, text) = beside(json!({}), own(named.clone()));
     assert_eq!(state, State::Ok, "{text}");
     for words in ["99-netqos.conflist is beside it", "of these is net of"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let bare = json!({"defaultNetwork": file, "capabilities": {ANNOTATIONS: true}});
+    let (state, text) = beside(json!({}), own(bare));
+    assert_eq!(state, State::Warning, "{text}");
+    for words in [
+        "not bandwidth, portMappings",
+        "--list-name 99-netqos.conflist again",
+    ] {
         assert!(text.contains(words), "{words}: {text}");
     }
     for (multus, own, words) in [
