@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use netqos_api::multinet::PodName;
 use netqos_cni::runtime::CachedAttachment;
 use netqos_coexistence::AtWork;
 use netqos_core::objects::{LocalInterface, NetworkName};
@@ -26,6 +27,7 @@ use netqos_index::Change;
 use serde_json::Value;
 
 use crate::Batch;
+use crate::multinet::StatusAnnotation;
 
 mod records;
 #[cfg(feature = "daemon")]
@@ -65,6 +67,8 @@ struct Cached {
     stamp: Stamp,
     /// The namespace of its interface, where that is there and can be reached.
     namespace: Option<Identity>,
+    /// What a record makes of the annotation `network-status`.
+    status: Option<(PodName, StatusAnnotation)>,
     /// None: it is not of a pod.
     of: Vec<Sandboxed>,
     problem: Option<Problem>,
@@ -216,8 +220,13 @@ impl Locator {
         };
         let came = self.files.get(path).map_or(self.came, |known| known.age.0);
         // An interface may have become another while the file stayed as it is.
+        let mut status = None;
         let read = match self.source(path) {
-            Source::Record => records::read(path),
+            Source::Record => records::read(path).and_then(|record| {
+                let record = record.as_ref();
+                status = record.and_then(|record| StatusAnnotation::of(record, modified));
+                record.map_or(Ok(Vec::new()), records::interfaces)
+            }),
             Source::Plugin => read_attached(path).map(Vec::from_iter),
             Source::Cache => read(path),
         };
@@ -237,6 +246,7 @@ impl Locator {
             age: (came, modified),
             stamp,
             namespace: of.first().and_then(Sandboxed::namespace),
+            status,
             of,
             problem,
         };

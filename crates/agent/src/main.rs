@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Parser;
 use netqos_agent::classes::{CGROUPS, DEFAULT_CLASS_BACKEND};
+use netqos_agent::multinet::StatusAnnotations;
 use netqos_agent::{
     CgroupOptions, ClassOptions, ClusterOptions, Engine, Event, Listen, LogArguments, Logs,
     NetFileOptions, NetworkCatalog, Options, Service, agent_lock, places,
@@ -268,6 +269,7 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
     };
     let (sender, events) = mpsc::channel();
     let networks = NetworkCatalog::new(&arguments.node);
+    let (annotations, annotated) = watch::channel(StatusAnnotations::new());
     let cgroups = arguments.cgroups(&paths);
     let net_files = arguments.net_files(&paths);
     let mut sources = match &arguments.manifests {
@@ -319,15 +321,19 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
             netqos_agent::watch_manifests(folder.clone(), networks.clone(), sender.clone())?;
         }
         None => {
-            let options =
-                arguments.cluster(reported, networks.clone(), netqos_agent::has_rules(&paths));
+            let options = arguments.cluster(
+                reported,
+                annotated,
+                networks.clone(),
+                netqos_agent::has_rules(&paths),
+            );
             netqos_agent::watch_cluster(options, sender.clone())?;
         }
     }
     let locator = netqos_agent::Locator::new(arguments.cni_cache.clone())
         .with_attached(paths.pods())
         .with_records(arguments.state_dir.join(places::MULTINET_RECORDS));
-    netqos_agent::watch_attachments(locator, sender.clone())?;
+    netqos_agent::watch_attachments(locator, annotations, sender.clone())?;
     if let Some(cgroups) = cgroups {
         netqos_agent::watch_cgroups(cgroups, sender.clone())?;
     }
@@ -383,6 +389,7 @@ impl Arguments {
     fn cluster(
         &self,
         reports: Receiver<NodeReport>,
+        statuses: Receiver<StatusAnnotations>,
         networks: NetworkCatalog,
         has_rules: bool,
     ) -> ClusterOptions {
@@ -396,6 +403,7 @@ impl Arguments {
             peers: self.peer_source(),
             has_rules,
             reports: Some(reports),
+            statuses: Some(statuses),
             report_refresh: Duration::from_secs(self.report_refresh),
             homes: Arc::new(Homes {
                 ovn_kubernetes: self.ovn_kubernetes_namespaces.clone(),

@@ -8,7 +8,7 @@
 //! What the plugin has made is written to the pods:
 //!
 //! ```text
-//!   /var/lib/netqos/multinet/pods ─► status ── PATCH pods/status, network-status ──► API server
+//!   /var/lib/netqos/multinet/pods ─► locator ─► status ── PATCH pods/status, network-status ──► API server
 //! ```
 //!
 //! For runtimes that pass no annotations, the networks that pods select are in files:
@@ -37,6 +37,7 @@ mod records;
 mod server;
 #[cfg(feature = "daemon")]
 mod status;
+mod statuses;
 #[cfg(test)]
 mod tests;
 
@@ -58,3 +59,6 @@ pub(crate) use records::{AttachmentCounts, attachments, count_attachments};
 pub(crate) use server::serve;
 #[cfg(feature = "daemon")]
 pub(crate) use status::write_statuses;
+#[cfg(feature = "daemon")]
+pub(crate) use statuses::youngest;
+pub use statuses::{StatusAnnotation, StatusAnnotations};

@@ -53,8 +53,6 @@ pub(crate) struct Watch {
     folder: PathBuf,
     /// True if files come into the folder by renaming: each is whole at once.
     by_renaming: bool,
-    /// The time from its first event to the reading of all that came by then.
-    gathers: Duration,
     /// What is watched now: the folder, or one above it, with its number.
     on: Option<(i32, PathBuf, Identity)>,
     /// Files that somebody is writing to.
@@ -85,17 +83,11 @@ impl Watch {
         Self::with(folder, true)
     }
 
-    /// The same, which is heard of so long after its first event, at once with what came meanwhile.
-    pub(crate) fn gathering(self, gathers: Duration) -> Self {
-        Self { gathers, ..self }
-    }
-
     fn with(folder: PathBuf, by_renaming: bool) -> Self {
         let mut watch = Self {
             ear: Err(Errno::MFILE),
             folder,
             by_renaming,
-            gathers: Duration::ZERO,
             on: None,
             open: BTreeSet::new(),
         };
@@ -281,9 +273,7 @@ pub(crate) fn wait(watches: &mut [Watch], timeout: Duration) -> Result<BTreeMap<
         false => timeout.min(DEAF),
     };
     let until = Instant::now() + timeout;
-    let gathers = watches.iter().map(|watch| watch.gathers).max();
     while heard.is_empty() && is_told(watches, until)? {
-        thread::sleep(gathers.unwrap_or_default());
         let began = Instant::now();
         // Pauses, and not one poll after the other, which would return for each event of many.
         while take(watches, &mut heard) && began.elapsed() < AT_MOST {
@@ -427,26 +417,5 @@ mod tests {
         assert_eq!(next(&mut watch), files(&["a", "draft"]));
         fs::remove_file(folder.join("a")).unwrap();
         assert_eq!(next(&mut watch), files(&["a"]));
-    }
-
-    #[test]
-    fn gathering_watch_hears_of_changes_together() {
-        let folder = tempfile::tempdir().unwrap();
-        let watch = Watch::of_renamed(folder.path().to_owned());
-        let mut watch = [watch.gathering(SOON)];
-        let remove_both = || {
-            for name in ["a", "b"] {
-                fs::remove_file(folder.path().join(name)).unwrap();
-                thread::sleep(SOON / 8);
-            }
-        };
-        for name in ["a", "b"] {
-            fs::write(folder.path().join(name), "").unwrap();
-        }
-        let heard = thread::scope(|scope| {
-            scope.spawn(remove_both);
-            next(&mut watch)
-        });
-        assert_eq!(heard, files(&["a", "b"]));
     }
 }

@@ -6,21 +6,34 @@
 use std::fs;
 use std::path::Path;
 
-use netqos_api::multinet::PodRecord;
+use netqos_api::multinet::{PodName, PodRecord};
 use netqos_core::objects::{NetworkName, RecordedLimits};
 use netqos_core::{Attachment, ObjectName};
 
-use super::{PRIMARY_INTERFACE, Sandboxed, Source, interface};
+use super::{Locator, PRIMARY_INTERFACE, Sandboxed, Source, interface};
+use crate::multinet::StatusAnnotation;
 
-/// Reads the record of a pod. None: it is not of a pod, not all its networks are made, or its namespace is gone.
-pub(super) fn read(path: &Path) -> Result<Vec<Sandboxed>, String> {
+impl Locator {
+    /// What the records make of the annotations `network-status`.
+    #[cfg(feature = "daemon")]
+    pub(super) fn statuses(&self) -> impl Iterator<Item = &(PodName, StatusAnnotation)> {
+        self.files.values().filter_map(|file| file.status.as_ref())
+    }
+}
+
+/// Reads a record. None: it is gone.
+pub(super) fn read(path: &Path) -> Result<Option<PodRecord>, String> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
-        Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(why) => return Err(why.to_string()),
     };
-    let record: PodRecord = serde_json::from_slice(&bytes)
-        .map_err(|why| format!("not a record of netqos-multinet: {why}"))?;
+    let record = serde_json::from_slice(&bytes);
+    record.map_err(|why| format!("not a record of netqos-multinet: {why}"))
+}
+
+/// The interfaces of a record. None: it is not of a pod, not all its networks are made, or its namespace is gone.
+pub(super) fn interfaces(record: &PodRecord) -> Result<Vec<Sandboxed>, String> {
     let (Some(pod), Some(_), Some(netns)) = (&record.pod, &record.status, &record.netns) else {
         return Ok(Vec::new());
     };

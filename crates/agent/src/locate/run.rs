@@ -7,19 +7,26 @@ use std::time::Duration;
 
 use super::{Locator, Source};
 use crate::event::{Event, Said};
+use crate::multinet::{StatusAnnotations, youngest};
 use crate::watch::{self, Watch};
 use crate::{Error, Result};
+
+type Statuses = tokio::sync::watch::Sender<StatusAnnotations>;
 
 /// How often all is looked over although nothing was heard.
 const RESCAN: Duration = Duration::from_secs(15);
 /// At every so many of those all is read, and every interface found again.
 const THOROUGH: u32 = 8;
 
-/// Sends where pods are, from now on, until nobody listens.
+/// Sends where pods are, and what their annotations `network-status` should be, from now on, until the engine ends.
 ///
 /// # Errors
 /// The thread cannot be started.
-pub fn spawn(locator: Locator, events: Sender<Event>) -> Result<()> {
+pub fn spawn(
+    locator: Locator,
+    statuses: tokio::sync::watch::Sender<StatusAnnotations>,
+    events: Sender<Event>,
+) -> Result<()> {
     // What is above the plugin's folder changes for many reasons: where it is not there yet, all would be
     // looked at for each of them.
     if let Some(attached) = &locator.attached
@@ -38,7 +45,7 @@ pub fn spawn(locator: Locator, events: Sender<Event>) -> Result<()> {
     let watches: Vec<Watch> = watches.collect();
     let thread = thread::Builder::new().name("locator".into());
     let run = move || {
-        if let Err(why) = run(locator, &folders, watches, &events) {
+        if let Err(why) = run(locator, &folders, watches, &statuses, &events) {
             tracing::error!("attachments are not watched any more: {why}");
             let _ = events.send(Event::Stop);
         }
@@ -51,12 +58,19 @@ fn run(
     mut locator: Locator,
     folders: &[PathBuf],
     mut watches: Vec<Watch>,
+    statuses: &Statuses,
     events: &Sender<Event>,
 ) -> Result<()> {
     let mut batch = locator.look();
     let mut said = Said::default();
     let mut rescans = 0_u32;
     loop {
+        statuses.send_if_modified(|known| {
+            let found = youngest(locator.statuses());
+            let is_new = *known != found;
+            *known = found;
+            is_new
+        });
         batch.problems.extend(watch::deafness(&watches));
         if said.is_news(&batch) && events.send(Event::Batch(batch)).is_err() {
             return Ok(());

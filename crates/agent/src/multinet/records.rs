@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::path::Path;
 
 use netqos_api::multinet::{CNI_DRIVER, PodRecord};
 use netqos_core::{Direction, ObjectName};
@@ -11,27 +10,14 @@ use netqos_core::{Direction, ObjectName};
 use crate::locate::PRIMARY_INTERFACE;
 use crate::status::AttachmentStatus;
 
-/// The files of the records in a directory.
-pub(super) fn paths(directory: &Path) -> impl Iterator<Item = PathBuf> {
+/// Reads the records in a directory. One that is gone by now, or that the plugin will set aside, is passed over.
+fn records(directory: &Path) -> impl Iterator<Item = PodRecord> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let paths = entries.map(|entry| entry.path());
-    paths.filter(|path| is_record(path))
-}
-
-/// Returns true for the path of a record, and not of a lock or of what is being written.
-pub(super) fn is_record(path: &Path) -> bool {
-    path.extension().is_some_and(|it| it == "json")
-}
-
-/// Reads a record, with its time. One that is gone by now, or that the plugin will set aside, is none.
-pub(super) fn record(path: &Path) -> Option<(SystemTime, PodRecord)> {
-    let time = fs::metadata(path).and_then(|it| it.modified()).ok()?;
-    let text = fs::read(path).ok()?;
-    Some((time, serde_json::from_slice(&text).ok()?))
-}
-
-fn records(directory: &Path) -> impl Iterator<Item = PodRecord> {
-    paths(directory).filter_map(|path| Some(record(&path)?.1))
+    paths.filter_map(|path| {
+        path.extension().filter(|it| *it == "json")?;
+        serde_json::from_slice(&fs::read(&path).ok()?).ok()
+    })
 }
 
 /// Returns the attachments of all pods, in the order of their names and of their attachments, with the limits that were

@@ -5,22 +5,16 @@
 //! what a tenant writes in its place is written over, of each pod once in [`SETTLES`].
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use netqos_api::multinet::PodName;
-use netqos_api::npwg::{NETWORK_STATUS, write_status};
+use netqos_api::npwg::NETWORK_STATUS;
 use netqos_cluster::{AnnotateError, Client, annotate_pod};
 use netqos_core::{Digest, PodId};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::NetworkCatalog;
 use super::counts::StatusWrite;
-use super::records::{is_record, paths, record};
-use crate::Error;
-use crate::watch::{self, Watch};
+use super::{NetworkCatalog, StatusAnnotation, StatusAnnotations};
 
 /// The time after which all is compared although no record has changed.
 const RESCAN: Duration = Duration::from_secs(60);
@@ -32,102 +26,19 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// The time for which an annotation that was written is not written again.
 const SETTLES: Duration = Duration::from_secs(5);
 
-/// The time for which changes of records are gathered: an ADD writes a record for each network.
-const GATHERING: Duration = Duration::from_millis(50);
-
-/// The pods whose networks are all made, with their annotations, by the files of their records.
-type Found = BTreeMap<PathBuf, (PodName, Status)>;
-
-/// The annotations that pods should have. Of several sandboxes of a pod, the youngest counts.
-type Statuses = BTreeMap<PodName, Status>;
-
-/// The annotation of a record.
-#[derive(Clone, PartialEq)]
-struct Status {
-    /// The time of the record.
-    time: SystemTime,
-    text: String,
-    digest: Digest,
-}
-
-/// Writes the annotations until the process ends. `records` is the directory of the plugin's records.
-///
-/// # Errors
-/// Returns an error if the thread that reads the records cannot be started.
-pub(crate) fn write_statuses(
+/// Writes the annotations until the process ends, or no thread tells them any more.
+pub(crate) async fn write_statuses(
     client: Client,
-    records: PathBuf,
+    mut statuses: watch::Receiver<StatusAnnotations>,
     catalog: NetworkCatalog,
-) -> crate::Result<impl Future<Output = ()>> {
-    let (sender, receiver) = unbounded_channel();
-    let thread = thread::Builder::new().name("network-status".into());
-    thread
-        .spawn(move || watch_records(&records, &sender))
-        .map_err(Error::Thread)?;
-    Ok(write(client, receiver, catalog))
-}
-
-fn watch_records(directory: &Path, statuses: &UnboundedSender<Statuses>) {
-    let watch = Watch::of_renamed(directory.to_owned());
-    let mut watches = [watch.gathering(GATHERING)];
-    let mut found = Found::from_iter(paths(directory).filter_map(read));
-    let mut sent = None;
-    loop {
-        let desired = youngest(&found);
-        if sent.as_ref() != Some(&desired) {
-            if statuses.send(desired.clone()).is_err() {
-                return;
-            }
-            sent = Some(desired);
-        }
-        let mut heard = match watch::wait(&mut watches, RESCAN) {
-            Ok(heard) => heard,
-            Err(error) => {
-                tracing::error!("records of netqos-multinet are not watched any more: {error}");
-                return;
-            }
-        };
-        watches[0].aim();
-        match heard.remove(&0).filter(|it| !it.everything) {
-            Some(heard) => {
-                for path in heard.files.iter().map(|name| directory.join(name)) {
-                    found.remove(&path);
-                    found.extend(is_record(&path).then(|| read(path)).flatten());
-                }
-            }
-            None => found = paths(directory).filter_map(read).collect(),
-        }
-    }
-}
-
-/// Reads a record of a pod whose networks are all made.
-fn read(path: PathBuf) -> Option<(PathBuf, (PodName, Status))> {
-    let (time, sandbox) = record(&path)?;
-    let (pod, status) = (sandbox.pod?, sandbox.status?);
-    let text = write_status(&status);
-    let digest = Digest::of(&text);
-    Some((path, (pod, Status { time, text, digest })))
-}
-
-fn youngest(found: &Found) -> Statuses {
-    let mut youngest = Statuses::new();
-    for (pod, status) in found.values() {
-        let known = youngest.get(pod);
-        if known.is_none_or(|known: &Status| known.time < status.time) {
-            youngest.insert(pod.clone(), status.clone());
-        }
-    }
-    youngest
-}
-
-async fn write(client: Client, mut records: UnboundedReceiver<Statuses>, catalog: NetworkCatalog) {
+) {
     let mut writer = Writer::new(client, catalog);
     let mut wait = RESCAN;
     loop {
         tokio::select! {
-            received = records.recv() => match received {
-                Some(desired) => writer.desired = desired,
-                None => return,
+            told = statuses.changed() => match told {
+                Ok(()) => writer.desired = statuses.borrow_and_update().clone(),
+                Err(_) => return,
             },
             // Such as that a tenant has changed the annotation.
             () = writer.catalog.pods_changed() => {}
@@ -141,7 +52,7 @@ async fn write(client: Client, mut records: UnboundedReceiver<Statuses>, catalog
 struct Writer {
     client: Client,
     catalog: NetworkCatalog,
-    desired: Statuses,
+    desired: StatusAnnotations,
     /// The digests of what was written last, and until when none of it is written again: its watch may not have told it yet,
     /// and a tenant who changes it back and forth costs one request in that time.
     written: BTreeMap<PodId, (Digest, Instant)>,
@@ -159,7 +70,7 @@ impl Writer {
         Self {
             client,
             catalog,
-            desired: Statuses::new(),
+            desired: StatusAnnotations::new(),
             written: BTreeMap::new(),
             delayed: BTreeMap::new(),
             silent_until: Instant::now(),
@@ -177,7 +88,7 @@ impl Writer {
         }
         let mut wait = RESCAN;
         // A runtime may have named a pod with its uid and without it.
-        let mut of_pods: BTreeMap<PodId, (&Status, Option<Digest>)> = BTreeMap::new();
+        let mut of_pods: BTreeMap<PodId, (&StatusAnnotation, Option<Digest>)> = BTreeMap::new();
         for (named, status) in &self.desired {
             // Else its deletion, or its creation, is not told yet.
             let Some((pod, observed)) = self.catalog.pod(named) else {
@@ -217,8 +128,8 @@ impl Writer {
 
     /// Writes the annotation of a pod. Returns the time after which that is to be compared again; or, as an error, the time for
     /// which the server is left alone.
-    async fn write(&mut self, pod: PodId, status: Status) -> Result<Duration, Duration> {
-        let annotations = BTreeMap::from([(NETWORK_STATUS, status.text)]);
+    async fn write(&mut self, pod: PodId, status: StatusAnnotation) -> Result<Duration, Duration> {
+        let annotations = BTreeMap::from([(NETWORK_STATUS, status.text.to_string())]);
         let result = annotate_pod(&self.client, &pod, &annotations).await;
         self.catalog.counts().count_write(match &result {
             Ok(()) => StatusWrite::Written,

@@ -43,6 +43,7 @@ use tokio::sync::watch::Receiver;
 pub use run::spawn;
 
 use crate::NetworkCatalog;
+use crate::multinet::StatusAnnotations;
 
 /// The name of this source.
 const SOURCE: &str = "cluster";
@@ -63,7 +64,9 @@ pub struct ClusterOptions {
     pub has_rules: bool,
     /// What is in force, to be told to the controller. `None`: it is not.
     pub reports: Option<Receiver<NodeReport>>,
-    /// How often that is told again.
+    /// The annotations `network-status` of pods, to be written. `None`: they are not.
+    pub statuses: Option<Receiver<StatusAnnotations>>,
+    /// How often what is in force is told again.
     pub report_refresh: Duration,
     /// Where others live that enforce the same.
     pub homes: Arc<Homes>,

@@ -63,7 +63,12 @@ fn looks_and_listens_again(limit: &str) {
         sender.clone(),
     )
     .unwrap();
-    watch_attachments(Locator::new(vec![node.at("cni").into()]), sender.clone()).unwrap();
+    watch_attachments(
+        Locator::new(vec![node.at("cni").into()]),
+        Default::default(),
+        sender.clone(),
+    )
+    .unwrap();
     let cgroups = CgroupOptions {
         root: node.at("cgroup").into(),
         proc: node.at("proc").into(),

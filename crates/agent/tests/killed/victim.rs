@@ -56,7 +56,8 @@ pub fn run(way: Way) {
         sender.clone(),
     )
     .unwrap();
-    netqos_agent::watch_attachments(Locator::new(caches), sender.clone()).unwrap();
+    netqos_agent::watch_attachments(Locator::new(caches), Default::default(), sender.clone())
+        .unwrap();
     thread::spawn(move || see_to_it(way, &sender));
     engine.run(&events);
 }

@@ -15,7 +15,6 @@ use super::watches::Watches;
 use super::{ClusterOptions, SOURCE};
 use crate::event::{Event, Said};
 use crate::multinet::write_statuses;
-use crate::places::MULTINET_RECORDS;
 use crate::{Error, Result, node_report};
 
 /// How long the server may take to tell everything before what was seen last counts.
@@ -48,10 +47,12 @@ pub fn spawn(options: ClusterOptions, events: Sender<Event>) -> Result<()> {
                 ));
             }
             options.networks.confirm_with(client.clone());
-            let records = options.state.join(MULTINET_RECORDS);
-            match write_statuses(client.clone(), records, options.networks.clone()) {
-                Ok(writing) => drop(tokio::spawn(writing)),
-                Err(error) => tracing::error!("network-status of pods is not written: {error}"),
+            if let Some(statuses) = options.statuses.clone() {
+                tokio::spawn(write_statuses(
+                    client.clone(),
+                    statuses,
+                    options.networks.clone(),
+                ));
             }
             run(&options, client, &events).await;
         });

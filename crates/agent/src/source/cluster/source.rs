@@ -265,6 +265,7 @@ mod tests {
                 controller: "netqos-system".into(),
             },
             reports: None,
+            statuses: None,
             report_refresh: Duration::from_secs(600),
             homes: Arc::default(),
             networks: crate::NetworkCatalog::new("node1"),

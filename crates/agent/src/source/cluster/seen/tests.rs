@@ -14,6 +14,7 @@ fn options() -> ClusterOptions {
         has_rules: false,
         peers: netqos_index::PeerSource::Pods,
         reports: None,
+        statuses: None,
         report_refresh: Duration::from_secs(600),
         homes: Arc::default(),
         networks: crate::NetworkCatalog::new("node1"),
