@@ -59,6 +59,4 @@ pub(crate) use records::{AttachmentCounts, attachments, count_attachments};
 pub(crate) use server::serve;
 #[cfg(feature = "daemon")]
 pub(crate) use status::write_statuses;
-#[cfg(feature = "daemon")]
-pub(crate) use statuses::youngest;
 pub use statuses::{StatusAnnotation, StatusAnnotations};

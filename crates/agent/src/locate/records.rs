@@ -6,20 +6,11 @@
 use std::fs;
 use std::path::Path;
 
-use netqos_api::multinet::{PodName, PodRecord};
+use netqos_api::multinet::PodRecord;
 use netqos_core::objects::{NetworkName, RecordedLimits};
 use netqos_core::{Attachment, ObjectName};
 
-use super::{Locator, PRIMARY_INTERFACE, Sandboxed, Source, interface};
-use crate::multinet::StatusAnnotation;
-
-impl Locator {
-    /// What the records make of the annotations `network-status`.
-    #[cfg(feature = "daemon")]
-    pub(super) fn statuses(&self) -> impl Iterator<Item = &(PodName, StatusAnnotation)> {
-        self.files.values().filter_map(|file| file.status.as_ref())
-    }
-}
+use super::{PRIMARY_INTERFACE, Sandboxed, Source, interface};
 
 /// Reads a record. None: it is gone.
 pub(super) fn read(path: &Path) -> Result<Option<PodRecord>, String> {

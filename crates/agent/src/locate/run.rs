@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{Locator, Source};
 use crate::event::{Event, Said};
-use crate::multinet::{StatusAnnotations, youngest};
+use crate::multinet::{StatusAnnotation, StatusAnnotations};
 use crate::watch::{self, Watch};
 use crate::{Error, Result};
 
@@ -66,7 +66,7 @@ fn run(
     let mut rescans = 0_u32;
     loop {
         statuses.send_if_modified(|known| {
-            let found = youngest(locator.statuses());
+            let found = statuses_of(&locator);
             let is_new = *known != found;
             *known = found;
             is_new
@@ -96,4 +96,20 @@ fn run(
             watch.aim();
         }
     }
+}
+
+/// The annotations `network-status` by records. Of several sandboxes of a pod, the youngest counts.
+fn statuses_of(locator: &Locator) -> StatusAnnotations {
+    let all = locator
+        .files
+        .values()
+        .filter_map(|file| file.status.as_ref());
+    let mut youngest = StatusAnnotations::new();
+    for (pod, status) in all {
+        let known = youngest.get(pod);
+        if known.is_none_or(|known: &StatusAnnotation| known.time < status.time) {
+            youngest.insert(pod.clone(), status.clone());
+        }
+    }
+    youngest
 }

@@ -29,17 +29,3 @@ impl StatusAnnotation {
         Some((record.pod.clone()?, Self { time, text, digest }))
     }
 }
-
-/// Returns the annotations by their pods. Of several sandboxes of a pod, the youngest counts.
-pub(crate) fn youngest<'s>(
-    all: impl Iterator<Item = &'s (PodName, StatusAnnotation)>,
-) -> StatusAnnotations {
-    let mut youngest = StatusAnnotations::new();
-    for (pod, status) in all {
-        let known = youngest.get(pod);
-        if known.is_none_or(|known: &StatusAnnotation| known.time < status.time) {
-            youngest.insert(pod.clone(), status.clone());
-        }
-    }
-    youngest
-}
