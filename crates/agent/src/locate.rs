@@ -1,4 +1,5 @@
-//! Where the pods of this node are, from what is remembered of their CNI calls.
+//! Where the pods of this node are, from what is remembered of their CNI calls; and their annotations `network-status`, as
+//! records have them.
 //!
 //! First by `netqos-multinet`, whose record of a pod has all its attachments, and by netqos' own plugin, which writes
 //! down of each attachment which pod it is of ([`AttachedPod`]). Else by the runtimes: containerd, CRI-O and `netqos pod`

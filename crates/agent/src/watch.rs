@@ -261,7 +261,7 @@ pub(crate) fn exhausted(folder: &Path, why: Errno) -> Problem {
     }
 }
 
-/// Waits until something is heard of any of these folders, and then until it is quiet again. Empty
+/// Waits until something is heard of any of these folders, and then, unless files are renamed into it, until it is quiet. Empty
 /// when nothing was for so long, or could be: all is to be looked at then.
 pub(crate) fn wait(watches: &mut [Watch], timeout: Duration) -> Result<BTreeMap<usize, Heard>> {
     let mut heard: BTreeMap<usize, Heard> = BTreeMap::new();
@@ -278,6 +278,10 @@ pub(crate) fn wait(watches: &mut [Watch], timeout: Duration) -> Result<BTreeMap<
         // Pauses, and not one poll after the other, which would return for each event of many.
         while take(watches, &mut heard) && began.elapsed() < AT_MOST {
             thread::sleep(QUIET);
+        }
+        // What is told without end must not put off what is due.
+        if Instant::now() >= until {
+            break;
         }
     }
     for index in deaf {
@@ -400,6 +404,7 @@ mod tests {
         fs::write(folder.join("d"), "").unwrap();
         assert_eq!(next(&mut watch), files(&["d"]));
     }
+
     #[test]
     fn renamed_file_is_heard_of_and_the_writing_is_not() {
         let above = tempfile::tempdir().unwrap();

@@ -12,7 +12,7 @@ use netqos_core::PodId;
 use netqos_core::with_causes;
 use serde_json::json;
 
-/// The answer is not read, and the pod's metadata are the least of it.
+/// The answer is not read. Metadata are the smallest one.
 const METADATA: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
 

@@ -1,11 +1,14 @@
 //! The locator's thread.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
 
-use super::{Locator, Source};
+use netqos_api::multinet::PodName;
+
+use super::{Age, Locator, Source};
 use crate::event::{Event, Said};
 use crate::multinet::{StatusAnnotation, StatusAnnotations};
 use crate::watch::{self, Watch};
@@ -76,13 +79,18 @@ fn run(
             return Ok(());
         }
         let heard = watch::wait(&mut watches, RESCAN)?;
+        // Before the look: what comes after it is heard of.
+        let mut is_moved = false;
+        for watch in &mut watches {
+            is_moved |= watch.aim();
+        }
         if heard.is_empty() {
             rescans += 1;
             batch = match rescans % THOROUGH {
                 0 => locator.look(),
                 _ => locator.look_over(),
             };
-        } else if heard.values().any(|heard| heard.everything) {
+        } else if is_moved || heard.values().any(|heard| heard.everything) {
             batch = locator.look();
         } else {
             let paths = heard.iter().flat_map(|(index, heard)| {
@@ -92,24 +100,21 @@ fn run(
             locator.look_at(paths);
             batch = locator.batch();
         }
-        for watch in &mut watches {
-            watch.aim();
-        }
     }
 }
 
 /// The annotations `network-status` by records. Of several sandboxes of a pod, the youngest counts.
 fn statuses_of(locator: &Locator) -> StatusAnnotations {
-    let all = locator
-        .files
-        .values()
-        .filter_map(|file| file.status.as_ref());
-    let mut youngest = StatusAnnotations::new();
-    for (pod, status) in all {
-        let known = youngest.get(pod);
-        if known.is_none_or(|known: &StatusAnnotation| known.time < status.time) {
-            youngest.insert(pod.clone(), status.clone());
+    let mut youngest: BTreeMap<&PodName, (Age, &StatusAnnotation)> = BTreeMap::new();
+    for file in locator.files.values() {
+        if let Some((pod, status)) = &file.status {
+            let known = youngest.entry(pod).or_insert((file.age, status));
+            if known.0 < file.age {
+                *known = (file.age, status);
+            }
         }
     }
-    youngest
+    let all = youngest.into_iter();
+    all.map(|(pod, (_, status))| (pod.clone(), status.clone()))
+        .collect()
 }

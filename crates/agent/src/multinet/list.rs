@@ -25,15 +25,13 @@ pub const DEFAULT_NETWORK: &str = "defaultNetwork";
 
 /// The command that writes the list of this path anew.
 pub fn install_command(list: &Path) -> String {
-    let directory = list
-        .parent()
-        .filter(|it| !it.ends_with(&LIST_DIRECTORY[1..]));
+    let directory = list.parent().filter(|it| *it != Path::new(LIST_DIRECTORY));
     let name = list.file_name().filter(|it| *it != LIST).map(Path::new);
     let options = [("--conf-dir", directory), ("--list-name", name)];
     let options =
         options.map(|(option, value)| value.map(|it| format!(" {option} {}", it.display())));
     let options: String = options.into_iter().flatten().collect();
-    format!("netqos install-plugin --multinet{options}")
+    format!("netqos install-plugin --multinet --to PLUGIN_DIRECTORY{options}")
 }
 
 /// The tries to write it while others do.

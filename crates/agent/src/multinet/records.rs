@@ -1,4 +1,4 @@
-//! The plugin's records, for people and for annotations of pods.
+//! The plugin's records, for people and for `/metrics`.
 
 use std::collections::BTreeMap;
 use std::fs;

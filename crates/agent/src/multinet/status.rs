@@ -26,7 +26,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// The time for which an annotation that was written is not written again.
 const SETTLES: Duration = Duration::from_secs(5);
 
-/// Writes the annotations until the process ends, or no thread tells them any more.
+/// Writes the annotations until the locator ends.
 pub(crate) async fn write_statuses(
     client: Client,
     mut statuses: watch::Receiver<StatusAnnotations>,

@@ -269,3 +269,26 @@ spec:
     let [_, _, of_late] = asked;
     refused(ask(&watched, of_late.0, None, of_late.1));
 }
+
+#[test]
+fn command_for_a_list_names_directory_and_file_that_are_not_the_defaults() {
+    let bare = "netqos install-plugin --multinet --to PLUGIN_DIRECTORY";
+    let k3s = "/var/lib/rancher/k3s/agent/etc/cni/net.d";
+    for (list, options) in [
+        (
+            "/etc/cni/net.d/00-netqos.conflist".to_owned(),
+            String::new(),
+        ),
+        (
+            format!("{k3s}/00-netqos.conflist"),
+            format!(" --conf-dir {k3s}"),
+        ),
+        (
+            "/etc/cni/net.d/99-netqos.conflist".to_owned(),
+            " --list-name 99-netqos.conflist".to_owned(),
+        ),
+    ] {
+        let command = super::install_command(list.as_ref());
+        assert_eq!(command, format!("{bare}{options}"));
+    }
+}

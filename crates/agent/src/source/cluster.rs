@@ -66,7 +66,7 @@ pub struct ClusterOptions {
     pub reports: Option<Receiver<NodeReport>>,
     /// The annotations `network-status` of pods, to be written. `None`: they are not.
     pub statuses: Option<Receiver<StatusAnnotations>>,
-    /// How often what is in force is told again.
+    /// How often the node report is sent again.
     pub report_refresh: Duration,
     /// Where others live that enforce the same.
     pub homes: Arc<Homes>,

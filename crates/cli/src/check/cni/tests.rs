@@ -194,7 +194,11 @@ fn capability_that_multinets_list_lacks_is_named() {
     ];
     let found = checks(&files);
     assert_eq!(found[0].0, State::Warning, "{found:?}");
-    for word in ["portMappings", ANNOTATIONS, "--multinet --conf-dir"] {
+    for word in [
+        "portMappings",
+        ANNOTATIONS,
+        "--multinet --to PLUGIN_DIRECTORY --conf-dir",
+    ] {
         assert!(found[0].1.contains(word), "{word}: {found:?}");
     }
     let files = [("00-netqos.conflist", multinet(json!({})))];

@@ -106,11 +106,24 @@ fn an_executable_that_is_being_written_is_waited_for() {
 fn a_configuration_larger_than_a_pipe_arrives_whole_or_may_be_ignored() {
     let stage = Stage::with(&["a"], "1.0.0");
     let large = "x".repeat(300_000);
+    let small = list("1.0.0", json!([{"type": "a"}]));
     let list = list("1.0.0", json!([{"type": "a", "large": large}]));
     stage.runtime().add(&list, &request()).unwrap();
     assert_eq!(stage.calls()[0].stdin["large"], large);
 
-    fs::write(stage.path("a"), "#!/bin/sh\nexec echo '{}'\n").unwrap();
-    let result = stage.runtime().add(&list, &request()).unwrap();
-    assert_eq!(result.version(), CniVersion::V1_0_0);
+    // More output than a pipe takes, before the input is read, or without reading it.
+    for (list, then) in [
+        (&list, "exit"),
+        (&small, "exit"),
+        (&list, "cat > /dev/null"),
+        (&small, "cat > /dev/null"),
+    ] {
+        let domain = "$(head -c 200000 /dev/zero | tr '\\0' x)";
+        let script =
+            format!("#!/bin/sh\necho '{{\"dns\": {{\"domain\": \"'{domain}'\"}}}}'\n{then}\n");
+        fs::write(stage.path("a"), script).unwrap();
+        let result = stage.runtime().add(list, &request()).unwrap();
+        assert_eq!(result.version(), CniVersion::V1_0_0);
+        assert_eq!(result.dns.domain.len(), 200_000, "{then}");
+    }
 }
