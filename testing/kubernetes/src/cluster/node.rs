@@ -311,7 +311,7 @@ pub(super) fn runc() -> anyhow::Result<String> {
     Ok(runc.display().to_string())
 }
 
-/// The configuration of containerd 2.
+/// The configuration of containerd 2. The handler `netqos` is that of docs/multinet.md: pods of it have lists of their own.
 fn containerd(runc: &str) -> String {
     format!(
         r#"version = 3
@@ -322,6 +322,11 @@ fn containerd(runc: &str) -> String {
 [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
   runtime_type = "io.containerd.runc.v2"
   [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
+    BinaryName = "{runc}"
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.netqos]
+  runtime_type = "io.containerd.runc.v2"
+  cni_conf_dir = "/etc/cni/netqos.d"
+  [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.netqos.options]
     BinaryName = "{runc}"
 "#
     )

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::context::{Context, NETQOS, eventually};
 use crate::faults::{as_before, inventory};
 use crate::install::{deployed, rolled_out};
-use crate::pods::{Pod, Template, create};
+use crate::pods::{Pod, Template, create, find};
 
 const NAMESPACE: &str = "multinet";
 /// Pods of a node that are there at once.
@@ -28,21 +28,26 @@ const ATTACHMENTS: [(&str, &str); 3] = [
     ("multinet/lan", "net1"),
     ("multinet/wire", "wire0"),
 ];
+/// The lists that containerd calls for each pod, and those of its handler `netqos`.
+const FOR_EACH: &str = "/etc/cni/net.d";
+const OF_HANDLER: &str = "/etc/cni/netqos.d";
 /// Makes the link of the macvlan interfaces, and installs the plugin as docs/multinet.md says, with the image's
 /// executables.
 const INSTALL: &str = r"
 set -eu
+[ $LISTS = /etc/cni/net.d ] || cp /etc/cni/net.d/10-pods.conflist $LISTS/
 ip link add wire type veth peer name wire-peer
 ip link set wire up
 ip link set wire-peer up
 mkdir -p /run/image
 /opt/programs/ctr --namespace k8s.io images mount localhost/netqos:$VERSION /run/image >/dev/null
 # Its own path is that of another PID namespace.
-/run/image/netqos install-plugin --multinet --to /opt/cni/bin --from /run/image/netqos-multinet
+/run/image/netqos install-plugin --multinet --to /opt/cni/bin --from /run/image/netqos-multinet --conf-dir $LISTS
 ";
 const REMOVE: &str = r"
 set -eu
-/run/image/netqos install-plugin --multinet --to /opt/cni/bin --remove
+/run/image/netqos install-plugin --multinet --to /opt/cni/bin --remove --conf-dir $LISTS
+[ $LISTS = /etc/cni/net.d ] || rm $LISTS/10-pods.conflist
 /opt/programs/ctr --namespace k8s.io images unmount --rm /run/image >/dev/null
 rmdir /run/image
 ip link delete wire
@@ -58,21 +63,25 @@ done
 
 /// Pods on three networks come and go, have the annotation `network-status`, and leave nothing.
 pub fn three_networks(context: &mut Context) -> anyhow::Result<String> {
-    let held = install(context).and_then(|()| come_and_go(context));
-    let removed = remove(context);
+    let held = install(context, FOR_EACH).and_then(|()| come_and_go(context));
+    let removed = remove(context, FOR_EACH);
     let held = held?;
     removed?;
     Ok(held)
 }
 
-fn install(context: &Context) -> anyhow::Result<()> {
+/// Pods of a RuntimeClass are attached by netqos-multinet, and others by the list that containerd calls for each pod.
+pub fn by_handler(context: &mut Context) -> anyhow::Result<String> {
+    let held = install(context, OF_HANDLER).and_then(|()| beside(context));
+    let removed = remove(context, OF_HANDLER);
+    let held = held?;
+    removed?;
+    Ok(held)
+}
+
+fn install(context: &Context, lists: &str) -> anyhow::Result<()> {
     enable(context, true)?;
-    for node in &context.cluster()?.nodes {
-        let version = format!("VERSION={}", env!("CARGO_PKG_VERSION"));
-        run(node
-            .command("env")?
-            .args([version.as_str(), "bash", "-c", INSTALL]))?;
-    }
+    on_all_nodes(context, INSTALL, lists)?;
     let nad = |name: &str, config: Value| {
         json!({
             "apiVersion": "k8s.cni.cncf.io/v1",
@@ -115,7 +124,21 @@ fn enable(context: &Context, on: bool) -> anyhow::Result<()> {
     rolled_out(context)
 }
 
-fn remove(context: &Context) -> anyhow::Result<()> {
+/// Executes a script on all nodes.
+fn on_all_nodes(context: &Context, script: &str, lists: &str) -> anyhow::Result<()> {
+    let version = format!("VERSION={}", env!("CARGO_PKG_VERSION"));
+    let lists = format!("LISTS={lists}");
+    for node in &context.cluster()?.nodes {
+        let variables = [version.as_str(), &lists];
+        run(node
+            .command("env")?
+            .args(variables)
+            .args(["bash", "-c", script]))?;
+    }
+    Ok(())
+}
+
+fn remove(context: &Context, lists: &str) -> anyhow::Result<()> {
     let kubectl = context.kubectl();
     kubectl.run(&["delete", "namespace", NAMESPACE, "--timeout=120s"])?;
     kubectl.run(&["delete", "networkattachmentpolicy", NAMESPACE])?;
@@ -129,11 +152,11 @@ fn remove(context: &Context) -> anyhow::Result<()> {
     }
     enable(context, false)?;
     kubectl.run(&["delete", "crd", NAD, "--timeout=60s"])?;
+    on_all_nodes(context, REMOVE, lists)?;
     for node in &context.cluster()?.nodes {
-        run(node.command("bash")?.args(["-c", REMOVE]))?;
         let left = list(
             node,
-            "ls -d /etc/cni/net.d/00-* /opt/cni/bin/netqos-* /var/lib/netqos/multinet || true",
+            "ls -d /etc/cni/net*.d/00-* /opt/cni/bin/netqos-* /var/lib/netqos/multinet || true",
         )?;
         ensure!(left.is_empty(), "{}: left: {left:?}", node.name());
     }
@@ -145,18 +168,7 @@ fn come_and_go(context: &Context) -> anyhow::Result<String> {
     let pods = round(context, 1)?.pods;
     let refusals = agent_is_confined(context, &pods[0])?;
     delete(context)?;
-    let before = eventually(Duration::from_secs(120), || {
-        let first = state(context)?;
-        std::thread::sleep(Duration::from_secs(2));
-        ensure!(first == state(context)?, "what nodes have changes");
-        let is_of_pod = |it: &&String| {
-            let below = it.rsplit_once("/multinet/");
-            below.is_some_and(|(_, path)| path.contains('/'))
-        };
-        let ours = first.iter().find(is_of_pod);
-        ensure!(ours.is_none(), "of pods that are gone: {ours:?}");
-        Ok(first)
-    })?;
+    let before = settled(context)?;
     let each = AT_ONCE * context.nodes.len();
     let rounds = (context.pods as usize).div_ceil(each);
     let (mut slowest, mut latest, began) = (0.0_f64, 0.0_f64, Instant::now());
@@ -174,6 +186,92 @@ fn come_and_go(context: &Context) -> anyhow::Result<String> {
         rounds * each,
         before.len()
     ))
+}
+
+/// The state of all nodes, once it changes no more and nothing of a pod is in it.
+fn settled(context: &Context) -> anyhow::Result<Vec<String>> {
+    eventually(Duration::from_secs(120), || {
+        let first = state(context)?;
+        std::thread::sleep(Duration::from_secs(2));
+        ensure!(first == state(context)?, "what nodes have changes");
+        let is_of_pod = |it: &&String| {
+            let below = it.rsplit_once("/multinet/");
+            below.is_some_and(|(_, path)| path.contains('/'))
+        };
+        let ours = first.iter().find(is_of_pod);
+        ensure!(ours.is_none(), "of pods that are gone: {ours:?}");
+        Ok(first)
+    })
+}
+
+/// On each node a pod of the RuntimeClass, and one without. Both select the same networks.
+fn beside(context: &Context) -> anyhow::Result<String> {
+    let class = json!({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "netqos"},
+        "handler": "netqos"});
+    context.kubectl().apply(&class.to_string())?;
+    // The bridges of both networks are there afterwards.
+    round_beside(context)?;
+    delete(context)?;
+    let before = settled(context)?;
+    round_beside(context)?;
+    delete(context)?;
+    as_before(&before, || state(context))?;
+    context
+        .kubectl()
+        .run(&["delete", "runtimeclass", "netqos"])?;
+    Ok(format!(
+        "{} pods of a RuntimeClass on 3 networks, others on one; {} kernel objects and files as before",
+        2 * context.nodes.len(),
+        before.len()
+    ))
+}
+
+fn round_beside(context: &Context) -> anyhow::Result<()> {
+    let kubectl = context.kubectl();
+    let names = |node: &String| [format!("{node}-of-class"), format!("{node}-without")];
+    let mut items = Vec::new();
+    for node in &context.nodes {
+        let pods = names(node).map(|name| {
+            let template = Template {
+                namespace: NAMESPACE,
+                name: &name,
+                node,
+                labels: json!({}),
+                annotations: json!({NETWORKS: SELECTION}),
+            };
+            template.manifest(&context.pod_image)
+        });
+        let [mut of_class, without] = pods;
+        of_class["spec"]["runtimeClassName"] = "netqos".into();
+        items.extend([of_class, without]);
+    }
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
+    eventually(Duration::from_secs(60), || kubectl.apply(&list))?;
+    for node in &context.nodes {
+        let [of_class, without] = names(node).map(|name| find(kubectl, NAMESPACE, &name));
+        let (of_class, without) = (of_class?, without?);
+        let status = |pod: &Pod| -> anyhow::Result<Value> {
+            let pod = kubectl.json(&["-n", NAMESPACE, "get", "pod", &pod.name])?;
+            Ok(pod["metadata"]["annotations"][STATUS].clone())
+        };
+        eventually(Duration::from_secs(60), || {
+            let status: Value = serde_json::from_str(text(&status(&of_class)?))?;
+            let entries = status.as_array().into_iter().flatten();
+            let found: Vec<_> = entries
+                .map(|it| (text(&it["name"]), text(&it["interface"])))
+                .collect();
+            ensure!(found == ATTACHMENTS, "network-status has {found:?}");
+            Ok(())
+        })?;
+        for (pod, links) in [(&of_class, 3), (&without, 1)] {
+            let shown = pod.shell(kubectl, "ip -o -4 address show")?;
+            let found = shown.lines().filter(|it| !it.contains(" lo ")).count();
+            ensure!(found == links, "{}: {shown}", pod.name);
+        }
+        let status = status(&without)?;
+        ensure!(status.is_null(), "{}: {status}", without.name);
+    }
+    Ok(())
 }
 
 /// Pods on three networks, and the times until all were Ready, and from then until all had their annotation.
