@@ -70,7 +70,7 @@ struct Cached {
     namespace: Option<Identity>,
     /// What a record makes of the annotation `network-status`.
     status: Option<(PodName, StatusAnnotation)>,
-    /// None: it is not of a pod.
+    /// Empty: it is not of a pod.
     of: Vec<Sandboxed>,
     problem: Option<Problem>,
 }

@@ -23,7 +23,7 @@ pub(super) fn read(path: &Path) -> Result<Option<PodRecord>, String> {
     record.map_err(|why| format!("not a record of netqos-multinet: {why}"))
 }
 
-/// The interfaces of a record. None: it is not of a pod, not all its networks are made, or its namespace is gone.
+/// The interfaces of a record. Empty: it is not of a pod, not all its networks are made, or its namespace is gone.
 pub(super) fn interfaces(record: &PodRecord) -> Result<Vec<Sandboxed>, String> {
     let (Some(pod), Some(_), Some(netns)) = (&record.pod, &record.status, &record.netns) else {
         return Ok(Vec::new());

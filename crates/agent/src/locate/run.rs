@@ -14,6 +14,7 @@ use crate::multinet::{StatusAnnotation, StatusAnnotations};
 use crate::watch::{self, Watch};
 use crate::{Error, Result};
 
+/// Where the annotations are told.
 type Statuses = tokio::sync::watch::Sender<StatusAnnotations>;
 
 /// How often all is looked over although nothing was heard.
@@ -25,11 +26,7 @@ const THOROUGH: u32 = 8;
 ///
 /// # Errors
 /// The thread cannot be started.
-pub fn spawn(
-    locator: Locator,
-    statuses: tokio::sync::watch::Sender<StatusAnnotations>,
-    events: Sender<Event>,
-) -> Result<()> {
+pub fn spawn(locator: Locator, statuses: Statuses, events: Sender<Event>) -> Result<()> {
     // What is above the plugin's folder changes for many reasons: where it is not there yet, all would be
     // looked at for each of them.
     if let Some(attached) = &locator.attached
@@ -104,7 +101,7 @@ fn run(
 }
 
 /// The annotations `network-status` by records. Of several sandboxes of a pod, the youngest counts.
-fn statuses_of(locator: &Locator) -> StatusAnnotations {
+pub(super) fn statuses_of(locator: &Locator) -> StatusAnnotations {
     let mut youngest: BTreeMap<&PodName, (Age, &StatusAnnotation)> = BTreeMap::new();
     for file in locator.files.values() {
         if let Some((pod, status)) = &file.status {

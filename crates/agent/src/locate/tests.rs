@@ -306,3 +306,34 @@ fn interface_of_a_primary_network_is_found_in_results_and_records() {
     assert_eq!(found.len(), 3);
     assert!(found.contains(&primary("172.16.0.9")), "{found:?}");
 }
+
+#[cfg(feature = "daemon")]
+#[test]
+fn network_status_is_that_of_the_record_that_came_last() {
+    let (_cache, locator) = locator(&[]);
+    let directory = tempfile::tempdir().unwrap();
+    let mut locator = locator.with_records(directory.path().to_owned());
+    let write = |name: &str, address: &str| {
+        let status = json!([{"name": "net", "interface": "eth0", "ips": [address], "dns": {}}]);
+        let path = directory.path().join(name);
+        fs::write(&path, record(&status)).unwrap();
+        path
+    };
+    let texts = |locator: &Locator| -> Vec<String> {
+        let statuses = super::run::statuses_of(locator);
+        statuses.values().map(|it| it.text.to_string()).collect()
+    };
+    write("b.json", "10.9.0.2");
+    locator.look();
+    assert!(texts(&locator)[0].contains("10.9.0.2"));
+    // Another sandbox of the pod, by a clock that was put back.
+    let path = write("a.json", "10.9.0.3");
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    file.set_modified(std::time::SystemTime::UNIX_EPOCH)
+        .unwrap();
+    locator.look_at([path.clone()]);
+    assert!(matches!(&texts(&locator)[..], [text] if text.contains("10.9.0.3")));
+    fs::remove_file(&path).unwrap();
+    locator.look_at([path]);
+    assert!(texts(&locator)[0].contains("10.9.0.2"));
+}

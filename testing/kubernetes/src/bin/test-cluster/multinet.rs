@@ -63,17 +63,22 @@ done
 
 /// Pods on three networks come and go, have the annotation `network-status`, and leave nothing.
 pub fn three_networks(context: &mut Context) -> anyhow::Result<String> {
-    let held = install(context, FOR_EACH).and_then(|()| come_and_go(context));
-    let removed = remove(context, FOR_EACH);
-    let held = held?;
-    removed?;
-    Ok(held)
+    installed(context, FOR_EACH, come_and_go)
 }
 
 /// Pods of a RuntimeClass are attached by netqos-multinet, and others by the list that containerd calls for each pod.
 pub fn by_handler(context: &mut Context) -> anyhow::Result<String> {
-    let held = install(context, OF_HANDLER).and_then(|()| beside(context));
-    let removed = remove(context, OF_HANDLER);
+    installed(context, OF_HANDLER, beside)
+}
+
+/// Tests with the plugin in these lists, and removes it also if the test fails.
+fn installed(
+    context: &Context,
+    lists: &str,
+    test: fn(&Context) -> anyhow::Result<String>,
+) -> anyhow::Result<String> {
+    let held = install(context, lists).and_then(|()| test(context));
+    let removed = remove(context, lists);
     let held = held?;
     removed?;
     Ok(held)
