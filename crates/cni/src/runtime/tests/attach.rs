@@ -34,6 +34,8 @@ fn add_calls_the_plugins_in_order_with_what_is_theirs() {
             assert_eq!(call.env[name], value);
         }
         assert_eq!(call.env.get("PATH"), std::env::var("PATH").ok().as_ref());
+        let processors = std::env::var("GOMAXPROCS").unwrap_or_else(|_| "1".to_owned());
+        assert_eq!(call.env["GOMAXPROCS"], processors);
         assert_eq!(
             (&call.stdin["name"], &call.stdin["cniVersion"]),
             (&json!("net"), &json!("1.0.0"))
