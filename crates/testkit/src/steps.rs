@@ -29,7 +29,8 @@ pub enum Then {
 pub enum Step {
     /// It has stopped itself again ([`stop_here`]).
     Stop,
-    /// Before this system call, which may change something outside of it.
+    /// Before this system call, which may change something outside of it, or waits for programs of
+    /// the kernel.
     Call {
         /// The system call's number.
         number: i64,
@@ -154,7 +155,7 @@ fn may_change(memory: &File, number: i64, [first, second, third, ..]: [u64; 6]) 
 /// information, and what is on a hook; load, get and list types; look up many.
 const LOOKS: [u64; 16] = [0, 1, 4, 5, 7, 10, 11, 12, 13, 14, 15, 16, 18, 19, 23, 24];
 
-/// System calls that change links, files and mounts.
+/// System calls that change links, files and mounts, and the one that waits for programs of the kernel.
 const CHANGES: &[i64] = &[
     libc::SYS_sendmsg,
     libc::SYS_mkdirat,
@@ -162,6 +163,7 @@ const CHANGES: &[i64] = &[
     libc::SYS_renameat2,
     libc::SYS_unlinkat,
     libc::SYS_mount,
+    libc::SYS_membarrier,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_mkdir,
     #[cfg(target_arch = "x86_64")]

@@ -103,10 +103,11 @@ impl RuleDatapath {
         let chains = self.chains.keys();
         let gone = chains.filter(|id| !plan.chains.contains_key(id) && !met.contains(&id.0.get()));
         let gone: Vec<ChainId> = gone.copied().collect();
-        for id in &gone {
-            self.remove_chain(*id)?;
-        }
         if !gone.is_empty() {
+            self.wait_for_readers();
+            for id in &gone {
+                self.remove_chain(*id)?;
+            }
             self.merge_services();
         }
         if gone.is_empty() && delta.chains.is_empty() {
@@ -118,8 +119,12 @@ impl RuleDatapath {
     /// Removes what classes were that no peer has any more, to rule lists of the plan. To those
     /// that are left besides, peers may still be what they were.
     pub(super) fn remove_classes(&mut self, plan: &NodePlan, delta: &PlanDelta) -> Result<()> {
-        for (class, _) in delta.classes.iter().filter(|(_, sets)| sets.is_none()) {
-            let class = class.0.get();
+        let gone = delta.classes.iter().filter(|(_, sets)| sets.is_none());
+        let gone: Vec<u64> = gone.map(|(class, _)| class.0.get()).collect();
+        if !gone.is_empty() {
+            self.wait_for_readers();
+        }
+        for class in gone {
             let left = self.chains.iter_mut();
             for (id, tables) in left.filter(|(id, _)| plan.chains.contains_key(id)) {
                 if tables.classes.remove(&class) {

@@ -226,7 +226,8 @@ impl RuleDatapath {
         let key = u32::from(number);
         put(&self.rules.endpoints, &key, &entry, &mut self.changes)?;
         let chain = chain.0.get();
-        self.entries.insert(id.clone(), InForce { number, chain });
+        let before = self.entries.insert(id.clone(), InForce { number, chain });
+        self.may_be_read |= before.is_some_and(|before| ![0, chain].contains(&before.chain));
         // An end on the host stays the same one whichever way the pod's namespace was found.
         let is_elsewhere =
             |before: &Site| before.side == SideName::Pod && before.netns != site.netns;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use netqos_api::HookChoice;
 use netqos_bpf::Pins;
-use netqos_bpf::rules::Rules;
+use netqos_bpf::rules::{Rules, wait_for_programs};
 use netqos_core::plan::{ChainId, RuleId};
 use netqos_core::{EndpointId, NodePlan, PlanDelta};
 
@@ -54,6 +54,9 @@ pub struct RuleDatapath {
     pub(super) service_limits: ServiceLimits,
     /// Some endpoint goes by a rule list that the plan does not know any more.
     pub(super) is_stuck: bool,
+    /// A program that still runs may have read what was replaced since it was last waited for: the chain
+    /// of an endpoint, or the class of a peer.
+    pub(super) may_be_read: bool,
     /// Some counter or share may be of an endpoint or a rule that is gone since the last tidy.
     pub(super) is_untidy: bool,
     /// What was found to be in force, last.
@@ -91,6 +94,7 @@ impl RuleDatapath {
             most_links: MOST_RULE_LINKS,
             service_limits: ServiceLimits::default(),
             is_stuck: false,
+            may_be_read: false,
             is_untidy: true,
             told: Outcome::default(),
             changes: 0,
@@ -195,6 +199,14 @@ impl RuleDatapath {
         }
         self.note_conntrack();
         self.note_service_limits(plan);
+    }
+
+    /// Waits for the programs that may have read what was replaced. They may still look up what it
+    /// refers to, so that is removed only after this.
+    pub(super) fn wait_for_readers(&mut self) {
+        if std::mem::take(&mut self.may_be_read) {
+            wait_for_programs();
+        }
     }
 
     /// What rules did for the endpoints of this node.

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
-use netqos_bpf::rules::{Bitmap, ClassKey, wait_for_programs};
+use netqos_bpf::rules::{Bitmap, ClassKey};
 use netqos_core::plan::{ByAddress, ClassId, SetId};
 use netqos_core::{Digest, NetworkKey, NodePlan, PlanDelta};
 
@@ -167,7 +167,7 @@ impl RuleDatapath {
         if !self.detours.later.is_empty() {
             // A packet that was under way at the switch may have its old rule list in hand, and
             // still ask who its destination is.
-            wait_for_programs();
+            self.wait_for_readers();
         }
         let networks: Vec<NetworkKey> = self.detours.later.networks().cloned().collect();
         for network in networks {
@@ -180,6 +180,9 @@ impl RuleDatapath {
             self.put_peers(number, &there, due.collect())?;
         }
         self.detours.later = ByAddress::new();
+        if !self.detours.classes.is_empty() {
+            self.wait_for_readers();
+        }
         for class in std::mem::take(&mut self.detours.classes).into_keys() {
             for (id, tables) in &mut self.chains {
                 if tables.classes.remove(&class) {
@@ -218,7 +221,10 @@ impl RuleDatapath {
         for (address, class) in due {
             match (there.get(&address), class) {
                 (Some(before), Some(class)) if *before == class => {}
-                (_, Some(class)) => other.push((address, class)),
+                (before, Some(class)) => {
+                    self.may_be_read |= before.is_some();
+                    other.push((address, class));
+                }
                 (Some(_), None) => gone.push(address),
                 (None, None) => {}
             }

@@ -13,6 +13,7 @@ mod frame;
 mod inspections;
 mod plans;
 mod probes;
+mod removals;
 mod scene;
 mod state;
 #[path = "../rules_packets/wire.rs"]
@@ -30,6 +31,7 @@ use netqos_testkit::{Call, Step, Then, stop_here};
 
 use crate::inspections::INSPECTIONS;
 use crate::plans::{Facts, Rules};
+use crate::removals::REMOVALS;
 use crate::scene::{Scene, open, remove, try_to_open, try_to_remove};
 
 /// Which of the tests a process is for.
@@ -89,7 +91,7 @@ const fn route(way: Way, from: Rules, to: Rules) -> Route {
 }
 
 fn main() {
-    if inspections::take_part() {
+    if inspections::take_part() || removals::take_part() {
         return;
     }
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
@@ -151,6 +153,10 @@ fn tests(stride: usize) -> Vec<(String, Box<dyn Fn()>)> {
     for inspection in INSPECTIONS {
         let test = move || inspection.killed_at_every_step(stride);
         tests.push((inspection.to_string(), Box::new(test)));
+    }
+    for removal in REMOVALS {
+        let test = move || removal.waits_for_programs();
+        tests.push((format!("{removal:?}, waits for programs"), Box::new(test)));
     }
     tests
 }
@@ -307,12 +313,12 @@ impl Journey {
 }
 
 /// True for a file that is written: among them is one that switches something off on a queue
-/// which does no harm.
+/// which does no harm. And for waiting, which is done in another way then.
 fn is_unimportant(step: Step) -> bool {
     let Step::Call { number, .. } = step else {
         return false;
     };
-    [libc::SYS_openat, libc::SYS_write].contains(&number)
+    [libc::SYS_openat, libc::SYS_write, libc::SYS_membarrier].contains(&number)
 }
 
 impl Route {

@@ -183,7 +183,7 @@ fn of_kinds(kinds: &[&str]) -> LabelSelector {
     LabelSelector::new([requirement])
 }
 
-fn to_kinds(kinds: &[&str]) -> Destination {
+pub fn to_kinds(kinds: &[&str]) -> Destination {
     Destination::Pods(PeerSelector {
         namespaces: None,
         pods: Some(of_kinds(kinds)),

@@ -1,0 +1,140 @@
+//! What a change replaced is removed only after the programs that may have read it.
+
+use netqos_api::HookChoice;
+use netqos_core::{NodePlan, Policy, Rule};
+use netqos_index::{Change, Index};
+use netqos_testkit::{Call, Node, Step, Then, stop_here};
+
+use crate::PODS;
+use crate::plans::{Facts, to_kinds};
+use crate::scene::{open, put_in_force};
+use crate::world::{marking, policy};
+
+/// Which removal a process makes that this program is started as again.
+const ROLE: &str = "NETQOS_TEST_REMOVES";
+/// Commands of bpf(2): `BPF_MAP_UPDATE_ELEM` and `BPF_MAP_UPDATE_BATCH`; `BPF_MAP_DELETE_ELEM` and
+/// `BPF_MAP_DELETE_BATCH`.
+const WRITES: [u64; 2] = [2, 26];
+const DELETES: [u64; 2] = [3, 27];
+
+/// What is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// The rule list that a change replaced, which went to other peers.
+    List,
+    /// The rule list that an earlier process put in force.
+    ListOfBefore,
+    /// The class of a peer that has another one now.
+    Class,
+}
+
+pub const REMOVALS: [Removal; 3] = [Removal::List, Removal::ListOfBefore, Removal::Class];
+
+/// What a process does that was started to remove; `false`: it was not.
+pub fn take_part() -> bool {
+    let variable = |name: &str| std::env::var(name).unwrap_or_default();
+    let role = variable(ROLE);
+    let mut removals = REMOVALS.into_iter();
+    let Some(removal) = removals.find(|removal| format!("{removal:?}") == role) else {
+        return false;
+    };
+    let pods: Vec<_> = variable(PODS).split(';').map(Facts::parse).collect();
+    let (from, to) = (removal.before(&pods), removal.after(&pods));
+    let mut datapath = open(HookChoice::Auto);
+    let outcome = if removal == Removal::ListOfBefore {
+        stop_here().unwrap();
+        datapath.sync(&to)
+    } else {
+        assert_eq!(datapath.sync(&from).changes, 0);
+        stop_here().unwrap();
+        datapath.apply(&to, &from.delta_to(&to))
+    };
+    assert_eq!(outcome.problems, []);
+    true
+}
+
+impl Removal {
+    /// Follows the process: between a write and the next removal it waits.
+    pub fn waits_for_programs(self) {
+        let Some(node) = Node::new().unwrap() else {
+            return;
+        };
+        let pods = [("a", "player"), ("b", "gateway")];
+        let pods = pods.map(|(name, kind)| {
+            let pod = node.pod(name).unwrap();
+            let facts = Facts {
+                name: name.to_owned(),
+                kind: kind.to_owned(),
+                is_veth: true,
+                addresses: vec![pod.address().parse().unwrap()],
+            };
+            (pod, facts)
+        });
+        let facts = pods.each_ref().map(|(_, facts)| facts.clone());
+        let outcome = put_in_force(HookChoice::Auto, &self.before(&facts));
+        assert_eq!(outcome.problems, []);
+        let (mut is_read, mut removed, mut waits) = (false, 0, 0);
+        let outcome = Call::bare(std::env::current_exe().unwrap(), "")
+            .variable(ROLE, &format!("{self:?}"))
+            .variable(PODS, &facts.each_ref().map(ToString::to_string).join(";"))
+            .step_by_step(|step| {
+                match step {
+                    Step::Call { number, first } if number == libc::SYS_bpf => {
+                        is_read |= WRITES.contains(&first);
+                        if DELETES.contains(&first) {
+                            assert!(!is_read, "{self:?}: removal {removed} did not wait");
+                            removed += 1;
+                        }
+                    }
+                    Step::Call { number, .. } if number == libc::SYS_membarrier => {
+                        is_read = false;
+                        waits += 1;
+                    }
+                    _ => {}
+                }
+                Then::Go
+            })
+            .unwrap();
+        assert_eq!(outcome.code, Some(0), "{self:?}: {}", outcome.stderr);
+        assert!(removed > 0, "{self:?}: nothing was removed");
+        // A peer on a detour waits for its turn as well.
+        assert_eq!(waits, if self == Self::Class { 1 } else { 2 }, "{self:?}");
+    }
+
+    fn before(self, pods: &[Facts]) -> NodePlan {
+        plan(pods, list(&[(&["gateway"], 10), (&["store"], 11)]))
+    }
+
+    fn after(self, pods: &[Facts]) -> NodePlan {
+        match self {
+            // Selectors that no list has had: the peer takes a detour to its new class.
+            Self::List | Self::ListOfBefore => {
+                plan(pods, list(&[(&["gateway", "guard"], 20), (&["store"], 21)]))
+            }
+            Self::Class => {
+                let mut pods = pods.to_vec();
+                pods[1].kind = "store".to_owned();
+                self.before(&pods)
+            }
+        }
+    }
+}
+
+/// A policy of the pod `a` that marks what it sends to these kinds of pods.
+fn list(to: &[(&[&str], i64)]) -> Policy {
+    let rules = to.iter().map(|(kinds, dscp)| Rule {
+        to: vec![to_kinds(kinds)],
+        ..marking(*dscp)
+    });
+    policy("p", 1, "player", rules.collect())
+}
+
+fn plan(pods: &[Facts], policy: Policy) -> NodePlan {
+    let mut index = Index::for_node("node1");
+    for change in pods.iter().flat_map(Facts::objects) {
+        index.apply(change);
+    }
+    index.apply(Change::Policy(policy));
+    index.take_delta();
+    index.plan().clone()
+}
