@@ -81,7 +81,38 @@ pub async fn annotate_pod(
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+    use std::sync::mpsc;
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use netqos_core::ObjectName;
+
     use super::*;
+
+    #[tokio::test]
+    async fn answer_to_a_patch_is_asked_for_as_metadata_alone() {
+        let (asked, requests) = mpsc::channel();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            asked.send(request).unwrap();
+            async { Ok::<_, Infallible>(Response::new(Body::empty())) }
+        });
+        let pod = PodId {
+            name: ObjectName::new("shop", "web"),
+            uid: "u".into(),
+        };
+        let annotations = [("netqos.io/x", "1".to_owned())].into();
+        let client = Client::new(service, "default");
+        annotate_pod(&client, &pod, &annotations).await.unwrap();
+        let request = requests.try_recv().unwrap();
+        let path = "/api/v1/namespaces/shop/pods/web/status";
+        assert_eq!(
+            (request.method().as_str(), request.uri().path()),
+            ("PATCH", path)
+        );
+        let accept = request.headers().get_all(ACCEPT).iter();
+        assert_eq!(accept.collect::<Vec<_>>(), [METADATA]);
+    }
 
     #[test]
     fn refusal_of_one_pod_says_nothing_about_others() {

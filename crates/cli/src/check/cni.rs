@@ -199,7 +199,7 @@ impl CniReport {
                     list.name,
                     missing.join(", ")
                 ),
-                format!("run {} again", install_command(own)),
+                declare(own, multinet(list), &missing),
             ),
         });
     }
@@ -257,6 +257,24 @@ impl List {
 /// Our plugin in a list.
 fn multinet(list: &NetworkConfigList) -> Option<&PluginConfig> {
     list.plugins.iter().find(|it| it.kind == MULTINET.name)
+}
+
+/// The remedy for capabilities that the list of this path does not declare. A new list keeps what an administrator has
+/// written of one.
+fn declare(own: &Path, plugin: Option<&PluginConfig>, missing: &[&str]) -> String {
+    let is_false = |name: &&str| plugin.is_some_and(|it| it.capabilities.contains_key(*name));
+    let (written, absent): (Vec<&str>, Vec<&str>) = missing.iter().partition(|name| is_false(name));
+    let renew = format!("run {} again", install_command(own));
+    let write = format!(
+        "write true for {} in {}, which says false",
+        written.join(", "),
+        own.display()
+    );
+    match (written.is_empty(), absent.is_empty()) {
+        (true, _) => renew,
+        (false, true) => write,
+        (false, false) => format!("{renew}, and {write}"),
+    }
 }
 
 /// Returns the default network that the plugin takes, with its file.

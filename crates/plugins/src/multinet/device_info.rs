@@ -20,8 +20,6 @@ const OF_ATTACHMENTS: &str = "/var/run/k8s.cni.cncf.io/devinfo/cni";
 const OF_DEVICES: &str = "/var/run/k8s.cni.cncf.io/devinfo/dp";
 /// The most bytes of a file. All of a pod's go into one annotation.
 const MAX_BYTES: u64 = 16 << 10;
-/// The longest name of a file.
-const MAX_NAME: usize = 255;
 
 /// Gives the attachment its file, if one of its plugins declares the capability or it has a device. `device` is a
 /// resource with a device that the kubelet gave to the pod.
@@ -39,12 +37,6 @@ pub fn give(
         return Ok(());
     };
     let name = format!("{nad}-{container_id}_{}", attachment.interface).replace('/', "-");
-    if name.len() > MAX_NAME {
-        super::say(&format!(
-            "{nad} gets no device information file: its name is longer than {MAX_NAME} bytes"
-        ));
-        return Ok(());
-    }
     let of_device = match device {
         Some((resource, device)) => {
             if device.contains('/') || resource.split('/').any(|it| it == "..") {
@@ -109,7 +101,7 @@ pub fn remove(attachment: &RecordedAttachment) -> io::Result<()> {
         return Ok(());
     };
     match fs::remove_file(&files.file) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        Err(error) if !is_missing(&error) => Err(error),
         _ => Ok(()),
     }
 }
@@ -130,10 +122,15 @@ pub fn path(attachment: &RecordedAttachment) -> PathBuf {
     files.map(|it| it.file.clone()).unwrap_or_default()
 }
 
+/// Returns true if there is no such file, or no such directory.
+fn is_missing(error: &io::Error) -> bool {
+    [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&error.kind())
+}
+
 fn read_or_say(path: &Path) -> Option<Map<String, Value>> {
     match read(path) {
         Ok(info) => Some(info),
-        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(error) if is_missing(&error) => None,
         Err(error) => {
             super::say(&format!(
                 "device information {} is left out: {error}",

@@ -162,3 +162,41 @@ fn resource_and_device_that_are_paths_are_refused() {
     }
     assert_eq!(recorder::calls(), [""; 0]);
 }
+
+#[test]
+fn gc_removes_device_info_of_a_sandbox_that_is_gone() {
+    let Some(node) = node(&json!({})) else {
+        return;
+    };
+    fs::write(OF_DEVICE, info().to_string()).unwrap();
+    let pod = node.node.empty_pod("web").unwrap();
+    call(&node, "ADD", &pod).succeed().unwrap();
+    assert!(Path::new(OF_POD).exists());
+    let other = node.node.empty_pod("other").unwrap();
+    pod.remove(&node.node).unwrap();
+    let mut config = recorder::default_network("default", &json!({}));
+    let none = json!({"cniVersion": "1.1.0", "cni.dev/valid-attachments": []});
+    let none = none.as_object().unwrap().clone();
+    config.as_object_mut().unwrap().extend(none);
+    node.call("GC", &other, None, config).succeed().unwrap();
+    assert!(!Path::new(OF_POD).exists());
+}
+
+#[test]
+fn device_info_that_cannot_be_copied_fails_add() {
+    let Some(node) = node(&json!({})) else {
+        return;
+    };
+    fs::write(OF_DEVICE, info().to_string()).unwrap();
+    let directory = Path::new(OF_POD).parent().unwrap();
+    fs::write(directory, "").unwrap();
+    let pod = node.node.empty_pod("web").unwrap();
+    let before = node.inventory();
+    let (_, error) = call(&node, "ADD", &pod).fail().unwrap();
+    assert!(error.contains(OF_POD), "{error}");
+    assert_eq!(node.inventory(), before);
+    call(&node, "DEL", &pod).succeed().unwrap();
+
+    fs::remove_file(directory).unwrap();
+    call(&node, "ADD", &pod).succeed().unwrap();
+}

@@ -201,6 +201,25 @@ fn capability_that_multinets_list_lacks_is_named() {
     ] {
         assert!(found[0].1.contains(word), "{word}: {found:?}");
     }
+    // A new list keeps what an administrator has written.
+    for (written, words) in [
+        (
+            json!({ANNOTATIONS: true, "bandwidth": false, "portMappings": true}),
+            "write true for bandwidth in",
+        ),
+        (
+            json!({"bandwidth": false}),
+            "again, and write true for bandwidth in",
+        ),
+    ] {
+        let files = [
+            ("00-netqos.conflist", multinet(written)),
+            ("10-net.conflist", default_network()),
+        ];
+        let found = checks(&files);
+        assert_eq!(found[0].0, State::Warning, "{found:?}");
+        assert!(found[0].1.contains(words), "{words}: {found:?}");
+    }
     let files = [("00-netqos.conflist", multinet(json!({})))];
     assert_one(&files, State::Failed, &["no default network"]);
 }
