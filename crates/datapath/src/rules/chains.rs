@@ -120,7 +120,12 @@ impl RuleDatapath {
     /// that are left besides, peers may still be what they were.
     pub(super) fn remove_classes(&mut self, plan: &NodePlan, delta: &PlanDelta) -> Result<()> {
         let gone = delta.classes.iter().filter(|(_, sets)| sets.is_none());
-        let gone: Vec<u64> = gone.map(|(class, _)| class.0.get()).collect();
+        let is_of_a_chain =
+            |class: &u64| { self.chains.values() }.any(|tables| tables.classes.contains(class));
+        let gone: Vec<u64> = gone
+            .map(|(class, _)| class.0.get())
+            .filter(is_of_a_chain)
+            .collect();
         if !gone.is_empty() {
             self.wait_for_readers();
         }

@@ -300,7 +300,9 @@ impl RuleDatapath {
     /// Takes the program away, and then the endpoint.
     pub(super) fn remove_site(&mut self, site: &Site) -> Result<()> {
         let lock = self.records.lock(&site.attachment)?;
-        site.detach(&self.rules)?;
+        let is_there = site.detach(&self.rules)?;
+        self.has_losers |= is_there;
+        self.may_be_read |= is_there;
         self.rules.endpoints.remove(&site.number.into())?;
         site.forget(&self.paths)?;
         self.changes += 1;

@@ -57,6 +57,8 @@ pub struct RuleDatapath {
     /// A program that still runs may have read what was replaced since it was last waited for: the chain
     /// of an endpoint, or the class of a peer.
     pub(super) may_be_read: bool,
+    /// The program was taken away from an interface that is there, since peers were written.
+    pub(super) has_losers: bool,
     /// Some counter or share may be of an endpoint or a rule that is gone since the last tidy.
     pub(super) is_untidy: bool,
     /// What was found to be in force, last.
@@ -94,7 +96,9 @@ impl RuleDatapath {
             most_links: MOST_RULE_LINKS,
             service_limits: ServiceLimits::default(),
             is_stuck: false,
-            may_be_read: false,
+            // By an earlier process, which may have ended before it waited.
+            may_be_read: true,
+            has_losers: false,
             is_untidy: true,
             told: Outcome::default(),
             changes: 0,
@@ -179,6 +183,10 @@ impl RuleDatapath {
             self.write_chains(plan, delta, &other_meters);
             self.widen_services(plan, delta);
             let going = self.going_chains(plan);
+            if std::mem::take(&mut self.has_losers) && !delta.peers.is_empty() {
+                // Their chains are not among those that go, and peers get no detour for them.
+                self.wait_for_readers();
+            }
             self.write_peers(plan, delta, &going);
             self.switch_all(plan, arrivals);
             self.is_stuck = !self.going_chains(plan).is_empty();

@@ -196,7 +196,7 @@ pub fn remove_all(paths: &Paths) -> Result<()> {
     for site in Site::all(paths) {
         let detached = site.detach(&rules);
         // Who could not be removed is found again.
-        errors.note(detached.and_then(|()| site.forget(paths)));
+        errors.note(detached.and_then(|_| site.forget(paths)));
     }
     // Its packets would go to queues that are not there.
     errors.finish()?;

@@ -337,8 +337,8 @@ impl Found {
 
 impl Site {
     /// Takes the program away from the interface, where that still is; other filters, and a clsact
-    /// that is not ours, stay.
-    pub(super) fn detach(&self, rules: &Rules) -> Result<()> {
+    /// that is not ours, stay. Returns true if the interface is there: its packets may be under way in the program.
+    pub(super) fn detach(&self, rules: &Rules) -> Result<bool> {
         release(&[
             fresh_path(rules, &self.attachment),
             link_path(rules, &self.attachment),
@@ -347,13 +347,13 @@ impl Site {
             SideName::Host => Some(Side::host()?),
             SideName::Pod => Side::pod_if_there(&self.netns)?,
         }) else {
-            return Ok(());
+            return Ok(false);
         };
         let Some(link) = optional(side.socket.link_by_index(self.index)).doing("find link")? else {
-            return Ok(());
+            return Ok(false);
         };
         if link.name != self.link {
-            return Ok(());
+            return Ok(false);
         }
         let hook = match self.side {
             SideName::Host => Handle::CLSACT_INGRESS,
@@ -363,7 +363,7 @@ impl Site {
         if self.made_clsact {
             remove_empty_clsact(&mut side.socket, &link)?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Where they are written down, by their numbers.

@@ -1,4 +1,4 @@
-//! What a change replaced is removed only after the programs that may have read it.
+//! Removals wait for the programs that may have read what a change replaced.
 
 use netqos_api::HookChoice;
 use netqos_core::{NodePlan, Policy, Rule};
@@ -10,27 +10,34 @@ use crate::plans::{Facts, to_kinds};
 use crate::scene::{open, put_in_force};
 use crate::world::{marking, policy};
 
-/// Which removal a process makes that this program is started as again.
+/// Selects the removal of the child process.
 const ROLE: &str = "NETQOS_TEST_REMOVES";
 /// Commands of bpf(2): `BPF_MAP_UPDATE_ELEM` and `BPF_MAP_UPDATE_BATCH`; `BPF_MAP_DELETE_ELEM` and
 /// `BPF_MAP_DELETE_BATCH`.
 const WRITES: [u64; 2] = [2, 26];
 const DELETES: [u64; 2] = [3, 27];
 
-/// What is removed.
+/// Removes a replaced entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removal {
-    /// The rule list that a change replaced, which went to other peers.
-    List,
-    /// The rule list that an earlier process put in force.
-    ListOfBefore,
+    /// The chain that a change replaced, whose rules go to other peers.
+    Chain,
+    /// The chain that an earlier process programmed.
+    ChainOfBefore,
+    /// The chain of a pod that gets no other, and the class of the peer that it went to.
+    LastChain,
     /// The class of a peer that has another one now.
     Class,
 }
 
-pub const REMOVALS: [Removal; 3] = [Removal::List, Removal::ListOfBefore, Removal::Class];
+pub const REMOVALS: [Removal; 4] = [
+    Removal::Chain,
+    Removal::ChainOfBefore,
+    Removal::LastChain,
+    Removal::Class,
+];
 
-/// What a process does that was started to remove; `false`: it was not.
+/// Makes the removal of a child process. Returns false if this process is none.
 pub fn take_part() -> bool {
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
     let role = variable(ROLE);
@@ -41,7 +48,7 @@ pub fn take_part() -> bool {
     let pods: Vec<_> = variable(PODS).split(';').map(Facts::parse).collect();
     let (from, to) = (removal.before(&pods), removal.after(&pods));
     let mut datapath = open(HookChoice::Auto);
-    let outcome = if removal == Removal::ListOfBefore {
+    let outcome = if removal == Removal::ChainOfBefore {
         stop_here().unwrap();
         datapath.sync(&to)
     } else {
@@ -73,7 +80,9 @@ impl Removal {
         let facts = pods.each_ref().map(|(_, facts)| facts.clone());
         let outcome = put_in_force(HookChoice::Auto, &self.before(&facts));
         assert_eq!(outcome.problems, []);
-        let (mut is_read, mut removed, mut waits) = (false, 0, 0);
+        let (mut is_read, mut removed) = (false, 0);
+        // The removals before each wait.
+        let mut waits = Vec::new();
         let outcome = Call::bare(std::env::current_exe().unwrap(), "")
             .variable(ROLE, &format!("{self:?}"))
             .variable(PODS, &facts.each_ref().map(ToString::to_string).join(";"))
@@ -88,7 +97,7 @@ impl Removal {
                     }
                     Step::Call { number, .. } if number == libc::SYS_membarrier => {
                         is_read = false;
-                        waits += 1;
+                        waits.push(removed);
                     }
                     _ => {}
                 }
@@ -96,21 +105,33 @@ impl Removal {
             })
             .unwrap();
         assert_eq!(outcome.code, Some(0), "{self:?}: {}", outcome.stderr);
-        assert!(removed > 0, "{self:?}: nothing was removed");
-        // A peer on a detour waits for its turn as well.
-        assert_eq!(waits, if self == Self::Class { 1 } else { 2 }, "{self:?}");
+        let wanted: &[u32] = match self {
+            // A peer on a detour waits for its turn as well.
+            Self::Chain | Self::ChainOfBefore => &[0, 0],
+            // The endpoint goes first, and the peer after the wait.
+            Self::LastChain => &[1],
+            Self::Class => &[0],
+        };
+        assert_eq!(waits, wanted, "{self:?}");
+        let last = waits.last().copied();
+        assert!(
+            last.is_some_and(|last| removed > last),
+            "{self:?}: {waits:?}"
+        );
     }
 
     fn before(self, pods: &[Facts]) -> NodePlan {
-        plan(pods, list(&[(&["gateway"], 10), (&["store"], 11)]))
+        plan(pods, Some(list(&[(&["gateway"], 10), (&["store"], 11)])))
     }
 
     fn after(self, pods: &[Facts]) -> NodePlan {
         match self {
             // Selectors that no list has had: the peer takes a detour to its new class.
-            Self::List | Self::ListOfBefore => {
-                plan(pods, list(&[(&["gateway", "guard"], 20), (&["store"], 21)]))
+            Self::Chain | Self::ChainOfBefore => {
+                let other = list(&[(&["gateway", "guard"], 20), (&["store"], 21)]);
+                plan(pods, Some(other))
             }
+            Self::LastChain => plan(pods, None),
             Self::Class => {
                 let mut pods = pods.to_vec();
                 pods[1].kind = "store".to_owned();
@@ -129,12 +150,12 @@ fn list(to: &[(&[&str], i64)]) -> Policy {
     policy("p", 1, "player", rules.collect())
 }
 
-fn plan(pods: &[Facts], policy: Policy) -> NodePlan {
+fn plan(pods: &[Facts], policy: Option<Policy>) -> NodePlan {
     let mut index = Index::for_node("node1");
-    for change in pods.iter().flat_map(Facts::objects) {
+    let objects = pods.iter().flat_map(Facts::objects);
+    for change in objects.chain(policy.map(Change::Policy)) {
         index.apply(change);
     }
-    index.apply(Change::Policy(policy));
     index.take_delta();
     index.plan().clone()
 }

@@ -122,7 +122,7 @@ pub fn path(attachment: &RecordedAttachment) -> PathBuf {
     files.map(|it| it.file.clone()).unwrap_or_default()
 }
 
-/// Returns true if there is no such file, or no such directory.
+/// Returns true if the file or its directory does not exist.
 fn is_missing(error: &io::Error) -> bool {
     [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&error.kind())
 }
