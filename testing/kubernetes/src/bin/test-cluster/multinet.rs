@@ -85,6 +85,12 @@ fn installed(
 }
 
 fn install(context: &Context, lists: &str) -> anyhow::Result<()> {
+    if lists == OF_HANDLER {
+        // Helm would refuse to install one that another has made.
+        context.kubectl().apply(&definition_of_nads(context)?)?;
+    }
+    enable(context, true)?;
+    // The CRD is there now.
     enable(context, true)?;
     on_all_nodes(context, INSTALL, lists)?;
     let nad = |name: &str, config: Value| {
@@ -118,6 +124,15 @@ fn install(context: &Context, lists: &str) -> anyhow::Result<()> {
     let list = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
     // Until the API server knows the CRD.
     eventually(Duration::from_secs(30), || context.kubectl().apply(&list))
+}
+
+/// The CRD of NADs, as Multus may have brought it.
+fn definition_of_nads(context: &Context) -> anyhow::Result<String> {
+    let chart = deployed("helm/netqos");
+    let only = "templates/network-attachment-definition.yaml";
+    let template = ["template", "other", &chart, "--show-only", only];
+    let values = ["--set", "multinet.enabled=true"];
+    context.kubectl().helm(&[&template[..], &values].concat())
 }
 
 /// Lets agents write `network-status`, or not.
@@ -156,6 +171,7 @@ fn remove(context: &Context, lists: &str) -> anyhow::Result<()> {
         })?;
     }
     enable(context, false)?;
+    // The chart never removes it.
     kubectl.run(&["delete", "crd", NAD, "--timeout=60s"])?;
     on_all_nodes(context, REMOVE, lists)?;
     for node in &context.cluster()?.nodes {
@@ -172,6 +188,7 @@ fn come_and_go(context: &Context) -> anyhow::Result<String> {
     // The bridges of both networks, and all that pods share, are there afterwards.
     let pods = round(context, 1)?.pods;
     let refusals = agent_is_confined(context, &pods[0])?;
+    refused_pod_has_an_event(context)?;
     delete(context)?;
     let before = settled(context)?;
     let each = AT_ONCE * context.nodes.len();
@@ -191,6 +208,31 @@ fn come_and_go(context: &Context) -> anyhow::Result<String> {
         rounds * each,
         before.len()
     ))
+}
+
+/// A pod that selects a network that is not there waits, and its event names the network.
+fn refused_pod_has_an_event(context: &Context) -> anyhow::Result<()> {
+    let kubectl = context.kubectl();
+    let template = Template {
+        namespace: NAMESPACE,
+        name: "refused",
+        node: &context.nodes[0],
+        labels: json!({}),
+        annotations: json!({NETWORKS: "missing"}),
+    };
+    kubectl.apply(&template.manifest(&context.pod_image).to_string())?;
+    let of_pod = "involvedObject.name=refused,reason=FailedCreatePodSandBox";
+    eventually(Duration::from_secs(60), || {
+        let events =
+            kubectl.json(&["-n", NAMESPACE, "get", "events", "--field-selector", of_pod])?;
+        let messages = events["items"].as_array().into_iter().flatten();
+        let mut messages = messages.map(|it| text(&it["message"]));
+        ensure!(
+            messages.any(|it| it.contains("multinet/missing")),
+            "no event names the network: {events}"
+        );
+        Ok(())
+    })
 }
 
 /// The state of all nodes, once it changes no more and nothing of a pod is in it.
