@@ -16,7 +16,7 @@ use crate::capability::BANDWIDTH;
 use crate::npwg::{AttachmentGrant, NetworkStatus};
 use crate::{BandwidthConfig, Environment};
 
-/// The version of these messages. Both sides refuse another one.
+/// The version of these messages. The agent refuses another one; an answer that the plugin cannot read is as none.
 pub const PROTOCOL: u32 = 1;
 
 /// The most bytes of a message or an answer.

@@ -18,6 +18,8 @@ use crate::{Error, Result};
 
 /// How the file of a document ends.
 pub(crate) const WHOLE: &str = ".json";
+/// The ending of a file that was set aside because it was no such document.
+const ASIDE: &str = ".json.corrupt";
 /// How the file of one that is not written to its end ends.
 pub(crate) const UNFINISHED: &str = ".new";
 
@@ -72,7 +74,7 @@ impl Documents {
         match serde_json::from_slice(&bytes) {
             Ok(document) => Ok(Some(document)),
             Err(why) => {
-                let aside = self.path(name, ".json.corrupt");
+                let aside = self.path(name, ASIDE);
                 let _ = fs::rename(&path, &aside);
                 let _ = writeln!(
                     io::stderr(),
@@ -134,13 +136,16 @@ impl Documents {
         written.map_err(failed(&path))
     }
 
-    /// Forgets a document, and what a killed writer left of it. What is not there is forgotten.
+    /// Forgets a document, what a killed writer left of it, and what was set aside under its name. What is not there is
+    /// forgotten.
     ///
     /// # Errors
     /// [`Error::Record`]: it could not be removed.
     pub fn remove(&self, name: &str) -> Result<()> {
-        remove_file(self.path(name, WHOLE))?;
-        remove_file(self.path(name, UNFINISHED))
+        let mut removed = [WHOLE, UNFINISHED, ASIDE]
+            .map(|ending| self.path(name, ending))
+            .into_iter();
+        removed.try_for_each(remove_file)
     }
 
     /// Removes what killed writers left. Only for who knows that nobody writes here now.

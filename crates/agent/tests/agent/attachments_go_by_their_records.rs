@@ -314,7 +314,12 @@ fn class_of_a_pod_has_the_addresses_of_its_attachments_on_uplinks_alone() {
             {"name": format!("games/{NETWORK}"), "interface": INTERFACE, "ips": ["192.0.2.9"]},
             {"name": "net", "interface": "eth0", "ips": ["192.0.2.2"]},
         ]);
-        let annotations = json!({"k8s.v1.cni.cncf.io/network-status": status.to_string()});
+        let primary = json!({"ip_addresses": ["192.0.2.10"], "role": "primary"});
+        let networks = json!({format!("games/{NETWORK}"): primary});
+        let annotations = json!({
+            "k8s.v1.cni.cncf.io/network-status": status.to_string(),
+            "k8s.ovn.org/pod-networks": networks.to_string(),
+        });
         stage::put(
             &format!("{}.json", pod.name()),
             &stage::manifest(pod, annotations),

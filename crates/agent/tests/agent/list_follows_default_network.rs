@@ -50,11 +50,14 @@ fn capabilities_of_default_network_are_declared_and_keys_of_administrator_stay()
     let mut own = list();
     own["plugins"][0]["hostPaths"] = json!(["/dev/vfio"]);
     put(LIST, &own);
+    // A runtime that reads the file at that moment reads the one or the other.
+    fs::hard_link(Path::new(DIRECTORY).join(LIST), "/run/before").unwrap();
     for capability in ["example.org/a", "example.org/b"] {
         assert!(!declares(capability));
         put_default(capability);
         assert!(stage::eventually(|| declares(capability)), "{}", list());
     }
+    assert_eq!(fs::read_to_string("/run/before").unwrap(), own.to_string());
     fs::remove_file(Path::new(DIRECTORY).join("10-net.conflist")).unwrap();
     assert_eq!(list()["plugins"][0]["hostPaths"], json!(["/dev/vfio"]));
 

@@ -1,5 +1,8 @@
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::thread;
 
 use netqos_api::npwg::AttachmentGrant;
 use netqos_testkit::Pod;
@@ -130,6 +133,35 @@ fn pod_without_selection_needs_no_agent() {
         assert_eq!(node.inventory(), before);
     }
     assert_eq!(node.asked(), 0);
+}
+
+/// An agent of another version, or what has taken its place.
+#[test]
+fn answer_that_cannot_be_read_is_error_11_and_leaves_nothing() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    node.define_two();
+    let pod = node.node.empty_pod("web").unwrap();
+    let before = node.inventory();
+    let answers = ["", "\n", "{\"ofVersion2\": {}}\n", "{\"nads\": 7}\n"];
+    let listener = UnixListener::bind("/run/odd.sock").unwrap();
+    let agent = thread::spawn(move || {
+        for answer in answers {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut message = String::new();
+            let reader = stream.try_clone().unwrap();
+            BufReader::new(reader).read_line(&mut message).unwrap();
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    for answer in answers {
+        let odd = json!({"socket": "/run/odd.sock"});
+        let (code, error) = node.call("ADD", &pod, Some("lan"), odd).fail().unwrap();
+        assert_eq!(code, 11, "{answer:?}: {error}");
+        assert_eq!(node.inventory(), before, "{answer:?}");
+    }
+    agent.join().unwrap();
 }
 
 #[test]
