@@ -199,7 +199,7 @@ impl CniReport {
                     list.name,
                     missing.join(", ")
                 ),
-                declare(own, multinet(list), &missing),
+                capability_remedy(own, multinet(list), &missing),
             ),
         });
     }
@@ -259,9 +259,9 @@ fn multinet(list: &NetworkConfigList) -> Option<&PluginConfig> {
     list.plugins.iter().find(|it| it.kind == MULTINET.name)
 }
 
-/// The remedy for capabilities that the list of this path does not declare. A new list keeps what an administrator has
-/// written of one.
-fn declare(own: &Path, plugin: Option<&PluginConfig>, missing: &[&str]) -> String {
+/// Returns the remedy for capabilities that the list of this path does not declare. `install-plugin` keeps a capability that
+/// an administrator has set to `false`.
+fn capability_remedy(own: &Path, plugin: Option<&PluginConfig>, missing: &[&str]) -> String {
     let is_false = |name: &&str| plugin.is_some_and(|it| it.capabilities.contains_key(*name));
     let (written, absent): (Vec<&str>, Vec<&str>) = missing.iter().partition(|name| is_false(name));
     let renew = format!("run {} again", install_command(own));

@@ -104,7 +104,7 @@ impl RuleDatapath {
         let gone = chains.filter(|id| !plan.chains.contains_key(id) && !met.contains(&id.0.get()));
         let gone: Vec<ChainId> = gone.copied().collect();
         if !gone.is_empty() {
-            self.wait_for_readers();
+            self.wait_for_grace_period();
             for id in &gone {
                 self.remove_chain(*id)?;
             }
@@ -127,7 +127,7 @@ impl RuleDatapath {
             .filter(is_of_a_chain)
             .collect();
         if !gone.is_empty() {
-            self.wait_for_readers();
+            self.wait_for_grace_period();
         }
         for class in gone {
             let left = self.chains.iter_mut();

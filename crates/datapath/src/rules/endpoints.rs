@@ -227,7 +227,7 @@ impl RuleDatapath {
         put(&self.rules.endpoints, &key, &entry, &mut self.changes)?;
         let chain = chain.0.get();
         let before = self.entries.insert(id.clone(), InForce { number, chain });
-        self.may_be_read |= before.is_some_and(|before| ![0, chain].contains(&before.chain));
+        self.needs_grace_period |= before.is_some_and(|before| ![0, chain].contains(&before.chain));
         // An end on the host stays the same one whichever way the pod's namespace was found.
         let is_elsewhere =
             |before: &Site| before.side == SideName::Pod && before.netns != site.netns;
@@ -301,8 +301,8 @@ impl RuleDatapath {
     pub(super) fn remove_site(&mut self, site: &Site) -> Result<()> {
         let lock = self.records.lock(&site.attachment)?;
         let is_there = site.detach(&self.rules)?;
-        self.has_losers |= is_there;
-        self.may_be_read |= is_there;
+        self.has_detached |= is_there;
+        self.needs_grace_period |= is_there;
         self.rules.endpoints.remove(&site.number.into())?;
         site.forget(&self.paths)?;
         self.changes += 1;

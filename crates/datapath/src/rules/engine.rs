@@ -54,11 +54,11 @@ pub struct RuleDatapath {
     pub(super) service_limits: ServiceLimits,
     /// Some endpoint goes by a rule list that the plan does not know any more.
     pub(super) is_stuck: bool,
-    /// A program that still runs may have read what was replaced since it was last waited for: the chain
-    /// of an endpoint, or the class of a peer.
-    pub(super) may_be_read: bool,
-    /// The program was taken away from an interface that is there, since peers were written.
-    pub(super) has_losers: bool,
+    /// The chain of an endpoint or the class of a peer was replaced since the last RCU grace period:
+    /// a program that still runs may have read it.
+    pub(super) needs_grace_period: bool,
+    /// A program was detached from an interface that is there, since peers were written.
+    pub(super) has_detached: bool,
     /// Some counter or share may be of an endpoint or a rule that is gone since the last tidy.
     pub(super) is_untidy: bool,
     /// What was found to be in force, last.
@@ -97,8 +97,8 @@ impl RuleDatapath {
             service_limits: ServiceLimits::default(),
             is_stuck: false,
             // By an earlier process, which may have ended before it waited.
-            may_be_read: true,
-            has_losers: false,
+            needs_grace_period: true,
+            has_detached: false,
             is_untidy: true,
             told: Outcome::default(),
             changes: 0,
@@ -183,9 +183,9 @@ impl RuleDatapath {
             self.write_chains(plan, delta, &other_meters);
             self.widen_services(plan, delta);
             let going = self.going_chains(plan);
-            if std::mem::take(&mut self.has_losers) && !delta.peers.is_empty() {
+            if std::mem::take(&mut self.has_detached) && !delta.peers.is_empty() {
                 // Their chains are not among those that go, and peers get no detour for them.
-                self.wait_for_readers();
+                self.wait_for_grace_period();
             }
             self.write_peers(plan, delta, &going);
             self.switch_all(plan, arrivals);
@@ -209,10 +209,10 @@ impl RuleDatapath {
         self.note_service_limits(plan);
     }
 
-    /// Waits for the programs that may have read what was replaced. They may still look up what it
-    /// refers to, so that is removed only after this.
-    pub(super) fn wait_for_readers(&mut self) {
-        if std::mem::take(&mut self.may_be_read) {
+    /// Waits for the RCU grace period that replaced chains and classes need: programs that have read
+    /// one look up its entries, which are removed only after this.
+    pub(super) fn wait_for_grace_period(&mut self) {
+        if std::mem::take(&mut self.needs_grace_period) {
             wait_for_programs();
         }
     }

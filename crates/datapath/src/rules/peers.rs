@@ -167,7 +167,7 @@ impl RuleDatapath {
         if !self.detours.later.is_empty() {
             // A packet that was under way at the switch may have its old rule list in hand, and
             // still ask who its destination is.
-            self.wait_for_readers();
+            self.wait_for_grace_period();
         }
         let networks: Vec<NetworkKey> = self.detours.later.networks().cloned().collect();
         for network in networks {
@@ -181,7 +181,7 @@ impl RuleDatapath {
         }
         self.detours.later = ByAddress::new();
         if !self.detours.classes.is_empty() {
-            self.wait_for_readers();
+            self.wait_for_grace_period();
         }
         for class in std::mem::take(&mut self.detours.classes).into_keys() {
             for (id, tables) in &mut self.chains {
@@ -222,7 +222,7 @@ impl RuleDatapath {
             match (there.get(&address), class) {
                 (Some(before), Some(class)) if *before == class => {}
                 (before, Some(class)) => {
-                    self.may_be_read |= before.is_some();
+                    self.needs_grace_period |= before.is_some();
                     other.push((address, class));
                 }
                 (Some(_), None) => gone.push(address),
