@@ -25,6 +25,7 @@ mod backoff;
 mod bpffs;
 mod classes;
 mod elsewhere;
+mod grace;
 mod last_valid;
 mod limits;
 mod problem_log;
@@ -41,6 +42,7 @@ use bpffs::Bpffs;
 pub use classes::ClassOptions;
 use classes::Classes;
 use elsewhere::Others;
+use grace::Waiter;
 use last_valid::LastValid;
 use limits::PodLimits;
 use problem_log::ProblemLog;
@@ -97,6 +99,7 @@ pub struct Engine {
     index: Index,
     limits: Option<PodLimits>,
     rules: Option<RuleDatapath>,
+    waiter: Waiter,
     /// What the rules' data plane said last.
     outcome: Outcome,
     /// What each source said is wrong, and how many objects it has.
@@ -153,6 +156,7 @@ impl Engine {
             options,
             limits: None,
             rules: None,
+            waiter: Waiter::default(),
             outcome: Outcome::default(),
             sources: BTreeMap::new(),
             policies: BTreeMap::new(),
@@ -201,6 +205,7 @@ impl Engine {
             let Some(looks) = self.meet(heard) else {
                 return;
             };
+            self.finish_rules();
             if self.synced && self.classes.is_to_look() && self.plan_classes(true) {
                 self.tell_problems();
             }
@@ -260,6 +265,7 @@ impl Engine {
     fn timeout(&self) -> Duration {
         let due = self.retry.due().into_iter().chain(self.tidy_at);
         let due = due.chain(self.problem_log.due());
+        let due = due.chain(self.waiter.due());
         let due = due.chain(self.limits.as_ref().map(PodLimits::next_inspection));
         let due = due.chain(self.classes.change_due());
         let due = due.chain((!self.changed_links.is_empty()).then_some(self.changed_links_at));

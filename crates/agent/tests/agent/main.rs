@@ -13,6 +13,7 @@ mod collector;
 mod config_map;
 #[path = "../../../datapath/tests/rules_services/proxy.rs"]
 mod proxy;
+mod replaced_rules_are_removed;
 mod second_network;
 mod service;
 #[allow(dead_code, reason = "others need more of it")]

@@ -74,7 +74,8 @@ impl RuleDatapath {
             }
         }
         put(&rules.chains, &id.0.get(), &tables.entry, changes)?;
-        if let Some(before) = self.chains.get(&id) {
+        let retired = self.retired.chains.remove(&id);
+        if let Some(before) = self.chains.get(&id).or(retired.as_ref()) {
             tables.classes.extend(&before.classes);
         }
         self.chains.insert(id, tables);
@@ -96,55 +97,8 @@ impl RuleDatapath {
         Ok(())
     }
 
-    /// Removes rule lists and meters that nothing refers to any more.
-    pub(super) fn remove_chains(&mut self, plan: &NodePlan, delta: &PlanDelta) -> Result<()> {
-        // Where the switch to another failed, the old one stays, with what it needs.
-        let met = self.met_chains();
-        let chains = self.chains.keys();
-        let gone = chains.filter(|id| !plan.chains.contains_key(id) && !met.contains(&id.0.get()));
-        let gone: Vec<ChainId> = gone.copied().collect();
-        if !gone.is_empty() {
-            self.wait_for_grace_period();
-            for id in &gone {
-                self.remove_chain(*id)?;
-            }
-            self.merge_services();
-        }
-        if gone.is_empty() && delta.chains.is_empty() {
-            return Ok(());
-        }
-        self.release_meters(plan)
-    }
-
-    /// Removes what classes were that no peer has any more, to rule lists of the plan. To those
-    /// that are left besides, peers may still be what they were.
-    pub(super) fn remove_classes(&mut self, plan: &NodePlan, delta: &PlanDelta) -> Result<()> {
-        let gone = delta.classes.iter().filter(|(_, sets)| sets.is_none());
-        let is_of_a_chain =
-            |class: &u64| { self.chains.values() }.any(|tables| tables.classes.contains(class));
-        let gone: Vec<u64> = gone
-            .map(|(class, _)| class.0.get())
-            .filter(is_of_a_chain)
-            .collect();
-        if !gone.is_empty() {
-            self.wait_for_grace_period();
-        }
-        for class in gone {
-            let left = self.chains.iter_mut();
-            for (id, tables) in left.filter(|(id, _)| plan.chains.contains_key(id)) {
-                if tables.classes.remove(&class) {
-                    let key = ClassKey::new(id.0.get(), class);
-                    self.rules.classes.remove(&key)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn remove_chain(&mut self, id: ChainId) -> Result<()> {
-        let Some(tables) = self.chains.get(&id) else {
-            return Ok(());
-        };
+    /// Removes a retired rule list.
+    pub(super) fn remove_chain(&mut self, id: ChainId, tables: &ChainTables) -> Result<()> {
         self.rules.chains.remove(&id.0.get())?;
         for (key, _) in &tables.rules {
             self.rules.rules_of.remove(key)?;
@@ -162,7 +116,6 @@ impl RuleDatapath {
             let key = ClassKey::new(id.0.get(), *class);
             self.rules.classes.remove(&key)?;
         }
-        self.chains.remove(&id);
         self.problems.set(Subject::Chain(id), None);
         self.changes += 1;
         Ok(())

@@ -96,6 +96,13 @@ impl RuleDatapath {
         met
     }
 
+    /// The rule lists that the plan does not know and that programs may have in hand which were detached.
+    pub(super) fn detached_chains(&self, plan: &NodePlan) -> impl Iterator<Item = u64> {
+        let is_of_plan = |chain: &u64| plan.chains.keys().any(|id| id.0.get() == *chain);
+        let detached = self.grace.detached.iter().copied();
+        detached.filter(move |chain| !is_of_plan(chain))
+    }
+
     /// True when an endpoint goes by a rule list of which nothing is known, since the switch to
     /// another failed: nothing that it may need goes.
     pub(super) fn is_stranded(&self) -> bool {
@@ -227,7 +234,9 @@ impl RuleDatapath {
         put(&self.rules.endpoints, &key, &entry, &mut self.changes)?;
         let chain = chain.0.get();
         let before = self.entries.insert(id.clone(), InForce { number, chain });
-        self.needs_grace_period |= before.is_some_and(|before| ![0, chain].contains(&before.chain));
+        if before.is_some_and(|before| ![0, chain].contains(&before.chain)) {
+            self.grace.note_replaced();
+        }
         // An end on the host stays the same one whichever way the pod's namespace was found.
         let is_elsewhere =
             |before: &Site| before.side == SideName::Pod && before.netns != site.netns;
@@ -301,9 +310,16 @@ impl RuleDatapath {
     pub(super) fn remove_site(&mut self, site: &Site) -> Result<()> {
         let lock = self.records.lock(&site.attachment)?;
         let is_there = site.detach(&self.rules)?;
-        self.has_detached |= is_there;
-        self.needs_grace_period |= is_there;
-        self.rules.endpoints.remove(&site.number.into())?;
+        let number = site.number.into();
+        if is_there {
+            self.grace.note_replaced();
+            let entry = self.rules.endpoints.get(&number)?;
+            let chain = entry.map(|entry| entry.chain);
+            self.grace
+                .detached
+                .extend(chain.filter(|chain| *chain != 0));
+        }
+        self.rules.endpoints.remove(&number)?;
         site.forget(&self.paths)?;
         self.changes += 1;
         drop(lock);

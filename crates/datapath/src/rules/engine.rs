@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use netqos_api::HookChoice;
 use netqos_bpf::Pins;
-use netqos_bpf::rules::{Rules, wait_for_programs};
+use netqos_bpf::rules::Rules;
 use netqos_core::plan::{ChainId, RuleId};
 use netqos_core::{EndpointId, NodePlan, PlanDelta};
 
@@ -15,6 +15,7 @@ use super::meters::{MOST_RULE_LINKS, Meter};
 use super::numbers::NetworkNumbers;
 use super::peers::Detours;
 use super::problems::{Problems, Subject};
+use super::retired::{Grace, Retired};
 use super::services::Services;
 use super::site::Site;
 use super::tables::{ChainTables, rule_number};
@@ -54,11 +55,8 @@ pub struct RuleDatapath {
     pub(super) service_limits: ServiceLimits,
     /// Some endpoint goes by a rule list that the plan does not know any more.
     pub(super) is_stuck: bool,
-    /// The chain of an endpoint or the class of a peer was replaced since the last RCU grace period:
-    /// a program that still runs may have read it.
-    pub(super) needs_grace_period: bool,
-    /// A program was detached from an interface that is there, since peers were written.
-    pub(super) has_detached: bool,
+    pub(super) retired: Retired,
+    pub(super) grace: Grace,
     /// Some counter or share may be of an endpoint or a rule that is gone since the last tidy.
     pub(super) is_untidy: bool,
     /// What was found to be in force, last.
@@ -96,9 +94,8 @@ impl RuleDatapath {
             most_links: MOST_RULE_LINKS,
             service_limits: ServiceLimits::default(),
             is_stuck: false,
-            // By an earlier process, which may have ended before it waited.
-            needs_grace_period: true,
-            has_detached: false,
+            retired: Retired::default(),
+            grace: Grace::default(),
             is_untidy: true,
             told: Outcome::default(),
             changes: 0,
@@ -132,6 +129,7 @@ impl RuleDatapath {
         self.chains.clear();
         self.meters.clear();
         self.services.clear();
+        self.retired = Retired::default();
         self.problems
             .clear(|endpoint| plan.endpoints.contains_key(endpoint));
         self.detours = Detours::default();
@@ -146,6 +144,8 @@ impl RuleDatapath {
         // Nothing is known of what may be on its way out.
         self.is_stuck = true;
         self.change(plan, &everything);
+        self.release(plan);
+        self.settle(plan);
         let purged = self.purge(plan);
         self.problems.note(Subject::Leftovers, purged);
         let (strays, removed) = strays::remove(&mut self.host, &self.rules, &self.paths);
@@ -166,9 +166,13 @@ impl RuleDatapath {
         self.outcome()
     }
 
-    /// Each thing before what refers to it, and away when nothing does any more.
+    /// Each thing before what refers to it, and retired when nothing does any more.
     fn change(&mut self, plan: &NodePlan, delta: &PlanDelta) {
         (self.changes, self.dropped) = (0, 0);
+        if self.must_release_before(delta) {
+            self.release(plan);
+        }
+        self.retired.revive_classes(delta);
         // Peers and Services alone switch nobody: most changes are such.
         let is_light = delta.chains.is_empty() && delta.endpoints.is_empty() && !self.is_stuck;
         if is_light {
@@ -182,39 +186,31 @@ impl RuleDatapath {
             let other_meters = self.make_meters(plan, delta, left, &arrivals);
             self.write_chains(plan, delta, &other_meters);
             self.widen_services(plan, delta);
-            let going = self.going_chains(plan);
-            if std::mem::take(&mut self.has_detached) && !delta.peers.is_empty() {
-                // Their chains are not among those that go, and peers get no detour for them.
-                self.wait_for_grace_period();
-            }
+            let mut going = self.going_chains(plan);
+            going.extend(self.detached_chains(plan));
             self.write_peers(plan, delta, &going);
             self.switch_all(plan, arrivals);
             self.is_stuck = !self.going_chains(plan).is_empty();
-            if !self.is_stuck {
-                let ended = self.end_detours();
-                self.problems.note(Subject::Leftovers, ended);
-            }
-            let removed = self.remove_chains(plan, delta);
-            self.problems.note(Subject::Leftovers, removed);
+            self.retire_chains(plan, delta);
             self.tell(plan);
         }
-        if !self.is_stuck {
-            self.narrow_services(plan);
-        }
         if !self.problems.are_peers_behind() {
-            let removed = self.remove_classes(plan, delta);
-            self.problems.note(Subject::Leftovers, removed);
+            self.retire_classes(delta);
+        }
+        if self.grace.is_over() {
+            // No program can have read it.
+            self.release(plan);
+        }
+        self.settle(plan);
+    }
+
+    /// Ends a change, as far as programs may not need what it replaced.
+    pub(super) fn settle(&mut self, plan: &NodePlan) {
+        if !self.is_stuck && !self.may_be_read() {
+            self.narrow_services(plan);
         }
         self.note_conntrack();
         self.note_service_limits(plan);
-    }
-
-    /// Waits for the RCU grace period that replaced chains and classes need: programs that have read
-    /// one look up its entries, which are removed only after this.
-    pub(super) fn wait_for_grace_period(&mut self) {
-        if std::mem::take(&mut self.needs_grace_period) {
-            wait_for_programs();
-        }
     }
 
     /// What rules did for the endpoints of this node.

@@ -42,6 +42,11 @@ impl Detours {
         classes.filter_map(|(class, goal)| Some((*class, plan.classes.get(&(*goal)?)?)))
     }
 
+    /// True when no peer is on one.
+    pub(super) fn is_empty(&self) -> bool {
+        self.later.is_empty() && self.classes.is_empty()
+    }
+
     /// True when peers may have this class.
     pub(super) fn uses(&self, class: u64) -> bool {
         self.classes.contains_key(&class)
@@ -145,6 +150,7 @@ impl RuleDatapath {
         // Named by what it is: whoever finds it after a restart makes the same of it.
         let what: Vec<_> = old.iter().map(|(id, bits)| (id, bits.words())).collect();
         let class = Digest::of(&(what, goal)).get();
+        self.retired.classes.remove(&class);
         for (chain, bitmap) in &old {
             let key = ClassKey::new(*chain, class);
             put(&self.rules.classes, &key, bitmap, &mut self.changes)?;
@@ -162,13 +168,8 @@ impl RuleDatapath {
         Ok(Some(class))
     }
 
-    /// Ends the detours: nobody goes by rule lists any more that go.
+    /// Ends the detours: nobody goes by rule lists any more that go, and no program has one in hand.
     pub(super) fn end_detours(&mut self) -> Result<()> {
-        if !self.detours.later.is_empty() {
-            // A packet that was under way at the switch may have its old rule list in hand, and
-            // still ask who its destination is.
-            self.wait_for_grace_period();
-        }
         let networks: Vec<NetworkKey> = self.detours.later.networks().cloned().collect();
         for network in networks {
             let later = self.detours.later.on(&network);
@@ -179,18 +180,8 @@ impl RuleDatapath {
             let due = due.map(|(address, class)| (address, number_of(class)));
             self.put_peers(number, &there, due.collect())?;
         }
-        self.detours.later = ByAddress::new();
-        if !self.detours.classes.is_empty() {
-            self.wait_for_grace_period();
-        }
-        for class in std::mem::take(&mut self.detours.classes).into_keys() {
-            for (id, tables) in &mut self.chains {
-                if tables.classes.remove(&class) {
-                    let key = ClassKey::new(id.0.get(), class);
-                    self.rules.classes.remove(&key)?;
-                }
-            }
-        }
+        let Detours { classes, .. } = std::mem::take(&mut self.detours);
+        self.retired.classes.extend(classes.into_keys());
         Ok(())
     }
 
@@ -222,7 +213,9 @@ impl RuleDatapath {
             match (there.get(&address), class) {
                 (Some(before), Some(class)) if *before == class => {}
                 (before, Some(class)) => {
-                    self.needs_grace_period |= before.is_some();
+                    if before.is_some() {
+                        self.grace.note_replaced();
+                    }
                     other.push((address, class));
                 }
                 (Some(_), None) => gone.push(address),

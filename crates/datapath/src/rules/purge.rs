@@ -21,6 +21,7 @@ impl RuleDatapath {
     /// Removes from the kernel what is not of this plan, which is in force.
     pub(super) fn purge(&mut self, plan: &NodePlan) -> Result<()> {
         let mut errors = Errors::default();
+        self.release(plan);
         let kept = self.remove_strangers();
         errors.note(self.purge_tables(plan, &kept));
         if !self.is_stranded() {
@@ -115,7 +116,8 @@ impl RuleDatapath {
             .map(|(rule, _)| rule_number(rule))
             .collect();
         // Also those that a rule list of before still sends to.
-        let rules = self.chains.values().flat_map(|tables| &tables.rules);
+        let chains = self.chains.values().chain(self.retired.chains.values());
+        let rules = chains.flat_map(|tables| &tables.rules);
         let sending = rules.filter(|(_, rule)| rule.queue != 0);
         queues.extend(sending.map(|(_, rule)| rule.number));
         if !self.is_stranded() {

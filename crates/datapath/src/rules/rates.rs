@@ -13,7 +13,7 @@ use super::engine::RuleDatapath;
 use super::meters::{self, LINKS_OF_QUEUE, Made, Settings, Wanted, Way};
 use super::problems::Subject;
 use super::spans;
-use super::tables::{ChainTables, rule_number};
+use super::tables::ChainTables;
 use crate::Result;
 use crate::stall::{Pace, StallState};
 
@@ -37,6 +37,9 @@ impl RuleDatapath {
         let wanted = self.settings(plan, &touched, arrivals);
         let mut other = BTreeSet::new();
         for (rule, settings) in wanted {
+            if let Some(meter) = self.retired.meters.remove(rule) {
+                self.meters.insert(rule.clone(), meter);
+            }
             let numbers = |meters: &BTreeMap<RuleId, meters::Meter>| {
                 meters.get(rule).map(|meter| meter.numbers)
             };
@@ -329,8 +332,8 @@ impl RuleDatapath {
         has_stalled
     }
 
-    /// Takes the meters away that no rule list names any more, of the plan or still gone by.
-    pub(super) fn release_meters(&mut self, plan: &NodePlan) -> Result<()> {
+    /// Retires the meters that no rule list names any more, of the plan or still gone by.
+    pub(super) fn retire_meters(&mut self, plan: &NodePlan) {
         let of_plan = plan.chains.values().flat_map(|chain| &chain.rules);
         let mut named: BTreeSet<&RuleId> = of_plan
             .filter(|rule| rule.bandwidth.is_some())
@@ -342,17 +345,14 @@ impl RuleDatapath {
         let is_gone = |rule: &&RuleId| !named.contains(rule);
         let gone: Vec<RuleId> = self.meters.keys().filter(is_gone).cloned().collect();
         for rule in gone {
-            if let Some(meter) = self.meters.remove(&rule) {
-                let number = rule_number(&rule);
-                meters::release(&self.pins, &self.rules, number, meter.numbers.limiter)?;
-                self.changes += 1;
-            }
             self.stalls.remove(&rule);
             self.problems.set(Subject::Meter(rule.clone()), None);
             self.problems.set(Subject::Queue(rule.clone()), None);
-            self.problems.set(Subject::Burst(rule), None);
+            self.problems.set(Subject::Burst(rule.clone()), None);
+            if let Some(meter) = self.meters.remove(&rule) {
+                self.retired.meters.insert(rule, meter);
+            }
         }
-        Ok(())
     }
 }
 

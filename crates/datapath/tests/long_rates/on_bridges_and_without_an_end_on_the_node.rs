@@ -91,7 +91,7 @@ fn a_macvlan_pod_and_a_veth_pod_share_one_rate() {
         let rates = best(is_right, || together(streams, 1.5));
         println!("{hook:?}: {rates:.0?}");
         assert!(is_right(&rates), "{hook:?}: {rates:.0?}");
-        world.rules.tidy().unwrap();
+        world.tidy();
         assert!(flows(&world));
 
         let outcome = world.apply(Change::PodGone(PodId {

@@ -29,6 +29,7 @@ fn also_when_a_place_that_it_prefers_has_become_free() {
         panic!("{:?}", all());
     };
     world.apply(Change::PolicyGone(rule.name.clone()));
+    world.tidy();
     assert_eq!(all(), []);
 
     // An attachment's, which looks for the same place.

@@ -54,10 +54,10 @@ fn counters_of_policy_that_is_deleted_are_removed_by_tidy() {
         world.apply(Change::Policy(marks));
         assert_eq!(world.marks("paid", "gateway", false), [20]);
         assert_eq!(counters(), 1);
-        world.rules.tidy().unwrap();
+        world.tidy();
         assert_eq!(counters(), 1);
         world.apply(Change::PolicyGone(name));
-        world.rules.tidy().unwrap();
+        world.tidy();
         assert_eq!(counters(), 0);
     }
 }
@@ -124,7 +124,7 @@ fn a_shadow_counts_what_it_would_drop_and_makes_no_queue() {
     assert_eq!(links(), before + 2);
     assert_eq!(world.marks("free", "gateway", false), [46]);
     world.apply(policy_of(&trial));
-    world.rules.tidy().unwrap();
+    world.tidy();
     assert_eq!(links(), before);
     assert_eq!(world.marks("free", "gateway", false), [0]);
 }
@@ -167,7 +167,7 @@ fn and_what_it_counted_goes_with_it() {
     };
     world.apply(Change::Policy(only_c));
     assert_eq!(world.marks("a", "b", false), [10]);
-    world.rules.tidy().unwrap();
+    world.tidy();
     let counts = world.rules.counts().unwrap();
     let found = counts.iter();
     let found: Vec<(&str, &str)> = found

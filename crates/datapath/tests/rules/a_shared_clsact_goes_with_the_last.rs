@@ -62,7 +62,7 @@ fn whoever_comes_first_and_whoever_goes_first() {
                 Rules => {
                     let name = policy("p", 1, "player", Vec::new()).name;
                     world.apply(Change::PolicyGone(name));
-                    world.rules.tidy().unwrap();
+                    world.tidy();
                 }
             }
         }

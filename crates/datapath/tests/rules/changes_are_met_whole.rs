@@ -55,6 +55,9 @@ fn selectors(hook: netqos_api::HookChoice) {
         let dscp = if swaps % 2 == 0 { 10 } else { 20 };
         let outcome = world.apply(Change::Policy(selecting(swaps, dscp)));
         assert!(outcome.changes > u64::from(PEERS));
+        if swaps % 3 == 0 {
+            world.tidy();
+        }
         std::thread::sleep(Duration::from_millis(5));
     }
     assert!(swaps >= 4, "only {swaps} swaps");
@@ -64,6 +67,7 @@ fn selectors(hook: netqos_api::HookChoice) {
     assert!(report.lost <= drops.so_far().unwrap(), "{hook:?}: {report}");
 
     // Nothing of the way there is left.
+    world.tidy();
     let rules = netqos_bpf::rules::Rules::open("/sys/fs/bpf".as_ref());
     let mut rules = rules.unwrap().unwrap();
     let plan = world.index.plan();

@@ -96,6 +96,6 @@ fn second_end_of_a_pair_names_its_rule_and_the_first_its_number() {
     world.rules.sync(world.index.plan());
     assert_eq!(pairs(), made);
     world.apply(Change::PolicyGone(policy("free", 1, "", vec![]).name));
-    world.rules.tidy().unwrap();
+    world.tidy();
     assert_eq!(pairs(), []);
 }

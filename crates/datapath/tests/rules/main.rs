@@ -16,6 +16,7 @@ mod link_limit;
 mod meter_change_keeps_flow;
 mod programs_are_put_back;
 mod rates_take_effect;
+mod replaced_rules;
 mod rule_repair;
 mod running_pod_packet_loss;
 mod without_a_queue_it_polices;

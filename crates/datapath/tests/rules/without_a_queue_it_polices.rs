@@ -19,7 +19,7 @@ fn and_says_so() {
         let queue = outcome.meters.values().next().unwrap().queue.clone();
         let queue = queue.unwrap();
         world.apply(Change::PolicyGone(policy("p", 1, "", vec![]).name));
-        world.rules.tidy().unwrap();
+        world.tidy();
         ip(
             &world,
             &[

@@ -204,6 +204,14 @@ impl World {
         outcome
     }
 
+    /// What an agent does in a pause.
+    pub fn tidy(&mut self) -> Outcome {
+        let outcome = self.rules.finish(self.index.plan());
+        assert!(!self.rules.is_unfinished());
+        self.rules.tidy().unwrap();
+        outcome
+    }
+
     pub fn pod_named(&self, name: &str) -> &Pod {
         &self.pods[name].0
     }

@@ -30,7 +30,7 @@ fn and_gets_the_new_ones_when_it_is_found_again() {
             assert!(outcome.endpoints.contains_key(&b), "{time}: {outcome:#?}");
             assert_eq!(world.marks("a", "c", false), [10], "{time}");
             assert_eq!(world.marks("b", "c", false), [20], "{time}");
-            world.rules.tidy().unwrap();
+            world.tidy();
             outcome = world.rules.sync(world.index.plan());
         }
         let found = world.attached_at("a", world.pod_named("a").netns());
@@ -38,7 +38,7 @@ fn and_gets_the_new_ones_when_it_is_found_again() {
         assert!(outcome.endpoints.contains_key(&a), "{outcome:#?}");
         assert_eq!(world.marks("a", "c", false), [20]);
         assert_eq!(world.marks("a", "c", true), [20]);
-        world.rules.tidy().unwrap();
+        world.tidy();
         // Nothing is left of the old list.
         let rules = netqos_bpf::rules::Rules::open("/sys/fs/bpf".as_ref());
         assert_eq!(rules.unwrap().unwrap().chains.keys().unwrap().len(), 1);

@@ -363,6 +363,8 @@ impl Route {
                 return remove();
             }
         };
+        let outcome = datapath.finish(&to);
+        said.extend(outcome.problems.iter().map(ToString::to_string));
         said.extend(datapath.tidy().err().map(|why| why.to_string()));
         println!("{}", said.join("\n"));
         stop_here().unwrap();

@@ -54,14 +54,18 @@ pub fn take_part() -> bool {
     } else {
         assert_eq!(datapath.sync(&from).changes, 0);
         stop_here().unwrap();
-        datapath.apply(&to, &from.delta_to(&to))
+        let outcome = datapath.apply(&to, &from.delta_to(&to));
+        stop_here().unwrap();
+        assert_eq!(outcome.problems, []);
+        datapath.finish(&to)
     };
     assert_eq!(outcome.problems, []);
+    assert!(!datapath.is_unfinished());
     true
 }
 
 impl Removal {
-    /// Follows the process: between a write and the next removal it waits.
+    /// Follows the process: between a write and the next removal it waits, and not before its change is done.
     pub fn waits_for_programs(self) {
         let Some(node) = Node::new().unwrap() else {
             return;
@@ -81,6 +85,7 @@ impl Removal {
         let outcome = put_in_force(HookChoice::Auto, &self.before(&facts));
         assert_eq!(outcome.problems, []);
         let (mut is_read, mut removed) = (false, 0);
+        let mut is_changing = self != Self::ChainOfBefore;
         // The removals before each wait.
         let mut waits = Vec::new();
         let outcome = Call::bare(std::env::current_exe().unwrap(), "")
@@ -88,6 +93,7 @@ impl Removal {
             .variable(PODS, &facts.each_ref().map(ToString::to_string).join(";"))
             .step_by_step(|step| {
                 match step {
+                    Step::Stop => is_changing = false,
                     Step::Call { number, first } if number == libc::SYS_bpf => {
                         is_read |= WRITES.contains(&first);
                         if DELETES.contains(&first) {
@@ -96,6 +102,7 @@ impl Removal {
                         }
                     }
                     Step::Call { number, .. } if number == libc::SYS_membarrier => {
+                        assert!(!is_changing, "{self:?}: the change waits");
                         is_read = false;
                         waits.push(removed);
                     }
@@ -106,8 +113,9 @@ impl Removal {
             .unwrap();
         assert_eq!(outcome.code, Some(0), "{self:?}: {}", outcome.stderr);
         let wanted: &[u32] = match self {
-            // A peer on a detour waits for its turn as well.
-            Self::Chain | Self::ChainOfBefore => &[0, 0],
+            // The classes of peers on a detour go after the detour.
+            Self::Chain => &[0, 5],
+            Self::ChainOfBefore => &[0, 0],
             // The endpoint goes first, and the peer after the wait.
             Self::LastChain => &[1],
             Self::Class => &[0],

@@ -173,8 +173,14 @@ impl Kernel {
 
     fn put_in_force(&mut self, plan: &NodePlan) -> Outcome {
         let delta = self.plan.delta_to(plan);
+        let has_services = [&self.plan, plan].iter().any(|it| !it.services.is_empty());
         self.plan = plan.clone();
-        self.datapath.apply(plan, &delta)
+        let outcome = self.datapath.apply(plan, &delta);
+        match has_services {
+            // Until then, some backends count as the virtual address.
+            true => self.datapath.finish(plan),
+            false => outcome,
+        }
     }
 
     /// What was counted for this endpoint. Whatever is of earlier cases goes.

@@ -48,6 +48,7 @@ fn what_differed_to_rules_that_are_gone_is_alike_again() {
         ..marking(20)
     }]);
     scene.rules(vec![marking(9)]);
+    scene.world.tidy();
     let again = scene.world.rules.sync(scene.world.index.plan());
     assert_eq!((again.problems.as_slice(), again.changes), (&[][..], 0));
     for (protocol, v6) in WAYS {

@@ -45,6 +45,7 @@ fn rules_of_other_pods_leave_the_verdict() {
     let of_others = policy("others", 1, "web", apart.collect());
     scene.world.apply(Change::Policy(of_others));
     assert_marks(&scene, (10, 10));
+    scene.world.tidy();
     let again = scene.world.rules.sync(scene.world.index.plan());
     assert_eq!((again.problems.as_slice(), again.changes), (&[][..], 0));
 
@@ -54,6 +55,7 @@ fn rules_of_other_pods_leave_the_verdict() {
     let one = marking_backend(&scene, 20, "b9");
     scene.rules(vec![marking(30), marking_kind(12, "web"), one]);
     assert_eq!(scene.flow(WAYS[0].0, false).marks[0], 30);
+    scene.world.tidy();
     let again = scene.world.rules.sync(scene.world.index.plan());
     assert_eq!((again.problems.as_slice(), again.changes), (&[][..], 0));
 
@@ -64,6 +66,7 @@ fn rules_of_other_pods_leave_the_verdict() {
             "games", "others",
         )));
     assert_marks(&scene, (12, 12));
+    scene.world.tidy();
     let again = scene.world.rules.sync(scene.world.index.plan());
     assert_eq!((again.problems.as_slice(), again.changes), (&[][..], 0));
 }
@@ -88,6 +91,7 @@ fn new_chain_gets_entries_of_crowded_services() {
     };
     scene.rules(vec![marking(30), to_backends]);
     assert_marks(&scene, (10, 10));
+    scene.world.tidy();
     let again = scene.world.rules.sync(scene.world.index.plan());
     assert_eq!((again.problems.as_slice(), again.changes), (&[][..], 0));
 }

@@ -23,8 +23,7 @@ pub struct Changes {
     pub pods: u32,
     pub policies: u32,
     pub events: Vec<PodEvent>,
-    pub rule: Quantiles,
-    pub rule_with_rate: Quantiles,
+    pub rules: Vec<RuleChange>,
 }
 
 /// What one kind of a pod's event costs.
@@ -34,6 +33,26 @@ pub struct PodEvent {
     pub what: String,
     pub index: Quantiles,
     pub kernel: Quantiles,
+    /// To the kernel, when the event before it has only just been.
+    pub kernel_at_once: Quantiles,
+}
+
+/// What one kind of change of a rule costs, index and kernel.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RuleChange {
+    pub what: String,
+    pub apart: Quantiles,
+    pub at_once: Quantiles,
+}
+
+/// The time between two changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pace {
+    /// Until the data plane has finished the one before.
+    Apart,
+    /// None.
+    AtOnce,
 }
 
 /// Measures so many events of pods, and a tenth as many changes of rules, with 5,000 pods and 1,000
@@ -103,34 +122,40 @@ pub fn measure(events: u32) -> Result<Changes> {
         cases.push(go.named("it goes"));
         stage.apply(coming)?;
 
-        let mut rule = Vec::new();
-        let mut with_rate = Vec::new();
-        for round in 0..u64::from(events / 10) {
-            let other = Rule {
-                dscp: Dscp::try_new((round % 60) as i64).ok(),
-                ..to_peers.clone()
-            };
-            let start = Instant::now();
-            stage.apply([named(other)])?;
-            rule.push(micros(start));
-            let limited = Rule {
-                bandwidth: Some(Bandwidth {
-                    rate: BitRate::from_bits_per_second(10_000_000 + round * 1000),
-                    burst: None,
-                }),
-                ..to_peers.clone()
-            };
-            let start = Instant::now();
-            stage.apply([named(limited)])?;
-            with_rate.push(micros(start));
+        let marked = |round: u64| Rule {
+            dscp: Dscp::try_new((round % 60) as i64).ok(),
+            ..to_peers.clone()
+        };
+        let limited = |round: u64| Rule {
+            bandwidth: Some(Bandwidth {
+                rate: BitRate::from_bits_per_second(10_000_000 + round * 1000),
+                burst: None,
+            }),
+            ..to_peers.clone()
+        };
+        let mut times = [[vec![], vec![]], [vec![], vec![]]];
+        for (pace, at) in [(Pace::Apart, 0), (Pace::AtOnce, 1)] {
+            for round in 0..u64::from(events / 10) {
+                for (rule, times) in [marked(round), limited(round)].into_iter().zip(&mut times) {
+                    let start = Instant::now();
+                    stage.apply([named(rule)])?;
+                    times[at].push(micros(start));
+                    stage.rest(pace)?;
+                }
+            }
         }
+        let rules = ["of its mark", "of its rate"].into_iter().zip(times);
+        let rules = rules.map(|(what, [apart, at_once])| RuleChange {
+            what: what.to_owned(),
+            apart: Quantiles::of(apart),
+            at_once: Quantiles::of(at_once),
+        });
         stage.rules.tidy()?;
         Ok(Changes {
             pods: PODS,
             policies: POLICIES,
             events: cases,
-            rule: Quantiles::of(rule),
-            rule_with_rate: Quantiles::of(with_rate),
+            rules: rules.collect(),
         })
     })
 }
@@ -140,6 +165,7 @@ pub fn measure(events: u32) -> Result<Changes> {
 struct Event {
     index: Vec<f64>,
     kernel: Vec<f64>,
+    kernel_at_once: Vec<f64>,
 }
 
 impl Event {
@@ -148,6 +174,7 @@ impl Event {
             what: what.to_owned(),
             index: Quantiles::of(self.index),
             kernel: Quantiles::of(self.kernel),
+            kernel_at_once: Quantiles::of(self.kernel_at_once),
         }
     }
 }
@@ -161,8 +188,12 @@ impl Stage {
     ) -> Result<PodEvent> {
         let mut event = Event::default();
         for number in 0..events {
-            self.once(&mut event, changes(number))?;
+            self.once(&mut event, Pace::Apart, changes(number))?;
         }
+        for number in events..events + events / 10 {
+            self.once(&mut event, Pace::AtOnce, changes(number))?;
+        }
+        self.rest(Pace::Apart)?;
         Ok(event.named(what))
     }
 
@@ -174,14 +205,19 @@ impl Stage {
         going: &[Change],
     ) -> Result<(Event, Event)> {
         let (mut come, mut go) = (Event::default(), Event::default());
-        for _ in 0..events {
-            self.once(&mut come, coming.to_vec())?;
-            self.once(&mut go, going.to_vec())?;
+        for number in 0..events + events / 10 {
+            let pace = match number < events {
+                true => Pace::Apart,
+                false => Pace::AtOnce,
+            };
+            self.once(&mut come, pace, coming.to_vec())?;
+            self.once(&mut go, pace, going.to_vec())?;
         }
+        self.rest(Pace::Apart)?;
         Ok((come, go))
     }
 
-    fn once(&mut self, event: &mut Event, changes: Vec<Change>) -> Result<()> {
+    fn once(&mut self, event: &mut Event, pace: Pace, changes: Vec<Change>) -> Result<()> {
         let start = Instant::now();
         for change in changes {
             self.index.apply(change);
@@ -191,8 +227,20 @@ impl Stage {
         ensure!(!delta.is_empty(), "an event that changes nothing");
         let start = Instant::now();
         let outcome = self.rules.apply(self.index.plan(), &delta);
-        event.kernel.push(micros(start));
+        match pace {
+            Pace::Apart => event.kernel.push(micros(start)),
+            Pace::AtOnce => event.kernel_at_once.push(micros(start)),
+        }
         ensure!(outcome.problems.is_empty(), "{:?}", outcome.problems);
+        self.rest(pace)
+    }
+
+    /// Lets the data plane finish, as an agent does meanwhile.
+    fn rest(&mut self, pace: Pace) -> Result<()> {
+        if pace == Pace::Apart {
+            let outcome = self.rules.finish(self.index.plan());
+            ensure!(outcome.problems.is_empty(), "{:?}", outcome.problems);
+        }
         Ok(())
     }
 }

@@ -25,7 +25,7 @@ use super::report;
 use live::{Live, Thoroughness};
 use rates::Rates;
 
-pub use changes::Changes;
+pub use changes::{Changes, RuleChange};
 pub use end_to_end::EndToEnd;
 pub use flow::Flow;
 pub use hooks::Hooks;

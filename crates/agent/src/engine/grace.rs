@@ -1,0 +1,90 @@
+//! What changes of rules retire is removed when no program has it in hand. A thread waits for that, and the engine does not.
+
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use netqos_datapath::rules::GracePeriod;
+
+use super::Engine;
+
+/// Between two looks at the thread.
+const LOOK: Duration = Duration::from_millis(5);
+/// The engine waits itself if changes came one after the other for so long.
+const LATE: Duration = Duration::from_millis(100);
+
+/// The thread that waits for a grace period.
+#[derive(Debug, Default)]
+pub(super) struct Waiter {
+    thread: Option<JoinHandle<GracePeriod>>,
+    /// Something is retired since then.
+    since: Option<Instant>,
+    /// What is retired since this period cannot be removed; it is found again with all else that failed.
+    failed: Option<GracePeriod>,
+}
+
+impl Waiter {
+    /// The time of the next look.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.since.map(|_| Instant::now() + LOOK)
+    }
+
+    fn is_late(&self) -> bool {
+        self.since.is_some_and(|since| since.elapsed() > LATE)
+    }
+
+    /// The period that is over.
+    fn ended(&mut self) -> Option<GracePeriod> {
+        let thread = self.thread.take_if(|thread| thread.is_finished())?;
+        thread.join().ok()
+    }
+
+    /// Has a thread wait, unless one does. Nothing is retired: `None`.
+    fn wait_for(&mut self, period: Option<GracePeriod>) {
+        let Some(period) = period.filter(|period| self.failed != Some(*period)) else {
+            self.since = None;
+            return;
+        };
+        self.since.get_or_insert_with(Instant::now);
+        if self.thread.is_none() {
+            let wait = move || {
+                period.wait();
+                period
+            };
+            // Without a thread, the engine waits when it is late.
+            self.thread = Builder::new()
+                .name("grace-period".to_owned())
+                .spawn(wait)
+                .ok();
+        }
+    }
+}
+
+impl Engine {
+    /// Removes what changes of rules have retired, if no program has it in hand.
+    pub(super) fn finish_rules(&mut self) {
+        let Some(rules) = &mut self.rules else {
+            return;
+        };
+        let plan = self.index.plan();
+        let (outcome, period) = match self.waiter.ended() {
+            _ if self.waiter.is_late() => (Some(rules.finish(plan)), rules.grace_period()),
+            Some(period) => (Some(rules.proceed(plan, period)), Some(period)),
+            None => (None, None),
+        };
+        let left = rules.grace_period();
+        if outcome.is_some() && left == period {
+            self.waiter.failed = left;
+        }
+        self.waiter.wait_for(left);
+        let Some(outcome) = outcome else {
+            return;
+        };
+        self.reconciled.changes += outcome.changes;
+        let is_other = outcome.problems != self.outcome.problems;
+        self.outcome = outcome;
+        if is_other {
+            self.tell_problems();
+            self.plan_retry(false);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What changes replace stays until no program has it in hand.
+
+use std::path::Path;
+
+use netqos_api::HookChoice;
+use netqos_bpf::rules::Rules;
+use netqos_index::Change;
+
+use crate::world::{World, limiting, marking, policy, to_pod};
+
+/// More than may be left at a time.
+const CHANGES: i64 = 150;
+/// That many, and one that is used.
+const MOST_CHAINS: usize = 65;
+
+fn chains() -> usize {
+    let rules = Rules::open(Path::new("/sys/fs/bpf")).unwrap().unwrap();
+    rules.chains.keys().unwrap().len()
+}
+
+fn marks(dscp: i64) -> Change {
+    Change::Policy(policy("p", 1, "player", vec![marking(dscp)]))
+}
+
+fn world() -> Option<World> {
+    let mut world = World::new(HookChoice::Auto)?;
+    world.pod("a", "player");
+    world.pod("b", "gateway");
+    Some(world)
+}
+
+#[test]
+fn rules_that_come_again_are_kept() {
+    let Some(mut world) = world() else { return };
+    for dscp in [10, 20, 10] {
+        world.apply(marks(dscp));
+    }
+    assert_eq!(chains(), 2);
+    assert!(world.rules.is_unfinished());
+    world.tidy();
+    assert_eq!(chains(), 1);
+    assert_eq!(world.marks("a", "b", false), [10]);
+    assert_eq!(world.rules.sync(world.index.plan()).changes, 0);
+}
+
+/// Its meter comes again with it.
+#[test]
+fn limit_that_comes_again_is_kept() {
+    let Some(mut world) = world() else { return };
+    let limit = |megabits| Change::Policy(policy("p", 1, "player", vec![limiting(megabits)]));
+    for change in [limit(10), marks(20), limit(10)] {
+        world.apply(change);
+    }
+    assert_eq!(world.tidy().meters.len(), 1);
+    assert_eq!(world.rules.sync(world.index.plan()).changes, 0);
+    world.apply(marks(20));
+    assert_eq!(world.tidy().meters.len(), 0);
+    assert_eq!(world.rules.sync(world.index.plan()).changes, 0);
+}
+
+#[test]
+fn peers_that_change_wait_for_replaced_rules() {
+    let Some(mut world) = world() else { return };
+    world.apply(marks(10));
+    world.apply(marks(20));
+    assert_eq!(chains(), 2);
+    // The rule goes to a peer that had no class before.
+    let mut to_b = marking(30);
+    to_b.to = vec![to_pod("b")];
+    world.apply(Change::Policy(policy("p", 1, "player", vec![to_b])));
+    assert_eq!(chains(), 2, "the chain before the last is left");
+    world.tidy();
+    assert_eq!(world.marks("a", "b", false), [30]);
+}
+
+#[test]
+fn replaced_rules_are_bounded() {
+    let Some(mut world) = world() else { return };
+    for change in 0..CHANGES {
+        let mut rules = vec![marking(change % 60)];
+        rules.extend((0..change / 60).map(|_| marking(1)));
+        world.apply(Change::Policy(policy("p", 1, "player", rules)));
+        assert!(chains() <= MOST_CHAINS, "{} chains", chains());
+    }
+    assert!(world.rules.is_unfinished());
+    world.tidy();
+    assert_eq!(chains(), 1);
+}
+
+/// A grace period covers what was replaced before it began, and no more.
+#[test]
+fn grace_period_of_an_earlier_change_removes_nothing() {
+    let Some(mut world) = world() else { return };
+    world.apply(marks(10));
+    world.apply(marks(20));
+    let earlier = world.rules.grace_period().unwrap();
+    earlier.wait();
+    world.apply(marks(30));
+    world.rules.proceed(world.index.plan(), earlier);
+    assert_eq!(chains(), 3);
+    let now = world.rules.grace_period().unwrap();
+    now.wait();
+    world.rules.proceed(world.index.plan(), now);
+    assert_eq!(chains(), 1);
+    assert_eq!(world.rules.grace_period(), None);
+}
