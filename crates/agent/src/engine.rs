@@ -205,7 +205,6 @@ impl Engine {
             let Some(looks) = self.meet(heard) else {
                 return;
             };
-            self.finish_rules();
             if self.synced && self.classes.is_to_look() && self.plan_classes(true) {
                 self.tell_problems();
             }
@@ -232,6 +231,7 @@ impl Engine {
             if self.inspect_at <= Instant::now() {
                 self.inspect();
             }
+            self.finish_rules();
         }
     }
 

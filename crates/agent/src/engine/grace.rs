@@ -9,7 +9,7 @@ use super::Engine;
 
 /// Between two looks at the thread.
 const LOOK: Duration = Duration::from_millis(5);
-/// The engine waits itself if changes came one after the other for so long.
+/// The engine waits itself if changes come one after the other for so long, each in the grace period of the one before.
 const LATE: Duration = Duration::from_millis(100);
 
 /// The thread that waits for a grace period.
@@ -18,8 +18,6 @@ pub(super) struct Waiter {
     thread: Option<JoinHandle<GracePeriod>>,
     /// Something is retired since then.
     since: Option<Instant>,
-    /// What is retired since this period cannot be removed; it is found again with all else that failed.
-    failed: Option<GracePeriod>,
 }
 
 impl Waiter {
@@ -28,8 +26,9 @@ impl Waiter {
         self.since.map(|_| Instant::now() + LOOK)
     }
 
+    /// Returns true if no thread waits, after so long.
     fn is_late(&self) -> bool {
-        self.since.is_some_and(|since| since.elapsed() > LATE)
+        self.thread.is_none() && self.since.is_some_and(|since| since.elapsed() > LATE)
     }
 
     /// The period that is over.
@@ -40,7 +39,7 @@ impl Waiter {
 
     /// Has a thread wait, unless one does. Nothing is retired: `None`.
     fn wait_for(&mut self, period: Option<GracePeriod>) {
-        let Some(period) = period.filter(|period| self.failed != Some(*period)) else {
+        let Some(period) = period else {
             self.since = None;
             return;
         };
@@ -66,16 +65,15 @@ impl Engine {
             return;
         };
         let plan = self.index.plan();
-        let (outcome, period) = match self.waiter.ended() {
-            _ if self.waiter.is_late() => (Some(rules.finish(plan)), rules.grace_period()),
-            Some(period) => (Some(rules.proceed(plan, period)), Some(period)),
-            None => (None, None),
-        };
-        let left = rules.grace_period();
-        if outcome.is_some() && left == period {
-            self.waiter.failed = left;
+        let over = self.waiter.ended();
+        let mut outcome = over.map(|period| rules.proceed(plan, period));
+        if self.waiter.is_late() && rules.grace_period().is_some() {
+            let before = outcome.map_or(0, |outcome| outcome.changes);
+            let mut finished = rules.finish(plan);
+            finished.changes += before;
+            outcome = Some(finished);
         }
-        self.waiter.wait_for(left);
+        self.waiter.wait_for(rules.grace_period());
         let Some(outcome) = outcome else {
             return;
         };

@@ -74,8 +74,14 @@ impl RuleDatapath {
             }
         }
         put(&rules.chains, &id.0.get(), &tables.entry, changes)?;
-        let retired = self.retired.chains.remove(&id);
-        if let Some(before) = self.chains.get(&id).or(retired.as_ref()) {
+        if let Some(before) = self.chains.get(&id) {
+            tables.classes.extend(&before.classes);
+        }
+        if let Some(before) = self.retired.chains.remove(&id) {
+            let is_of_plan = |class: &u64| plan.classes.keys().any(|it| it.0.get() == *class);
+            let left = before.classes.difference(&tables.classes);
+            let gone = left.filter(|class| !is_of_plan(class));
+            self.retired.classes.extend(gone);
             tables.classes.extend(&before.classes);
         }
         self.chains.insert(id, tables);
@@ -116,7 +122,6 @@ impl RuleDatapath {
             let key = ClassKey::new(id.0.get(), *class);
             self.rules.classes.remove(&key)?;
         }
-        self.problems.set(Subject::Chain(id), None);
         self.changes += 1;
         Ok(())
     }

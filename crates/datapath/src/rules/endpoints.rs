@@ -96,11 +96,15 @@ impl RuleDatapath {
         met
     }
 
-    /// The rule lists that the plan does not know and that programs may have in hand which were detached.
-    pub(super) fn detached_chains(&self, plan: &NodePlan) -> impl Iterator<Item = u64> {
-        let is_of_plan = |chain: &u64| plan.chains.keys().any(|id| id.0.get() == *chain);
-        let detached = self.grace.detached.iter().copied();
-        detached.filter(move |chain| !is_of_plan(chain))
+    /// The rule lists that the plan does not know and that detached programs may have in hand.
+    pub(super) fn detached_chains(&self, plan: &NodePlan) -> BTreeSet<u64> {
+        let mut detached = self.grace.detached.clone();
+        if !detached.is_empty() {
+            for id in plan.chains.keys() {
+                detached.remove(&id.0.get());
+            }
+        }
+        detached
     }
 
     /// True when an endpoint goes by a rule list of which nothing is known, since the switch to

@@ -126,6 +126,10 @@ impl RuleDatapath {
     /// Makes the kernel hold this plan and nothing else, whatever is there. What is right already
     /// is not touched.
     pub fn sync(&mut self, plan: &NodePlan) -> Outcome {
+        if self.may_be_read() {
+            // Peers get their last classes, whatever detour they are on.
+            self.wait_for_grace_period();
+        }
         self.chains.clear();
         self.meters.clear();
         self.services.clear();
@@ -162,6 +166,7 @@ impl RuleDatapath {
         if was_stranded && !self.is_stranded() {
             let purged = self.purge(plan);
             self.problems.note(Subject::Leftovers, purged);
+            self.settle(plan);
         }
         self.outcome()
     }
@@ -198,7 +203,7 @@ impl RuleDatapath {
             self.retire_classes(delta);
         }
         if self.grace.is_over() {
-            // No program can have read it.
+            // No program can have read what is retired.
             self.release(plan);
         }
         self.settle(plan);

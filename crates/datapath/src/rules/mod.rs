@@ -11,7 +11,8 @@
 //! earlier process left, and makes of it what the plan says: what is right is not touched. After
 //! that, [`apply`](RuleDatapath::apply) makes what changed, in an order in which a packet never
 //! meets a rule list that is half made. Killed anywhere and repeated, it ends in the same state.
-//! What a program may still read stays until [`finish`](RuleDatapath::finish).
+//! What a program may still read stays until [`finish`](RuleDatapath::finish) or
+//! [`proceed`](RuleDatapath::proceed).
 //!
 //! A rule that cannot be put in force never stops another: it is a [`Problem`] of the
 //! [`Outcome`].

@@ -4,9 +4,9 @@
 //!  change: switch ─► retire ─► done ─► RCU grace period ─► remove
 //! ```
 //!
-//! A grace period takes some 8 ms, which no change waits for. Two things make a change wait for an earlier one. Peers that
-//! change would need another class for each rule list that a program may still have in hand. And what is retired takes
-//! room, which the next changes need.
+//! A grace period takes some 8 ms, which no change waits for. Three things make a change wait for an earlier one. Peers that
+//! change would need another class for each rule list that a program may still have in hand. A rule list that comes again
+//! would give peers on a detour what it gave them before. And what is retired takes room, which the next changes need.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +31,7 @@ const MOST_RETIRED: usize = 64;
 pub(super) struct Retired {
     /// Rule lists that no endpoint goes by.
     pub(super) chains: BTreeMap<ChainId, ChainTables>,
-    /// Meters that no rule list names but those.
+    /// Meters that only those name.
     pub(super) meters: BTreeMap<RuleId, Meter>,
     /// Classes that no peer has. Rule lists of the plan have entries for them.
     pub(super) classes: BTreeSet<u64>,
@@ -107,16 +107,17 @@ impl RuleDatapath {
     pub fn finish(&mut self, plan: &NodePlan) -> Outcome {
         (self.changes, self.dropped) = (0, 0);
         self.release(plan);
-        // Detours have ended meanwhile, and their classes are retired.
+        // Detours may have ended, and their classes be retired.
         self.release(plan);
         self.settle(plan);
         self.outcome()
     }
 
-    /// The grace period after which [`proceed`](Self::proceed) can remove what is retired by now. `None`: nothing is.
+    /// The grace period after which [`proceed`](Self::proceed) can remove what is retired by now. `None`: there is nothing that
+    /// needs one.
     pub fn grace_period(&self) -> Option<GracePeriod> {
-        self.is_unfinished()
-            .then_some(GracePeriod(self.grace.replaced))
+        let is_needed = self.is_unfinished() && !self.grace.is_over();
+        is_needed.then_some(GracePeriod(self.grace.replaced))
     }
 
     /// Removes what changes have retired, without waiting: this grace period is over. If something was replaced meanwhile,
@@ -125,10 +126,6 @@ impl RuleDatapath {
         (self.changes, self.dropped) = (0, 0);
         self.grace.end(period);
         if self.grace.is_over() {
-            self.release(plan);
-        }
-        if self.grace.is_over() {
-            // The classes of detours that have just ended.
             self.release(plan);
         }
         self.settle(plan);
@@ -141,14 +138,18 @@ impl RuleDatapath {
         self.retired.len() > 0 || may_end(&self.detours)
     }
 
-    /// Returns true if a program may have in hand what a change replaced.
+    /// Returns true if a program may go by a rule list that was replaced.
     pub(super) fn may_be_read(&self) -> bool {
         !self.retired.chains.is_empty() || !self.detours.is_empty()
     }
 
     /// Returns true if what earlier changes retired has to be removed before this one.
     pub(super) fn must_release_before(&self, delta: &PlanDelta) -> bool {
-        self.may_be_read() && !delta.peers.is_empty() || self.retired.len() >= MOST_RETIRED
+        // Its entries for classes of detours are those of the time when it was replaced.
+        let comes_again = |id: &ChainId| self.retired.chains.contains_key(id);
+        let changes_peers = self.may_be_read() && !delta.peers.is_empty();
+        let changes_detours = !self.detours.is_empty() && delta.chains.keys().any(comes_again);
+        changes_peers || changes_detours || self.retired.len() >= MOST_RETIRED
     }
 
     /// Retires the rule lists that the plan does not know and no endpoint goes by, and their meters. Where the switch to another
@@ -162,6 +163,9 @@ impl RuleDatapath {
         self.chains = used;
         if gone.is_empty() && delta.chains.is_empty() {
             return;
+        }
+        for id in gone.keys() {
+            self.problems.set(Subject::Chain(*id), None);
         }
         self.retired.chains.extend(gone);
         self.retire_meters(plan);
@@ -188,6 +192,9 @@ impl RuleDatapath {
         errors.note(self.remove_meters());
         if !self.is_stuck {
             errors.note(self.end_detours());
+            if self.grace.is_over() {
+                errors.note(self.remove_classes(plan));
+            }
         }
         self.problems.note(Subject::Leftovers, errors.finish());
     }
@@ -203,12 +210,14 @@ impl RuleDatapath {
     }
 
     fn remove_chains(&mut self) -> Result<()> {
+        if !self.retired.chains.is_empty() {
+            self.merge_services();
+        }
         while let Some((id, tables)) = self.retired.chains.pop_first() {
             if let Err(error) = self.remove_chain(id, &tables) {
                 self.retired.chains.insert(id, tables);
                 return Err(error);
             }
-            self.merge_services();
         }
         Ok(())
     }

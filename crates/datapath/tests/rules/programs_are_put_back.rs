@@ -111,7 +111,15 @@ fn when_somebody_comes_before_them() {
         assert_eq!(contested.problems.len(), 1);
         assert_eq!(contested.problems[0].reason, Reason::HookContested);
         drop((first, others));
-        assert_eq!(inspect(&mut world).problems, []);
+        // The kernel detaches them some time after that.
+        let end = Instant::now() + Duration::from_secs(10);
+        loop {
+            let problems = inspect(&mut world).problems;
+            if problems.is_empty() {
+                break;
+            }
+            assert!(Instant::now() < end, "{problems:?}");
+        }
         assert_eq!(world.marks("a", "b", false), [20]);
 
         // Nothing stays of all this.

@@ -4,6 +4,9 @@ use std::path::Path;
 
 use netqos_api::HookChoice;
 use netqos_bpf::rules::Rules;
+use netqos_core::{
+    Destination, LabelSelector, ObjectName, PeerSelector, Policy, Requirement, Rule,
+};
 use netqos_index::Change;
 
 use crate::world::{World, limiting, marking, policy, to_pod};
@@ -71,6 +74,42 @@ fn peers_that_change_wait_for_replaced_rules() {
     assert_eq!(chains(), 2, "the chain before the last is left");
     world.tidy();
     assert_eq!(world.marks("a", "b", false), [30]);
+}
+
+/// A peer that left them meanwhile is on a detour, in which it is to them what it was.
+#[test]
+fn rules_that_come_again_mark_the_peers_of_now() {
+    let Some(mut world) = world() else { return };
+    world.pod("c", "guard");
+    let to = |kind: &str, dscp| {
+        let selector = LabelSelector::new([Requirement::equals("kind", kind)]);
+        let pods = Destination::Pods(PeerSelector {
+            namespaces: None,
+            pods: Some(selector),
+        });
+        let rule = Rule {
+            to: vec![pods],
+            ..marking(dscp)
+        };
+        policy("p", 1, "player", vec![rule])
+    };
+    // Rules of another pod, so that the kind stays one.
+    let others = Policy {
+        name: ObjectName::new("games", "others"),
+        pods: LabelSelector::new([Requirement::equals("kind", "guard")]),
+        ..to("gateway", 40)
+    };
+    world.apply(Change::Policy(others));
+    world.apply(Change::Policy(to("gateway", 10)));
+    assert_eq!(world.marks("a", "b", false), [10]);
+    world.tidy();
+    world.relabel("b", "store");
+    world.apply(Change::Policy(to("nobody", 20)));
+    world.apply(Change::Policy(to("gateway", 10)));
+    assert_eq!(world.marks("a", "b", false), [0]);
+    world.tidy();
+    assert_eq!(world.marks("a", "b", false), [0]);
+    assert_eq!(world.rules.sync(world.index.plan()).changes, 0);
 }
 
 #[test]

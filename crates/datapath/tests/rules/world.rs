@@ -167,6 +167,16 @@ impl World {
         self.add_server(pod);
     }
 
+    /// Another kind of a pod that is there, from now on.
+    pub fn relabel(&mut self, name: &str, kind: &str) {
+        let addresses = addresses(self.pod_named(name), true);
+        let labels: Labels = [("name", name), ("kind", kind)]
+            .map(|(key, value)| (key.into(), value.into()))
+            .into();
+        let object = mk_pod(ObjectName::new(NAMESPACE, name), labels, NODE, addresses);
+        self.index.apply(Change::Pod(object));
+    }
+
     /// So many pods of this kind on another node, from now on.
     pub fn far_pods(&mut self, many: u32, kind: &str) {
         for number in 0..many {

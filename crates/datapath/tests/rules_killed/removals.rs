@@ -22,6 +22,8 @@ const DELETES: [u64; 2] = [3, 27];
 pub enum Removal {
     /// The chain that a change replaced, whose rules go to other peers.
     Chain,
+    /// The same, and a sync comes before it is removed.
+    ChainThenSync,
     /// The chain that an earlier process programmed.
     ChainOfBefore,
     /// The chain of a pod that gets no other, and the class of the peer that it went to.
@@ -30,8 +32,9 @@ pub enum Removal {
     Class,
 }
 
-pub const REMOVALS: [Removal; 4] = [
+pub const REMOVALS: [Removal; 5] = [
     Removal::Chain,
+    Removal::ChainThenSync,
     Removal::ChainOfBefore,
     Removal::LastChain,
     Removal::Class,
@@ -57,7 +60,10 @@ pub fn take_part() -> bool {
         let outcome = datapath.apply(&to, &from.delta_to(&to));
         stop_here().unwrap();
         assert_eq!(outcome.problems, []);
-        datapath.finish(&to)
+        match removal {
+            Removal::ChainThenSync => datapath.sync(&to),
+            _ => datapath.finish(&to),
+        }
     };
     assert_eq!(outcome.problems, []);
     assert!(!datapath.is_unfinished());
@@ -95,7 +101,12 @@ impl Removal {
                 match step {
                     Step::Stop => is_changing = false,
                     Step::Call { number, first } if number == libc::SYS_bpf => {
-                        is_read |= WRITES.contains(&first);
+                        // A peer on a detour would get its last class.
+                        let is_early =
+                            self == Self::ChainThenSync && !is_changing && waits.is_empty();
+                        let is_write = WRITES.contains(&first);
+                        assert!(!is_write || !is_early, "{self:?}: written before the wait");
+                        is_read |= is_write;
                         if DELETES.contains(&first) {
                             assert!(!is_read, "{self:?}: removal {removed} did not wait");
                             removed += 1;
@@ -115,7 +126,7 @@ impl Removal {
         let wanted: &[u32] = match self {
             // The classes of peers on a detour go after the detour.
             Self::Chain => &[0, 5],
-            Self::ChainOfBefore => &[0, 0],
+            Self::ChainThenSync | Self::ChainOfBefore => &[0, 0],
             // The endpoint goes first, and the peer after the wait.
             Self::LastChain => &[1],
             Self::Class => &[0],
@@ -135,7 +146,7 @@ impl Removal {
     fn after(self, pods: &[Facts]) -> NodePlan {
         match self {
             // Selectors that no list has had: the peer takes a detour to its new class.
-            Self::Chain | Self::ChainOfBefore => {
+            Self::Chain | Self::ChainThenSync | Self::ChainOfBefore => {
                 let other = list(&[(&["gateway", "guard"], 20), (&["store"], 21)]);
                 plan(pods, Some(other))
             }
