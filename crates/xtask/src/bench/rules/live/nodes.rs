@@ -7,7 +7,9 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use netqos_bpf::TcxHook;
 use netqos_index::Change;
+use netqos_netlink::Socket as Netlink;
 use netqos_testkit::{Node, Pod};
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -86,8 +88,13 @@ impl Standing {
                 let kind = format!("rules{count}");
                 let pod = stage.pod(&kind, &kind)?;
                 stage.apply(policies(&kind, count).into_iter().map(Change::Policy))?;
+                let link = Netlink::open()?.link_by_name(pod.host_link())?;
+                let program = match TcxHook::Ingress.programs(link.index)?.first() {
+                    Some(by_tcx) => *by_tcx,
+                    None => tables()?.program_id()?,
+                };
                 ways.push(Way {
-                    program: Some(tables()?.program_id()?),
+                    program: Some(program),
                     ..Way::of(&pod, Case::Rules(count))?
                 });
             }
