@@ -40,7 +40,9 @@ fn while_packets_are_under_way() {
         for swap in 0..SWAPS {
             let dscp = if swap % 2 == 0 { 20 } else { 10 };
             let outcome = world.apply(Change::Policy(policy("p", 1, "player", list(dscp))));
-            assert_ne!(outcome.changes, 0);
+            // After a pause the list is written anew; else it is there still, and comes again.
+            let is_new = swap == 0 || swap % 3 == 1;
+            assert!(outcome.changes > if is_new { 100 } else { 0 });
             if swap % 3 == 0 {
                 world.tidy();
             }
