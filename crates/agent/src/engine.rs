@@ -56,6 +56,8 @@ const TIDY_AGAIN: Duration = Duration::from_secs(30);
 const IDLE: Duration = Duration::from_secs(1);
 /// How often the interfaces are looked at, where others may have been at work.
 const INSPECT: Duration = Duration::from_secs(10);
+/// Every so many inspections of rules read everything, and the others what the kernel does not announce.
+const FULL_INSPECTION: u32 = 3;
 /// The least time between inspections of rules at changed links.
 const LEAST_INTERVAL: Duration = Duration::from_millis(250);
 /// How often the engine shows that it lives.
@@ -129,6 +131,8 @@ pub struct Engine {
     retry: Backoff,
     tidy_at: Option<Instant>,
     inspect_at: Instant,
+    /// How many inspections of rules come before the next full one.
+    before_full_inspection: u32,
     /// The links that changed since the last inspection of rules, and the earliest time of the next one.
     changed_links: BTreeSet<u32>,
     changed_links_at: Instant,
@@ -174,6 +178,7 @@ impl Engine {
             retry: Backoff::default(),
             tidy_at: None,
             inspect_at: Instant::now() + INSPECT,
+            before_full_inspection: 0,
             changed_links: BTreeSet::new(),
             changed_links_at: Instant::now(),
             features: None,
@@ -353,6 +358,7 @@ impl Engine {
         }
         if changes.lost {
             self.inspect_at = Instant::now();
+            self.before_full_inspection = 0;
             return;
         }
         let changed = changes.traffic_control.iter().chain(&changes.gone);
@@ -420,7 +426,17 @@ impl Engine {
         if self.index.plan().chains.is_empty() {
             return;
         }
-        let outcome = rules.inspect(self.index.plan());
+        let plan = self.index.plan();
+        let outcome = match self.before_full_inspection.checked_sub(1) {
+            None => {
+                self.before_full_inspection = FULL_INSPECTION - 1;
+                rules.inspect(plan)
+            }
+            Some(left) => {
+                self.before_full_inspection = left;
+                rules.inspect_programs(plan)
+            }
+        };
         self.record_inspection(outcome);
     }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use netqos_bpf::Pins;
 use netqos_core::{Attachment, Direction, Limit};
+use netqos_netlink::link::Link;
 use netqos_netlink::qdisc::Statistics;
 
 use crate::endpoint::{Endpoint, Side};
@@ -11,7 +12,7 @@ use crate::error::Doing;
 use crate::hook::{self, HookKind};
 use crate::limits::Request;
 use crate::owner::Owner;
-use crate::record::{QueueRecord, SideName};
+use crate::record::{QueueRecord, Record, SideName};
 use crate::stall::Pace;
 use crate::{Error, LimitDatapath, Result, Shape, backstop, detour, legacy, queue};
 
@@ -30,6 +31,18 @@ impl LimitDatapath {
     /// Returns an error if a part is missing or changed.
     pub fn inspect(&mut self, request: &Request<'_>) -> Result<Vec<QueueStatus>> {
         let record = self.records.read(request.attachment)?;
+        self.inspect_recorded(request, record.as_ref())
+    }
+
+    /// Like [`inspect`](Self::inspect), with the attachment's record, which the caller has read.
+    ///
+    /// # Errors
+    /// Returns an error if a part is missing or changed.
+    pub fn inspect_recorded(
+        &mut self,
+        request: &Request<'_>,
+        record: Option<&Record>,
+    ) -> Result<Vec<QueueStatus>> {
         if request.limits.is_unlimited() && record.is_none() {
             return Ok(Vec::new());
         }
@@ -53,7 +66,7 @@ impl LimitDatapath {
             match (request.limits.of(direction), queue) {
                 (None, None) => {}
                 (Some(limit), Some(queue)) => {
-                    let (_, _, through_ifb) = endpoint.place(direction, request.egress);
+                    let (found_on, found, through_ifb) = endpoint.place(direction, request.egress);
                     if through_ifb != queue.detour_from.is_some() {
                         return Err(Error::Changed {
                             direction,
@@ -67,7 +80,9 @@ impl LimitDatapath {
                         SideName::Pod => &mut pod,
                     };
                     let bpffs = self.paths.bpffs();
-                    queues.push(check_queue(side, queue, request.attachment, &limit, bpffs)?);
+                    let attachment = request.attachment;
+                    let found = Some(found).filter(|_| found_on == queue.side);
+                    queues.push(check_queue(side, queue, found, attachment, &limit, bpffs)?);
                 }
                 (Some(_), None) => return Err(Error::QdiscMissing),
                 (None, Some(queue)) => {
@@ -119,6 +134,7 @@ pub struct QueueStatus {
 fn check_queue(
     side: &mut Side,
     queue: &QueueRecord,
+    found: Option<&Link>,
     attachment: &Attachment,
     limit: &Limit,
     bpffs: &Path,
@@ -128,19 +144,23 @@ fn check_queue(
         link: queue.link.name.clone(),
         what,
     };
-    let link = side
-        .socket
-        .link_by_name(&queue.link.name)
-        .map_err(|error| {
-            if queue.detour_from.is_some() {
-                Error::IfbMissing(error.to_string())
-            } else {
-                Error::Netlink {
-                    doing: "get host device",
-                    source: error,
+    // The queue of a limit without an ifb is at an end of the interface itself.
+    let link = match found.filter(|found| found.name == queue.link.name) {
+        Some(found) => found.clone(),
+        None => side
+            .socket
+            .link_by_name(&queue.link.name)
+            .map_err(|error| {
+                if queue.detour_from.is_some() {
+                    Error::IfbMissing(error.to_string())
+                } else {
+                    Error::Netlink {
+                        doing: "get host device",
+                        source: error,
+                    }
                 }
-            }
-        })?;
+            })?,
+    };
     let socket = &mut side.socket;
     let is_ranked = queue.hook != HookKind::None;
     let mut shape = Shape::new(limit, &link);

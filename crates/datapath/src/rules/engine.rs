@@ -17,7 +17,7 @@ use super::peers::Detours;
 use super::problems::{Problems, Subject};
 use super::retired::{Grace, Retired};
 use super::services::Services;
-use super::site::Site;
+use super::site::{HookPrograms, Site};
 use super::tables::{ChainTables, rule_number};
 use super::{EndpointStatus, Outcome, RuleCount, strays};
 use crate::endpoint::Side;
@@ -44,6 +44,8 @@ pub struct RuleDatapath {
     pub(super) detours: Detours,
     pub(super) services: Services,
     pub(super) problems: Problems,
+    /// The programs on the host's tcx hooks where the rules program was found first, at the last full inspection.
+    pub(super) inspected: BTreeMap<EndpointId, HookPrograms>,
     /// How often each endpoint's program was found behind somebody else's.
     pub(super) contests: BTreeMap<EndpointId, u32>,
     /// The budget of repairs of programs and queues.
@@ -88,6 +90,7 @@ impl RuleDatapath {
             detours: Detours::default(),
             services: Services::default(),
             problems: Problems::default(),
+            inspected: BTreeMap::new(),
             contests: BTreeMap::new(),
             repairs: RepairBudget::default(),
             stalls: BTreeMap::new(),

@@ -25,12 +25,19 @@ impl RuleDatapath {
     /// rule's queue, and may keep packets from us; who comes before ours each time it is put back
     /// is left there, and that is a problem ([`Reason::HookContested`]).
     pub fn inspect(&mut self, plan: &NodePlan) -> Outcome {
-        self.inspect_some(plan, None)
+        self.inspect_some(plan, Scope::All)
+    }
+
+    /// Like [`inspect`](Self::inspect), but of a veth whose tcx hook carries the same programs as at the last full
+    /// inspection it reads nothing else. The kernel announces every other change there (`RTNLGRP_LINK`,
+    /// `RTNLGRP_TC`), and none of a tcx hook.
+    pub fn inspect_programs(&mut self, plan: &NodePlan) -> Outcome {
+        self.inspect_some(plan, Scope::Programs)
     }
 
     /// Inspects the programs and queues at these links of the host, by index.
     pub fn inspect_at(&mut self, plan: &NodePlan, links: &BTreeSet<u32>) -> Outcome {
-        self.inspect_some(plan, Some(links))
+        self.inspect_some(plan, Scope::Links(links))
     }
 
     /// Returns true if one of these links of the host, by index, carries a program or a queue of rules.
@@ -46,8 +53,9 @@ impl RuleDatapath {
         self.meters.values().any(|meter| meter.is_at(&link))
     }
 
-    fn inspect_some(&mut self, plan: &NodePlan, links: Option<&BTreeSet<u32>>) -> Outcome {
+    fn inspect_some(&mut self, plan: &NodePlan, scope: Scope<'_>) -> Outcome {
         (self.changes, self.dropped) = (0, 0);
+        self.inspected.retain(|id, _| self.sites.contains_key(id));
         let mut restored = Vec::new();
         let mut host = Side::host().ok();
         for (id, endpoint) in &plan.endpoints {
@@ -56,7 +64,12 @@ impl RuleDatapath {
                 continue;
             }
             let site = self.sites.get(id);
-            if links.is_some_and(|links| site.is_none_or(|site| !is_at(site, links))) {
+            let is_skipped = match scope {
+                Scope::All => false,
+                Scope::Programs => self.has_same_programs(id),
+                Scope::Links(links) => site.is_none_or(|site| !is_at(site, links)),
+            };
+            if is_skipped {
                 continue;
             }
             // Nobody has been there, nearly always; that shows without the pod's namespace.
@@ -77,6 +90,10 @@ impl RuleDatapath {
                 }
             }
         }
+        let links = match scope {
+            Scope::All | Scope::Programs => None,
+            Scope::Links(links) => Some(links),
+        };
         let queues_restored = self.inspect_meters(plan, links);
         self.tell(plan);
         Outcome {
@@ -88,17 +105,33 @@ impl RuleDatapath {
 
     /// True when the program stands first at the end on the host that it was put at. Gives the
     /// host's side back.
-    fn is_first_at(&self, id: &EndpointId, endpoint: &Endpoint, side: Side) -> (bool, Side) {
+    fn is_first_at(&mut self, id: &EndpointId, endpoint: &Endpoint, side: Side) -> (bool, Side) {
+        self.inspected.remove(id);
         let Some(site) = self.sites.get(id).filter(|_| endpoint.chain.is_some()) else {
             return (false, side);
         };
         match Found::at_host(side, site) {
             Ok(mut found) => {
+                // Read before the rest: a program that is attached meanwhile makes a difference next time.
+                let programs = found.programs(site);
                 let standing = found.standing(site, &self.rules);
-                (matches!(standing, Ok(Standing::First)), found.into_side())
+                let is_first = matches!(standing, Ok(Standing::First));
+                if let Some(programs) = programs.filter(|_| is_first) {
+                    self.inspected.insert(id.clone(), programs);
+                }
+                (is_first, found.into_side())
             }
             Err(side) => (false, side),
         }
+    }
+
+    /// Returns true if the endpoint's hook carries the programs that the last full inspection found. The kernel gives
+    /// the ID of a program to no other program before all others were given.
+    fn has_same_programs(&self, id: &EndpointId) -> bool {
+        let inspected = self.inspected.get(id).zip(self.sites.get(id));
+        inspected.is_some_and(|(inspected, site)| {
+            inspected.link == site.index && inspected.is_unchanged()
+        })
     }
 
     fn inspect_endpoint(
@@ -195,6 +228,16 @@ impl RuleDatapath {
         self.contests.remove(id);
         self.problems.set(Subject::Hook(id.clone()), None);
     }
+}
+
+/// What an inspection reads.
+#[derive(Clone, Copy)]
+enum Scope<'a> {
+    All,
+    /// Everything where programs are others than before.
+    Programs,
+    /// What stands at these links of the host, by index.
+    Links(&'a BTreeSet<u32>),
 }
 
 /// Returns true if the program stands at one of these links of the host.

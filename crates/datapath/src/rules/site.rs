@@ -58,6 +58,23 @@ pub(super) enum Standing {
     Gone,
 }
 
+/// The programs on the tcx hook of a host's link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct HookPrograms {
+    /// The link, by index.
+    pub(super) link: u32,
+    /// Their IDs, in the order in which they run.
+    ids: Vec<u32>,
+}
+
+impl HookPrograms {
+    /// Returns true if the hook carries the same programs in the same order.
+    pub(super) fn is_unchanged(&self) -> bool {
+        let now = TcxHook::Ingress.programs(self.link);
+        now.is_ok_and(|ids| ids == self.ids)
+    }
+}
+
 /// An endpoint's interface, found.
 pub(super) struct Found {
     side: Side,
@@ -117,6 +134,16 @@ impl Found {
             SideName::Host => (TcxHook::Ingress, Handle::CLSACT_INGRESS),
             SideName::Pod => (TcxHook::Egress, Handle::CLSACT_EGRESS),
         }
+    }
+
+    /// The programs on the tcx hook of the host's end, if the site's is among them and they say where it stands: those
+    /// of a netkit pair run before them.
+    pub(super) fn programs(&self, site: &Site) -> Option<HookPrograms> {
+        let says =
+            site.hook == HookKind::Tcx && self.name == SideName::Host && self.link.kind == "veth";
+        let link = self.link.index;
+        let ids = says.then(|| TcxHook::Ingress.programs(link).ok());
+        ids.flatten().map(|ids| HookPrograms { link, ids })
     }
 
     /// Whether this kernel has tcx hooks.

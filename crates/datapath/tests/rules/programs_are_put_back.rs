@@ -32,6 +32,11 @@ fn inspect(world: &mut World) -> Outcome {
     world.rules.inspect(world.index.plan())
 }
 
+/// What is inspected between full inspections.
+fn inspect_programs(world: &mut World) -> Outcome {
+    world.rules.inspect_programs(world.index.plan())
+}
+
 fn hook_of(outcome: &Outcome) -> HookKind {
     outcome.endpoints.values().next().unwrap().hook
 }
@@ -62,7 +67,7 @@ fn when_somebody_takes_them_away() {
         while world.marks("a", "b", false) != [0] {
             assert!(Instant::now() < end, "the program is still attached");
         }
-        let outcome = inspect(&mut world);
+        let outcome = inspect_programs(&mut world);
         assert_eq!(outcome.problems, []);
         assert_eq!(outcome.restored.len(), 1);
         assert!(outcome.restored[0].was_gone && outcome.restored[0].interface == link);
@@ -89,7 +94,7 @@ fn when_somebody_comes_before_them() {
         };
         let first = attach();
         assert_eq!(world.marks("a", "b", false), [0]);
-        let outcome = inspect(&mut world);
+        let outcome = inspect_programs(&mut world);
         assert_eq!(outcome.problems, []);
         assert_eq!(hook_of(&outcome), HookKind::Tcx);
         assert!(outcome.restored.len() == 1 && !outcome.restored[0].was_gone);
@@ -102,7 +107,7 @@ fn when_somebody_comes_before_them() {
         let mut others = Vec::new();
         let contested = loop {
             others.push(attach());
-            let outcome = inspect(&mut world);
+            let outcome = inspect_programs(&mut world);
             if outcome.restored.is_empty() {
                 break outcome;
             }
@@ -160,6 +165,8 @@ fn and_one_that_is_on_both_hooks_is_on_one_again() {
             handle: 0x6e72,
         };
         socket.put_filter(&found, place, &filter).unwrap();
+        // The kernel announces a filter, and the tcx hook is as before.
+        assert_eq!(inspect_programs(&mut world).restored, []);
         let before = world.rules.counts().unwrap()[0].packets;
         let drops = BacklogDrops::count().unwrap();
         let report = world.udp("a", "b", mbit(1));

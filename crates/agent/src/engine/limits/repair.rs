@@ -184,7 +184,7 @@ impl PodLimits {
     ) {
         let record = self.record(attachment);
         let request = held.request(attachment, record.as_ref(), self.ways);
-        match self.datapath.inspect(&request) {
+        match self.datapath.inspect_recorded(&request, record.as_ref()) {
             Ok(queues) => {
                 if self
                     .inspections
