@@ -1,7 +1,12 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use netqos_netlink::Socket;
+use netqos_bpf::rules::Rules;
+use netqos_netlink::filter::{Bpf, Place};
+use netqos_netlink::link::LinkChange;
+use netqos_netlink::{Handle, Socket};
+use netqos_testkit::has_tcx;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::config_map;
@@ -34,6 +39,65 @@ fn within_a_second() {
         metrics.contains("netqos_hooks_restored_total 1\n"),
         "{metrics}"
     );
+}
+
+/// With a filter beside the tcx program each packet would have its rules twice. Inspections between full ones do not
+/// look for it.
+#[test]
+fn filter_beside_tcx_program_is_removed_within_a_second_also_if_notifications_are_lost() {
+    let Some(node) = stage::node() else { return };
+    if !has_tcx() {
+        return;
+    }
+    let (a, b) = stage::pods(&node);
+    stage::put("a.json", &stage::manifest(&a, json!({})));
+    stage::put("p.yaml", &stage::policy("p", "a", "[{dscp: 46}]"));
+    let agent = Agent::start();
+    let add = ["qdisc", "add", "dev", a.host_link(), "clsact"];
+    node.run("tc", &add).unwrap();
+    // The first inspection is a full one.
+    thread::sleep(Duration::from_secs(11));
+    let rules = Rules::open("/sys/fs/bpf".as_ref()).unwrap().unwrap();
+    let mut socket = Socket::open().unwrap();
+    let link = socket.link_by_name(a.host_link()).unwrap();
+    let filter = Bpf {
+        program: rules.program().unwrap(),
+        name: "netqos_rules",
+        argument: 0,
+    };
+    let place = Place {
+        hook: Handle::CLSACT_INGRESS,
+        preference: 1,
+        handle: 0x6e72,
+    };
+    let restored = || stage::status().reconciled.restored;
+    for is_lost in [true, false] {
+        let before = restored();
+        let pid = Pid::from_raw(agent.pid() as i32).unwrap();
+        if is_lost {
+            kill_process(pid, Signal::STOP).unwrap();
+            // More than the kernel keeps for a process that does not read.
+            let other = socket.link_by_name(b.host_link()).unwrap();
+            for number in 0..2_000 {
+                let change = LinkChange {
+                    tx_queue_len: Some(1_000 + number % 2),
+                    ..LinkChange::default()
+                };
+                socket.change_link(&other, &change).unwrap();
+            }
+        }
+        socket.put_filter(&link, place, &filter).unwrap();
+        if is_lost {
+            kill_process(pid, Signal::CONT).unwrap();
+        }
+        let began = Instant::now();
+        let is_removed = || restored() == before + 1;
+        assert!(stage::eventually(is_removed), "{is_lost} {}", stage::log());
+        let took = began.elapsed();
+        assert!(took < AT_ONCE, "{is_lost} {took:?}");
+        let shown = node.run("tc", &["filter", "show", "dev", a.host_link(), "ingress"]);
+        assert!(!shown.unwrap().contains("netqos_rules"));
+    }
 }
 
 #[test]

@@ -20,8 +20,6 @@ const PODS: usize = 110;
 const POLICIES: usize = 200;
 /// The time without events. The agent inspects rules every 10 s, and all limits every 30 s.
 const IDLE: Duration = Duration::from_secs(60);
-/// How many such times are measured until one is within the bound.
-const MINUTES: usize = 3;
 /// The most of a core that an idle agent should take, in percent.
 const TARGET: f64 = 0.2;
 /// After how long it has given back, at the latest, what it took while everything came at once.
@@ -73,20 +71,11 @@ fn with_a_hundred_pods_and_two_hundred_policies() {
     };
     assert!(stage::eventually(all), "{:?}", world.problems());
     settle(&world, megabytes);
-    // What others do on the machine adds to a minute, and takes nothing from it.
-    let mut least = f64::INFINITY;
-    for _ in 0..MINUTES {
-        let minute = world.idle_minute();
-        println!("when idle (target: {TARGET} %): {minute}");
-        least = least.min(minute.busy());
-        if least <= percent {
-            break;
-        }
-    }
+    let minute = world.idle_minute();
     let resident = resident_now(&world);
-    println!("{resident:.1} MB resident");
+    println!("{resident:.1} MB resident; when idle (target: {TARGET} %) {minute}");
     assert!(resident <= megabytes, "{resident:.1} MB");
-    assert!(least <= percent, "{least:.2} %");
+    assert!(minute.busy() <= percent, "{minute}");
     let written = fs::metadata("/var/lib/netqos/objects/pods.json").unwrap();
     assert!(
         written.len() < 1_000 * PODS as u64,

@@ -44,7 +44,7 @@ pub struct RuleDatapath {
     pub(super) detours: Detours,
     pub(super) services: Services,
     pub(super) problems: Problems,
-    /// The programs on the host's tcx hooks where the rules program was found first, at the last full inspection.
+    /// The programs on the host's tcx hooks where the last inspection that read everything found the rules program first.
     pub(super) inspected: BTreeMap<EndpointId, HookPrograms>,
     /// How often each endpoint's program was found behind somebody else's.
     pub(super) contests: BTreeMap<EndpointId, u32>,

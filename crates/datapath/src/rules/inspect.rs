@@ -28,9 +28,8 @@ impl RuleDatapath {
         self.inspect_some(plan, Scope::All)
     }
 
-    /// Like [`inspect`](Self::inspect), but of a veth whose tcx hook carries the same programs as at the last full
-    /// inspection it reads nothing else. The kernel announces every other change there (`RTNLGRP_LINK`,
-    /// `RTNLGRP_TC`), and none of a tcx hook.
+    /// Like [`inspect`](Self::inspect), but of a veth whose tcx hook carries the same programs as before it reads
+    /// nothing else. The kernel announces other changes there (`RTNLGRP_LINK`, `RTNLGRP_TC`), and none of a tcx hook.
     pub fn inspect_programs(&mut self, plan: &NodePlan) -> Outcome {
         self.inspect_some(plan, Scope::Programs)
     }
@@ -125,8 +124,8 @@ impl RuleDatapath {
         }
     }
 
-    /// Returns true if the endpoint's hook carries the programs that the last full inspection found. The kernel gives
-    /// the ID of a program to no other program before all others were given.
+    /// Returns true if the endpoint's hook carries the programs that were there when the rules program was found first.
+    /// (The kernel numbers programs cyclically, up to `INT_MAX`: an ID comes again after two billion programs.)
     fn has_same_programs(&self, id: &EndpointId) -> bool {
         let inspected = self.inspected.get(id).zip(self.sites.get(id));
         inspected.is_some_and(|(inspected, site)| {
@@ -234,7 +233,7 @@ impl RuleDatapath {
 #[derive(Clone, Copy)]
 enum Scope<'a> {
     All,
-    /// Everything where programs are others than before.
+    /// Everything at the hooks whose programs have changed, and every queue.
     Programs,
     /// What stands at these links of the host, by index.
     Links(&'a BTreeSet<u32>),

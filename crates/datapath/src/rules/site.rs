@@ -59,7 +59,7 @@ pub(super) enum Standing {
 }
 
 /// The programs on the tcx hook of a host's link.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct HookPrograms {
     /// The link, by index.
     pub(super) link: u32,
@@ -136,14 +136,16 @@ impl Found {
         }
     }
 
-    /// The programs on the tcx hook of the host's end, if the site's is among them and they say where it stands: those
-    /// of a netkit pair run before them.
+    /// The programs on the tcx hook of a site at the host's end of a veth; `None` for any other site. (A netkit pair
+    /// runs programs of its own before those.)
     pub(super) fn programs(&self, site: &Site) -> Option<HookPrograms> {
-        let says =
-            site.hook == HookKind::Tcx && self.name == SideName::Host && self.link.kind == "veth";
+        let is_at_veth = self.name == SideName::Host && self.link.kind == "veth";
+        if site.hook != HookKind::Tcx || !is_at_veth {
+            return None;
+        }
         let link = self.link.index;
-        let ids = says.then(|| TcxHook::Ingress.programs(link).ok());
-        ids.flatten().map(|ids| HookPrograms { link, ids })
+        let ids = TcxHook::Ingress.programs(link).ok()?;
+        Some(HookPrograms { link, ids })
     }
 
     /// Whether this kernel has tcx hooks.
