@@ -198,6 +198,9 @@ impl<D: Divider> World for OnLines<D> {
         ip(&format!(
             "addr add 192.0.2.{number}/32 peer 198.51.100.{number} dev {line}"
         ));
+        // The kernel sends multicast reports and router solicitations of its own otherwise, which are no pod's and
+        // pass beside the tree of a line that carries little.
+        fs::write(format!("/proc/sys/net/ipv6/conf/{line}/disable_ipv6"), "1").unwrap();
         ip(&format!("link set {line} up"));
         inside(peer(), || {
             ip(&format!(
