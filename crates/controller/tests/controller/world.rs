@@ -140,7 +140,7 @@ impl World {
         one
     }
 
-    /// A replica that knows everything, and waits.
+    /// A replica that knows everything.
     pub(crate) fn standby(&self, name: &str) -> Replica {
         let replica = self.replica(name);
         self.eventually("it knows nothing", || {
