@@ -1,7 +1,7 @@
 //! The loss of a stream while something changes and changes back.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, ensure};
 
@@ -14,11 +14,22 @@ pub struct Changes {
     pub pairs: u32,
     /// The time from one change to the next.
     pub stays: Duration,
-    /// The longest that one change takes.
+    /// The longest that one change takes on a machine that is not busy.
     pub takes: Duration,
 }
 
 impl Changes {
+    /// These changes, with as much time for each as a pair of them takes now, if that is longer.
+    #[must_use]
+    pub fn timed(&self, act: &mut impl FnMut(bool)) -> Self {
+        let began = Instant::now();
+        [true, false].map(act);
+        Self {
+            takes: self.takes.max(began.elapsed()),
+            ..*self
+        }
+    }
+
     /// Makes them, `true` for a change and `false` for its reverse, while `stream` runs for this long and returns the
     /// number of packets that it lost. Returns that number without those that the receive backlog of a busy machine
     /// dropped.

@@ -32,7 +32,8 @@ fn lost(world: &mut World, flow: Flow, mut act: impl FnMut(&mut World, bool)) ->
         };
         test.run(|_| ()).unwrap().lost
     };
-    CHANGES.lost(stream, |comes| act(world, comes)).unwrap()
+    let mut act = |comes| act(world, comes);
+    CHANGES.timed(&mut act).lost(stream, act).unwrap()
 }
 
 /// The kernel takes the link down for a moment when it adds or deletes the root qdisc.

@@ -14,7 +14,8 @@ const CHANGES: Changes = Changes {
 };
 
 /// Runs changes, and returns the number of datagrams that were lost meanwhile.
-fn lost(pod: &Pod, server: &Server, flow: Flow, act: impl FnMut(bool)) -> u64 {
+fn lost(pod: &Pod, server: &Server, flow: Flow, mut act: impl FnMut(bool)) -> u64 {
+    let changes = CHANGES.timed(&mut act);
     let stream = |duration| {
         let test = UdpTest {
             flow,
@@ -28,7 +29,7 @@ fn lost(pod: &Pod, server: &Server, flow: Flow, act: impl FnMut(bool)) -> u64 {
         };
         pod.inside(|| test.run(|_| ())).unwrap().unwrap().lost
     };
-    CHANGES.lost(stream, act).unwrap()
+    changes.lost(stream, act).unwrap()
 }
 
 /// The kernel takes a link down for a moment when it adds or deletes the root qdisc. On kernels with tcx nothing
