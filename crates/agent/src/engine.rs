@@ -52,6 +52,8 @@ use whereabouts::Whereabouts;
 
 /// How long what could not be cleaned up waits for another try.
 const TIDY_AGAIN: Duration = Duration::from_secs(30);
+/// How long the removal of links may keep changes waiting.
+const TIDY_FOR: Duration = Duration::from_millis(50);
 /// How long it has to be quiet before what is slow and not urgent is done.
 const IDLE: Duration = Duration::from_secs(1);
 /// How often the interfaces are looked at, where others may have been at work.
@@ -468,11 +470,15 @@ impl Engine {
     /// What is slow and not urgent.
     fn tidy(&mut self) {
         self.tidy_at = None;
-        if let Some(rules) = &mut self.rules
-            && let Err(why) = rules.tidy()
-        {
-            tracing::warn!("clean up what no rule uses any more: {why}");
-            self.tidy_at = Some(Instant::now() + TIDY_AGAIN);
+        let tidied = self.rules.as_mut().map(|rules| rules.tidy_for(TIDY_FOR));
+        match tidied {
+            None | Some(Ok(true)) => {}
+            // Changes come first.
+            Some(Ok(false)) => self.tidy_at = Some(Instant::now()),
+            Some(Err(why)) => {
+                tracing::warn!("clean up what no rule uses any more: {why}");
+                self.tidy_at = Some(Instant::now() + TIDY_AGAIN);
+            }
         }
         if self.features.is_none() {
             let probed = Features::probe(&self.options.paths)

@@ -7,6 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use netqos_bpf::rules::Rules;
+use netqos_datapath::rules::is_rule_link;
+use netqos_netlink::Socket;
 use serde_json::json;
 
 use crate::stage::{self, Agent, MANIFESTS};
@@ -82,4 +84,48 @@ fn tenant_that_changes_rules_without_end_delays_no_other() {
     assert!(changes > 100, "only {changes} changes");
     assert!(longest < LONGEST, "{longest:?}");
     assert!(stage::eventually(|| chains() == 2), "{} chains", chains());
+}
+
+fn rule_links() -> usize {
+    let links = Socket::open().unwrap().links().unwrap();
+    links.iter().filter(|link| is_rule_link(link)).count()
+}
+
+/// Each rule with a rate has a pair of links, which takes 10 to 50 ms to remove.
+#[test]
+fn removal_of_many_links_delays_no_change() {
+    const RULES: u8 = 60;
+    let Some(node) = stage::node() else { return };
+    let (a, b) = stage::pods(&node);
+    stage::put("a.json", &stage::manifest(&a, json!({})));
+    stage::put("b.json", &stage::manifest(&b, json!({})));
+    let _agent = Agent::start();
+    let change = |dscp: u8| {
+        let rules = format!("[{{dscp: {dscp}}}]");
+        let began = Instant::now();
+        stage::put("q.yaml", &stage::policy("q", "b", &rules));
+        assert!(stage::eventually(|| is_marked("b", dscp)));
+        began.elapsed()
+    };
+    change(62);
+    // It probes the kernel in its first pause, once.
+    let is_probed = || stage::ask("/metrics").contains("netqos_datapath_feature_info{");
+    assert!(stage::eventually(is_probed));
+    for dscp in 1..=RULES {
+        let rules = format!("[{{dscp: {dscp}, bandwidth: {{rate: 10000}}}}]");
+        stage::put("p.yaml", &stage::policy(&format!("p{dscp}"), "a", &rules));
+        assert!(stage::eventually(|| is_marked("a", dscp)));
+    }
+    let most = rule_links();
+    assert!(most > usize::from(RULES), "{most} links");
+    assert!(stage::eventually(|| rule_links() < most));
+    let took = change(61);
+    let left = rule_links();
+    println!("a change took {took:?}, after which {left} of {most} links are left");
+    assert!(left > 2, "it waited until all links were removed");
+    assert!(
+        stage::eventually(|| rule_links() == 2),
+        "{} links",
+        rule_links()
+    );
 }

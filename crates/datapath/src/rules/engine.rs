@@ -54,6 +54,9 @@ pub struct RuleDatapath {
     pub(super) stalls: BTreeMap<RuleId, StallDetector>,
     /// The most links that the queues of rules may take.
     pub(super) most_links: usize,
+    /// An upper bound of the number of links of pairs on the node, those that no rule uses any more included; `None` before
+    /// they were listed.
+    pub(super) rule_links: Option<usize>,
     pub(super) service_limits: ServiceLimits,
     /// Some endpoint goes by a rule list that the plan does not know any more.
     pub(super) is_stuck: bool,
@@ -95,6 +98,7 @@ impl RuleDatapath {
             repairs: RepairBudget::default(),
             stalls: BTreeMap::new(),
             most_links: MOST_RULE_LINKS,
+            rule_links: None,
             service_limits: ServiceLimits::default(),
             is_stuck: false,
             retired: Retired::default(),

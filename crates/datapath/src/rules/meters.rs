@@ -168,7 +168,7 @@ pub(super) fn apply(
     // Through the pair come packets of the pods' size, not of the pair's own.
     let queued = |gso_max_size| queued(wanted.settings.bandwidth, mtu, gso_max_size);
     let (shape, burst, queue) = if way == Way::Police {
-        // The pair of before, if there was one, goes when nothing is in it any more: see `spares`.
+        // The pair of before, if there was one, is spare from now on: see `Ends`.
         let wait = POLICE_WAIT.max(burst.map_or(Duration::ZERO, |burst| {
             Duration::from_nanos(rate.nanos_for(burst))
         }));
@@ -253,6 +253,13 @@ fn queued(Bandwidth { rate, burst }: Bandwidth, mtu: u32, gso_max_size: u32) -> 
         Some(_) => shape.uncut(),
         None => shape,
     }
+}
+
+/// Returns true if there is a pair for this rule.
+pub(super) fn has_pair(socket: &mut Socket, rule: &RuleId) -> Result<bool> {
+    let number = rule_number(rule);
+    let there = optional(socket.link_by_name(&names(number).0)).doing("find link")?;
+    Ok(there.is_some_and(|link| number_in(&link) == Some(number)))
 }
 
 /// The end of the pair into which packets are redirected, made whole.
@@ -345,7 +352,7 @@ pub(super) fn empty(socket: &mut Socket, meter: &Meter) -> Result<u32> {
     Ok(found.statistics().queued_packets)
 }
 
-/// Takes a meter away: its limiter now. Its pair is [`spare`](spares) from then on.
+/// Takes a meter away: its limiter now. Its pair is [spare](Ends) from then on.
 pub(super) fn release(pins: &Pins, rules: &Rules, rule: u64, limiter: u16) -> Result<()> {
     // The limiter last: who is killed in between finds it again, and with it the rest.
     rules.crowds.remove(&u32::from(limiter))?;
@@ -353,22 +360,28 @@ pub(super) fn release(pins: &Pins, rules: &Rules, rule: u64, limiter: u16) -> Re
     Ok(())
 }
 
-/// The numbers of the rules that have a pair on this node.
-pub(super) fn spares(socket: &mut Socket, in_use: impl Fn(u64) -> bool) -> Result<Vec<Link>> {
-    let mut found = Vec::new();
+/// The ends of pairs on this node.
+#[derive(Debug, Default)]
+pub(super) struct Ends {
+    /// The number of those of pairs in use.
+    pub(super) used: usize,
+    /// Those of all other pairs.
+    pub(super) spare: Vec<Link>,
+}
+
+/// Returns the ends of pairs on this node. A pair is in use if this is true of its rule's number.
+pub(super) fn ends(socket: &mut Socket, in_use: impl Fn(u64) -> bool) -> Result<Ends> {
+    let mut ends = Ends::default();
     for link in socket.links().doing("list links")? {
-        let number = number_in(&link);
-        let is_spare = match (number, &link.alias) {
-            (Some(number), _) => !in_use(number),
-            (None, Some(_)) => false,
+        match number_in(&link) {
+            Some(number) if in_use(number) => ends.used += 1,
+            Some(_) => ends.spare.push(link),
             // Whoever made it was killed before it could say whose it is.
-            (None, None) => is_pairs_first(&link.name),
-        };
-        if is_spare {
-            found.push(link);
+            None if link.alias.is_none() && is_pairs_first(&link.name) => ends.spare.push(link),
+            None => {}
         }
     }
-    Ok(found)
+    Ok(ends)
 }
 
 #[cfg(test)]

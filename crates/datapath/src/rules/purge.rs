@@ -1,6 +1,7 @@
 //! Removing what no plan says: what an earlier process left, and everything.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::{Duration, Instant};
 
 use netqos_bpf::Pins;
 use netqos_bpf::rules::{Plain, Rules, Table};
@@ -8,6 +9,7 @@ use netqos_core::NodePlan;
 use netqos_netlink::link::gone;
 
 use super::engine::RuleDatapath;
+use super::meters::Ends;
 use super::problems::Subject;
 use super::site::Site;
 use super::tables::rule_number;
@@ -100,18 +102,76 @@ impl RuleDatapath {
         Ok(())
     }
 
-    /// Does what takes long and is not urgent: removes devices and counters that nothing uses. It walks the tables of
+    /// Does what takes long and is not urgent: removes links and counters that nothing uses. It walks the tables of
     /// counters, each of a million buckets, only if an endpoint or a rule may have gone since the last time.
     ///
     /// # Errors
     /// What could not be removed; the rest is.
     pub fn tidy(&mut self) -> Result<()> {
+        self.tidy_for(Duration::MAX).map(drop)
+    }
+
+    /// The same for about so long, since each pair of links takes 10 to 50 ms. Returns false if time ran out.
+    ///
+    /// # Errors
+    /// What could not be removed.
+    pub fn tidy_for(&mut self, at_most: Duration) -> Result<bool> {
         let mut errors = Errors::default();
-        // Sites are changed under the locks of attachments, which need not have a record.
-        errors.note(Records::new(self.paths.attachments()).tidy());
+        let is_done = self.remove_spare_links(0, at_most, &mut errors)?;
+        if is_done {
+            // Sites are changed under the locks of attachments, which need not have a record.
+            errors.note(Records::new(self.paths.attachments()).tidy());
+        }
+        if is_done && self.is_untidy {
+            self.is_untidy = !self.tidy_counters(&mut errors);
+        }
+        errors.finish().map(|()| is_done)
+    }
+
+    /// Removes pairs that no rule list sends to until so many links are left, for about so long, but one pair at least if any
+    /// may go. Returns false if some that may go are left.
+    ///
+    /// # Errors
+    /// The links cannot be listed.
+    pub(super) fn remove_spare_links(
+        &mut self,
+        enough: usize,
+        at_most: Duration,
+        errors: &mut Errors,
+    ) -> Result<bool> {
+        let queues = self.queues_in_use();
+        let Ends { used, mut spare } =
+            meters::ends(&mut self.host.socket, |rule| queues.contains(&rule))?;
+        let mut left = used + spare.len();
+        if self.is_stranded() {
+            // A program that goes by a rule list of which nothing is known may send to any.
+            spare.clear();
+        }
+        let mut spare = VecDeque::from(spare);
+        let began = Instant::now();
+        while left > enough
+            && let Some(end) = spare.pop_front()
+        {
+            let removed = gone(self.host.socket.delete_link(&end)).doing("delete link");
+            if errors.note(removed).is_some() {
+                let ends = spare.len();
+                spare.retain(|other| Some(other.index) != end.related);
+                left -= 1 + ends - spare.len();
+            }
+            if began.elapsed() >= at_most {
+                break;
+            }
+        }
+        self.rule_links = Some(left);
+        Ok(spare.is_empty())
+    }
+
+    /// The numbers of the rules whose pairs are in use.
+    fn queues_in_use(&self) -> HashSet<u64> {
         let mut queues: HashSet<u64> = self
             .meters
             .iter()
+            .chain(&self.retired.meters)
             .filter(|(_, meter)| meter.status.queue.is_some())
             .map(|(rule, _)| rule_number(rule))
             .collect();
@@ -120,16 +180,7 @@ impl RuleDatapath {
         let rules = chains.flat_map(|tables| &tables.rules);
         let sending = rules.filter(|(_, rule)| rule.queue != 0);
         queues.extend(sending.map(|(_, rule)| rule.number));
-        if !self.is_stranded() {
-            let spares = meters::spares(&mut self.host.socket, |rule| queues.contains(&rule))?;
-            for link in spares {
-                errors.note(gone(self.host.socket.delete_link(&link)).doing("delete link"));
-            }
-        }
-        if self.is_untidy {
-            self.is_untidy = !self.tidy_counters(&mut errors);
-        }
-        errors.finish()
+        queues
     }
 
     /// Removes counters and shares that nothing uses. Returns true if none of them is left.
@@ -208,7 +259,7 @@ pub fn remove_all(paths: &Paths) -> Result<()> {
     errors.note(removed);
     // What stays in the namespaces of pods must not send packets to queues that go now.
     errors.note(retain(&rules.endpoints, |_| false));
-    for link in meters::spares(&mut host.socket, |_| false)? {
+    for link in meters::ends(&mut host.socket, |_| false)?.spare {
         errors.note(gone(host.socket.delete_link(&link)).doing("delete link"));
     }
     if let Some(pins) = Pins::open(paths.bpffs())? {

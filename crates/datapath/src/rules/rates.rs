@@ -1,7 +1,7 @@
 //! Rules' rates: which meters a change touches, and what each shall be.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use netqos_core::plan::{Attach, Chain, ChainId, RuleId};
 use netqos_core::{Mode, NodePlan, ObjectRef, PlanDelta, Problem, Reason};
@@ -15,10 +15,13 @@ use super::problems::Subject;
 use super::spans;
 use super::tables::ChainTables;
 use crate::Result;
+use crate::error::Errors;
 use crate::stall::{Pace, StallState};
 
 /// A packet of this size passes every meter, whatever the pods' interfaces say.
 const LEAST_MTU: u32 = 1500;
+/// How long the removal of pairs that no rule uses may take, where they leave no room for a rule.
+const ROOM_WITHIN: Duration = Duration::from_millis(50);
 
 impl RuleDatapath {
     /// Makes the meters that this change touches, of rule lists that pods have left, too. Says
@@ -193,7 +196,7 @@ impl RuleDatapath {
         wanted: &Wanted<'_>,
     ) -> (Result<Made>, Option<(Reason, String)>) {
         let is_queue = wanted.settings.way == Way::Queue;
-        let why = if is_queue && !self.has_links_for(wanted.rule) {
+        let why = if is_queue && !(self.has_links_for(wanted.rule) && self.make_room(wanted.rule)) {
             let most = self.most_links;
             let message = format!(
                 "the queues of other rules have the {most} links that netqos makes on a node; use fewer \
@@ -220,13 +223,35 @@ impl RuleDatapath {
         (others.count() + 1) * LINKS_OF_QUEUE <= self.most_links
     }
 
+    /// Makes room for the pair of a rule, where pairs that no rule uses any more are in its way: they go, with the packets
+    /// in them. Returns false if none may go.
+    fn make_room(&mut self, rule: &RuleId) -> bool {
+        let mut errors = Errors::default();
+        // An earlier process may have made it.
+        if errors.note(meters::has_pair(&mut self.host.socket, rule)) == Some(true) {
+            return true;
+        }
+        let most = self.most_links.saturating_sub(LINKS_OF_QUEUE);
+        let fits = |links: Option<usize>| links.is_some_and(|links| links <= most);
+        if !fits(self.rule_links) {
+            let removed = self.remove_spare_links(most, ROOM_WITHIN, &mut errors);
+            errors.note(removed);
+        }
+        self.problems.note(Subject::Leftovers, errors.finish());
+        // Those that may go soon are in the way: of rules that were just replaced, or before a first change tells which are in
+        // use. `has_links_for` bounds the rest.
+        let is_for_now = self.chains.is_empty() || !self.is_stranded();
+        let has_room = fits(self.rule_links) || is_for_now;
+        if has_room {
+            self.rule_links = self.rule_links.map(|links| links + LINKS_OF_QUEUE);
+        }
+        has_room
+    }
+
     /// Gives queues to rules that had none for want of links, while links are left. Returns those rules.
     fn give_queues(&mut self) -> BTreeSet<RuleId> {
-        let waits = |rule: &RuleId| {
-            let problem = self.problems.get(&Subject::Meter(rule.clone()));
-            problem.is_some_and(|problem| problem.reason == Reason::LinkLimitReached)
-        };
-        let waiting = self.meters.iter().filter(|(rule, _)| waits(rule));
+        let meters = self.meters.iter();
+        let waiting = meters.filter(|(rule, _)| self.lacks_links(rule));
         let waiting = waiting.map(|(rule, meter)| (rule.clone(), meter.made_for));
         let waiting: Vec<(RuleId, Settings)> = waiting.collect();
         let mut given = BTreeSet::new();
@@ -239,9 +264,17 @@ impl RuleDatapath {
                 rule: &rule,
                 settings,
             });
+            if self.lacks_links(&rule) {
+                break;
+            }
             given.insert(rule);
         }
         given
+    }
+
+    fn lacks_links(&self, rule: &RuleId) -> bool {
+        let problem = self.problems.get(&Subject::Meter(rule.clone()));
+        problem.is_some_and(|problem| problem.reason == Reason::LinkLimitReached)
     }
 
     /// Restores the queues of rules, all or those at these links, and empties stalled ones. Returns the number

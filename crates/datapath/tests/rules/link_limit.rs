@@ -1,5 +1,7 @@
 //! Links for the queues of rules are bounded, and say what they are for.
 
+use std::time::Duration;
+
 use netqos_api::HookChoice;
 use netqos_core::Reason;
 use netqos_datapath::Paths;
@@ -98,4 +100,75 @@ fn second_end_of_a_pair_names_its_rule_and_the_first_its_number() {
     world.apply(Change::PolicyGone(policy("free", 1, "", vec![]).name));
     world.tidy();
     assert_eq!(pairs(), []);
+}
+
+/// Makes and removes a rule with a rate so often, without a pause in which the agent would remove the links.
+fn come_and_go(world: &mut World, times: u64) {
+    for number in 0..times {
+        let name = format!("p{number}");
+        world.apply(rated(&name, "a"));
+        world.try_apply(Change::PolicyGone(policy(&name, 1, "", vec![]).name));
+        world.rules.finish(world.index.plan());
+    }
+}
+
+#[test]
+fn links_stay_bounded_while_rules_change_without_a_pause() {
+    let Some(mut world) = World::new(HookChoice::Auto) else {
+        return;
+    };
+    let open = || RuleDatapath::open(Paths::from_variables(|_| None), HookChoice::Auto).unwrap();
+    world.rules = open().with_most_links(6);
+    world.pod("a", "a");
+    world.pod("b", "b");
+    world.apply(rated("b", "b"));
+    let kept = pairs();
+    come_and_go(&mut world, 6);
+    assert_eq!(pairs().len(), 6);
+    // The next process has the same bound from the start, and keeps what is in use. A new rule has its queue.
+    world.rules = open().with_most_links(6);
+    world.index.apply(rated("c", "a"));
+    world.index.take_delta();
+    let outcome = world.rules.sync(world.index.plan());
+    assert_eq!(
+        (queues(&outcome), reasons(&outcome)),
+        (vec![true, true], vec![])
+    );
+    come_and_go(&mut world, 6);
+    let left = pairs();
+    assert_eq!(left.len(), 6);
+    assert!(kept.iter().all(|end| left.contains(end)), "{left:?}");
+}
+
+#[test]
+fn restart_at_the_limit_keeps_the_queues() {
+    let Some(mut world) = World::new(HookChoice::Auto) else {
+        return;
+    };
+    world.pod("a", "a");
+    world.apply(rated("a", "a"));
+    let made = pairs();
+    let paths = Paths::from_variables(|_| None);
+    let rules = RuleDatapath::open(paths, HookChoice::Auto).unwrap();
+    world.rules = rules.with_most_links(2);
+    let outcome = world.rules.sync(world.index.plan());
+    assert_eq!((queues(&outcome), reasons(&outcome)), (vec![true], vec![]));
+    assert_eq!(pairs(), made);
+}
+
+#[test]
+fn links_are_removed_a_pair_at_a_time_where_time_is_short() {
+    let Some(mut world) = World::new(HookChoice::Auto) else {
+        return;
+    };
+    world.pod("a", "a");
+    world.pod("b", "b");
+    world.apply(rated("b", "b"));
+    let kept = pairs();
+    come_and_go(&mut world, 3);
+    for left in [6, 4, 2] {
+        let is_done = world.rules.tidy_for(Duration::ZERO).unwrap();
+        assert_eq!((is_done, pairs().len()), (left == 2, left));
+    }
+    assert_eq!(pairs(), kept);
 }
