@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, ensure};
 
-use crate::BacklogDrops;
+use crate::{Apart, BacklogDrops};
 
 /// A series of changes and their reverses.
 #[derive(Clone, Copy, Debug)]
@@ -21,9 +21,10 @@ pub struct Changes {
 impl Changes {
     /// These changes, with as much time for each as a pair of them takes now, if that is longer.
     #[must_use]
-    pub fn timed(&self, act: &mut impl FnMut(bool)) -> Self {
+    pub fn timed(&self, mut act: impl FnMut(bool)) -> Self {
         let began = Instant::now();
-        [true, false].map(act);
+        act(true);
+        act(false);
         Self {
             takes: self.takes.max(began.elapsed()),
             ..*self
@@ -44,7 +45,7 @@ impl Changes {
         let duration = (self.stays + self.takes) * 2 * (self.pairs + 5);
         let drops = BacklogDrops::count()?;
         let lost = thread::scope(|scope| {
-            let received = scope.spawn(move || stream(duration));
+            let (received, _apart) = Apart::start(|| scope.spawn(move || stream(duration)));
             thread::sleep(2 * self.stays);
             for _ in 0..self.pairs {
                 for comes in [true, false] {

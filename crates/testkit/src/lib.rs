@@ -13,6 +13,7 @@
 //! # }
 //! ```
 
+mod apart;
 mod backlog;
 mod bulk;
 mod changes;
@@ -34,6 +35,7 @@ pub mod reference;
 mod state;
 mod steps;
 
+pub use apart::Apart;
 pub use aya::programs::TcAttachType;
 pub use backlog::{BacklogDrops, assert_loses_no_more_than_tc};
 pub use bulk::Bulk;

@@ -5,7 +5,7 @@ use netqos_api::HookChoice;
 use netqos_datapath::Paths;
 use netqos_datapath::rules::remove_all;
 use netqos_index::Change;
-use netqos_testkit::{BacklogDrops, assert_loses_no_more_than_tc};
+use netqos_testkit::{Apart, BacklogDrops, assert_loses_no_more_than_tc};
 
 use crate::world::{World, limiting, marking, policy};
 
@@ -67,7 +67,7 @@ fn lost_to_pod(mut act: impl FnMut(&mut World, bool)) -> u64 {
     world.pod("free", "player");
     world.pod("other", "other");
     let drops = BacklogDrops::count().unwrap();
-    let sent = world.under_way("other", "free");
+    let (sent, _apart) = Apart::start(|| world.under_way("other", "free"));
     for _ in 0..TIMES {
         for comes in [true, false] {
             act(&mut world, comes);
