@@ -20,7 +20,7 @@ use crate::stall::{Pace, StallState};
 
 /// A packet of this size passes every meter, whatever the pods' interfaces say.
 const LEAST_MTU: u32 = 1500;
-/// How long the removal of pairs that no rule uses may take, where they leave no room for a rule.
+/// How long a change may take to remove pairs that no rule uses, where they leave no room for those of its rules.
 const ROOM_WITHIN: Duration = Duration::from_millis(50);
 
 impl RuleDatapath {
@@ -38,6 +38,13 @@ impl RuleDatapath {
             return BTreeSet::new();
         }
         let wanted = self.settings(plan, &touched, arrivals);
+        let queues = wanted
+            .iter()
+            .filter(|(_, settings)| settings.way == Way::Queue);
+        let new = queues.filter(|(rule, _)| !self.has_queue(rule)).count();
+        if new > 0 {
+            self.make_room(new);
+        }
         let mut other = BTreeSet::new();
         for (rule, settings) in wanted {
             if let Some(meter) = self.retired.meters.remove(rule) {
@@ -196,7 +203,9 @@ impl RuleDatapath {
         wanted: &Wanted<'_>,
     ) -> (Result<Made>, Option<(Reason, String)>) {
         let is_queue = wanted.settings.way == Way::Queue;
-        let why = if is_queue && !(self.has_links_for(wanted.rule) && self.make_room(wanted.rule)) {
+        let why = if is_queue
+            && !(self.has_links_for(wanted.rule) && self.has_room_for(wanted.rule))
+        {
             let most = self.most_links;
             let message = format!(
                 "the queues of other rules have the {most} links that netqos makes on a node; use fewer \
@@ -223,29 +232,31 @@ impl RuleDatapath {
         (others.count() + 1) * LINKS_OF_QUEUE <= self.most_links
     }
 
-    /// Makes room for the pair of a rule, where pairs that no rule uses any more are in its way: they go, with the packets
-    /// in them. Returns false if none may go.
-    fn make_room(&mut self, rule: &RuleId) -> bool {
-        let mut errors = Errors::default();
-        // An earlier process may have made it.
-        if errors.note(meters::has_pair(&mut self.host.socket, rule)) == Some(true) {
-            return true;
-        }
-        let most = self.most_links.saturating_sub(LINKS_OF_QUEUE);
-        let fits = |links: Option<usize>| links.is_some_and(|links| links <= most);
-        if !fits(self.rule_links) {
-            let removed = self.remove_spare_links(most, ROOM_WITHIN, &mut errors);
+    /// Makes room for so many new queues, as far as pairs that no rule uses any more are in their way and can be removed in
+    /// [`ROOM_WITHIN`]. The packets in them are lost. Once for a change, since it lists all links.
+    fn make_room(&mut self, queues: usize) {
+        let new_links = (queues * LINKS_OF_QUEUE).min(self.most_links);
+        let enough = self.most_links - new_links;
+        if self.rule_links.is_none_or(|links| links > enough) {
+            let mut errors = Errors::default();
+            let removed = self.remove_spare_links(enough, ROOM_WITHIN, &mut errors);
             errors.note(removed);
+            self.problems.note(Subject::Leftovers, errors.finish());
         }
-        self.problems.note(Subject::Leftovers, errors.finish());
-        // Those that may go soon are in the way: of rules that were just replaced, or before a first change tells which are in
-        // use. `has_links_for` bounds the rest.
-        let is_for_now = self.chains.is_empty() || !self.is_stranded();
-        let has_room = fits(self.rule_links) || is_for_now;
-        if has_room {
-            self.rule_links = self.rule_links.map(|links| links + LINKS_OF_QUEUE);
-        }
-        has_room
+        self.rule_links = self.rule_links.map(|links| links + new_links);
+    }
+
+    /// Returns true if there may be a pair for this rule beside those that no rule uses any more: all together are never
+    /// more than twice the limit.
+    fn has_room_for(&mut self, rule: &RuleId) -> bool {
+        let is_room = { self.rule_links }.is_none_or(|links| links <= 2 * self.most_links);
+        // An earlier process may have made it.
+        is_room || meters::has_pair(&mut self.host.socket, rule).unwrap_or(false)
+    }
+
+    fn has_queue(&self, rule: &RuleId) -> bool {
+        let meter = self.meters.get(rule);
+        meter.is_some_and(|meter| meter.numbers.queue != 0)
     }
 
     /// Gives queues to rules that had none for want of links, while links are left. Returns those rules.
@@ -254,6 +265,9 @@ impl RuleDatapath {
         let waiting = meters.filter(|(rule, _)| self.lacks_links(rule));
         let waiting = waiting.map(|(rule, meter)| (rule.clone(), meter.made_for));
         let waiting: Vec<(RuleId, Settings)> = waiting.collect();
+        if !waiting.is_empty() {
+            self.make_room(waiting.len());
+        }
         let mut given = BTreeSet::new();
         for (rule, mut settings) in waiting {
             if !self.has_links_for(&rule) {

@@ -140,6 +140,36 @@ fn links_stay_bounded_while_rules_change_without_a_pause() {
     assert!(kept.iter().all(|end| left.contains(end)), "{left:?}");
 }
 
+/// More than a change removes in its time.
+#[test]
+fn links_stay_bounded_while_many_rules_are_replaced_at_once() {
+    let Some(mut world) = World::new(HookChoice::Auto) else {
+        return;
+    };
+    let paths = Paths::from_variables(|_| None);
+    let rules = RuleDatapath::open(paths, HookChoice::Auto).unwrap();
+    world.rules = rules.with_most_links(40);
+    world.pod("a", "a");
+    for number in 0..6 {
+        let name = format!("p{number}");
+        let rules = vec![limiting(20); 20];
+        let before = format!("p{}", number - 1);
+        world
+            .index
+            .apply(Change::PolicyGone(policy(&before, 1, "", vec![]).name));
+        world.try_apply(Change::Policy(policy(&name, 1, "a", rules)));
+        world.rules.finish(world.index.plan());
+        let links = pairs().len();
+        assert!((40..=80).contains(&links), "{links} links");
+    }
+    world.tidy();
+    let outcome = world.rules.inspect(world.index.plan());
+    assert_eq!(
+        (queues(&outcome), reasons(&outcome)),
+        (vec![true; 20], vec![])
+    );
+}
+
 #[test]
 fn restart_at_the_limit_keeps_the_queues() {
     let Some(mut world) = World::new(HookChoice::Auto) else {
