@@ -384,7 +384,7 @@ impl Engine {
             return;
         };
         let has_news = limits.inspect(now);
-        self.reconciled.dropped += std::mem::take(&mut limits.dropped);
+        self.reconciled.dropped += limits.take_dropped();
         (
             self.reconciled.limits_restored,
             self.reconciled.queues_emptied,

@@ -60,7 +60,8 @@ pub struct Reconciled {
     pub uplinks_restored: u64,
     /// The number of queues of limits and of uplinks that the agent emptied because they had stalled.
     pub queues_emptied: u64,
-    /// The number of packets that the agent dropped because a queue could never send them.
+    /// The number of packets that the agent dropped because a queue could never send them, or because the transmit
+    /// queue length of a link changed.
     pub dropped: u64,
     /// How long the last time took.
     pub last_seconds: f64,

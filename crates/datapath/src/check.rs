@@ -103,8 +103,8 @@ impl LimitDatapath {
     /// Returns an error if the queue does not exist or the kernel refuses.
     pub fn empty(&mut self, request: &Request<'_>, direction: Direction) -> Result<u32> {
         let _lock = self.records.lock(request.attachment)?;
-        let record = self.records.read(request.attachment)?;
-        let mut queues = record.iter().flat_map(|record| &record.queues);
+        let mut record = self.records.read(request.attachment)?;
+        let mut queues = record.iter_mut().flat_map(|record| &mut record.queues);
         let queue = queues.find(|queue| queue.direction == direction);
         let queue = queue.ok_or(Error::QdiscMissing)?;
         let mut pod = Side::pod(request.netns)?;
@@ -115,8 +115,19 @@ impl LimitDatapath {
         let link = socket.link_by_name(&queue.link.name).doing("find link")?;
         let limit = request.limits.of(direction).ok_or(Error::QdiscMissing)?;
         let found = queue::Found::read(socket, &link)?;
-        queue::empty(socket, &link, &found, &Shape::new(&limit, &link).tbf())?;
-        Ok(found.statistics().queued_packets)
+        let shape = Shape::at(&limit, &link, true);
+        if found.has_bands() {
+            queue.band_limit = Some(shape.band_limit(link.tx_queue_len));
+            if !shape.fits(link.tx_queue_len) {
+                queue.link.tx_queue_len.get_or_insert(link.tx_queue_len);
+                queue.link.set_tx_queue_len = Some(shape.ring());
+            }
+            record.iter().try_for_each(|it| self.records.write(it))?;
+        }
+        queue::empty(socket, &link, &found, &shape)?;
+        let dropped = found.statistics().queued_packets;
+        self.dropped += u64::from(dropped);
+        Ok(dropped)
     }
 }
 

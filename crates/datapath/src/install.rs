@@ -31,13 +31,13 @@ struct Carrier {
 }
 
 impl Installer<'_> {
-    /// Makes one queue, and completes its record.
+    /// Makes one queue, and completes its record. Returns the number of dropped packets, too.
     pub(crate) fn install(
         &self,
         side: &mut Side,
         planned: Planned,
         record: &mut QueueRecord,
-    ) -> Result<Shaped> {
+    ) -> Result<(Shaped, u32)> {
         let limit = &planned.limit;
         let link = match (planned.carrier, &planned.detour_from) {
             (None, Some(from)) => {
@@ -50,7 +50,6 @@ impl Installer<'_> {
             (None, None) => return Err(Error::QdiscMissing),
         };
         record.link.index = link.index;
-        let link = queue::with_its_length(&mut side.socket, link, record.link.tx_queue_len)?;
         self.tag(side, &link, record.link.tagged)?;
         if planned.detour_from.is_some() && !link.is_up {
             side.socket.set_link_up(&link, true).doing("set link up")?;
@@ -62,7 +61,15 @@ impl Installer<'_> {
             hook_qdisc: planned.hook_qdisc,
         };
         let dropped = self.queue(side, &carrier, record)?;
-        record.link.tx_queue_len = None;
+        if record.link.tx_queue_len.is_some() {
+            let link = side.socket.link_by_index(carrier.link.index);
+            let link = link.doing("get host device")?;
+            let set = record.link.set_tx_queue_len;
+            if set.is_some_and(|set| set != link.tx_queue_len) {
+                // The bands of before are long enough.
+                record.link.tx_queue_len = None;
+            }
+        }
         if let (Some(from_record), Some(from)) = (&record.detour_from, &planned.detour_from) {
             self.tag(side, from, from_record.tagged)?;
             detour::apply(&mut side.socket, from, &carrier.link)?;
@@ -70,7 +77,7 @@ impl Installer<'_> {
                 backstop::apply(side, from, &carrier.link, &self.attachment.tag())?;
             record.backstop = record.no_backstop_because.is_none();
         }
-        Ok(Shaped {
+        let queue = Shaped {
             direction: record.direction,
             side: record.side,
             is_ifb: planned.detour_from.is_some(),
@@ -78,10 +85,10 @@ impl Installer<'_> {
             hook: record.hook,
             unranked_because: record.unranked_because.clone(),
             shape: carrier.shape,
-            dropped,
             mac: carrier.link.mac(),
             link: carrier.link.name,
-        })
+        };
+        Ok((queue, dropped))
     }
 
     /// Makes the queue, ranked if it can be. That it cannot may show only now, on a kernel that

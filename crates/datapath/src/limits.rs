@@ -60,8 +60,6 @@ pub struct Shaped {
     pub unranked_because: Option<String>,
     /// The numbers.
     pub shape: Shape,
-    /// The number of queued packets that a change dropped because the new limit could never send them.
-    pub dropped: u32,
 }
 
 /// Puts limits in force, and takes them away, on the node (network namespace) in which it was
@@ -71,6 +69,8 @@ pub struct LimitDatapath {
     pub(crate) paths: Paths,
     pub(crate) records: Records,
     pub(crate) host: Side,
+    /// Packets that changes dropped, until they are taken.
+    pub(crate) dropped: u64,
 }
 
 impl LimitDatapath {
@@ -81,12 +81,19 @@ impl LimitDatapath {
             records,
             paths,
             host: Side::host()?,
+            dropped: 0,
         })
     }
 
     /// The records of what is in force.
     pub fn records(&self) -> &Records {
         &self.records
+    }
+
+    /// Returns the number of packets that changes dropped since the last call: those that a queue could never send,
+    /// and those that links lost while their transmit queue length changed.
+    pub fn take_dropped(&mut self) -> u64 {
+        std::mem::take(&mut self.dropped)
     }
 
     /// Puts the limits in force. What is right already is not touched; what an earlier call, or
@@ -207,9 +214,9 @@ impl LimitDatapath {
                 SideName::Host => &mut self.host,
                 SideName::Pod => &mut pod,
             };
-            applied
-                .queues
-                .push(installer.install(side, planned, record)?);
+            let (queue, dropped) = installer.install(side, planned, record)?;
+            self.dropped += u64::from(dropped);
+            applied.queues.push(queue);
         }
         self.records.write(&record)?;
         Ok(applied)
@@ -232,7 +239,9 @@ impl LimitDatapath {
                 SideName::Host => &mut self.host,
                 SideName::Pod => &mut *pod,
             };
-            crate::teardown::queue(side, old, &before.attachment, self.paths.bpffs())?;
+            let bpffs = self.paths.bpffs();
+            let dropped = crate::teardown::queue(side, old, &before.attachment, bpffs)?;
+            self.dropped += u64::from(dropped);
             any = true;
         }
         Ok(any)

@@ -95,11 +95,11 @@ impl LimitDatapath {
             )?;
             let detour_from = through_ifb.then(|| link.clone());
             // The record precedes the change.
-            let makes_bands = choice.kind != HookKind::None && !found.has_bands();
-            let band_limit = makes_bands.then(|| {
-                let carrier = carrier.as_ref().unwrap_or(link);
-                Shape::at(&limit, carrier, is_running).ring()
-            });
+            let is_ranked = choice.kind != HookKind::None;
+            let shape = Shape::at(&limit, carrier.as_ref().unwrap_or(link), is_running);
+            let length = carrier.as_ref().map_or(0, |link| link.tx_queue_len);
+            let band_limit = (is_ranked && !found.has_bands()).then(|| shape.band_limit(length));
+            let is_set = carrier.is_some() && is_ranked && !shape.fits(length);
             planned.push(Planned {
                 limit,
                 is_running,
@@ -111,7 +111,8 @@ impl LimitDatapath {
                         index: carrier.as_ref().map_or(0, |link| link.index),
                         made_clsact: made_clsact && !through_ifb,
                         tagged: carrier.as_ref().is_none_or(is_taggable),
-                        tx_queue_len: carrier.as_ref().map(|link| link.tx_queue_len),
+                        tx_queue_len: is_set.then_some(length),
+                        set_tx_queue_len: is_set.then(|| shape.ring()),
                     },
                     detour_from: detour_from.as_ref().map(|from| LinkRecord {
                         name: from.name.clone(),
@@ -119,6 +120,7 @@ impl LimitDatapath {
                         made_clsact,
                         tagged: is_taggable(from),
                         tx_queue_len: None,
+                        set_tx_queue_len: None,
                     }),
                     backstop: through_ifb,
                     no_backstop_because: None,
@@ -161,7 +163,7 @@ pub(crate) fn is_same(old: &QueueRecord, new: &QueueRecord) -> bool {
 }
 
 /// What an earlier call made stays ours to remove, though this one found it there, and for
-/// whichever queue it was made; what it was about to set back still is.
+/// whichever queue it was made; so does the transmit queue length that it found.
 pub(crate) fn inherit(before: &Record, plan: &mut [Planned]) {
     let known: Vec<(SideName, &LinkRecord)> = before
         .queues
@@ -191,10 +193,20 @@ pub(crate) fn inherit(before: &Record, plan: &mut [Planned]) {
                 .filter(|(on, old)| on == side && old.name == link.name)
             {
                 link.made_clsact |= old.made_clsact;
-                if link.tx_queue_len.is_some() && old.index == link.index {
-                    link.tx_queue_len = old.tx_queue_len.or(link.tx_queue_len);
-                }
             }
+        }
+        let link = &mut planned.record.link;
+        let mut queues = before.queues.iter();
+        let old =
+            queues.find(|old| old.side == planned.record.side && old.link.index == link.index);
+        if let Some(LinkRecord {
+            tx_queue_len: Some(length),
+            set_tx_queue_len,
+            ..
+        }) = old.map(|it| &it.link)
+        {
+            link.tx_queue_len = Some(*length);
+            link.set_tx_queue_len = link.set_tx_queue_len.or(*set_tx_queue_len);
         }
     }
 }

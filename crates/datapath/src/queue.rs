@@ -5,6 +5,7 @@ use netqos_netlink::qdisc::{Bfifo, Installed, InstalledTbf, PfifoFast, Qdisc, St
 use netqos_netlink::{Handle, Socket};
 
 use crate::error::Doing;
+use crate::record::LinkRecord;
 use crate::shape::Shape;
 use crate::{Error, Result, kernel};
 
@@ -91,8 +92,7 @@ impl Found {
 /// into them. `band_limit` is the number of packets that each band holds, from the record; new bands change
 /// it. Returns the number of dropped packets.
 ///
-/// Existing bands stay, unless a user sets a latency that needs larger ones. Replacing them loses packets of
-/// every flow.
+/// Existing bands stay, unless they are too short. Replacing them loses packets of every flow.
 pub(crate) fn apply(
     socket: &mut Socket,
     link: &Link,
@@ -108,6 +108,13 @@ pub(crate) fn apply(
     let has_unwanted_bands = has_bands && !ranked;
     let is_changed_unsafely = has_bands && is_changed && !is_change_safe();
     let starts_anew = has_unwanted_bands || is_changed_unsafely;
+    let is_outgrown = band_limit.is_some_and(|limit| shape.outgrows(limit));
+    let makes_bands = ranked && (starts_anew || !has_bands || is_outgrown);
+    let mut dropped = 0;
+    // A new queue takes no traffic before.
+    if makes_bands {
+        dropped += fit_length(socket, link, shape)?;
+    }
     if starts_anew {
         socket
             .delete_qdisc(link, Handle::ROOT, ROOT)
@@ -118,17 +125,24 @@ pub(crate) fn apply(
             .put_qdisc(link, Handle::ROOT, ROOT, &wanted)
             .doing("create qdisc")?;
     }
-    let is_outgrown = band_limit.is_some_and(|limit| shape.outgrows(limit));
-    if ranked && (starts_anew || !has_bands || is_outgrown) {
-        let other = found.other_handle();
-        put_bands(socket, link, shape, if starts_anew { BANDS } else { other })?;
-        *band_limit = Some(shape.ring());
-        return Ok(0);
+    if makes_bands {
+        let handle = if starts_anew {
+            BANDS
+        } else {
+            found.other_handle()
+        };
+        // They are as long as the link's transmit queue.
+        socket
+            .put_qdisc(link, CLASS, handle, &PfifoFast)
+            .doing("create qdisc")?;
+        *band_limit = Some(shape.band_limit(link.tx_queue_len));
+    } else if let Some(before) = found.tbf().filter(|_| is_changed && !starts_anew) {
+        dropped += drop_stuck_packets(socket, link, found, &before, shape)?;
+        if has_bands && dropped > 0 {
+            *band_limit = Some(shape.band_limit(link.tx_queue_len));
+        }
     }
-    match found.tbf().filter(|_| is_changed && !starts_anew) {
-        Some(before) => drop_stuck_packets(socket, link, found, &before, &wanted),
-        None => Ok(0),
-    }
+    Ok(dropped)
 }
 
 /// Empties a queue after a change, if its backlog may contain a packet that TBF can no longer send, or exceeds
@@ -142,8 +156,9 @@ fn drop_stuck_packets(
     link: &Link,
     found: &Found,
     before: &InstalledTbf,
-    wanted: &Tbf,
+    shape: &Shape,
 ) -> Result<u32> {
+    let wanted = shape.tbf();
     let is_smaller = wanted.largest.min(wanted.burst) < before.largest_packet();
     if !is_smaller && wanted.limit >= before.limit {
         return Ok(0);
@@ -154,16 +169,19 @@ fn drop_stuck_packets(
     if backlog.queued_packets == 0 || !(is_smaller || is_too_long) {
         return Ok(0);
     }
-    empty(socket, link, found, wanted)?;
+    empty(socket, link, found, shape)?;
     Ok(backlog.queued_packets)
 }
 
 /// Replaces the qdisc inside of the TBF, and so drops the backlog.
-pub(crate) fn empty(socket: &mut Socket, link: &Link, found: &Found, tbf: &Tbf) -> Result<()> {
+pub(crate) fn empty(socket: &mut Socket, link: &Link, found: &Found, shape: &Shape) -> Result<()> {
     let other = found.other_handle();
-    let emptied = match found.has_bands() {
-        true => socket.put_qdisc(link, CLASS, other, &PfifoFast),
-        false => socket.put_qdisc(link, CLASS, other, &Bfifo { limit: tbf.limit }),
+    let emptied = if found.has_bands() {
+        fit_length(socket, link, shape)?;
+        socket.put_qdisc(link, CLASS, other, &PfifoFast)
+    } else {
+        let Tbf { limit, .. } = shape.tbf();
+        socket.put_qdisc(link, CLASS, other, &Bfifo { limit })
     };
     emptied.doing("create qdisc")
 }
@@ -175,43 +193,41 @@ fn is_change_safe() -> bool {
     kernel::is_at_least(5, 15)
 }
 
-/// The bands are as long as the link's transmit queue length is when they are made.
-fn put_bands(socket: &mut Socket, link: &Link, shape: &Shape, handle: Handle) -> Result<()> {
-    let is_too_short = link.tx_queue_len < shape.ring();
-    if is_too_short {
-        set_length(socket, link, shape.ring())?;
+/// Makes the link's transmit queue as long as new bands need. Returns the number of dropped packets.
+fn fit_length(socket: &mut Socket, link: &Link, shape: &Shape) -> Result<u32> {
+    match shape.fits(link.tx_queue_len) {
+        true => Ok(0),
+        false => set_length(socket, link, shape.ring()).doing("set tx queue length"),
     }
-    let made = socket
-        .put_qdisc(link, CLASS, handle, &PfifoFast)
-        .doing("create qdisc");
-    if is_too_short {
-        set_length(socket, link, link.tx_queue_len)?;
-    }
-    made
 }
 
-/// The link with the transmit queue length that is its own, when a process was killed while
-/// another was set.
-pub(crate) fn with_its_length(
-    socket: &mut Socket,
-    mut link: Link,
-    length: Option<u32>,
-) -> Result<Link> {
-    if let Some(length) = length.filter(|length| *length != link.tx_queue_len) {
-        set_length(socket, &link, length)?;
-        link.tx_queue_len = length;
+/// Restores the transmit queue length that the link had, if netqos has set another one and nobody one since. Returns the
+/// number of dropped packets. A length that the kernel refuses is not restored: a pod may have set any, and must be able
+/// to go.
+pub(crate) fn restore_length(socket: &mut Socket, link: &Link, record: &LinkRecord) -> u32 {
+    let current = link.tx_queue_len;
+    let is_ours = record.set_tx_queue_len.is_none_or(|set| set == current);
+    match record.tx_queue_len {
+        Some(length) if is_ours && length != current => {
+            set_length(socket, link, length).unwrap_or(0)
+        }
+        _ => 0,
     }
-    Ok(link)
 }
 
-fn set_length(socket: &mut Socket, link: &Link, length: u32) -> Result<()> {
+/// Sets a link's transmit queue length. Returns the number of dropped packets: those in its queue, and those that came
+/// while the kernel had taken the link down for it, as far as the kernel counts them.
+fn set_length(socket: &mut Socket, link: &Link, length: u32) -> netqos_netlink::Result<u32> {
+    let root = socket.qdisc_at(link, Handle::ROOT)?;
+    let queued = root.map_or(0, |root| root.statistics.queued_packets);
+    let before = socket.tx_dropped(link)?;
     let change = LinkChange {
         tx_queue_len: Some(length),
         ..LinkChange::default()
     };
-    socket
-        .change_link(link, &change)
-        .doing("set tx queue length")
+    socket.change_link(link, &change)?;
+    let refused = socket.tx_dropped(link)?.saturating_sub(before);
+    Ok(queued.saturating_add(u32::try_from(refused).unwrap_or(u32::MAX)))
 }
 
 /// CHECK: the queue is what the shape says. Returns its counters and backlog.

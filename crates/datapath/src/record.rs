@@ -76,10 +76,12 @@ pub struct LinkRecord {
     /// True when its alias is our tag; false when it had another.
     #[serde(default)]
     pub tagged: bool,
-    /// Its transmit queue length, while another is set for a moment: what to go back to when that
-    /// moment was the last of a process.
+    /// The transmit queue length that it had, where netqos has set another one: restored when the queue goes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tx_queue_len: Option<u32>,
+    /// The one that netqos has set. Where somebody has set another one since, that one stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set_tx_queue_len: Option<u32>,
 }
 
 /// A side of the pod's network.

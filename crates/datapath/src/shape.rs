@@ -29,8 +29,10 @@ const DEFAULT_WAIT: u64 = 25 * MILLISECOND;
 const LEAST_QUEUE_FRAMES: u64 = 16;
 /// Flows that are sparse share the limit by at least so many.
 const LEAST_FLOWS: u64 = 16;
-/// Room of the band in packets: the kernel's default, and the most that netqos asks for.
-const RING: std::ops::RangeInclusive<u64> = 1000..=8000;
+/// The least room of a band in packets: the kernel's default transmit queue length.
+const LEAST_RING: u32 = 1000;
+/// The most room of a band in packets. The kernel reserves memory for all of them.
+const LARGEST_RING: u32 = 8000;
 /// The size of a packet by which the ring is dimensioned.
 const SMALL_PACKET: u64 = 256;
 /// A product of the cost of a byte and the longest packet (2^21 bytes) must fit 64 bits.
@@ -51,7 +53,7 @@ pub struct Shape {
     whole: u64,
     /// The user set a latency.
     is_wait_chosen: bool,
-    /// The transmit queue length of a link that must not change.
+    /// The transmit queue length of a link that keeps it.
     fixed_queue_len: Option<u32>,
 }
 
@@ -142,19 +144,35 @@ impl Shape {
         most.map_or(ring, |most| ring.min(most))
     }
 
-    /// The settings for a limit on this link. On the link of a running pod, bands are as long as the link's
-    /// transmit queue: changing its length takes the link down for a moment. A latency that the user sets
-    /// precedes that.
+    /// The settings for a limit on this link. A running pod's link keeps the kernel's default transmit queue length, and
+    /// a longer one, since a change of it takes the link down for a moment; its bands are as long. A latency that the
+    /// user sets precedes that. CNI plugins before 1.6 make links with a length of 0, and a pod may set any.
     pub(crate) fn at(limit: &Limit, link: &Link, is_running: bool) -> Self {
+        let is_kept = is_running && (LEAST_RING..=LARGEST_RING).contains(&link.tx_queue_len);
         Self {
-            fixed_queue_len: is_running.then_some(link.tx_queue_len.max(1)),
+            fixed_queue_len: is_kept.then_some(link.tx_queue_len),
             ..Self::new(limit, link)
         }
     }
 
-    /// Returns true if bands of this many packets are too short for the latency that the user sets.
+    /// The packets that bands hold that are made on a link of this transmit queue length, once that [fits](Self::fits).
+    pub(crate) fn band_limit(&self, tx_queue_len: u32) -> u32 {
+        match self.fits(tx_queue_len) {
+            true => tx_queue_len,
+            false => self.ring(),
+        }
+    }
+
+    /// Returns true if bands that are made on a link of this transmit queue length are as long as these settings need.
+    pub(crate) fn fits(&self, tx_queue_len: u32) -> bool {
+        (self.ring()..=LARGEST_RING).contains(&tx_queue_len)
+    }
+
+    /// Returns true if bands of this many packets are shorter than any limit needs, or too short for the latency that
+    /// the user sets.
     pub(crate) fn outgrows(&self, band_limit: u32) -> bool {
-        self.is_wait_chosen && band_limit < self.ring()
+        let is_needed = self.is_wait_chosen || band_limit < LEAST_RING;
+        is_needed && band_limit < self.ring()
     }
 
     /// The settings of the ranking program, for this owner.
@@ -190,7 +208,7 @@ pub(crate) fn largest_packet(gso_max_size: u32) -> ByteCount {
 
 /// The packets of a band in which so many bytes may wait.
 fn ring(bytes: u64) -> u32 {
-    (bytes / SMALL_PACKET).clamp(*RING.start(), *RING.end()) as u32
+    (bytes / SMALL_PACKET).clamp(LEAST_RING.into(), LARGEST_RING.into()) as u32
 }
 
 /// Nanoseconds per byte at a rate in bytes per second, as `cost / 2^shift`: rounded up, as precise

@@ -59,10 +59,12 @@ impl LimitDatapath {
         match &record {
             Some(record) => {
                 for old in &record.queues {
-                    errors.note(match side_of(old.side, &mut self.host, &mut pod) {
-                        Some(side) => remove(side, old, attachment, self.paths.bpffs()),
-                        None => release(old, attachment, self.paths.bpffs()),
+                    let bpffs = self.paths.bpffs();
+                    let dropped = errors.note(match side_of(old.side, &mut self.host, &mut pod) {
+                        Some(side) => remove(side, old, attachment, bpffs),
+                        None => release(old, attachment, bpffs).map(|()| 0),
                     });
+                    self.dropped += u64::from(dropped.unwrap_or(0));
                 }
                 // Last, since without the record only the tag says whose the rest is.
                 for old in &record.queues {
@@ -133,22 +135,29 @@ pub(crate) fn strip(side: &mut Side, is_meant: &dyn Fn(&Tag) -> bool, bpffs: &Pa
     errors.finish()
 }
 
-/// Removes one queue, everything that leads to it, and the tags of its links.
+/// Removes one queue, everything that leads to it, and the tags of its links. Returns the number of dropped packets.
 pub(crate) fn queue(
     side: &mut Side,
     old: &QueueRecord,
     attachment: &Attachment,
     bpffs: &Path,
-) -> Result<()> {
+) -> Result<u32> {
     let mut errors = Errors::default();
-    errors.note(remove(side, old, attachment, bpffs));
+    let dropped = errors.note(remove(side, old, attachment, bpffs));
     errors.note(untag(side, old, attachment));
-    errors.finish()
+    errors.finish().map(|()| dropped.unwrap_or(0))
 }
 
-/// Removes one queue, and everything that leads to it.
-fn remove(side: &mut Side, old: &QueueRecord, attachment: &Attachment, bpffs: &Path) -> Result<()> {
+/// Removes one queue, and everything that leads to it. Returns the number of packets that its link lost when its
+/// transmit queue length was restored.
+fn remove(
+    side: &mut Side,
+    old: &QueueRecord,
+    attachment: &Attachment,
+    bpffs: &Path,
+) -> Result<u32> {
     let mut errors = Errors::default();
+    let mut dropped = 0;
     // Open until the ifb is gone.
     let mut _door = None;
     // First the way that leads to the queue, else packets would meet a missing device. The backstop before the
@@ -168,16 +177,11 @@ fn remove(side: &mut Side, old: &QueueRecord, attachment: &Attachment, bpffs: &P
         } else {
             errors.note(hook::detach(side, link, old.hook, old.link.made_clsact));
             errors.note(queues::teardown(&mut side.socket, link));
-            let length = old.link.tx_queue_len;
-            errors.note(queues::with_its_length(
-                &mut side.socket,
-                link.clone(),
-                length,
-            ));
+            dropped = queues::restore_length(&mut side.socket, link, &old.link);
         }
     }
     errors.note(release(old, attachment, bpffs));
-    errors.finish()
+    errors.finish().map(|()| dropped)
 }
 
 /// Gives back what the queue has in the maps and among the pins.

@@ -18,6 +18,7 @@ const IFLA_MASTER: u16 = 10;
 const IFLA_TXQLEN: u16 = 13;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_IFALIAS: u16 = 20;
+const IFLA_STATS64: u16 = 23;
 const IFLA_EXT_MASK: u16 = 29;
 const IFLA_LINK_NETNSID: u16 = 37;
 const IFLA_GSO_MAX_SIZE: u16 = 41;
@@ -31,6 +32,8 @@ const PAIRS: [&str; 2] = ["veth", "netkit"];
 const TUNNELS: [&str; 6] = ["geneve", "ip6tnl", "ipip", "sit", "vxlan", "wireguard"];
 /// Leaves the statistics out of answers.
 const RTEXT_FILTER_SKIP_STATS: u32 = 1 << 3;
+/// `tx_dropped` in `struct rtnl_link_stats64`.
+const TX_DROPPED: usize = 56;
 /// `sizeof(struct ifinfomsg)`.
 const IFINFOMSG: usize = 16;
 /// There where ifb is a module, and loaded.
@@ -176,6 +179,19 @@ impl Socket {
             request,
             Link::read,
         )
+    }
+
+    /// The number of packets that the link could not send (`tx_dropped`): its driver's, and on kernels that count
+    /// them those that came while it had no qdisc.
+    pub fn tx_dropped(&mut self, link: &Link) -> Result<u64> {
+        let header = ifinfomsg(link.index, 0, 0);
+        let request = Request::new(libc::RTM_GETLINK, libc::NLM_F_ACK, &header);
+        let context = || format!("count dropped packets of link {}", link.name);
+        self.fetched(&context, request, |payload| {
+            let mut attributes = wire::attributes(payload.get(IFINFOMSG..)?);
+            let (_, statistics) = attributes.find(|(kind, _)| *kind == IFLA_STATS64)?;
+            wire::u64_at(statistics, TX_DROPPED)
+        })
     }
 
     /// All links of the namespace.

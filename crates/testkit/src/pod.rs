@@ -275,6 +275,18 @@ impl Pod {
         Ok(())
     }
 
+    /// Sets the transmit queue length of both ends of its veth, or of its only link. CNI plugins before 1.6 make links
+    /// with a length of 0.
+    pub fn set_tx_queue_len(&self, node: &Node, packets: u32) -> Result<()> {
+        let packets = packets.to_string();
+        let set = |link| ["link", "set", link, "txqueuelen", &packets];
+        if let Some(link) = &self.host_link {
+            node.run("ip", &set(link))?;
+        }
+        self.run(node, "ip", &set("eth0"))?;
+        Ok(())
+    }
+
     /// Runs a program inside of it; its output, when it succeeded.
     pub fn run(&self, node: &Node, program: &str, arguments: &[&str]) -> Result<String> {
         let _inside = Namespace::open(self.netns())?.enter()?;

@@ -46,8 +46,6 @@ pub(super) struct PodLimits {
     inspections: Inspections,
     /// How often a limit was set or lifted.
     pub(super) changes: u64,
-    /// Packets that emptied queues dropped, until the engine adds them to its metrics.
-    pub(super) dropped: u64,
 }
 
 /// A limit in force.
@@ -123,7 +121,6 @@ impl PodLimits {
             problems: BTreeMap::new(),
             inspections: Inspections::default(),
             changes: 0,
-            dropped: 0,
         };
         limits.read_notes();
         Ok(limits)
@@ -149,6 +146,11 @@ impl PodLimits {
     pub(super) fn recorded(&self, attachment: &Attachment) -> Option<Limits> {
         let record = self.datapath.records().read(attachment).ok()?;
         Some(record.map_or_else(Limits::default, |record| record.limits))
+    }
+
+    /// Returns the number of packets that changes dropped since the last call.
+    pub(super) fn take_dropped(&mut self) -> u64 {
+        self.datapath.take_dropped()
     }
 
     /// Returns true if these limits were programmed at the last inspection.
@@ -268,8 +270,7 @@ impl PodLimits {
         if applied.is_err() && record.is_none() {
             self.forget(attachment);
         }
-        let queues = applied?.queues;
-        self.dropped += queues.iter().map(|it| u64::from(it.dropped)).sum::<u64>();
+        applied?;
         if !is_as_wanted {
             self.changes += 1;
             let rate = |limit: Option<Limit>| limit.map(|limit| limit.rate.bits_per_second());

@@ -211,7 +211,7 @@ impl Engine {
             });
         }
         self.reconciled.limits = limits.changes;
-        self.reconciled.dropped += std::mem::take(&mut limits.dropped);
+        self.reconciled.dropped += limits.take_dropped();
     }
 
     /// What failed is tried again, later each time.

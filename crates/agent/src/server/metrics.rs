@@ -253,7 +253,7 @@ fn of_agent(registry: &mut Registry, tally: Tally) {
         ),
         (
             "change_dropped_packets",
-            "Packets that the agent dropped because a queue could never send them under a lowered limit",
+            "Packets that the agent dropped because a queue could never send them under a lowered limit, or because the transmit queue length of a link changed",
             tally.reconciled.dropped,
         ),
     ] {

@@ -5,6 +5,7 @@
 #[allow(dead_code, reason = "others use more of it")]
 mod divided;
 mod kernel;
+mod queue_length;
 mod tc;
 mod who_comes_gets_its_part;
 #[path = "../kernel/world.rs"]

@@ -52,6 +52,7 @@ fn link() -> impl Strategy<Value = LinkRecord> {
                 made_clsact,
                 tagged,
                 tx_queue_len,
+                set_tx_queue_len: tx_queue_len,
             },
         )
 }

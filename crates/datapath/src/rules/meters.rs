@@ -191,7 +191,7 @@ pub(super) fn apply(
             changes += 1;
         }
         queue_state = Some((found.statistics(), shape.pace()));
-        // A rule has no latency that could outgrow the bands.
+        // No record says how long its bands are: netqos alone sets the length of a pair.
         dropped = queue::apply(socket, &pair, &found, &shape, true, &mut None)?;
         (shape, shape.burst, Some(pair))
     };
@@ -348,7 +348,7 @@ pub(super) fn empty(socket: &mut Socket, meter: &Meter) -> Result<u32> {
         .doing("find link")?;
     let found = Found::read(socket, &pair)?;
     let shape = queued(bandwidth, mtu, pair.gso_max_size);
-    queue::empty(socket, &pair, &found, &shape.tbf())?;
+    queue::empty(socket, &pair, &found, &shape)?;
     Ok(found.statistics().queued_packets)
 }
 

@@ -69,7 +69,8 @@ pub struct Outcome {
     pub problems: Vec<Problem>,
     /// What was written to the kernel to get there: 0 when all was right already.
     pub changes: u64,
-    /// Packets in changed queues that were dropped because the queues could never send them.
+    /// Packets in changed queues that were dropped because the queues could never send them, or because the transmit
+    /// queue length of a link changed.
     pub dropped: u64,
 }
 

@@ -7,6 +7,7 @@ mod limit_changes;
 mod limits_take_effect;
 mod link_changes_of_other_processes;
 mod ours_goes_before_foreign_tcx_programs;
+mod queue_length;
 mod running_pod_packet_loss;
 
 use std::net::SocketAddr;

@@ -9,6 +9,7 @@ mod every_kind_of_interface_is_held;
 mod foreign_programs_do_not_lift_a_limit;
 mod many_tiny_flows_do_not_starve_the_rest;
 mod no_second_is_far_over_the_limit;
+mod queue_length;
 mod small_flows_do_not_wait_behind_bulk;
 mod tcp_gets_the_rate_it_was_promised;
 
@@ -86,19 +87,11 @@ impl Link {
 
     /// TCP goodput in bit/s for this long, after half a second that is not counted.
     fn tcp(&self, direction: Direction, seconds: f64) -> f64 {
-        let test = self.tcp_test(direction, seconds);
-        let report = self.pod.inside(|| test.run(|_| ())).unwrap().unwrap();
-        report.goodput.rate.bits_per_second() as f64
+        goodput(&self.pod, &self.tcp_test(direction, seconds))
     }
 
     fn tcp_test(&self, direction: Direction, seconds: f64) -> TcpTest {
-        TcpTest {
-            flow: flow(direction),
-            omit: Duration::from_millis(500),
-            duration: Duration::from_secs_f64(seconds),
-            congestion_control: Some("cubic".to_owned()),
-            ..TcpTest::new(self.server.local_addr())
-        }
+        tcp_test(&self.server, direction, seconds)
     }
 
     /// A flood of datagrams for two seconds, the first of which is not counted.
@@ -127,6 +120,22 @@ impl Link {
             report
         })
     }
+}
+
+fn tcp_test(server: &Server, direction: Direction, seconds: f64) -> TcpTest {
+    TcpTest {
+        flow: flow(direction),
+        omit: Duration::from_millis(500),
+        duration: Duration::from_secs_f64(seconds),
+        congestion_control: Some("cubic".to_owned()),
+        ..TcpTest::new(server.local_addr())
+    }
+}
+
+/// The goodput of a test that a pod runs, in bit/s.
+fn goodput(pod: &Pod, test: &TcpTest) -> f64 {
+    let report = pod.inside(|| test.run(|_| ())).unwrap().unwrap();
+    report.goodput.rate.bits_per_second() as f64
 }
 
 /// Holds a pod to these limits.

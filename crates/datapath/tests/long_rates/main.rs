@@ -13,6 +13,7 @@ mod hooks;
 mod measure;
 mod on_bridges_and_without_an_end_on_the_node;
 mod pods_share_a_rate;
+mod queue_length;
 mod small_flows_and_other_traffic_do_not_wait;
 mod tcp_reaches_a_rate_however_long_the_way;
 #[path = "../rules/world.rs"]

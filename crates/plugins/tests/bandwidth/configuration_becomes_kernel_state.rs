@@ -43,7 +43,7 @@ fn assert_holds(what: &str, link: &Held, limit: Option<Limit>, attachment: &str)
         kind: "veth".to_owned(),
         alias: format!("netqos:{attachment}"),
         mtu: 1500,
-        tx_queue_len: 1000,
+        tx_queue_len: shape.ring(),
         qdiscs: vec![
             "clsact ffff: at ffff:fff1".to_owned(),
             "pfifo_fast 2: at 1:1".to_owned(),

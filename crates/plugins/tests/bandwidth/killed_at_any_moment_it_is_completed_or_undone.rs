@@ -26,7 +26,7 @@ fn seen(pod: &Pod) -> Seen {
     (everything(&[pod]), owners)
 }
 
-/// High enough a limit that the transmit queue length has to be changed for a moment.
+/// High enough a limit that the transmit queue length has to be changed.
 fn config(pod: &Pod, more: Value) -> Value {
     limited(pod, 400_000_000, 800_000_000, more)
 }

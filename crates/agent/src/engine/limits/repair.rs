@@ -282,7 +282,6 @@ impl PodLimits {
         let result = match self.datapath.empty(&request, direction) {
             Ok(packets) => {
                 self.inspections.emptied += 1;
-                self.dropped += u64::from(packets);
                 format!("netqos dropped the {packets} packets in it")
             }
             Err(why) => format!("netqos cannot empty it: {why}; it tries again"),
