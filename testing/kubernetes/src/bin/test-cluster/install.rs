@@ -47,6 +47,16 @@ pub fn chart(context: &Context, chart: &Path, values: &str) -> anyhow::Result<St
     wait_until_ready(context, began)
 }
 
+/// `helm install` with the chart's defaults, as in the README.
+pub fn by_default(context: &Context) -> anyhow::Result<String> {
+    let began = Instant::now();
+    let chart = deployed("helm/netqos");
+    let install = ["install", "netqos", &chart, "--namespace", NETQOS];
+    let create = ["--create-namespace"];
+    context.kubectl().helm(&[&install[..], &create].concat())?;
+    wait_until_ready(context, began)
+}
+
 /// `kubectl apply -k`.
 pub fn by_kustomize(context: &mut Context) -> anyhow::Result<String> {
     let began = Instant::now();

@@ -1,11 +1,13 @@
 //! Bandwidth annotations: KEP-2819's end-to-end test, and live changes.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::context::{Context, eventually, expect};
+use crate::context::{Context, eventually, expect, expect_between};
 use crate::pods::{Pod, Template, create};
+use crate::{install, leave};
 
 /// The namespace of the pods.
 pub const NAMESPACE: &str = "netqos-test";
@@ -95,4 +97,94 @@ pub fn live_annotation(context: &mut Context) -> anyhow::Result<String> {
     )?;
     annotate("10M")?;
     Ok(format!("{changed} (seen after {programmed:.1} s), {kept}"))
+}
+
+/// Pods of the distribution's CNI plugins reach their limits where netqos is installed with the chart's defaults.
+pub fn default_installation(context: &mut Context) -> anyhow::Result<String> {
+    let installed = install::by_default(context)?;
+    let measured = limits_of_running_pods(context);
+    let left = leave::by_helm(context);
+    let (measured, left) = (measured?, left?);
+    let (limited, _) = pods(context)?;
+    anyhow::ensure!(
+        queue_length(context, &limited)? == 0,
+        "its length is not restored"
+    );
+    Ok(format!("{installed}; {measured}; {left}"))
+}
+
+/// The transmit queue length of a pod's interface.
+fn queue_length(context: &Context, pod: &Pod) -> anyhow::Result<u32> {
+    let shown = pod.shell(context.kubectl(), "cat /sys/class/net/eth0/tx_queue_len")?;
+    Ok(shown.trim().parse()?)
+}
+
+/// Measures pods that are born with annotations, and pods that get them while they run, in both directions at once.
+fn limits_of_running_pods(context: &Context) -> anyhow::Result<String> {
+    let (_, free) = pods(context)?;
+    let kubectl = context.kubectl();
+    // CNI plugins before 1.6 make links without a transmit queue.
+    anyhow::ensure!(
+        queue_length(context, &free)? == 0,
+        "pods have a transmit queue"
+    );
+    let rates = |megabits: u32| {
+        ["ingress", "egress"]
+            .map(|direction| format!("kubernetes.io/{direction}-bandwidth={megabits}M"))
+    };
+    let cases = [(2, true), (2, false), (10, true), (10, false)];
+    let names = cases.map(|(megabits, is_born_limited)| {
+        let how = if is_born_limited { "born" } else { "annotated" };
+        format!("{how}-{megabits}")
+    });
+    let templates = names.iter().zip(cases).map(|(name, (megabits, is_born))| {
+        let rates = rates(megabits);
+        let annotations = rates.iter().filter(|_| is_born);
+        let annotations = annotations.filter_map(|it| it.split_once('='));
+        Template {
+            namespace: NAMESPACE,
+            name,
+            node: &context.nodes[0],
+            labels: json!({}),
+            annotations: annotations.collect(),
+        }
+    });
+    let pods = create(context, &templates.collect::<Vec<_>>())?;
+    for (name, (megabits, _)) in names.iter().zip(cases).filter(|(_, (_, is_born))| !is_born) {
+        let [ingress, egress] = rates(megabits);
+        kubectl.run(&["-n", NAMESPACE, "annotate", "pod", name, &ingress, &egress])?;
+    }
+    eventually(Duration::from_secs(10), || {
+        let status = context.status(&context.nodes[0])?;
+        for (name, (megabits, _)) in names.iter().zip(cases) {
+            let rate = format!("{megabits} Mbit/s");
+            let mut lines = status.lines().filter(|line| line.contains(name));
+            let is_limited = lines.any(|line| line.contains(&rate));
+            anyhow::ensure!(is_limited, "{name} is not limited to {rate}:\n{status}");
+        }
+        Ok(())
+    })?;
+    let measured = thread::scope(|scope| {
+        let measure = |pod: &Pod| pod.exchanges_with(kubectl, &free);
+        let started: Vec<_> = { pods.iter() }
+            .map(|pod| scope.spawn(move || measure(pod)))
+            .collect();
+        let ended = started.into_iter().map(|it| it.join());
+        ended.collect::<Vec<_>>()
+    });
+    // What their sockets still hold would count for others.
+    let delete = ["-n", NAMESPACE, "delete", "pod"].into_iter();
+    let delete = delete.chain(names.iter().map(String::as_str));
+    kubectl.run(&delete.collect::<Vec<_>>())?;
+    let mut rates = Vec::new();
+    for ((name, (megabits, _)), measured) in names.iter().zip(cases).zip(measured) {
+        let measured = measured.map_err(|_| anyhow::anyhow!("a measurement panicked"))??;
+        let megabits = f64::from(megabits);
+        for (direction, rate) in ["ingress", "egress"].iter().zip(measured) {
+            let what = format!("{name} {direction}");
+            let (least, most) = (megabits * 0.9, megabits * 1.1);
+            rates.push(expect_between(&what, rate, least, most)?);
+        }
+    }
+    Ok(rates.join(", "))
 }

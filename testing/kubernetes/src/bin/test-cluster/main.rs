@@ -125,7 +125,7 @@ const WITH_TC: &str = "koordinator-story-4";
 const UPGRADE: &str = "upgrade-and-back";
 
 /// In their order. Helm installs netqos first, and kustomize once it is gone.
-const STEPS: [Step; 26] = [
+const STEPS: [Step; 27] = [
     step("helm-install", Kind::Needed, install::by_helm),
     step("kep-2819", Kind::Anywhere, limits::both_directions),
     step("live-annotation", Kind::Anywhere, limits::live_annotation),
@@ -156,6 +156,11 @@ const STEPS: [Step; 26] = [
     step("multinet", Kind::Machine, multinet::three_networks),
     step("multinet-beside", Kind::Machine, multinet::by_handler),
     step(LEAVE, Kind::Needed, leave::by_helm),
+    step(
+        "default-installation",
+        Kind::Machine,
+        limits::default_installation,
+    ),
     step(UPGRADE, Kind::Machine, upgrade::and_back),
     step("kustomize-install", Kind::Machine, install::by_kustomize),
     step("kustomize-uninstall", Kind::Machine, leave::by_kustomize),

@@ -27,6 +27,19 @@ sleep $1
 read end _ </proc/uptime; after=$(cat /sys/class/net/eth0/statistics/rx_bytes)
 echo $before $now $after $end";
 
+/// Sends to and receives from $1 over TCP. Prints the bytes that eth0 received and sent from the second second on, and
+/// the time in seconds.
+const MEASURE_BOTH: &str = "\
+nc $1 5001 </dev/zero & sender=$!
+nc $1 5002 </dev/null >/dev/null & receiver=$!
+sleep 1
+cd /sys/class/net/eth0/statistics
+read began _ </proc/uptime; received=$(cat rx_bytes) sent=$(cat tx_bytes)
+sleep 3
+read ended _ </proc/uptime
+echo $received $sent $began $(cat rx_bytes) $(cat tx_bytes) $ended
+kill $sender $receiver";
+
 /// A pod that runs.
 #[derive(Clone, Debug)]
 pub struct Pod {
@@ -212,6 +225,19 @@ impl Pod {
             [before, began, after, ended] => Ok((after - before) * 8.0 / (ended - began) / 1e6),
             _ => bail!("not a measurement: {text}"),
         }
+    }
+
+    /// The rates in Mbit/s that the pod's interface receives and sends, from the second second of flows from and to
+    /// another pod on.
+    pub fn exchanges_with(&self, kubectl: &Kubectl, other: &Self) -> anyhow::Result<[f64; 2]> {
+        let script = MEASURE_BOTH.replace("$1", &other.address.to_string());
+        let text = self.shell(kubectl, &script)?;
+        let numbers: Result<Vec<f64>, _> = text.split_whitespace().map(str::parse).collect();
+        let [received, sent, began, received_then, sent_then, ended] = numbers?[..] else {
+            bail!("not a measurement: {text}");
+        };
+        let bytes = [received_then - received, sent_then - sent];
+        Ok(bytes.map(|bytes| bytes * 8.0 / (ended - began) / 1e6))
     }
 
     /// The rate in Mbit/s that the pod's interface receives while another pod sends to it.
