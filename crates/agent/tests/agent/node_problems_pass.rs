@@ -37,7 +37,7 @@ fn begin() -> Option<(
     assert!(stage::eventually(answers), "it does not answer");
     assert!(stage::eventually(|| !node_problems().is_empty()));
     assert!(node_problems()[0].contains("no rule can be put in force"));
-    let (code, text) = client::request(Path::new(stage::RUN), "GET", "/readyz", "").unwrap();
+    let (code, text) = stage::answer("/readyz");
     assert_eq!(code, 503, "{text}");
     let failed = "[-]rules failed: no rule can be put in force: ";
     assert!(text.contains(failed), "{text}");

@@ -156,7 +156,11 @@ fn at_a_twentieth_of_the_bytes_at_most() {
         per_change(&all)
     );
     println!("{} by slices ({own:?})", per_change(&own));
-    assert_eq!(own["pods"], 0);
+    // Less than one event of a pod: the API server sends a bookmark each minute.
+    assert!(
+        own["pods"] * (CHANGES as u64) < all["pods"],
+        "{own:?}, {all:?}"
+    );
     assert!(own["networkqospeerslices"] > 0, "{own:?}");
     // Of one namespace in twenty.
     let of_services = |told: &BTreeMap<String, u64>| told["endpointslices"];
