@@ -48,18 +48,6 @@ fn choices() -> Vec<Value> {
             "image": {"repository": "registry:5000/netqos", "tag": "x", "pullSecrets": [{"name": "s"}]},
             "monitoring": {"enabled": true, "labels": {"release": "prometheus"}, "dashboardLabels": {}},
         }),
-        json!({"otlp": {"endpoint": "http://otel.observability.svc:4318"}}),
-        json!({"otlp": {
-            "endpoint": "https://otel:4318",
-            "caConfigMap": "otel-ca",
-            "env": [
-                {"name": "OTEL_TRACES_SAMPLER", "value": "always_off"},
-                {
-                    "name": "OTEL_EXPORTER_OTLP_HEADERS",
-                    "valueFrom": {"secretKeyRef": {"name": "otel", "key": "headers"}},
-                },
-            ],
-        }}),
     ];
     let components = kustomize::components().into_iter();
     let components = components.chain(kustomize::optional());

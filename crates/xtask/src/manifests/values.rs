@@ -35,8 +35,10 @@ pub struct Values {
     pub multinet: Multinet,
     /// How nodes' lines are divided between classes of pods: docs/node-slo.md.
     pub node_slo: NodeSlo,
-    /// Where agents and controllers send traces, if anywhere: docs/operate.md.
-    pub otlp: Otlp,
+    /// Removed: templates/removed.yaml says why, to whom a release still sets it.
+    #[serde(default, skip_serializing)]
+    #[expect(dead_code, reason = "of the schema alone")]
+    pub otlp: Value,
 }
 
 /// The agents.
@@ -143,9 +145,10 @@ pub struct Controller {
     /// and `Fail` refuses it; a pod with bandwidth annotations only with strictAnnotations, since the
     /// webhook refuses none without (docs/admission.md).
     pub webhook_failure_policy: FailurePolicy,
-    /// Whether each node has a condition of its own in a NetworkQoS, as OVN-Kubernetes gives it. In a
-    /// large cluster it makes large objects.
-    pub zone_conditions: bool,
+    /// Removed: see templates/removed.yaml.
+    #[serde(default, skip_serializing)]
+    #[expect(dead_code, reason = "of the schema alone")]
+    pub zone_conditions: Value,
 }
 
 /// What is enforced.
@@ -240,10 +243,10 @@ pub struct Multinet {
     /// The groups whose users also write it: by default that of a Multus with a certificate for each node.
     #[schemars(inner(length(min = 1)))]
     pub status_writer_groups: Vec<String>,
-    /// Whether agents may write `configDirectory`, so that the list of netqos-multinet also declares capabilities that
-    /// netqos does not know, when the default network is installed or changed later. An agent can then lift the limits in
-    /// that list.
-    pub update_list: bool,
+    /// Removed: see templates/removed.yaml.
+    #[serde(default, skip_serializing)]
+    #[expect(dead_code, reason = "of the schema alone")]
+    pub update_list: Value,
 }
 
 /// How nodes' lines are divided.
@@ -255,21 +258,6 @@ pub struct NodeSlo {
     /// Whether netqos' definition of NodeSLO is installed. Only for clusters without Koordinator, which
     /// brings its own: Helm refuses to overwrite that. It stays when the release goes.
     pub install_definition: bool,
-}
-
-/// Where traces are sent.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Otlp {
-    /// The collector, which takes OTLP over HTTP: http://HOST:4318. Empty: there are no traces.
-    #[schemars(regex(pattern = "^(https?://[^/@]+(/.*)?)?$"))]
-    pub endpoint: String,
-    /// The ConfigMap, in the namespace of netqos, whose key ca.crt has the authorities that may vouch for a
-    /// collector of https://, in PEM. Empty: nothing vouches for one, unless env names another file.
-    pub ca_config_map: String,
-    /// More environment, as in a pod: variables of OpenTelemetry such as OTEL_TRACES_SAMPLER, and
-    /// OTEL_EXPORTER_OTLP_HEADERS from a Secret.
-    pub env: Vec<Object>,
 }
 
 /// A ConfigMap.
@@ -411,7 +399,7 @@ impl Default for Controller {
             tolerations: Vec::new(),
             topology_spread_constraints: Vec::new(),
             webhook_failure_policy: FailurePolicy::Ignore,
-            zone_conditions: false,
+            zone_conditions: Value::Null,
         }
     }
 }
@@ -466,7 +454,7 @@ impl Default for Multinet {
             restrict_status: true,
             status_writers: vec!["system:serviceaccount:kube-system:multus".to_owned()],
             status_writer_groups: vec!["system:multus".to_owned()],
-            update_list: false,
+            update_list: Value::Null,
         }
     }
 }

@@ -63,13 +63,11 @@ seLinuxOptions:
 - name: pod-resources
   mountPath: /var/lib/kubelet/pod-resources
   readOnly: true
-# The list of netqos-multinet, and that of the default network, which it follows. It has the limits that no agent can
-# lift, unless agents may write it.
+# The list of netqos-multinet, and that of the default network, for `netqos check`. It has the limits that no agent can
+# lift.
 - name: cni-conf
   mountPath: {{ .Values.multinet.configDirectory }}
-  {{- if not .Values.multinet.updateList }}
   readOnly: true
-  {{- end }}
 {{- end }}
 - name: cni-cache
   mountPath: {{ .Values.agent.cniCache }}

@@ -41,21 +41,14 @@ fn install_multinet(more: Value) -> (Value, BTreeMap<String, Value>) {
 
 /// That directory has the limits of the plugin's own configuration.
 #[test]
-fn agent_writes_lists_of_the_runtime_only_if_it_may() {
-    for may in [false, true] {
-        let chosen = json!({
-            "multinet": {"enabled": true, "configDirectory": "/k3s/net.d", "updateList": may},
-        });
-        let objects = chart().objects(&chosen).unwrap();
-        let pod = &objects["DaemonSet/netqos-agent"]["spec"]["template"]["spec"];
-        let agent = &pod["containers"][0];
-        let arguments = agent["args"].as_array().unwrap();
-        assert!(arguments.contains(&json!("--cni-conf-dir=/k3s/net.d")));
-        let mounts = agent["volumeMounts"].as_array().unwrap();
-        let mount = mounts.iter().find(|it| it["name"] == "cni-conf").unwrap();
-        assert_eq!(mount["mountPath"], "/k3s/net.d");
-        assert_eq!(mount["readOnly"] == true, !may);
-    }
+fn agent_does_not_write_lists_of_the_runtime() {
+    let chosen = json!({"multinet": {"enabled": true, "configDirectory": "/k3s/net.d"}});
+    let objects = chart().objects(&chosen).unwrap();
+    let pod = &objects["DaemonSet/netqos-agent"]["spec"]["template"]["spec"];
+    let mounts = pod["containers"][0]["volumeMounts"].as_array().unwrap();
+    let mount = mounts.iter().find(|it| it["name"] == "cni-conf").unwrap();
+    assert_eq!(mount["mountPath"], "/k3s/net.d");
+    assert_eq!(mount["readOnly"], true);
 }
 
 /// The list names its directory to the plugin on the node, and plugins find files by the paths in records.
@@ -99,7 +92,7 @@ fn install_multinet_sees_directories_by_their_paths_on_the_node() {
     }
 }
 
-/// Install, agent and removal go by the same name.
+/// Install and removal go by the same name.
 #[test]
 fn list_beside_multus_has_the_name_that_values_say() {
     let multinet = json!({
@@ -118,8 +111,5 @@ fn list_beside_multus_has_the_name_that_values_say() {
         assert!(has(install, "--list-name=99-netqos.conflist"), "{install}");
         let named = has(install, "--default-network=/etc/cni/net.d/10-pods.conflist");
         assert_eq!(named, !leaving, "{install}");
-        let agent = &pod["containers"][0]["args"];
-        let follows = has(agent, "--multinet-list=99-netqos.conflist");
-        assert_eq!(follows, !leaving, "{agent}");
     }
 }

@@ -27,7 +27,6 @@ fn values_of_every_form_are_accepted() {
         "controller": {"webhookFailurePolicy": "Fail"},
         "image": {"pullSecrets": [{"name": "a"}]},
         "global": {"of": "another chart"},
-        "otlp": {"endpoint": "https://otel:4318/in"},
     });
     chart().render(&values).unwrap();
 }
@@ -53,8 +52,6 @@ fn invalid_value_is_refused_with_its_path() {
         ("/multinet/listName", json!("net.d/99-netqos.conflist")),
         ("/multinet/defaultNetwork", json!("10-pods.conflist")),
         ("/monitoring/interval", json!("30 seconds")),
-        ("/otlp/endpoint", json!("otel:4317")),
-        ("/otlp/endpoint", json!("http://me:secret@otel:4318")),
     ] {
         let refused = chart().render(&at(pointer, wrong.clone())).unwrap_err();
         let expected = format!("at '{pointer}': ");
@@ -73,6 +70,26 @@ fn unknown_value_is_refused_with_its_name() {
         let expected = format!("at '{parent}': additional properties '{name}' not allowed");
         let refused = refused.to_string();
         assert!(refused.contains(&expected), "{refused}");
+    }
+}
+
+/// As a release that set it keeps it at an upgrade.
+#[test]
+fn removed_value_is_refused_by_name_until_it_is_null() {
+    for (pointer, name, value) in [
+        ("/otlp", "otlp", json!({"endpoint": "http://otel:4318"})),
+        (
+            "/controller/zoneConditions",
+            "controller.zoneConditions",
+            json!(true),
+        ),
+        ("/multinet/updateList", "multinet.updateList", json!(false)),
+    ] {
+        let refused = chart().render(&at(pointer, value)).unwrap_err().to_string();
+        let expected = format!("the value {name} was removed: ");
+        assert!(refused.contains(&expected), "{refused}");
+        assert!(refused.contains(&format!("--set {name}=null")), "{refused}");
+        chart().render(&at(pointer, Value::Null)).unwrap();
     }
 }
 
@@ -313,67 +330,6 @@ fn what_works_on_files_of_the_node_is_not_confined_to_the_container() {
             let context = &container["securityContext"];
             assert_eq!(context["appArmorProfile"]["type"], json!("Unconfined"));
             assert_eq!(context["seLinuxOptions"]["type"], json!("spc_t"));
-        }
-    }
-}
-
-/// Who is on the node's network finds a Service's name by the cluster's DNS only where it is told to.
-#[test]
-fn traces_go_nowhere_unless_a_collector_is_named() {
-    let endpoint = "http://otel.observability.svc:4318";
-    let variable = json!({"name": "OTEL_BSP_SCHEDULE_DELAY", "value": "1000"});
-    let named = json!({"otlp": {"endpoint": endpoint, "env": [variable]}});
-    let unnamed = json!({"otlp": {"env": [variable]}});
-    for (chosen, is_named) in [(json!({}), false), (unnamed, false), (named, true)] {
-        let objects = chart().objects(&chosen).unwrap();
-        for name in ["DaemonSet/netqos-agent", "Deployment/netqos-controller"] {
-            let pod = &objects[name]["spec"]["template"]["spec"];
-            let container = &pod["containers"][0];
-            let flag = json!(format!("--otlp-endpoint={endpoint}"));
-            let arguments = container["args"].as_array().unwrap();
-            assert_eq!(arguments.contains(&flag), is_named, "{name}");
-            let text = chart().objects(&chosen).unwrap()[name].to_string();
-            assert!(is_named || !text.contains("otlp"), "{name}: {text}");
-            let variables = container["env"].as_array().unwrap();
-            assert_eq!(variables.contains(&variable), is_named, "{name}");
-            let names: Vec<&str> = variables
-                .iter()
-                .filter_map(|it| it["name"].as_str())
-                .collect();
-            // Which an agent's report says, too.
-            for name in ["POD_NAME", "POD_NAMESPACE"] {
-                assert!(names.contains(&name), "{names:?}");
-            }
-        }
-        let dns = &objects["DaemonSet/netqos-agent"]["spec"]["template"]["spec"]["dnsPolicy"];
-        let wanted = if is_named {
-            "ClusterFirstWithHostNet"
-        } else {
-            "Default"
-        };
-        assert_eq!(dns, wanted);
-    }
-}
-
-#[test]
-fn who_may_vouch_for_a_collector_is_mounted_where_that_is_named() {
-    let named = json!({"otlp": {"endpoint": "https://otel:4318", "caConfigMap": "otel-ca"}});
-    let off = json!({"otlp": {"caConfigMap": "otel-ca"}});
-    for (chosen, is_named) in [(named, true), (off, false), (json!({}), false)] {
-        let objects = chart().objects(&chosen).unwrap();
-        for name in ["DaemonSet/netqos-agent", "Deployment/netqos-controller"] {
-            let pod = &objects[name]["spec"]["template"]["spec"];
-            let container = &pod["containers"][0];
-            let has =
-                |list: &Value, item: Value| list.as_array().is_some_and(|it| it.contains(&item));
-            let volume = json!({"name": "otlp-ca", "configMap": {"name": "otel-ca"}});
-            assert_eq!(has(&pod["volumes"], volume), is_named, "{name}");
-            let folder = "/etc/netqos/otlp";
-            let mount = json!({"name": "otlp-ca", "mountPath": folder, "readOnly": true});
-            assert_eq!(has(&container["volumeMounts"], mount), is_named, "{name}");
-            let variable = "OTEL_EXPORTER_OTLP_CERTIFICATE";
-            let variable = json!({"name": variable, "value": format!("{folder}/ca.crt")});
-            assert_eq!(has(&container["env"], variable), is_named, "{name}");
         }
     }
 }

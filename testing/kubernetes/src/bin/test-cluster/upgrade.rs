@@ -10,14 +10,14 @@ use crate::faults::{no_packet_unmarked, still_limited};
 use crate::install::{self, deployed, rolled_out};
 use crate::leave;
 
-/// The tag of the image of the older version.
-const TAG: &str = "previous";
+/// The values of the older version: the tag of its image, and one that is removed since.
+const VALUES: &str = "image.tag=previous,otlp.endpoint=http://127.0.0.1:4318";
 
 /// From the older version to this one, back, and here again, as docs/operate.md says; then it is removed.
 pub fn and_back(context: &mut Context) -> anyhow::Result<String> {
     let previous = context.previous.clone().context("no --previous")?;
     let chart = previous.join("deploy/helm/netqos");
-    install::chart(context, &chart, &format!("image.tag={TAG}"))?;
+    install::chart(context, &chart, VALUES)?;
     let before = version(context, "")?;
     let mut versions = vec![before.clone()];
     let mut packets = 0;
@@ -48,16 +48,15 @@ fn upgrade(context: &Context) -> anyhow::Result<()> {
     let crds = deployed("crds");
     kubectl.run(&["apply", "--server-side", "--force-conflicts", "-k", &crds])?;
     let chart = deployed("helm/netqos");
-    kubectl.helm(&[
-        "upgrade",
-        "netqos",
-        &chart,
-        "-n",
-        NETQOS,
-        "--reset-then-reuse-values",
-        "--set",
-        "image.tag=",
-    ])?;
+    let upgrade = |values: &str| {
+        let release = ["upgrade", "netqos", &chart, "-n", NETQOS];
+        let values = ["--reset-then-reuse-values", "--set", values];
+        kubectl.helm(&[&release[..], &values].concat())
+    };
+    let refused = upgrade("image.tag=").err().map(|it| format!("{it:#}"));
+    let refused = refused.context("a removed value was not refused")?;
+    ensure!(refused.contains("otlp was removed"), "{refused}");
+    upgrade("image.tag=,otlp=null")?;
     Ok(())
 }
 
