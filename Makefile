@@ -4,7 +4,7 @@
 # make test-cluster  netqos on a cluster with real nodes, in namespaces of this machine; then test-multus
 # make test-multus  pods change between netqos and a real Multus, which is built once, in both directions
 # make test-kernels  netqos on other kernels, Debian's, each in an emulated machine
-# make lint    formatting, and clippy with warnings as errors, of the fuzz targets too
+# make lint    formatting, clippy with warnings as errors, of the fuzz targets too, and the ceilings of scripts/ceilings
 # make build   static executables for a node, in target/dist
 # make image   an OCI archive of them, target/image/netqos.tar, without a container engine
 # make bench   the figures of docs/benchmarks.md, -rules.md, -classes.md, -cluster.md and -multinet.md, measured again
@@ -73,6 +73,7 @@ test-kernels: build
 	@cargo run --quiet --locked -p netqos-kernels -- $(ARGS)
 
 lint: dependencies
+	scripts/count-lines --check
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo clippy --locked --workspace --test 'long*' -- -D warnings
