@@ -15,8 +15,6 @@ mod classes;
 mod cluster;
 mod multinet;
 mod rules;
-#[cfg(test)]
-mod tests;
 
 pub use classes::write_classes;
 pub use cluster::write_cluster;

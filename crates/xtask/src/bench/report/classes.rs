@@ -218,22 +218,3 @@ fn cost(text: &mut String, measured: &Measured) -> Result<()> {
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_worst_counts_as_well_as_the_median() {
-        let before = [1.006, 1.011];
-        for (now, is_so) in [
-            ([1.013, 1.015], true),
-            ([1.02, 1.03], true),
-            ([1.027, 1.028], false),
-            ([1.013, 1.032], false),
-        ] {
-            assert_eq!(is_no_more(now, before), is_so, "{now:?}");
-        }
-        assert!(NOTES.contains("two hundredths of what the line may carry"));
-    }
-}

@@ -163,30 +163,3 @@ fn changes(text: &mut String, all: &[Change]) -> Result<()> {
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::controller;
-    use crate::bench::cluster::{Controlled, Size};
-
-    #[test]
-    fn what_came_and_went_is_marked_from_99_in_a_hundred_on() {
-        for (changes, is_marked) in [(494.0, false), (495.0, true), (500.0, true)] {
-            let size = Size {
-                rate: 500,
-                ..Size::default()
-            };
-            let measured = Controlled {
-                size,
-                changes,
-                ..Controlled::default()
-            };
-            let mut text = String::new();
-            controller(&mut text, &measured).unwrap();
-            let mut rows = text.lines();
-            let row = rows.find(|it| it.contains("came or went")).unwrap();
-            assert!(row.contains("| 500, within 1 % |"), "{row}");
-            assert_eq!(row.ends_with("| ✓ |"), is_marked, "{row}");
-        }
-    }
-}

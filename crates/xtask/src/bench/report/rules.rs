@@ -3,8 +3,6 @@
 mod costs;
 mod packets;
 mod rates;
-#[cfg(test)]
-mod tests;
 
 use std::fmt::Write as _;
 use std::path::Path;
