@@ -1,17 +1,16 @@
 //! What a plugin made: interfaces, addresses, routes, name servers.
 //!
-//! One model, that of 1.1.0, for the results of all versions:
+//! One model, that of 1.1.0, for the results of all versions since 0.3.0:
 //!
-//! | | 0.1.0, 0.2.0 | 0.3.0, 0.3.1, 0.4.0 | 1.0.0, 1.1.0 |
-//! |---|---|---|---|
-//! | addresses | `ip4`, `ip6`: one of each | `ips` with `version` | `ips` |
-//! | interfaces | none | `name`, `mac`, `sandbox` | also `mtu`, `socketPath`, `pciID` |
-//! | empty `dns` | printed | printed | left out |
+//! | | 0.3.0, 0.3.1, 0.4.0 | 1.0.0, 1.1.0 |
+//! |---|---|---|
+//! | addresses | `ips` with `version` | `ips` |
+//! | interfaces | `name`, `mac`, `sandbox` | also `mtu`, `socketPath`, `pciID` |
+//! | empty `dns` | printed | left out |
 //!
 //! The Go library reads and writes the fields of 1.1.0 in 1.0.0 results, and those of routes in
 //! all; so does this. Fields that no version knows are kept, at every level.
 
-mod legacy;
 mod parts;
 mod print;
 #[cfg(test)]
@@ -24,7 +23,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::json;
-use crate::{CniVersion, IpPrefix, VersionError};
+use crate::{CniVersion, VersionError};
 
 pub use parts::{Dns, Interface, IpConfig, Route};
 
@@ -79,17 +78,6 @@ pub enum ResultError {
         /// The version that it says.
         found: String,
     },
-    /// A result of 0.1.0 or 0.2.0 whose `ip4` holds what is IPv6, or the other way round.
-    #[error("{field} holds {found}, which is of the other address family")]
-    WrongField {
-        /// `ip4` or `ip6`.
-        field: &'static str,
-        /// The address or route that is in the wrong one.
-        found: IpPrefix,
-    },
-    /// 0.1.0 and 0.2.0 can't say that there is no address.
-    #[error("cannot convert: no valid IP addresses")]
-    NoAddresses,
 }
 
 impl CniResult {
@@ -150,9 +138,6 @@ impl CniResult {
             Value::Null => Value::Object(Map::new()),
             value => value,
         };
-        if version < CniVersion::V0_3_0 {
-            return legacy::read(value, version);
-        }
         let document = Document::deserialize(value)?;
         let mut result = Self {
             version,
@@ -177,7 +162,7 @@ impl CniResult {
     ///
     /// # Errors
     ///
-    /// A version whose results nobody here can write; and no address at all, for 0.1.0 and 0.2.0.
+    /// A version whose results nobody here can write.
     pub fn into_version(mut self, version: CniVersion) -> Result<Self, ResultError> {
         if version.family().is_empty() {
             return Err(ResultError::UnsupportedVersion(version.to_string()));
@@ -187,16 +172,6 @@ impl CniResult {
                 interface.forget_details();
             }
             self.forget_families();
-        }
-        let (is_old, becomes_old) = (
-            self.version < CniVersion::V0_3_0,
-            version < CniVersion::V0_3_0,
-        );
-        if becomes_old && !is_old {
-            legacy::reduce(&mut self)?;
-        }
-        if becomes_old != is_old {
-            legacy::forget_other_form(&mut self);
         }
         self.version = version;
         Ok(self)
@@ -215,7 +190,7 @@ impl CniResult {
     }
 }
 
-/// A result of 0.3.0 or later, as it is written.
+/// A result, as it is written.
 #[derive(Deserialize)]
 struct Document {
     #[serde(rename = "cniVersion", default)]

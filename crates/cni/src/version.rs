@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// A version of the CNI specification, as `cniVersion` names it.
 ///
 /// Any three numbers are a version and can be compared; which of them netqos speaks is another
-/// question: [`CniVersion::SUPPORTED`] and [`CniVersion::READABLE`].
+/// question: [`CniVersion::SUPPORTED`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CniVersion {
     major: u32,
@@ -36,7 +36,7 @@ pub enum VersionError {
 impl CniVersion {
     /// What a document without a version is.
     pub const V0_1_0: Self = Self::new(0, 1, 0);
-    /// The last with `ip4` and `ip6`.
+    /// The last whose results have `ip4` and `ip6`, which netqos neither reads nor writes.
     pub const V0_2_0: Self = Self::new(0, 2, 0);
     /// The first with `interfaces` and `ips`.
     pub const V0_3_0: Self = Self::new(0, 3, 0);
@@ -52,19 +52,8 @@ impl CniVersion {
     /// The newest that netqos speaks.
     pub const CURRENT: Self = Self::V1_1_0;
 
-    /// What a plugin of netqos speaks.
+    /// What a plugin of netqos speaks, and whose results can be read and written.
     pub const SUPPORTED: [Self; 5] = [
-        Self::V0_3_0,
-        Self::V0_3_1,
-        Self::V0_4_0,
-        Self::V1_0_0,
-        Self::V1_1_0,
-    ];
-
-    /// The versions whose results can be read and written.
-    pub const READABLE: [Self; 7] = [
-        Self::V0_1_0,
-        Self::V0_2_0,
         Self::V0_3_0,
         Self::V0_3_1,
         Self::V0_4_0,
@@ -82,10 +71,9 @@ impl CniVersion {
     }
 
     /// The versions whose results have the same form as this one's: a `prevResult` must be of the
-    /// family of its configuration. Empty for a version that is not [readable](Self::READABLE).
+    /// family of its configuration. Empty for a version that is not [supported](Self::SUPPORTED).
     pub fn family(self) -> &'static [Self] {
-        const FAMILIES: [&[CniVersion]; 3] = [
-            &[CniVersion::V0_1_0, CniVersion::V0_2_0],
+        const FAMILIES: [&[CniVersion]; 2] = [
             &[CniVersion::V0_3_0, CniVersion::V0_3_1, CniVersion::V0_4_0],
             &[CniVersion::V1_0_0, CniVersion::V1_1_0],
         ];
@@ -171,12 +159,13 @@ mod tests {
 
     #[test]
     fn the_lists_are_in_order_and_in_families() {
-        assert!(CniVersion::READABLE.is_sorted());
         assert!(CniVersion::SUPPORTED.is_sorted());
-        for version in CniVersion::READABLE {
+        for version in CniVersion::SUPPORTED {
             assert!(version.family().contains(&version), "{version}");
         }
-        assert!(CniVersion::new(1, 2, 0).family().is_empty());
+        for version in [CniVersion::V0_2_0, CniVersion::new(1, 2, 0)] {
+            assert!(version.family().is_empty());
+        }
     }
 
     proptest! {

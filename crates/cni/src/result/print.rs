@@ -3,21 +3,16 @@
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use super::legacy::LegacyDocument;
 use super::{CniResult, Dns, Interface, IpConfig, Route};
 use crate::CniVersion;
 
 impl Serialize for CniResult {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if self.version < CniVersion::V0_3_0 {
-            LegacyDocument::of(self).serialize(serializer)
-        } else {
-            Document::of(self).serialize(serializer)
-        }
+        Document::of(self).serialize(serializer)
     }
 }
 
-/// 0.3.0 and later. Fields are in the order of their names, in which the Go library prints 1.x.
+/// Fields are in the order of their names, in which the Go library prints 1.x.
 #[derive(Serialize)]
 struct Document<'a> {
     #[serde(rename = "cniVersion")]

@@ -216,8 +216,14 @@ fn version(raw: &Map<String, Value>) -> Result<CniVersion, RuntimeError> {
         .chain(single)
         .filter(|version| *version <= CniVersion::CURRENT)
         .max();
-    // With no other choice the plugins get the list's own, and say that they don't speak it.
-    Ok(spoken.or(single).unwrap_or(CniVersion::V0_1_0))
+    // With no other choice the plugins get the list's own, and say that they don't speak it. Plugins that speak 0.1.0 or
+    // 0.2.0 have spoken 0.3.1 since 2017, and their older results are not read.
+    let chosen = spoken.or(single).unwrap_or(CniVersion::V0_1_0);
+    Ok(if chosen < CniVersion::V0_3_0 {
+        CniVersion::V0_3_1
+    } else {
+        chosen
+    })
 }
 
 /// A switch: `true`, `false`, or either as a text.

@@ -338,3 +338,29 @@ fn request_that_no_plugin_declares_fails_the_pod() {
         assert!(found[name].to_string().starts_with(expected), "{found}");
     }
 }
+
+/// Plugins are called as of 0.3.1.
+#[test]
+fn nad_of_no_version_or_an_old_one_is_attached() {
+    let Some(node) = MultinetNode::new() else {
+        return;
+    };
+    let pod = node.node.empty_pod("web").unwrap();
+    let before = node.inventory();
+    for version in [None, Some("0.1.0"), Some("0.2.0")] {
+        let mut config = json!({"type": "bridge", "bridge": "data0",
+            "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/24"}]]}});
+        if let Some(version) = version {
+            config["cniVersion"] = version.into();
+        }
+        node.define("shop/old", &config);
+        let add = node.call("ADD", &pod, Some("old"), json!({}));
+        add.succeed().unwrap();
+        let shown = pod
+            .run(&node.node, "ip", &["address", "show", "net1"])
+            .unwrap();
+        assert!(shown.contains("10.88.0."), "{version:?}: {shown}");
+        node.call("DEL", &pod, None, json!({})).succeed().unwrap();
+        assert_eq!(node.inventory(), before, "{version:?}");
+    }
+}

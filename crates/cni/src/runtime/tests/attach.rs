@@ -64,6 +64,21 @@ fn add_calls_the_plugins_in_order_with_what_is_theirs() {
 }
 
 #[test]
+fn plugin_that_speaks_nothing_since_0_3_0_is_refused_by_name() {
+    for version in ["", "0.1.0", "0.2.0"] {
+        let stage = Stage::with(&["old"], "0.2.0");
+        let list = list(version, json!([{"type": "old"}]));
+        let error = stage.runtime().add(&list, &request()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "plugin type=\"old\" failed (add): cannot read its result: \
+             unsupported CNI result version \"0.2.0\""
+        );
+        assert_eq!(stage.calls()[0].stdin["cniVersion"], "0.3.1");
+    }
+}
+
+#[test]
 fn del_goes_backwards_with_the_cached_result_and_forgets_it() {
     for (version, has_result) in [("0.3.1", false), ("0.4.0", true), ("1.1.0", true)] {
         let stage = Stage::with(&["first", "second", "third"], version);

@@ -83,7 +83,10 @@ fn what_is_no_list_is_said_in_the_words_of_libcni() {
 #[test]
 fn the_highest_version_that_is_spoken_wins() {
     for (single, several, chosen) in [
-        (None, None, "0.1.0"),
+        (None, None, "0.3.1"),
+        (Some(""), None, "0.3.1"),
+        (Some("0.2.0"), Some(vec!["0.1.0"]), "0.3.1"),
+        (Some("0.3.0"), None, "0.3.0"),
         (Some("0.4.0"), None, "0.4.0"),
         // Without a choice it is the plugins that say no.
         (Some("9.0.0"), None, "9.0.0"),
