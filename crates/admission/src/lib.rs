@@ -47,7 +47,6 @@ mod register;
 mod review;
 mod serve;
 mod slo;
-mod spans;
 mod tls;
 
 pub use certificate::{CertificateError, Certificates};

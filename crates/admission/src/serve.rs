@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Json, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::routing::{get, post};
 use futures_util::stream::{self, StreamExt as _};
 use kube::Client;
@@ -15,13 +15,12 @@ use kube::core::admission::{AdmissionResponse, AdmissionReview};
 use netqos_cluster::{Listing, Selection, watch};
 use netqos_k8s::object_from_value;
 use tokio::net::TcpListener;
-use tracing::Span;
 
 use crate::configuration::{MUTATE, VALIDATE};
 use crate::keeper::Keeper;
 use crate::known::KINDS;
 use crate::tls::TlsListener;
-use crate::{Options, Readiness, Request, review, spans};
+use crate::{Options, Readiness, Request, review};
 
 /// The most bytes of a question: an object of the size that etcd takes, as it is and as it was.
 const LONGEST: usize = 8 << 20;
@@ -143,50 +142,34 @@ async fn learn(client: Client, readiness: &Readiness) {
     }
 }
 
-impl Answers {
-    fn answer(
-        span: Span,
-        review: AdmissionReview<DynamicObject>,
-        answer: impl FnOnce(&Request) -> AdmissionResponse,
-    ) -> Json<AdmissionReview<DynamicObject>> {
-        let _in = span.enter();
-        let response = match review.try_into() {
-            Ok(request) => {
-                let response = answer(&request);
-                spans::answered(&span, &request, &response);
-                response
-            }
-            Err(why) => {
-                span.record("otel.status_code", "ERROR");
-                AdmissionResponse::invalid(why)
-            }
-        };
-        Json(response.into_review())
-    }
+/// Answers a question about an object.
+fn answer(
+    review: AdmissionReview<DynamicObject>,
+    answer: impl FnOnce(&Request) -> AdmissionResponse,
+) -> Json<AdmissionReview<DynamicObject>> {
+    let response = match review.try_into() {
+        Ok(request) => answer(&request),
+        Err(why) => AdmissionResponse::invalid(why),
+    };
+    Json(response.into_review())
 }
 
 async fn validate(
     State(answers): State<Arc<Answers>>,
-    headers: HeaderMap,
     Json(review): Json<AdmissionReview<DynamicObject>>,
 ) -> Json<AdmissionReview<DynamicObject>> {
-    Answers::answer(spans::validate(&headers), review, |request| {
-        review::validate(
-            request,
-            &answers.readiness.known(),
-            answers.strict_annotations,
-        )
+    let known = answers.readiness.known();
+    answer(review, |request| {
+        review::validate(request, &known, answers.strict_annotations)
     })
 }
 
 async fn mutate(
     State(answers): State<Arc<Answers>>,
-    headers: HeaderMap,
     Json(review): Json<AdmissionReview<DynamicObject>>,
 ) -> Json<AdmissionReview<DynamicObject>> {
-    Answers::answer(spans::mutate(&headers), review, |request| {
-        review::mutate(request, &answers.readiness.known())
-    })
+    let known = answers.readiness.known();
+    answer(review, |request| review::mutate(request, &known))
 }
 
 /// Ready once it can be asked: a Service sends nobody before.

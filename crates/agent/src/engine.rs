@@ -33,7 +33,6 @@ mod problems;
 mod pulse;
 mod reconcile;
 mod report;
-mod spans;
 mod tally;
 mod whereabouts;
 
@@ -247,7 +246,6 @@ impl Engine {
         let now = Instant::now();
         let due = self.retry.due().is_some_and(|at| at <= now);
         let news = heard.iter().any(Event::is_news);
-        let _span = (news || due).then(|| spans::sync(&heard, due).entered());
         let mut looks = Vec::new();
         for event in heard {
             match event {
@@ -288,7 +286,6 @@ impl Engine {
 
     /// Takes note of what a source says.
     fn hear(&mut self, batch: Batch) {
-        let _span = spans::hear(&batch).entered();
         for mut change in batch.changes {
             let pod = match &mut change {
                 Change::Pod(pod) => {
@@ -416,7 +413,6 @@ impl Engine {
     fn inspect(&mut self) {
         self.inspect_at = Instant::now() + INSPECT;
         if self.synced && self.heed_others() {
-            let _span = spans::sync(&[], false).entered();
             self.reconcile(false);
         }
         if self.synced && self.plan_classes(true) {

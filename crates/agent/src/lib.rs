@@ -60,7 +60,7 @@ pub use locate::Locator;
 pub use multinet::NetworkCatalog;
 pub use netqos_daemon::Check;
 #[cfg(feature = "daemon")]
-pub use netqos_daemon::{LogArguments, Logs, Service};
+pub use netqos_daemon::{LogArguments, Logs};
 pub use places::{Lock, agent_lock, has_rules, socket_path};
 #[cfg(feature = "daemon")]
 pub use server::{Bound, Listen, Seen, metrics_sample, serve};

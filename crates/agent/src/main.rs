@@ -15,7 +15,7 @@ use netqos_agent::classes::{CGROUPS, DEFAULT_CLASS_BACKEND};
 use netqos_agent::multinet::StatusAnnotations;
 use netqos_agent::{
     CgroupOptions, ClassOptions, ClusterOptions, Engine, Event, Listen, LogArguments, Logs,
-    NetFileOptions, NetworkCatalog, Options, Service, agent_lock, places,
+    NetFileOptions, NetworkCatalog, Options, agent_lock, places,
 };
 use netqos_api::koordinator::BackendKind;
 use netqos_api::{EgressWay, HookChoice};
@@ -230,25 +230,17 @@ impl From<WireGuardClass> for TrafficClass {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let service = Service {
-        name: "netqos-agent",
-        version: netqos_version::VERSION,
-        instance: arguments.node.clone(),
-        node: Some(arguments.node.clone()),
-    };
-    let logs = match arguments.logs.begin(&service) {
+    let logs = match arguments.logs.begin("netqos-agent") {
         Ok(logs) => logs,
         Err(code) => return code,
     };
-    let code = match run(&arguments, logs.clone()) {
+    match run(&arguments, logs) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             tracing::error!("{why:#}");
             ExitCode::FAILURE
         }
-    };
-    logs.end();
-    code
+    }
 }
 
 fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {

@@ -19,12 +19,9 @@ use std::time::Duration;
 
 use netqos_cluster::{Client, Undeclared, WriteError, apply};
 use netqos_core::{NodeReport, ObjectName, ObjectRef, Problem, ReportedProblem};
-use netqos_daemon::spans::{ended, many};
 use netqos_k8s::NetworkQoSNodeReport;
 use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
-use tracing::Instrument as _;
-use tracing::field::Empty;
 
 /// As whom the server knows who wrote it.
 const MANAGER: &str = "netqos-agent";
@@ -85,18 +82,7 @@ pub(crate) async fn write(client: Client, mut reports: Receiver<NodeReport>, ref
             earliest = Instant::now() + APART;
             let mut object = NetworkQoSNodeReport::of(&report);
             leave_out(&undeclared, &mut object);
-            let span = tracing::info_span!(
-                parent: None,
-                "report",
-                netqos.policies = many(object.policies.len()),
-                netqos.problems = many(object.problems.len()),
-                otel.status_code = Empty,
-                otel.status_description = Empty,
-            );
-            let applied = apply(&client, MANAGER, &object);
-            let applied = ended(&span, applied.instrument(span.clone()).await);
-            drop(span);
-            match applied {
+            match apply(&client, MANAGER, &object).await {
                 Ok(()) => {
                     failures = 0;
                     written = Some(report);

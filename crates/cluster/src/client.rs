@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use http::{Request, Response};
+use http::Request;
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
@@ -15,8 +15,6 @@ use kube::client::{Body, ConfigExt as _};
 use kube::{Client, Config};
 use tower::retry::RetryLayer;
 use tower::{BoxError, ServiceBuilder, service_fn};
-use tracing::field::Empty;
-use tracing::{Instrument as _, Span};
 
 /// The idle time before a keepalive probe. Each watch has a connection of its own, so that this bounds the
 /// packets that API servers get from thousands of idle clients.
@@ -28,7 +26,7 @@ const PROBES: u32 = 3;
 /// The longest time without an acknowledgement, of data as of probes. It ends a connection earlier than
 /// [`PROBES`] does: with the second probe.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
-/// The target of request spans: that of kube's client, which log filters and the export of traces name.
+/// The target of requests in logs: that of kube's client, which log filters name.
 const TARGET: &str = "kube_client::client";
 
 /// Returns a client for this server. It sends nothing yet.
@@ -48,18 +46,14 @@ pub(crate) fn client(config: Config) -> kube::Result<Client> {
     timed.set_reset_reader_on_write(config.reset_reader_on_write);
     let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build(timed);
     let send = service_fn(move |request: Request<Body>| {
-        let span = span(&request);
-        let response = span.in_scope(|| {
-            tracing::debug!(target: TARGET, "requesting");
-            http.request(request)
-        });
-        let outer = span.clone();
+        let (method, uri) = (request.method().clone(), request.uri().clone());
+        let response = http.request(request);
         async move {
             let response = response.await;
-            record(&span, &response);
+            let status = response.as_ref().map(|it| it.status().as_u16());
+            tracing::debug!(target: TARGET, %method, %uri, status = status.ok(), "requested");
             response.map_err(BoxError::from)
         }
-        .instrument(outer)
     });
     let retry = || RetryLayer::new(RetryPolicy::server_retry());
     let service = ServiceBuilder::new()
@@ -82,31 +76,6 @@ fn connector() -> HttpConnector {
     connector.set_keepalive_retries(Some(PROBES));
     connector.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
     connector
-}
-
-/// The span of a request, until its response begins.
-fn span(request: &Request<Body>) -> Span {
-    let name = request.extensions().get::<&'static str>();
-    tracing::debug_span!(
-        target: TARGET,
-        "HTTP",
-        http.method = %request.method(),
-        http.url = %request.uri(),
-        http.status_code = Empty,
-        otel.name = name.unwrap_or(&"HTTP"),
-        otel.kind = "client",
-        otel.status_code = Empty,
-    )
-}
-
-fn record<B, E>(span: &Span, response: &Result<Response<B>, E>) {
-    let status = response.as_ref().map(Response::status);
-    if let Ok(status) = status {
-        span.record("http.status_code", status.as_u16());
-    }
-    if !status.is_ok_and(|status| status.is_success()) {
-        span.record("otel.status_code", "ERROR");
-    }
 }
 
 #[cfg(test)]

@@ -14,10 +14,8 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, PostParams};
 use kube::{Client, Error};
 use tokio::time::{Instant, sleep, timeout};
-use tracing::Instrument as _;
 
 use crate::leadership::{BootTime, Leadership, Renewal, Term};
-use crate::spans;
 
 /// How quickly replicas follow each other.
 #[derive(Clone, Copy, Debug)]
@@ -99,9 +97,7 @@ impl Election {
     async fn attempt(&mut self) {
         // This may be the first instruction after a pause of any length.
         self.lose_if_over();
-        let span = spans::lease(&self.name, &self.identity);
-        let tries = timeout(self.pace.retry, self.try_hold());
-        let tried = tries.instrument(span.clone()).await;
+        let tried = timeout(self.pace.retry, self.try_hold()).await;
         self.lose_if_over();
         let failed = match tried {
             Ok(Ok(())) => None,
@@ -109,11 +105,9 @@ impl Election {
             Err(_) => Some("the API server does not answer".to_owned()),
         };
         let leads = self.term.is_announced();
-        span.record("netqos.leads", leads);
         let Some(why) = failed else {
             return;
         };
-        spans::failed(&span, &why);
         tracing::warn!(leads, "the lease {} cannot be held: {why}", self.name);
     }
 

@@ -37,7 +37,6 @@ mod node_slos;
 mod reports;
 mod server;
 mod slices;
-mod spans;
 mod statuses;
 
 pub use election::{Election, Pace};

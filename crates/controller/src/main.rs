@@ -15,7 +15,7 @@ use netqos_cluster::{Client, Connect};
 use netqos_coexistence::{Enforce, Homes};
 use netqos_controller::{Election, Leadership, Metrics, Options, Pace, Seen, run, serve};
 use netqos_core::ObjectName;
-use netqos_daemon::{LogArguments, Logs, Service};
+use netqos_daemon::{LogArguments, Logs};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
@@ -131,13 +131,7 @@ const LEASE: &str = "netqos-controller";
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let identity = arguments.identity.clone().unwrap_or_else(identity);
-    let service = Service {
-        name: "netqos-controller",
-        version: netqos_version::VERSION,
-        instance: identity.clone(),
-        node: None,
-    };
-    let logs = match arguments.logs.begin(&service) {
+    let logs = match arguments.logs.begin("netqos-controller") {
         Ok(logs) => logs,
         Err(code) => return code,
     };
@@ -146,16 +140,14 @@ fn main() -> ExitCode {
         .build();
     let ended = runtime
         .context("start the runtime")
-        .and_then(|runtime| runtime.block_on(control(&arguments, identity, logs.clone())));
-    let code = match ended {
+        .and_then(|runtime| runtime.block_on(control(&arguments, identity, logs)));
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             tracing::error!("{why:#}");
             ExitCode::FAILURE
         }
-    };
-    logs.end();
-    code
+    }
 }
 
 async fn control(arguments: &Arguments, identity: String, logs: Logs) -> anyhow::Result<()> {

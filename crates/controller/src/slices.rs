@@ -27,10 +27,8 @@ use netqos_core::ObjectName;
 use netqos_core::objects::PeerSlice;
 use netqos_index::{PeerChange, SliceWrite, Slicer, WantedSet, head_name};
 use tokio::time::Instant;
-use tracing::{Instrument as _, Span};
 
 use crate::metrics::{Metrics, Outcome};
-use crate::spans;
 
 mod ask;
 
@@ -201,11 +199,7 @@ impl SliceWriter {
     pub(crate) async fn round(&mut self) {
         self.due = None;
         let writes = self.slicer.take_writes();
-        let span = match writes.is_empty() {
-            true => Span::none(),
-            false => spans::slices(writes.len()),
-        };
-        self.write(writes).instrument(span).await;
+        self.write(writes).await;
     }
 
     async fn write(&mut self, writes: Vec<SliceWrite>) {
@@ -256,8 +250,7 @@ impl SliceWriter {
             round.flying.insert(name.clone(), flying);
             let known = self.versions.get(name).filter(|it| it.slice.is_some());
             let known = known.map(|known| known.version.clone());
-            let span = spans::write(RESOURCE, named(&write));
-            asked.push(ask(self.client.clone(), write, known).instrument(span));
+            asked.push(ask(self.client.clone(), write, known));
             if began.elapsed() > ROUND {
                 round.try_again(Instant::now());
                 break;

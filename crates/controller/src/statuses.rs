@@ -26,7 +26,6 @@ use netqos_cluster::{Kind, NotLeading, Undeclared, is_outdated, is_undeclared};
 use netqos_core::{NodeReport, ObjectName};
 use netqos_index::PeerIndex;
 use tokio::time::{Instant, timeout};
-use tracing::{Instrument as _, Span};
 
 use crate::agents::Agents;
 use crate::budget::Budget;
@@ -34,7 +33,6 @@ use crate::contested::Contested;
 use crate::events::{Events, Told};
 use crate::feed::PolicyFacts;
 use crate::metrics::{Metrics, Outcome};
-use crate::spans;
 
 mod due;
 mod look;
@@ -298,7 +296,6 @@ impl Statuses {
         if names.is_empty() {
             return;
         }
-        let span = spans::statuses(names.len());
         let (mut writes, mut counts) = (Vec::new(), Vec::new());
         for name in names {
             if writes.len() == MOST {
@@ -318,8 +315,7 @@ impl Statuses {
         let room = MOST - writes.len();
         self.budget.give_back(counts.len().saturating_sub(room));
         writes.extend(counts.into_iter().take(room));
-        span.record("netqos.writes", spans::many(writes.len()));
-        self.write(writes).instrument(span).await;
+        self.write(writes).await;
     }
 
     async fn write(&mut self, writes: Vec<Write>) {
@@ -328,18 +324,10 @@ impl Statuses {
         let mut written = stream::iter(writes)
             .map(|write| {
                 let client = client.clone();
-                let span = spans::write(RESOURCE, &write.name);
-                let written = async move {
+                async move {
                     let answer = timeout(PATIENCE, write.put(client)).await;
-                    match &answer {
-                        Ok(Ok(_)) => {}
-                        Ok(Err(why)) if NotLeading::caused(why) => {}
-                        Ok(Err(why)) => spans::failed(&Span::current(), why),
-                        Err(why) => spans::failed(&Span::current(), why),
-                    }
                     (write, answer)
-                };
-                written.instrument(span)
+                }
             })
             .buffer_unordered(AT_ONCE);
         while let Some((write, answer)) = written.next().await {

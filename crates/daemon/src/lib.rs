@@ -1,5 +1,4 @@
-//! What netqos' daemons have in common: how they log, whom they send traces, and how they say whether
-//! they are well.
+//! What netqos' daemons have in common: how they log, and how they say whether they are well.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -15,13 +14,6 @@ mod check;
 mod http;
 #[cfg(feature = "process")]
 mod logs;
-#[cfg(feature = "process")]
-mod origin;
-#[cfg(feature = "process")]
-mod service;
-pub mod spans;
-#[cfg(feature = "otel")]
-mod traces;
 
 pub use check::Check;
 #[cfg(feature = "process")]
@@ -30,7 +22,3 @@ pub(crate) use check::report;
 pub use http::{OPENMETRICS, health, level, openmetrics, set_level};
 #[cfg(feature = "process")]
 pub use logs::{LogArguments, LogFormat, Logs};
-#[cfg(feature = "process")]
-pub use origin::Origin;
-#[cfg(feature = "process")]
-pub use service::Service;

@@ -15,13 +15,9 @@ use std::time::{Duration, Instant};
 use netqos_api::koordinator::BackendKind;
 use netqos_classes::{ClassBackend, StalledQueue, Standing, Traffic, Trouble};
 use netqos_core::classes::ClassPlan;
-use netqos_daemon::Origin;
-use netqos_daemon::spans::{failed, many};
 use netqos_datapath::RepairBudget;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
-use tracing::Span;
-use tracing::field::Empty;
 
 use super::backend::{recorded_backend, write_down};
 use super::counters::Counters;
@@ -48,7 +44,7 @@ pub(crate) struct Order {
 
 /// What the thread is asked to do.
 enum Ask {
-    Divide(Order, Origin),
+    Divide(Order),
     /// To restore what another process changed.
     Repair,
     /// To count, and to say so.
@@ -139,8 +135,7 @@ impl Divider {
         if anew || self.last.as_ref() != Some(&order) {
             self.last = Some(order.clone());
             // A thread that has ended has said why.
-            let ask = Ask::Divide(order, Origin::current());
-            let _ = self.asks.as_ref().map(|asks| asks.send(ask));
+            let _ = self.asks.as_ref().map(|asks| asks.send(Ask::Divide(order)));
         }
     }
 
@@ -205,8 +200,6 @@ struct Worker {
 impl Worker {
     fn work(mut self, asks: &Receiver<Ask>) {
         let mut order: Option<Order> = None;
-        // For whom it works; nobody, where it looks after what is in force.
-        let mut origin = None;
         let mut due: Option<Instant> = None;
         loop {
             let mut is_ordered = false;
@@ -220,10 +213,9 @@ impl Worker {
                     // Of several orders the last one counts.
                     for ask in std::iter::once(ask).chain(asks.try_iter()) {
                         match ask {
-                            Ask::Divide(next, from) => {
+                            Ask::Divide(next) => {
                                 self.failures = 0;
                                 is_ordered = true;
-                                origin = Some(from);
                                 order = Some(next);
                                 due = Some(Instant::now());
                             }
@@ -242,13 +234,8 @@ impl Worker {
             if due.is_some_and(|due| due <= Instant::now())
                 && let Some(order) = &order
             {
-                let span = origin
-                    .as_ref()
-                    .map_or_else(Span::none, |from| divide(order, from));
                 let is_repair = !is_ordered && self.failures == 0;
-                let wait = span.in_scope(|| self.turn(order, is_repair));
-                // Another try is a trace of its own: it may be much later.
-                origin = (self.failures > 0).then(Origin::default);
+                let wait = self.turn(order, is_repair);
                 self.count(Some(order));
                 due = Some(Instant::now() + wait);
             }
@@ -293,12 +280,6 @@ impl Worker {
             None => Ok(()),
         });
         shown.failure = done.err();
-        let span = Span::current();
-        span.record("netqos.writes", many(shown.changes));
-        let trouble = shown.troubles.first().map(|it| &it.what);
-        if let Some(why) = shown.failure.as_ref().or(trouble) {
-            failed(&span, why);
-        }
         for queue in &shown.stalled {
             tracing::warn!("{queue}");
             shown.emptied += 1;
@@ -417,23 +398,6 @@ impl Worker {
             shown.news += 1;
         }
     }
-}
-
-/// That lines are divided because somebody has asked for it.
-fn divide(order: &Order, from: &Origin) -> Span {
-    let plan = order.plan.as_ref();
-    let span = tracing::info_span!(
-        parent: None,
-        "divide",
-        netqos.class_backend = order.kind.name(),
-        netqos.lines = plan.map(|plan| many(plan.lines.len())),
-        netqos.pods = plan.map(|plan| many(plan.pods.len())),
-        netqos.writes = Empty,
-        otel.status_code = Empty,
-        otel.status_description = Empty,
-    );
-    from.begets(&span);
-    span
 }
 
 fn name<S: Serializer>(kind: &Option<BackendKind>, to: S) -> Result<S::Ok, S::Error> {

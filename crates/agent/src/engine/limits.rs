@@ -16,14 +16,12 @@ use netqos_cni::runtime::CachedAttachment;
 use netqos_core::objects::LocalInterface;
 use netqos_core::plan::{Endpoint, Interface};
 use netqos_core::{Attachment, EndpointId, Limit, Limits, ObjectName, ObjectRef, Problem, Reason};
-use netqos_daemon::spans::ended;
 use netqos_datapath::{
     AttachedPods, Documents, HookKind, HostLinks, LimitDatapath, Paths, Record, Request, Result,
     SideName,
 };
 use serde::{Deserialize, Serialize};
 
-use super::spans;
 use crate::places::limits_folder;
 
 mod repair;
@@ -213,12 +211,8 @@ impl PodLimits {
                 self.inspections.remove(&attachment);
                 continue;
             }
-            let work = spans::lift(pod, &attachment);
-            let lifted = work.in_scope(|| self.lift(&attachment, netns.as_deref()));
-            match ended(&work, lifted) {
-                Ok(()) => {
-                    held.remove(&attachment);
-                }
+            match self.lift(&attachment, netns.as_deref()) {
+                Ok(()) => drop(held.remove(&attachment)),
                 Err(why) => self.failed_to("lift its limits", pod, &attachment, &why),
             }
         }
@@ -229,9 +223,7 @@ impl PodLimits {
                 continue;
             }
             held.remove(attachment);
-            let work = spans::hold(pod, attachment);
-            let made = work.in_scope(|| self.hold(attachment, wanted));
-            match ended(&work, made) {
+            match self.hold(attachment, wanted) {
                 Ok(()) => {
                     self.start_inspections(attachment);
                     self.problems.remove(&(pod.clone(), attachment.clone()));

@@ -5,16 +5,12 @@ use std::time::Instant;
 
 use netqos_bpf::rules::Rules;
 use netqos_core::{Attachment, EndpointId, NetworkKey, ObjectRef, PlanDelta, Problem, Reason};
-use netqos_daemon::spans::many;
 use netqos_datapath::rules::RuleDatapath;
 use netqos_index::Change;
-use tracing::Span;
-use tracing::field::Empty;
 
 use super::backoff::Failing;
 use super::limits::{Known, PodLimits, attachment};
 use super::problems::NO_RULES;
-use super::spans;
 use super::{Engine, IDLE, Options};
 
 impl Engine {
@@ -33,7 +29,7 @@ impl Engine {
             self.reconcile_limits(again);
         }
         self.synced = true;
-        tracing::info_span!("lines").in_scope(|| self.plan_classes(first));
+        self.plan_classes(first);
         if first || again {
             self.pins_problem = self.bpffs.problem().map(|message| Problem {
                 object: ObjectRef::Node(self.options.node.clone()),
@@ -49,38 +45,20 @@ impl Engine {
         self.tell_problems();
         self.plan_retry(again);
         self.tidy_at = Some(Instant::now() + IDLE);
-        let span = Span::current();
-        if !span.is_disabled() {
-            span.record("netqos.first", first);
-            span.record("netqos.writes", self.outcome.changes as i64);
-            span.record("netqos.problems", many(self.known_problems.len()));
-            if self.retry.due().is_some() {
-                span.record("otel.status_code", "ERROR");
-            }
-        }
     }
 
     /// What has become of the plan.
     fn plan(&mut self) -> PlanDelta {
-        let span = spans::plan().entered();
         self.heed_others();
         self.resolve_last_valid();
         let delta = self.index.take_delta();
         for endpoint in delta.endpoints.values().flatten() {
             self.touched.insert(endpoint.pod.name.clone());
         }
-        spans::planned(&span, &delta);
         delta
     }
 
     fn reconcile_rules(&mut self, delta: &PlanDelta, again: bool) {
-        let span = tracing::info_span!(
-            "rules",
-            netqos.again = again,
-            netqos.writes = Empty,
-            otel.status_code = Empty
-        );
-        let span = span.entered();
         let is_first = self.rules.is_none();
         // The file system of the pins is not looked through for each pod.
         let needs_rules = is_first && self.needs_rules();
@@ -122,10 +100,6 @@ impl Engine {
         };
         self.reconciled.changes += self.outcome.changes;
         self.reconciled.dropped += self.outcome.dropped;
-        span.record("netqos.writes", self.outcome.changes as i64);
-        if !self.outcome.problems.is_empty() {
-            span.record("otel.status_code", "ERROR");
-        }
     }
 
     /// True when there are rules, or were before this agent started: those would have to go.
@@ -174,7 +148,6 @@ impl Engine {
     }
 
     fn reconcile_limits(&mut self, again: bool) {
-        let _span = tracing::info_span!("limits", netqos.again = again).entered();
         let Some(limits) = &mut self.limits else {
             return;
         };

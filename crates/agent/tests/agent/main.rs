@@ -7,7 +7,6 @@
 #![forbid(unsafe_code)]
 
 mod cgroup;
-mod collector;
 #[path = "../throughput/config_map.rs"]
 #[allow(dead_code, reason = "others need more of it")]
 mod config_map;
@@ -47,7 +46,6 @@ mod pods_are_found_wherever_they_come_from;
 mod policy_routing_uplinks;
 mod services_are_read_from_the_folder;
 mod the_nodes_lines_are_planned;
-mod traces_show_where_the_time_of_a_change_went;
 mod tunnels_are_followed;
 mod what_others_took_away_is_put_back;
 mod where_inotify_is_used_up_it_looks_from_time_to_time;

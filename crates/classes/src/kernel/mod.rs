@@ -44,7 +44,6 @@ use netqos_core::classes::{ClassPlan, PartId};
 use netqos_datapath::{Paths, try_fq_codel};
 use netqos_netlink::link::Link;
 use netqos_netlink::{Handle, Socket};
-use tracing::field::Empty;
 
 use crate::error::Doing;
 use crate::{BackendKind, ClassBackend, Error, Outcome, Result, Standing, Traffic, Trouble};
@@ -178,24 +177,9 @@ impl Kernel {
                 // A line that is somebody else's is left as it is.
                 break;
             }
-            let span = tracing::info_span!(
-                "line",
-                netqos.line = &**name,
-                netqos.direction = %direction,
-                netqos.writes = Empty,
-                otel.status_code = Empty,
-                otel.status_description = Empty,
-            );
-            match span.in_scope(|| self.apply_way(&link, direction, &forms, programs)) {
-                Ok(writes) => {
-                    span.record("netqos.writes", writes as i64);
-                    *changes += writes;
-                }
-                Err(why) => {
-                    span.record("otel.status_code", "ERROR");
-                    span.record("otel.status_description", why.to_string());
-                    errors.push(why);
-                }
+            match self.apply_way(&link, direction, &forms, programs) {
+                Ok(writes) => *changes += writes,
+                Err(why) => errors.push(why),
             }
         }
         Error::all(errors)
@@ -352,8 +336,7 @@ impl ClassBackend for Kernel {
         }
         outcome.stalled = self.stalls.take();
         // Packets go to new parts once these are there, and old parts go once no packet does.
-        tracing::info_span!("places")
-            .in_scope(|| places::apply(self, plan, &programs, &mut outcome))?;
+        places::apply(self, plan, &programs, &mut outcome)?;
         let keep: BTreeSet<_> = plan.lines.keys().cloned().collect();
         let troubles = &mut outcome.troubles;
         let wrong = |line, error| troubles.push(of_line(line, &error));

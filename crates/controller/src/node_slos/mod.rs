@@ -26,11 +26,9 @@ use netqos_cluster::ObjectVersion;
 use netqos_coexistence::Enforce;
 use netqos_core::{ObjectName, with_causes};
 use tokio::time::{Instant, timeout};
-use tracing::{Instrument as _, Span};
 
 use crate::events::Events;
 use crate::metrics::{Metrics, Outcome};
-use crate::spans;
 
 mod applied;
 mod config;
@@ -188,8 +186,7 @@ impl NodeSlos {
         if !is_undefined {
             let writes = self.writes();
             if !writes.is_empty() {
-                let span = spans::node_slos(writes.len());
-                self.write(writes).instrument(span).await;
+                self.write(writes).await;
             }
         }
         self.count();
@@ -276,24 +273,10 @@ impl NodeSlos {
         let mut written = stream::iter(writes)
             .map(|write| {
                 let client = client.clone();
-                let span = spans::write(RESOURCE, &ObjectName::new("", &write.node));
-                let written = async move {
+                async move {
                     let answer = timeout(PATIENCE, write.put(client)).await;
-                    let span = Span::current();
-                    match &answer {
-                        Ok(Ok(_)) => {}
-                        Ok(Err(Failure::Theirs(managers))) => {
-                            spans::failed(&span, format_args!("it is of {managers:?}, too"));
-                        }
-                        Ok(Err(Failure::Outdated(why) | Failure::Refused(why))) => {
-                            spans::failed(&span, why);
-                        }
-                        Ok(Err(Failure::NotLeading)) => {}
-                        Err(why) => spans::failed(&span, why),
-                    }
                     (write, answer)
-                };
-                written.instrument(span)
+                }
             })
             .buffer_unordered(AT_ONCE);
         let mut again = Vec::new();

@@ -10,10 +10,8 @@ use netqos_core::objects::PeerSlice;
 use netqos_index::SliceWrite;
 use netqos_k8s::NetworkQoSPeerSlice;
 use tokio::time::timeout;
-use tracing::Span;
 
 use super::named;
-use crate::spans;
 
 /// How long it may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -55,9 +53,6 @@ pub(super) async fn ask(
             PATIENCE.as_secs()
         ))),
     };
-    if let Err(Failure::Refused(why) | Failure::Silent(why)) = &answer {
-        spans::failed(&Span::current(), why);
-    }
     (write, answer)
 }
 

@@ -8,9 +8,6 @@ mod agents;
 mod away;
 mod clock;
 mod coexistence;
-#[path = "../../../agent/tests/agent/collector.rs"]
-#[allow(dead_code, reason = "the agent's tests ask for more")]
-mod collector;
 mod events;
 mod leading;
 mod node_slos;
@@ -20,7 +17,6 @@ mod readiness;
 mod requests;
 mod seen;
 mod statuses;
-mod traces;
 mod troubles;
 mod unreadable;
 mod world;

@@ -21,7 +21,6 @@ mod told;
 mod webhook;
 
 pub(crate) use http::{free_address, http};
-pub(crate) use webhook::{ASKING, TRACE};
 
 /// How long anything may take that is waited for: longer than a write that fails time and again waits
 /// before it is tried once more.

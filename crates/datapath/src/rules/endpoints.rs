@@ -5,13 +5,11 @@ use std::collections::BTreeSet;
 use netqos_bpf::rules::{Endpoint as Entry, EndpointFlags};
 use netqos_core::plan::{ChainId, Endpoint};
 use netqos_core::{Digest, EndpointId, NetworkKey, NodePlan, ObjectRef, PlanDelta, Problem};
-use tracing::Span;
 
 use super::chains::put;
 use super::engine::RuleDatapath;
 use super::problems::{self, Subject};
 use super::site::{Found, Site};
-use super::spans;
 use crate::error::Errors;
 use crate::record::SideName;
 use crate::{Error, HookKind, Result};
@@ -196,8 +194,7 @@ impl RuleDatapath {
                 self.problems.set(subject, Some(problem));
                 continue;
             }
-            let span = spans::switch(&object, &arrival.site);
-            let made = spans::ended(&span, span.in_scope(|| self.switch(&mut arrival)));
+            let made = self.switch(&mut arrival);
             self.problems.settle(subject, object, made);
         }
     }
@@ -287,12 +284,7 @@ impl RuleDatapath {
             left.extend(self.in_force(id));
             self.forget_contest(id);
             let object = pod(plan, id);
-            let has_any = self.sites.contains_key(id) || self.entries.contains_key(id);
-            let span = match has_any {
-                true => spans::unswitch(&object),
-                false => Span::none(),
-            };
-            let removed = spans::ended(&span, span.in_scope(|| self.remove_endpoint(id)));
+            let removed = self.remove_endpoint(id);
             let subject = Subject::Endpoint(id.clone());
             self.problems.settle(subject, object, removed);
         }

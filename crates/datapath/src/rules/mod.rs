@@ -32,7 +32,6 @@ mod rates;
 mod retired;
 mod services;
 mod site;
-mod spans;
 mod strays;
 mod tables;
 

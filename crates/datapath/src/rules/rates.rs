@@ -6,13 +6,11 @@ use std::time::{Duration, Instant};
 use netqos_core::plan::{Attach, Chain, ChainId, RuleId};
 use netqos_core::{Mode, NodePlan, ObjectRef, PlanDelta, Problem, Reason};
 use netqos_netlink::qdisc::Statistics;
-use tracing::field::Empty;
 
 use super::endpoints::Arrival;
 use super::engine::RuleDatapath;
 use super::meters::{self, LINKS_OF_QUEUE, Made, Settings, Wanted, Way};
 use super::problems::Subject;
-use super::spans;
 use super::tables::ChainTables;
 use crate::Result;
 use crate::error::Errors;
@@ -144,16 +142,7 @@ impl RuleDatapath {
         {
             return None;
         }
-        let span = tracing::info_span!(
-            "meter",
-            netqos.rule = %wanted.rule,
-            netqos.rate = %wanted.settings.bandwidth.rate,
-            otel.status_code = Empty,
-            otel.status_description = Empty,
-        );
-        let span = span.entered();
         let (made, without_queue) = self.make_queue_or_policer(wanted);
-        let made = spans::ended(&span, made);
         let about = |reason, message| about(wanted.rule, reason, message);
         let rule = wanted.rule.clone();
         let problem = match (&made, without_queue) {
