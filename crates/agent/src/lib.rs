@@ -74,7 +74,7 @@ pub use {
     cgroups::{CgroupOptions, spawn as watch_cgroups},
     links::spawn as watch_links,
     locate::spawn as watch_attachments,
-    multinet::{keep_list as keep_multinet_list, write_pod_files},
+    multinet::write_pod_files,
     net_files::{NetFileOptions, spawn as watch_net_files},
     source::{ClusterOptions, spawn as watch_manifests, spawn_cluster as watch_cluster},
 };

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
@@ -89,13 +89,6 @@ struct Arguments {
     /// Where runtimes remember their CNI results; may be given more than once.
     #[arg(long, value_name = "DIR", default_value = "/var/lib/cni")]
     cni_cache: Vec<PathBuf>,
-    /// The directory from which the runtime reads its network configuration. Where `netqos install-plugin --multinet` has
-    /// written a list, the agent adds to it what the default network declares later. Empty: it does not.
-    #[arg(long, value_name = "DIR", default_value = "/etc/cni/net.d")]
-    cni_conf_dir: String,
-    /// The name of that list, as `netqos install-plugin --multinet --list-name` has written it.
-    #[arg(long, value_name = "NAME", default_value = netqos_agent::multinet::LIST)]
-    multinet_list: String,
     /// The cgroups of pods, by which those are found that no cache knows: where they are mounted, or
     /// off.
     #[arg(
@@ -335,10 +328,6 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
     netqos_agent::watch_links(sender.clone())?;
     let pods = places::multinet_pods_directory(paths.run());
     netqos_agent::write_pod_files(pods, networks.clone(), sender.clone())?;
-    if !arguments.cni_conf_dir.is_empty() {
-        let list = Path::new(&arguments.cni_conf_dir).join(&arguments.multinet_list);
-        netqos_agent::keep_multinet_list(list, sender.clone())?;
-    }
     let seen = engine.seen();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -28,8 +28,6 @@ mod counts;
 mod devices;
 mod list;
 #[cfg(feature = "daemon")]
-mod list_updates;
-#[cfg(feature = "daemon")]
 mod pod_files;
 #[cfg(feature = "daemon")]
 mod records;
@@ -46,11 +44,8 @@ pub use catalog::NetworkCatalog;
 pub(crate) use counts::MultinetCounts;
 pub use list::{
     DEFAULT_NETWORK, LIST, LIST_DIRECTORY, ListError, PLUGIN, WrittenList, bare_plugin,
-    calls_plugin, install_command, list_with, lock, read_list, unfinished_list, update_list,
-    write_list,
+    calls_plugin, install_command, list_with, lock, read_list, unfinished_list, write_list,
 };
-#[cfg(feature = "daemon")]
-pub use list_updates::spawn as keep_list;
 #[cfg(feature = "daemon")]
 pub use pod_files::spawn as write_pod_files;
 #[cfg(feature = "daemon")]

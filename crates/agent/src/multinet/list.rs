@@ -1,7 +1,7 @@
 //! The list, by default `00-netqos.conflist`, through which a runtime calls `netqos-multinet` for each pod.
 //!
 //! A runtime passes only what the list declares, so the list has to declare what the default network takes. The command
-//! line writes it; the agent adds what the default network declares later.
+//! line writes it, which an init container of the agent executes at each start; `netqos check` reports what it lacks.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};
@@ -90,20 +90,45 @@ pub struct WrittenList {
 pub fn write_list(path: &Path, default_network: Option<&Path>) -> Result<WrittenList, ListError> {
     let absolute = |path: &Path| std::path::absolute(path).map_err(|error| failed(path, error));
     let directory = absolute(directory_of(path))?;
-    let default_network = default_network.map(absolute).transpose()?;
-    let written = write_if(path, Writer::Command, |plugin| {
-        let mut plugin = plugin.unwrap_or_else(bare_plugin);
+    let default_file = default_network.map(absolute).transpose()?;
+    let locked = lock(&directory)?;
+    for _ in 0..TRIES {
+        let before = match fs::read(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            text => Some(text.map_err(|error| failed(path, error))?),
+        };
+        let mut plugin = read_list(path)?.unwrap_or_else(bare_plugin);
         if directory != Path::new(LIST_DIRECTORY) {
             // The plugin reads the default network there.
             let in_list = plugin.entry("confDir");
             in_list.or_insert_with(|| json!(directory));
         }
-        if let Some(file) = &default_network {
+        if let Some(file) = &default_file {
             plugin.insert(DEFAULT_NETWORK.to_owned(), json!(file));
         }
-        Some(plugin)
-    })?;
-    written.ok_or_else(|| failed(path, io::ErrorKind::NotFound.into()))
+        let default_network = find_default_network(&directory, &plugin);
+        declare(&mut plugin, default_network.as_ref().ok());
+        let list = match &before {
+            Some(before) => {
+                let list = serde_json::from_slice(before);
+                let mut list: Value = list.map_err(|error| failed(path, error.into()))?;
+                list["plugins"] = json!([plugin]);
+                list
+            }
+            None => list_with(&plugin),
+        };
+        let text = format!("{list:#}\n");
+        let is_changed = before.as_deref() != Some(text.as_bytes());
+        if !is_changed || replace(path, &locked, before.as_deref(), &text)? {
+            return Ok(WrittenList {
+                path: path.to_owned(),
+                is_changed,
+                default_network,
+            });
+        }
+    }
+    let why = io::Error::other("another process changes it all the time");
+    Err(failed(path, why))
 }
 
 /// The temporary name of a list. Runtimes read no file of this ending.
@@ -116,39 +141,14 @@ fn directory_of(path: &Path) -> &Path {
     path.parent().unwrap_or(path)
 }
 
-/// The same where the list exists; `None` where not.
-///
-/// # Errors
-/// Those of [`write_list`].
-pub fn update_list(path: &Path) -> Result<Option<WrittenList>, ListError> {
-    if !path.exists() {
-        return Ok(None);
-    }
-    write_if(path, Writer::Agent, |plugin| plugin)
-}
-
-/// The process that writes the list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Writer {
-    /// The command line writes all of it.
-    Command,
-    /// The agent adds capabilities, and leaves everything else. It does not wait for the lock: each process that may read the
-    /// directory may lock it.
-    Agent,
-}
-
 /// Keeps other processes from writing or removing the list until the result is dropped.
 ///
 /// # Errors
 /// Returns an error if the directory cannot be opened.
 pub fn lock(directory: &Path) -> Result<File, ListError> {
-    lock_by(directory, FlockOperation::LockExclusive)
-}
-
-fn lock_by(directory: &Path, operation: FlockOperation) -> Result<File, ListError> {
     let open = || -> io::Result<File> {
         let opened = File::open(directory)?;
-        flock(&opened, operation)?;
+        flock(&opened, FlockOperation::LockExclusive)?;
         Ok(opened)
     };
     open().map_err(|source| failed(directory, source))
@@ -196,54 +196,6 @@ pub fn read_list(path: &Path) -> Result<Option<Map<String, Value>>, ListError> {
 /// Returns true if a list calls the plugin.
 pub fn calls_plugin(list: &NetworkConfigList) -> bool {
     list.plugins.iter().any(|it| it.kind == PLUGIN)
-}
-
-/// Writes the list with the plugin that `prepare` makes of the list's; nothing if it returns `None`.
-fn write_if(
-    path: &Path,
-    writer: Writer,
-    prepare: impl Fn(Option<Map<String, Value>>) -> Option<Map<String, Value>>,
-) -> Result<Option<WrittenList>, ListError> {
-    let directory = directory_of(path);
-    let locked = match writer {
-        Writer::Command => lock(directory)?,
-        Writer::Agent => lock_by(directory, FlockOperation::NonBlockingLockExclusive)?,
-    };
-    for _ in 0..TRIES {
-        let before = match fs::read(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            text => Some(text.map_err(|error| failed(path, error))?),
-        };
-        let Some(mut plugin) = prepare(read_list(path)?) else {
-            return Ok(None);
-        };
-        let default_network = default_network(directory, &plugin);
-        let found = plugin.clone();
-        declare(&mut plugin, default_network.as_ref().ok());
-        let list = match &before {
-            Some(before) => {
-                let list = serde_json::from_slice(before);
-                let mut list: Value = list.map_err(|error| failed(path, error.into()))?;
-                list["plugins"] = json!([plugin]);
-                list
-            }
-            None => list_with(&plugin),
-        };
-        let text = format!("{list:#}\n");
-        let is_changed = match writer {
-            Writer::Command => before.as_deref() != Some(text.as_bytes()),
-            Writer::Agent => plugin != found,
-        };
-        if !is_changed || replace(path, &locked, before.as_deref(), &text)? {
-            return Ok(Some(WrittenList {
-                path: path.to_owned(),
-                is_changed,
-                default_network,
-            }));
-        }
-    }
-    let why = io::Error::other("another process changes it all the time");
-    Err(failed(path, why))
 }
 
 /// Adds the known capabilities, and those of the default network.
@@ -313,7 +265,7 @@ fn replace(
 }
 
 /// The default network, as the plugin finds it.
-fn default_network(
+fn find_default_network(
     directory: &Path,
     plugin: &Map<String, Value>,
 ) -> Result<NetworkConfigList, RuntimeError> {
@@ -370,13 +322,13 @@ mod tests {
             list["plugins"][0].clone()
         }
 
-        /// Updates the list. Returns true if it has changed.
+        /// Writes the list. Returns true if it has changed.
         fn update(&self) -> bool {
-            let updated = update_list(&self.list()).unwrap();
+            let updated = write_list(&self.list(), None).unwrap();
             let names = fs::read_dir(self.0.path()).unwrap().flatten();
             let is_left = |name: std::ffi::OsString| name.to_string_lossy().starts_with('.');
             assert!(!names.map(|it| it.file_name()).any(is_left));
-            updated.is_some_and(|it| it.is_changed)
+            updated.is_changed
         }
     }
 
@@ -417,32 +369,18 @@ mod tests {
     }
 
     #[test]
-    fn agent_leaves_what_it_did_not_write() {
+    fn keys_of_the_list_stay() {
         let directory = Directory::new();
-        write_list(&directory.list(), None).unwrap();
+        directory.update();
         let mut list = list_with(directory.plugin().as_object().unwrap());
         list["disableCheck"] = true.into();
-        // Without line breaks.
         directory.put(LIST, &list);
-        assert!(!directory.update());
         directory.put_default(&["example.org/a"]);
         assert!(directory.update());
         let text = fs::read(directory.list()).unwrap();
         let updated: Value = serde_json::from_slice(&text).unwrap();
         assert_eq!(updated["disableCheck"], true);
         assert_eq!(updated["name"], list["name"]);
-    }
-
-    #[test]
-    fn agent_does_not_wait_for_the_lock() {
-        let directory = Directory::new();
-        write_list(&directory.list(), None).unwrap();
-        directory.put_default(&["example.org/a"]);
-        let locked = lock(directory.0.path()).unwrap();
-        let failed = update_list(&directory.list()).unwrap_err();
-        assert!(matches!(failed, ListError::File { .. }), "{failed}");
-        drop(locked);
-        assert!(directory.update());
     }
 
     #[test]
@@ -469,28 +407,17 @@ mod tests {
     }
 
     #[test]
-    fn list_that_is_not_there_or_not_netqos_is_left_alone() {
+    fn list_that_is_not_netqos_is_left_alone() {
         let directory = Directory::new();
         directory.put_default(&["example.org/a"]);
-        assert!(!directory.update());
-        assert!(!directory.list().exists());
         let foreign =
             json!({"cniVersion": "1.0.0", "name": "own", "plugins": [{"type": "bridge"}]});
         let both = json!({"name": "own", "plugins": [{"type": PLUGIN}, {"type": "tuning"}]});
         for list in [foreign.to_string(), both.to_string(), "{".to_owned()] {
             fs::write(directory.list(), &list).unwrap();
-            for written in [
-                update_list(&directory.list()).err(),
-                write_list(&directory.list(), None).err(),
-            ] {
-                assert!(matches!(written, Some(ListError::Foreign(_))), "{list}");
-            }
+            let written = write_list(&directory.list(), None);
+            assert!(matches!(written, Err(ListError::Foreign(_))), "{list}");
             assert_eq!(fs::read_to_string(directory.list()).unwrap(), list);
         }
-        assert!(
-            update_list(Path::new("/nowhere/list.conflist"))
-                .unwrap()
-                .is_none()
-        );
     }
 }

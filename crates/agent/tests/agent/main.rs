@@ -39,7 +39,6 @@ mod it_says_how_things_are;
 mod killed_and_started_again_it_takes_over;
 mod limit_repair;
 mod links_are_counted;
-mod list_follows_default_network;
 mod networks_of_pods_are_answered;
 mod node_problems_pass;
 mod pods_are_found_wherever_they_come_from;
