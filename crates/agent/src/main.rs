@@ -69,10 +69,6 @@ struct Arguments {
     /// What must outlive a reboot: what the cluster said last, for when its API server is away.
     #[arg(long, value_name = "DIR", default_value = places::STATE)]
     state_dir: PathBuf,
-    /// How often the report of what is in force is written again where nothing has changed, in
-    /// seconds: so long one that somebody has deleted is missing.
-    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
-    report_refresh: u64,
     /// The name of this node, as in the `nodeName` of its pods.
     #[arg(long, value_name = "NAME", env = "NODE_NAME")]
     node: String,
@@ -219,6 +215,16 @@ impl From<WireGuardClass> for TrafficClass {
             WireGuardClass::BestEffort => Self::BestEffort,
         }
     }
+}
+
+/// How often the report of what is in force is written again where nothing has changed: so long one that somebody has
+/// deleted is missing. Tests shorten it.
+const REPORT_REFRESH: Duration = Duration::from_secs(600);
+
+fn report_refresh() -> Duration {
+    let seconds = std::env::var("NETQOS_REPORT_REFRESH").ok();
+    let seconds = seconds.and_then(|it| it.parse().ok());
+    seconds.map_or(REPORT_REFRESH, Duration::from_secs)
 }
 
 fn main() -> ExitCode {
@@ -385,7 +391,7 @@ impl Arguments {
             has_rules,
             reports: Some(reports),
             statuses: Some(statuses),
-            report_refresh: Duration::from_secs(self.report_refresh),
+            report_refresh: report_refresh(),
             homes: Arc::new(Homes {
                 ovn_kubernetes: self.ovn_kubernetes_namespaces.clone(),
                 koordinator: self.koordinator_namespaces.clone(),

@@ -8,7 +8,7 @@ pub const MANAGER: &str = "netqos-controller";
 const ZONE: &str = r#"k:{"type":"Ready-In-Zone-"#;
 
 /// True where somebody else than netqos has written a condition `Ready-In-Zone-…`. By their types alone
-/// they cannot be told apart: netqos-controller writes the same with `--zone-conditions`.
+/// they cannot be told apart: earlier versions of netqos-controller could write the same.
 pub fn is_written_by_ovn_kubernetes(policy: &Value) -> bool {
     entries(policy).any(|entry| {
         let conditions = entry.pointer("/fieldsV1/f:status/f:conditions");

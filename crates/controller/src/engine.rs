@@ -38,8 +38,6 @@ pub struct Options {
     pub namespace: String,
     /// Its own name among the replicas.
     pub identity: String,
-    /// Whether each node has a condition of its own in the status of a policy.
-    pub zone_conditions: bool,
     /// How long the counts of a policy's status may be wrong at most.
     pub counts_within: Duration,
     /// Whether the agents enforce NetworkQoS, as they are told.
@@ -89,7 +87,6 @@ pub async fn run(
     let mut watches = stream::select_all(watches);
     let statuses = Statuses::new(
         writer.clone(),
-        options.zone_conditions,
         options.counts_within,
         metrics.clone(),
         events.clone(),

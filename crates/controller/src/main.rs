@@ -68,15 +68,6 @@ struct Arguments {
     /// Has the webhook refuse pods with bad bandwidth annotations, in place of a warning.
     #[arg(long)]
     strict_annotations: bool,
-    /// Gives each node a condition Ready-In-Zone-NODE in the status of a NetworkQoS, as
-    /// OVN-Kubernetes does. For consumers that need it: in a large cluster it makes large objects.
-    #[arg(long)]
-    zone_conditions: bool,
-    /// How long the numbers of pods and nodes in a status may be wrong, in seconds. They are written
-    /// after a minute where that costs no more than one write for each pod that starts, together with
-    /// what the pods cost that are peers; where it would cost more, only then.
-    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
-    counts_within: u64,
     /// Whether the agents enforce NetworkQoS, as they are told by their flag of this name: auto (unless
     /// OVN-Kubernetes does), always, never. Where they do not, no status is written.
     #[arg(
@@ -127,6 +118,17 @@ struct Arguments {
 
 /// The Lease of whoever writes.
 const LEASE: &str = "netqos-controller";
+
+/// How long the numbers of pods and nodes in a status may be wrong. They are written after a minute where that costs no
+/// more than one write for each pod that starts, together with what the pods cost that are peers; where it would cost
+/// more, only then. Tests shorten it.
+const COUNTS_WITHIN: Duration = Duration::from_secs(600);
+
+fn counts_within() -> Duration {
+    let seconds = std::env::var("NETQOS_COUNTS_WITHIN").ok();
+    let seconds = seconds.and_then(|it| it.parse().ok());
+    seconds.map_or(COUNTS_WITHIN, Duration::from_secs)
+}
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -195,8 +197,7 @@ async fn control(arguments: &Arguments, identity: String, logs: Logs) -> anyhow:
     let options = Options {
         namespace: arguments.namespace.clone(),
         identity,
-        zone_conditions: arguments.zone_conditions,
-        counts_within: Duration::from_secs(arguments.counts_within),
+        counts_within: counts_within(),
         network_qos: arguments.network_qos,
         node_slo: arguments.node_slo,
         slo_config: arguments.slo_config.clone(),

@@ -65,7 +65,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// What is said of all policies.
 pub(crate) struct Statuses {
     client: Client,
-    zones: bool,
     /// How long counts may be wrong at most.
     counts_within: Duration,
     budget: Budget,
@@ -108,14 +107,12 @@ impl Statuses {
     /// `counts_within` is how long counts may be wrong at most.
     pub(crate) fn new(
         client: Client,
-        zones: bool,
         counts_within: Duration,
         metrics: Metrics,
         events: Events,
     ) -> Self {
         Self {
             client,
-            zones,
             counts_within,
             budget: Budget::default(),
             policies: BTreeMap::new(),

@@ -18,12 +18,11 @@ pub enum Difference {
 }
 
 /// The status of an object of which this was found. Conditions that hold as they did `before` keep
-/// the time since when they do. With `zones`, each node has a condition of its own.
+/// the time since when they do.
 pub fn status(
     verdict: &Verdict,
     before: Option<&NetworkQosStatus>,
     now: &Time,
-    zones: bool,
 ) -> NetworkQosStatus {
     let known = before.and_then(|before| before.conditions.as_deref());
     let known = known.unwrap_or_default();
@@ -48,22 +47,6 @@ pub fn status(
     ];
     let remarks = verdict.remarks.iter();
     conditions.extend(remarks.map(|(type_, remark)| condition(type_, remark)));
-    if zones {
-        let said = verdict.zones.iter();
-        let said = said.filter_map(|zone| Some((&zone.node, zone.in_force.as_ref()?)));
-        conditions.extend(said.map(|(node, finding)| {
-            let finding = match finding.holds {
-                // The words of OVN-Kubernetes.
-                true => Finding {
-                    reason: "Success".to_owned(),
-                    message: "NetworkQoS was applied successfully".to_owned(),
-                    ..finding.clone()
-                },
-                false => finding.clone(),
-            };
-            condition(&format!("Ready-In-Zone-{node}"), &finding)
-        }));
-    }
     NetworkQosStatus {
         status: Some(verdict.text()),
         rules: verdict.rules.and_then(|it| i64::try_from(it).ok()),

@@ -201,9 +201,8 @@ fn again_when_somebody_has_deleted_it() {
     let Some(mut world) = World::new() else {
         return;
     };
-    world.flags = vec!["--report-refresh", "2"];
     world.create_policy("p", 10);
-    world.start_agent();
+    world.start_agent_where(&[("NETQOS_REPORT_REFRESH", "2")]);
     assert!(stage::eventually(|| generation(&world, "p") == Some(1)));
     world.delete_in("", "netqos.io/v1alpha1", "NetworkQoSNodeReport", "node1");
     assert!(stage::eventually(|| generation(&world, "p") == Some(1)));

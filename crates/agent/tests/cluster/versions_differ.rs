@@ -75,8 +75,7 @@ fn with_a_newer_definition_its_report_is_whole_again_however_much_changes() {
     world.define(&without("agentPod", "/properties"));
     world.create_policy("p", 1);
     world.flags.extend(POD_FLAGS);
-    world.flags.extend(["--report-refresh", "5"]);
-    world.start_agent();
+    world.start_agent_where(&[("NETQOS_REPORT_REFRESH", "5")]);
     let is_there = || told(&world)["policies"][0]["name"] == "p";
     assert!(stage::eventually(is_there), "{}", stage::log());
     assert_eq!(told(&world)["agentPod"], Value::Null);

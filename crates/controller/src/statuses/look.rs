@@ -145,7 +145,7 @@ impl Statuses {
         let before = facts.status.clone();
         let before = before.map(|before| policy.contested.ours(before));
         let at = Time(Timestamp::now());
-        let mut shall = status(&verdict, before.as_ref(), &at, self.zones);
+        let mut shall = status(&verdict, before.as_ref(), &at);
         let lacks = |count: &str| self.undeclared.has(count);
         shall.rules = shall.rules.filter(|_| !lacks("rules"));
         shall.selected_pods = shall.selected_pods.filter(|_| !lacks("selectedPods"));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -156,7 +157,7 @@ fn counts_that_cost_too_much_are_right_in_the_end() {
     world.create_pod("a", "web", "node1", "10.0.0.1");
     world.create_policy("p", "web", "web");
     world.report("node1", &[("p", 1)], &json!([]));
-    let _replica = world.replica_with("one", &["--counts-within", "8"]);
+    let _replica = world.replica_where("one", &[], &[("NETQOS_COUNTS_WITHIN", Path::new("8"))]);
     world.wait_for("p", "Ready", "True", "Ready");
     thread::sleep(Duration::from_secs(1));
     let came = Instant::now();

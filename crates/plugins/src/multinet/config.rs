@@ -9,14 +9,12 @@ use serde_json::{Map, Value};
 
 /// The socket of the agent.
 const SOCKET: &str = "/run/netqos/multinet.sock";
-/// The agent's files about pods.
-const PODS: &str = "/run/netqos/multinet-pods";
+/// The agent's files about pods, for runtimes that pass no annotations.
+pub const PODS: &str = "/run/netqos/multinet-pods";
 /// Records and results, which a reboot does not remove.
 const STATE: &str = "/var/lib/netqos/multinet";
 /// The lists of the runtime.
 const CONF: &str = "/etc/cni/net.d";
-/// Configurations on the node, by name.
-const NETWORKS: &str = "/etc/cni/multus/net.d";
 
 /// The configuration of `netqos-multinet`. Root writes it: no agent and no object can lift its limits.
 #[derive(Clone, Debug, Deserialize)]
@@ -39,15 +37,9 @@ pub struct MultinetConfig {
     /// The agent's socket.
     #[serde(default = "socket")]
     pub socket: PathBuf,
-    /// The directory of the agent's files about pods, for runtimes that pass no annotations.
-    #[serde(default = "pods")]
-    pub pods_dir: PathBuf,
     /// The directory of records and results.
     #[serde(default = "state")]
     pub state_dir: PathBuf,
-    /// The directory of configurations for NetworkAttachmentDefinitions that have none.
-    #[serde(default = "networks")]
-    pub networks_dir: PathBuf,
     /// Directories that attachments' plugins may be in; by default those that the runtime names.
     #[serde(default)]
     pub plugin_dirs: Vec<PathBuf>,
@@ -99,18 +91,10 @@ fn socket() -> PathBuf {
     SOCKET.into()
 }
 
-fn pods() -> PathBuf {
-    PODS.into()
-}
-
 fn conf() -> PathBuf {
     CONF.into()
 }
 
 fn state() -> PathBuf {
     STATE.into()
-}
-
-fn networks() -> PathBuf {
-    NETWORKS.into()
 }

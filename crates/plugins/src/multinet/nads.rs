@@ -1,5 +1,8 @@
 //! NADs, permitted and made into attachments.
 
+use std::env;
+use std::path::PathBuf;
+
 use netqos_api::multinet::{About, Answer, Nad, NadName, RecordedAttachment};
 use netqos_api::npwg::{
     AttachmentGrant, AttachmentNeeds, NetworkSelection, Refusal, digest, listed, shortened,
@@ -14,6 +17,8 @@ use super::{agent, compose, device_info, object};
 
 /// The longest reason that a pod's error gives, in characters. Tenants write NADs, and parsers repeat what they read.
 const MOST_REASON: usize = 4096;
+/// Configurations on the node, by name, of NetworkAttachmentDefinitions that have none.
+const NETWORKS: &str = "/etc/cni/multus/net.d";
 
 /// Returns the attachments of the networks that a pod selects, the one in place of the default network first.
 ///
@@ -102,7 +107,7 @@ fn list(
     }
     let text = match nad.config.as_deref().map(str::trim) {
         Some(text) if !text.is_empty() => text.to_owned(),
-        _ => from_disk(&selection.nad.name, config)?,
+        _ => from_disk(&selection.nad.name)?,
     };
     let list = compose::list_for(selection, &text)?;
     // A digest permits a text, and nothing that a pod writes into it.
@@ -112,9 +117,11 @@ fn list(
     Ok(list)
 }
 
-/// The configuration of this name on the node.
-fn from_disk(name: &str, config: &MultinetConfig) -> Result<String, String> {
-    let list = NetworkConfigList::load(&config.networks_dir, name);
+/// The configuration of this name on the node. Tests have another directory.
+fn from_disk(name: &str) -> Result<String, String> {
+    let directory = env::var_os("NETQOS_NETWORKS_DIR");
+    let directory = directory.map_or_else(|| NETWORKS.into(), PathBuf::from);
+    let list = NetworkConfigList::load(&directory, name);
     let list = list.map_err(|error| format!("it has no spec.config, and on the node: {error}"))?;
     Ok(Value::Object(object(&list)).to_string())
 }

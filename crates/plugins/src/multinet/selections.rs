@@ -1,5 +1,7 @@
 //! The networks that a pod selects.
 
+use std::path::Path;
+
 use netqos_api::capability::POD_ANNOTATIONS;
 use netqos_api::multinet::{About, Answer, PodName};
 use netqos_api::npwg::{DEFAULT_NETWORK, NETWORKS, PodSelections};
@@ -7,7 +9,7 @@ use netqos_cni::plugin::CniArgs;
 use netqos_cni::{CniError, Request};
 use serde_json::Value;
 
-use super::config::MultinetConfig;
+use super::config::{MultinetConfig, PODS};
 use super::{agent, pod_files};
 
 /// A pod and the networks that it selects.
@@ -104,7 +106,7 @@ fn annotations(
     }
     // Without a UID a file may be that of an earlier pod of the name.
     if pod.uid.is_some()
-        && let Some(found) = pod_files::wait(&config.pods_dir, pod)?.annotations
+        && let Some(found) = pod_files::wait(Path::new(PODS), pod)?.annotations
     {
         return Ok((found.networks, found.default_network));
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use netqos_api::multinet::Nad;
 use netqos_api::npwg::AttachmentGrant;
+use netqos_testkit::{Call, Pod};
 use serde_json::{Value, json};
 
 use crate::fixture::{MultinetNode, nad};
@@ -34,8 +35,9 @@ fn grant() -> AttachmentGrant {
     }
 }
 
-fn more() -> Value {
-    json!({"networksDir": DIRECTORY})
+fn add(node: &MultinetNode, pod: &Pod, networks: &str) -> Call {
+    let call = node.call("ADD", pod, Some(networks), json!({}));
+    call.variable("NETQOS_NETWORKS_DIR", DIRECTORY)
 }
 
 #[test]
@@ -62,9 +64,7 @@ fn nad_without_configuration_is_the_list_of_its_name_on_the_node() {
     node.define_nad("shop/other", empty);
     let pod = node.node.empty_pod("web").unwrap();
     let before = node.inventory();
-    node.call("ADD", &pod, Some("disk,other,single"), more())
-        .succeed()
-        .unwrap();
+    add(&node, &pod, "disk,other,single").succeed().unwrap();
     for (interface, address) in [
         ("net1", "10.83.0.2/24"),
         ("net2", "10.82.0.2/24"),
@@ -104,8 +104,7 @@ fn configuration_on_the_node_is_judged_as_one_of_a_nad() {
         ),
     ] {
         node.define_nad("shop/disk", nad);
-        let add = node.call("ADD", &pod, Some("disk"), more());
-        let (code, error) = add.fail().unwrap();
+        let (code, error) = add(&node, &pod, "disk").fail().unwrap();
         assert_eq!(code, 7, "{error}");
         assert!(error.contains(expected), "{error}");
         assert_eq!(node.inventory(), before);
@@ -119,7 +118,7 @@ fn configuration_on_the_node_is_judged_as_one_of_a_nad() {
         ..AttachmentGrant::default()
     };
     node.define_nad("shop/disk", nad(None, all));
-    let (_, error) = node.call("ADD", &pod, Some("disk"), more()).fail().unwrap();
+    let (_, error) = add(&node, &pod, "disk").fail().unwrap();
     assert!(
         error.contains("would attach the pod's networks once more"),
         "{error}"
@@ -139,8 +138,7 @@ fn nad_whose_configuration_is_nowhere_fails_the_pod() {
         "no net configurations found in /run/networks",
         r#"no net configuration with name "disk" in /run/networks"#,
     ] {
-        let add = node.call("ADD", &pod, Some("disk"), more());
-        let (code, error) = add.fail().unwrap();
+        let (code, error) = add(&node, &pod, "disk").fail().unwrap();
         assert_eq!(code, 7, "{error}");
         let why = "NetworkAttachmentDefinition shop/disk: it has no spec.config, and on the node: ";
         assert!(error.contains(&format!("{why}{expected}")), "{error}");
