@@ -10,7 +10,9 @@
 # make bench   the figures of docs/benchmarks.md, -rules.md, -classes.md, -cluster.md and -multinet.md, measured again
 # make kubernetes  the real Kubernetes programs and Helm that tests run, but neither Prometheus nor Multus, in a cache;
 #                  prints their directory
-.PHONY: demo test test-long test-cluster test-multus test-kernels lint build bench kubernetes dependencies clean
+# make deny    licences, sources and banned crates of all dependencies, by cargo-deny
+# make help    this list
+.PHONY: demo test test-long test-cluster test-multus test-kernels lint deny build bench kubernetes dependencies clean help
 .DEFAULT_GOAL := build
 
 TARGET := $(shell uname -m)-unknown-linux-musl
@@ -80,6 +82,13 @@ lint: dependencies
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --locked --manifest-path fuzz/Cargo.toml --target-dir $(CARGO_TARGET_DIR)/fuzz \
 	  --no-default-features -- -D warnings
+
+deny: dependencies
+	@command -v cargo-deny >/dev/null || cargo install --locked cargo-deny@0.20.2
+	cargo deny --locked check bans licenses sources
+
+help:
+	@sed -n '/^#/!q;s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
 
 # Nothing else should run meanwhile: about a quarter of an hour for the plugin, for classes, for a cluster and for
 # several networks each, half an hour for rules. Multus is built for it, once.
