@@ -41,7 +41,6 @@ use bpffs::Bpffs;
 pub use classes::ClassOptions;
 use classes::Classes;
 use elsewhere::Others;
-use grace::Waiter;
 use last_valid::LastValid;
 use limits::PodLimits;
 use problem_log::ProblemLog;
@@ -102,7 +101,8 @@ pub struct Engine {
     index: Index,
     limits: Option<PodLimits>,
     rules: Option<RuleDatapath>,
-    waiter: Waiter,
+    /// When what changes of rules have retired is removed.
+    finish_at: Option<Instant>,
     /// What the rules' data plane said last.
     outcome: Outcome,
     /// What each source said is wrong, and how many objects it has.
@@ -161,7 +161,7 @@ impl Engine {
             options,
             limits: None,
             rules: None,
-            waiter: Waiter::default(),
+            finish_at: None,
             outcome: Outcome::default(),
             sources: BTreeMap::new(),
             policies: BTreeMap::new(),
@@ -270,7 +270,7 @@ impl Engine {
     fn timeout(&self) -> Duration {
         let due = self.retry.due().into_iter().chain(self.tidy_at);
         let due = due.chain(self.problem_log.due());
-        let due = due.chain(self.waiter.due());
+        let due = due.chain(self.finish_at);
         let due = due.chain(self.limits.as_ref().map(PodLimits::next_inspection));
         let due = due.chain(self.classes.change_due());
         let due = due.chain((!self.changed_links.is_empty()).then_some(self.changed_links_at));

@@ -135,7 +135,7 @@ impl RuleDatapath {
     pub fn sync(&mut self, plan: &NodePlan) -> Outcome {
         if self.may_be_read() {
             // Peers get their last classes, whatever detour they are on.
-            self.wait_for_grace_period();
+            self.grace.wait();
         }
         self.chains.clear();
         self.meters.clear();

@@ -11,8 +11,7 @@
 //! earlier process left, and makes of it what the plan says: what is right is not touched. After
 //! that, [`apply`](RuleDatapath::apply) makes what changed, in an order in which a packet never
 //! meets a rule list that is half made. Killed anywhere and repeated, it ends in the same state.
-//! What a program may still read stays until [`finish`](RuleDatapath::finish) or
-//! [`proceed`](RuleDatapath::proceed).
+//! What a program may still read stays until [`finish`](RuleDatapath::finish).
 //!
 //! A rule that cannot be put in force never stops another: it is a [`Problem`] of the
 //! [`Outcome`].
@@ -48,7 +47,6 @@ pub use crowded::ServiceLimits;
 pub use engine::RuleDatapath;
 pub use meters::{MOST_RULE_LINKS, is_rule_link, usual_burst};
 pub use purge::remove_all;
-pub use retired::GracePeriod;
 
 /// What is in force after a plan was applied, and what is not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

@@ -50,7 +50,7 @@ impl RuleDatapath {
     }
 
     fn purge_tables(&mut self, plan: &NodePlan, kept: &HashSet<u16>) -> Result<()> {
-        self.wait_for_grace_period();
+        self.grace.wait();
         let mut chains: HashSet<u64> = self.chains.keys().map(|id| id.0.get()).collect();
         let going = self.going_chains(plan);
         chains.extend(&going);

@@ -4,9 +4,10 @@
 //!  change: switch ─► retire ─► done ─► RCU grace period ─► remove
 //! ```
 //!
-//! A grace period takes some 8 ms, which no change waits for. Three things make a change wait for an earlier one. Peers that
-//! change would need another class for each rule list that a program may still have in hand. A rule list that comes again
-//! would give peers on a detour what it gave them before. And what is retired takes room, which the next changes need.
+//! A grace period takes some 8 ms. The agent waits for it 100 ms after something was retired. A change waits for it in three
+//! cases. Peers that change would need another class for each rule list that a program may still have in hand. A rule list
+//! that comes again would give peers on a detour what it gave them before. And what is retired takes room, which the next
+//! changes need.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,53 +38,33 @@ pub(super) struct Retired {
     pub(super) classes: BTreeSet<u64>,
 }
 
-/// Counts what programs may have read when it was replaced: chains of endpoints and classes of peers.
-#[derive(Debug)]
+/// Whether a program may have in hand what was replaced: chains of endpoints and classes of peers.
+#[derive(Debug, Default)]
 pub(super) struct Grace {
-    replaced: u64,
-    /// Of so many, no program has any in hand.
-    waited: u64,
+    /// No program has. An earlier process may have ended before it waited.
+    is_over: bool,
     /// The chains of endpoints whose program was detached from an interface that is there, since then.
     pub(super) detached: BTreeSet<u64>,
 }
 
-impl Default for Grace {
-    /// An earlier process may have ended before it waited.
-    fn default() -> Self {
-        Self {
-            replaced: 1,
-            waited: 0,
-            detached: BTreeSet::new(),
-        }
-    }
-}
-
 impl Grace {
     pub(super) fn note_replaced(&mut self) {
-        self.replaced += 1;
+        self.is_over = false;
     }
 
     /// Returns true if no program has in hand what was replaced.
     pub(super) fn is_over(&self) -> bool {
-        self.waited >= self.replaced
+        self.is_over
     }
 
-    fn end(&mut self, period: GracePeriod) {
-        self.waited = self.waited.max(period.0);
-        if self.is_over() {
+    /// Waits for an RCU grace period, some 8 ms, if one is needed: programs that have read a replaced chain or class look up
+    /// its entries, which are removed only after this.
+    pub(super) fn wait(&mut self) {
+        if !self.is_over {
+            wait_for_programs();
+            self.is_over = true;
             self.detached.clear();
         }
-    }
-}
-
-/// An RCU grace period: when it is over, no program has in hand what was replaced before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GracePeriod(u64);
-
-impl GracePeriod {
-    /// Waits until it is over, some 8 ms, in any thread.
-    pub fn wait(self) {
-        wait_for_programs();
     }
 }
 
@@ -113,27 +94,12 @@ impl RuleDatapath {
         self.outcome()
     }
 
-    /// The grace period after which [`proceed`](Self::proceed) can remove what is retired by now. `None`: there is nothing that
-    /// needs one.
-    pub fn grace_period(&self) -> Option<GracePeriod> {
-        let is_needed = self.is_unfinished() && !self.grace.is_over();
-        is_needed.then_some(GracePeriod(self.grace.replaced))
-    }
-
-    /// Removes what changes have retired, without waiting: this grace period is over. If something was replaced meanwhile,
-    /// another one is needed. `plan` is the plan of the last change.
-    pub fn proceed(&mut self, plan: &NodePlan, period: GracePeriod) -> Outcome {
-        (self.changes, self.dropped) = (0, 0);
-        self.grace.end(period);
-        if self.grace.is_over() {
-            self.release(plan);
-        }
-        self.settle(plan);
-        self.outcome()
-    }
-
-    /// Returns true if [`finish`](Self::finish) has something to do.
+    /// Returns true if [`finish`](Self::finish) has something to do. What could not be removed, the next change tries again.
     pub fn is_unfinished(&self) -> bool {
+        self.has_leftovers() && !self.grace.is_over()
+    }
+
+    fn has_leftovers(&self) -> bool {
         let may_end = |detours: &Detours| !self.is_stuck && !detours.is_empty();
         self.retired.len() > 0 || may_end(&self.detours)
     }
@@ -182,10 +148,10 @@ impl RuleDatapath {
 
     /// Removes what is retired, after the programs that may have read it, and ends the detours of peers.
     pub(super) fn release(&mut self, plan: &NodePlan) {
-        if !self.is_unfinished() {
+        if !self.has_leftovers() {
             return;
         }
-        self.wait_for_grace_period();
+        self.grace.wait();
         let mut errors = Errors::default();
         errors.note(self.remove_classes(plan));
         errors.note(self.remove_chains());
@@ -197,16 +163,6 @@ impl RuleDatapath {
             }
         }
         self.problems.note(Subject::Leftovers, errors.finish());
-    }
-
-    /// Waits for the RCU grace period that replaced chains and classes need: programs that have read
-    /// one look up its entries, which are removed only after this.
-    pub(super) fn wait_for_grace_period(&mut self) {
-        if !self.grace.is_over() {
-            let period = GracePeriod(self.grace.replaced);
-            period.wait();
-            self.grace.end(period);
-        }
     }
 
     fn remove_chains(&mut self) -> Result<()> {

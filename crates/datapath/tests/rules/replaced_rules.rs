@@ -125,21 +125,3 @@ fn replaced_rules_are_bounded() {
     world.tidy();
     assert_eq!(chains(), 1);
 }
-
-/// A grace period covers what was replaced before it began, and no more.
-#[test]
-fn grace_period_of_an_earlier_change_removes_nothing() {
-    let Some(mut world) = world() else { return };
-    world.apply(marks(10));
-    world.apply(marks(20));
-    let earlier = world.rules.grace_period().unwrap();
-    earlier.wait();
-    world.apply(marks(30));
-    world.rules.proceed(world.index.plan(), earlier);
-    assert_eq!(chains(), 3);
-    let now = world.rules.grace_period().unwrap();
-    now.wait();
-    world.rules.proceed(world.index.plan(), now);
-    assert_eq!(chains(), 1);
-    assert_eq!(world.rules.grace_period(), None);
-}
