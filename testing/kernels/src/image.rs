@@ -221,16 +221,21 @@ fn digest(cell: &Cell, files: &str, examples: &Path) -> anyhow::Result<String> {
             add(&text);
         }
     }
+    Ok(shorten(digest))
+}
+
+/// The first eight bytes of a digest, in hexadecimal.
+pub fn shorten(digest: Sha256) -> String {
     let bytes = digest.finalize();
-    Ok(bytes
-        .iter()
-        .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect())
+    let first = bytes.iter().take(8);
+    first.map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The files of a directory and of those below it, sorted.
-fn files_below(directory: &Path) -> anyhow::Result<BTreeSet<PathBuf>> {
+///
+/// # Errors
+/// Returns an error if a directory cannot be read.
+pub fn files_below(directory: &Path) -> anyhow::Result<BTreeSet<PathBuf>> {
     let entries =
         fs::read_dir(directory).with_context(|| format!("read {}", directory.display()))?;
     let mut files = BTreeSet::new();

@@ -18,6 +18,7 @@ mod judge;
 mod kernel;
 mod machine;
 mod matrix;
+mod programs;
 mod results;
 mod table;
 
@@ -32,6 +33,7 @@ use clap::Parser;
 use crate::cell::{Cell, LONGEST, Verdict};
 use crate::image::Image;
 use crate::kernel::{Kernel, Unpacked};
+use crate::programs::Programs;
 use crate::results::{Results, Stored};
 
 /// Test netqos on other kernels, each in an emulated machine.
@@ -155,6 +157,7 @@ fn run_cell(
         tally.passed += 1;
         return Ok(());
     }
+    let programs = Programs::built()?;
     let verdict = test(cell, &kernel);
     let seconds = began.elapsed().as_secs();
     match verdict {
@@ -163,7 +166,7 @@ fn run_cell(
                 "{seconds:4} s  {}  {cell}: {}",
                 verdict.outcome, verdict.shown
             );
-            let stored = Stored::new(key, kernel.version()?, verdict, seconds);
+            let stored = Stored::new(key, kernel.version()?, programs, verdict, seconds);
             results.put(cell, Some(stored))?;
             tally.passed += 1;
         }

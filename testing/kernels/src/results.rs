@@ -10,6 +10,7 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
 use crate::cell::{Cell, Verdict};
+use crate::programs::Programs;
 
 /// The results of all cells by their names, as in `testing/kernels/results.json`.
 #[derive(Debug, Default)]
@@ -25,6 +26,9 @@ pub struct Stored {
     key: String,
     /// The kernel and the version of its package: `7.3.4-1`.
     pub kernel: String,
+    /// The programs that it is of; results before 2026-11-29 do not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub programs: Option<Programs>,
     #[serde(flatten)]
     pub verdict: Verdict,
     pub seconds: u64,
@@ -97,10 +101,17 @@ fn read(file: &Path) -> anyhow::Result<BTreeMap<String, Stored>> {
 }
 
 impl Stored {
-    pub const fn new(key: String, kernel: String, verdict: Verdict, seconds: u64) -> Self {
+    pub const fn new(
+        key: String,
+        kernel: String,
+        programs: Programs,
+        verdict: Verdict,
+        seconds: u64,
+    ) -> Self {
         Self {
             key,
             kernel,
+            programs: Some(programs),
             verdict,
             seconds,
         }
