@@ -59,7 +59,7 @@ fn main() {
     let stride = variable("NETQOS_STRIDE").parse().unwrap_or(STRIDE);
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     let is_wanted = |name: &str| {
-        let mut filters = wanted.iter().filter(|word| !word.starts_with("--"));
+        let mut filters = wanted.iter().filter(|word| !word.starts_with('-'));
         let any = filters.clone().next().is_some();
         !any || filters.any(|filter| name.contains(filter.as_str()))
     };

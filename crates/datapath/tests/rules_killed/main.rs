@@ -109,7 +109,7 @@ fn main() {
     let is_wanted = |name: &str| {
         let filters: Vec<_> = wanted
             .iter()
-            .filter(|word| !word.starts_with("--"))
+            .filter(|word| !word.starts_with('-'))
             .collect();
         filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str()))
     };
