@@ -2,10 +2,9 @@
 
 use std::fs;
 
-mod clang;
+use netqos_bpf_build as clang;
 
 fn main() {
-    println!("cargo:rerun-if-changed=clang.rs");
     compile(&["rank"], "NETQOS_PROGRAMS");
     if std::env::var_os("CARGO_FEATURE_RULES").is_some() {
         compile(&["rules", "conntrack"], "NETQOS_RULES");

@@ -1,9 +1,5 @@
 //! Compiles the foreign programs.
 
-#[path = "../bpf/clang.rs"]
-mod clang;
-
 fn main() {
-    println!("cargo:rerun-if-changed=../bpf/clang.rs");
-    clang::compile("bpf/foreign.bpf.c", "foreign.o");
+    netqos_bpf_build::compile("bpf/foreign.bpf.c", "foreign.o");
 }

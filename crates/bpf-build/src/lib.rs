@@ -1,4 +1,4 @@
-// Compiling C to eBPF, for the build scripts of the crates that do.
+//! Compiles C to eBPF, for the build scripts of the crates that do.
 
 use std::env;
 use std::path::{Path, PathBuf};
