@@ -1,12 +1,4 @@
-//! See `bodies::attachment_tag`.
+//! See `netqos_promises::attachment_tag`.
 #![no_main]
 
-#[path = "../../crates/cni/tests/bodies/mod.rs"]
-#[allow(
-    dead_code,
-    unused_imports,
-    reason = "each target uses one of the bodies"
-)]
-mod bodies;
-
-libfuzzer_sys::fuzz_target!(|text: &str| bodies::attachment_tag(text));
+libfuzzer_sys::fuzz_target!(|text: &str| netqos_promises::attachment_tag(text));

@@ -1,12 +1,4 @@
-//! See `bodies::bandwidth_config`.
+//! See `netqos_promises::bandwidth_config`.
 #![no_main]
 
-#[path = "../../crates/api/tests/bodies/mod.rs"]
-#[allow(
-    dead_code,
-    unused_imports,
-    reason = "each target uses one of the bodies"
-)]
-mod bodies;
-
-libfuzzer_sys::fuzz_target!(|text: &str| bodies::bandwidth_config(text));
+libfuzzer_sys::fuzz_target!(|text: &str| netqos_promises::bandwidth_config(text));

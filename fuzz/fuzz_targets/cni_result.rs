@@ -1,12 +1,4 @@
-//! See `bodies::cni_result`.
+//! See `netqos_promises::cni_result`.
 #![no_main]
 
-#[path = "../../crates/cni/tests/bodies/mod.rs"]
-#[allow(
-    dead_code,
-    unused_imports,
-    reason = "each target uses one of the bodies"
-)]
-mod bodies;
-
-libfuzzer_sys::fuzz_target!(|text: &str| bodies::cni_result(text));
+libfuzzer_sys::fuzz_target!(|text: &str| netqos_promises::cni_result(text));

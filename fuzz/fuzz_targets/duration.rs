@@ -1,12 +1,4 @@
-//! See `bodies::duration`.
+//! See `netqos_promises::duration`.
 #![no_main]
 
-#[path = "../../crates/api/tests/bodies/mod.rs"]
-#[allow(
-    dead_code,
-    unused_imports,
-    reason = "each target uses one of the bodies"
-)]
-mod bodies;
-
-libfuzzer_sys::fuzz_target!(|text: &str| bodies::duration(text));
+libfuzzer_sys::fuzz_target!(|text: &str| netqos_promises::duration(text));

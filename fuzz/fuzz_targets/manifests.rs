@@ -1,7 +1,4 @@
-//! See `bodies::manifests`.
+//! See `netqos_promises::manifests`.
 #![no_main]
 
-#[path = "../../crates/k8s/tests/bodies/mod.rs"]
-mod bodies;
-
-libfuzzer_sys::fuzz_target!(|text: &str| bodies::manifests(text));
+libfuzzer_sys::fuzz_target!(|text: &str| netqos_promises::manifests(text));

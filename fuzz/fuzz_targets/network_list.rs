@@ -1,12 +1,4 @@
-//! See `bodies::network_list`.
+//! See `netqos_promises::network_list`.
 #![no_main]
 
-#[path = "../../crates/cni/tests/bodies/mod.rs"]
-#[allow(
-    dead_code,
-    unused_imports,
-    reason = "each target uses one of the bodies"
-)]
-mod bodies;
-
-libfuzzer_sys::fuzz_target!(|text: &str| bodies::network_list(text));
+libfuzzer_sys::fuzz_target!(|text: &str| netqos_promises::network_list(text));

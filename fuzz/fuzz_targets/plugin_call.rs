@@ -1,12 +1,4 @@
-//! See `bodies::plugin_call`.
+//! See `netqos_promises::plugin_call`.
 #![no_main]
 
-#[path = "../../crates/cni/tests/bodies/mod.rs"]
-#[allow(
-    dead_code,
-    unused_imports,
-    reason = "each target uses one of the bodies"
-)]
-mod bodies;
-
-libfuzzer_sys::fuzz_target!(|text: &str| bodies::plugin_call(text));
+libfuzzer_sys::fuzz_target!(|text: &str| netqos_promises::plugin_call(text));

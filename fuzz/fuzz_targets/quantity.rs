@@ -1,12 +1,4 @@
-//! See `bodies::quantity`.
+//! See `netqos_promises::quantity`.
 #![no_main]
 
-#[path = "../../crates/api/tests/bodies/mod.rs"]
-#[allow(
-    dead_code,
-    unused_imports,
-    reason = "each target uses one of the bodies"
-)]
-mod bodies;
-
-libfuzzer_sys::fuzz_target!(|text: &str| bodies::quantity(text));
+libfuzzer_sys::fuzz_target!(|text: &str| netqos_promises::quantity(text));

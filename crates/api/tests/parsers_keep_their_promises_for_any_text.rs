@@ -1,7 +1,6 @@
-//! The bodies of the fuzz targets, on texts that are random, or nearly right.
+//! The promises of parsers, on texts that are random, or nearly right.
 
-mod bodies;
-
+use netqos_promises as promises;
 use proptest::prelude::*;
 
 /// What a quantity, or something like one, looks like.
@@ -144,31 +143,31 @@ proptest! {
 
     #[test]
     fn quantities(text in prop_oneof![QUANTITY, ".{0,40}"]) {
-        bodies::quantity(&text);
+        promises::quantity(&text);
     }
 
     #[test]
     fn durations(text in prop_oneof![DURATION, ".{0,40}"]) {
-        bodies::duration(&text);
+        promises::duration(&text);
     }
 
     #[test]
     fn annotations(text in prop_oneof![3 => annotation_values(), 1 => "(.|\n){0,100}"]) {
-        bodies::annotations(&text);
+        promises::annotations(&text);
     }
 
     #[test]
     fn bandwidth_configurations(text in prop_oneof![7 => configuration(), 1 => ".{0,100}"]) {
-        bodies::bandwidth_config(&text);
+        promises::bandwidth_config(&text);
     }
 
     #[test]
     fn networks_of_a_pod(text in prop_oneof![7 => networks(), 1 => ".{0,100}"]) {
-        bodies::networks(&text);
+        promises::networks(&text);
     }
 
     #[test]
     fn the_proposals_two_files(text in prop_oneof![7 => pods_file(), 1 => ".{0,100}"]) {
-        bodies::net_files(&text);
+        promises::net_files(&text);
     }
 }

@@ -1,8 +1,6 @@
-//! The bodies of the fuzz targets, on texts that are random, or nearly right.
-#![expect(clippy::expect_used, reason = "a test")]
+//! The promises of parsers, on texts that are random, or nearly right.
 
-mod bodies;
-
+use netqos_promises as promises;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -201,12 +199,12 @@ proptest! {
 
     #[test]
     fn results(text in prop_oneof![12 => result().prop_map(|value| value.to_string()), 1 => ".{0,60}"]) {
-        bodies::cni_result(&text);
+        promises::cni_result(&text);
     }
 
     #[test]
     fn plugin_calls(text in prop_oneof![12 => call(), 1 => "(.|\n){0,100}"]) {
-        bodies::plugin_call(&text);
+        promises::plugin_call(&text);
     }
 
     #[test]
@@ -215,7 +213,7 @@ proptest! {
         6 => plugin().prop_map(|value| value.to_string()),
         1 => ".{0,60}",
     ]) {
-        bodies::network_list(&text);
+        promises::network_list(&text);
     }
 
     #[test]
@@ -224,6 +222,6 @@ proptest! {
         "[a-z0-9_.:-]{1,4}\n[a-z0-9_.:-]{1,4}\n[ -~]{1,16}",
         "(.|\n){0,60}",
     ]) {
-        bodies::attachment_tag(&text);
+        promises::attachment_tag(&text);
     }
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use crate::bodies;
 use crate::policies::{PROPOSAL, SHIPPED};
 
 /// Values that are often right, and often just beyond it.
@@ -155,16 +154,16 @@ proptest! {
     /// front of it.
     #[test]
     fn validation_and_conversion_agree(text in nearly_a_policy()) {
-        bodies::manifests(&text);
+        netqos_promises::manifests(&text);
     }
 
     #[test]
     fn reading_never_panics(text in ".{0,200}", at in 0_usize..900, with in "[a-z:{}\\[\\]\n ,0-9-]{0,6}") {
-        bodies::manifests(&text);
+        netqos_promises::manifests(&text);
         for whole in [PROPOSAL, SHIPPED] {
             let mut nearly = whole.to_owned();
             nearly.insert_str(at.min(nearly.len()), &with);
-            bodies::manifests(&nearly);
+            netqos_promises::manifests(&nearly);
         }
     }
 }

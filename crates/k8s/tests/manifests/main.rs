@@ -2,8 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod agreement;
-#[path = "../bodies/mod.rs"]
-mod bodies;
 mod definition;
 mod documents;
 mod node_reports;

@@ -1,7 +1,4 @@
-//! What must hold for any text whatever: shared by the property tests here and by `fuzz/`.
-//!
-//! Each function feeds one parser, and checks what it made of the text. A broken promise is a
-//! panic.
+//! Documents of CNI.
 
 mod plugin_call;
 mod result;

@@ -1,4 +1,4 @@
-//! What holds for any text. Called by the property tests beside it, and by the fuzz targets.
+//! Manifests.
 
 use netqos_k8s::{Object, documents, object_from_value, objects_from_yaml, validate};
 

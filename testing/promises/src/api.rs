@@ -1,7 +1,4 @@
-//! What must hold for any text whatever: shared by the property tests here and by `fuzz/`.
-//!
-//! Each function feeds one parser, and checks what it made of the text. A broken promise is a
-//! panic.
+//! Quantities, durations, annotations and the files of other projects.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
