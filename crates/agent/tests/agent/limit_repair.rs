@@ -10,6 +10,8 @@ use crate::stage::{self, Agent};
 
 /// The time to the repair of a fault that the kernel announces, and of any other.
 const AT_ONCE: Duration = Duration::from_secs(1);
+/// Long before its turn, on a busy machine too.
+const SOON: Duration = Duration::from_secs(10);
 const IN_TURN: Duration = Duration::from_secs(32);
 
 const LIMITS: [&str; 2] = ["ingress", "egress"];
@@ -118,14 +120,14 @@ fn qdisc_removed_six_times_is_restored_five_times() {
     at_host(|node, pod, is_in_force| {
         for times in 1..=5 {
             tc(node, pod, "qdisc del dev HOST root");
-            within(AT_ONCE, "put back", || is_in_force() && restored() == times);
+            within(SOON, "put back", || is_in_force() && restored() == times);
         }
         tc(node, pod, "qdisc del dev HOST root");
         let is_told = || {
             let problems = stage::status().problems;
             problems.iter().any(|it| it.reason == "RepairContested")
         };
-        within(AT_ONCE, "told", is_told);
+        within(SOON, "told", is_told);
         thread::sleep(2 * AT_ONCE);
         assert!(!is_in_force());
         assert_eq!(restored(), 5);
@@ -170,8 +172,6 @@ fn ifb_removed_twice_is_restored_twice() {
         thread::sleep(2 * AT_ONCE);
         assert_eq!(restored(), times - 1, "{}", stage::log());
         node.run("ip", &["link", "del", &ifb().unwrap()]).unwrap();
-        within(AT_ONCE, "restored", || {
-            ifb().is_some() && restored() == times
-        });
+        within(SOON, "restored", || ifb().is_some() && restored() == times);
     }
 }
