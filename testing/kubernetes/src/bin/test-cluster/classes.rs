@@ -181,7 +181,7 @@ fn send(context: &Context, pods: &Pods) -> anyhow::Result<String> {
     );
     let _offline = offline.0.send(kubectl, &hosts.address(offline.1))?;
     let alone = hosts.rates(kubectl, &[offline], WINDOW)?[0];
-    let alone = expect("offline alone", alone, FULL, 6.0)?;
+    let alone = expect("offline alone", alone, FULL)?;
     let _online = online.0.send(kubectl, &hosts.address(online.1))?;
     let sent = hosts.rates(kubectl, &[online, offline], WINDOW)?;
     let sent = expect_both("sent", sent[0], sent[1])?;
@@ -249,11 +249,11 @@ fn limited_and_free(context: &Context) -> anyhow::Result<String> {
     )?;
     std::thread::sleep(Duration::from_secs(3));
     let limited = arrives()?[0];
-    let limited = expect("limited", limited, 9.8, 8.0)?;
+    let limited = expect("limited", limited, 9.8)?;
     annotate("-")?;
     std::thread::sleep(Duration::from_secs(3));
     let free = arrives()?[0];
-    let free = expect("without annotation", free, FULL, 8.0)?;
+    let free = expect("without annotation", free, FULL)?;
     Ok(format!("{limited}, {free} Mbit/s"))
 }
 

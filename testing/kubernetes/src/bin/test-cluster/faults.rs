@@ -174,7 +174,7 @@ pub fn api_server_away(context: &mut Context) -> anyhow::Result<String> {
 pub fn still_limited(context: &Context) -> anyhow::Result<String> {
     let (limited, free) = limits::pods(context)?;
     let rate = free.receives_from(context.kubectl(), &limited)?;
-    expect("limited pod", rate, 10.0, 6.0)
+    expect("limited pod", rate, 10.0)
 }
 
 /// The restarts of a pod's first container.

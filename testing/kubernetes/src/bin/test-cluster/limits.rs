@@ -40,8 +40,8 @@ pub fn pods(context: &Context) -> anyhow::Result<(Pod, Pod)> {
 pub fn both_directions(context: &mut Context) -> anyhow::Result<String> {
     let (limited, free) = pods(context)?;
     let kubectl = context.kubectl();
-    let egress = expect("egress", free.receives_from(kubectl, &limited)?, 10.0, 6.0)?;
-    let ingress = expect("ingress", limited.receives_from(kubectl, &free)?, 10.0, 6.0)?;
+    let egress = expect("egress", free.receives_from(kubectl, &limited)?, 10.0)?;
+    let ingress = expect("ingress", limited.receives_from(kubectl, &free)?, 10.0)?;
     // A third pod, since traffic within one pod bypasses its interface.
     let other = create(
         context,
@@ -86,15 +86,11 @@ pub fn live_annotation(context: &mut Context) -> anyhow::Result<String> {
         anyhow::ensure!(status.contains("20 Mbit/s"), "not programmed:\n{status}");
         Ok(began.elapsed().as_secs_f64())
     })?;
-    let changed = expect("20M", free.receives_from(kubectl, &limited)?, 20.0, 6.0)?;
+    let changed = expect("20M", free.receives_from(kubectl, &limited)?, 20.0)?;
     annotate("20Mbit")?;
     std::thread::sleep(Duration::from_secs(1));
-    let kept = expect(
-        "20Mbit (not a quantity)",
-        free.receives_from(kubectl, &limited)?,
-        20.0,
-        6.0,
-    )?;
+    let kept = free.receives_from(kubectl, &limited)?;
+    let kept = expect("20Mbit (not a quantity)", kept, 20.0)?;
     annotate("10M")?;
     Ok(format!("{changed} (seen after {programmed:.1} s), {kept}"))
 }

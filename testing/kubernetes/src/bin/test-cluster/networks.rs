@@ -26,18 +26,18 @@ pub fn dual_stack(context: &mut Context) -> anyhow::Result<String> {
         let _flow = limited.send(kubectl, INTERNET6)?;
         internet.rates(&addresses, WINDOW)?[1]
     };
-    let sent = expect("IPv6 egress", sent, 10.0, 6.0)?;
+    let sent = expect("IPv6 egress", sent, 10.0)?;
     let received = {
         let _flow = limited.fetch(kubectl, INTERNET6)?;
         limited.receives(kubectl)?
     };
-    let received = expect("ingress", received, 10.0, 6.0)?;
+    let received = expect("ingress", received, 10.0)?;
     let both = {
         let _flow = limited.send(kubectl, INTERNET)?;
         let _flow6 = limited.send(kubectl, INTERNET6)?;
         internet.rates(&addresses, WINDOW)?.into_iter().sum()
     };
-    let both = expect("both families", both, 10.0, 6.0)?;
+    let both = expect("both families", both, 10.0)?;
 
     let (paid, _) = rules::players(context)?;
     mark(context, &json!({"ipBlock": {"cidr": "2001:db8::/32"}}))?;
@@ -162,8 +162,8 @@ fn tunnel(context: &Context, on: bool) -> anyhow::Result<()> {
 fn through_tunnel(context: &Context) -> anyhow::Result<String> {
     let (limited, free) = limits::pods(context)?;
     let kubectl = context.kubectl();
-    let sent = expect("egress", free.receives_from(kubectl, &limited)?, 10.0, 6.0)?;
-    let received = expect("ingress", limited.receives_from(kubectl, &free)?, 10.0, 6.0)?;
+    let sent = expect("egress", free.receives_from(kubectl, &limited)?, 10.0)?;
+    let received = expect("ingress", limited.receives_from(kubectl, &free)?, 10.0)?;
 
     let (paid, _) = rules::players(context)?;
     let far = Backends::create(context, &paid.node)?.far;

@@ -7,7 +7,7 @@ use anyhow::{bail, ensure};
 use netqos_kubernetes::cluster::Counters;
 use serde_json::{Value, json};
 
-use crate::context::{Context, expect, expect_between};
+use crate::context::{Context, expect_between};
 use crate::external_hosts::{Destination, ExternalHosts};
 use crate::pods::{Pod, Template, WINDOW, create};
 
@@ -174,13 +174,9 @@ pub fn priorities(context: &mut Context) -> anyhow::Result<String> {
         hosts.total(kubectl, &pods, to, SHARED)
     };
     // Of the payload: headers are 4 % of it, and two connections repeat what was dropped.
-    let internet = expect(
-        "two pods to the Internet",
-        both(Destination::Internet)?,
-        10.0,
-        15.0,
-    )?;
-    let s3 = expect("to S3", both(Destination::S3)?, 100.0, 15.0)?;
+    let internet = both(Destination::Internet)?;
+    let internet = expect_between("two pods to the Internet", internet, 8.5, 10.3)?;
+    let s3 = expect_between("to S3", both(Destination::S3)?, 85.0, 103.0)?;
     delete(context, "ns1")?;
     Ok(format!("{internet}, {s3} Mbit/s"))
 }
