@@ -23,6 +23,8 @@ mod delay;
 mod executable;
 mod foreign;
 mod hooks;
+#[cfg(feature = "index")]
+pub mod index;
 mod lacking;
 mod nfnetlink;
 mod node;
@@ -32,6 +34,8 @@ mod pod;
 mod progress;
 pub mod random_changes;
 pub mod reference;
+#[cfg(feature = "rules")]
+pub mod rules;
 mod state;
 mod steps;
 

@@ -51,18 +51,19 @@ pub const CAPABILITIES: &[Row] = &[
     tests(
         "tests-rules",
         "tests of rules: marks, counters, repairs, rates",
-        "package=netqos-datapath target=rules \
-         only=a_rule_marks,applied_twice,programs_are_put_back,rates_take_effect,without_a_queue",
+        "package=netqos-datapath target=links only=rules::a_rule_marks,rules::applied_twice,\
+         rules::programs_are_put_back,rules::rates_take_effect,rules::without_a_queue",
     ),
     tests(
         "tests-limit-changes",
         "tests of limits: random changes under load, repairs",
-        "package=netqos-datapath target=limits only=limit_change_keeps_flow,applied_twice,limits_take_effect",
+        "package=netqos-datapath target=links \
+         only=limit_change_keeps_flow,limits::applied_twice,limits_take_effect",
     ),
     tests(
         "tests-rule-changes",
         "tests of rules: random changes under load, repairs, stalled queues",
-        "package=netqos-datapath target=rules only=meter_change_keeps_flow,rule_repair",
+        "package=netqos-datapath target=links only=meter_change_keeps_flow,rule_repair",
     ),
     tests(
         "tests-class-changes",
@@ -74,7 +75,7 @@ pub const CAPABILITIES: &[Row] = &[
         "tests-packets",
         "tests of rules: packets of every kind, random policies",
         // Not that a machine's throughput is high.
-        "package=netqos-datapath target=rules_packets \
+        "package=netqos-datapath target=others \
          only=beside_other,counted_as_they_are,switched_in,packets_of_every,sctp_goes,program_decides",
     ),
     tests(

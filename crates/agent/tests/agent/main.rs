@@ -10,8 +10,6 @@ mod cgroup;
 #[path = "../throughput/config_map.rs"]
 #[allow(dead_code, reason = "others need more of it")]
 mod config_map;
-#[path = "../../../datapath/tests/rules_services/proxy.rs"]
-mod proxy;
 mod replaced_rules_are_removed;
 mod second_network;
 mod service;
@@ -50,3 +48,5 @@ mod what_others_took_away_is_put_back;
 mod where_inotify_is_used_up_it_looks_from_time_to_time;
 mod where_the_node_has_no_bpffs_it_says_so;
 mod who_divides_is_chosen;
+
+use netqos_testkit::rules::proxy;

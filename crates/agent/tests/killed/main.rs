@@ -16,12 +16,12 @@ mod scene;
 #[path = "../agent/stage.rs"]
 #[allow(dead_code, reason = "others need more of it")]
 mod stage;
-#[path = "../../../datapath/tests/rules_killed/state.rs"]
-mod state;
 mod victim;
 
 use std::process::Command;
 use std::time::Instant;
+
+use netqos_testkit::rules::state;
 
 use crate::scene::{End, Says, Scene};
 

@@ -1,6 +1,6 @@
 //! What a lab says of real limits: configured against measured, ours beside the well-known plugin.
 //!
-//! How exactly limits are kept is measured by `make demo` and `long_limits`.
+//! How exactly limits are kept is measured by `make demo` and `datapath::long`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -6,28 +6,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use netqos_api::HookChoice;
+use netqos_testkit::rules::measure::{Case, WAYS, Ways};
+use netqos_testkit::rules::{World, limiting, mbit};
 use netqos_traffic::UdpTest;
 use serde::{Deserialize, Serialize};
 
 use super::Spread;
-
-// The tests' own: what they assert with slack is measured here.
-#[path = "../../../../datapath/tests/long_rates/measure.rs"]
-#[allow(
-    dead_code,
-    clippy::unwrap_used,
-    reason = "a test's, which ends the benchmark when something fails"
-)]
-mod measure;
-#[path = "../../../../datapath/tests/rules/world.rs"]
-#[allow(
-    clippy::unwrap_used,
-    reason = "a test's, which ends the benchmark when something fails"
-)]
-mod world;
-
-use measure::{Case, WAYS, Ways};
-use world::{World, limiting, mbit};
 
 /// Rates of rules, in Mbit/s.
 const RATES: [u64; 5] = [1, 10, 20, 100, 1000];
