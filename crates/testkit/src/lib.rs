@@ -17,6 +17,8 @@ mod apart;
 mod backlog;
 mod bulk;
 mod changes;
+#[cfg(feature = "classes")]
+pub mod classes;
 mod cpu;
 mod crash;
 mod delay;

@@ -68,7 +68,7 @@ pub const CAPABILITIES: &[Row] = &[
     tests(
         "tests-class-changes",
         "tests of classes: random changes under load, stalled queues",
-        "package=netqos-classes target=kernel only=limit_changes,stalled_leaves",
+        "package=netqos-classes target=links only=limit_changes,stalled_leaves",
     )
     .except(&[(V5_10, WorksOtherwise)]),
     tests(
@@ -81,8 +81,8 @@ pub const CAPABILITIES: &[Row] = &[
     tests(
         "tests-classes",
         "tests of classes: changes, repairs, what waits",
-        "package=netqos-classes target=kernel \
-         only=fair_leaves,what_waits,shares_take_effect,others_are_left_alone,hooks_of_both_kinds",
+        "package=netqos-classes target=links only=kernel::fair_leaves,kernel::what_waits,\
+         kernel::shares_take_effect,kernel::others_are_left_alone,kernel::hooks_of_both_kinds",
     ),
     uplink(
         "uplink",
