@@ -13,12 +13,15 @@ static BUILT: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// The executable of another package, in the profile of the running test.
 ///
-/// Under `cargo test`, which builds only the package that is tested, cargo builds it now. A test that
-/// runs without cargo, as in `scripts/test`, finds what the workspace's build left beside it.
+/// Under `cargo test`, which builds only the package that is tested, cargo builds that of another one now. A test
+/// that runs without cargo, as in `scripts/test`, finds what the workspace's build left beside it.
 ///
 /// # Errors
 /// Returns an error if cargo cannot build it, or if it is missing.
 pub fn executable(package: &str, name: &str) -> Result<PathBuf> {
+    if let Some(built) = env::var_os(format!("CARGO_BIN_EXE_{name}")) {
+        return Ok(built.into());
+    }
     // target/PROFILE/deps/TEST
     let test = env::current_exe()?;
     let directory = test.ancestors().nth(2).context("test in target/PROFILE")?;

@@ -13,6 +13,8 @@
 //! # }
 //! ```
 
+#[cfg(feature = "agent")]
+pub mod agent;
 mod apart;
 mod backlog;
 mod bulk;

@@ -13,14 +13,12 @@
 #![forbid(unsafe_code)]
 
 mod scene;
-#[path = "../agent/stage.rs"]
-#[allow(dead_code, reason = "others need more of it")]
-mod stage;
 mod victim;
 
 use std::process::Command;
 use std::time::Instant;
 
+use netqos_testkit::agent::stage;
 use netqos_testkit::rules::state;
 
 use crate::scene::{End, Says, Scene};

@@ -71,7 +71,7 @@ fn with_a_hundred_pods_and_two_hundred_policies() {
     };
     assert!(stage::eventually(all), "{:?}", world.problems());
     settle(&world, megabytes);
-    let minute = world.idle_minute();
+    let minute = idle_minute(&world);
     let resident = resident_now(&world);
     println!("{resident:.1} MB resident; when idle (target: {TARGET} %) {minute}");
     assert!(resident <= megabytes, "{resident:.1} MB");
@@ -171,56 +171,54 @@ fn resident(world: &mut World, rules: u32, megabytes: f64) -> f64 {
     resident_now(world)
 }
 
-impl World {
-    /// What the agent has in memory, in bytes.
-    fn agent_memory(&self) -> u64 {
-        let status = fs::read_to_string(self.of_agent("status")).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kilobytes = line.unwrap().trim().strip_suffix(" kB").unwrap();
-        kilobytes.parse::<u64>().unwrap() * 1024
-    }
+/// What the agent has in memory, in bytes.
+fn agent_memory(world: &World) -> u64 {
+    let status = fs::read_to_string(of_agent(world, "status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes = line.unwrap().trim().strip_suffix(" kB").unwrap();
+    kilobytes.parse::<u64>().unwrap() * 1024
+}
 
-    /// What its threads take of a processor while nothing happens.
-    fn idle_minute(&self) -> Minute {
-        let before = self.agent_processor_times();
-        thread::sleep(IDLE);
-        let percent_since = |thread: &str, after: Duration| {
-            let before = before.get(thread).copied().unwrap_or_default();
-            after.saturating_sub(before).as_secs_f64() / IDLE.as_secs_f64() * 100.0
+/// What its threads take of a processor while nothing happens.
+fn idle_minute(world: &World) -> Minute {
+    let before = agent_processor_times(world);
+    thread::sleep(IDLE);
+    let percent_since = |thread: &str, after: Duration| {
+        let before = before.get(thread).copied().unwrap_or_default();
+        after.saturating_sub(before).as_secs_f64() / IDLE.as_secs_f64() * 100.0
+    };
+    let after = agent_processor_times(world).into_iter();
+    let percents = after.map(|(thread, after)| {
+        let percent = percent_since(&thread, after);
+        (thread, percent)
+    });
+    Minute(percents.collect())
+}
+
+/// How long its threads have worked, by their names.
+fn agent_processor_times(world: &World) -> BTreeMap<String, Duration> {
+    let mut times = BTreeMap::<String, Duration>::new();
+    for task in fs::read_dir(of_agent(world, "task")).unwrap() {
+        let task = task.unwrap().path();
+        let read = |file| fs::read_to_string(task.join(file));
+        // On the processor, waiting for it, and how often. A thread may have ended.
+        let (Ok(name), Ok(text)) = (read("comm"), read("schedstat")) else {
+            continue;
         };
-        let after = self.agent_processor_times().into_iter();
-        let percents = after.map(|(thread, after)| {
-            let percent = percent_since(&thread, after);
-            (thread, percent)
-        });
-        Minute(percents.collect())
+        let nanoseconds = text.split(' ').next().unwrap().parse().unwrap();
+        *times.entry(name.trim().to_owned()).or_default() += Duration::from_nanos(nanoseconds);
     }
+    times
+}
 
-    /// How long its threads have worked, by their names.
-    fn agent_processor_times(&self) -> BTreeMap<String, Duration> {
-        let mut times = BTreeMap::<String, Duration>::new();
-        for task in fs::read_dir(self.of_agent("task")).unwrap() {
-            let task = task.unwrap().path();
-            let read = |file| fs::read_to_string(task.join(file));
-            // On the processor, waiting for it, and how often. A thread may have ended.
-            let (Ok(name), Ok(text)) = (read("comm"), read("schedstat")) else {
-                continue;
-            };
-            let nanoseconds = text.split(' ').next().unwrap().parse().unwrap();
-            *times.entry(name.trim().to_owned()).or_default() += Duration::from_nanos(nanoseconds);
-        }
-        times
-    }
-
-    fn of_agent(&self, file: &str) -> PathBuf {
-        let pid = self.agent_pid().to_string();
-        Path::new("/proc").join(pid).join(file)
-    }
+fn of_agent(world: &World, file: &str) -> PathBuf {
+    let pid = world.agent_pid().to_string();
+    Path::new("/proc").join(pid).join(file)
 }
 
 /// What the agent takes, in megabytes.
 fn resident_now(world: &World) -> f64 {
-    world.agent_memory() as f64 / 1e6
+    agent_memory(world) as f64 / 1e6
 }
 
 /// What the agent's threads took of a processor, by their names, in percent.

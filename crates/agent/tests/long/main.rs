@@ -6,17 +6,9 @@
 )]
 #![forbid(unsafe_code)]
 
-#[path = "../cluster/controller.rs"]
-#[allow(dead_code, reason = "others need more of it")]
-mod controller;
-#[path = "../agent/stage.rs"]
-#[allow(dead_code, reason = "others need more of it")]
-mod stage;
-#[path = "../cluster/world.rs"]
-#[allow(dead_code, reason = "others need more of it")]
-mod world;
-
 mod a_change_of_the_cluster_takes_effect_within_100_ms;
 mod a_change_of_the_folder_takes_effect_within_100_ms;
 mod dead_connection;
 mod it_stays_small;
+
+use netqos_testkit::agent::{controller, stage, world};

@@ -78,7 +78,8 @@ pub(crate) fn turn(clock: &Path, later: i64) {
 
 /// The library that makes it so.
 pub(crate) fn library(folder: &Path) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../agent/tests/cluster/clock.c");
+    let source =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../agent/tests/others/cluster/clock.c");
     let library = folder.join("clock.so");
     let made = Command::new("cc")
         .args(["-shared", "-fPIC", "-O1", "-o"])
