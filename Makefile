@@ -59,7 +59,7 @@ demo: dependencies
 test: dependencies
 	scripts/test
 
-# The test targets `long*`: run before an issue is resolved.
+# The test programs `long`: run before an issue is resolved.
 test-long: dependencies
 	scripts/test --long
 
@@ -78,7 +78,7 @@ lint: dependencies
 	scripts/count-lines --check
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
-	cargo clippy --locked --workspace --test 'long*' -- -D warnings
+	cargo clippy --locked --workspace --test long -- -D warnings
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --locked --manifest-path fuzz/Cargo.toml --target-dir $(CARGO_TARGET_DIR)/fuzz \
 	  --no-default-features -- -D warnings

@@ -1,6 +1,7 @@
 //! A plugin that panics still answers with the error object, whatever the build does on panic.
 //!
-//! The test starts itself as the plugin: the harness of `cargo test` would print between.
+//! The test starts itself as the plugin: the harness of `cargo test` would print between, which is why it is a
+//! program of its own.
 #![expect(clippy::expect_used, reason = "a test")]
 
 use std::process::{Command, ExitCode, Stdio};

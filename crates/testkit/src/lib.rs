@@ -29,6 +29,7 @@ mod foreign;
 mod hooks;
 #[cfg(feature = "index")]
 pub mod index;
+mod lab;
 mod lacking;
 mod nfnetlink;
 mod node;
@@ -54,6 +55,7 @@ pub use delay::DelayLine;
 pub use executable::executable;
 pub use foreign::{ForeignHook, ForeignProgram, Verdict, cilium_throttle, foreign_map};
 pub use hooks::{has_big_tcp, has_tcx};
+pub use lab::lab_agent;
 pub use lacking::{run_lacking, run_refusing, run_without};
 pub use nfnetlink::{Nfnetlink, with_nfnetlink};
 pub use node::Node;

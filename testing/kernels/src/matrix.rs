@@ -45,8 +45,9 @@ pub const CAPABILITIES: &[Row] = &[
     tests(
         "tests-plugin",
         "tests of the plugin: ADD, CHECK, DEL, beside others, macvlan",
-        "package=netqos-plugins target=bandwidth \
-         only=add_is_idempotent,configuration_becomes,failed_add,del_restores,lives_beside,macvlan_pods",
+        "package=netqos-plugins target=others only=bandwidth::add_is_idempotent,\
+         bandwidth::configuration_becomes,bandwidth::failed_add,bandwidth::del_restores,\
+         bandwidth::lives_beside,bandwidth::macvlan_pods",
     ),
     tests(
         "tests-rules",
