@@ -60,9 +60,6 @@ struct Arguments {
     /// Which context of the kubeconfig; without it, its current one.
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
-    /// How it learns who the peers of rules are.
-    #[arg(long, value_enum, env = "NETQOS_PEERS", default_value_t)]
-    peers: Peers,
     /// The namespace of the controller, where it publishes peers of several namespaces.
     #[arg(long, value_name = "NAME", default_value = "netqos-system")]
     controller_namespace: String,
@@ -165,15 +162,6 @@ struct Arguments {
     no_pod_labels: bool,
     #[command(flatten)]
     logs: LogArguments,
-}
-
-#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
-enum Peers {
-    /// From all pods of the cluster, which it watches.
-    #[default]
-    Pods,
-    /// From the NetworkQoSPeerSlices of a controller: of pods it watches those of its node alone.
-    Slices,
 }
 
 #[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
@@ -387,7 +375,7 @@ impl Arguments {
                 context: self.context.clone(),
             },
             state: self.state_dir.clone(),
-            peers: self.peer_source(),
+            controller: self.controller_namespace.as_str().into(),
             has_rules,
             reports: Some(reports),
             statuses: Some(statuses),
@@ -401,13 +389,13 @@ impl Arguments {
         }
     }
 
-    /// A folder says itself who is a peer.
+    /// The pods of a directory are the peers; on a cluster the controller publishes them.
     fn peer_source(&self) -> PeerSource {
-        match (&self.manifests, self.peers) {
-            (None, Peers::Slices) => PeerSource::Slices {
+        match self.manifests {
+            Some(_) => PeerSource::Pods,
+            None => PeerSource::Slices {
                 controller: self.controller_namespace.as_str().into(),
             },
-            _ => PeerSource::Pods,
         }
     }
 

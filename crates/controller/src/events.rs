@@ -241,6 +241,7 @@ mod tests {
         for (problem, reason) in [
             ("InvalidBandwidth", "InvalidBandwidth"),
             ("KernelFeatureMissing", "KernelFeatureMissing"),
+            ("QueueStalled", "QueueStalled"),
             ("UpdateFailed", "QoSUpdateFailed"),
             ("EndpointUnreachable", "QoSUpdateFailed"),
             ("OfAnotherVersion", "QoSUpdateFailed"),

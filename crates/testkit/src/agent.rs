@@ -3,6 +3,5 @@
 
 pub mod config_map;
 pub mod controller;
-pub mod controller_process;
 pub mod stage;
 pub mod world;

@@ -6,7 +6,8 @@
 //!                             /var/lib/netqos/objects: what was seen last
 //! ```
 //!
-//! Where a controller publishes who is a peer, a node's agent asks for what concerns its own pods:
+//! The controller publishes the peers of rules in slices. An agent watches the objects that concern the pods of its
+//! node:
 //!
 //! ```text
 //!   pods of the node ─► their namespaces ─► policies ─► the sets that they name ─► slices
@@ -37,7 +38,6 @@ use std::time::Duration;
 use netqos_cluster::{Connect, Kind, Selection};
 use netqos_coexistence::Homes;
 use netqos_core::NodeReport;
-use netqos_index::PeerSource;
 use tokio::sync::watch::Receiver;
 
 pub use run::spawn;
@@ -57,8 +57,8 @@ pub struct ClusterOptions {
     pub connect: Connect,
     /// The folder of what must outlive a reboot, `/var/lib/netqos` on a node.
     pub state: PathBuf,
-    /// What the addresses of peers are learned from.
-    pub peers: PeerSource,
+    /// The namespace of the controller, with the slices of sets of several namespaces.
+    pub controller: Arc<str>,
     /// True where rules of an earlier process are in force on the node, which must not be lifted for
     /// want of knowledge.
     pub has_rules: bool,
@@ -75,21 +75,19 @@ pub struct ClusterOptions {
 }
 
 impl ClusterOptions {
-    /// What is watched from the start. Without a controller, which would say whom selectors mean,
-    /// that is every object that a plan may depend on; with one, other things follow from it.
+    /// The watches from the start, from which further ones follow.
     fn selections(&self) -> Vec<Selection> {
-        let sliced = matches!(self.peers, PeerSource::Slices { .. });
         let kinds = Kind::ALL.into_iter();
         kinds
             .filter_map(|kind| {
                 let all = Selection::all(kind);
                 Some(match kind {
                     Kind::Node | Kind::NodeSlo => all.with_field("metadata.name", &self.node),
-                    Kind::Pod if sliced => all.with_field("spec.nodeName", &self.node),
-                    Kind::NetworkQoS | Kind::Service | Kind::EndpointSlice if sliced => {
-                        return None;
-                    }
-                    Kind::NetworkQoSPeerSlice
+                    Kind::Pod => all.with_field("spec.nodeName", &self.node),
+                    Kind::NetworkQoS
+                    | Kind::Service
+                    | Kind::EndpointSlice
+                    | Kind::NetworkQoSPeerSlice
                     | Kind::NetworkQoSNodeReport
                     | Kind::NetworkQoSDefault
                     | Kind::ConfigMap => return None,

@@ -9,4 +9,4 @@
 mod shares_of_a_cluster;
 mod shares_of_a_folder;
 
-use netqos_testkit::agent::{config_map, controller_process, stage};
+use netqos_testkit::agent::{config_map, stage, world};

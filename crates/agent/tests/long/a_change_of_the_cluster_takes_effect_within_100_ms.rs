@@ -31,10 +31,10 @@ fn within_a_tenth_of_a_second() {
     drop(flow.end());
 }
 
-/// The same where a controller publishes peers, as it is installed.
+/// The same of a policy with peers.
 #[test]
 fn also_where_peers_are_published_within_a_tenth_of_a_second() {
-    let Some((mut world, mut controller)) = World::sliced() else {
+    let Some((mut world, mut controller)) = World::with_controller() else {
         return;
     };
     world.mark_to("p", 1, 1, &apps(&["b"]));

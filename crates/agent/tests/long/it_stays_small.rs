@@ -7,14 +7,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use netqos_core::{Labels, ObjectName};
-use netqos_index::{Change, PeerIndex, SliceWrite, Slicer};
-use netqos_k8s::{NetworkQoSPeerSlice, Object, documents, object_from_value};
+use netqos_index::Change;
+use netqos_k8s::documents;
 use netqos_testkit::mk_pod;
 use serde_json::json;
 
-use crate::controller::NAMESPACE;
 use crate::stage;
-use crate::world::{SLICE, World};
+use crate::world::World;
 
 const PODS: usize = 110;
 const POLICIES: usize = 200;
@@ -36,7 +35,7 @@ fn is_shipped() -> bool {
 /// it takes.
 #[test]
 fn with_a_hundred_pods_and_two_hundred_policies() {
-    let Some(mut world) = World::new() else {
+    let Some((mut world, mut controller)) = World::with_controller() else {
         return;
     };
     let (megabytes, percent) = if is_shipped() {
@@ -64,6 +63,7 @@ fn with_a_hundred_pods_and_two_hundred_policies() {
         let namespace = world.namespace.clone();
         world.create("k8s.ovn.org/v1alpha1", "NetworkQoS", &namespace, object);
     }
+    controller.publish(&world);
     start(&mut world);
     let all = || {
         let pods = stage::status().pods;
@@ -91,32 +91,25 @@ fn with_a_hundred_pods_and_two_hundred_policies() {
 fn with_a_hundred_thousand_peers() {
     const PEERS: u32 = 100_000;
     const SETS: u32 = 100;
-    let Some((mut world, _)) = World::sliced() else {
+    let Some((mut world, mut controller)) = World::with_controller() else {
         return;
     };
-    let mut index = PeerIndex::default();
-    let mut slicer = Slicer::new(NAMESPACE);
     for number in 0..SETS {
         let kind = json!({"podSelector": {"matchLabels": {"kind": number.to_string()}}});
         world.mark_to(&format!("n{number}"), number as u8, 10, &kind);
     }
-    for policy in world.list("k8s.ovn.org/v1alpha1", "NetworkQoS") {
-        match object_from_value(&policy) {
-            Ok(Object::Policy(policy)) => index.apply(Change::Policy(policy)),
-            other => panic!("{other:?}"),
-        }
-    }
-    publish(&world, &mut index, &mut slicer);
+    controller.publish(&world);
     let megabytes = if is_shipped() { 60.0 } else { 150.0 };
     let without = resident(&mut world, SETS, megabytes);
     for number in 0..PEERS {
         let labels = Labels::from([("kind".into(), (number % SETS).to_string().into())]);
         let name = ObjectName::new("games", &format!("far-{number}"));
         let address = Ipv4Addr::from(0x0A80_0000 + number).into();
-        index.apply(Change::Pod(mk_pod(name, labels, "elsewhere", [address])));
+        let pod = mk_pod(name, labels, "elsewhere", [address]);
+        controller.peers.apply(Change::Pod(pod));
     }
-    publish(&world, &mut index, &mut slicer);
-    drop((index, slicer));
+    controller.publish(&world);
+    drop(controller);
     let with = resident(&mut world, SETS, megabytes.min(without + 40.0));
     println!("{without:.1} MB resident without peers, {with:.1} MB with {PEERS}");
     assert!(with <= megabytes, "{with:.1} MB");
@@ -145,17 +138,6 @@ fn settle(world: &World, megabytes: f64) {
     let began = Instant::now();
     while resident_now(world) > megabytes && began.elapsed() < SETTLED {
         thread::sleep(Duration::from_secs(1));
-    }
-}
-
-/// Puts what became of peers where agents find it.
-fn publish(world: &World, index: &mut PeerIndex, slicer: &mut Slicer) {
-    slicer.change(index.take_changes());
-    for write in slicer.take_writes() {
-        if let SliceWrite::Put(slice) = write {
-            let slice = serde_json::to_value(NetworkQoSPeerSlice::of(&slice)).unwrap();
-            world.apply("netqos.io/v1alpha1", SLICE, &slice);
-        }
     }
 }
 

@@ -19,7 +19,6 @@ mod lines_are_left_to_koordlet;
 mod manifests;
 mod nads_that_the_watch_lacks;
 mod network_status_is_written;
-mod of_a_large_cluster_it_lists_a_page_at_a_time;
 mod the_nodes_lines_are_as_its_node_slo_says;
 mod under_a_name_that_is_no_nodes_nothing_changes;
 mod versions_differ;
@@ -27,7 +26,6 @@ mod what_its_manifests_give_it_is_enough;
 mod what_others_enforce_is_left_to_them;
 mod what_the_cluster_says_is_in_force;
 mod whatever_the_server_does_nothing_is_lost;
-mod with_the_controller;
 mod without_the_server_what_was_known_stays;
 
-use netqos_testkit::agent::{controller, controller_process, stage, world};
+use netqos_testkit::agent::{controller, stage, world};

@@ -249,9 +249,9 @@ fn look_at_controller(seen: &Seen, controllers: &[Workload], now: Timestamp) -> 
         if leads.is_some_and(|it| it.leads()) {
             return Line::ok("controller", "one leads that no Deployment has made");
         }
-        let remedy = "without it objects have no status, and every agent watches all pods: see \
-                      controller.enabled in docs/install.md";
-        return Line::warning("controller", "it is not installed", remedy);
+        let remedy = "apply the manifests (docs/install.md): agents wait for the peers of rules that \
+                      it publishes, and objects have no status";
+        return Line::failed("controller", "it is not installed", remedy);
     };
     if let Some(leader) = leads.filter(|it| !it.leads()) {
         return Line::failed("controller", leader.words(), pods);

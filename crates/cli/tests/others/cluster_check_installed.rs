@@ -194,6 +194,7 @@ fn without_a_daemon_set_of_agents_reports_prove_nothing() {
         message.starts_with("there is no DaemonSet of them"),
         "{message}"
     );
+    assert_eq!(states(&all, "controller"), ["failed"], "{all:?}");
 }
 
 #[test]

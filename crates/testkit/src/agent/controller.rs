@@ -14,16 +14,9 @@ use super::world::{SLICE, World};
 pub const NAMESPACE: &str = "netqos-system";
 const VERSION: &str = "netqos.io/v1alpha1";
 
-/// From what agents learn of peers; the manifests say slices.
-#[derive(Clone, Copy, Debug)]
-pub enum Peers {
-    Pods,
-    Slices,
-}
-
 /// It looks at the cluster when it is told to, and writes as much as it is told.
 pub struct Controller {
-    peers: PeerIndex,
+    pub peers: PeerIndex,
     slicer: Slicer,
     pods: BTreeSet<PodId>,
     policies: BTreeSet<ObjectName>,
@@ -31,34 +24,19 @@ pub struct Controller {
 }
 
 impl World {
-    /// A cluster in which agents learn of peers from slices.
-    pub fn sliced() -> Option<(Self, Controller)> {
-        let mut world = Self::new()?;
-        world.flags = vec!["--peers", "slices"];
+    /// A cluster, and the publisher of its peers. `None`: skipped.
+    pub fn with_controller() -> Option<(Self, Controller)> {
+        let world = Self::new()?;
         let controller = Controller::start(&world);
         Some((world, controller))
     }
 
-    /// A cluster in which agents learn of peers from slices, by what a controller publishes, or from pods.
-    pub fn by(peers: Peers) -> Option<(Self, Option<Controller>)> {
-        match peers {
-            Peers::Pods => Self::new().map(|world| (world, None)),
-            Peers::Slices => Self::sliced().map(|(world, it)| (world, Some(it))),
-        }
-    }
-
-    /// Has the policy `p` mark what `a` sends to `b`: where there is a controller by a rule to pods, of
-    /// which some set is another one each time, that it publishes.
-    pub fn mark_by(&self, controller: &mut Option<Controller>, dscp: u8) {
+    /// Has the policy `p` mark what `a` sends to `b`, by a rule to a set of pods that is another one each time, and
+    /// published.
+    pub fn mark_by(&self, controller: &mut Controller, dscp: u8) {
         let other = format!("other{dscp}");
-        let peer = match controller {
-            Some(_) => apps(&["b", &other]),
-            None => json!({"ipBlock": {"cidr": "0.0.0.0/0"}}),
-        };
-        self.mark_to("p", 1, dscp, &peer);
-        if let Some(controller) = controller {
-            controller.publish(self);
-        }
+        self.mark_to("p", 1, dscp, &apps(&["b", &other]));
+        controller.publish(self);
     }
 
     /// A policy for the pods of app `a`, in place of what it was, that marks what goes to those that a

@@ -29,7 +29,6 @@ fn choices() -> Vec<Value> {
         json!({}),
         json!({"agent": {"ownReportOnly": false}}),
         json!({"multinet": {"enabled": true, "install": true, "configDirectory": "/var/lib/rancher/k3s/agent/etc/cni/net.d"}}),
-        json!({"controller": {"enabled": false}, "monitoring": {"enabled": true}}),
         json!({"controller": {"webhookFailurePolicy": "Fail"}}),
         json!({"agent": {"enterPods": false, "egress": "ifb", "hook": "clsact"}}),
         json!({
@@ -44,7 +43,7 @@ fn choices() -> Vec<Value> {
                 "podLabels": false,
                 "tolerations": [],
             },
-            "controller": {"enabled": true, "extraArgs": ["--a=b"], "tolerations": [{"operator": "Exists"}]},
+            "controller": {"extraArgs": ["--a=b"], "tolerations": [{"operator": "Exists"}]},
             "image": {"repository": "registry:5000/netqos", "tag": "x", "pullSecrets": [{"name": "s"}]},
             "monitoring": {"enabled": true, "labels": {"release": "prometheus"}, "dashboardLabels": {}},
         }),

@@ -116,9 +116,10 @@ pub struct CniPlugin {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Controller {
-    /// Whether there is one. Without it each agent watches all pods, which is for small clusters,
-    /// objects have no status, and there is no admission webhook.
-    pub enabled: bool,
+    /// Removed: see templates/removed.yaml.
+    #[serde(default, skip_serializing)]
+    #[expect(dead_code, reason = "of the schema alone")]
+    pub enabled: Value,
     /// More flags of netqos-controller.
     pub extra_args: Vec<String>,
     /// How lines of the log look.
@@ -387,7 +388,7 @@ impl Default for CniPlugin {
 impl Default for Controller {
     fn default() -> Self {
         Self {
-            enabled: true,
+            enabled: Value::Null,
             extra_args: Vec::new(),
             log_format: LogFormat::Json,
             log_level: "info".to_owned(),

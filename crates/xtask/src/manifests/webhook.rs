@@ -50,8 +50,7 @@ pub fn template() -> anyhow::Result<String> {
         text = text.replace(place, value);
     }
     Ok(format!(
-        "{{{{- /* Made by `cargo xtask manifests` from crates/admission. */ -}}}}\n\
-         {{{{- if .Values.controller.enabled }}}}\n{text}{{{{- end }}}}\n"
+        "{{{{- /* Made by `cargo xtask manifests` from crates/admission. */ -}}}}\n{text}"
     ))
 }
 

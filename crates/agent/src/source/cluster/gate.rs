@@ -1,7 +1,7 @@
 //! What waits until it is known who is meant.
 //!
-//! A policy says what it means only with the addresses of the pods that its rules go to. Where a
-//! controller publishes them, they come after the policy: without them the new rules would go
+//! A policy says what it means only with the addresses of the pods that its rules go to. The controller
+//! publishes them, so they come after the policy: without them the new rules would go
 //! nowhere, and what they replace would be lifted. So a policy is told to the index when all sets
 //! that it names are published; until then what was told of it before stays, and it alone waits.
 //!

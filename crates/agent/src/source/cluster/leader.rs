@@ -68,10 +68,7 @@ impl Leader {
 fn said(namespace: &str, lease: Option<&Lease>, now: Timestamp) -> String {
     let name = format!("Lease {namespace}/{LEASE}");
     let Some(spec) = lease.map(|lease| lease.spec.clone().unwrap_or_default()) else {
-        return format!(
-            "there is no controller: no {name} is there. Install netqos-controller, or run the \
-             agents with --peers pods"
-        );
+        return format!("there is no controller: no {name} is there. Install netqos-controller");
     };
     let holder = spec.holder_identity.unwrap_or_default();
     let renewed = spec.renew_time.map(|time| time.0);

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use netqos_cluster::Client;
-use netqos_index::PeerSource;
 use tokio::time::{Instant, sleep_until};
 
 use super::leader::Leader;
@@ -62,11 +61,7 @@ pub fn spawn(options: ClusterOptions, events: Sender<Event>) -> Result<()> {
 }
 
 async fn run(options: &ClusterOptions, client: Client, events: &Sender<Event>) {
-    let controller = match &options.peers {
-        PeerSource::Slices { controller } => controller,
-        PeerSource::Pods => "",
-    };
-    let mut leader = Leader::new(client.clone(), controller);
+    let mut leader = Leader::new(client.clone(), &options.controller);
     let watches = Watches::new(client, options.homes.clone());
     let mut source = Source::new(options, watches);
     let mut said = Said::default();

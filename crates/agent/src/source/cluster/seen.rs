@@ -8,7 +8,6 @@ use netqos_cluster::{Kind, Selection, Told};
 use netqos_coexistence::AtWork;
 use netqos_core::{ObjectName, PolicyVersion, Problem};
 use netqos_index::Change;
-use netqos_k8s::Object;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -85,8 +84,6 @@ impl Watched {
 #[derive(Debug)]
 struct Known {
     version: Option<PolicyVersion>,
-    /// Of a pod of this node: the namespace.
-    here: Option<Arc<str>>,
     text: Option<Arc<RawValue>>,
     /// Something of it counts.
     is_good: bool,
@@ -259,7 +256,7 @@ impl Seen {
             return Vec::new();
         }
         let Read {
-            mut object,
+            object,
             version,
             text,
             trace,
@@ -272,23 +269,11 @@ impl Seen {
                 return self.keep(selection, name, read, problem);
             }
         };
-        let here = match &mut object {
-            Ok(Object::Pod(pod, ..)) if pod.node.as_deref() == Some(&*self.node) => {
-                Some(pod.id.name.namespace.clone())
-            }
-            Ok(Object::Pod(_, _, class)) => {
-                // Those of other nodes have no part of this one's lines.
-                *class = None;
-                None
-            }
-            _ => None,
-        };
         // As it was listed before a restart.
         let of_later = { unreadable.as_deref() }.map(|it| words::unreadable(kind, &name, it, true));
         let problem = of_later.map(|message| invalid(kind, &name, message));
         let known = Known {
             version,
-            here,
             text,
             is_good: true,
             problem,
@@ -329,7 +314,7 @@ impl Seen {
         let is_same = |text: &RawValue| uid_of(text) == read.text.as_deref().and_then(uid_of);
         let is_good = |it: &&Known| it.is_good && it.text.as_deref().is_some_and(is_same);
         let good = self.find(kind, &name).filter(is_good);
-        let kept = good.map(|good| (good.version.clone(), good.here.clone(), good.text.clone()));
+        let kept = good.map(|good| (good.version.clone(), good.text.clone()));
         let mut changes = Vec::new();
         let kept = kept.or_else(|| {
             let (_, mut saved) = self.saved.read(kind)?;
@@ -339,24 +324,22 @@ impl Seen {
             })?;
             let Read { version, text, .. } = good.clone();
             changes = self.put(selection, name.clone(), Some(good));
-            let put = self.find(kind, &name)?;
-            Some((version, put.here.clone(), text))
+            Some((version, text))
         });
         let is_good = kept.is_some();
         self.note_unreadable(kind, &name, Some(&problem.message));
-        let kept = kept.map(|(version, here, text)| match kind {
+        let kept = kept.map(|(version, text)| match kind {
             // It attaches no pod after a restart either.
             Kind::NetworkAttachmentDefinition => {
                 let text = text.and_then(|text| marked(&text, &problem.message));
-                (version, here, text)
+                (version, text)
             }
-            _ => (version, here, text),
+            _ => (version, text),
         });
         problem.message = words::unreadable(kind, &name, &problem.message, is_good);
-        let (version, here, text) = kept.unwrap_or((None, None, read.text));
+        let (version, text) = kept.unwrap_or((None, read.text));
         let known = Known {
             version,
-            here,
             text,
             is_good,
             problem: Some(problem),
@@ -425,9 +408,8 @@ impl Seen {
 
     /// The versions of all policies that count, of the namespaces that this node's pods are in.
     pub(super) fn policies(&self) -> BTreeMap<ObjectName, PolicyVersion> {
-        let pods = self.known(Kind::Pod);
-        let namespaces: BTreeSet<&Arc<str>> =
-            pods.filter_map(|(_, pod)| pod.here.as_ref()).collect();
+        let pods = self.known(Kind::Pod).filter(|(_, pod)| pod.is_good);
+        let namespaces: BTreeSet<&Arc<str>> = pods.map(|(name, _)| &name.namespace).collect();
         self.known(Kind::NetworkQoS)
             .filter(|(name, known)| known.is_good && namespaces.contains(&name.namespace))
             .filter_map(|(name, known)| Some((name.clone(), known.version.clone()?)))
@@ -440,8 +422,7 @@ impl Seen {
         let known = self.known.values().flat_map(BTreeMap::values);
         for trace in known.filter_map(|known| known.trace.as_ref()) {
             match trace {
-                Trace::Pod(node, neighbour) if *node == self.node => at_work.meet(*neighbour),
-                Trace::Pod(..) => {}
+                Trace::Pod(neighbour) => at_work.meet(*neighbour),
                 Trace::Status => at_work.ovn_statuses = true,
             }
         }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use netqos_cluster::{Kind, Selection, Told};
 use netqos_coexistence::Lingering;
 use netqos_core::ObjectName;
-use netqos_index::{Change, PeerSource};
+use netqos_index::Change;
 
 use super::ClusterOptions;
 use super::gate::Gate;
@@ -20,8 +20,10 @@ pub(super) struct Source {
     pub(super) watches: Watches,
     seen: Seen,
     saved: Saved,
-    /// Where a controller publishes who is a peer.
-    sliced: Option<Sliced>,
+    gate: Gate,
+    interest: Interest,
+    /// What has become due since then was not looked at.
+    looked: Instant,
     /// What was told, and was not looked at yet.
     told: Vec<Change>,
     /// What is to be said.
@@ -32,13 +34,6 @@ pub(super) struct Source {
     lingering: Lingering,
     /// Rules of an earlier process are in force.
     has_rules: bool,
-}
-
-struct Sliced {
-    gate: Gate,
-    interest: Interest,
-    /// What has become due since then was not looked at.
-    looked: Instant,
 }
 
 impl Source {
@@ -52,14 +47,9 @@ impl Source {
             watches,
             seen: Seen::new(options, saved.kinds()),
             saved,
-            sliced: match &options.peers {
-                PeerSource::Pods => None,
-                PeerSource::Slices { controller } => Some(Sliced {
-                    gate: Gate::new(controller.clone()),
-                    interest: Interest::default(),
-                    looked: Instant::now(),
-                }),
-            },
+            gate: Gate::new(options.controller.clone()),
+            interest: Interest::default(),
+            looked: Instant::now(),
             told: Vec::new(),
             changes: Vec::new(),
             is_remembered: false,
@@ -79,20 +69,14 @@ impl Source {
 
     /// Finds out what follows from what was told: what may be said, and what is to be watched.
     pub(super) fn advance(&mut self, now: Instant) {
-        let Some(sliced) = &mut self.sliced else {
-            self.changed_since_saved |= !self.told.is_empty();
-            self.changes.append(&mut self.told);
-            return;
-        };
-        sliced.looked = now;
-        let Sliced { gate, interest, .. } = sliced;
+        self.looked = now;
         loop {
             let told = std::mem::take(&mut self.told);
             self.changed_since_saved |= !told.is_empty();
             let stands = |name: &ObjectName| self.seen.stands(Kind::NetworkQoS, name);
-            self.changes.extend(gate.take(told, now, stands));
+            self.changes.extend(self.gate.take(told, now, stands));
             let may_replace = |it: &Selection| self.seen.may_replace(it, now);
-            let turn = interest.turn(gate.wanted(), may_replace);
+            let turn = self.interest.turn(self.gate.wanted(), may_replace);
             for selection in turn.begin {
                 tracing::debug!(?selection, "watched from now on");
                 self.seen.begin(selection.clone());
@@ -121,11 +105,10 @@ impl Source {
                 return;
             }
         }
-        if let Some(Sliced { gate, .. }) = &mut self.sliced
-            && let Some((_, policies)) = self.saved.read(Kind::NetworkQoS)
-        {
+        if let Some((_, policies)) = self.saved.read(Kind::NetworkQoS) {
             self.is_remembered = true;
-            gate.remember(policies.into_values().filter_map(Read::into_policy));
+            let policies = policies.into_values().filter_map(Read::into_policy);
+            self.gate.remember(policies);
             self.advance(Instant::now());
             // They may name sets of which the slices were written down, too.
             let (_, changes) = self.seen.remember(|kind| self.saved.read(kind));
@@ -138,19 +121,14 @@ impl Source {
     /// on a node that has just come, what waits takes nothing from anybody: all else need not wait
     /// with it for a controller.
     pub(super) fn is_known(&self) -> bool {
-        let gate = self.sliced.as_ref().map(|sliced| &sliced.gate);
-        let gate = gate.filter(|_| self.has_rules);
-        let is_missing = gate.is_some_and(|it| it.missing(self.is_remembered).next().is_some());
-        self.seen.is_known() && !is_missing
+        let mut missing = self.gate.missing(self.is_remembered);
+        self.seen.is_known() && !(self.has_rules && missing.next().is_some())
     }
 
     /// What is still waited for, and why it does not come.
     pub(super) fn waiting(&self) -> String {
         let waiting = self.seen.waiting();
-        let gate = self.sliced.as_ref().map(|sliced| &sliced.gate);
-        let missing = gate
-            .into_iter()
-            .flat_map(|it| it.missing(self.is_remembered));
+        let missing = self.gate.missing(self.is_remembered);
         let missing: Vec<String> = missing.map(ToString::to_string).collect();
         if missing.is_empty() {
             return waiting;
@@ -159,7 +137,7 @@ impl Source {
             "the pods that rules go to are not published yet (NetworkQoS {})",
             missing.join(", ")
         );
-        if let Some(leader) = gate.and_then(Gate::leader) {
+        if let Some(leader) = self.gate.leader() {
             unknown = format!("{unknown}; {leader}");
         }
         match waiting.as_str() {
@@ -172,34 +150,27 @@ impl Source {
     pub(super) fn batch(&mut self) -> Batch {
         let mut batch = self.seen.batch(std::mem::take(&mut self.changes));
         batch.at_work = self.lingering.with(batch.at_work, Instant::now());
-        if let Some(Sliced { gate, .. }) = &self.sliced {
-            batch.problems.extend(gate.problems(Instant::now()));
-            batch.problems.sort();
-        }
+        batch.problems.extend(self.gate.problems(Instant::now()));
+        batch.problems.sort();
         batch.policies = self.seen.policies();
-        if let Some(Sliced { gate, .. }) = &self.sliced {
-            gate.in_force(&mut batch.policies);
-        }
+        self.gate.in_force(&mut batch.policies);
         batch
     }
 
     /// Since when something has waited for a controller.
     pub(super) fn waits(&self) -> Option<Instant> {
-        self.sliced.as_ref()?.gate.waiting()
+        self.gate.waiting()
     }
 
     /// What is known of the controller.
     pub(super) fn tell_of_leader(&mut self, said: String) {
-        if let Some(Sliced { gate, .. }) = &mut self.sliced {
-            gate.tell_of_leader(said);
-        }
+        self.gate.tell_of_leader(said);
     }
 
     /// When something is to be looked at although nothing is told.
     pub(super) fn due(&self) -> Option<Instant> {
-        let sliced = self.sliced.as_ref();
-        let gate = sliced.and_then(|it| it.gate.due(it.looked));
-        let replaces = sliced.and_then(|it| self.seen.next_may_replace(it.looked));
+        let gate = self.gate.due(self.looked);
+        let replaces = self.seen.next_may_replace(self.looked);
         let ends = self.lingering.ends();
         [gate, replaces, ends].into_iter().flatten().min()
     }
@@ -214,10 +185,10 @@ impl Source {
     /// # Errors
     /// It could not be written: what was written before stands there.
     pub(super) fn save(&mut self) -> netqos_datapath::Result<()> {
-        let (seen, sliced) = (&self.seen, &self.sliced);
-        self.saved.write(|kind| match sliced {
+        let (seen, gate) = (&self.seen, &self.gate);
+        self.saved.write(|kind| match kind {
             // What waits is not in force.
-            Some(Sliced { gate, .. }) if kind == Kind::NetworkQoS => gate.texts(),
+            Kind::NetworkQoS => gate.texts(),
             _ => seen.texts(kind),
         })?;
         self.changed_since_saved = false;
@@ -261,9 +232,7 @@ mod tests {
             connect: Connect::default(),
             state: "/nowhere".into(),
             has_rules: false,
-            peers: PeerSource::Slices {
-                controller: "netqos-system".into(),
-            },
+            controller: "netqos-system".into(),
             reports: None,
             statuses: None,
             report_refresh: Duration::from_secs(600),

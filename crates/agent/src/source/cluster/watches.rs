@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::stream::{AbortHandle, BoxStream, SelectAll, StreamExt as _, abortable};
-use netqos_cluster::{Client, Kind, Listing, Selection, Told, watch};
+use netqos_cluster::{Client, Listing, Selection, Told, watch};
 use netqos_coexistence::Homes;
 
 use super::seen::Read;
@@ -33,12 +33,7 @@ impl Watches {
         let kind = selection.kind;
         let homes = self.homes.clone();
         let read = move |name: &_, value| Read::of(kind, name, value, &homes);
-        // All pods are listed where the cluster is small: not all of them are held at once for that.
-        let listing = match selection == Selection::all(Kind::Pod) {
-            true => Listing::Paged,
-            false => Listing::Cached,
-        };
-        let told = watch(self.client.clone(), &selection, listing, read);
+        let told = watch(self.client.clone(), &selection, Listing::Cached, read);
         let of = selection.clone();
         let (told, handle) = abortable(told.map(move |told| (of.clone(), told)));
         if let Some(before) = self.live.insert(selection, handle) {

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use super::controller::Peers;
 use super::stage;
 use super::world::World;
 
@@ -19,21 +18,11 @@ const LATER: &str = "/run/clock";
 /// well, whatever a clock on the wall says.
 #[test]
 fn in_either_direction_while_it_works() {
-    while_it_works(Peers::Pods);
-}
-
-/// As it is installed.
-#[test]
-fn also_where_peers_are_in_slices() {
-    while_it_works(Peers::Slices);
-}
-
-fn while_it_works(peers: Peers) {
     if std::env::var_os("NETQOS_TEST_AGENT").is_some() {
         eprintln!("skipped: a static executable has no clock of the test's");
         return;
     }
-    let Some((mut world, mut controller)) = World::by(peers) else {
+    let Some((mut world, mut controller)) = World::with_controller() else {
         return;
     };
     let clock = clock();

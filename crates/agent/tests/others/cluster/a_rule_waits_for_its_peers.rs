@@ -15,7 +15,7 @@ const SLICES: &str = "networkqospeerslices";
 
 /// A cluster in which a rule to `b` is in force, and its flow.
 fn begin() -> Option<(World, Controller, Flow)> {
-    let (mut world, mut controller) = World::sliced()?;
+    let (mut world, mut controller) = World::with_controller()?;
     world.mark_to("p", 1, 10, &apps(&["b"]));
     controller.publish(&world);
     world.start_agent();
@@ -251,7 +251,7 @@ fn also_by_an_agent_that_starts_and_knows_nothing() {
 /// controller that may never come.
 #[test]
 fn but_on_a_new_node_nothing_else_waits_with_it() {
-    let Some((mut world, mut controller)) = World::sliced() else {
+    let Some((mut world, mut controller)) = World::with_controller() else {
         return;
     };
     world.mark_to("p", 2, 20, &apps(&["b"]));
@@ -286,19 +286,4 @@ fn but_on_a_new_node_nothing_else_waits_with_it() {
     controller.publish(&world);
     flow.wait_for_after(30, 20);
     drop(flow.end());
-}
-
-/// From pods to slices and back: what is in force stays.
-#[test]
-fn also_where_it_learned_of_them_from_pods_before() {
-    let Some((mut world, _controller, flow)) = begin() else {
-        return;
-    };
-    for flags in [vec!["--peers", "pods"], vec!["--peers", "slices"]] {
-        world.flags = flags;
-        world.start_agent();
-    }
-    let seen = flow.end_after(100);
-    assert!(seen.iter().all(|seen| seen.dscp == 10), "{:?}", seen.last());
-    stage::assert_no_loss(&seen);
 }

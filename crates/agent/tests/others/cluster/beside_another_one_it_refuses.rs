@@ -1,27 +1,16 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::controller::Peers;
 use super::stage;
 use super::world::World;
 
 /// What the second one is recorded as.
 const SECOND: &str = "second";
 
+/// Two are started for one node by mistake, by two DaemonSets, say.
 #[test]
 fn and_asks_for_nothing_and_changes_nothing() {
-    refuses(Peers::Pods);
-}
-
-/// As it is installed.
-#[test]
-fn and_asks_for_nothing_and_changes_nothing_where_peers_are_in_slices() {
-    refuses(Peers::Slices);
-}
-
-/// Two are started for one node by mistake, by two DaemonSets, say.
-fn refuses(peers: Peers) {
-    let Some((mut world, mut controller)) = World::by(peers) else {
+    let Some((mut world, mut controller)) = World::with_controller() else {
         return;
     };
     world.mark_by(&mut controller, 10);

@@ -32,50 +32,11 @@ fn unused(allowed: &Roles, requests: &[Request]) -> Vec<String> {
     unused.iter().map(ToString::to_string).collect()
 }
 
-/// It lists and watches, reads nothing for a pod that comes, and writes its report alone.
+/// It lists and watches, reads nothing for a pod that comes, and writes its report alone; and nothing is allowed that
+/// is never asked for.
 #[test]
 fn of_the_api_server() {
-    let Some(mut world) = World::new() else {
-        return;
-    };
-    let flow = world.marked(10);
-    let before = world.asked().len();
-    let late = world.node.pod("late").unwrap();
-    world.create_pod(&late, json!({"kubernetes.io/ingress-bandwidth": "5M"}));
-    assert!(stage::eventually(|| stage::pod_status("late").is_some()));
-    world.mark("p", 20);
-    flow.wait_for(20);
-    drop(flow.end());
-    let has_written = || world.asked().iter().any(Request::is_write);
-    assert!(stage::eventually(has_written));
-    // The CRDs of kinds that do not exist may be listed only now.
-    let requests = world.asked();
-    let requests_since = requests[before..].iter();
-    let more = requests_since.filter(|it| it.resource != CRDS && !it.is_write());
-    let more: Vec<_> = more.map(|it| (it.verb, it.path.clone())).collect();
-    assert_eq!(more, []);
-    let allowed = allowed();
-    assert_eq!(allowed.refused(&requests), BTreeSet::new(), "not allowed");
-    let elsewhere = [
-        // Of who makes an object by applying it, a real server asks whether it may create one.
-        "create networkqosnodereports.netqos.io */*",
-        // For agents that a controller tells of peers.
-        "get leases.coordination.k8s.io netqos-system/netqos-controller",
-        "list networkqospeerslices.netqos.io */*",
-        "watch networkqospeerslices.netqos.io */*",
-    ];
-    assert_eq!(unused(&allowed, &requests), elsewhere, "never asked for");
-    let nodes = requests.iter().filter(|it| it.resource == "nodes");
-    for request in nodes {
-        let only = Some("metadata.name=node1".to_owned());
-        assert_eq!(request.field_selector, only);
-    }
-}
-
-/// With a controller, as it is installed: by it nothing is allowed that is never asked for.
-#[test]
-fn nor_where_a_controller_tells_of_peers() {
-    let Some((mut world, mut controller)) = World::sliced() else {
+    let Some((mut world, mut controller)) = World::with_controller() else {
         return;
     };
     // It waits until somebody publishes whom the policy means, and asks who leads.
@@ -91,18 +52,34 @@ fn nor_where_a_controller_tells_of_peers() {
     controller.publish(&world);
     let flow = world.flow();
     flow.wait_for(10);
+    let before = world.asked().len();
+    let late = world.node.pod("late").unwrap();
+    world.create_pod(&late, json!({"kubernetes.io/ingress-bandwidth": "5M"}));
+    assert!(stage::eventually(|| stage::pod_status("late").is_some()));
+    world.mark_to("p", 1, 20, &apps(&["b"]));
+    flow.wait_for(20);
     drop(flow.end());
-    assert!(stage::eventually(|| {
-        world.asked().iter().any(Request::is_write)
-    }));
-    let (allowed, requests) = (allowed(), world.asked());
+    let has_written = || world.asked().iter().any(Request::is_write);
+    assert!(stage::eventually(has_written));
+    // The CRDs of kinds that do not exist may be listed only now.
+    let requests = world.asked();
+    let requests_since = requests[before..].iter();
+    let more = requests_since.filter(|it| it.resource != CRDS && !it.is_write());
+    let more: Vec<_> = more.map(|it| (it.verb, it.path.clone())).collect();
+    assert_eq!(more, []);
+    let allowed = allowed();
     assert_eq!(allowed.refused(&requests), BTreeSet::new(), "not allowed");
+    // Of who makes an object by applying it, a real server asks whether it may create one.
     let elsewhere = ["create networkqosnodereports.netqos.io */*"];
     assert_eq!(unused(&allowed, &requests), elsewhere, "never asked for");
-    let of_pods = requests.iter().filter(|it| it.resource == "pods");
-    for request in of_pods {
-        let own = Some("spec.nodeName=node1".to_owned());
-        assert_eq!(request.field_selector, own);
+    let selectors = [
+        ("nodes", "metadata.name=node1"),
+        ("pods", "spec.nodeName=node1"),
+    ];
+    for (resource, own) in selectors {
+        for request in requests.iter().filter(|it| it.resource == resource) {
+            assert_eq!(request.field_selector.as_deref(), Some(own));
+        }
     }
     let watches = requests.iter().filter(|it| it.verb == "watch");
     for watch in watches {

@@ -1,11 +1,17 @@
 use std::collections::BTreeMap;
+use std::fs;
+use std::future::ready;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
+use futures_util::stream::{AbortHandle, Abortable, StreamExt as _, select_all};
 use netqos_apiserver::Request;
+use netqos_cluster::{Connect, Kind, Listing, Selection, watch};
 use serde_json::{Value, json};
 
 use super::controller::{Controller, apps};
 use super::stage;
-use super::world::World;
+use super::world::{AGENT, World};
 
 /// How many pods elsewhere change.
 const CHANGES: usize = 60;
@@ -15,10 +21,52 @@ const APPS: usize = 20;
 /// As many as one EndpointSlice has.
 const ENDPOINTS: usize = 100;
 
-/// Bytes that watches sent, by resource.
-fn sent(world: &World) -> BTreeMap<String, u64> {
+/// A client that watches all pods of the cluster, all policies, and what stands behind all Services.
+const EVERYTHING: &str = "everything";
+const KINDS: [Kind; 4] = [
+    Kind::Pod,
+    Kind::NetworkQoS,
+    Kind::Service,
+    Kind::EndpointSlice,
+];
+
+/// Watches everything, as an agent watches what it needs, until it is aborted.
+fn watch_everything(world: &World) -> (JoinHandle<()>, AbortHandle) {
+    let kubeconfig = "/run/everything-kubeconfig";
+    fs::write(kubeconfig, world.front.kubeconfig(EVERYTHING)).unwrap();
+    let connect = Connect {
+        kubeconfig: Some(kubeconfig.into()),
+        ..Connect::default()
+    };
+    let (handle, registration) = AbortHandle::new_pair();
+    let watching = thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.enable_all().build().unwrap();
+        runtime.block_on(async {
+            let client = connect.client().await.unwrap();
+            let watches = KINDS.map(|kind| {
+                let all = Selection::all(kind);
+                watch(client.clone(), &all, Listing::Cached, |_, _| ()).boxed()
+            });
+            let events = Abortable::new(select_all(watches), registration);
+            events.for_each(|_| ready(())).await;
+        });
+    });
+    let is_watching = || {
+        let requests = world.front.requests().into_iter();
+        let watches = requests.filter(|it| it.client == EVERYTHING && it.verb == "watch");
+        watches.count() >= KINDS.len()
+    };
+    assert!(stage::eventually(is_watching));
+    (watching, handle)
+}
+
+/// Bytes that watches sent to a client, by resource.
+fn sent(world: &World, client: &str) -> BTreeMap<String, u64> {
     let mut sent = BTreeMap::new();
-    for request in world.asked().iter().filter(|it| it.verb == "watch") {
+    let requests = world.front.requests();
+    let of_client = requests.iter().filter(|it| it.client == client);
+    for request in of_client.filter(|it| it.verb == "watch") {
         *sent.entry(request.resource.clone()).or_default() += request.sent;
     }
     sent
@@ -90,10 +138,9 @@ fn far(world: &World, number: usize) {
     world.apply("discovery.k8s.io/v1", "EndpointSlice", &behind);
 }
 
-/// What watches tell an agent while pods elsewhere come, by how it learns of peers.
-fn told(flags: &[&'static str]) -> Option<BTreeMap<String, u64>> {
-    let (mut world, mut controller) = World::sliced()?;
-    world.flags = flags.to_vec();
+/// What watches tell an agent, and a client that watches everything, while pods elsewhere come.
+fn told() -> Option<[BTreeMap<String, u64>; 2]> {
+    let (mut world, mut controller) = World::with_controller()?;
     world.mark_to("p", 1, 10, &apps(&["b", "far0"]));
     for app in 0..APPS {
         let (name, home) = (format!("far{app}"), home(app));
@@ -124,7 +171,9 @@ fn told(flags: &[&'static str]) -> Option<BTreeMap<String, u64>> {
     }
     controller.publish(&world);
     world.start_agent();
-    let before = sent(&world);
+    let (watching, handle) = watch_everything(&world);
+    let clients = [AGENT, EVERYTHING];
+    let before = clients.map(|client| sent(&world, client));
     for number in 0..CHANGES {
         far(&world, number);
         controller.publish(&world);
@@ -134,28 +183,33 @@ fn told(flags: &[&'static str]) -> Option<BTreeMap<String, u64>> {
     world.mark_to("p", 1, 20, &apps(&["b", "far0"]));
     flow.wait_for(20);
     drop(flow.end());
-    let mut told = sent(&world);
-    for (resource, sent) in &mut told {
-        *sent -= before.get(resource).copied().unwrap_or_default();
+    // By then the other client has heard of it, too.
+    thread::sleep(Duration::from_millis(500));
+    let mut told = clients.map(|client| sent(&world, client));
+    for (told, before) in told.iter_mut().zip(&before) {
+        for (resource, sent) in &mut *told {
+            *sent -= before.get(resource).copied().unwrap_or_default();
+        }
+        // That last change.
+        told.remove("networkqoses");
     }
-    // That last change.
-    told.remove("networkqoses");
+    handle.abort();
+    watching.join().unwrap();
     Some(told)
 }
 
-/// Events of watches as they are on the wire.
+/// Events of watches as they are on the wire, of those that watching everything takes.
 #[test]
 fn at_a_twentieth_of_the_bytes_at_most() {
-    let Some(all) = told(&["--peers", "pods"]) else {
+    let Some([own, all]) = told() else {
         return;
     };
-    let own = told(&["--peers", "slices"]).unwrap();
     let per_change = |told: &BTreeMap<String, u64>| told.values().sum::<u64>() / CHANGES as u64;
     println!(
-        "bytes per pod that comes elsewhere: {} by pods ({all:?})",
+        "bytes per pod that comes elsewhere: {} of everything ({all:?})",
         per_change(&all)
     );
-    println!("{} by slices ({own:?})", per_change(&own));
+    println!("{} to the agent ({own:?})", per_change(&own));
     // Less than one event of a pod: the API server sends a bookmark each minute.
     assert!(
         own["pods"] * (CHANGES as u64) < all["pods"],
@@ -173,7 +227,7 @@ fn at_a_twentieth_of_the_bytes_at_most() {
 /// nothing new asks for nothing.
 #[test]
 fn and_asks_for_no_more() {
-    let Some((mut world, mut controller)) = World::sliced() else {
+    let Some((mut world, mut controller)) = World::with_controller() else {
         return;
     };
     world.create(

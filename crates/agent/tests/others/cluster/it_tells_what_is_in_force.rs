@@ -46,7 +46,7 @@ fn writes(world: &World) -> Vec<Request> {
 /// Of each policy the generation, what waits or fails with its reason, and nothing that is as it was.
 #[test]
 fn once_it_is_and_when_it_is_something_else() {
-    let Some((mut world, mut controller)) = World::sliced() else {
+    let Some((mut world, mut controller)) = World::with_controller() else {
         return;
     };
     world.mark_to("p", 1, 10, &apps(&["b"]));
@@ -71,10 +71,18 @@ fn once_it_is_and_when_it_is_something_else() {
     world.mark_to("p", 1, 30, &apps(&["b", "c"]));
     assert!(stage::eventually(|| generation(&world, "p") == Some(3)));
     let before = writes(&world);
-    // A pod that comes and one that goes change nothing of it.
+    // Pods that come change nothing of it, whether it is for them, goes to them, or neither.
     let late = world.node.pod("late").unwrap();
     world.create_pod(&late, json!({"kubernetes.io/ingress-bandwidth": "5M"}));
     assert!(stage::eventually(|| stage::pod_status("late").is_some()));
+    let _pods = [("selected", "a"), ("peer", "b")].map(|(name, app)| {
+        let pod = world.node.pod(name).unwrap();
+        world.start_pod(&pod, app);
+        controller.publish(&world);
+        pod
+    });
+    let has_rules = || stage::pod_status("selected").is_some_and(|pod| !pod.rules.is_empty());
+    assert!(stage::eventually(has_rules));
     thread::sleep(Duration::from_secs(6));
     let after = writes(&world);
     assert_eq!(after.len(), before.len(), "{after:?}");
@@ -87,6 +95,29 @@ fn once_it_is_and_when_it_is_something_else() {
         .unwrap()
         .policies
         .is_empty()));
+}
+
+/// Its queue is emptied at once, and the report is written at most every five seconds.
+#[test]
+fn a_queue_that_stalled_is_told_of_its_pod() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let pod = world.node.pod("limited").unwrap();
+    let limits = json!({
+        "kubernetes.io/ingress-bandwidth": "10M", "kubernetes.io/egress-bandwidth": "10M"
+    });
+    world.create_pod(&pod, limits);
+    world.start_agent();
+    let is_limited = || stage::pod_status("limited").is_some_and(|it| it.limits.len() == 2);
+    assert!(stage::eventually(is_limited), "{}", stage::log());
+    stage::stall_queue(&pod, &world.b);
+    let is_told = || {
+        let problems = report(&world).map(|report| report.problems);
+        let mut problems = problems.into_iter().flatten();
+        problems.any(|it| it.reason == "QueueStalled" && &*it.object.name == "limited")
+    };
+    assert!(stage::eventually(is_told), "{}", stage::log());
 }
 
 /// One write in five seconds at most, and the server's troubles stop nothing.

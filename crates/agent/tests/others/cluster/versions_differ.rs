@@ -172,7 +172,7 @@ fn without_a_definition_it_says_so_and_all_else_is_in_force() {
 /// They go with it, and what was known of them stays in force.
 #[test]
 fn when_the_definition_of_slices_goes_rules_stay_as_they_are() {
-    let Some((mut world, mut controller)) = World::sliced() else {
+    let Some((mut world, mut controller)) = World::with_controller() else {
         return;
     };
     world.mark_to("p", 1, 10, &apps(&["b"]));
@@ -196,7 +196,7 @@ fn when_the_definition_of_slices_goes_rules_stay_as_they_are() {
 
 #[test]
 fn what_a_newer_controller_says_in_a_slice_besides_is_no_matter() {
-    let Some((mut world, mut controller)) = World::sliced() else {
+    let Some((mut world, mut controller)) = World::with_controller() else {
         return;
     };
     let mut newer = definition("networkqospeerslices.netqos.io");

@@ -1,5 +1,6 @@
 use serde_json::json;
 
+use super::controller::apps;
 use super::stage;
 use super::world::World;
 
@@ -20,6 +21,24 @@ fn from_its_start_and_with_each_change() {
     flow.wait_for(0);
     drop(flow.end());
     assert_eq!(world.problems(), []);
+}
+
+/// A pod that is a peer no longer, and one again.
+#[test]
+fn peers_too() {
+    let Some((mut world, mut controller)) = World::with_controller() else {
+        return;
+    };
+    world.mark_to("p", 1, 10, &apps(&["b"]));
+    controller.publish(&world);
+    let flow = world.started_where(10, &[]);
+    for (app, before, now) in [("other", 10, 0), ("b", 0, 10)] {
+        let label = json!({"metadata": {"labels": {"app": app}}});
+        world.patch("v1", "Pod", "b", &label);
+        controller.publish(&world);
+        flow.wait_for_after(before, now);
+    }
+    stage::assert_no_loss(&flow.end());
 }
 
 /// An annotation that is changed on a pod that runs, and a pod that comes while the agent runs.

@@ -2,7 +2,6 @@ use std::time::Duration;
 
 use netqos_apiserver::{Fault, Front};
 
-use super::controller::Peers;
 use super::stage;
 use super::world::{AGENT, World};
 
@@ -36,17 +35,7 @@ const TROUBLES: [Trouble; 6] = [
 /// made meanwhile arrives, by and by.
 #[test]
 fn and_what_is_in_force_stays() {
-    stays(Peers::Pods);
-}
-
-/// As it is installed: peers, too, are told of meanwhile.
-#[test]
-fn and_what_is_in_force_stays_where_peers_are_in_slices() {
-    stays(Peers::Slices);
-}
-
-fn stays(peers: Peers) {
-    let Some((mut world, mut controller)) = World::by(peers) else {
+    let Some((mut world, mut controller)) = World::with_controller() else {
         return;
     };
     world.mark_by(&mut controller, 1);

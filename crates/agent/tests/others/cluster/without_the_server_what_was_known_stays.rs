@@ -8,7 +8,6 @@ use std::time::Duration;
 use netqos_datapath::Paths;
 use netqos_datapath::rules::remove_all;
 
-use super::controller::Peers;
 use super::stage;
 use super::world::{World, has_written, readiness};
 
@@ -21,21 +20,11 @@ fn is_away(world: &World) -> bool {
         .any(|(reason, _)| reason == "ApiUnavailable")
 }
 
-/// Away while the agent runs, and back again.
+/// Away while the agent runs, and back again: every datagram carries the mark of before, and then that of
+/// which nothing could be heard.
 #[test]
 fn and_what_it_missed_is_made_up_for() {
-    away_for_a_while(Peers::Pods);
-}
-
-/// As it is installed: peers, too, are told of meanwhile.
-#[test]
-fn and_what_it_missed_is_made_up_for_where_peers_are_in_slices() {
-    away_for_a_while(Peers::Slices);
-}
-
-/// Every datagram carries the mark of before, and then that of which nothing could be heard.
-fn away_for_a_while(peers: Peers) {
-    let Some((mut world, mut controller)) = World::by(peers) else {
+    let Some((mut world, mut controller)) = World::with_controller() else {
         return;
     };
     world.mark_by(&mut controller, 10);

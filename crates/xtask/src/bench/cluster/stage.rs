@@ -45,7 +45,7 @@ pub fn server() -> Result<Server> {
 const OF_ALLOCATOR: [(&str, &str); 2] =
     [("MIMALLOC_ALLOW_THP", "0"), ("MIMALLOC_PURGE_DELAY", "0")];
 
-/// An agent that learns of peers from slices.
+/// An agent.
 pub fn agent(program: &Path, server: &Server) -> Result<Process> {
     let kubeconfig = server.kubeconfig(AGENT)?;
     Process::start(
@@ -55,8 +55,6 @@ pub fn agent(program: &Path, server: &Server) -> Result<Process> {
             NODE,
             "--kubeconfig",
             &kubeconfig,
-            "--peers",
-            "slices",
             "--controller-namespace",
             HOME,
         ],

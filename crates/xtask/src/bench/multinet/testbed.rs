@@ -140,14 +140,7 @@ impl<'a> Testbed<'a> {
         front.identify(THIN, &token)?;
         fs::write("/run/kubeconfig", front.kubeconfig(AGENT))?;
         runtime.block_on(cluster.identify(&front, AGENT, Account::Agent { node: NODE }))?;
-        let objects = [
-            "--node",
-            NODE,
-            "--kubeconfig",
-            "/run/kubeconfig",
-            "--peers",
-            "pods",
-        ];
+        let objects = ["--node", NODE, "--kubeconfig", "/run/kubeconfig"];
         let agent = Process::start(&programs.agent, &objects, &[])?;
         let daemon = multus::daemon(&cluster, programs, &token)?;
         let testbed = Self {

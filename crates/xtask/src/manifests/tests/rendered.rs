@@ -78,6 +78,7 @@ fn unknown_value_is_refused_with_its_name() {
 fn removed_value_is_refused_by_name_until_it_is_null() {
     for (pointer, name, value) in [
         ("/otlp", "otlp", json!({"endpoint": "http://otel:4318"})),
+        ("/controller/enabled", "controller.enabled", json!(true)),
         (
             "/controller/zoneConditions",
             "controller.zoneConditions",
@@ -232,24 +233,6 @@ fn what_is_done_where_the_webhook_does_not_answer_may_be_chosen() {
         annotations.collect::<BTreeSet<_>>(),
         netqos_admission::OF_ANNOTATIONS.into()
     );
-}
-
-/// Slices are the controller's, and so is the Lease.
-#[test]
-fn without_a_controller_an_agent_may_ask_for_nothing_of_it() {
-    for is_there in [true, false] {
-        let chosen = json!({"controller": {"enabled": is_there}});
-        let objects = chart().objects(&chosen).unwrap();
-        let of_agent = objects
-            .iter()
-            .filter(|(name, _)| name.ends_with("/netqos-agent"));
-        let rules = of_agent.map(|(_, object)| object["rules"].to_string());
-        let rules = rules.collect::<String>();
-        for of_controller in ["networkqospeerslices", "leases"] {
-            assert_eq!(rules.contains(of_controller), is_there, "{rules}");
-        }
-        assert!(rules.contains("networkqosquotas"), "{rules}");
-    }
 }
 
 /// By it the controller and `netqos check` know.

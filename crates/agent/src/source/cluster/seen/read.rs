@@ -36,7 +36,7 @@ pub(in super::super) struct Read {
 #[derive(Clone, Debug)]
 pub(super) enum Trace {
     /// A pod of another system, on this node.
-    Pod(String, Neighbour),
+    Pod(Neighbour),
     /// A policy whose status is written as OVN-Kubernetes does.
     Status,
 }
@@ -112,10 +112,7 @@ impl Trace {
     /// What is to be found in an object before it is trimmed.
     fn of(kind: Kind, value: &Value, homes: &Homes) -> Option<Self> {
         match kind {
-            Kind::Pod => {
-                let node = value.pointer("/spec/nodeName")?.as_str()?;
-                Some(Self::Pod(node.to_owned(), Neighbour::of_pod(value, homes)?))
-            }
+            Kind::Pod => Neighbour::of_pod(value, homes).map(Self::Pod),
             Kind::NetworkQoS => is_written_by_ovn_kubernetes(value).then_some(Self::Status),
             _ => None,
         }

@@ -12,7 +12,7 @@ fn options() -> ClusterOptions {
         connect: Connect::default(),
         state: "/nowhere".into(),
         has_rules: false,
-        peers: netqos_index::PeerSource::Pods,
+        controller: "netqos-system".into(),
         reports: None,
         statuses: None,
         report_refresh: Duration::from_secs(600),
@@ -46,13 +46,25 @@ fn policy(name: &str, dscp: i64) -> (ObjectName, Read) {
     read(Kind::NetworkQoS, name, &json!({"spec": spec}))
 }
 
+/// Nothing yet, and the policies of all namespaces are watched, too.
+fn seen(options: &ClusterOptions, expected: BTreeSet<Kind>) -> Seen {
+    let mut seen = Seen::new(options, expected);
+    seen.begin(Selection::all(Kind::NetworkQoS));
+    seen
+}
+
+fn pods() -> Selection {
+    Selection::all(Kind::Pod).with_field("spec.nodeName", "node1")
+}
+
 /// The cluster in the state in which a test has it: everything was listed, and there is nothing.
 struct Cluster(Seen);
 
 impl Cluster {
     fn new() -> Self {
-        let mut cluster = Self(Seen::new(&options(), BTreeSet::new()));
-        for selection in options().selections() {
+        let mut cluster = Self(seen(&options(), BTreeSet::new()));
+        let watched: Vec<Selection> = cluster.0.watched.keys().cloned().collect();
+        for selection in watched {
             let node = read(Kind::Node, "node1", &json!({}));
             let there = (selection.kind == Kind::Node).then_some(node);
             cluster
@@ -208,7 +220,7 @@ fn what_cannot_be_read_at_the_start_is_as_it_was_written_down() {
         state: folder.path().to_owned(),
         ..options()
     };
-    let mut cluster = Cluster(Seen::new(&options, BTreeSet::new()));
+    let mut cluster = Cluster(seen(&options, BTreeSet::new()));
     let told = || [policy("games/a", 64), policy("games/new", 64)];
     assert_eq!(cluster.policies(Told::All(told().into())), ["games/a"]);
     let of_policies = cluster.problems().into_iter();
@@ -229,9 +241,9 @@ fn silence_changes_nothing_and_is_one_problem() {
     let mut cluster = Cluster::new();
     let (name, read) = policy("games/a", 1);
     cluster.policies(Told::There(name, read));
-    for kind in [Kind::NetworkQoS, Kind::Pod] {
+    for selection in [Selection::all(Kind::NetworkQoS), pods()] {
         let silent = Told::Silent("connection refused".to_owned());
-        assert_eq!(cluster.0.hear(&Selection::all(kind), silent), []);
+        assert_eq!(cluster.0.hear(&selection, silent), []);
     }
     let problems = cluster.problems();
     assert_eq!(problems.len(), 1, "{problems:?}");
@@ -240,9 +252,7 @@ fn silence_changes_nothing_and_is_one_problem() {
     assert!(problems[0].starts_with(expected), "{problems:?}");
     let (name, read) = policy("games/a", 1);
     cluster.policies(Told::All([(name, read)].into()));
-    cluster
-        .0
-        .hear(&Selection::all(Kind::Pod), Told::All(BTreeMap::new()));
+    cluster.0.hear(&pods(), Told::All(BTreeMap::new()));
     assert_eq!(cluster.problems(), [""; 0]);
 }
 
@@ -279,7 +289,7 @@ fn before_everything_was_told_nothing_counts() {
 fn what_was_written_down_counts_until_the_server_tells() {
     let folder = tempfile::tempdir().unwrap();
     let mut saved = Saved::new(folder.path(), "node1", Arc::default());
-    let mut seen = Seen::new(&options(), BTreeSet::new());
+    let mut seen = seen(&options(), BTreeSet::new());
     let (found, changes) = seen.remember(|kind| saved.read(kind));
     assert!(!found && changes.is_empty(), "nothing was written down");
 
@@ -323,7 +333,7 @@ fn a_kind_of_which_there_were_objects_is_not_believed_to_be_unknown_at_once() {
     assert_eq!(cluster.problems(), [""; 0]);
 
     // Nor by who has just started, and has it from disk that there were some.
-    let mut seen = Seen::new(&options(), [Kind::NetworkQoS].into());
+    let mut seen = seen(&options(), [Kind::NetworkQoS].into());
     let policies = Selection::all(Kind::NetworkQoS);
     seen.hear(&policies, Told::Unknown);
     assert!(!seen.watched[&policies].spoke);
