@@ -17,6 +17,7 @@
 pub mod agent;
 mod apart;
 mod backlog;
+mod baseline;
 mod bulk;
 mod changes;
 #[cfg(feature = "classes")]
@@ -47,6 +48,7 @@ mod steps;
 pub use apart::Apart;
 pub use aya::programs::TcAttachType;
 pub use backlog::{BacklogDrops, assert_loses_no_more_than_tc};
+pub use baseline::Baseline;
 pub use bulk::Bulk;
 pub use changes::Changes;
 pub use cpu::children_cpu;
