@@ -10,7 +10,8 @@ use netqos_index::Change;
 use netqos_netlink::Socket;
 use netqos_testkit::rules::{World, limiting, policy};
 
-use super::assert_about;
+use super::assert_limited;
+use super::world::{World, limiting, policy};
 
 fn queues(outcome: &Outcome) -> Vec<bool> {
     outcome
@@ -50,16 +51,16 @@ fn rule_beyond_the_limit_polices_until_another_gives_up_its_queue() {
     let message = &outcome.problems[0].message;
     assert!(message.contains("3 links"), "{message}");
     // Its rate holds all the same.
-    assert_about(world.tcp("b", "a", 2.0), 20e6);
+    assert_limited(&world, &[("b", "a")], 20);
     // A change of either is still followed.
     let faster = Change::Policy(policy("b", 1, "b", vec![limiting(30)]));
     assert_eq!(queues(&world.try_apply(faster)), [true, false]);
-    assert_about(world.tcp("b", "a", 2.0), 30e6);
+    assert_limited(&world, &[("b", "a")], 30);
 
     world.try_apply(Change::PolicyGone(policy("a", 1, "", vec![]).name));
     let outcome = world.rules.inspect(world.index.plan());
     assert_eq!((queues(&outcome), reasons(&outcome)), (vec![true], vec![]));
-    assert_about(world.tcp("b", "a", 2.0), 30e6);
+    assert_limited(&world, &[("b", "a")], 30);
 }
 
 /// The names and aliases of the pairs' ends, by index.

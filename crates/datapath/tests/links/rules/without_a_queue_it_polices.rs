@@ -2,7 +2,9 @@ use netqos_core::Reason;
 use netqos_index::Change;
 use netqos_testkit::rules::{World, limiting, on_both_hooks, policy};
 
-use super::{assert_about, udp_rate};
+use super::hooks::on_both_hooks;
+use super::world::{World, limiting, policy};
+use super::{assert_limited, assert_tcp_limited};
 
 /// Somebody else has a link of the name that the queue would have.
 #[test]
@@ -35,8 +37,7 @@ fn and_says_so() {
         assert!(outcome.problems[0].message.contains("no queue"));
         assert_eq!(outcome.meters.values().next().unwrap().queue, None);
 
-        assert_about(world.tcp("free", "gateway", 2.0), 20e6);
-        assert_about(udp_rate(&world, "free", "gateway", 60), 20e6);
+        assert_tcp_limited(&world, "free", "gateway", 20);
         assert_eq!(ip(&world, &["-d", "link", "show", &queue]), theirs);
 
         // Once the name is free it queues.
@@ -44,7 +45,7 @@ fn and_says_so() {
         let outcome = world.rules.sync(world.index.plan());
         assert_eq!(outcome.problems, []);
         assert_eq!(outcome.meters.values().next().unwrap().queue, Some(queue));
-        assert_about(world.tcp("free", "gateway", 1.0), 20e6);
+        assert_limited(&world, &[("free", "gateway")], 20);
     });
 }
 
