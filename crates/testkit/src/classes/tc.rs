@@ -52,10 +52,12 @@ pub fn part(world: &World, tc: &mut Tc, pod: &str) -> Option<(BitRate, BitRate)>
 /// pod's meter finds is of a time of its own, in which others may have begun or ended.)
 pub fn carried(world: &World, v6: bool, pods: &[&str]) -> Vec<f64> {
     let (_, found) = world.while_loaded(Flow::Upload, v6, pods, 3.0, || {
-        let (before, began) = (world.divided(Flow::Upload), Instant::now());
+        let look = || Tc::default().traffic(&world.line()).unwrap();
+        let (before, began) = (look(), Instant::now());
         thread::sleep(Duration::from_secs(2));
-        let (after, took) = (world.divided(Flow::Upload), began.elapsed());
-        let rate = |class| (after[class] - before[class]) as f64 * 8e-6 / took.as_secs_f64();
+        let (after, took) = (look(), began.elapsed());
+        let bytes = |class| after[class].bytes - before[class].bytes;
+        let rate = |class| bytes(class) as f64 * 8e-6 / took.as_secs_f64();
         after.keys().map(rate).collect()
     });
     found

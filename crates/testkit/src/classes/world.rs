@@ -1,5 +1,6 @@
 //! A node with pods, and a line to a machine outside.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
@@ -16,6 +17,7 @@ use netqos_core::classes::{
 };
 use netqos_core::{BitRate, ObjectName, PodId};
 use netqos_datapath::Paths;
+use netqos_testkit::{Baseline, Node, Pod};
 use netqos_traffic::{Flow, LatencyReport, LatencyTest, Server, TcpTest};
 
 use super::group::{Group, unified};
@@ -27,6 +29,11 @@ pub const BE: TrafficClass = TrafficClass::BestEffort;
 
 pub const fn mbit(megabits: u64) -> BitRate {
     BitRate::from_bits_per_second(megabits * 1_000_000)
+}
+
+/// What of a frame is payload of TCP.
+pub fn payload(v6: bool) -> f64 {
+    if v6 { 1428.0 / 1514.0 } else { 1448.0 / 1514.0 }
 }
 
 /// 40, 30 and 30 of a hundred, and all of the line where nobody else asks.
@@ -58,6 +65,7 @@ pub struct World {
     /// What the line is a port of, which is the line then.
     pub master: Option<&'static str>,
     group: Option<PathBuf>,
+    baseline: OnceCell<Baseline>,
     // The last, since all others are in it.
     pub node: Node,
 }
@@ -91,6 +99,7 @@ impl World {
             is_by_tunnel: false,
             master: None,
             group: None,
+            baseline: OnceCell::new(),
             outside,
             node,
         })
@@ -159,6 +168,12 @@ impl World {
             (false, false) => self.outside.address(),
         };
         SocketAddr::new(address.parse().unwrap(), self.server.local_addr().port())
+    }
+
+    /// What a limit of `tc` leaves of its rate, from the first use on.
+    pub fn baseline(&self) -> &Baseline {
+        self.baseline
+            .get_or_init(|| Baseline::new(&self.node).unwrap())
     }
 
     /// Makes what leaves by the line the node's.

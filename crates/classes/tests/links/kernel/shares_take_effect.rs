@@ -10,16 +10,21 @@ use netqos_testkit::classes::{BE, LS, World, divided, shares};
 use netqos_traffic::Flow;
 
 use super::loads::loads;
+use super::world::{BE, LS, World, divided, payload, shares};
 
 /// The part of what all got.
-fn share_of(found: &[f64], which: usize) -> f64 {
+pub(crate) fn share_of(found: &[f64], which: usize) -> f64 {
     found[which] / found.iter().sum::<f64>()
 }
 
-/// Asserts a rate in Mbit/s: a busy machine takes some of it, and adds none.
-fn assert_about(found: &[f64], limit: f64) {
-    let sum: f64 = found.iter().sum();
-    assert!((0.3..1.1).contains(&(sum / limit)), "{found:?} of {limit}");
+/// Loads these pods at the same time. Asserts that they get this limit in Mbit/s, and returns what each gets.
+pub(crate) fn load(world: &World, flow: Flow, v6: bool, pods: &[&str], limit: u64) -> Vec<f64> {
+    let together = || world.together(flow, v6, pods, 3.0);
+    let (found, parts) = world.baseline().beside(together);
+    let part = found.iter().sum::<f64>() / (limit as f64 * payload(v6));
+    let is = format!("{flow:?} of {pods:?}: {found:.2?} of {limit} Mbit/s, not {parts:.2?}");
+    assert!(parts.contains(&part), "{is}");
+    found
 }
 
 #[test]
@@ -27,17 +32,15 @@ fn busy_classes_share_the_uplink_by_their_guarantees() {
     let Some(mut world) = World::new() else {
         return;
     };
-    world.divide(shares(100));
+    world.divide(shares(20));
     for (flow, v6) in [(Flow::Upload, false), (Flow::Download, true)] {
-        let found = world.together(flow, v6, &["sys", "ls", "be"], 3.0);
-        assert_about(&found, 100.0);
+        let found = load(&world, flow, v6, &["sys", "ls", "be"], 20);
         for (which, share) in [0.4, 0.3, 0.3].into_iter().enumerate() {
             let off = (share_of(&found, which) - share).abs();
             assert!(off < 0.1, "{flow:?}: {found:?}");
         }
         // A higher class has first what no class asks for.
-        let found = world.together(flow, v6, &["ls", "be"], 3.0);
-        assert_about(&found, 100.0);
+        let found = load(&world, flow, v6, &["ls", "be"], 20);
         assert!(
             (share_of(&found, 0) - 0.7).abs() < 0.1,
             "{flow:?}: {found:?}"
@@ -50,12 +53,12 @@ fn limit_of_a_class_changes_in_place() {
     let Some(mut world) = World::new() else {
         return;
     };
-    world.divide(divided(100, [30, 60], [20, 50]));
-    assert_about(&world.together(Flow::Upload, false, &["be"], 2.0), 50.0);
-    let outcome = world.divide(divided(100, [30, 60], [20, 25]));
+    world.divide(divided(20, [30, 60], [20, 50]));
+    load(&world, Flow::Upload, false, &["be"], 10);
+    let outcome = world.divide(divided(20, [30, 60], [20, 25]));
     assert!((1..12).contains(&outcome.changes), "{outcome:?}");
-    assert_eq!(world.divide(divided(100, [30, 60], [20, 25])).changes, 0);
-    assert_about(&world.together(Flow::Download, false, &["be"], 2.0), 25.0);
+    assert_eq!(world.divide(divided(20, [30, 60], [20, 25])).changes, 0);
+    load(&world, Flow::Download, false, &["be"], 5);
 }
 
 #[test]
@@ -64,16 +67,16 @@ fn pods_share_their_class_by_their_requests() {
         return;
     };
     world.pod("be2", BE);
-    world.ask("be", 20, Some(40));
-    world.divide(shares(100));
+    world.ask("be", 4, Some(8));
+    world.divide(shares(20));
     for flow in [Flow::Upload, Flow::Download] {
-        // be has 20 of the 30 of its class.
-        let found = world.together(flow, false, &["ls", "be", "be2"], 3.0);
+        // be has 4 of the 6 of its class.
+        let found = load(&world, flow, false, &["ls", "be", "be2"], 20);
         for (which, share) in [0.7, 0.2, 0.1].into_iter().enumerate() {
             let off = (share_of(&found, which) - share).abs();
             assert!(off < 0.07, "{flow:?}: {found:?}");
         }
-        assert_about(&world.together(flow, false, &["be"], 2.0), 40.0);
+        load(&world, flow, false, &["be"], 8);
     }
 }
 
@@ -123,7 +126,7 @@ fn pods_with_a_request_take_turns() {
         return;
     };
     world.pod("be2", BE);
-    world.divide(shares(100));
+    world.divide(shares(20));
     let server = world.outside_address(false);
     let ways = [("be", server, 1), ("be2", server, 32)];
     let found = loads(&world, Flow::Upload, &ways);
@@ -132,7 +135,7 @@ fn pods_with_a_request_take_turns() {
         let pod = world.plan.pods.get_mut(pod).unwrap();
         pod.asked.egress.min = BitRate::from_bits_per_second(1_000);
     }
-    world.divide(shares(100));
+    world.divide(shares(20));
     let found = loads(&world, Flow::Upload, &ways);
     assert!((0.35..0.65).contains(&share_of(&found, 0)), "{found:?}");
 }
@@ -150,14 +153,14 @@ fn pods_with_large_and_small_packets_share_by_bytes() {
         let pod = world.plan.pods.get_mut(pod).unwrap();
         pod.asked.egress.min = BitRate::from_bits_per_second(1_000);
     }
-    world.divide(shares(600));
+    world.divide(shares(500));
     let server = world.outside_address(false);
     let found = loads(
         &world,
         Flow::Upload,
         &[("be", server, 4), ("be2", server, 4)],
     );
-    assert!((0.4..0.6).contains(&share_of(&found, 0)), "{found:?}");
+    assert!((0.35..0.65).contains(&share_of(&found, 0)), "{found:?}");
     println!("large and small packets, in Mbit/s: {found:.0?}");
 }
 

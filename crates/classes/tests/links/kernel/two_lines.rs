@@ -10,6 +10,7 @@ use netqos_testkit::classes::{SYSTEM, World, on_each_hook, shares};
 use netqos_traffic::{Flow, Server, TcpTest};
 
 use super::loads::loads;
+use super::world::{SYSTEM, World, on_each_hook, payload, shares};
 
 /// What the pods of each line get while all lines are loaded.
 fn loaded<const PODS: usize>(
@@ -45,9 +46,9 @@ fn are_divided_each_by_itself() {
     let (_server, other_addresses) = server(&other);
     let (_another, third_addresses) = server(&third);
     let lines = [
-        (world.line(), shares(40)),
-        (other.host_link().into(), shares(20)),
-        (third.host_link().into(), shares(30)),
+        (world.line(), shares(20)),
+        (other.host_link().into(), shares(10)),
+        (third.host_link().into(), shares(15)),
     ];
     world.plan.lines = lines.into();
     let outcome = world.backend.apply(&world.plan).unwrap();
@@ -62,25 +63,30 @@ fn are_divided_each_by_itself() {
     });
     for (flow, family) in [(Flow::Upload, 0), (Flow::Download, 1)] {
         let ways = servers[family].map(|server| [("ls", server), ("be", server)]);
-        let found = loaded(&world, flow, &ways);
-        for (of_line, total) in found.iter().zip([40.0, 20.0, 30.0]) {
+        let (found, parts) = world.baseline().beside(|| loaded(&world, flow, &ways));
+        let what = format!("{flow:?}: {found:.2?}, not {parts:.2?}");
+        for (of_line, total) in found.iter().zip([20.0, 10.0, 15.0]) {
             let sum: f64 = of_line.iter().sum();
-            // A busy machine takes some of it, from both alike, and adds none.
-            assert!((0.3..1.03).contains(&(sum / total)), "{flow:?}: {found:?}");
+            let carried = sum / (total * payload(family == 1));
+            assert!(parts.contains(&carried), "{what}");
             let share = of_line[1] / sum;
-            assert!((0.2..0.4).contains(&share), "{flow:?}: {found:?}");
+            assert!((0.2..0.4).contains(&share), "{what}");
         }
     }
 
-    world.ask("be", 0, Some(10));
+    world.ask("be", 0, Some(5));
     assert_eq!(world.backend.apply(&world.plan).unwrap().troubles, []);
     let ways = servers[0].map(|server| [("be", server)]);
-    // Two lines that shared it had 5 each.
+    // Lines that shared it had less each.
     for flow in [Flow::Upload, Flow::Download] {
-        let found = loaded(&world, flow, &ways);
-        assert!(found.iter().flatten().all(|rate| *rate < 10.0), "{found:?}");
-        let sum: f64 = found.iter().flatten().sum();
-        assert!(sum > 16.0, "{flow:?}: {found:?}");
+        let (found, parts) = world.baseline().beside(|| loaded(&world, flow, &ways));
+        for rate in found.iter().flatten() {
+            let part = rate / (5.0 * payload(false));
+            assert!(
+                parts.contains(&part),
+                "{flow:?}: {found:.2?}, not {parts:.2?}"
+            );
+        }
     }
 }
 
