@@ -1,15 +1,9 @@
-use std::net::SocketAddr;
-use std::time::Duration;
+use std::net::IpAddr;
 
-use netqos_testkit::Pod;
-use netqos_traffic::{Server, TcpTest};
 use serde_json::json;
 
-use super::second_network::server;
+use super::second_network::{assert_rate, server};
 use super::stage::{self, Agent};
-
-/// What of a frame is payload of TCP, by its time stamps.
-const TCP_SHARE: f64 = 1448.0 / 1514.0;
 
 fn profile(name: &str, app: &str, spec: &str) -> String {
     format!(
@@ -29,29 +23,11 @@ fn held() -> [u64; 2] {
     })
 }
 
-/// Asserts what `a` sends, in Mbit/s of frames: a busy machine takes some of it, and adds none.
-fn assert_sends(from: &Pod, to: &Pod, server: &Server, megabits: f64) {
-    let test = TcpTest {
-        omit: Duration::from_millis(500),
-        duration: Duration::from_millis(1500),
-        ..TcpTest::new(SocketAddr::new(
-            to.address().parse().unwrap(),
-            server.local_addr().port(),
-        ))
-    };
-    let report = from.inside(|| test.run(|_| ()).unwrap()).unwrap();
-    let share = report.goodput.rate.bits_per_second() as f64 / (megabits * 1e6 * TCP_SHARE);
-    assert!(
-        (0.3..1.2).contains(&share),
-        "of {megabits} Mbit/s: {share:.3}"
-    );
-}
-
 #[test]
 fn where_their_annotations_say_nothing() {
     let Some(node) = stage::node() else { return };
     let (a, b) = stage::pods(&node);
-    let to_b = server(&b);
+    let (to, to_b): (IpAddr, _) = (b.address().parse().unwrap(), server(&b));
     stage::put("a.json", &stage::manifest(&a, json!({})));
     stage::put(
         "free.yaml",
@@ -62,19 +38,19 @@ fn where_their_annotations_say_nothing() {
         assert!(stage::eventually(|| held() == rates), "{:?}", held());
     };
     holds([30, 20]);
-    assert_sends(&a, &b, &to_b, 20.0);
+    assert_rate(&a, to, &to_b, 40, 20.0);
     // The profile changes.
     stage::put(
         "free.yaml",
         &profile("free", "a", "egress: {rate: 50M}, ingress: {rate: 30M}"),
     );
     holds([30, 50]);
-    assert_sends(&a, &b, &to_b, 50.0);
+    assert_rate(&a, to, &to_b, 100, 50.0);
     // The annotation of one direction decides that one.
     let annotation = json!({"kubernetes.io/egress-bandwidth": "10M"});
     stage::put("a.json", &stage::manifest(&a, annotation));
     holds([30, 10]);
-    assert_sends(&a, &b, &to_b, 10.0);
+    assert_rate(&a, to, &to_b, 20, 10.0);
     stage::put("a.json", &stage::manifest(&a, json!({})));
     holds([30, 50]);
     // Another profile of higher priority, for one direction.
