@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use netqos_testkit::{Node, executable};
+use netqos_testkit::{Baseline, Node, executable};
 use serde_json::Value;
 
 use crate::lab::left;
@@ -17,8 +17,8 @@ metadata: {name: s}
 spec:
   measurements:
   - {name: limited, kind: tcp, congestionControl: cubic, from: camera, to: recorder, interface: net1,
-     omit: 1s, duration: 2s, expect: {heldTo: egress, tolerance: 40}}
-  - {name: other, kind: tcp, from: camera, to: recorder, omit: 100ms, duration: 500ms, expect: {atLeast: 100M}}
+     omit: 1s, duration: 2s, expect: {heldTo: egress, tolerance: 60}}
+  - {name: other, kind: tcp, from: camera, to: recorder, omit: 100ms, duration: 500ms, expect: {atLeast: 40M}}
   - {name: marked, kind: dscp, from: camera, to: recorder, interface: net2, omit: 0s, duration: 300ms,
      expect: {dscp: EF}}
   - {name: back, kind: dscp, from: recorder, to: camera, interface: net2, omit: 0s, duration: 300ms,
@@ -62,12 +62,11 @@ fn pod_on_three_networks_is_limited_and_marked_where_it_is_said() {
     let Some((node, folder)) = start() else {
         return;
     };
+    let baseline = Baseline::new(&node).unwrap();
     let before = [left(&node), node.files("/var/lib").join("\n")];
-    let output = netqos()
-        .args(["lab", "run", "-q", "-o", "json", "--attempts", "3"])
-        .arg(folder.path())
-        .output()
-        .unwrap();
+    let mut run = netqos();
+    let run = run.args(["lab", "run", "-q", "-o", "json"]);
+    let (output, parts) = baseline.beside(|| run.arg(folder.path()).output().unwrap());
     let report: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|why| panic!("{why}: {}", stderr(&output)));
     assert_eq!(output.status.code(), Some(0), "{report:#}");
@@ -77,7 +76,7 @@ fn pod_on_three_networks_is_limited_and_marked_where_it_is_said() {
     // By the test's own arithmetic, not by the lab's.
     let goodput = &limited["result"]["tcp"]["goodput"]["bitsPerSecond"];
     let share = goodput.as_u64().unwrap() as f64 / 19_128_137.0;
-    assert!((0.6..=1.4).contains(&share), "{share}");
+    assert!(parts.contains(&share), "{share}, not {parts:?}");
     let rules = report["rules"].as_array().unwrap().iter();
     let mut rules = rules.filter(|rule| rule["pod"] == "camera");
     let on_net2 = rules.next().unwrap();
