@@ -10,5 +10,5 @@ pub mod worlds;
 
 pub use world::{
     BE, LS, SHORT, SYSTEM, World, classed, divided, in_a_group, mbit, on_each_hook, options,
-    served_at, shares,
+    payload, served_at, shares,
 };

@@ -1,7 +1,6 @@
 //! What rules do to packets: policies through the index to the kernel, traffic between pods.
 //!
 //! That a rate takes effect is asserted by what the sender could send; `long::rates` measures it.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod a_lost_record_does_not_double_a_hook;
 mod a_rate_changes_live;
@@ -21,8 +20,8 @@ mod without_a_queue_it_polices;
 
 use std::thread;
 
+use netqos_testkit::rules::{TCP_SHARE, World, mbit};
 use netqos_traffic::UdpReport;
-use world::{TCP_SHARE, World, mbit};
 
 /// What of a datagram's frame is payload, by IPv4.
 const UDP_SHARE: f64 = 1400.0 / 1442.0;

@@ -4,12 +4,11 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use netqos_testkit::{Baseline, Node, Pod};
 use netqos_traffic::{Goodput, Server, TcpTest};
 use serde_json::{Value, json};
 
 use super::stage;
-use crate::{Node, Pod};
+use crate::{Baseline, Node, Pod};
 
 /// What the line carries, in Mbit/s: so little that also a busy machine sends all of it.
 const LINE: f64 = 20.0;

@@ -17,11 +17,10 @@ use netqos_core::classes::{
 };
 use netqos_core::{BitRate, ObjectName, PodId};
 use netqos_datapath::Paths;
-use netqos_testkit::{Baseline, Node, Pod};
 use netqos_traffic::{Flow, LatencyReport, LatencyTest, Server, TcpTest};
 
 use super::group::{Group, unified};
-use crate::{Node, Pod, has_tcx};
+use crate::{Baseline, Node, Pod, has_tcx};
 
 pub const SYSTEM: TrafficClass = TrafficClass::System;
 pub const LS: TrafficClass = TrafficClass::LatencySensitive;

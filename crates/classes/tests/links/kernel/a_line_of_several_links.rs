@@ -2,7 +2,6 @@ use netqos_testkit::classes::{World, shares};
 use netqos_traffic::Flow;
 
 use super::shares_take_effect::{load, share_of};
-use super::world::{World, shares};
 
 /// Makes a link of this kind the line, with the one that was it and another as its ports.
 fn bundle(world: &mut World, kind: &str) -> Result<(), String> {

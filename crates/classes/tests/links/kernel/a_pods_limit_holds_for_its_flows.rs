@@ -4,10 +4,8 @@ use std::time::{Duration, Instant};
 use netqos_classes::ClassBackend;
 use netqos_core::classes::{Ask, FlowMatch, FlowPart, TrafficClass};
 use netqos_core::{Direction, Dscp};
-use netqos_testkit::classes::{BE, LS, World, mbit, served_at, shares};
+use netqos_testkit::classes::{BE, LS, World, mbit, payload, served_at, shares};
 use netqos_traffic::Flow;
-
-use super::world::{BE, LS, World, mbit, payload, served_at, shares};
 
 /// What the pod may send, in Mbit/s.
 const LIMIT: f64 = 20.0;

@@ -1,4 +1,4 @@
-//! That classes share an uplink at all, by ratios within one run; `long_shares` measures how exactly.
+//! That classes share an uplink at all, by ratios within one run; the program `long` measures how exactly.
 
 use std::thread;
 use std::time::Duration;
@@ -6,11 +6,10 @@ use std::time::Duration;
 use netqos_classes::ClassBackend;
 use netqos_core::{BitRate, Direction};
 use netqos_netlink::Socket;
-use netqos_testkit::classes::{BE, LS, World, divided, shares};
+use netqos_testkit::classes::{BE, LS, World, divided, payload, shares};
 use netqos_traffic::Flow;
 
 use super::loads::loads;
-use super::world::{BE, LS, World, divided, payload, shares};
 
 /// The part of what all got.
 pub(crate) fn share_of(found: &[f64], which: usize) -> f64 {

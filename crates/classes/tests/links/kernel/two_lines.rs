@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use netqos_classes::ClassBackend;
 use netqos_testkit::Pod;
-use netqos_testkit::classes::{SYSTEM, World, on_each_hook, shares};
+use netqos_testkit::classes::{SYSTEM, World, on_each_hook, payload, shares};
 use netqos_traffic::{Flow, Server, TcpTest};
 
 use super::loads::loads;
-use super::world::{SYSTEM, World, on_each_hook, payload, shares};
 
 /// What the pods of each line get while all lines are loaded.
 fn loaded<const PODS: usize>(

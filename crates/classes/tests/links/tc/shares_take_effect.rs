@@ -1,4 +1,4 @@
-//! That classes share an uplink at all, by ratios within one run; `long_shares` measures how exactly.
+//! That classes share an uplink at all, by ratios within one run; the program `long` measures how exactly.
 
 use netqos_classes::{ClassBackend, Tc};
 use netqos_core::Direction;

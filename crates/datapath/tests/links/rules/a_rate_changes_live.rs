@@ -8,8 +8,6 @@ use netqos_testkit::rules::{World, limiting, mbit, on_both_hooks, policy, to_pod
 use netqos_traffic::UdpTest;
 
 use super::assert_limited;
-use super::hooks::on_both_hooks;
-use super::world::{World, limiting, mbit, policy, to_pod};
 
 fn without_rules() -> Change {
     Change::PolicyGone(policy("p", 1, "", vec![]).name)

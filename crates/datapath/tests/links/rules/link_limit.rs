@@ -11,7 +11,6 @@ use netqos_netlink::Socket;
 use netqos_testkit::rules::{World, limiting, policy};
 
 use super::assert_limited;
-use super::world::{World, limiting, policy};
 
 fn queues(outcome: &Outcome) -> Vec<bool> {
     outcome

@@ -3,8 +3,6 @@ use netqos_datapath::rules::Outcome;
 use netqos_index::Change;
 use netqos_testkit::rules::{HOOKS, World, limiting, mbit, on_both_hooks, policy, to_pod};
 
-use super::hooks::{HOOKS, on_both_hooks};
-use super::world::{World, limiting, mbit, policy, to_pod};
 use super::{assert_limited, assert_tcp_limited};
 
 fn has_queue(outcome: &Outcome) -> bool {

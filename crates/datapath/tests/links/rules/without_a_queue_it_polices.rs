@@ -2,8 +2,6 @@ use netqos_core::Reason;
 use netqos_index::Change;
 use netqos_testkit::rules::{World, limiting, on_both_hooks, policy};
 
-use super::hooks::on_both_hooks;
-use super::world::{World, limiting, policy};
 use super::{assert_limited, assert_tcp_limited};
 
 /// Somebody else has a link of the name that the queue would have.
