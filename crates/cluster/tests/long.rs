@@ -6,8 +6,8 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
-use netqos_apiserver::Cluster;
 use netqos_cluster::{Connect, Kind, Listing, Selection, WatchLimits, watch};
+use netqos_faults::Cluster;
 use tokio::time::timeout;
 
 /// A watch without a bookmark for longer than that is renewed.

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, bail, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kube::Client;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
+
+use crate::{Etcd, Operation};
 
 /// Keys that kube-apiserver itself renews: its identity.
 const VOLATILE: [&str; 3] = [
@@ -23,6 +24,8 @@ const DELAYED: [&str; 3] = [
 ];
 /// The number of operations that etcd takes in a transaction (its default is 128).
 const OPERATIONS: usize = 100;
+/// The number of changed objects above which a new server is ready sooner.
+const MOST: usize = 10_000;
 
 /// All objects of a server at one moment.
 pub(crate) struct Baseline {
@@ -40,8 +43,9 @@ struct Object {
 pub(crate) enum Reset {
     /// Everything is as it was.
     Done,
-    /// kube-apiserver needs time to follow, of which it gives no sign: take another server.
-    Delayed,
+    /// kube-apiserver needs time to follow, of which it gives no sign, or more than a new server needs to start:
+    /// take another server.
+    Replace,
 }
 
 impl Baseline {
@@ -49,7 +53,7 @@ impl Baseline {
     ///
     /// # Errors
     /// Returns an error if etcd does not answer.
-    pub(crate) async fn take(etcd: &Client) -> anyhow::Result<Self> {
+    pub(crate) async fn take(etcd: &Etcd) -> anyhow::Result<Self> {
         let mut objects = BTreeMap::new();
         for pair in range(etcd, false).await? {
             let (key, object) = pair.object()?;
@@ -64,7 +68,7 @@ impl Baseline {
     ///
     /// # Errors
     /// Returns an error if etcd does not answer, or if an object is not as it was afterwards.
-    pub(crate) async fn restore(&mut self, etcd: &Client) -> anyhow::Result<Reset> {
+    pub(crate) async fn restore(&mut self, etcd: &Etcd) -> anyhow::Result<Reset> {
         let mut operations = Vec::new();
         let mut unseen: BTreeMap<&String, &Object> = self.objects.iter().collect();
         for pair in range(etcd, true).await? {
@@ -77,22 +81,26 @@ impl Baseline {
                 continue;
             }
             if is_one_of(&key, &DELAYED) {
-                return Ok(Reset::Delayed);
+                return Ok(Reset::Replace);
             }
             operations.push(match before {
-                Some(before) => put(&key, before),
-                None => json!({"requestDeleteRange": {"key": STANDARD.encode(&key)}}),
+                Some(before) => Operation::put_encoded(&key, &before.value),
+                None => Operation::delete(&key),
             });
         }
         if unseen.keys().any(|key| is_one_of(key, &DELAYED)) {
-            return Ok(Reset::Delayed);
+            return Ok(Reset::Replace);
         }
-        operations.extend(unseen.iter().map(|(key, object)| put(key, object)));
+        let missing = unseen.iter();
+        operations.extend(missing.map(|(key, it)| Operation::put_encoded(key, &it.value)));
         if operations.is_empty() {
             return Ok(Reset::Done);
         }
+        if operations.len() > MOST {
+            return Ok(Reset::Replace);
+        }
         for some in operations.chunks(OPERATIONS) {
-            let _: Value = call(etcd, "txn", &json!({"success": some})).await?;
+            etcd.transact(some).await?;
         }
         let now = Self::take(etcd).await?;
         self.compare(&now)?;
@@ -119,11 +127,7 @@ fn is_one_of(key: &str, prefixes: &[&str]) -> bool {
     prefixes.iter().any(|prefix| key.starts_with(prefix))
 }
 
-fn put(key: &str, object: &Object) -> Value {
-    json!({"requestPut": {"key": STANDARD.encode(key), "value": object.value}})
-}
-
-/// A pair of etcd's JSON gateway, in which integers of 64 bits are texts, and bytes Base64.
+/// A pair as the gateway has it.
 #[derive(Deserialize)]
 struct Pair {
     key: String,
@@ -143,7 +147,7 @@ impl Pair {
     }
 }
 
-async fn range(etcd: &Client, keys_only: bool) -> anyhow::Result<Vec<Pair>> {
+async fn range(etcd: &Etcd, keys_only: bool) -> anyhow::Result<Vec<Pair>> {
     #[derive(Deserialize)]
     struct Range {
         #[serde(default)]
@@ -155,17 +159,5 @@ async fn range(etcd: &Client, keys_only: bool) -> anyhow::Result<Vec<Pair>> {
         "range_end": STANDARD.encode("/registry0"),
         "keys_only": keys_only,
     });
-    Ok(call::<Range>(etcd, "range", &body).await?.kvs)
-}
-
-async fn call<T: for<'de> Deserialize<'de>>(
-    etcd: &Client,
-    method: &str,
-    body: &Value,
-) -> anyhow::Result<T> {
-    let request = http::Request::post(format!("/v3/kv/{method}"));
-    let request = request.body(serde_json::to_vec(body)?)?;
-    let text = etcd.request_text(request).await;
-    let text = text.with_context(|| format!("etcd refused {method}"))?;
-    Ok(serde_json::from_str(&text)?)
+    Ok(etcd.call::<Range>("range", &body).await?.kvs)
 }

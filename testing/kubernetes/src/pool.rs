@@ -10,13 +10,14 @@ use tokio::sync::oneshot;
 use crate::baseline::{Baseline, Reset};
 use crate::install::install;
 use crate::relay::Relay;
-use crate::{ApiServer, host};
+use crate::{ApiServer, Etcd, host};
 
 /// A server that is one test's alone, with the CRDs, accounts and roles of netqos, until this value is dropped.
 pub struct Lease {
     // None only while it is dropped.
     server: Option<Prepared>,
     relay: Option<Relay>,
+    etcd_relay: Option<Relay>,
 }
 
 /// A server in its baseline.
@@ -51,6 +52,7 @@ impl Lease {
         Ok(Self {
             server: Some(server),
             relay,
+            etcd_relay: None,
         })
     }
 
@@ -61,6 +63,20 @@ impl Lease {
         };
         let port = self.relay.as_ref().map_or(server.port(), Relay::port);
         server.kubeconfig(port)
+    }
+
+    /// A client of etcd, which takes objects past the checks of the API server.
+    ///
+    /// # Errors
+    /// Returns an error if the calling thread's network namespace has no loopback.
+    pub fn etcd(&mut self) -> anyhow::Result<Etcd> {
+        let prepared = self.server.as_ref();
+        let port = prepared.map_or(0, |it| it.server.etcd_port());
+        let port = match self.relay {
+            None => port,
+            Some(_) => self.etcd_relay.insert(Relay::start(port)?).port(),
+        };
+        Etcd::at(port)
     }
 
     /// The version of the server, such as `v1.37.2`.
@@ -146,7 +162,7 @@ fn keep(orders: &mpsc::Receiver<Order>) {
             }
             Order::Return(mut server) => match runtime.block_on(server.reset()) {
                 Ok(Reset::Done) => idle.push(*server),
-                Ok(Reset::Delayed) => ahead = true,
+                Ok(Reset::Replace) => ahead = true,
                 Err(error) => eprintln!("cannot reset the API server, took another: {error:#}"),
             },
         }

@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 use serde_json::json;
 
 use crate::process::{Process, SCRATCH};
-use crate::{Binaries, keys};
+use crate::{Binaries, Etcd, keys};
 
 /// The token of the group `system:masters`.
 const ADMINISTRATOR: &str = "netqos-administrator";
@@ -103,12 +103,14 @@ impl ApiServer {
         Ok(kube::Client::try_from(config)?)
     }
 
-    /// A client of etcd's JSON gateway.
-    pub(crate) fn etcd(&self) -> anyhow::Result<kube::Client> {
-        let url = format!("http://127.0.0.1:{}", self.etcd_port).parse()?;
-        let mut config = kube::Config::new(url);
-        config.default_retry = false;
-        Ok(kube::Client::try_from(config)?)
+    /// The port of etcd on loopback.
+    pub(crate) fn etcd_port(&self) -> u16 {
+        self.etcd_port
+    }
+
+    /// A client of etcd.
+    pub(crate) fn etcd(&self) -> anyhow::Result<Etcd> {
+        Etcd::at(self.etcd_port)
     }
 
     /// A kubeconfig of an administrator, for a port that leads here.

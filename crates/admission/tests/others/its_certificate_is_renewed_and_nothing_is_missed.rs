@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use netqos_admission::Certificates;
-use netqos_apiserver::{Account, Fault, Gate};
+use netqos_faults::{Account, Fault, Gate};
 use serde_json::json;
 
 use crate::stage::{OWN, PATIENCE, Stage, pod, run};

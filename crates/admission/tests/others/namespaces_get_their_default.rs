@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use netqos_admission::inject;
-use netqos_apiserver::Account;
+use netqos_faults::Account;
 use netqos_k8s::{NetworkQoS, NetworkQoSDefault};
 use serde_json::{Value, json};
 

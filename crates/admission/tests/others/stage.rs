@@ -11,7 +11,7 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, PostParams};
 use kube::core::Status;
 use netqos_admission::{Options, Reach, Webhook, mutating, validating};
-use netqos_apiserver::{Account, Cluster};
+use netqos_faults::{Account, Cluster};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -56,10 +56,7 @@ impl Stage {
     /// With our definitions and both namespaces, and no webhook yet.
     pub async fn new() -> Self {
         let cluster = Cluster::start().await.unwrap();
-        let client = cluster.client("test").await.unwrap();
-        for definition in netqos_k8s::definitions() {
-            cluster.define(&definition.crd().unwrap()).await.unwrap();
-        }
+        let client = cluster.client().await.unwrap();
         let namespaces: Api<Namespace> = Api::all(client.clone());
         let games = serde_json::from_value(json!({"metadata": {"name": GAMES}})).unwrap();
         namespaces

@@ -1,9 +1,7 @@
 //! The agent on a cluster: a process, an API server, pods with interfaces, and what is seen on the
 //! wire.
 //!
-//! The server is `netqos-apiserver`, or a real one where the environment names one. The agent reaches
-//! either by a front, which has faults and a record of requests. What no real one takes is passed over
-//! with it.
+//! The agent reaches the API server by a proxy, which has faults and a record of requests.
 
 mod image;
 

@@ -1,6 +1,6 @@
 //! `netqos analyze`: a cluster, files, and both.
 
-use netqos_apiserver::Fault;
+use netqos_faults::Fault;
 use serde_json::{Value, json};
 
 use crate::world::World;
@@ -136,10 +136,7 @@ fn no_cluster_ends_with_3_and_says_what_to_do() {
     let world = World::empty();
     let file = world.file(
         "nowhere",
-        &world
-            .cluster
-            .kubeconfig("x")
-            .replace("127.0.0.1", "127.0.0.2"),
+        &world.cluster.kubeconfig().replace("127.0.0.1", "127.0.0.2"),
     );
     for arguments in [
         &["analyze", "--kubeconfig", "/nowhere"][..],

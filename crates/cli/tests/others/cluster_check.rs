@@ -1,6 +1,6 @@
 //! `netqos check` of a cluster before an installation.
 
-use netqos_apiserver::Fault;
+use netqos_faults::Fault;
 use serde_json::{Value, json};
 
 use crate::stdout;

@@ -1,7 +1,7 @@
 //! `netqos check` of an installation in a cluster.
 
 use k8s_openapi::ByteString;
-use netqos_apiserver::Fault;
+use netqos_faults::Fault;
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use serde_json::json;
 

@@ -4,7 +4,7 @@ use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
-use netqos_apiserver::Fault;
+use netqos_faults::Fault;
 use serde_json::{Value, json};
 
 use crate::world::World;

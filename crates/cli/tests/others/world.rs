@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
-use netqos_apiserver::{Cluster, Front};
+use netqos_faults::{Cluster, Front};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -94,7 +94,7 @@ impl World {
             .build()
             .unwrap();
         let cluster = runtime.block_on(Cluster::start()).unwrap();
-        let client = runtime.block_on(cluster.client("test")).unwrap();
+        let client = runtime.block_on(cluster.client()).unwrap();
         let games = runtime.block_on(cluster.namespace("games")).unwrap();
         let world = Self {
             cluster,
@@ -103,7 +103,7 @@ impl World {
             folder: tempfile::tempdir().unwrap(),
             games,
         };
-        fs::write(world.kubeconfig(), world.cluster.kubeconfig("netqos")).unwrap();
+        fs::write(world.kubeconfig(), world.cluster.kubeconfig()).unwrap();
         world
     }
 
@@ -137,8 +137,7 @@ impl World {
         let (parameters, request) = (PostParams::default(), TokenRequest::default());
         let token = accounts.create_token_request(&name, &parameters, &request);
         let token = self.runtime.block_on(token).unwrap().status.unwrap().token;
-        let mut kubeconfig: Value =
-            serde_json::from_str(&self.cluster.kubeconfig("netqos")).unwrap();
+        let mut kubeconfig: Value = serde_json::from_str(&self.cluster.kubeconfig()).unwrap();
         kubeconfig["users"][0]["user"] = json!({"token": token});
         fs::write(self.kubeconfig(), kubeconfig.to_string()).unwrap();
         let review = json!({"spec": {
@@ -241,7 +240,7 @@ impl World {
     /// Has the server know NodeSLO, by a definition that takes what ours refuses, as Koordinator's does.
     pub fn define_node_slo(&self) {
         let ours = netqos_k8s::node_slo_definition().crd().unwrap();
-        let definition = netqos_apiserver::without_rules(&ours);
+        let definition = netqos_faults::without_rules(&ours);
         let defined = self.cluster.define(&definition);
         self.runtime.block_on(defined).unwrap();
     }

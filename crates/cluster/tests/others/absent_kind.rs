@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::DeleteParams;
-use netqos_apiserver::{Fault, without_rules};
 use netqos_cluster::{Kind, Told, WatchLimits};
+use netqos_faults::{Fault, without_rules};
 
 use crate::fixture::{Watch, WatchedCluster};
 
@@ -62,7 +62,7 @@ async fn new_crd_is_watched_within_10_seconds_again_after_deletion() {
     let mut watch = cluster.watch(Kind::NodeSlo);
     assert_absent(&mut watch).await;
     assert_crd_is_noticed(&cluster, &mut watch).await;
-    let client = cluster.cluster.client("test").await.unwrap();
+    let client = cluster.cluster.client().await.unwrap();
     let crds: Api<CustomResourceDefinition> = Api::all(client);
     let name = Kind::NodeSlo.crd_name();
     crds.delete(&name, &DeleteParams::default()).await.unwrap();

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
-use netqos_apiserver::{Cluster, Front, Request};
 use netqos_cluster::{Client, Connect, Kind, Listing, Selection, Told, WatchLimits, watch_within};
+use netqos_faults::{Cluster, Front, Request};
 use tempfile::TempDir;
 use tokio::time::timeout;
 

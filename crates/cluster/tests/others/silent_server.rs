@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use kube::api::{ObjectMeta, PostParams};
-use netqos_apiserver::Fault;
 use netqos_cluster::{Kind, Told, WatchLimits};
+use netqos_faults::Fault;
 
 use crate::fixture::WatchedCluster;
 
 const SILENCE: Duration = Duration::from_secs(2);
 
 async fn create(cluster: &WatchedCluster, name: &str) {
-    let client = cluster.cluster.client("test").await.unwrap();
+    let client = cluster.cluster.client().await.unwrap();
     let namespaces: Api<Namespace> = Api::all(client);
     let namespace = Namespace {
         metadata: ObjectMeta {

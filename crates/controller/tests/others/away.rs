@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use netqos_apiserver::Fault;
+use netqos_faults::Fault;
 
 use crate::world::World;
 

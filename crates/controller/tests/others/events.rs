@@ -1,6 +1,6 @@
 //! What is told once, when it becomes so, and what is told again.
 
-use netqos_apiserver::Fault;
+use netqos_faults::Fault;
 use serde_json::{Value, json};
 
 use crate::world::World;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
-use netqos_apiserver::{Fault, Gate, Request};
+use netqos_faults::{Fault, Gate, Request};
 use serde_json::{Value, json};
 
 use crate::clock::{DAY, library, turn};
@@ -437,7 +437,7 @@ fn leader_stopped_amid_deletion_of_report_changes_nothing_when_it_wakes() {
 fn a_leader_writes_nothing_before_it_knows_everything() {
     let world = World::new();
     world.published_by_one().kill();
-    let fault = netqos_apiserver::Fault::status(500);
+    let fault = netqos_faults::Fault::status(500);
     world.front.inject(fault.on("list", "pods").of("two"));
     let two = world.replica("two");
     world.wait_for_leader("two");

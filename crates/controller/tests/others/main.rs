@@ -1,5 +1,4 @@
-//! `netqos-controller` as a process, and an API server: a real one where the environment names one
-//! (see `netqos_apiserver::Cluster`), else that of the tests.
+//! `netqos-controller` as a process, and an API server (see `netqos_faults::Cluster`).
 
 #![allow(clippy::unwrap_used, reason = "a test ends by it")]
 

@@ -1,6 +1,6 @@
 //! Whether a replica can be asked, as its `/readyz` says.
 
-use netqos_apiserver::Fault;
+use netqos_faults::Fault;
 use serde_json::json;
 
 use crate::world::{HOME, Replica, World, free_address, http};

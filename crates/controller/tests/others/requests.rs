@@ -6,7 +6,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use netqos_apiserver::{Grant, Request, Roles};
+use netqos_faults::{Grant, Request, Roles};
 use netqos_k8s::documents;
 use serde_json::json;
 

@@ -1,6 +1,6 @@
 //! What is seen of a replica over HTTP: metrics, and how much it logs.
 
-use netqos_apiserver::Fault;
+use netqos_faults::Fault;
 use serde_json::{Value, json};
 
 use crate::world::{HOME, World, free_address, http};

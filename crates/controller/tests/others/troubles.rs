@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use netqos_apiserver::Fault;
+use netqos_faults::Fault;
 
 use crate::world::World;
 

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use netqos_apiserver::{Fault, Gate};
+use netqos_faults::{Fault, Gate};
 use serde_json::{Value, json};
 
 use crate::world::World;

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use kube::Client;
-use netqos_apiserver::{Account, Cluster, Front};
+use netqos_faults::{Account, Cluster, Front};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -52,12 +52,8 @@ impl World {
             .build()
             .unwrap();
         let cluster = runtime.block_on(Cluster::start()).unwrap();
-        let client = runtime.block_on(cluster.client("test")).unwrap();
+        let client = runtime.block_on(cluster.client()).unwrap();
         let front = runtime.block_on(cluster.front()).unwrap();
-        for definition in netqos_k8s::definitions() {
-            let crd = definition.crd().unwrap();
-            runtime.block_on(cluster.define(&crd)).unwrap();
-        }
         let namespace = runtime.block_on(cluster.namespace("games")).unwrap();
         let world = Self {
             front,

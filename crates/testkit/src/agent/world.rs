@@ -9,8 +9,8 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use netqos_agent::client;
-use netqos_apiserver::{Account, Cluster, Front, Request, without_rules};
 use netqos_cluster::Kind;
+use netqos_faults::{Account, Cluster, Front, Request, without_rules};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
@@ -48,10 +48,6 @@ impl World {
         let runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = { runtime }.enable_all().build().unwrap();
         let cluster = runtime.block_on(Cluster::start()).unwrap();
-        for definition in netqos_k8s::definitions() {
-            let definition = definition.crd().unwrap();
-            runtime.block_on(cluster.define(&definition)).unwrap();
-        }
         // That of the pods that the stage remembers.
         let namespace = "games".to_owned();
         let front = runtime.block_on(cluster.front()).unwrap();
@@ -174,7 +170,7 @@ impl World {
     }
 
     pub fn client(&self) -> Client {
-        self.runtime.block_on(self.cluster.client("test")).unwrap()
+        self.runtime.block_on(self.cluster.client()).unwrap()
     }
 
     fn api(&self, api_version: &str, kind: &str, namespace: &str) -> Api<DynamicObject> {

@@ -1,5 +1,5 @@
-//! What agent and controller take in a large cluster, each a process of its own beside the tests' API
-//! server, which is in the benchmark's process: what that takes does not count.
+//! What agent and controller take in a large cluster, each a process of its own beside a real API server and
+//! etcd: what those take does not count.
 
 mod agent;
 mod changes;
@@ -14,6 +14,7 @@ mod starts;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use netqos_kubernetes::Binaries;
 use serde::{Deserialize, Serialize};
 
 use super::{cores, kernel, report};
@@ -89,6 +90,8 @@ enum Part {
 pub struct Measured {
     pub kernel: String,
     pub cores: usize,
+    /// The version of the API server.
+    pub kubernetes: String,
     pub controller: Option<Controlled>,
     pub agents: Vec<Resident>,
     pub starts: Option<Starts>,
@@ -139,7 +142,8 @@ impl Arguments {
 
 /// Measures, and writes the table.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let mut measured: Measured = match arguments.json().exists() {
+    let is_whole = arguments.part.is_empty() && !arguments.table_only;
+    let mut measured: Measured = match !is_whole && arguments.json().exists() {
         true => report::read_json(arguments.json())?,
         false => Measured::default(),
     };
@@ -147,6 +151,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         return report::write_cluster(arguments.table(), &measured);
     }
     (measured.kernel, measured.cores) = (kernel()?, cores()?);
+    measured.kubernetes = Binaries::find()?.version()?;
     if arguments.measures(Part::Controller) {
         let figures = controller::measure(&arguments.controller, arguments.size())?;
         measured.controller = Some(figures);

@@ -2,9 +2,9 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use netqos_apiserver::Fault;
 use netqos_datapath::Paths;
 use netqos_datapath::rules::remove_all;
+use netqos_faults::Fault;
 use serde_json::json;
 
 use super::controller::{Controller, apps};

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::thread::sleep;
 use std::time::Duration;
 
-use netqos_apiserver::{Request, Roles};
+use netqos_faults::{Request, Roles};
 use serde_json::json;
 
 use super::controller::apps;

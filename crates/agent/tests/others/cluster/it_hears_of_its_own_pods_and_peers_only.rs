@@ -5,8 +5,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use futures_util::stream::{AbortHandle, Abortable, StreamExt as _, select_all};
-use netqos_apiserver::Request;
 use netqos_cluster::{Connect, Kind, Listing, Selection, watch};
+use netqos_faults::Request;
 use serde_json::{Value, json};
 
 use super::controller::{Controller, apps};

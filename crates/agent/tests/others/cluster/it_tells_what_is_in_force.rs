@@ -5,8 +5,8 @@
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use netqos_apiserver::{Fault, Request};
 use netqos_core::{NodeReport, ObjectName};
+use netqos_faults::{Fault, Request};
 use netqos_k8s::{NetworkQoSNodeReport, convert};
 use serde_json::json;
 

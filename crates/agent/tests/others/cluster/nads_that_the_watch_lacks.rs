@@ -1,7 +1,7 @@
 //! NADs that the agent's watch of the API server lacks.
 
 use netqos_api::multinet::{About, Answer, Message, NadName, PROTOCOL, PodName};
-use netqos_apiserver::Fault;
+use netqos_faults::Fault;
 use serde_json::{Value, json};
 
 use super::stage;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use netqos_apiserver::{Fault, Request};
+use netqos_faults::{Fault, Request};
 use netqos_testkit::Pod;
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! Who shares the node's lines, from the API server: its NodeSLO, its Node, its own pods.
 
-use netqos_apiserver::without_rules;
+use netqos_faults::without_rules;
 use serde_json::{Value, json};
 
 use super::stage;

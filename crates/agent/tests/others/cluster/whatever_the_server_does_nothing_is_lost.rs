@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use netqos_apiserver::{Fault, Front};
+use netqos_faults::{Fault, Front};
 
 use super::stage;
 use super::world::{AGENT, World};

@@ -1,6 +1,6 @@
 //! What a replica has asked of the API server.
 
-use netqos_apiserver::Request;
+use netqos_faults::Request;
 
 use super::World;
 

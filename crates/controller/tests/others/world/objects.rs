@@ -3,7 +3,7 @@
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
-use netqos_apiserver::without_rules;
+use netqos_faults::without_rules;
 use netqos_k8s::Definition;
 use serde_json::{Value, json};
 

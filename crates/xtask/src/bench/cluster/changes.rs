@@ -9,7 +9,7 @@ use netqos_testkit::{Node, Pod};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::server::Server;
+use super::server::{PODS, Server};
 use super::stage::{self, NAMESPACE};
 use crate::bench::rules::{Flow, Quantiles, on_a_node};
 
@@ -121,14 +121,14 @@ impl Policy<'_> {
     }
 }
 
-/// Gives a pod another rate; from before the change until the kernel shows it, which a look of some
+/// Gives a pod another rate; from before the request until the kernel shows it, which a look of some
 /// milliseconds is in.
 fn limit(server: &Server, node: &Node, pod: &Pod, round: u32) -> Result<Duration> {
     let rate = ["20M", "10M"][(round % 2) as usize];
-    let mut object = stage::pod_object(pod, "sender");
-    object["metadata"]["annotations"]["kubernetes.io/egress-bandwidth"] = rate.into();
+    let annotations = json!({"kubernetes.io/egress-bandwidth": rate});
+    let patch = json!({"metadata": {"annotations": annotations}});
     let began = Instant::now();
-    server.put("pods", object)?;
+    server.merge(PODS, (NAMESPACE, pod.name()), &patch)?;
     let shown = format!("rate {rate}bit");
     while !{ pod }
         .run(node, "tc", &["qdisc", "show", "dev", "eth0"])?

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use netqos_apiserver::Request;
+use netqos_faults::Request;
 use serde::{Deserialize, Serialize};
 
 use super::objects;
@@ -76,7 +76,7 @@ pub fn measure(program: &Path, size: Size) -> Result<Controlled> {
     let read = began.elapsed();
     let first = read + server.wait_until_quiet(CONTROLLER, 3 * QUIET, PATIENCE)?;
     let first_busy = process.processor_time()?.as_secs_f64();
-    let requests = server.requests(CONTROLLER)?.into_iter().filter(is_write);
+    let requests = server.requests(CONTROLLER).into_iter().filter(is_write);
     let (told, writes): (Vec<Request>, Vec<Request>) = requests.partition(is_event);
     eprintln!(
         "{} writes, and {} events, after {first:.1?}; {} s of replay",
@@ -88,7 +88,7 @@ pub fn measure(program: &Path, size: Size) -> Result<Controlled> {
     let mut replay = Replay::new(size.pods, size.nodes);
     replay.step(&server, size.rate, WARM)?;
     replay.count_anew();
-    server.forget_requests()?;
+    server.forget_requests();
     let before = process.processor_time()?;
     let began = Instant::now();
     let mut resident = 0;
@@ -100,7 +100,7 @@ pub fn measure(program: &Path, size: Size) -> Result<Controlled> {
     let took = began.elapsed().as_secs_f64();
     let busy = (process.processor_time()? - before).as_secs_f64() / took;
     let (changes, events) = (replay.changes as f64 / took, replay.events as f64 / took);
-    let during = server.requests(CONTROLLER)?;
+    let during = server.requests(CONTROLLER);
     replay.finish(&server)?;
     let behind = server.wait_until_quiet(CONTROLLER, QUIET, PATIENCE)?;
 
@@ -137,24 +137,20 @@ pub fn measure(program: &Path, size: Size) -> Result<Controlled> {
 
 /// The cluster as it is before anything happens.
 fn fill(server: &Server, size: Size) -> Result<()> {
+    let began = Instant::now();
     let namespaces = (size.pods / PODS_PER_NAMESPACE).max(1);
-    for number in 0..namespaces {
-        server.put("namespaces", objects::namespace(number))?;
-    }
-    for number in 0..size.nodes {
-        server.put("nodes", objects::node(number))?;
-        let report = objects::report(number, size.nodes, size.pods, size.policies);
-        server.put("networkqosnodereports", report)?;
-    }
-    for number in 0..size.policies {
-        let policy = objects::policy_object(number, namespaces);
-        server.put("networkqoses", policy)?;
-    }
-    for number in 0..size.pods {
-        let pod = objects::nth_pod(number, 0, size.nodes);
-        let object = objects::pod_object(&pod, objects::Age::Running);
-        server.put("pods", object)?;
-    }
+    server.put_all("namespaces", (0..namespaces).map(objects::namespace))?;
+    server.put_all("nodes", (0..size.nodes).map(objects::node))?;
+    let report = |number| objects::report(number, size.nodes, size.pods, size.policies);
+    server.put_all("networkqosnodereports", (0..size.nodes).map(report))?;
+    let policy = |number| objects::policy_object(number, namespaces);
+    server.put_all("networkqoses", (0..size.policies).map(policy))?;
+    let pod = |number| objects::nth_pod(number, 0, size.nodes);
+    let running = |number| objects::pod_object(&pod(number), objects::Age::Running);
+    server.put_all("pods", (0..size.pods).map(running))?;
+    let last = pod(size.pods - 1).id.name;
+    server.wait_for_pod(&last.namespace, &last.name, PATIENCE)?;
+    eprintln!("{} pods are there after {:.1?}", size.pods, began.elapsed());
     Ok(())
 }
 

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use netqos_core::objects::Pod;
+use netqos_kubernetes::Operation;
 
 use super::objects::{Age, nth_pod, pod_object};
-use super::server::Server;
+use super::server::{Server, delete_pod, put};
 
 /// After how long what follows the making of a pod: it has a node, it runs, the one before it is told
 /// to go, has ended, and is gone.
@@ -67,11 +68,13 @@ impl Replay {
             let passed = now.duration_since(began);
             // One that comes and one that goes are two changes.
             let wanted = (passed.as_secs_f64() * f64::from(rate) / 2.0) as u32;
+            let mut made = Vec::new();
             while begun < wanted {
                 begun += 1;
                 let at = Duration::from_secs_f64(f64::from(begun) * 2.0 / f64::from(rate));
-                self.begin(server, began + at)?;
+                made.push(self.begin(began + at));
             }
+            server.write(made)?;
             self.go_on(server, now)?;
             if passed == time {
                 return Ok(());
@@ -94,46 +97,49 @@ impl Replay {
         Ok(())
     }
 
-    fn begin(&mut self, server: &Server, now: Instant) -> Result<()> {
+    fn begin(&mut self, now: Instant) -> Operation {
         let number = self.steps.wrapping_mul(7919) % self.pods;
         self.steps += 1;
         let before = self.before.entry(number).or_default();
         let old = nth_pod(number, *before, self.nodes);
         *before += 1;
         let new = nth_pod(number, *before, self.nodes);
-        self.tell(server, &new, Age::Pending)?;
+        let made = self.tell(&new, Age::Pending);
         let [scheduled, running, going, ended, gone] = &mut self.due;
         scheduled.push_back((now + SCHEDULED, new.clone()));
         running.push_back((now + RUNNING, new));
         going.push_back((now + GOING, old.clone()));
         ended.push_back((now + ENDED, old.clone()));
         gone.push_back((now + GONE, old));
-        Ok(())
+        made
     }
 
     fn go_on(&mut self, server: &Server, now: Instant) -> Result<()> {
         let ages = [Age::Scheduled, Age::Running, Age::Going, Age::Ended];
         for place in 0..self.due.len() {
+            let mut writes = Vec::new();
             while let Some((at, _)) = self.due[place].front()
                 && *at <= now
                 && let Some((_, pod)) = self.due[place].pop_front()
             {
-                match ages.get(place) {
-                    Some(age) => self.tell(server, &pod, *age)?,
+                writes.push(match ages.get(place) {
+                    Some(age) => self.tell(&pod, *age),
                     None => {
                         self.events += 1;
-                        server.remove_pod(&pod.id.name.namespace, &pod.id.name.name)?;
+                        delete_pod(&pod.id.name.namespace, &pod.id.name.name)
                     }
-                }
+                });
                 self.changes += u64::from(place == 1 || place == 4);
             }
+            // What comes next of a pod comes after it.
+            server.write(writes)?;
         }
         Ok(())
     }
 
-    fn tell(&mut self, server: &Server, pod: &Pod, age: Age) -> Result<()> {
+    fn tell(&mut self, pod: &Pod, age: Age) -> Operation {
         self.events += 1;
-        server.put("pods", pod_object(pod, age))
+        put("pods", &pod_object(pod, age))
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use netqos_agent::{Status, client};
+use netqos_faults::Account;
 use netqos_testkit::Pod;
 use serde_json::{Value, json};
 
@@ -36,7 +37,9 @@ pub fn server() -> Result<Server> {
             "metadata": {"name": NAMESPACE, "labels": {"kubernetes.io/metadata.name": NAMESPACE}}
         }),
     )?;
-    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}});
+    let node = json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE, "uid": "uid-node"}
+    });
     server.put("nodes", node)?;
     Ok(server)
 }
@@ -47,7 +50,7 @@ const OF_ALLOCATOR: [(&str, &str); 2] =
 
 /// An agent.
 pub fn agent(program: &Path, server: &Server) -> Result<Process> {
-    let kubeconfig = server.kubeconfig(AGENT)?;
+    let kubeconfig = server.kubeconfig(AGENT, Account::Agent { node: NODE })?;
     Process::start(
         program,
         &[
@@ -64,7 +67,7 @@ pub fn agent(program: &Path, server: &Server) -> Result<Process> {
 
 /// A controller, the only one.
 pub fn controller(program: &Path, server: &Server) -> Result<Process> {
-    let kubeconfig = server.kubeconfig(CONTROLLER)?;
+    let kubeconfig = server.kubeconfig(CONTROLLER, Account::Controller)?;
     Process::start(
         program,
         &[

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
-use netqos_apiserver::Request;
+use netqos_faults::Request;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -52,7 +52,7 @@ pub fn measure(agent: &Path, controller: &Path) -> Result<Starts> {
         for who in [AGENT, CONTROLLER] {
             server.wait_until_quiet(who, QUIET / 3, 4 * QUIET)?;
         }
-        server.forget_requests()?;
+        server.forget_requests();
         let mut pods = vec![first];
         for number in 0..PODS {
             let pod = node.pod(&format!("p{number}"))?;
@@ -67,7 +67,7 @@ pub fn measure(agent: &Path, controller: &Path) -> Result<Starts> {
             ..Starts::default()
         };
         for who in [AGENT, CONTROLLER] {
-            for request in server.requests(who)? {
+            for request in server.requests(who) {
                 let counted = match is_write(&request) {
                     true => &mut starts.writes,
                     false if is_read(&request) => &mut starts.reads,

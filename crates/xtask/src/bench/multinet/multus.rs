@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 use kube::Client;
 use kube::api::{Api, DynamicObject, PostParams};
-use netqos_apiserver::Cluster;
+use netqos_faults::Cluster;
 use serde_json::{Value, json};
 
 use super::testbed::{LISTS, NODE, Programs, create, resource};
@@ -49,7 +49,7 @@ pub async fn account(client: &Client) -> Result<String> {
 
 /// Starts Multus' daemon, as in a pod of its own: it reaches the API server by the variables and files of a pod.
 pub fn daemon(cluster: &Cluster, programs: &Programs, token: &str) -> Result<Process> {
-    let kubeconfig: Value = serde_json::from_str(&cluster.kubeconfig("multus-daemon"))?;
+    let kubeconfig: Value = serde_json::from_str(&cluster.kubeconfig())?;
     let server = kubeconfig["clusters"][0]["cluster"]["server"].as_str();
     let server = server.context("a kubeconfig without server")?;
     let (host, port) = server

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, PostParams};
-use netqos_apiserver::{Account, Cluster, Front, Request};
+use netqos_faults::{Account, Cluster, Front, Request};
 use netqos_testkit::{Call, Node, Pod};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -100,7 +100,7 @@ impl<'a> Testbed<'a> {
             .build()?;
         let cluster = runtime.block_on(Cluster::start())?;
         let front = runtime.block_on(cluster.front())?;
-        let client = runtime.block_on(cluster.client("bench"))?;
+        let client = runtime.block_on(cluster.client())?;
         runtime.block_on(cluster.define(&serde_json::from_value(nad_crd())?))?;
         let mut objects = vec![
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
@@ -160,10 +160,7 @@ impl<'a> Testbed<'a> {
 
     /// The version of the API server.
     pub fn kubernetes(&self) -> String {
-        match &self.cluster {
-            Cluster::Real(lease) => lease.version().to_owned(),
-            Cluster::Fixture(_) => String::new(),
-        }
+        self.cluster.version().to_owned()
     }
 
     /// Attaches a pod by each, until that succeeds.

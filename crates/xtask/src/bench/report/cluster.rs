@@ -25,10 +25,10 @@ fn table(measured: &Measured) -> Result<String> {
     );
     writeln!(
         text,
-        "What agent and controller take, the static executables of `make build`, beside the tests' \
-         API server in a process of its own, on kernel {}, {} cores. ✓ reaches what was to be \
+        "What agent and controller take, the static executables of `make build`, beside etcd and \
+         kube-apiserver {} on the same machine, on kernel {}, {} cores. ✓ reaches what was to be \
          reached, ✗ falls short of it.",
-        measured.kernel, measured.cores
+        measured.kubernetes, measured.kernel, measured.cores
     )?;
     if let Some(controlled) = &measured.controller {
         controller(&mut text, controlled)?;
@@ -51,7 +51,7 @@ fn controller(text: &mut String, it: &Controlled) -> Result<()> {
     let size = it.size;
     writeln!(
         text,
-        "\n## The controller: {} pods, {} policies, {} nodes\n\n| what | measured | to reach | \
+        "\n## The controller: {} pods, written into etcd, {} policies, {} nodes\n\n| what | measured | to reach | \
          |\n|---|---|---|---|\n\
          | pods that came or went in a second, for {} s | {:.0}, told of by {:.0} events | {}, within 1 % | {} \
          |\n\

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use kube::Client;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
-use netqos_apiserver::Cluster;
+use netqos_faults::Cluster;
 use serde_json::{Value, json};
 
 use super::{chart, choices};
@@ -94,7 +94,7 @@ async fn api_server_accepts_every_object_of_every_choice() {
         let crd = serde_json::from_value(crd).unwrap();
         cluster.define(&crd).await.unwrap();
     }
-    let client = cluster.client("installer").await.unwrap();
+    let client = cluster.client().await.unwrap();
     let mut accepted = BTreeSet::new();
     for values in choices() {
         for (name, object) in chart().objects(&values).unwrap() {
