@@ -40,9 +40,9 @@ DEMOS := iperf-slow $(addprefix networkqos-,story1-marks story2-free-is-limited 
 
 # Each scenario's report is in target/demo/NAME.json and .html; all are shown, also when one fails.
 # The executables are not those of `make build`: the kernel does the work, and they are compiled in less than half the
-# time.
+# time. With --workspace they have the features of those that tests are built with, and `make test` builds none again.
 demo: dependencies
-	cargo build --locked -p netqos-plugins -p netqos-cli -p netqos-agent
+	cargo build --locked --workspace --bin bandwidth --bin netqos --bin netqos-agent --bin netqos-multinet
 	@mkdir -p target/demo
 	@failed=; for name in $(DEMOS); do \
 	  echo; echo "=== $$name"; \
