@@ -1,13 +1,26 @@
 //! The cells: each capability on each kernel, each variation on one.
 
-mod variations;
+/// A scenario of `examples`, which its title names.
+macro_rules! scenario {
+    ($name:expr, $title:literal, $scenario:literal) => {
+        Row::new(
+            $name,
+            concat!($title, " `", $scenario, "`"),
+            "scenario",
+            Judge::Scenario,
+        )
+        .with(concat!("scenario=", $scenario))
+    };
+}
 
-pub use variations::VARIATIONS;
+mod variations;
 
 use crate::cell::Outcome::{Missing, WorksOtherwise};
 use crate::cell::{Cell, Row};
 use crate::judge::Judge;
 use crate::kernel::Kernel::{self, Newest, V5_10, V6_1, V6_12};
+
+type Text = &'static str;
 
 /// The columns of the table.
 pub const KERNELS: [Kernel; 4] = [V5_10, V6_1, V6_12, Newest];
@@ -95,55 +108,31 @@ pub const CAPABILITIES: &[Row] = &[
         "classes: backend `tc`, egress only",
         "backend=tc",
     ),
-    scenario("iperf-slow", "limits: `iperf-slow`", "scenario=iperf-slow"),
-    scenario(
-        "rules",
-        "rules: `networkqos-story1-marks`",
-        "scenario=networkqos-story1-marks",
-    ),
-    scenario(
-        "rules-limit",
-        "rules: `networkqos-story2-free-is-limited`",
-        "scenario=networkqos-story2-free-is-limited",
-    ),
-    scenario(
-        "rules-priorities",
-        "rules: `networkqos-story3-priorities`",
-        "scenario=networkqos-story3-priorities",
-    ),
-    scenario(
+    scenario!("iperf-slow", "limits:", "iperf-slow"),
+    scenario!("rules", "rules:", "networkqos-story1-marks"),
+    scenario!("rules-limit", "rules:", "networkqos-story2-free-is-limited"),
+    scenario!("rules-priorities", "rules:", "networkqos-story3-priorities"),
+    scenario!(
         "rules-secondary-network",
-        "rules: `networkqos-secondary-network`",
-        "scenario=networkqos-secondary-network",
+        "rules:",
+        "networkqos-secondary-network"
     ),
-    scenario(
-        "rules-ipv6",
-        "rules: `networkqos-ipv6`",
-        "scenario=networkqos-ipv6",
-    ),
-    scenario(
-        "rules-annotations",
-        "rules: `networkqos-with-annotations`",
-        "scenario=networkqos-with-annotations",
-    ),
-    scenario(
-        "classes",
-        "classes: `classes-story2-offline-yields`",
-        "scenario=classes-story2-offline-yields",
-    ),
-    scenario(
+    scenario!("rules-ipv6", "rules:", "networkqos-ipv6"),
+    scenario!("rules-annotations", "rules:", "networkqos-with-annotations"),
+    scenario!("classes", "classes:", "classes-story2-offline-yields"),
+    scenario!(
         "classes-pod-limit",
-        "classes: `classes-story3-a-pod-is-limited`",
-        "scenario=classes-story3-a-pod-is-limited",
+        "classes:",
+        "classes-story3-a-pod-is-limited"
     ),
-    scenario(
+    scenario!(
         "classes-backends",
-        "classes: `classes-story4-backend-per-node`",
-        "scenario=classes-story4-backend-per-node",
+        "classes:",
+        "classes-story4-backend-per-node"
     ),
 ];
 
-const fn tests(name: &'static str, title: &'static str, arguments: &'static str) -> Row {
+const fn tests(name: Text, title: Text, arguments: Text) -> Row {
     Row::new(name, title, "tests_of_target", Judge::Tests)
         .with(arguments)
         // They skip what needs tcx hooks.
@@ -154,11 +143,16 @@ const fn tests(name: &'static str, title: &'static str, arguments: &'static str)
 pub fn cells() -> impl Iterator<Item = Cell> {
     let capabilities = CAPABILITIES.iter();
     let capabilities = capabilities.flat_map(|row| KERNELS.map(|kernel| Cell { kernel, row }));
-    let variations = VARIATIONS.iter();
-    capabilities.chain(variations.map(|(kernel, row)| Cell {
-        kernel: *kernel,
-        row,
-    }))
+    capabilities.chain(variations())
+}
+
+/// The cells of variations.
+pub fn variations() -> impl Iterator<Item = Cell> {
+    let groups = variations::VARIATIONS.iter();
+    groups.flat_map(|(kernels, rows)| {
+        let cells = move |row| kernels.iter().map(move |&kernel| Cell { kernel, row });
+        rows.iter().flat_map(cells)
+    })
 }
 
 /// The cell of a name, as `--only` takes it.
@@ -167,16 +161,12 @@ pub fn parse(name: &str) -> Result<Cell, String> {
     found.ok_or_else(|| "no such cell; --list prints them".to_owned())
 }
 
-const fn plugin(name: &'static str, title: &'static str, arguments: &'static str) -> Row {
+const fn plugin(name: Text, title: Text, arguments: Text) -> Row {
     Row::new(name, title, "plugin", Judge::Plugin).with(arguments)
 }
 
-const fn uplink(name: &'static str, title: &'static str, arguments: &'static str) -> Row {
+const fn uplink(name: Text, title: Text, arguments: Text) -> Row {
     Row::new(name, title, "uplink", Judge::Uplink).with(arguments)
-}
-
-const fn scenario(name: &'static str, title: &'static str, arguments: &'static str) -> Row {
-    Row::new(name, title, "scenario", Judge::Scenario).with(arguments)
 }
 
 #[cfg(test)]

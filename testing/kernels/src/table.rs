@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::fs;
 
 use crate::cell::{Cell, Outcome};
-use crate::matrix::{self, CAPABILITIES, KERNELS, VARIATIONS};
+use crate::matrix::{self, CAPABILITIES, KERNELS};
 use crate::programs::{self, Programs};
 use crate::repository;
 use crate::results::{Results, Stored};
@@ -74,16 +74,13 @@ fn render(results: &Results, digest: &str) -> anyhow::Result<String> {
         page,
         "\n## Variations\n\n| variation | kernel | | outcome |\n|---|---|---|---|\n"
     )?;
-    for (kernel, row) in VARIATIONS {
-        let cell = Cell {
-            kernel: *kernel,
-            row,
-        };
+    for cell in matrix::variations() {
         let stored = results.last(&cell);
         let (mark, shown) = stored.map_or(("–", "not run".to_owned()), |it| {
             (mark(it), shown(&cell, it))
         });
-        writeln!(page, "| {} | {kernel} | {mark} | {shown} |", row.title)?;
+        let (kernel, title) = (cell.kernel, cell.row.title);
+        writeln!(page, "| {title} | {kernel} | {mark} | {shown} |")?;
     }
     write!(page, "\n{}\n{NOT_RUN}", programs_section(results)?)?;
     Ok(page)
