@@ -42,9 +42,7 @@ fn attributes() -> impl Strategy<Value = Vec<u8>> {
 
 /// A link of which only the index is known.
 pub(crate) fn link(index: u32) -> Link {
-    let mut payload = [0; 16];
-    payload[4..8].copy_from_slice(&index.to_ne_bytes());
-    Link::read(&payload).unwrap()
+    Link::read(&wire::words([0, index, 0, 0])).unwrap()
 }
 
 /// A request as its receiver sees it, without the header.

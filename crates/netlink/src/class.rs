@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::link::Link;
 use crate::psched::{NANOS_PER_TICK, RateConfig};
-use crate::qdisc::{Statistics, TCA_KIND, TCA_OPTIONS, TCA_STATS2, TCMSG, tcmsg};
+use crate::qdisc::{self, Statistics, TCA_KIND, TCA_OPTIONS, TCA_STATS2, TCMSG};
 use crate::wire::{self, Request};
 use crate::{Error, Handle, Result, Socket};
 
@@ -94,18 +94,17 @@ impl HtbClass {
     fn request(&self, link: &Link, parent: Handle, handle: Handle, flags: i32) -> Request {
         let mut options = [0; TC_HTB_OPT];
         let (buffer, ceil_buffer) = self.buffers();
-        let mut put =
-            |at: usize, word: u32| options[at..at + 4].copy_from_slice(&word.to_ne_bytes());
-        for (at, rate) in [(RATE, self.rate), (CEIL, self.ceil)] {
-            put(
-                at + BYTES_PER_SECOND,
-                u32::try_from(rate).unwrap_or(u32::MAX),
-            );
+        let word = |rate| u32::try_from(rate).unwrap_or(u32::MAX);
+        for (at, word) in [
+            (RATE + BYTES_PER_SECOND, word(self.rate)),
+            (CEIL + BYTES_PER_SECOND, word(self.ceil)),
+            (BUFFER, buffer),
+            (CEIL_BUFFER, ceil_buffer),
+            (QUANTUM, self.quantum),
+            (PRIORITY, self.priority.into()),
+        ] {
+            wire::put_u32(&mut options, at, word);
         }
-        put(BUFFER, buffer);
-        put(CEIL_BUFFER, ceil_buffer);
-        put(QUANTUM, self.quantum);
-        put(PRIORITY, u32::from(self.priority));
         // With a link layer the kernel does not ask for tables of times.
         options[RATE + LINK_LAYER] = TC_LINKLAYER_ETHERNET;
         options[CEIL + LINK_LAYER] = TC_LINKLAYER_ETHERNET;
@@ -113,13 +112,9 @@ impl HtbClass {
             true => request.attribute(kind, &rate.to_ne_bytes()),
             false => request,
         };
-        Request::new(
-            libc::RTM_NEWTCLASS,
-            libc::NLM_F_ACK | flags,
-            &tcmsg(link, handle, parent, 0),
-        )
-        .string(TCA_KIND, HTB)
-        .nest(TCA_OPTIONS, |request| {
+        let flags = libc::NLM_F_ACK | flags;
+        let request = qdisc::request(libc::RTM_NEWTCLASS, flags, link, parent, handle);
+        request.string(TCA_KIND, HTB).nest(TCA_OPTIONS, |request| {
             let request = request.attribute(TCA_HTB_PARMS, &options);
             let request = wide(request, TCA_HTB_RATE64, self.rate);
             wide(request, TCA_HTB_CEIL64, self.ceil)
@@ -144,8 +139,8 @@ impl InstalledClass {
                 TCA_OPTIONS => options = value,
                 TCA_STATS2 => {
                     statistics.read(value);
-                    let of_htb = wire::attributes(value).find(|(kind, _)| *kind == TCA_STATS_APP);
-                    tokens = of_htb.and_then(|(_, value)| wire::u32_at(value, TOKENS));
+                    let of_htb = wire::attribute(value, TCA_STATS_APP);
+                    tokens = of_htb.and_then(|value| wire::u32_at(value, TOKENS));
                 }
                 _ => {}
             }
@@ -153,15 +148,10 @@ impl InstalledClass {
         if kind_name != HTB {
             return None;
         }
-        let of_kind = |wanted| {
-            wire::attributes(options)
-                .find(|(kind, _)| *kind == wanted)
-                .map(|(_, value)| value)
-        };
-        let parameters = of_kind(TCA_HTB_PARMS)?;
+        let parameters = wire::attribute(options, TCA_HTB_PARMS)?;
         let word = |at| wire::u32_at(parameters, at);
         let rate = |at, wide| {
-            let wide = of_kind(wide).and_then(|value| wire::u64_at(value, 0));
+            let wide = wire::attribute(options, wide).and_then(|value| wire::u64_at(value, 0));
             wide.or_else(|| word(at + BYTES_PER_SECOND).map(u64::from))
         };
         Some(Self {
@@ -225,16 +215,8 @@ impl PartialEq<HtbClass> for InstalledClass {
 impl Socket {
     /// All classes of a link's HTB. A link without one has none.
     pub fn classes(&mut self, link: &Link) -> Result<Vec<InstalledClass>> {
-        let request = Request::new(
-            libc::RTM_GETTCLASS,
-            libc::NLM_F_DUMP,
-            &tcmsg(link, Handle::NONE, Handle::NONE, 0),
-        );
-        self.dumped(
-            &|| format!("list classes of {}", link.name),
-            &request,
-            |payload| InstalledClass::read(payload, link.index),
-        )
+        let kind = libc::RTM_GETTCLASS;
+        self.listed("classes", kind, link, Handle::NONE, InstalledClass::read)
     }
 
     /// Puts this class in place. One that is there already is changed, and keeps its packets and what
@@ -256,15 +238,10 @@ impl Socket {
 
     /// Removes a class that has none below it, and what waits in it.
     pub fn delete_class(&mut self, link: &Link, handle: Handle) -> Result<()> {
-        let request = Request::new(
-            libc::RTM_DELTCLASS,
-            libc::NLM_F_ACK,
-            &tcmsg(link, handle, Handle::NONE, 0),
-        );
-        self.acknowledged(
-            &|| format!("delete class {handle} of {}", link.name),
-            request,
-        )
+        let (kind, flags) = (libc::RTM_DELTCLASS, libc::NLM_F_ACK);
+        let request = qdisc::request(kind, flags, link, Handle::NONE, handle);
+        let doing = || format!("delete class {handle} of {}", link.name);
+        self.acknowledged(&doing, request)
     }
 }
 

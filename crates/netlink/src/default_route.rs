@@ -38,10 +38,7 @@ impl Socket {
     }
 
     fn main_default_routes(&mut self, family: i32) -> Result<Vec<Reported>> {
-        let mut rtmsg = [0; RTMSG];
-        rtmsg[0] = family as u8;
-        let request = Request::new(libc::RTM_GETROUTE, libc::NLM_F_DUMP, &rtmsg);
-        self.dumped(&|| "list routes".to_owned(), &request, |payload| {
+        self.routes(family, |payload| {
             let (table, _) = default_route(payload)?;
             (table == libc::RT_TABLE_MAIN.into()).then(|| Reported(payload.to_vec()))
         })

@@ -74,23 +74,18 @@ impl Installed {
     }
 }
 
-fn info(place: Place) -> u32 {
-    u32::from(place.preference) << 16 | u32::from(ALL_PROTOCOLS)
+/// A request about the filter of a kind at a place.
+fn request(message: u16, flags: i32, link: &Link, place: Place, kind: &str) -> Request {
+    let handle = Handle::from_raw(place.handle);
+    let info = u32::from(place.preference) << 16 | u32::from(ALL_PROTOCOLS);
+    let header = tcmsg(link, place.hook, handle, info);
+    Request::new(message, libc::NLM_F_ACK | flags, &header).string(TCA_KIND, kind)
 }
 
 fn put_request<F: Filter>(link: &Link, place: Place, filter: &F) -> Request {
-    Request::new(
-        libc::RTM_NEWTFILTER,
-        libc::NLM_F_ACK | libc::NLM_F_CREATE,
-        &tcmsg(
-            link,
-            Handle::from_raw(place.handle),
-            place.hook,
-            info(place),
-        ),
-    )
-    .string(TCA_KIND, F::KIND)
-    .attribute(TCA_OPTIONS, &filter.options())
+    let flags = libc::NLM_F_CREATE;
+    request(libc::RTM_NEWTFILTER, flags, link, place, F::KIND)
+        .attribute(TCA_OPTIONS, &filter.options())
 }
 
 impl Socket {
@@ -116,43 +111,20 @@ impl Socket {
 
     /// Everything that the kernel lists as a filter.
     fn listed_filters(&mut self, link: &Link, hook: Handle) -> Result<Vec<Installed>> {
-        let request = Request::new(
-            libc::RTM_GETTFILTER,
-            libc::NLM_F_DUMP,
-            &tcmsg(link, Handle::NONE, hook, 0),
-        );
-        self.dumped(
-            &|| format!("list filters of {}", link.name),
-            &request,
-            |payload| Installed::read(payload, link.index),
-        )
+        self.listed("filters", libc::RTM_GETTFILTER, link, hook, Installed::read)
     }
 
     /// Puts this filter in place, over one of the same kind that stands there.
     pub fn put_filter<F: Filter>(&mut self, link: &Link, place: Place, filter: &F) -> Result<()> {
-        self.acknowledged(
-            &|| format!("add filter {} to {}", F::KIND, link.name),
-            put_request(link, place, filter),
-        )
+        let doing = || format!("add filter {} to {}", F::KIND, link.name);
+        self.acknowledged(&doing, put_request(link, place, filter))
     }
 
     /// Removes the filter at this place.
     pub fn delete_filter(&mut self, link: &Link, kind: &str, place: Place) -> Result<()> {
-        let request = Request::new(
-            libc::RTM_DELTFILTER,
-            libc::NLM_F_ACK,
-            &tcmsg(
-                link,
-                Handle::from_raw(place.handle),
-                place.hook,
-                info(place),
-            ),
-        )
-        .string(TCA_KIND, kind);
-        self.acknowledged(
-            &|| format!("delete filter {kind} of {}", link.name),
-            request,
-        )
+        let request = request(libc::RTM_DELTFILTER, 0, link, place, kind);
+        let doing = || format!("delete filter {kind} of {}", link.name);
+        self.acknowledged(&doing, request)
     }
 }
 

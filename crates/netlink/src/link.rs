@@ -113,9 +113,7 @@ impl Link {
     }
 
     fn read_kind(&mut self, info: &[u8]) {
-        let find = |wanted: u16| {
-            wire::attributes(info).find_map(|(kind, value)| (kind == wanted).then_some(value))
-        };
+        let find = |wanted| wire::attribute(info, wanted);
         self.kind = find(IFLA_INFO_KIND).map(wire::text).unwrap_or_default();
         self.data = LinkData::read(&self.kind, find(IFLA_INFO_DATA).unwrap_or_default());
     }
@@ -138,21 +136,31 @@ impl Link {
 
     /// The hardware address as people write it: `02:00:5e:…`.
     pub fn mac(&self) -> String {
-        let bytes: Vec<String> = self
-            .address
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        bytes.join(":")
+        let bytes = self.address.iter().map(|byte| format!("{byte:02x}"));
+        bytes.collect::<Vec<_>>().join(":")
     }
 }
 
-fn ifinfomsg(index: u32, flags: u32, change: u32) -> [u8; IFINFOMSG] {
-    let mut bytes = [0; IFINFOMSG];
-    bytes[4..8].copy_from_slice(&index.to_ne_bytes());
-    bytes[8..12].copy_from_slice(&flags.to_ne_bytes());
-    bytes[12..16].copy_from_slice(&change.to_ne_bytes());
-    bytes
+fn ifinfomsg(index: u32, flags: u32, change: u32) -> Vec<u8> {
+    wire::words([0, index, flags, change])
+}
+
+/// A request about the link of this index; 0: not by its index.
+fn request(kind: u16, flags: i32, index: u32) -> Request {
+    Request::new(kind, flags, &ifinfomsg(index, 0, 0))
+}
+
+/// A request for what [`Link::read`] reads.
+fn get_request(flags: i32, index: u32) -> Request {
+    request(libc::RTM_GETLINK, flags, index).number(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS)
+}
+
+/// A request for a new link with these flags.
+fn add_request(flags: u32, name: &str, mtu: u32) -> Request {
+    let kind_flags = libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
+    let header = ifinfomsg(0, flags, flags);
+    let request = Request::new(libc::RTM_NEWLINK, kind_flags, &header);
+    request.string(IFLA_IFNAME, name).number(IFLA_MTU, mtu)
 }
 
 impl Socket {
@@ -161,9 +169,7 @@ impl Socket {
     /// # Errors
     /// One that [`is_not_found`](crate::Error::is_not_found) when there is none.
     pub fn link_by_name(&mut self, name: &str) -> Result<Link> {
-        let request = Request::new(libc::RTM_GETLINK, libc::NLM_F_ACK, &ifinfomsg(0, 0, 0))
-            .string(IFLA_IFNAME, name)
-            .number(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS);
+        let request = get_request(libc::NLM_F_ACK, 0).string(IFLA_IFNAME, name);
         self.fetched(&|| format!("find link {name}"), request, Link::read)
     }
 
@@ -172,42 +178,31 @@ impl Socket {
     /// # Errors
     /// One that [`is_not_found`](crate::Error::is_not_found) when there is none.
     pub fn link_by_index(&mut self, index: u32) -> Result<Link> {
-        let request = Request::new(libc::RTM_GETLINK, libc::NLM_F_ACK, &ifinfomsg(index, 0, 0))
-            .number(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS);
-        self.fetched(
-            &|| format!("find link with index {index}"),
-            request,
-            Link::read,
-        )
+        let request = get_request(libc::NLM_F_ACK, index);
+        let doing = || format!("find link with index {index}");
+        self.fetched(&doing, request, Link::read)
     }
 
     /// The number of packets that the link could not send (`tx_dropped`): its driver's, and on kernels that count
     /// them those that came while it had no qdisc.
     pub fn tx_dropped(&mut self, link: &Link) -> Result<u64> {
-        let header = ifinfomsg(link.index, 0, 0);
-        let request = Request::new(libc::RTM_GETLINK, libc::NLM_F_ACK, &header);
+        let request = request(libc::RTM_GETLINK, libc::NLM_F_ACK, link.index);
         let context = || format!("count dropped packets of link {}", link.name);
         self.fetched(&context, request, |payload| {
-            let mut attributes = wire::attributes(payload.get(IFINFOMSG..)?);
-            let (_, statistics) = attributes.find(|(kind, _)| *kind == IFLA_STATS64)?;
+            let statistics = wire::attribute(payload.get(IFINFOMSG..)?, IFLA_STATS64)?;
             wire::u64_at(statistics, TX_DROPPED)
         })
     }
 
     /// All links of the namespace.
     pub fn links(&mut self) -> Result<Vec<Link>> {
-        let request = Request::new(libc::RTM_GETLINK, libc::NLM_F_DUMP, &ifinfomsg(0, 0, 0))
-            .number(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS);
+        let request = get_request(libc::NLM_F_DUMP, 0);
         self.dumped(&|| "list links".to_owned(), &request, Link::read)
     }
 
     /// Changes a link.
     pub fn change_link(&mut self, link: &Link, change: &LinkChange) -> Result<()> {
-        let mut request = Request::new(
-            libc::RTM_SETLINK,
-            libc::NLM_F_ACK,
-            &ifinfomsg(link.index, 0, 0),
-        );
+        let mut request = request(libc::RTM_SETLINK, libc::NLM_F_ACK, link.index);
         if let Some(alias) = &change.alias {
             // Without the terminating zero, which the kernel would count as part of it.
             request = request.attribute(IFLA_IFALIAS, alias.as_bytes());
@@ -221,11 +216,8 @@ impl Socket {
     /// Brings a link up or takes it down.
     pub fn set_link_up(&mut self, link: &Link, up: bool) -> Result<()> {
         let flag = libc::IFF_UP as u32;
-        let request = Request::new(
-            libc::RTM_NEWLINK,
-            libc::NLM_F_ACK,
-            &ifinfomsg(link.index, if up { flag } else { 0 }, flag),
-        );
+        let header = ifinfomsg(link.index, if up { flag } else { 0 }, flag);
+        let request = Request::new(libc::RTM_NEWLINK, libc::NLM_F_ACK, &header);
         self.acknowledged(&|| format!("set link {} up", link.name), request)
     }
 
@@ -236,18 +228,9 @@ impl Socket {
     /// One that [`is_exists`](crate::Error::is_exists) when there is a link of this name, one that
     /// [`is_unsupported`](crate::Error::is_unsupported) when the kernel has no ifb.
     pub fn add_ifb(&mut self, name: &str, mtu: u32, tx_queue_len: u32) -> Result<Link> {
-        let flag = libc::IFF_UP as u32;
-        let request = Request::new(
-            libc::RTM_NEWLINK,
-            libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL,
-            &ifinfomsg(0, flag, flag),
-        )
-        .string(IFLA_IFNAME, name)
-        .number(IFLA_MTU, mtu)
-        .number(IFLA_TXQLEN, tx_queue_len)
-        .nest(IFLA_LINKINFO, |request| {
-            request.attribute(IFLA_INFO_KIND, b"ifb")
-        });
+        let request = add_request(libc::IFF_UP as u32, name, mtu)
+            .number(IFLA_TXQLEN, tx_queue_len)
+            .nest(IFLA_LINKINFO, |it| it.attribute(IFLA_INFO_KIND, b"ifb"));
         let is_loaded = || Path::new(IFB_MODULE).exists();
         let was_loaded = is_loaded();
         self.acknowledged(&|| format!("add link {name} of kind ifb"), request)?;
@@ -261,18 +244,11 @@ impl Socket {
     /// Makes a pair of veths with this MTU, the other end in the namespace of this socket too.
     /// Both are down.
     pub fn add_veth_pair(&mut self, name: &str, peer: &str, mtu: u32) -> Result<(Link, Link)> {
-        let request = Request::new(
-            libc::RTM_NEWLINK,
-            libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL,
-            &ifinfomsg(0, 0, 0),
-        )
-        .string(IFLA_IFNAME, name)
-        .number(IFLA_MTU, mtu)
-        .nest(IFLA_LINKINFO, |request| {
+        let request = add_request(0, name, mtu).nest(IFLA_LINKINFO, |request| {
             request
                 .attribute(IFLA_INFO_KIND, b"veth")
                 .nest(IFLA_INFO_DATA, |request| {
-                    let mut other = ifinfomsg(0, 0, 0).to_vec();
+                    let mut other = ifinfomsg(0, 0, 0);
                     other.extend(Request::attributes_only(|r| {
                         r.string(IFLA_IFNAME, peer).number(IFLA_MTU, mtu)
                     }));
@@ -285,11 +261,7 @@ impl Socket {
 
     /// Deletes a link.
     pub fn delete_link(&mut self, link: &Link) -> Result<()> {
-        let request = Request::new(
-            libc::RTM_DELLINK,
-            libc::NLM_F_ACK,
-            &ifinfomsg(link.index, 0, 0),
-        );
+        let request = request(libc::RTM_DELLINK, libc::NLM_F_ACK, link.index);
         self.acknowledged(&|| format!("delete link {}", link.name), request)
     }
 }
@@ -337,7 +309,7 @@ mod tests {
 
     /// A link as the kernel reports it, with these attributes.
     fn reported(flags: u32, attributes: impl FnOnce(Request) -> Request) -> Link {
-        let mut payload = ifinfomsg(7, flags, 0).to_vec();
+        let mut payload = ifinfomsg(7, flags, 0);
         payload.extend(Request::attributes_only(attributes));
         Link::read(&payload).unwrap()
     }

@@ -212,8 +212,7 @@ mod tests {
     #[test]
     fn of_traffic_control_at_which_links() {
         let changed = |kind, index: i32| {
-            let mut tcmsg = [0; 20];
-            tcmsg[4..8].copy_from_slice(&index.to_ne_bytes());
+            let tcmsg = wire::words([0, index as u32, 0, 0, 0]);
             Request::new(kind, 0, &tcmsg).finish(0)
         };
         let news = heard(&[

@@ -81,11 +81,8 @@ impl Nft {
 
     /// The chain of this name.
     pub fn chain(&mut self, table: &str, name: &str) -> Result<Option<Chain>> {
-        let request = Chain::named(
-            message(NFT_MSG_GETCHAIN, libc::NLM_F_ACK, NFPROTO_NETDEV),
-            table,
-            name,
-        );
+        let request = message(NFT_MSG_GETCHAIN, libc::NLM_F_ACK);
+        let request = Chain::named(request, table, name);
         let doing = || format!("find chain {name} of table {table}");
         let found = self.0.fetched_if_any(&doing, request, Chain::read);
         optional(found).map(Option::flatten)
@@ -93,11 +90,8 @@ impl Nft {
 
     /// All rules of a table, or those of one of its chains.
     pub fn rules(&mut self, table: &str, chain: Option<&str>) -> Result<Vec<Rule>> {
-        let request = Rule::of(
-            message(NFT_MSG_GETRULE, libc::NLM_F_DUMP, NFPROTO_NETDEV),
-            table,
-            chain,
-        );
+        let request = message(NFT_MSG_GETRULE, libc::NLM_F_DUMP);
+        let request = Rule::of(request, table, chain);
         let doing = || format!("list rules of table {table}");
         let found = self.0.dumped(&doing, &request, Rule::read);
         optional(found).map(Option::unwrap_or_default)
@@ -105,8 +99,7 @@ impl Nft {
 
     /// How many chains a table has; `None` when it is not there.
     pub fn chains_of(&mut self, table: &str) -> Result<Option<u32>> {
-        let request = message(NFT_MSG_GETTABLE, libc::NLM_F_ACK, NFPROTO_NETDEV)
-            .string(NFTA_TABLE_NAME, table);
+        let request = message(NFT_MSG_GETTABLE, libc::NLM_F_ACK).string(NFTA_TABLE_NAME, table);
         let doing = || format!("find table {table}");
         let found = self.0.fetched_if_any(&doing, request, chains_of_table);
         optional(found).map(Option::flatten)
@@ -128,18 +121,13 @@ impl Nft {
 }
 
 fn chains_of_table(payload: &[u8]) -> Option<u32> {
-    attributes(payload)?
-        .find(|(kind, _)| *kind == NFTA_TABLE_USE)
-        .and_then(|(_, value)| number(value))
+    number(wire::attribute(payload.get(NFGENMSG..)?, NFTA_TABLE_USE)?)
 }
 
-/// A message of nftables' about this family, without attributes.
-fn message(kind: u16, flags: i32, family: u8) -> Request {
-    Request::new(
-        NFNL_SUBSYS_NFTABLES << 8 | kind,
-        flags,
-        &nfgenmsg(family, 0),
-    )
+/// A message of nftables' about the family `netdev`, without attributes.
+fn message(kind: u16, flags: i32) -> Request {
+    let kind = NFNL_SUBSYS_NFTABLES << 8 | kind;
+    Request::new(kind, flags, &nfgenmsg(NFPROTO_NETDEV, 0))
 }
 
 /// The fixed part of a message: family, version, resource.
@@ -163,13 +151,6 @@ fn attributes(payload: &[u8]) -> Option<impl Iterator<Item = (u16, &[u8])>> {
     payload.get(NFGENMSG..).map(wire::attributes)
 }
 
-/// The first attribute of this kind among those in these bytes.
-fn inner(bytes: &[u8], wanted: u16) -> Option<&[u8]> {
-    wire::attributes(bytes)
-        .find(|(kind, _)| *kind == wanted)
-        .map(|(_, value)| value)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -179,9 +160,9 @@ mod tests {
 
     #[test]
     fn the_chains_of_a_table_are_counted_in_network_order() {
-        let table = with_number(message(NFT_MSG_NEWTABLE, 0, NFPROTO_NETDEV), 3, 258);
+        let table = with_number(message(NFT_MSG_NEWTABLE, 0), 3, 258);
         assert_eq!(chains_of_table(&arbitrary::payload(table)), Some(258));
-        let none = message(NFT_MSG_NEWTABLE, 0, NFPROTO_NETDEV).string(NFTA_TABLE_NAME, "t");
+        let none = message(NFT_MSG_NEWTABLE, 0).string(NFTA_TABLE_NAME, "t");
         assert_eq!(chains_of_table(&arbitrary::payload(none)), None);
     }
 

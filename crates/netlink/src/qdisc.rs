@@ -45,7 +45,9 @@ pub trait Qdisc {
 
     /// The settings as attributes, to stand in `TCA_OPTIONS`.
     #[doc(hidden)]
-    fn options(&self) -> Options;
+    fn options(&self) -> Options {
+        Options::default()
+    }
 }
 
 /// A qdisc's settings in bytes. Opaque outside of this crate.
@@ -160,13 +162,19 @@ impl Statistics {
 }
 
 /// The fixed part of a traffic control message.
-pub(crate) fn tcmsg(link: &Link, handle: Handle, parent: Handle, info: u32) -> [u8; TCMSG] {
-    let mut bytes = [0; TCMSG];
-    bytes[4..8].copy_from_slice(&link.index.to_ne_bytes());
-    bytes[8..12].copy_from_slice(&handle.raw().to_ne_bytes());
-    bytes[12..16].copy_from_slice(&parent.raw().to_ne_bytes());
-    bytes[16..20].copy_from_slice(&info.to_ne_bytes());
-    bytes
+pub(crate) fn tcmsg(link: &Link, parent: Handle, handle: Handle, info: u32) -> Vec<u8> {
+    wire::words([0, link.index, handle.raw(), parent.raw(), info])
+}
+
+/// A request about the qdisc or the class of this handle at this place of a link.
+pub(crate) fn request(
+    kind: u16,
+    flags: i32,
+    link: &Link,
+    parent: Handle,
+    handle: Handle,
+) -> Request {
+    Request::new(kind, flags, &tcmsg(link, parent, handle, 0))
 }
 
 fn set_request<Q: Qdisc>(
@@ -176,12 +184,9 @@ fn set_request<Q: Qdisc>(
     qdisc: &Q,
     flags: i32,
 ) -> Request {
-    let request = Request::new(
-        libc::RTM_NEWQDISC,
-        libc::NLM_F_ACK | flags,
-        &tcmsg(link, handle, parent, 0),
-    )
-    .string(TCA_KIND, Q::KIND);
+    let flags = libc::NLM_F_ACK | flags;
+    let request =
+        request(libc::RTM_NEWQDISC, flags, link, parent, handle).string(TCA_KIND, Q::KIND);
     match qdisc.options() {
         Options { bytes, .. } if bytes.is_empty() => request,
         Options { bytes, is_nest } => {
@@ -200,16 +205,11 @@ impl Socket {
     pub fn qdisc_at(&mut self, link: &Link, parent: Handle) -> Result<Option<Installed>> {
         // The kernel answers to whoever listens for changes, and to the caller when it is asked to
         // echo.
-        let request = Request::new(
-            libc::RTM_GETQDISC,
-            libc::NLM_F_ACK | libc::NLM_F_ECHO,
-            &tcmsg(link, Handle::NONE, parent, 0),
-        );
-        let found = self.fetched_if_any(
-            &|| format!("find qdisc at {parent} of {}", link.name),
-            request,
-            |payload| Installed::read(payload, link.index),
-        );
+        let flags = libc::NLM_F_ACK | libc::NLM_F_ECHO;
+        let request = request(libc::RTM_GETQDISC, flags, link, parent, Handle::NONE);
+        let doing = || format!("find qdisc at {parent} of {}", link.name);
+        let read = |payload: &[u8]| Installed::read(payload, link.index);
+        let found = self.fetched_if_any(&doing, request, read);
         match found {
             // What is there and not shown (noqueue) is answered by "invalid argument".
             Err(error) if matches!(error.errno(), Some(libc::ENOENT | libc::EINVAL)) => Ok(None),
@@ -219,16 +219,22 @@ impl Socket {
 
     /// All qdiscs of a link, the ones that the kernel made by itself included.
     pub fn qdiscs(&mut self, link: &Link) -> Result<Vec<Installed>> {
-        let request = Request::new(
-            libc::RTM_GETQDISC,
-            libc::NLM_F_DUMP,
-            &tcmsg(link, Handle::NONE, Handle::NONE, 0),
-        );
-        self.dumped(
-            &|| format!("list qdiscs of {}", link.name),
-            &request,
-            |payload| Installed::read(payload, link.index),
-        )
+        let kind = libc::RTM_GETQDISC;
+        self.listed("qdiscs", kind, link, Handle::NONE, Installed::read)
+    }
+
+    /// The qdiscs, classes or filters of a link, as `read` reads those of the link of a number.
+    pub(crate) fn listed<T>(
+        &mut self,
+        what: &str,
+        kind: u16,
+        link: &Link,
+        parent: Handle,
+        read: fn(&[u8], u32) -> Option<T>,
+    ) -> Result<Vec<T>> {
+        let request = request(kind, libc::NLM_F_DUMP, link, parent, Handle::NONE);
+        let doing = || format!("list {what} of {}", link.name);
+        self.dumped(&doing, &request, |payload| read(payload, link.index))
     }
 
     /// Puts this qdisc in place. One of the same kind and handle that is there already is changed,
@@ -240,13 +246,8 @@ impl Socket {
         handle: Handle,
         qdisc: &Q,
     ) -> Result<()> {
-        self.set_qdisc(
-            link,
-            parent,
-            handle,
-            qdisc,
-            libc::NLM_F_CREATE | libc::NLM_F_REPLACE,
-        )
+        let flags = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+        self.set_qdisc(link, parent, handle, qdisc, flags)
     }
 
     /// Makes this qdisc where none is.
@@ -260,13 +261,8 @@ impl Socket {
         handle: Handle,
         qdisc: &Q,
     ) -> Result<()> {
-        self.set_qdisc(
-            link,
-            parent,
-            handle,
-            qdisc,
-            libc::NLM_F_CREATE | libc::NLM_F_EXCL,
-        )
+        let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
+        self.set_qdisc(link, parent, handle, qdisc, flags)
     }
 
     fn set_qdisc<Q: Qdisc>(
@@ -287,15 +283,9 @@ impl Socket {
 
     /// Removes the qdisc at this place, and all below it; the kernel's own takes the root's place.
     pub fn delete_qdisc(&mut self, link: &Link, parent: Handle, handle: Handle) -> Result<()> {
-        let request = Request::new(
-            libc::RTM_DELQDISC,
-            libc::NLM_F_ACK,
-            &tcmsg(link, handle, parent, 0),
-        );
-        self.acknowledged(
-            &|| format!("delete qdisc {handle} of {}", link.name),
-            request,
-        )
+        let request = request(libc::RTM_DELQDISC, libc::NLM_F_ACK, link, parent, handle);
+        let doing = || format!("delete qdisc {handle} of {}", link.name);
+        self.acknowledged(&doing, request)
     }
 }
 
@@ -308,13 +298,8 @@ mod tests {
     /// The kernel's view of a qdisc that was just asked for.
     pub(super) fn echoed<Q: Qdisc>(parent: Handle, handle: Handle, qdisc: &Q) -> Installed {
         let link = arbitrary::link(7);
-        let payload = arbitrary::payload(set_request(
-            &link,
-            parent,
-            handle,
-            qdisc,
-            libc::NLM_F_CREATE,
-        ));
+        let request = set_request(&link, parent, handle, qdisc, libc::NLM_F_CREATE);
+        let payload = arbitrary::payload(request);
         assert_eq!(Installed::read(&payload, 8), None, "of another link");
         Installed::read(&payload, 7).unwrap()
     }
@@ -335,14 +320,11 @@ mod tests {
 
     #[test]
     fn statistics_are_read_where_the_kernel_puts_them() {
-        let words = |words: &[u32]| -> Vec<u8> {
-            words.iter().flat_map(|word| word.to_ne_bytes()).collect()
-        };
-        let basic = [10_000_000_000_u64.to_ne_bytes().as_slice(), &words(&[3])].concat();
+        let basic = [&10_000_000_000_u64.to_ne_bytes()[..], &wire::words([3])].concat();
         let bytes = Request::attributes_only(|request| {
             request
                 .attribute(TCA_STATS_BASIC, &basic)
-                .attribute(TCA_STATS_QUEUE, &words(&[4, 5, 6, 7, 8]))
+                .attribute(TCA_STATS_QUEUE, &wire::words([4, 5, 6, 7, 8]))
         });
         let mut statistics = Statistics::default();
         statistics.read(&bytes);

@@ -58,15 +58,23 @@ impl Socket {
     pub fn default_routes(&mut self) -> Result<DefaultRoutes> {
         let mut routes = DefaultRoutes::new();
         for family in FAMILIES {
-            let mut rtmsg = [0; RTMSG];
-            rtmsg[0] = family as u8;
-            let request = Request::new(libc::RTM_GETROUTE, libc::NLM_F_DUMP, &rtmsg);
-            let found = self.dumped(&|| "list routes".to_owned(), &request, default_route)?;
-            for (table, links) in found {
+            for (table, links) in self.routes(family, default_route)? {
                 routes.entry(table).or_default().extend(links);
             }
         }
         Ok(routes)
+    }
+
+    /// The routes of a family, as far as `read` reads them.
+    pub(crate) fn routes<T>(
+        &mut self,
+        family: i32,
+        read: impl FnMut(&[u8]) -> Option<T>,
+    ) -> Result<Vec<T>> {
+        let mut rtmsg = [0; RTMSG];
+        rtmsg[0] = family as u8;
+        let request = Request::new(libc::RTM_GETROUTE, libc::NLM_F_DUMP, &rtmsg);
+        self.dumped(&|| "list routes".to_owned(), &request, read)
     }
 
     /// Lists the tables that rules of IPv4 and IPv6 choose for packets that the node forwards. A kernel without rules

@@ -53,6 +53,9 @@ fn bind(wire: &mut Wire) -> io::Result<()> {
     wire.bind_auto().map(drop)
 }
 
+/// What a request does, in words.
+pub(crate) type Doing<'d> = &'d dyn Fn() -> String;
+
 /// A synchronous rtnetlink socket. It acts in the network namespace in which it was opened,
 /// wherever its user is later.
 #[derive(Debug)]
@@ -98,11 +101,7 @@ impl Socket {
     }
 
     /// Sends a request that is answered by "done" or "refused".
-    pub(crate) fn acknowledged(
-        &mut self,
-        doing: &dyn Fn() -> String,
-        request: Request,
-    ) -> Result<()> {
+    pub(crate) fn acknowledged(&mut self, doing: Doing<'_>, request: Request) -> Result<()> {
         let sequence = self.send(doing, [request])?;
         self.answers(doing, sequence, |_| ()).map(drop)
     }
@@ -111,7 +110,7 @@ impl Socket {
     /// acknowledged; any may be refused.
     pub(crate) fn transacted(
         &mut self,
-        doing: &dyn Fn() -> String,
+        doing: Doing<'_>,
         requests: impl IntoIterator<Item = Request>,
     ) -> Result<()> {
         let sequences = self.send(doing, requests)?;
@@ -121,7 +120,7 @@ impl Socket {
     /// Sends a request that is answered by one message, of which `read` is the result.
     pub(crate) fn fetched<T>(
         &mut self,
-        doing: &dyn Fn() -> String,
+        doing: Doing<'_>,
         request: Request,
         read: impl FnMut(&[u8]) -> Option<T>,
     ) -> Result<T> {
@@ -135,7 +134,7 @@ impl Socket {
     /// Sends a request that is answered by one message or none, of which `read` is the result.
     pub(crate) fn fetched_if_any<T>(
         &mut self,
-        doing: &dyn Fn() -> String,
+        doing: Doing<'_>,
         request: Request,
         mut read: impl FnMut(&[u8]) -> Option<T>,
     ) -> Result<Option<T>> {
@@ -149,7 +148,7 @@ impl Socket {
     /// nothing are left out. A list that changed while it was read is read again.
     pub(crate) fn dumped<T>(
         &mut self,
-        doing: &dyn Fn() -> String,
+        doing: Doing<'_>,
         request: &Request,
         mut read: impl FnMut(&[u8]) -> Option<T>,
     ) -> Result<Vec<T>> {
@@ -171,7 +170,7 @@ impl Socket {
     /// Sends requests in one datagram; the numbers that their answers will bear.
     fn send(
         &mut self,
-        doing: &dyn Fn() -> String,
+        doing: Doing<'_>,
         requests: impl IntoIterator<Item = Request>,
     ) -> Result<RangeInclusive<u32>> {
         let first = self.sequence.wrapping_add(1);
@@ -192,7 +191,7 @@ impl Socket {
     /// Reads answers to these requests until the last; says whether they are consistent.
     fn answers(
         &mut self,
-        doing: &dyn Fn() -> String,
+        doing: Doing<'_>,
         sequences: RangeInclusive<u32>,
         mut each: impl FnMut(&Message<'_>),
     ) -> Result<bool> {
@@ -230,7 +229,7 @@ impl Socket {
 }
 
 /// What the last message of an answer says.
-fn outcome(doing: &dyn Fn() -> String, message: &Message<'_>) -> Result<()> {
+fn outcome(doing: Doing<'_>, message: &Message<'_>) -> Result<()> {
     let errno = wire::u32_at(message.payload, 0).unwrap_or(0) as i32;
     if errno == 0 {
         return Ok(());
@@ -241,11 +240,8 @@ fn outcome(doing: &dyn Fn() -> String, message: &Message<'_>) -> Result<()> {
     } else {
         4
     };
-    let extack = message.payload.get(after..).and_then(|bytes| {
-        wire::attributes(bytes)
-            .find(|(kind, _)| *kind == NLMSGERR_ATTR_MSG)
-            .map(|(_, text)| wire::text(text))
-    });
+    let attributes = message.payload.get(after..).unwrap_or_default();
+    let extack = wire::attribute(attributes, NLMSGERR_ATTR_MSG).map(wire::text);
     Err(Error::Refused {
         doing: doing(),
         errno: -errno,

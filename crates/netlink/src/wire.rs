@@ -118,6 +118,21 @@ pub(crate) fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
+/// The value of the first attribute of this kind in these bytes.
+pub(crate) fn attribute(bytes: &[u8], wanted: u16) -> Option<&[u8]> {
+    attributes(bytes).find_map(|(kind, value)| (kind == wanted).then_some(value))
+}
+
+/// These numbers in bytes.
+pub(crate) fn words<const N: usize>(words: [u32; N]) -> Vec<u8> {
+    words.map(u32::to_ne_bytes).concat()
+}
+
+/// Writes a number at this offset.
+pub(crate) fn put_u32(bytes: &mut [u8], offset: usize, number: u32) {
+    bytes[offset..offset + 4].copy_from_slice(&number.to_ne_bytes());
+}
+
 /// The number at this offset.
 pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(

@@ -45,8 +45,7 @@ pub fn listen_port(name: &str) -> Result<Option<u16>> {
 
 /// The number in this attribute of a generic netlink message.
 fn number(payload: &[u8], wanted: u16) -> Option<u16> {
-    let mut found = wire::attributes(payload.get(GENLMSGHDR..)?);
-    let (_, value) = found.find(|(kind, _)| *kind == wanted)?;
+    let value = wire::attribute(payload.get(GENLMSGHDR..)?, wanted)?;
     Some(u16::from_ne_bytes(*value.first_chunk()?))
 }
 

@@ -70,13 +70,7 @@ impl Filter for Bpf<'_> {
     const KIND: &'static str = "bpf";
 
     fn options(&self) -> Vec<u8> {
-        Request::attributes_only(|request| {
-            request
-                .number(TCA_BPF_FD, self.program.as_raw_fd() as u32)
-                .string(TCA_BPF_NAME, self.name)
-                .number(TCA_BPF_FLAGS, TCA_BPF_FLAG_ACT_DIRECT)
-                .number(TCA_BPF_CLASSID, u32::from(self.argument))
-        })
+        direct_action(self.program, self.name, self.argument.into())
     }
 }
 
@@ -84,13 +78,7 @@ impl Filter for BpfClassifier<'_> {
     const KIND: &'static str = "bpf";
 
     fn options(&self) -> Vec<u8> {
-        Request::attributes_only(|request| {
-            request
-                .number(TCA_BPF_FD, self.program.as_raw_fd() as u32)
-                .string(TCA_BPF_NAME, self.name)
-                .number(TCA_BPF_FLAGS, TCA_BPF_FLAG_ACT_DIRECT)
-                .number(TCA_BPF_CLASSID, Handle::new(self.major, 0).raw())
-        })
+        direct_action(self.program, self.name, Handle::new(self.major, 0).raw())
     }
 }
 
@@ -99,12 +87,25 @@ impl Filter for BpfRedirect<'_> {
 
     fn options(&self) -> Vec<u8> {
         Request::attributes_only(|request| {
-            let request = request
-                .number(TCA_BPF_FD, self.program.as_raw_fd() as u32)
-                .string(TCA_BPF_NAME, self.name);
+            let request = with_program(request, self.program, self.name);
             redirecting(request, TCA_BPF_ACT, self.to)
         })
     }
+}
+
+fn with_program(request: Request, program: BorrowedFd<'_>, name: &str) -> Request {
+    let descriptor = program.as_raw_fd() as u32;
+    let request = request.number(TCA_BPF_FD, descriptor);
+    request.string(TCA_BPF_NAME, name)
+}
+
+/// The settings of a program whose result is the action, with what it finds in `tc_classid`.
+fn direct_action(program: BorrowedFd<'_>, name: &str, class: u32) -> Vec<u8> {
+    Request::attributes_only(|request| {
+        with_program(request, program, name)
+            .number(TCA_BPF_FLAGS, TCA_BPF_FLAG_ACT_DIRECT)
+            .number(TCA_BPF_CLASSID, class)
+    })
 }
 
 impl Installed {

@@ -45,10 +45,7 @@ impl Filter for Redirect {
 /// Appends the action that hands a packet to another link's qdisc.
 pub(super) fn redirecting(request: Request, actions: u16, to: u32) -> Request {
     // `struct tc_mirred`: index, capab, action, refcnt, bindcnt, eaction, ifindex.
-    let parameters: Vec<u8> = [0, 0, TC_ACT_STOLEN, 0, 0, TCA_EGRESS_REDIR, to]
-        .iter()
-        .flat_map(|word: &u32| word.to_ne_bytes())
-        .collect();
+    let parameters = wire::words([0, 0, TC_ACT_STOLEN, 0, 0, TCA_EGRESS_REDIR, to]);
     request.nest(actions, |request| {
         request.nest(1, |request| {
             request
@@ -62,17 +59,13 @@ pub(super) fn redirecting(request: Request, actions: u16, to: u32) -> Request {
 
 /// Where the first of these actions that redirects sends packets.
 pub(super) fn redirected(actions: &[u8]) -> Option<u32> {
-    let inner = |bytes, wanted| {
-        wire::attributes(bytes)
-            .find(|(kind, _)| *kind == wanted)
-            .map(|(_, value)| value)
-    };
     let parameters = wire::attributes(actions).find_map(|(_, action)| {
-        let kind = inner(action, TCA_ACT_KIND).map(wire::text)?;
+        let kind = wire::attribute(action, TCA_ACT_KIND).map(wire::text)?;
         if kind != "mirred" {
             return None;
         }
-        inner(inner(action, TCA_ACT_OPTIONS)?, TCA_MIRRED_PARMS)
+        let options = wire::attribute(action, TCA_ACT_OPTIONS)?;
+        wire::attribute(options, TCA_MIRRED_PARMS)
     })?;
     let is_redirect = wire::u32_at(parameters, 20) == Some(TCA_EGRESS_REDIR);
     is_redirect.then_some(wire::u32_at(parameters, 24)?)
@@ -84,9 +77,7 @@ impl Installed {
         if self.kind != Redirect::KIND {
             return None;
         }
-        let (_, actions) =
-            wire::attributes(&self.options).find(|(kind, _)| *kind == TCA_U32_ACT)?;
-        let to = redirected(actions)?;
+        let to = redirected(wire::attribute(&self.options, TCA_U32_ACT)?)?;
         Some(Redirect { to })
     }
 }
@@ -105,8 +96,7 @@ mod tests {
             request.nest(TCA_U32_ACT, |request| {
                 let numbered = (1..).zip(actions);
                 numbered.fold(request, |request, (number, (kind, does, to))| {
-                    let words = [0, 0, 0, 0, 0, *does, *to];
-                    let parameters: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
+                    let parameters = wire::words([0, 0, 0, 0, 0, *does, *to]);
                     request.nest(number, |request| {
                         request
                             .string(TCA_ACT_KIND, kind)

@@ -22,17 +22,13 @@ pub enum LinkData {
 impl LinkData {
     /// Reads `IFLA_INFO_DATA` of a link of this kind. Leaves out what is cut off or malformed.
     pub(super) fn read(kind: &str, data: &[u8]) -> Self {
-        let value = |wanted: u16| {
-            wire::attributes(data).find_map(|(kind, value)| (kind == wanted).then_some(value))
-        };
         let port = |wanted| {
-            let bytes = *value(wanted)?.first_chunk()?;
+            let bytes = *wire::attribute(data, wanted)?.first_chunk()?;
             Some(Self::TunnelPort(u16::from_be_bytes(bytes)))
         };
         let found = match kind {
-            "vrf" => {
-                value(IFLA_VRF_TABLE).and_then(|it| Some(Self::VrfTable(wire::u32_at(it, 0)?)))
-            }
+            "vrf" => wire::attribute(data, IFLA_VRF_TABLE)
+                .and_then(|it| Some(Self::VrfTable(wire::u32_at(it, 0)?))),
             "vxlan" => port(IFLA_VXLAN_PORT),
             "geneve" => port(IFLA_GENEVE_PORT),
             _ => None,

@@ -1,6 +1,6 @@
 //! Chains: what the kernel runs at a hook.
 
-use super::{attributes, inner, number, with_number};
+use super::{attributes, number, with_number};
 use crate::wire::{self, Request};
 
 /// Attributes of chains and of their hooks (`include/uapi/linux/netfilter/nf_tables.h`).
@@ -75,13 +75,13 @@ impl Chain {
 
 impl IngressHook {
     fn read(bytes: &[u8]) -> Option<Self> {
-        if number(inner(bytes, NFTA_HOOK_HOOKNUM)?)? != NF_NETDEV_INGRESS {
+        if number(wire::attribute(bytes, NFTA_HOOK_HOOKNUM)?)? != NF_NETDEV_INGRESS {
             return None;
         }
         Some(Self {
             // Named so only when there is one.
-            device: wire::text(inner(bytes, NFTA_HOOK_DEV)?),
-            priority: number(inner(bytes, NFTA_HOOK_PRIORITY)?)? as i32,
+            device: wire::text(wire::attribute(bytes, NFTA_HOOK_DEV)?),
+            priority: number(wire::attribute(bytes, NFTA_HOOK_PRIORITY)?)? as i32,
         })
     }
 }
@@ -90,19 +90,19 @@ impl IngressHook {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{NFPROTO_NETDEV, NFT_MSG_NEWCHAIN, message};
+    use super::super::{NFT_MSG_NEWCHAIN, message};
     use super::*;
     use crate::arbitrary;
 
     fn echoed(chain: &Chain) -> Option<Chain> {
-        let request = message(NFT_MSG_NEWCHAIN, 0, NFPROTO_NETDEV);
+        let request = message(NFT_MSG_NEWCHAIN, 0);
         Chain::read(&arbitrary::payload(chain.described(request, "table")))
     }
 
     #[test]
     fn only_the_ingress_hook_is_one() {
         let with_hook = |hook: u32| {
-            let request = message(NFT_MSG_NEWCHAIN, 0, NFPROTO_NETDEV);
+            let request = message(NFT_MSG_NEWCHAIN, 0);
             let request = Chain::named(request, "t", "c").nest(NFTA_CHAIN_HOOK, |request| {
                 let request = with_number(request, NFTA_HOOK_HOOKNUM, hook);
                 with_number(request, NFTA_HOOK_PRIORITY, 7).string(NFTA_HOOK_DEV, "eth0")

@@ -1,7 +1,7 @@
 //! Rules: what a chain does with a packet. One kind is understood: what came in at one link is
 //! forwarded to another.
 
-use super::{NFTA_LIST_ELEM, attributes, inner, number, with_number};
+use super::{NFTA_LIST_ELEM, attributes, number, with_number};
 use crate::wire::{self, Request};
 
 /// Attributes of rules and of their expressions (`include/uapi/linux/netfilter/nf_tables.h`).
@@ -125,8 +125,8 @@ impl Forward {
             .map(|(_, one)| one);
         let mut next = |wanted: &str| {
             let one = expressions.next()?;
-            let name = wire::text(inner(one, NFTA_EXPR_NAME)?);
-            (name == wanted).then(|| inner(one, NFTA_EXPR_DATA))?
+            let name = wire::text(wire::attribute(one, NFTA_EXPR_NAME)?);
+            (name == wanted).then(|| wire::attribute(one, NFTA_EXPR_DATA))?
         };
         let (meta, cmp, immediate, fwd) = (
             next("meta")?,
@@ -134,7 +134,8 @@ impl Forward {
             next("immediate")?,
             next("fwd")?,
         );
-        let is = |bytes, kind, wanted| inner(bytes, kind).and_then(number) == Some(wanted);
+        let is =
+            |bytes, kind, wanted| wire::attribute(bytes, kind).and_then(number) == Some(wanted);
         let is_forward = expressions.next().is_none()
             && is(meta, NFTA_META_DREG, NFT_REG_1)
             && is(meta, NFTA_META_KEY, NFT_META_IIF)
@@ -142,7 +143,12 @@ impl Forward {
             && is(cmp, NFTA_CMP_OP, NFT_CMP_EQ)
             && is(immediate, NFTA_IMMEDIATE_DREG, NFT_REG_1)
             && is(fwd, NFTA_FWD_SREG_DEV, NFT_REG_1);
-        let value = |bytes, kind| wire::u32_at(inner(inner(bytes, kind)?, NFTA_DATA_VALUE)?, 0);
+        let value = |bytes, kind| {
+            wire::u32_at(
+                wire::attribute(wire::attribute(bytes, kind)?, NFTA_DATA_VALUE)?,
+                0,
+            )
+        };
         let forward = Self {
             from: value(cmp, NFTA_CMP_DATA)?,
             to: value(immediate, NFTA_IMMEDIATE_DATA)?,
@@ -179,12 +185,12 @@ fn comment_in(mut user_data: &[u8]) -> Option<String> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{NFPROTO_NETDEV, NFT_MSG_NEWRULE, message};
+    use super::super::{NFT_MSG_NEWRULE, message};
     use super::*;
     use crate::arbitrary;
 
     fn echoed(rule: &Rule) -> Rule {
-        let request = message(NFT_MSG_NEWRULE, 0, NFPROTO_NETDEV);
+        let request = message(NFT_MSG_NEWRULE, 0);
         Rule::read(&arbitrary::payload(rule.described(request, "table"))).unwrap()
     }
 

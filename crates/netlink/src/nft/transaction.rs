@@ -3,8 +3,8 @@
 use std::iter;
 
 use super::{
-    Chain, NFNL_SUBSYS_NFTABLES, NFPROTO_NETDEV, NFT_MSG_DELCHAIN, NFT_MSG_DELTABLE,
-    NFT_MSG_NEWCHAIN, NFT_MSG_NEWRULE, NFT_MSG_NEWTABLE, NFTA_TABLE_NAME, Rule, message, nfgenmsg,
+    Chain, NFNL_SUBSYS_NFTABLES, NFT_MSG_DELCHAIN, NFT_MSG_DELTABLE, NFT_MSG_NEWCHAIN,
+    NFT_MSG_NEWRULE, NFT_MSG_NEWTABLE, NFTA_TABLE_NAME, Rule, message, nfgenmsg,
 };
 use crate::wire::Request;
 
@@ -104,7 +104,7 @@ impl Change<'_> {
     }
 
     fn request(&self, table: &str, flags: i32) -> Request {
-        let start = |kind, more| message(kind, flags | more, NFPROTO_NETDEV);
+        let start = |kind, more| message(kind, flags | more);
         match self {
             Self::AddTable => {
                 start(NFT_MSG_NEWTABLE, libc::NLM_F_CREATE).string(NFTA_TABLE_NAME, table)
@@ -127,6 +127,7 @@ impl Change<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::NFPROTO_NETDEV;
     use super::*;
     use crate::wire;
 

@@ -1,6 +1,6 @@
 //! `clsact` and its predecessor `ingress`: no queues, but the hooks that filters hang on.
 
-use super::{Options, Qdisc};
+use super::Qdisc;
 
 /// Hooks for filters on both ways through a link. Goes to [`Handle::CLSACT`](crate::Handle::CLSACT)
 /// under handle `ffff:`, and shares that place with [`Ingress`].
@@ -14,16 +14,8 @@ pub struct Ingress;
 
 impl Qdisc for Clsact {
     const KIND: &'static str = "clsact";
-
-    fn options(&self) -> Options {
-        Options::default()
-    }
 }
 
 impl Qdisc for Ingress {
     const KIND: &'static str = "ingress";
-
-    fn options(&self) -> Options {
-        Options::default()
-    }
 }

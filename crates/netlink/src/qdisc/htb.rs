@@ -31,10 +31,9 @@ impl Qdisc for Htb {
     const KIND: &'static str = "htb";
 
     fn options(&self) -> Options {
-        let words = [VERSION, RATE_TO_QUANTUM, u32::from(self.default), 0, 0];
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let init = wire::words([VERSION, RATE_TO_QUANTUM, self.default.into(), 0, 0]);
         Options::default()
-            .with(TCA_HTB_INIT, &bytes)
+            .with(TCA_HTB_INIT, &init)
             .with(TCA_HTB_DIRECT_QLEN, &DIRECT.to_ne_bytes())
     }
 }
@@ -56,12 +55,12 @@ impl Installed {
         if self.kind != Htb::KIND {
             return None;
         }
-        let (_, init) = wire::attributes(&self.options).find(|(kind, _)| *kind == TCA_HTB_INIT)?;
-        let queue = wire::attributes(&self.options).find(|(kind, _)| *kind == TCA_HTB_DIRECT_QLEN);
+        let init = wire::attribute(&self.options, TCA_HTB_INIT)?;
+        let queue = wire::attribute(&self.options, TCA_HTB_DIRECT_QLEN);
         Some(InstalledHtb {
             default: wire::u32_at(init, DEFAULT_CLASS)? as u16,
             direct_packets: wire::u32_at(init, DIRECT_PACKETS)?,
-            direct_queue: queue.and_then(|(_, it)| wire::u32_at(it, 0)).unwrap_or(0),
+            direct_queue: queue.and_then(|it| wire::u32_at(it, 0)).unwrap_or(0),
         })
     }
 }

@@ -1,6 +1,6 @@
 //! `pfifo_fast`: three bands by `skb->priority`, the first always before the next.
 
-use super::{Options, Qdisc};
+use super::Qdisc;
 
 /// The kernel's classic default qdisc (`net/sched/sch_generic.c`), which is always built in.
 ///
@@ -12,8 +12,4 @@ pub struct PfifoFast;
 
 impl Qdisc for PfifoFast {
     const KIND: &'static str = "pfifo_fast";
-
-    fn options(&self) -> Options {
-        Options::default()
-    }
 }

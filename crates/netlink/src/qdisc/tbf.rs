@@ -70,12 +70,12 @@ impl Qdisc for Tbf {
         let mut parameters = [0; TC_TBF_QOPT];
         parameters[LINK_LAYER] = TC_LINKLAYER_ETHERNET;
         let rate = u32::try_from(self.rate).unwrap_or(u32::MAX);
-        parameters[RATE..RATE + 4].copy_from_slice(&rate.to_ne_bytes());
-        parameters[LIMIT..LIMIT + 4].copy_from_slice(&self.limit.to_ne_bytes());
-        parameters[BUFFER..BUFFER + 4].copy_from_slice(&self.buffer().to_ne_bytes());
+        wire::put_u32(&mut parameters, RATE, rate);
+        wire::put_u32(&mut parameters, LIMIT, self.limit);
+        wire::put_u32(&mut parameters, BUFFER, self.buffer());
         if self.peak().is_some() {
             parameters[PEAK_LINK_LAYER] = TC_LINKLAYER_ETHERNET;
-            parameters[PEAK_RATE..PEAK_RATE + 4].copy_from_slice(&u32::MAX.to_ne_bytes());
+            wire::put_u32(&mut parameters, PEAK_RATE, u32::MAX);
         }
         let mut options = Options::default().with(TCA_TBF_PARMS, &parameters);
         if self.rate > u64::from(u32::MAX) {
