@@ -1,7 +1,7 @@
 //! What can go wrong with eBPF.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The result of everything in this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -53,6 +53,14 @@ pub enum Error {
 }
 
 impl Error {
+    /// Says of a failure that it is about this path.
+    pub(crate) fn at(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io {
+            path: path.to_owned(),
+            source,
+        }
+    }
+
     /// What it is about, an interface or a program on one, is not there any more.
     pub fn is_gone(&self) -> bool {
         matches!(self.errno(), Some(libc::ENODEV | libc::ENOENT))

@@ -20,6 +20,38 @@ pub(crate) fn is_mounted(path: &Path) -> bool {
     statfs(path).is_ok_and(|found| found.f_type as u64 == BPF_FS_MAGIC)
 }
 
+/// Whatever was to be removed at this path is gone, though another caller may have removed it.
+pub(crate) fn removed(path: &Path, result: io::Result<()>) -> Result<()> {
+    match result {
+        Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other.map_err(Error::at(path)),
+    }
+}
+
+/// What `loaded` finds in this directory of pins, after `load` where that is nothing before. One caller loads at a time:
+/// of two at once, one's maps would be lost to the other. Mounts the BPF file system where none is.
+pub(crate) fn ensure_loaded<T>(
+    bpffs: &Path,
+    directory: &Path,
+    subdirectory: &str,
+    loaded: impl Fn() -> Result<Option<T>>,
+    load: impl FnOnce() -> Result<()>,
+) -> Result<T> {
+    if let Some(found) = loaded()? {
+        return Ok(found);
+    }
+    ensure_mounted(bpffs)?;
+    fs::create_dir_all(directory.join(subdirectory)).map_err(Error::at(directory))?;
+    let lock = File::open(directory).map_err(Error::at(directory))?;
+    let locked = flock(&lock, FlockOperation::LockExclusive);
+    locked.map_err(|errno| Error::at(directory)(errno.into()))?;
+    if let Some(found) = loaded()? {
+        return Ok(found);
+    }
+    load()?;
+    loaded()?.ok_or_else(|| Error::Load("loaded, but not found pinned".to_owned()))
+}
+
 /// Sees to it that a BPF file system is mounted at this path.
 pub(crate) fn ensure_mounted(path: &Path) -> Result<()> {
     if is_mounted(path) {

@@ -1,6 +1,6 @@
 //! The folder of pins: opened when it is there, filled when it is not.
 
-use std::fs::{self, File};
+use std::fs;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use aya::programs::{ProgramError, SchedClassifier};
 use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
-use rustix::fs::{FlockOperation, flock};
 
 use crate::layout::{LAYOUT, Limiter};
 use crate::tcx::Stage;
@@ -24,10 +23,10 @@ const RANK_TCX: &str = "netqos_rank_tcx";
 /// Where `struct bpf_map_info` has the size of a value.
 const MAP_INFO_VALUE_SIZE: usize = 12;
 /// The key of the hash by which programs know IPv6 flows (bpf/flows.h).
-pub(crate) const FLOW_KEY: &str = "NETQOS_FLOW_KEY";
+const FLOW_KEY: &str = "NETQOS_FLOW_KEY";
 /// Only a load that failed is logged, by a second try with a buffer. With no log at all that try
 /// would be invalid, and would hide why the first one failed.
-pub(crate) const LOG_LEVEL: VerifierLogLevel = VerifierLogLevel::STATS;
+const LOG_LEVEL: VerifierLogLevel = VerifierLogLevel::STATS;
 /// How long a load that a signal cut off waits for another try, the first time.
 const AGAIN: Duration = Duration::from_millis(5);
 /// Where `struct bpf_prog_info` has the id.
@@ -83,21 +82,9 @@ impl Pins {
     /// [`Error::Load`] when the kernel refuses the programs, as it will every time; others when
     /// there can be no BPF file system, or the moment or the caller is wrong.
     pub fn ensure(bpffs: &Path) -> Result<Self> {
-        if let Some(pins) = Self::loaded(bpffs)? {
-            return Ok(pins);
-        }
-        filesystem::ensure_mounted(bpffs)?;
         let folder = Self::folder_in(bpffs);
-        fs::create_dir_all(folder.join("links")).map_err(|source| io_at(&folder, source))?;
-        // Two first calls at once would each load, and one's maps would be lost to the other.
-        let lock = File::open(&folder).map_err(|source| io_at(&folder, source))?;
-        flock(&lock, FlockOperation::LockExclusive)
-            .map_err(|errno| io_at(&folder, errno.into()))?;
-        if let Some(pins) = Self::loaded(bpffs)? {
-            return Ok(pins);
-        }
-        load(&folder)?;
-        Self::loaded(bpffs)?.ok_or_else(|| Error::Load("loaded, but not found pinned".to_owned()))
+        let (loaded, load) = (|| Self::loaded(bpffs), || load(&folder));
+        filesystem::ensure_loaded(bpffs, &folder, "links", loaded, load)
     }
 
     /// Opens what is pinned, this build's programs among it. `None` when they are not loaded.
@@ -126,7 +113,7 @@ impl Pins {
         let folder = self.folder.join("links");
         let entries = match fs::read_dir(&folder) {
             Err(source) if source.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.map_err(|source| io_at(&folder, source))?,
+            entries => entries.map_err(Error::at(&folder))?,
         };
         let name = |entry: fs::DirEntry| {
             let name = entry.file_name().into_string().ok()?;
@@ -139,10 +126,7 @@ impl Pins {
     /// as long as filters use them.
     pub fn remove_all(bpffs: &Path) -> Result<()> {
         let folder = bpffs.join("netqos");
-        match fs::remove_dir_all(&folder) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(io_at(&folder, source)),
-            _ => Ok(()),
-        }
+        filesystem::removed(&folder, fs::remove_dir_all(&folder))
     }
 }
 
@@ -152,8 +136,7 @@ impl Programs {
     /// # Errors
     /// It is another build's that is loaded; [`Pins::ensure`] loads this one's.
     pub fn rank(&self) -> Result<BorrowedFd<'_>> {
-        let rank = self.rank.as_ref().map(AsFd::as_fd);
-        rank.ok_or_else(|| Error::Load("it is another build's that is loaded".to_owned()))
+        own(self.rank.as_ref())
     }
 
     /// True when this is the kernel's number for [`rank`](Self::rank).
@@ -193,9 +176,15 @@ impl Programs {
     }
 }
 
+/// This build's program, if it was found.
+pub(crate) fn own(program: Option<&OwnedFd>) -> Result<BorrowedFd<'_>> {
+    let program = program.map(AsFd::as_fd);
+    program.ok_or_else(|| Error::Load("it is another build's that is loaded".to_owned()))
+}
+
 /// Returns a loader without the kernel's own BTF, by which none of the programs is relocated. `EbpfLoader::new` reads and
 /// parses that, with 40 MB of memory and some of it for good, unless it cannot open it: so in a thread that opens no file.
-pub(crate) fn loader<'a>() -> EbpfLoader<'a> {
+fn loader<'a>() -> EbpfLoader<'a> {
     let without_btf = || {
         let _ = sys::deny_open();
         EbpfLoader::new()
@@ -208,19 +197,30 @@ pub(crate) fn loader<'a>() -> EbpfLoader<'a> {
     made.unwrap_or_default()
 }
 
-fn load(folder: &Path) -> Result<()> {
-    let mut object = loader()
+/// Loads the maps of an object, which are pinned in this directory, with a switch of its programs.
+pub(crate) fn load_object(
+    folder: &Path,
+    object: &[u8],
+    switch: Option<(&str, bool)>,
+) -> Result<Ebpf> {
+    let (key, on) = (flow_key(), switch.map(|(_, on)| u8::from(on)));
+    let mut loader = loader();
+    loader
         .default_map_pin_directory(folder)
         .verifier_log_level(LOG_LEVEL)
-        .override_global(FLOW_KEY, &flow_key(), true)
-        .load(OBJECT)
-        .map_err(|error| refused(&error))?;
+        .override_global(FLOW_KEY, &key, true);
+    if let (Some((name, _)), Some(on)) = (switch, &on) {
+        loader.override_global(name, on, true);
+    }
+    loader.load(object).map_err(|error| refused(&error))
+}
+
+fn load(folder: &Path) -> Result<()> {
+    let mut object = load_object(folder, OBJECT, None)?;
     // The limiters are looked at before anything uses them: an older netqos may have left a map
     // of the same name.
-    check_layout(
-        &folder.join("limiters"),
-        sys::get(&folder.join("limiters"))?.as_fd(),
-    )?;
+    let limiters = folder.join("limiters");
+    check_layout(&limiters, sys::get(&limiters)?.as_fd())?;
     let rank_tcx = load_program(&mut object, RANK_TCX)?;
     let ranks = sys::get(&folder.join("ranks"))?;
     // SAFETY: the array's keys are u32, and its values descriptors.
@@ -232,7 +232,7 @@ fn load(folder: &Path) -> Result<()> {
 }
 
 /// Random, from the numbers by which the process seeds its hash maps.
-pub(crate) fn flow_key() -> [u64; 2] {
+fn flow_key() -> [u64; 2] {
     let number = || RandomState::new().build_hasher().finish();
     [number(), number()]
 }
@@ -246,7 +246,7 @@ pub(crate) fn link_path(folder: &Path, name: &str) -> PathBuf {
 /// have gone on to this build's as soon as that was put into the array.
 pub(crate) fn remove_others(folder: &Path, kind: &str, own: &str) -> Result<()> {
     let prefix = format!("{kind}-");
-    let entries = fs::read_dir(folder).map_err(|source| io_at(folder, source))?;
+    let entries = fs::read_dir(folder).map_err(Error::at(folder))?;
     for entry in entries.flatten() {
         let name = entry.file_name();
         let is_other = name
@@ -254,7 +254,7 @@ pub(crate) fn remove_others(folder: &Path, kind: &str, own: &str) -> Result<()> 
             .is_some_and(|name| name.starts_with(&prefix) && name != own);
         if is_other {
             let path = entry.path();
-            fs::remove_file(&path).map_err(|source| io_at(&path, source))?;
+            fs::remove_file(&path).map_err(Error::at(&path))?;
         }
     }
     Ok(())
@@ -289,15 +289,13 @@ pub(crate) fn load_program(object: &mut Ebpf, name: &str) -> Result<OwnedFd> {
 fn check_layout(path: &Path, limiters: BorrowedFd<'_>) -> Result<()> {
     let info = sys::info::<16>(limiters)?;
     let size = sys::word(&info, MAP_INFO_VALUE_SIZE) as usize;
-    if size == size_of::<Limiter>() {
+    let expected = size_of::<Limiter>();
+    if size == expected {
         return Ok(());
     }
     Err(Error::Foreign {
         path: path.to_owned(),
-        what: format!(
-            "a map with values of {size} bytes instead of {}",
-            size_of::<Limiter>()
-        ),
+        what: format!("a map with values of {size} bytes instead of {expected}"),
     })
 }
 
@@ -319,7 +317,7 @@ pub(crate) fn optional<T>(result: Result<T>) -> Result<Option<T>> {
 }
 
 /// Tells what the kernel thinks of the programs from what it thinks of the caller or the moment.
-pub(crate) fn refused(error: &(dyn std::error::Error + 'static)) -> Error {
+fn refused(error: &(dyn std::error::Error + 'static)) -> Error {
     let passing = errnos(error).find(|errno| {
         matches!(
             *errno,
@@ -362,13 +360,6 @@ fn errnos<'e>(error: &'e (dyn std::error::Error + 'static)) -> impl Iterator<Ite
     std::iter::successors(Some(error), |error| error.source())
         .filter_map(|cause| cause.downcast_ref::<io::Error>())
         .filter_map(io::Error::raw_os_error)
-}
-
-pub(crate) fn io_at(path: &Path, source: io::Error) -> Error {
-    Error::Io {
-        path: path.to_owned(),
-        source,
-    }
 }
 
 #[cfg(test)]

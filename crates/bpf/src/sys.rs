@@ -67,6 +67,11 @@ impl Attributes {
         Self([0; ATTR])
     }
 
+    /// The attributes of a command about an element of a map.
+    fn element<K, V>(map: BorrowedFd<'_>, key: *const K, value: *const V) -> Self {
+        Self::new().fd(0, map).pointer(8, key).pointer(16, value)
+    }
+
     fn u32(mut self, offset: usize, value: u32) -> Self {
         self.0[offset..offset + 4].copy_from_slice(&value.to_ne_bytes());
         self
@@ -121,19 +126,18 @@ fn path_string(path: &Path) -> Result<CString> {
 
 /// Opens what is pinned at this path.
 pub(crate) fn get(path: &Path) -> Result<OwnedFd> {
-    let path = path_string(path)?;
-    let mut attributes = Attributes::new().pointer(0, path.as_ptr());
-    // SAFETY: the path is a live, zero-terminated string; what is opened is a descriptor.
-    unsafe { attributes.open(BPF_OBJ_GET, "open a pinned object") }
+    get_for(path, 0)
 }
 
 /// The same, to read it alone: the kernel refuses to write by what is opened so.
 pub(crate) fn get_to_read(path: &Path) -> Result<OwnedFd> {
     const BPF_F_RDONLY: u32 = 8;
+    get_for(path, BPF_F_RDONLY)
+}
+
+fn get_for(path: &Path, flags: u32) -> Result<OwnedFd> {
     let path = path_string(path)?;
-    let mut attributes = Attributes::new()
-        .pointer(0, path.as_ptr())
-        .u32(12, BPF_F_RDONLY);
+    let mut attributes = Attributes::new().pointer(0, path.as_ptr()).u32(12, flags);
     // SAFETY: the path is a live, zero-terminated string; what is opened is a descriptor.
     unsafe { attributes.open(BPF_OBJ_GET, "open a pinned object") }
 }
@@ -156,11 +160,7 @@ pub(crate) unsafe fn lookup<K, V: Default>(
     flags: u64,
 ) -> Result<Option<V>> {
     let mut value = V::default();
-    let mut attributes = Attributes::new()
-        .fd(0, map)
-        .pointer(8, key)
-        .pointer(16, &raw mut value)
-        .u64(24, flags);
+    let mut attributes = Attributes::element(map, key, &raw mut value).u64(24, flags);
     // SAFETY: both point to live values of the map's sizes, which is the caller's promise.
     absent_is_none(unsafe { attributes.call(BPF_MAP_LOOKUP_ELEM, "read a map") })
         .map(|found| found.map(|_| value))
@@ -176,11 +176,7 @@ pub(crate) unsafe fn update<K, V>(
     value: &V,
     flags: u64,
 ) -> Result<()> {
-    let mut attributes = Attributes::new()
-        .fd(0, map)
-        .pointer(8, key)
-        .pointer(16, value)
-        .u64(24, flags);
+    let mut attributes = Attributes::element(map, key, value).u64(24, flags);
     // SAFETY: both point to live values of the map's sizes, which is the caller's promise.
     unsafe { attributes.call(BPF_MAP_UPDATE_ELEM, "write a map") }.map(drop)
 }
@@ -206,10 +202,7 @@ pub(crate) unsafe fn keys<K: Default>(map: BorrowedFd<'_>) -> Result<Vec<K>> {
     loop {
         let mut next = K::default();
         let last: *const K = found.last().map_or(std::ptr::null(), |last| last);
-        let mut attributes = Attributes::new()
-            .fd(0, map)
-            .pointer(8, last)
-            .pointer(16, &raw mut next);
+        let mut attributes = Attributes::element(map, last, &raw mut next);
         // SAFETY: both point to live values of the map's key size, or the first to none at all,
         // which asks for the first key.
         let called = unsafe { attributes.call(BPF_MAP_GET_NEXT_KEY, "walk a map") };

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use crate::{Error, Result, sys};
+use crate::{Error, Result, filesystem, sys};
 
 /// `enum bpf_attach_type`.
 const BPF_TCX_INGRESS: u32 = 46;
@@ -190,10 +190,7 @@ impl TcxLink {
             // Somebody tidied the folder away, which is empty most of the time.
             Err(Error::Command { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                 let folder = path.parent().unwrap_or(path);
-                fs::create_dir_all(folder).map_err(|source| Error::Io {
-                    path: folder.to_owned(),
-                    source,
-                })?;
+                fs::create_dir_all(folder).map_err(Error::at(folder))?;
                 sys::pin(fd.as_fd(), path)?;
             }
             pinned => pinned?,
@@ -244,10 +241,7 @@ impl TcxLink {
 
     /// Pins it at another path, in place of what is pinned there.
     pub fn rename(self, path: &Path) -> Result<Self> {
-        fs::rename(&self.path, path).map_err(|source| Error::Io {
-            path: path.to_owned(),
-            source,
-        })?;
+        fs::rename(&self.path, path).map_err(Error::at(path))?;
         Ok(Self {
             path: path.to_owned(),
             ..self
@@ -257,13 +251,7 @@ impl TcxLink {
     /// Removes the pin; the program leaves the hook when the last descriptor is closed, ours
     /// included.
     pub fn detach(self) -> Result<()> {
-        match fs::remove_file(&self.path) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(Error::Io {
-                path: self.path,
-                source,
-            }),
-            _ => Ok(()),
-        }
+        filesystem::removed(&self.path, fs::remove_file(&self.path))
     }
 }
 

@@ -1,12 +1,10 @@
 //! The pins of the classes: opened when they are there, made when they are not.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-
-use rustix::fs::{FlockOperation, flock};
 
 use super::layout::{Flow, FlowKey, Pod, Settings, key};
 use super::leaves::Leaves;
@@ -55,11 +53,12 @@ impl Classes {
 
     fn open_all(folder: &Path) -> Result<Self> {
         let at = |name: &str| folder.join(name);
+        let program = |kind| optional(sys::get(&at(&pin_name(kind))));
         Ok(Self {
-            stamp: optional(sys::get(&at(&pin_name("stamp"))))?,
-            choose: optional(sys::get(&at(&pin_name("choose"))))?,
-            egress: optional(sys::get(&at(&pin_name("egress"))))?,
-            ingress: optional(sys::get(&at(&pin_name("ingress"))))?,
+            stamp: program("stamp")?,
+            choose: program("choose")?,
+            egress: program("egress")?,
+            ingress: program("ingress")?,
             settings: Table::open(&at("settings"))?,
             addresses: Table::open(&at("addresses"))?,
             pods: Numbered::open(&at("pods"))?,
@@ -77,27 +76,12 @@ impl Classes {
     /// # Errors
     /// The kernel refuses the programs, or there can be no BPF file system.
     pub fn ensure(bpffs: &Path) -> Result<Self> {
-        let classes = Self::ensure_loaded(bpffs)?;
+        let folder = folder(bpffs);
+        let (loaded, load) = (|| Self::loaded(bpffs), || load(&folder));
+        let classes = filesystem::ensure_loaded(bpffs, &folder, "", loaded, load)?;
         // Also if an earlier agent pinned this layout: it may have been killed before it removed the others.
         remove_layouts(bpffs, |name| name != FOLDER)?;
         Ok(classes)
-    }
-
-    fn ensure_loaded(bpffs: &Path) -> Result<Self> {
-        if let Some(classes) = Self::loaded(bpffs)? {
-            return Ok(classes);
-        }
-        filesystem::ensure_mounted(bpffs)?;
-        let folder = folder(bpffs);
-        fs::create_dir_all(&folder).map_err(|source| pins::io_at(&folder, source))?;
-        let lock = File::open(&folder).map_err(|source| pins::io_at(&folder, source))?;
-        flock(&lock, FlockOperation::LockExclusive)
-            .map_err(|errno| pins::io_at(&folder, errno.into()))?;
-        if let Some(classes) = Self::loaded(bpffs)? {
-            return Ok(classes);
-        }
-        load(&folder)?;
-        Self::loaded(bpffs)?.ok_or_else(|| Error::Load("loaded, but not found pinned".to_owned()))
     }
 
     fn loaded(bpffs: &Path) -> Result<Option<Self>> {
@@ -109,7 +93,7 @@ impl Classes {
     /// # Errors
     /// It is another build's that is loaded; [`Classes::ensure`] loads this one's.
     pub fn stamp(&self) -> Result<BorrowedFd<'_>> {
-        own(self.stamp.as_ref())
+        pins::own(self.stamp.as_ref())
     }
 
     /// The program for a line's tcx egress.
@@ -117,7 +101,7 @@ impl Classes {
     /// # Errors
     /// As for [`stamp`](Self::stamp).
     pub fn choose(&self) -> Result<BorrowedFd<'_>> {
-        own(self.choose.as_ref())
+        pins::own(self.choose.as_ref())
     }
 
     /// The program that is a filter of a line's tree.
@@ -125,7 +109,7 @@ impl Classes {
     /// # Errors
     /// As for [`stamp`](Self::stamp).
     pub fn egress(&self) -> Result<BorrowedFd<'_>> {
-        own(self.egress.as_ref())
+        pins::own(self.egress.as_ref())
     }
 
     /// The program for what comes in by a line.
@@ -133,7 +117,7 @@ impl Classes {
     /// # Errors
     /// As for [`stamp`](Self::stamp).
     pub fn ingress(&self) -> Result<BorrowedFd<'_>> {
-        own(self.ingress.as_ref())
+        pins::own(self.ingress.as_ref())
     }
 
     /// The kernel's number for [`stamp`](Self::stamp).
@@ -192,26 +176,17 @@ fn remove_layouts(bpffs: &Path, is_meant: impl Fn(&str) -> bool) -> Result<()> {
     let netqos = bpffs.join("netqos");
     let entries = match fs::read_dir(&netqos) {
         Err(source) if source.kind() == ErrorKind::NotFound => return Ok(()),
-        entries => entries.map_err(|source| pins::io_at(&netqos, source))?,
+        entries => entries.map_err(Error::at(&netqos))?,
     };
     for entry in entries.flatten() {
         let name = entry.file_name();
         let is_ours = |name: &str| name.starts_with("classes-") && is_meant(name);
         if name.to_str().is_some_and(is_ours) {
             let path = entry.path();
-            match fs::remove_dir_all(&path) {
-                // Another caller has removed it meanwhile.
-                Err(source) if source.kind() == ErrorKind::NotFound => {}
-                removed => removed.map_err(|source| pins::io_at(&path, source))?,
-            }
+            filesystem::removed(&path, fs::remove_dir_all(&path))?;
         }
     }
     Ok(())
-}
-
-fn own(program: Option<&OwnedFd>) -> Result<BorrowedFd<'_>> {
-    let program = program.map(AsFd::as_fd);
-    program.ok_or_else(|| Error::Load("it is another build's that is loaded".to_owned()))
 }
 
 fn folder(bpffs: &Path) -> PathBuf {
@@ -219,12 +194,7 @@ fn folder(bpffs: &Path) -> PathBuf {
 }
 
 fn load(folder: &Path) -> Result<()> {
-    let mut object = pins::loader()
-        .default_map_pin_directory(folder)
-        .verifier_log_level(pins::LOG_LEVEL)
-        .override_global(pins::FLOW_KEY, &pins::flow_key(), true)
-        .load(OBJECT)
-        .map_err(|error| pins::refused(&error))?;
+    let mut object = pins::load_object(folder, OBJECT, None)?;
     // The last is the one by which they are known to be complete.
     for (kind, program) in [
         ("stamp", STAMP),

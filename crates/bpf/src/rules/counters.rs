@@ -16,15 +16,8 @@ pub struct Counters {
 
 impl Counters {
     pub(super) fn open(path: &Path) -> Result<Self> {
-        let map = sys::get(path)?;
-        sys::check_sizes(
-            map.as_fd(),
-            path,
-            size_of::<CounterKey>(),
-            size_of::<Counter>(),
-        )?;
         Ok(Self {
-            map,
+            map: sys::get_table::<CounterKey, Counter>(path)?,
             processors: sys::possible_processors()?,
         })
     }

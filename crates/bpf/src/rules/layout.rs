@@ -283,23 +283,13 @@ impl<const N: usize> Default for Block<N> {
 
 /// The bytes as they are in memory, in two halves, since the key has no room to align a `u64`.
 fn halves(chain: u64) -> [u32; 2] {
-    let bytes = chain.to_ne_bytes();
-    let half = |from: usize| {
-        u32::from_ne_bytes([
-            bytes[from],
-            bytes[from + 1],
-            bytes[from + 2],
-            bytes[from + 3],
-        ])
-    };
-    [half(0), half(4)]
+    let [a, b, c, d, e, f, g, h] = chain.to_ne_bytes();
+    [[a, b, c, d], [e, f, g, h]].map(u32::from_ne_bytes)
 }
 
 fn whole(halves: [u32; 2]) -> u64 {
-    let mut bytes = [0; 8];
-    bytes[..4].copy_from_slice(&halves[0].to_ne_bytes());
-    bytes[4..].copy_from_slice(&halves[1].to_ne_bytes());
-    u64::from_ne_bytes(bytes)
+    let [[a, b, c, d], [e, f, g, h]] = halves.map(u32::to_ne_bytes);
+    u64::from_ne_bytes([a, b, c, d, e, f, g, h])
 }
 
 impl From<IpAddr> for Peer {

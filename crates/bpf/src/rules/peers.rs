@@ -30,10 +30,8 @@ struct Inner {
 
 impl Networks {
     pub(super) fn open(path: &Path) -> Result<Self> {
-        let outer = sys::get(path)?;
-        sys::check_sizes(outer.as_fd(), path, size_of::<u32>(), size_of::<u32>())?;
         Ok(Self {
-            outer,
+            outer: sys::get_table::<u32, u32>(path)?,
             inner: HashMap::new(),
         })
     }
@@ -58,11 +56,9 @@ impl Networks {
         let Some(inner) = self.inner(network)? else {
             return Ok(0);
         };
-        let path = format!("/proc/self/fdinfo/{}", inner.peers.as_fd().as_raw_fd());
-        let text = std::fs::read_to_string(&path).map_err(|source| Error::Io {
-            path: path.into(),
-            source,
-        })?;
+        let descriptor = inner.peers.as_fd().as_raw_fd().to_string();
+        let path = Path::new("/proc/self/fdinfo").join(descriptor);
+        let text = std::fs::read_to_string(&path).map_err(Error::at(&path))?;
         let memory = text.lines().find_map(|line| line.strip_prefix("memlock:"));
         Ok(memory
             .and_then(|bytes| bytes.trim().parse().ok())
@@ -181,8 +177,7 @@ impl Networks {
                 return Ok(None);
             };
             let map = sys::map_by_id(id)?;
-            let path = Path::new("peers");
-            sys::check_sizes(map.as_fd(), path, size_of::<Peer>(), size_of::<u64>())?;
+            sys::check_sizes::<Peer, u64>(map.as_fd(), Path::new("peers"))?;
             let room = sys::map_room(map.as_fd())?;
             let peers: Table<Peer, u64> = Table::new(map);
             let used = u32::try_from(peers.all()?.len()).unwrap_or(u32::MAX);

@@ -1,11 +1,9 @@
 //! The pins of the rules: opened when they are there, made when they are not.
 
 use std::borrow::Cow;
-use std::fs::{self, File};
+use std::fs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-
-use rustix::fs::{FlockOperation, flock};
 
 use super::conntrack;
 use super::run::{self, Ran};
@@ -106,9 +104,10 @@ impl Rules {
 
     fn open_all(folder: PathBuf) -> Result<Self> {
         let at = |name: &str| folder.join(name);
+        let program = |kind| optional(sys::get(&at(&pin_name(kind))));
         Ok(Self {
-            rules: optional(sys::get(&at(&pin_name("rules"))))?,
-            returns: optional(sys::get(&at(&pin_name("return"))))?,
+            rules: program("rules")?,
+            returns: program("return")?,
             stages: sys::get(&at("stages"))?,
             deaf: None,
             endpoints: Table::open(&at("endpoints"))?,
@@ -138,26 +137,11 @@ impl Rules {
     /// # Errors
     /// The kernel refuses the programs, or there can be no BPF file system.
     pub fn ensure(bpffs: &Path) -> Result<Self> {
-        let mut rules = Self::ensure_loaded(bpffs)?;
+        let folder = Pins::folder_in(bpffs);
+        let (loaded, load) = (|| Self::loaded(bpffs), || load(&folder));
+        let mut rules = filesystem::ensure_loaded(bpffs, &folder, "links", loaded, load)?;
         rules.deaf = rules.listen().err();
         Ok(rules)
-    }
-
-    fn ensure_loaded(bpffs: &Path) -> Result<Self> {
-        if let Some(rules) = Self::loaded(bpffs)? {
-            return Ok(rules);
-        }
-        filesystem::ensure_mounted(bpffs)?;
-        let folder = Pins::folder_in(bpffs);
-        fs::create_dir_all(folder.join("links")).map_err(|source| pins::io_at(&folder, source))?;
-        let lock = File::open(&folder).map_err(|source| pins::io_at(&folder, source))?;
-        flock(&lock, FlockOperation::LockExclusive)
-            .map_err(|errno| pins::io_at(&folder, errno.into()))?;
-        if let Some(rules) = Self::loaded(bpffs)? {
-            return Ok(rules);
-        }
-        load(&folder)?;
-        Self::loaded(bpffs)?.ok_or_else(|| Error::Load("loaded, but not found pinned".to_owned()))
     }
 
     /// Tries once more to load what asks conntrack, where it could not be: a module may have come.
@@ -200,7 +184,7 @@ impl Rules {
     /// # Errors
     /// It is another build's that is loaded; [`Rules::ensure`] loads this one's.
     pub fn program(&self) -> Result<BorrowedFd<'_>> {
-        own(self.rules.as_ref())
+        pins::own(self.rules.as_ref())
     }
 
     /// The program that stands behind a rule's queue.
@@ -208,7 +192,7 @@ impl Rules {
     /// # Errors
     /// As for [`program`](Self::program).
     pub fn return_program(&self) -> Result<BorrowedFd<'_>> {
-        own(self.returns.as_ref())
+        pins::own(self.returns.as_ref())
     }
 
     /// The kernel's number for [`program`](Self::program).
@@ -233,12 +217,7 @@ impl Rules {
         }
         for table in TABLES {
             let path = folder.join(table);
-            match fs::remove_file(&path) {
-                Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(pins::io_at(&path, source));
-                }
-                _ => {}
-            }
+            filesystem::removed(&path, fs::remove_file(&path))?;
         }
         Ok(())
     }
@@ -284,11 +263,6 @@ impl Rules {
     }
 }
 
-fn own(program: Option<&OwnedFd>) -> Result<BorrowedFd<'_>> {
-    let program = program.map(AsFd::as_fd);
-    program.ok_or_else(|| Error::Load("it is another build's that is loaded".to_owned()))
-}
-
 /// The program at a place of the array, by its id.
 fn stage(stages: BorrowedFd<'_>, place: u32) -> Result<Option<u32>> {
     // SAFETY: the array's keys are u32, and its values, read back, program ids.
@@ -327,13 +301,7 @@ fn load_all(folder: &Path, asks: bool) -> Result<()> {
         true => Cow::Borrowed(OBJECT),
         false => Cow::Owned(without_tail_calls()),
     };
-    let mut object = pins::loader()
-        .default_map_pin_directory(folder)
-        .verifier_log_level(pins::LOG_LEVEL)
-        .override_global(ASKS, &u8::from(asks), true)
-        .override_global(pins::FLOW_KEY, &pins::flow_key(), true)
-        .load(&object)
-        .map_err(|error| pins::refused(&error))?;
+    let mut object = pins::load_object(folder, &object, Some((ASKS, asks)))?;
     let tcx = pins::load_program(&mut object, RULES_TCX)?;
     let returns = pins::load_program(&mut object, RETURN)?;
     let rules = pins::load_program(&mut object, RULES)?;

@@ -62,9 +62,7 @@ impl<K: Plain, V: Plain> Table<K, V> {
     /// # Errors
     /// [`Error::Foreign`](crate::Error::Foreign) when its keys and values are not of these sizes.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let map = sys::get(path)?;
-        sys::check_sizes(map.as_fd(), path, size_of::<K>(), size_of::<V>())?;
-        Ok(Self::new(map))
+        sys::get_table::<K, V>(path).map(Self::new)
     }
 
     /// A map of one element's room that is pinned nowhere.

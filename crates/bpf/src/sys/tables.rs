@@ -3,10 +3,10 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use super::{Attributes, BPF_MAP_LOOKUP_ELEM, absent_is_none, info, word};
+use super::{Attributes, BPF_MAP_LOOKUP_ELEM, absent_is_none, get, info, word};
 use crate::{Error, Result};
 
 const BPF_MAP_CREATE: i64 = 0;
@@ -54,13 +54,16 @@ pub(crate) fn map_room(map: BorrowedFd<'_>) -> Result<u32> {
     Ok(word(&info::<24>(map)?, MAP_INFO_MAX_ENTRIES))
 }
 
-/// Makes sure that a map's keys and values have these sizes.
-pub(crate) fn check_sizes(
-    map: BorrowedFd<'_>,
-    path: &Path,
-    key: usize,
-    value: usize,
-) -> Result<()> {
+/// Opens the map of these keys and values that is pinned at this path.
+pub(crate) fn get_table<K, V>(path: &Path) -> Result<OwnedFd> {
+    let map = get(path)?;
+    check_sizes::<K, V>(map.as_fd(), path)?;
+    Ok(map)
+}
+
+/// Makes sure that a map's keys and values have the sizes of these types.
+pub(crate) fn check_sizes<K, V>(map: BorrowedFd<'_>, path: &Path) -> Result<()> {
+    let (key, value) = (size_of::<K>(), size_of::<V>());
     let info = info::<24>(map)?;
     let there = (
         word(&info, MAP_INFO_KEY_SIZE) as usize,
@@ -149,10 +152,7 @@ pub(crate) unsafe fn lookup_each<K, V: Default + Clone>(
     processors: usize,
 ) -> Result<Option<Vec<V>>> {
     let mut values = vec![V::default(); processors];
-    let mut attributes = Attributes::new()
-        .fd(0, map)
-        .pointer(8, key)
-        .pointer(16, values.as_mut_ptr());
+    let mut attributes = Attributes::element(map, key, values.as_mut_ptr());
     // SAFETY: the key is live, and there is room for each processor's value.
     absent_is_none(unsafe { attributes.call(BPF_MAP_LOOKUP_ELEM, "read a map") })
         .map(|found| found.map(|_| values))
@@ -160,17 +160,11 @@ pub(crate) unsafe fn lookup_each<K, V: Default + Clone>(
 
 /// How many values a map has that has one for each processor.
 pub(crate) fn possible_processors() -> Result<usize> {
-    let io = |source| Error::Io {
-        path: POSSIBLE_PROCESSORS.into(),
-        source,
-    };
-    let list = fs::read_to_string(POSSIBLE_PROCESSORS).map_err(io)?;
-    let last = list
-        .trim()
-        .rsplit([',', '-'])
-        .next()
-        .and_then(|last| last.parse::<usize>().ok())
-        .ok_or_else(|| io(io::ErrorKind::InvalidData.into()))?;
+    let path = Path::new(POSSIBLE_PROCESSORS);
+    let list = fs::read_to_string(path).map_err(Error::at(path))?;
+    let last = list.trim().rsplit([',', '-']).next();
+    let last = last.and_then(|last| last.parse::<usize>().ok());
+    let last = last.ok_or_else(|| Error::at(path)(io::ErrorKind::InvalidData.into()))?;
     Ok(last + 1)
 }
 
