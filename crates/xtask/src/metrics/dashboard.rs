@@ -16,14 +16,46 @@ enum Shows {
     Table,
 }
 
-/// A panel: how much of a row of 24 it takes, and its queries with what names their series.
+type Text = &'static str;
+/// Queries, each with what names its series.
+type Queries = &'static [(Text, Text)];
+
+/// A panel: how much of a row of 24 it takes, and its queries.
 struct Panel {
-    title: &'static str,
-    about: &'static str,
+    title: Text,
+    about: Text,
     shows: Shows,
-    unit: &'static str,
+    unit: Text,
     width: u32,
-    queries: &'static [(&'static str, &'static str)],
+    queries: Queries,
+}
+
+/// A panel of courses over time.
+const fn course(title: Text, about: Text, unit: Text, width: u32, queries: Queries) -> Panel {
+    Panel {
+        title,
+        about,
+        shows: Shows::Course,
+        unit,
+        width,
+        queries,
+    }
+}
+
+/// A panel of one number.
+const fn number(title: Text, about: Text, queries: Queries) -> Panel {
+    Panel {
+        shows: Shows::Number,
+        ..course(title, about, "short", 4, queries)
+    }
+}
+
+/// A panel with a number for each series.
+const fn table(title: Text, about: Text, width: u32, queries: Queries) -> Panel {
+    Panel {
+        shows: Shows::Table,
+        ..course(title, about, "short", width, queries)
+    }
 }
 
 /// Rows, from above.
@@ -32,153 +64,135 @@ const ROWS: [(&str, u32, &[Panel]); 5] = [
         "Nodes",
         5,
         &[
-            Panel {
-                title: "Agents that are ready",
-                about: "Those whose checks of /readyz are all passed.",
-                shows: Shows::Number,
-                unit: "short",
-                width: 4,
-                queries: &[(
+            number(
+                "Agents that are ready",
+                "Those whose checks of /readyz are all passed.",
+                &[(
                     r#"count(min by (node) (netqos_ready{node=~"$node"}) == 1) or vector(0)"#,
                     "ready",
                 )],
-            },
-            Panel {
-                title: "Interfaces in force",
-                about: "Interfaces of pods whose limits and rules are in force.",
-                shows: Shows::Number,
-                unit: "short",
-                width: 4,
-                queries: &[(
+            ),
+            number(
+                "Interfaces in force",
+                "Interfaces of pods whose limits and rules are in force.",
+                &[(
                     r#"sum(netqos_endpoints{node=~"$node", state="in_force"})"#,
                     "in force",
                 )],
-            },
-            Panel {
-                title: "Interfaces failing",
-                about: "Interfaces of pods that are not as their objects say.",
-                shows: Shows::Number,
-                unit: "short",
-                width: 4,
-                queries: &[(
+            ),
+            number(
+                "Interfaces failing",
+                "Interfaces of pods that are not as their objects say.",
+                &[(
                     r#"sum(netqos_endpoints{node=~"$node", state="failing"})"#,
                     "failing",
                 )],
-            },
-            Panel {
-                title: "Problems by reason",
-                about: "What is not as it should be now. `netqos status` has the words.",
-                shows: Shows::Course,
-                unit: "short",
-                width: 12,
-                queries: &[(
+            ),
+            course(
+                "Problems by reason",
+                "What is not as it should be now. `netqos status` has the words.",
+                "short",
+                12,
+                &[(
                     r#"sum by (reason) (netqos_problems{node=~"$node"})"#,
                     "{{reason}}",
                 )],
-            },
+            ),
         ],
     ),
     (
         "Pods and rules",
         8,
         &[
-            Panel {
-                title: "Let through",
-                about: "By rule, or with an empty rule by the limit of the interface, at layer 2.",
-                shows: Shows::Course,
-                unit: "bps",
-                width: 12,
-                queries: &[(
+            course(
+                "Let through",
+                "By rule, or with an empty rule by the limit of the interface, at layer 2.",
+                "bps",
+                12,
+                &[(
                     r#"8 * sum by (namespace, pod, direction, rule) (rate(netqos_pod_bytes_total{node=~"$node", namespace=~"$namespace", pod=~"$pod"}[$__rate_interval]))"#,
                     "{{namespace}}/{{pod}} {{direction}} {{rule}}",
                 )],
-            },
-            Panel {
-                title: "Rates",
-                about: "What interfaces, and pods of a rule together on a node, are held to.",
-                shows: Shows::Course,
-                unit: "bps",
-                width: 12,
-                queries: &[(
+            ),
+            course(
+                "Rates",
+                "What interfaces, and pods of a rule together on a node, are held to.",
+                "bps",
+                12,
+                &[(
                     r#"8 * max by (namespace, pod, direction, rule) (netqos_pod_rate_limit_bytes_per_second{node=~"$node", namespace=~"$namespace", pod=~"$pod"})"#,
                     "{{namespace}}/{{pod}} {{direction}} {{rule}}",
                 )],
-            },
-            Panel {
-                title: "Dropped",
-                about: "Packets over the rate.",
-                shows: Shows::Course,
-                unit: "pps",
-                width: 12,
-                queries: &[(
+            ),
+            course(
+                "Dropped",
+                "Packets over the rate.",
+                "pps",
+                12,
+                &[(
                     r#"sum by (namespace, pod, direction, rule) (rate(netqos_pod_dropped_packets_total{node=~"$node", namespace=~"$namespace", pod=~"$pod"}[$__rate_interval]))"#,
                     "{{namespace}}/{{pod}} {{direction}} {{rule}}",
                 )],
-            },
-            Panel {
-                title: "Marked",
-                about: "Packets that got a DSCP.",
-                shows: Shows::Course,
-                unit: "pps",
-                width: 12,
-                queries: &[(
+            ),
+            course(
+                "Marked",
+                "Packets that got a DSCP.",
+                "pps",
+                12,
+                &[(
                     r#"sum by (namespace, pod, rule) (rate(netqos_pod_marked_packets_total{node=~"$node", namespace=~"$namespace", pod=~"$pod"}[$__rate_interval]))"#,
                     "{{namespace}}/{{pod}} {{rule}}",
                 )],
-            },
+            ),
         ],
     ),
     (
         "Lines and classes",
         8,
         &[
-            Panel {
-                title: "Through each class",
-                about: "What system, latency-sensitive and best-effort traffic takes of the nodes' lines, at \
+            course(
+                "Through each class",
+                "What system, latency-sensitive and best-effort traffic takes of the nodes' lines, at \
                         layer 2.",
-                shows: Shows::Course,
-                unit: "bps",
-                width: 12,
-                queries: &[(
+                "bps",
+                12,
+                &[(
                     r#"8 * sum by (node, line, direction, class) (rate(netqos_class_bytes_total{node=~"$node"}[$__rate_interval]))"#,
                     "{{node}} {{line}} {{direction}} {{class}}",
                 )],
-            },
-            Panel {
-                title: "Guaranteed",
-                about: "What each class gets when all want all of the line.",
-                shows: Shows::Course,
-                unit: "bps",
-                width: 6,
-                queries: &[(
+            ),
+            course(
+                "Guaranteed",
+                "What each class gets when all want all of the line.",
+                "bps",
+                6,
+                &[(
                     r#"8 * max by (node, line, direction, class) (netqos_line_guaranteed_bytes_per_second{node=~"$node"})"#,
                     "{{node}} {{line}} {{direction}} {{class}}",
                 )],
-            },
-            Panel {
-                title: "Queues that were full",
-                about: "Packets of a class that were dropped for that. TCP finds its rate by some.",
-                shows: Shows::Course,
-                unit: "pps",
-                width: 6,
-                queries: &[(
+            ),
+            course(
+                "Queues that were full",
+                "Packets of a class that were dropped for that. TCP finds its rate by some.",
+                "pps",
+                6,
+                &[(
                     r#"sum by (node, line, direction, class) (rate(netqos_class_dropped_packets_total{node=~"$node"}[$__rate_interval]))"#,
                     "{{node}} {{line}} {{direction}} {{class}}",
                 )],
-            },
+            ),
         ],
     ),
     (
         "Agents",
         8,
         &[
-            Panel {
-                title: "Time to make a change",
-                about: "From an object's change to the kernel as it says.",
-                shows: Shows::Course,
-                unit: "s",
-                width: 8,
-                queries: &[
+            course(
+                "Time to make a change",
+                "From an object's change to the kernel as it says.",
+                "s",
+                8,
+                &[
                     (
                         r#"histogram_quantile(0.5, sum by (le) (rate(netqos_reconcile_duration_seconds_bucket{node=~"$node"}[$__rate_interval])))"#,
                         "half",
@@ -188,14 +202,13 @@ const ROWS: [(&str, u32, &[Panel]); 5] = [
                         "99 %",
                     ),
                 ],
-            },
-            Panel {
-                title: "Changes",
-                about: "Writes of rules to the kernel, and limits that were set or lifted.",
-                shows: Shows::Course,
-                unit: "ops",
-                width: 8,
-                queries: &[
+            ),
+            course(
+                "Changes",
+                "Writes of rules to the kernel, and limits that were set or lifted.",
+                "ops",
+                8,
+                &[
                     (
                         r#"sum(rate(netqos_datapath_changes_total{node=~"$node"}[$__rate_interval]))"#,
                         "rules",
@@ -205,14 +218,13 @@ const ROWS: [(&str, u32, &[Panel]); 5] = [
                         "limits",
                     ),
                 ],
-            },
-            Panel {
-                title: "What had to be done again",
-                about: "Tries after a failure, and programs that were put back.",
-                shows: Shows::Course,
-                unit: "ops",
-                width: 8,
-                queries: &[
+            ),
+            course(
+                "What had to be done again",
+                "Tries after a failure, and programs that were put back.",
+                "ops",
+                8,
+                &[
                     (
                         r#"sum by (node) (rate(netqos_retries_total{node=~"$node"}[$__rate_interval]))"#,
                         "{{node}} tried again",
@@ -222,43 +234,37 @@ const ROWS: [(&str, u32, &[Panel]); 5] = [
                         "{{node}} put back",
                     ),
                 ],
-            },
+            ),
         ],
     ),
     (
         "What runs",
         8,
         &[
-            Panel {
-                title: "Features that a kernel lacks",
-                about: "Found by using them.",
-                shows: Shows::Table,
-                unit: "short",
-                width: 12,
-                queries: &[(
+            table(
+                "Features that a kernel lacks",
+                "Found by using them.",
+                12,
+                &[(
                     r#"count by (node, feature) (netqos_datapath_feature_info{node=~"$node", works="false"})"#,
                     "",
                 )],
-            },
-            Panel {
-                title: "Versions",
-                about: "How many nodes run which.",
-                shows: Shows::Table,
-                unit: "short",
-                width: 6,
-                queries: &[(
+            ),
+            table(
+                "Versions",
+                "How many nodes run which.",
+                6,
+                &[(
                     r#"count by (version) (netqos_build_info{node=~"$node"})"#,
                     "",
                 )],
-            },
-            Panel {
-                title: "Objects",
-                about: "As the agent that knows most knows them.",
-                shows: Shows::Table,
-                unit: "short",
-                width: 6,
-                queries: &[(r#"max by (kind) (netqos_objects{node=~"$node"})"#, "")],
-            },
+            ),
+            table(
+                "Objects",
+                "As the agent that knows most knows them.",
+                6,
+                &[(r#"max by (kind) (netqos_objects{node=~"$node"})"#, "")],
+            ),
         ],
     ),
 ];
