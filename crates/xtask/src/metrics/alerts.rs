@@ -4,6 +4,7 @@
 use anyhow::Context as _;
 use serde_json::json;
 
+use self::Severity::{Critical, Info, Warning};
 use super::{Registry, literally, query};
 
 /// Who hears of it.
@@ -37,7 +38,7 @@ const RUNBOOKS: &str = "RUNBOOKS";
 pub const ALERTS: [Alert; 12] = [
     Alert {
         name: "NetqosNotEnforced",
-        severity: Severity::Critical,
+        severity: Critical,
         query: r#"sum by (node) (netqos_endpoints{state="failing"}) > 0"#,
         lasts: "10m",
         summary: "Limits or rules of pods are not in force on {{ $labels.node }}",
@@ -46,7 +47,7 @@ pub const ALERTS: [Alert; 12] = [
     },
     Alert {
         name: "NetqosKernelFeatureMissing",
-        severity: Severity::Warning,
+        severity: Warning,
         query: r#"sum by (node) (netqos_problems{reason="KernelFeatureMissing"}) > 0"#,
         lasts: "10m",
         summary: "The kernel of {{ $labels.node }} lacks what rules or limits need",
@@ -55,7 +56,7 @@ pub const ALERTS: [Alert; 12] = [
     },
     Alert {
         name: "NetqosAgentDown",
-        severity: Severity::Critical,
+        severity: Critical,
         query: r#"up{job="netqos-agent"} == 0"#,
         lasts: "10m",
         summary: "The agent of {{ $labels.node }} does not answer",
@@ -64,7 +65,7 @@ pub const ALERTS: [Alert; 12] = [
     },
     Alert {
         name: "NetqosAgentMissing",
-        severity: Severity::Critical,
+        severity: Critical,
         query: "max by (namespace) (kube_daemonset_status_desired_number_scheduled{daemonset=\"netqos-agent\"} \
                 - kube_daemonset_status_number_ready{daemonset=\"netqos-agent\"}) > 0",
         lasts: "15m",
@@ -74,7 +75,7 @@ pub const ALERTS: [Alert; 12] = [
     },
     Alert {
         name: "NetqosAgentNotReady",
-        severity: Severity::Critical,
+        severity: Critical,
         query: "min by (node, check) (netqos_ready) == 0",
         lasts: "10m",
         summary: "The agent of {{ $labels.node }} is not ready: {{ $labels.check }}",
@@ -83,7 +84,7 @@ pub const ALERTS: [Alert; 12] = [
     },
     Alert {
         name: "NetqosApiUnavailable",
-        severity: Severity::Warning,
+        severity: Warning,
         query: r#"max by (node) (netqos_problems{reason="ApiUnavailable"}) > 0"#,
         lasts: "15m",
         summary: "The agent of {{ $labels.node }} does not reach the API server",
@@ -92,7 +93,7 @@ pub const ALERTS: [Alert; 12] = [
     },
     Alert {
         name: "NetqosLineNotShared",
-        severity: Severity::Critical,
+        severity: Critical,
         query: r#"min by (node, line) (netqos_line_shared) == 0"#,
         lasts: "10m",
         summary: "{{ $labels.line }} of {{ $labels.node }} is not shared as its objects say",
@@ -101,7 +102,7 @@ pub const ALERTS: [Alert; 12] = [
     },
     Alert {
         name: "NetqosHookContested",
-        severity: Severity::Warning,
+        severity: Warning,
         query: r#"sum by (node) (netqos_problems{reason="HookContested"}) > 0"#,
         lasts: "10m",
         summary: "Another program keeps coming before netqos on {{ $labels.node }}",
@@ -110,7 +111,7 @@ pub const ALERTS: [Alert; 12] = [
     },
     Alert {
         name: "NetqosQueueDropsHigh",
-        severity: Severity::Warning,
+        severity: Warning,
         query: "sum by (namespace, pod, direction, rule) (rate(netqos_pod_dropped_packets_total[5m])) \
                 / (sum by (namespace, pod, direction, rule) (rate(netqos_pod_packets_total[5m])) \
                 + sum by (namespace, pod, direction, rule) (rate(netqos_pod_dropped_packets_total[5m]))) \
@@ -124,7 +125,7 @@ pub const ALERTS: [Alert; 12] = [
     },
     Alert {
         name: "NetqosInvalidObjects",
-        severity: Severity::Info,
+        severity: Info,
         query: "max by (node) (netqos_invalid_objects) > 0",
         lasts: "30m",
         summary: "Objects are not followed as they are, as seen from {{ $labels.node }}",
@@ -134,7 +135,7 @@ pub const ALERTS: [Alert; 12] = [
     },
     Alert {
         name: "NetqosSloConfigWrong",
-        severity: Severity::Info,
+        severity: Info,
         query: "max by (namespace, reason) \
                 (netqos_controller_slo_config_problems{reason!=\"SLOConfigWarned\"}) > 0",
         lasts: "30m",
@@ -144,7 +145,7 @@ pub const ALERTS: [Alert; 12] = [
     },
     Alert {
         name: "NetqosControllerWithoutLeader",
-        severity: Severity::Warning,
+        severity: Warning,
         query: "sum by (namespace) (netqos_controller_leader) == 0 \
                 or time() - max by (namespace) (kube_lease_renew_time{lease=\"netqos-controller\"}) > 60",
         lasts: "5m",
@@ -204,9 +205,9 @@ fn groups(runbooks: &str) -> anyhow::Result<String> {
         .iter()
         .map(|alert| {
             let severity = match alert.severity {
-                Severity::Critical => "critical",
-                Severity::Warning => "warning",
-                Severity::Info => "info",
+                Critical => "critical",
+                Warning => "warning",
+                Info => "info",
             };
             json!({
                 "alert": alert.name,
