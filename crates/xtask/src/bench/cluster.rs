@@ -125,37 +125,36 @@ impl Arguments {
     }
 
     /// Where the table goes: one that is worth nothing does not take the place of one that is.
-    fn table(&self) -> &Path {
+    /// The files of the table and of the figures.
+    fn files(&self) -> [&Path; 2] {
         match self.quick {
-            true => Path::new("target/bench/quick-cluster.md"),
-            false => &self.table,
-        }
-    }
-
-    fn json(&self) -> &Path {
-        match self.quick {
-            true => Path::new("target/bench/quick-cluster.json"),
-            false => &self.json,
+            true => [
+                "target/bench/quick-cluster.md",
+                "target/bench/quick-cluster.json",
+            ]
+            .map(Path::new),
+            false => [&self.table, &self.json],
         }
     }
 }
 
 /// Measures, and writes the table.
 pub fn run(arguments: &Arguments) -> Result<()> {
+    let [table, json] = arguments.files();
     let is_whole = arguments.part.is_empty() && !arguments.table_only;
-    let mut measured: Measured = match !is_whole && arguments.json().exists() {
-        true => report::read_json(arguments.json())?,
+    let mut measured: Measured = match !is_whole && json.exists() {
+        true => report::read_json(json)?,
         false => Measured::default(),
     };
     if arguments.table_only {
-        return report::write_cluster(arguments.table(), &measured);
+        return report::write_cluster(table, &measured);
     }
     (measured.kernel, measured.cores) = (kernel()?, cores()?);
     measured.kubernetes = Binaries::find()?.version()?;
     if arguments.measures(Part::Controller) {
         let figures = controller::measure(&arguments.controller, arguments.size())?;
         measured.controller = Some(figures);
-        report::write_json(arguments.json(), &measured)?;
+        report::write_json(json, &measured)?;
     }
     if arguments.measures(Part::Agent) {
         measured.agents.clear();
@@ -168,16 +167,16 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             let figures = agent::measure(&arguments.agent, node, arguments.quick)?;
             measured.agents.push(figures);
         }
-        report::write_json(arguments.json(), &measured)?;
+        report::write_json(json, &measured)?;
     }
     if arguments.measures(Part::Starts) {
         measured.starts = Some(starts::measure(&arguments.agent, &arguments.controller)?);
-        report::write_json(arguments.json(), &measured)?;
+        report::write_json(json, &measured)?;
     }
     if arguments.measures(Part::Changes) {
         let changes = if arguments.quick { 5 } else { CHANGES };
         measured.changes = changes::measure(&arguments.agent, &arguments.controller, changes)?;
-        report::write_json(arguments.json(), &measured)?;
+        report::write_json(json, &measured)?;
     }
-    report::write_cluster(arguments.table(), &measured)
+    report::write_cluster(table, &measured)
 }

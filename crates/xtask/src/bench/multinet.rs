@@ -98,25 +98,24 @@ pub struct Measured {
 }
 
 impl Arguments {
-    fn table(&self) -> &Path {
+    /// The files of the table and of the figures.
+    fn files(&self) -> [&Path; 2] {
         match self.quick {
-            true => Path::new("target/bench/quick-multinet.md"),
-            false => &self.table,
-        }
-    }
-
-    fn json(&self) -> &Path {
-        match self.quick {
-            true => Path::new("target/bench/quick-multinet.json"),
-            false => &self.json,
+            true => [
+                "target/bench/quick-multinet.md",
+                "target/bench/quick-multinet.json",
+            ]
+            .map(Path::new),
+            false => [&self.table, &self.json],
         }
     }
 }
 
 /// Measures, and writes the page.
 pub fn run(arguments: &Arguments) -> Result<()> {
+    let [table, json] = arguments.files();
     if arguments.table_only {
-        return report::write_multinet(arguments.table(), &report::read_json(arguments.json())?);
+        return report::write_multinet(table, &report::read_json(json)?);
     }
     for program in [&arguments.multinet, &arguments.agent, &arguments.measure] {
         ensure!(
@@ -155,6 +154,6 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             boots: boot::measure(&testbed, pods)?,
         })
     })?;
-    report::write_json(arguments.json(), &measured)?;
-    report::write_multinet(arguments.table(), &measured)
+    report::write_json(json, &measured)?;
+    report::write_multinet(table, &measured)
 }

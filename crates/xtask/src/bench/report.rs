@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use netqos_traffic::Flow;
 
-use super::calls::{Calls, Cost};
+use super::calls::{Calls, Cost, Costs};
 use super::traffic::{FirstSecond, Given, Traffic};
 use super::{Measured, Who};
 
@@ -26,9 +26,13 @@ const NOTES: &str = include_str!("notes.md");
 
 /// Writes the table, and prints it.
 pub fn write_table(file: &Path, measured: &Measured) -> Result<()> {
-    let text = table(measured)?;
-    print!("{text}");
-    write(file, &text)
+    publish(file, &table(measured)?)
+}
+
+/// Prints a page, and writes it.
+fn publish(file: &Path, page: &str) -> Result<()> {
+    print!("{page}");
+    write(file, page)
 }
 
 /// Writes the figures.
@@ -77,70 +81,57 @@ fn table(measured: &Measured) -> Result<String> {
 
 fn call_costs(text: &mut String, Calls { ours, theirs }: &Calls) -> Result<()> {
     let bytes = |bytes: u64| {
-        (
-            bytes as f64 / 1000.0,
-            format!("{:.1} kB", bytes as f64 / 1000.0),
-        )
+        let kilobytes = bytes as f64 / 1000.0;
+        (kilobytes, format!("{kilobytes:.1} kB"))
     };
     let cpu = |cost: Cost| (cost.cpu, format!("{:.2} ms", cost.cpu));
     let wall = |cost: Cost| {
         let said = format!("{:.2} ms (best {:.2})", cost.wall, cost.wall_best);
         (cost.wall, said)
     };
+    let both = |of: &dyn Fn(&Costs) -> (f64, String)| [theirs, ours].map(of);
     let half = theirs.add.wall / 2.0;
     let at_most = |most: f64, said: &str| Some((most, format!("≤ {said}")));
     text.push_str(
         "## What a call costs\n\n| what | the well-known plugin | netqos | to reach | |\n\
          |---|---|---|---|---|\n",
     );
-    for (what, theirs, ours, goal) in [
-        (
-            "ADD, CPU",
-            cpu(theirs.add),
-            cpu(ours.add),
-            at_most(1.5, "1.5 ms"),
-        ),
+    for (what, [theirs, ours], goal) in [
+        ("ADD, CPU", both(&|it| cpu(it.add)), at_most(1.5, "1.5 ms")),
         (
             "the first ADD of a boot, CPU",
-            cpu(theirs.first_add),
-            cpu(ours.first_add),
+            both(&|it| cpu(it.first_add)),
             at_most(50.0, "50 ms"),
         ),
         (
             "ADD, wall",
-            wall(theirs.add),
-            wall(ours.add),
+            both(&|it| wall(it.add)),
             at_most(half, &format!("{half:.2} ms (half)")),
         ),
-        ("CHECK, wall", wall(theirs.check), wall(ours.check), None),
+        ("CHECK, wall", both(&|it| wall(it.check)), None),
         (
             "DEL, wall, the interface alive",
-            wall(theirs.del),
-            wall(ours.del),
+            both(&|it| wall(it.del)),
             at_most(3.0, "3 ms"),
         ),
         (
             "VERSION, CPU",
-            cpu(theirs.version),
-            cpu(ours.version),
+            both(&|it| cpu(it.version)),
             at_most(0.6, "0.6 ms"),
         ),
         (
             "peak memory of an ADD, the largest",
-            bytes(theirs.add.peak),
-            bytes(ours.add.peak),
+            both(&|it| bytes(it.add.peak)),
             at_most(2000.0, "2 MB"),
         ),
         (
             "peak memory of the first ADD",
-            bytes(theirs.first_add.peak),
-            bytes(ours.first_add.peak),
+            both(&|it| bytes(it.first_add.peak)),
             None,
         ),
         (
             "the executable",
-            bytes(theirs.size),
-            bytes(ours.size),
+            both(&|it| bytes(it.size)),
             at_most(1500.0, "1.5 MB"),
         ),
     ] {

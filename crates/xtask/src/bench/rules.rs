@@ -142,27 +142,20 @@ impl Arguments {
     }
 
     /// Where the table goes: one that is worth nothing does not take the place of one that is.
-    fn table(&self) -> &Path {
-        if self.quick {
-            Path::new("target/bench/quick.md")
-        } else {
-            &self.table
-        }
-    }
-
-    fn json(&self) -> &Path {
-        if self.quick {
-            Path::new("target/bench/quick.json")
-        } else {
-            &self.json
+    /// The files of the table and of the figures.
+    fn files(&self) -> [&Path; 2] {
+        match self.quick {
+            true => ["target/bench/quick.md", "target/bench/quick.json"].map(Path::new),
+            false => [&self.table, &self.json],
         }
     }
 }
 
 /// Measures, and writes the table.
 pub fn run(arguments: &Arguments) -> Result<()> {
+    let [table, json] = arguments.files();
     if arguments.table_only {
-        return report::write_rules(arguments.table(), &report::read_json(arguments.json())?);
+        return report::write_rules(table, &report::read_json(json)?);
     }
     let plan = arguments.plan();
     let measured = Measured {
@@ -183,8 +176,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             false => None,
         },
     };
-    report::write_json(arguments.json(), &measured)?;
-    report::write_rules(arguments.table(), &measured)
+    report::write_json(json, &measured)?;
+    report::write_rules(table, &measured)
 }
 
 fn part<T>(name: &'static str, measure: impl FnOnce() -> Result<T>) -> Result<T> {

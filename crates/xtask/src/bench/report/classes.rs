@@ -6,16 +6,14 @@ use std::path::Path;
 use anyhow::Result;
 use netqos_traffic::Flow;
 
-use super::{mark, write};
+use super::{mark, publish};
 use crate::bench::classes::{Measured, Way};
 
 const NOTES: &str = include_str!("classes/notes.md");
 
 /// Writes the tables, and prints them.
 pub fn write_classes(file: &Path, measured: &Measured) -> Result<()> {
-    let text = tables(measured)?;
-    print!("{text}");
-    write(file, &text)
+    publish(file, &tables(measured)?)
 }
 
 fn tables(measured: &Measured) -> Result<String> {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::mark;
+use super::{mark, publish};
 use crate::bench::cluster::{Change, Controlled, Measured, Resident, Starts};
 
 /// What stands below the tables comes from this file, and is written by hand.
@@ -13,9 +13,7 @@ const NOTES: &str = include_str!("cluster/notes.md");
 
 /// Writes the tables, and prints them.
 pub fn write_cluster(file: &Path, measured: &Measured) -> Result<()> {
-    let text = table(measured)?;
-    print!("{text}");
-    super::write(file, &text)
+    publish(file, &table(measured)?)
 }
 
 fn table(measured: &Measured) -> Result<String> {

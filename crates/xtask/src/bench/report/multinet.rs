@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::mark;
+use super::{mark, publish};
 use crate::bench::multinet::{Boot, Cost, Costs, Measured, Requests, Who};
 
 /// The notes below the tables, written by hand.
@@ -20,9 +20,7 @@ const RESIDENT: u64 = 40_000_000;
 
 /// Writes the page, and prints it.
 pub fn write_multinet(file: &Path, measured: &Measured) -> Result<()> {
-    let text = page(measured)?;
-    print!("{text}");
-    super::write(file, &text)
+    publish(file, &page(measured)?)
 }
 
 fn page(measured: &Measured) -> Result<String> {

@@ -9,16 +9,14 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::{mark, write};
+use super::{mark, publish};
 use crate::bench::rules::Measured;
 
 const NOTES: &str = include_str!("rules/notes.md");
 
 /// Writes the tables, and prints them.
 pub fn write_rules(file: &Path, measured: &Measured) -> Result<()> {
-    let text = tables(measured)?;
-    print!("{text}");
-    write(file, &text)
+    publish(file, &tables(measured)?)
 }
 
 fn tables(measured: &Measured) -> Result<String> {
