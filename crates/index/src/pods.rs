@@ -157,31 +157,14 @@ fn remove_from<K: std::hash::Hash + Eq>(
 
 #[cfg(test)]
 mod tests {
-    use netqos_core::objects::PodAddresses;
-    use netqos_core::{Labels, Limits, PodId};
+    use netqos_testkit::index::objects;
 
     use super::*;
 
     fn pod(app: &str, network: &str) -> Pod {
         Pod {
-            id: PodId {
-                name: ObjectName::new("a", "p"),
-                uid: "1".into(),
-            },
-            labels: Labels::from([("app".into(), app.into())]),
-            node: None,
-            host_network: false,
-            finished: false,
-            starting: false,
-            limits: Limits::default(),
-            invalid_limits: None,
-            network_annotations: None,
-            config_hash: None,
-            addresses: vec![PodAddresses {
-                network: NetworkName::Cni(network.into()),
-                interface: None,
-                addresses: BTreeSet::new(),
-            }],
+            addresses: vec![objects::on(NetworkName::Cni(network.into()), &[])],
+            ..objects::pod("a/p", &[("app", app)], &[])
         }
     }
 

@@ -109,7 +109,7 @@ fn count(groups: &[&BTreeSet<PodKey>]) -> usize {
 #[cfg(test)]
 mod tests {
     use netqos_core::objects::Pod;
-    use netqos_core::{Labels, Limits, NetworkKey, ObjectName, PodId, Requirement};
+    use netqos_core::{Labels, NetworkKey, Requirement};
     use proptest::collection::{btree_map, btree_set, vec};
     use proptest::prelude::*;
     use proptest::sample::select;
@@ -157,22 +157,9 @@ mod tests {
     }
 
     fn pod(namespace: &Arc<str>, number: usize, labels: Labels) -> Pod {
-        let number = number.to_string();
         Pod {
-            id: PodId {
-                name: ObjectName::new(namespace, &number),
-                uid: number.as_str().into(),
-            },
             labels,
-            node: None,
-            host_network: false,
-            finished: false,
-            starting: false,
-            limits: Limits::default(),
-            invalid_limits: None,
-            network_annotations: None,
-            config_hash: None,
-            addresses: Vec::new(),
+            ..netqos_testkit::index::objects::pod(&format!("{namespace}/{number}"), &[], &[])
         }
     }
 

@@ -111,44 +111,23 @@ fn selected_by(policy: &Policy) -> PeerSet {
 #[cfg(test)]
 mod tests {
     use netqos_core::objects::{Namespace, Pod};
-    use netqos_core::{
-        Labels, Limits, Mode, NetworkChoice, PodId, Priority, Quota, Requirement, Rule,
-    };
+    use netqos_core::{Labels, NetworkChoice, Quota};
+    use netqos_testkit::index::objects;
 
     use super::*;
 
     fn pod(name: &str, app: &str, node: Option<&str>) -> Pod {
         Pod {
-            id: PodId {
-                name: ObjectName::new("games", name),
-                uid: name.into(),
-            },
-            labels: Labels::from([("app".into(), app.into())]),
             node: node.map(Arc::from),
-            host_network: false,
-            finished: false,
-            starting: false,
-            limits: Limits::default(),
-            invalid_limits: None,
-            network_annotations: None,
-            config_hash: None,
-            addresses: vec![],
+            ..objects::pod(&format!("games/{name}"), &[("app", app)], &[])
         }
     }
 
     fn policy(networks: NetworkChoice) -> Policy {
         Policy {
-            name: ObjectName::new("games", "web"),
-            priority: Priority::try_new(50).unwrap(),
             networks,
-            pods: netqos_core::LabelSelector::new([Requirement::equals("app", "web")]),
-            rules: vec![Rule {
-                to: vec![],
-                ports: vec![],
-                dscp: None,
-                bandwidth: None,
-                mode: Mode::Enforce,
-            }],
+            pods: objects::selector(&[("app", "web")]),
+            ..objects::policy("games/web", 50, vec![objects::rule(20, vec![])])
         }
     }
 
@@ -219,11 +198,8 @@ mod tests {
         let a = pod("a", "web", Some("node1"));
         assert_eq!(moved(Change::Pod(a.clone())), 1);
         let mut addressed = a.clone();
-        addressed.addresses = vec![netqos_core::objects::PodAddresses {
-            network: netqos_core::objects::NetworkName::Default,
-            interface: None,
-            addresses: ["10.0.0.1".parse().unwrap()].into(),
-        }];
+        let network = netqos_core::objects::NetworkName::Default;
+        addressed.addresses = vec![objects::on(network, &["10.0.0.1"])];
         assert_eq!(moved(Change::Pod(addressed)), 0);
         assert_eq!(moved(Change::Pod(pod("a", "db", Some("node1")))), 1);
         assert_eq!(moved(Change::Pod(pod("a", "db", Some("node2")))), 1);
