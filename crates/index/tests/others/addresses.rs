@@ -4,6 +4,7 @@ use netqos_core::objects::{NetworkName, Pod};
 use netqos_core::{NetworkKey, PodId, Protocol};
 use netqos_index::{Change, Index, Query, To};
 
+use crate::Applied as _;
 use crate::objects::{
     attached, default_mark, index, interface, ip, local, name, on, peers, pod, policy, rule,
     selector, service, slice, to_pods,
@@ -38,10 +39,8 @@ fn again(pod: Pod) -> Pod {
 fn a_pod_of_the_same_name_takes_the_old_ones_place() {
     let mut index = watched();
     let first = web("a/x", "10.0.0.2");
-    index.apply(Change::Pod(first.clone()));
-    index.take_delta();
-    index.apply(Change::Pod(again(db("a/x", "10.0.0.3"))));
-    let delta = index.take_delta();
+    index.applied(Change::Pod(first.clone()));
+    let delta = index.applied(Change::Pod(again(db("a/x", "10.0.0.3"))));
     assert_eq!(
         delta.peers.len(),
         2,
@@ -60,8 +59,7 @@ fn an_address_that_moves_to_another_pod_is_one_entry() {
     for gone_first in [true, false] {
         let mut index = watched();
         let old = web("a/x", "10.0.0.2");
-        index.apply(Change::Pod(old.clone()));
-        index.take_delta();
+        index.applied(Change::Pod(old.clone()));
         let mut changes = [Change::PodGone(old.id), Change::Pod(db("a/y", "10.0.0.2"))];
         if !gone_first {
             changes.reverse();
@@ -83,13 +81,11 @@ fn an_address_of_two_pods_is_of_both_until_one_leaves() {
         for (leaves, mark) in [(0, Some(2)), (1, Some(1))] {
             let mut index = watched();
             for pod in order {
-                index.apply(Change::Pod(claim[pod].clone()));
-                index.take_delta();
+                index.applied(Change::Pod(claim[pod].clone()));
             }
             // The later rule, whoever came first.
             assert_eq!(default_mark(&index, "a/p", "10.0.0.2"), Some(2));
-            index.apply(Change::PodGone(claim[leaves].id.clone()));
-            index.take_delta();
+            index.applied(Change::PodGone(claim[leaves].id.clone()));
             assert_eq!(default_mark(&index, "a/p", "10.0.0.2"), mark);
         }
     }
@@ -100,11 +96,10 @@ fn a_pod_that_ends_leaves_its_address_to_others() {
     let mut index = watched();
     index.apply(Change::Pod(web("a/x", "10.0.0.2")));
     index.apply(Change::Pod(db("a/y", "10.0.0.2")));
-    index.apply(Change::Pod(Pod {
+    index.applied(Change::Pod(Pod {
         finished: true,
         ..db("a/y", "10.0.0.2")
     }));
-    index.take_delta();
     assert_eq!(default_mark(&index, "a/p", "10.0.0.2"), Some(1));
 }
 
@@ -112,8 +107,7 @@ fn a_pod_that_ends_leaves_its_address_to_others() {
 fn both_families_of_a_pod_count_and_changes_of_one_touch_one() {
     let mut index = watched();
     let both = |v4, v6| pod("a/x", &[("app", "web")], &[v4, v6]);
-    index.apply(Change::Pod(both("10.0.0.2", "fd00::2")));
-    index.take_delta();
+    index.applied(Change::Pod(both("10.0.0.2", "fd00::2")));
     for to in ["10.0.0.2", "fd00::2"] {
         assert_eq!(default_mark(&index, "a/p", to), Some(1), "{to}");
     }
@@ -132,16 +126,13 @@ fn what_was_found_on_the_node_comes_before_what_the_status_says() {
         unreachable!()
     };
     here.addresses = vec![on(NetworkName::Default, &["10.0.0.9"])];
-    index.apply(Change::Pod(here));
-    index.take_delta();
+    index.applied(Change::Pod(here));
     let known = |index: &Index| peers(index, &NetworkKey::Default);
     assert_eq!(known(&index), [ip("10.0.0.9")].into());
-    index.apply(found);
-    index.take_delta();
+    index.applied(found);
     assert_eq!(known(&index), [ip("10.0.0.2")].into());
     let bare = interface("eth0", NetworkName::Default, &[]);
-    index.apply(attached("a/x", vec![bare]));
-    index.take_delta();
+    index.applied(attached("a/x", vec![bare]));
     assert_eq!(known(&index), [ip("10.0.0.9")].into());
 }
 

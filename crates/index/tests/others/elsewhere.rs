@@ -7,6 +7,7 @@ use netqos_core::{
 };
 use netqos_index::{Change, Index};
 
+use crate::Applied as _;
 use crate::objects::{
     NODE, attached, attachment, definition, index, interface, local, mark, name, pod, policy, rule,
     tcp,
@@ -115,12 +116,10 @@ fn annotations_are_left_by_direction_and_profiles_are_not() {
         let mut index = index(changes);
         assert_eq!(held(&index, "a/annotated"), limits(limit(1), None));
         assert_eq!(held(&index, "a/half"), limits(limit(1), limit(4)));
-        index.apply(both.clone());
-        index.take_delta();
+        index.applied(both.clone());
         assert_eq!(held(&index, "a/annotated"), Limits::default());
         assert_eq!(held(&index, "a/half"), limits(None, limit(4)));
-        index.apply(Change::Elsewhere(Elsewhere::default()));
-        index.take_delta();
+        index.applied(Change::Elsewhere(Elsewhere::default()));
         assert_eq!(held(&index, "a/annotated"), limits(limit(1), limit(2)));
         assert_eq!(held(&index, "a/half"), limits(limit(1), limit(4)));
     }

@@ -5,6 +5,7 @@ use netqos_core::plan::Attach;
 use netqos_core::{BitRate, EndpointId, Limit, Limits, NetworkKey, ObjectRef, PodId, Reason};
 use netqos_index::{Change, Index};
 
+use crate::Applied as _;
 use crate::objects::{attached, index, interface, local, name, pod, policy, rule};
 
 fn limited() -> Limits {
@@ -98,8 +99,7 @@ fn limits_are_the_first_interfaces() {
     })]);
     let default = NetworkName::Default;
     let [eth0, net1] = ["eth0", "net1"].map(|name| interface(name, default.clone(), &[]));
-    index.apply(attached("a/p", vec![net1, eth0]));
-    index.take_delta();
+    index.applied(attached("a/p", vec![net1, eth0]));
     let endpoints: Vec<&EndpointId> = index.plan().endpoints.keys().collect();
     assert_eq!(endpoints.len(), 1);
     assert_eq!(endpoints[0].to_string(), "a/p-1@default");
@@ -119,7 +119,7 @@ fn what_cannot_be_reached_is_planned_and_reported() {
     );
     assert_eq!(index.plan().chains.len(), 1);
 
-    index.apply(attached(
+    index.applied(attached(
         "a/p",
         vec![LocalInterface {
             recorded: None,
@@ -129,11 +129,9 @@ fn what_cannot_be_reached_is_planned_and_reported() {
             ..interface("eth0", NetworkName::Default, &[])
         }],
     ));
-    index.take_delta();
     assert!(unreachable(&index)[0].contains("it is a tunnel"));
 
-    index.apply(eth0());
-    index.take_delta();
+    index.applied(eth0());
     assert_eq!(unreachable(&index), Vec::<String>::new());
 }
 
@@ -160,19 +158,16 @@ fn of_a_pod_that_has_not_begun_nothing_is_missed() {
         },
         ..interface("eth0", NetworkName::Default, &[])
     };
-    index.apply(attached("a/p", vec![tunnel]));
-    index.take_delta();
+    index.applied(attached("a/p", vec![tunnel]));
     assert!(unreachable(&index)[0].contains("it is a tunnel"));
-    index.apply(attached("a/p", vec![]));
-    index.take_delta();
+    index.applied(attached("a/p", vec![]));
     assert_eq!(unreachable(&index), Vec::<String>::new());
 
     let begun = Pod {
         starting: false,
         ..starting
     };
-    index.apply(Change::Pod(begun));
-    index.take_delta();
+    index.applied(Change::Pod(begun));
     assert!(unreachable(&index)[0].contains("not found"));
 }
 
@@ -180,19 +175,17 @@ fn of_a_pod_that_has_not_begun_nothing_is_missed() {
 fn interfaces_of_an_older_pod_of_the_same_name_are_not_the_new_ones() {
     let mut index = index(local("a/p", &[], "10.0.0.1"));
     index.apply(Change::Policy(policy("a/qos", 1, vec![rule(1, vec![])])));
-    index.apply(Change::Attachments {
+    index.applied(Change::Attachments {
         pod: name("a/p"),
         uid: Some("a/p-1".into()),
         interfaces: vec![interface("eth0", NetworkName::Default, &["10.0.0.1"])],
     });
-    index.take_delta();
     assert_eq!(unreachable(&index).len(), 0);
     let id = PodId {
         uid: "a/p-2".into(),
         ..here().id
     };
-    index.apply(Change::Pod(Pod { id, ..here() }));
-    let delta = index.take_delta();
+    let delta = index.applied(Change::Pod(Pod { id, ..here() }));
     assert_eq!(
         delta.endpoints.len(),
         2,

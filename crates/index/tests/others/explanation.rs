@@ -6,6 +6,7 @@ use netqos_core::{
 };
 use netqos_index::{Change, Index, Query, To};
 
+use crate::Applied as _;
 use crate::objects::{
     attachment, index, ip, local, name, pod, policy, port, rule, selector, service, slice,
     to_block, to_pods,
@@ -172,8 +173,7 @@ fn shadow_rule_that_tells_addresses_apart_leaves_the_outcome() {
     index.apply(Change::PolicyGone(name("a/free")));
     let trial = policy("a/trial", 50, vec![shadow]);
     index.apply(Change::Policy(trial));
-    index.apply(Change::Pod(pod("a/dual", &[], &["10.0.0.3", "fd00::3"])));
-    index.take_delta();
+    index.applied(Change::Pod(pod("a/dual", &[], &["10.0.0.3", "fd00::3"])));
     for to in [To::Address(ip("10.96.0.1")), To::Pod(name("a/dual"))] {
         let explanation = index.explain(&ask(to));
         let outcome = explanation.outcome.clone().expect("the winner is the same");

@@ -6,6 +6,7 @@ use netqos_testkit::reference::Cluster;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use crate::Applied as _;
 use crate::arbitrary::{change, changes_to, config, note, rule_with_rate};
 use crate::objects::{NODE, default_mark, index, ip, local, namespace, peers, pod, policy, rule};
 use crate::objects::{selector, to_pods};
@@ -79,8 +80,7 @@ fn watched() -> Index {
 #[test]
 fn a_pod_that_comes_is_one_entry() {
     let mut index = watched();
-    index.apply(Change::Pod(pod("b/web2", &[("app", "web")], &["10.0.1.2"])));
-    let delta = index.take_delta();
+    let delta = index.applied(Change::Pod(pod("b/web2", &[("app", "web")], &["10.0.1.2"])));
     assert_eq!(delta.peers.len(), 1, "{delta:?}");
     assert!(delta.classes.is_empty() && delta.chains.is_empty() && delta.endpoints.is_empty());
 
@@ -108,12 +108,11 @@ fn what_comes_and_goes_between_two_looks_is_not_seen() {
 fn a_changed_policy_is_a_new_chain_over_the_same_sets() {
     let mut index = watched();
     let everyone = to_pods(Some(selector(&[])), Some(selector(&[("app", "web")])));
-    index.apply(Change::Policy(policy(
+    let delta = index.applied(Change::Policy(policy(
         "a/qos",
         1,
         vec![rule(21, vec![everyone])],
     )));
-    let delta = index.take_delta();
     assert_eq!((delta.chains.len(), delta.endpoints.len()), (2, 1));
     assert!(delta.sets.is_empty() && delta.classes.is_empty() && delta.peers.is_empty());
     assert_eq!(default_mark(&index, "a/p", "10.0.1.1"), Some(21));
@@ -124,7 +123,6 @@ fn peers_are_there_only_for_chains_in_force() {
     let mut index = watched();
     assert_eq!(peers(&index, &NetworkKey::Default), [ip("10.0.1.1")].into());
     let here = index.plan().endpoints.values().next().unwrap().pod.clone();
-    index.apply(Change::PodGone(here));
-    index.take_delta();
+    index.applied(Change::PodGone(here));
     assert_eq!(*index.plan(), NodePlan::default());
 }

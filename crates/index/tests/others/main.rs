@@ -22,4 +22,18 @@ mod sliced;
 mod slicing;
 mod written;
 
+use netqos_core::PlanDelta;
+use netqos_index::{Change, Index};
 use netqos_testkit::index::{arbitrary, objects};
+
+/// A change, and what it makes of the plan.
+trait Applied {
+    fn applied(&mut self, change: Change) -> PlanDelta;
+}
+
+impl Applied for Index {
+    fn applied(&mut self, change: Change) -> PlanDelta {
+        self.apply(change);
+        self.take_delta()
+    }
+}

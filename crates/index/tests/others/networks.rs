@@ -4,6 +4,7 @@ use netqos_core::objects::{ClusterNetwork, NetworkDefinition, NetworkName, Pod};
 use netqos_core::{LabelSelector, NetworkChoice, NetworkKey, NetworkRef, Policy, Reason};
 use netqos_index::{Change, Index, Query, To};
 
+use crate::Applied as _;
 use crate::objects::{
     attached, attachment, definition, index, interface, labels, local, mark, name, namespace, on,
     peers, pod, policy, rule, selector, tcp, to_pods,
@@ -88,24 +89,21 @@ fn a_network_that_comes_late_is_waited_for_and_missed_when_it_goes() {
         (storage_mark(&index, "192.168.0.2"), missing(&index)),
         (None, 1)
     );
-    index.apply(Change::NetworkDefinition(definition(
+    index.applied(Change::NetworkDefinition(definition(
         "a/storage",
         "storage",
     )));
-    index.take_delta();
     assert_eq!(
         (storage_mark(&index, "192.168.0.2"), missing(&index)),
         (Some(20), 0)
     );
-    index.apply(Change::NetworkDefinition(definition("a/storage", "else")));
-    index.take_delta();
+    index.applied(Change::NetworkDefinition(definition("a/storage", "else")));
     assert_eq!(
         storage_mark(&index, "192.168.0.2"),
         None,
         "another CNI network"
     );
-    index.apply(Change::NetworkDefinitionGone(name("a/storage")));
-    index.take_delta();
+    index.applied(Change::NetworkDefinitionGone(name("a/storage")));
     assert_eq!(missing(&index), 1);
 }
 
@@ -117,8 +115,7 @@ fn networks_are_chosen_by_their_labels_and_their_namespaces_labels() {
     };
     let mut index = with(vec![reference], vec![definition("a/storage", "storage")]);
     let mut after = |change| {
-        index.apply(change);
-        index.take_delta();
+        index.applied(change);
         assert_eq!(
             index.problems(),
             vec![],
@@ -154,12 +151,11 @@ fn a_cluster_network_is_one_network_in_all_its_namespaces() {
             vec![reference],
             vec![owned("a/storage", "storage"), owned("b/other", "other")],
         );
-        index.apply(Change::ClusterNetwork(ClusterNetwork {
+        index.applied(Change::ClusterNetwork(ClusterNetwork {
             name: "big".into(),
             labels: labels(&[("kind", "fast")]),
             primary: None,
         }));
-        index.take_delta();
         for to in ["192.168.0.2", "192.168.0.3"] {
             assert_eq!(mark(&index, "a/p", &big, tcp(to, 80)), Some(20));
         }
@@ -173,8 +169,7 @@ fn a_network_without_addresses_still_has_endpoints() {
         vec![definition("a/storage", "storage")],
     );
     let bare = interface("net1", NetworkName::Cni("storage".into()), &[]);
-    index.apply(attached("a/p", vec![bare]));
-    index.take_delta();
+    index.applied(attached("a/p", vec![bare]));
     let plan = index.plan();
     let (id, endpoint) = plan.endpoints.iter().next().unwrap();
     assert_eq!((&id.network, id.ordinal), (&attachment("a/storage"), 0));
@@ -214,8 +209,7 @@ fn a_pods_own_network_comes_before_one_of_the_same_cni_name_elsewhere() {
     peer.addresses[0].interface = Some("net1".into());
     peer.addresses
         .insert(0, on(NetworkName::Default, &["10.0.0.2"]));
-    index.apply(Change::Pod(peer));
-    index.take_delta();
+    index.applied(Change::Pod(peer));
     let first = attachment("0/first");
     assert_eq!(
         mark(&index, "a/p", &first, tcp("192.168.0.2", 80)),

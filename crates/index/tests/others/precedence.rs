@@ -4,6 +4,7 @@ use netqos_core::plan::Chain;
 use netqos_core::{Mode, ObjectRef, Policy, Reason, Rule};
 use netqos_index::{Change, Index};
 
+use crate::Applied as _;
 use crate::objects::{default_mark, index, local, name, policy, rule, selector, to_block};
 
 fn with(policies: Vec<Policy>) -> Index {
@@ -108,8 +109,7 @@ fn equal_priorities_for_the_same_pod_are_told_to_both() {
             "{message}"
         );
     }
-    index.apply(Change::Policy(web("a/y", 4)));
-    index.take_delta();
+    index.applied(Change::Policy(web("a/y", 4)));
     assert_eq!(index.problems(), vec![]);
 }
 

@@ -8,6 +8,7 @@ use netqos_core::objects::{
 use netqos_core::{BitRate, LabelSelector, Limit, Limits, NetworkKey};
 use netqos_index::{Change, Index, Query, To};
 
+use crate::Applied as _;
 use crate::objects::{
     NODE, attached, attachment, default_mark, definition, index, interface, ip, mark, name,
     namespace, on, peers, pod, policy, rule, selector, tcp, to_pods,
@@ -100,14 +101,12 @@ fn members(index: &Index, network: &NetworkKey) -> Vec<String> {
 fn policy_without_references_is_on_the_primary_network_of_its_pods() {
     let blue = attachment("a/blue");
     let mut index = index(with(on_primary()));
-    index.apply(claims("a/peer", "10.0.0.2", "a/blue", "172.16.0.2"));
-    index.take_delta();
+    index.applied(claims("a/peer", "10.0.0.2", "a/blue", "172.16.0.2"));
     assert_eq!(default_mark(&index, "a/p", "10.0.0.2"), Some(20));
-    index.apply(Change::NetworkDefinition(user_network(
+    index.applied(Change::NetworkDefinition(user_network(
         "a/blue",
         "172.16.0.0/16",
     )));
-    index.take_delta();
     assert_eq!(mark(&index, "a/p", &blue, tcp("172.16.0.2", 80)), Some(20));
     assert_eq!(default_mark(&index, "a/p", "10.0.0.2"), None);
     assert_eq!(members(&index, &blue), ["172.16.0.2"]);
@@ -127,8 +126,7 @@ fn policy_without_references_is_on_the_primary_network_of_its_pods() {
     };
     let winner = index.explain(&query).outcome.and_then(|it| it.winner);
     assert_eq!(winner.map(|it| it.to_string()).as_deref(), Some("a/qos[0]"));
-    index.apply(Change::NetworkDefinitionGone(name("a/blue")));
-    index.take_delta();
+    index.applied(Change::NetworkDefinitionGone(name("a/blue")));
     assert_eq!(default_mark(&index, "a/p", "10.0.0.2"), Some(20));
     assert_eq!(mark(&index, "a/p", &blue, tcp("172.16.0.2", 80)), None);
 }
@@ -232,8 +230,7 @@ fn cluster_network_is_primary_in_the_namespaces_that_it_selects() {
     assert_eq!(mark(&index, "a/p", &wide, tcp("172.16.0.2", 80)), Some(20));
     assert_eq!(default_mark(&index, "a/p", "10.0.0.2"), None);
     let mut after = |change| {
-        index.apply(change);
-        index.take_delta();
+        index.applied(change);
         (
             members(&index, &wide),
             default_mark(&index, "a/p", "10.0.0.2"),
@@ -320,11 +317,10 @@ fn annotations_of_bandwidth_are_for_the_interface_of_the_primary_network() {
     };
     let mut index = index([Change::Pod(sender), attached("a/p", on_primary())]);
     assert_eq!(limited(&index), ["eth0"]);
-    index.apply(Change::NetworkDefinition(user_network(
+    index.applied(Change::NetworkDefinition(user_network(
         "a/blue",
         "172.16.0.0/16",
     )));
-    index.take_delta();
     assert_eq!(limited(&index), ["ovn-udn1"]);
     // A pod that was there before the network is on the default one alone.
     let eth0 = interface(
@@ -332,7 +328,6 @@ fn annotations_of_bandwidth_are_for_the_interface_of_the_primary_network() {
         NetworkName::Cni("ovn-kubernetes".into()),
         &["10.0.0.1"],
     );
-    index.apply(attached("a/p", vec![eth0]));
-    index.take_delta();
+    index.applied(attached("a/p", vec![eth0]));
     assert_eq!(limited(&index), ["eth0"]);
 }

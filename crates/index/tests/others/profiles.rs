@@ -11,6 +11,7 @@ use netqos_index::{Change, Index};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use crate::Applied as _;
 use crate::arbitrary::config;
 use crate::objects::{NODE, attached, index, interface, labels, local, name, pod, selector};
 
@@ -91,8 +92,7 @@ fn who_decides_is_named_and_who_is_passed_over() {
 fn limits_change_with_the_profile_the_labels_and_the_annotations() {
     let mut index = index(local("a/p", &[("app", "web")], "10.0.0.1"));
     let mut after = |change: Change| {
-        index.apply(change);
-        index.take_delta();
+        index.applied(change);
         held(&index, "a/p")
     };
     let web = selector(&[("app", "web")]);
@@ -216,8 +216,7 @@ proptest! {
                     Change::Profile(profile)
                 }
             };
-            index.apply(change);
-            index.take_delta();
+            index.applied(change);
             prop_assert_eq!(held(&index, "a/p"), right(&profiles, &now));
         }
     }

@@ -10,6 +10,7 @@ use netqos_testkit::reference::Cluster;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use crate::Applied as _;
 use crate::arbitrary::{change, changes_to, config, note, quota, rule_with_rate};
 use crate::objects::{
     NODE, default_mark, index, ip, local, name, namespace, pod, policy, rule, selector, to_pods,
@@ -60,8 +61,7 @@ proptest! {
                 _ => {}
             }
             peers.apply(change.clone());
-            index.apply(change);
-            index.take_delta();
+            index.applied(change);
             peers.take_changes();
         }
         let beyond = beyond(&cluster, &quotas);
@@ -98,8 +98,7 @@ fn a_policy_beyond_its_quota_is_left_out_and_says_which_field_passes_which_quota
         max_priority: netqos_core::Priority::try_new(50).unwrap(),
         ..Quota::new("tenants")
     };
-    index.apply(Change::Quota(tenants.clone()));
-    index.take_delta();
+    index.applied(Change::Quota(tenants.clone()));
     assert_eq!(default_mark(&index, "a/p", "10.0.0.5"), None);
     let told = index
         .problems()
@@ -125,8 +124,7 @@ fn a_policy_beyond_its_quota_is_left_out_and_says_which_field_passes_which_quota
 
     // It comes into force again by any of these.
     let back = |change: Change, index: &mut Index| {
-        index.apply(change);
-        index.take_delta();
+        index.applied(change);
         (default_mark(index, "a/p", "10.0.0.5"), index.problems())
     };
     let in_force = (Some(20), vec![]);

@@ -7,6 +7,7 @@ use netqos_core::{
 };
 use netqos_index::{Change, Index, Query, To};
 
+use crate::Applied as _;
 use crate::objects::{
     NODE, attached, attachment, definition, index, interface, ip, mark, name, namespace, on, peers,
     pod, policy, rule, selector, tcp, to_pods,
@@ -102,16 +103,14 @@ fn attachment_is_limited_to_its_request_and_else_to_the_profile() {
     let mut index = index(on_two(egress(50)));
     assert_eq!(held(&index), [0, 50]);
     assert!(explained(&index).contains("held to 50 Mbit/s\n"));
-    index.apply(profile(20));
-    index.take_delta();
+    index.applied(profile(20));
     assert_eq!(held(&index), [20, 50]);
     for change in on_two(Limits::default()) {
         index.apply(change);
     }
     index.take_delta();
     assert_eq!(held(&index), [20, 20]);
-    index.apply(Change::ProfileGone(name("a/free")));
-    index.take_delta();
+    index.applied(Change::ProfileGone(name("a/free")));
     assert_eq!(held(&index), [0, 0]);
 }
 
@@ -119,8 +118,7 @@ fn attachment_is_limited_to_its_request_and_else_to_the_profile() {
 fn quota_bounds_each_attachment_and_says_so() {
     let mut index = index(on_two(egress(10_000)));
     let mut after = |change| {
-        index.apply(change);
-        index.take_delta();
+        index.applied(change);
         let problems = index.problems();
         let bounded = problems.iter();
         let bounded = bounded.filter(|it| it.reason == Reason::QuotaExceeded);
@@ -166,8 +164,7 @@ fn burst_of_a_request_beyond_the_quota_is_left_to_netqos() {
     let mut requested = egress(500);
     requested.egress.as_mut().unwrap().burst = Some(netqos_core::ByteCount::from_bits(8_000_000));
     let mut index = index(on_two(requested));
-    index.apply(quota(100, LabelSelector::everything()));
-    index.take_delta();
+    index.applied(quota(100, LabelSelector::everything()));
     let endpoint = index.plan().endpoints.values().next().unwrap();
     assert_eq!(endpoint.limits, egress(100));
 }
@@ -185,11 +182,9 @@ fn limit_of_another_plugin_is_left_to_it_unless_a_quota_is_lower() {
     let none = Limits::default();
     let eth0 = recorded("eth0", NetworkName::Default, "10.0.0.1", none);
     let mut index = index(on_two(none));
-    index.apply(attached("a/p", vec![eth0, delegated]));
-    index.take_delta();
+    index.applied(attached("a/p", vec![eth0, delegated]));
     assert_eq!(held(&index), [0, 0]);
-    index.apply(quota(10, LabelSelector::everything()));
-    index.take_delta();
+    index.applied(quota(10, LabelSelector::everything()));
     assert_eq!(held(&index), [0, 10]);
 }
 
@@ -203,8 +198,7 @@ fn limit_that_a_pod_selects_for_its_default_network_holds_beside_its_annotations
     };
     let mut index = index(on_two(Limits::default()));
     let mut after = |change| {
-        index.apply(change);
-        index.take_delta();
+        index.applied(change);
         held(&index)[0]
     };
     assert_eq!(after(selecting(50)), 50);
@@ -373,8 +367,7 @@ fn record_of_one_pod_beats_the_forged_annotation_of_another() {
     // Without a record the two cannot be told apart.
     assert_eq!(members(&index), both);
     for change in [interfaces, object, forger(&[]), forger(&both)] {
-        index.apply(change);
-        index.take_delta();
+        index.applied(change);
         let own = members(&index);
         assert!(!own.contains(&both[0].to_owned()), "{own:?}");
     }

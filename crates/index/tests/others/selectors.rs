@@ -3,6 +3,7 @@
 use netqos_core::{Destination, LabelSelector, NetworkKey, Operator, Requirement};
 use netqos_index::{Change, Index};
 
+use crate::Applied as _;
 use crate::objects::{
     default_mark, index, ip, local, namespace, peers, pod, policy, rule, selector, to_block,
     to_pods,
@@ -117,8 +118,7 @@ fn what_is_labelled_otherwise_belongs_elsewhere() {
     );
     let mut index = with(vec![team_x]);
     let mut marked = |change| {
-        index.apply(change);
-        index.take_delta();
+        index.applied(change);
         let addresses = ["10.0.1.2", "10.0.1.3", "10.0.2.2"];
         addresses.map(|to| default_mark(&index, "a/p", to).is_some())
     };
@@ -141,12 +141,11 @@ fn host_network_and_finished_pods_are_no_peers() {
         (false, false, Some(20)),
         (false, true, None),
     ] {
-        index.apply(Change::Pod(netqos_core::objects::Pod {
+        index.applied(Change::Pod(netqos_core::objects::Pod {
             host_network,
             finished,
             ..web()
         }));
-        index.take_delta();
         assert_eq!(default_mark(&index, "a/p", "10.0.0.2"), mark);
     }
 }

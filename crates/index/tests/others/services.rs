@@ -6,6 +6,7 @@ use netqos_core::plan::{Backend, Packet, ServicePort};
 use netqos_core::{NetworkKey, Protocol, Rule};
 use netqos_index::{Change, Index};
 
+use crate::Applied as _;
 use crate::objects::{
     index, ip, local, mark, name, pod, policy, port, rule, selector, service, slice, tcp, to_pods,
 };
@@ -87,8 +88,7 @@ fn a_service_whose_backends_agree_counts_as_them() {
         assert_eq!(to_service(&index, packet), marked, "{packet:?}");
     }
     let db = pod("a/web2", &[("app", "db")], &["10.0.0.3"]);
-    index.apply(Change::Pod(db));
-    index.take_delta();
+    index.applied(Change::Pod(db));
     assert_eq!(
         to_service(&index, tcp("10.96.0.1", 80)),
         None,
@@ -107,10 +107,8 @@ fn services_come_and_go_with_the_first_and_the_last_chain() {
     // What changes meanwhile is not missed.
     index.apply(Change::EndpointSliceGone(name("a/front-6")));
     assert!(index.take_delta().is_empty());
-    index.apply(Change::Policy(policy("a/qos", 1, vec![rule(1, vec![])])));
-    index.take_delta();
+    index.applied(Change::Policy(policy("a/qos", 1, vec![rule(1, vec![])])));
     assert_eq!(index.plan().services.len(), 3);
-    index.apply(Change::ServiceGone(name("a/front")));
-    index.take_delta();
+    index.applied(Change::ServiceGone(name("a/front")));
     assert!(index.plan().services.is_empty());
 }

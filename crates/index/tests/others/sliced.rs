@@ -15,6 +15,7 @@ use netqos_testkit::reference::Cluster;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use crate::Applied as _;
 use crate::arbitrary::{change, config, note, packet, rule_with_rate};
 use crate::objects::{
     NODE, definition, ip, local, name, namespace, on, peers, pod, policy, rule, selector, tcp,
@@ -250,8 +251,7 @@ fn an_address_in_several_slices_of_a_set_counts_once() {
     // In one slice less it is still there; what changes is what is written.
     index.apply(Change::PeerSlice(slice("a/one", set, &["10.0.0.5"])));
     assert!(index.take_delta().is_empty());
-    index.apply(Change::PeerSlice(slice("a/two", set, &["10.0.0.7"])));
-    let delta = index.take_delta();
+    let delta = index.applied(Change::PeerSlice(slice("a/two", set, &["10.0.0.7"])));
     let gone = [(NetworkKey::Default, ip("10.0.0.6"), None)];
     assert_eq!(delta.peers, gone.into_iter().collect());
     index.apply(Change::PeerSliceGone(name("a/one")));
@@ -287,8 +287,7 @@ fn slices_of_other_sets_wait_until_a_chain_names_them() {
     index.apply(Change::Policy(both));
     assert_eq!(index.take_delta().peers.len(), 2);
     assert_eq!(addresses(&index), ips(&["10.0.0.5", "10.0.0.6"]));
-    index.apply(Change::PolicyGone(name("a/db")));
-    index.take_delta();
+    index.applied(Change::PolicyGone(name("a/db")));
     assert_eq!(addresses(&index), ips(&["10.0.0.5"]));
 }
 
@@ -307,13 +306,11 @@ fn a_slice_counts_only_where_its_set_has_its_slices() {
 
     let everywhere = to_pods(Some(selector(&[])), None);
     let rules = vec![rule(30, vec![everywhere])];
-    index.apply(Change::Policy(policy("a/qos", 1, rules)));
-    index.take_delta();
+    index.applied(Change::Policy(policy("a/qos", 1, rules)));
     let set = *index.plan().sets.keys().next().unwrap();
     index.apply(Change::PeerSlice(slice("a/two", set, &["10.0.0.8"])));
     assert!(index.take_delta().is_empty(), "it is of several namespaces");
-    index.apply(Change::PeerSlice(slice("netqos/two", set, &["10.0.0.8"])));
-    index.take_delta();
+    index.applied(Change::PeerSlice(slice("netqos/two", set, &["10.0.0.8"])));
     assert_eq!(addresses(&index), ips(&["10.0.0.8"]));
 }
 
@@ -343,8 +340,7 @@ fn slices_are_nothing_to_an_index_that_sees_all_pods() {
 #[test]
 fn an_explanation_says_which_slice_has_the_address() {
     let (mut index, set) = asking();
-    index.apply(Change::PeerSlice(slice("a/one", set, &["10.0.0.5"])));
-    index.take_delta();
+    index.applied(Change::PeerSlice(slice("a/one", set, &["10.0.0.5"])));
     let asked = |to: To| Query {
         from: name("a/p"),
         network: NetworkKey::Default,
