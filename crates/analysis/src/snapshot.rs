@@ -48,6 +48,22 @@ pub struct Found {
 }
 
 impl Found {
+    /// A policy that can be read.
+    fn policy(&self) -> Option<&Policy> {
+        match &self.object {
+            Ok(Object::Policy(policy)) => Some(policy),
+            _ => None,
+        }
+    }
+
+    /// A pod that can be read.
+    fn pod(&self) -> Option<&Pod> {
+        match &self.object {
+            Ok(Object::Pod(pod, ..)) => Some(pod),
+            _ => None,
+        }
+    }
+
     /// The network of a NetworkAttachmentDefinition that can be read.
     pub(crate) fn network(&self) -> Option<&NetworkDefinition> {
         match &self.object {
@@ -129,7 +145,7 @@ impl Snapshot {
         let Some((kind, name)) = named(value) else {
             return self.unreadable(file, place, "kind or metadata.name is missing");
         };
-        let known = self.objects.get(&(kind.clone(), name.clone()));
+        let known = self.get(&kind, &name);
         if let Some(known) = known.filter(|known| !known.place.is_empty()) {
             let text = format!("it is in {}, too; the first one counts", known.place);
             let message = Message::new(&DUPLICATE, Subject::new(&kind, &name), text);
@@ -191,6 +207,10 @@ impl Snapshot {
         objects.map(|((kind, name), found)| (kind.as_str(), name, found))
     }
 
+    fn get(&self, kind: &str, name: &ObjectName) -> Option<&Found> {
+        self.objects.get(&(kind.to_owned(), name.clone()))
+    }
+
     /// The objects of a kind.
     fn of_kind(&self, kind: &str) -> impl Iterator<Item = (&ObjectName, &Found)> {
         let first = (kind.to_owned(), ObjectName::new("", ""));
@@ -204,19 +224,12 @@ impl Snapshot {
     /// The policies that can be read.
     pub fn policies(&self) -> impl Iterator<Item = (&Policy, &Found)> {
         let all = self.of_kind("NetworkQoS");
-        all.filter_map(|(_, found)| match &found.object {
-            Ok(Object::Policy(policy)) => Some((policy, found)),
-            _ => None,
-        })
+        all.filter_map(|(_, found)| Some((found.policy()?, found)))
     }
 
     /// One policy.
     pub(crate) fn policy(&self, name: &ObjectName) -> Option<&Policy> {
-        let found = self.objects.get(&("NetworkQoS".to_owned(), name.clone()))?;
-        match &found.object {
-            Ok(Object::Policy(policy)) => Some(policy),
-            _ => None,
-        }
+        self.get("NetworkQoS", name)?.policy()
     }
 
     /// The profiles that can be read.
@@ -231,10 +244,7 @@ impl Snapshot {
     /// The pods that can be read.
     pub(crate) fn pods(&self) -> impl Iterator<Item = (&Pod, &Found)> {
         let all = self.of_kind("Pod");
-        all.filter_map(|(_, found)| match &found.object {
-            Ok(Object::Pod(pod, ..)) => Some((&**pod, found)),
-            _ => None,
-        })
+        all.filter_map(|(_, found)| Some((found.pod()?, found)))
     }
 
     /// The NetworkAttachmentDefinitions, also those that cannot be read.
@@ -244,15 +254,10 @@ impl Snapshot {
 
     /// Returns true if a NetworkAttachmentDefinition has this name, or OVN-Kubernetes makes one for the network of it.
     pub(crate) fn has_nad(&self, name: &ObjectName) -> bool {
-        let has = |kind: &&str, name: &ObjectName| {
-            self.objects
-                .contains_key(&((*kind).to_owned(), name.clone()))
-        };
         let of_cluster = ObjectName::new("", &name.name);
-        NADS.iter()
-            .chain(&["UserDefinedNetwork"])
-            .any(|kind| has(kind, name))
-            || has(&"ClusterUserDefinedNetwork", &of_cluster)
+        let mut kinds = NADS.iter().chain(&["UserDefinedNetwork"]);
+        kinds.any(|kind| self.get(kind, name).is_some())
+            || self.get("ClusterUserDefinedNetwork", &of_cluster).is_some()
     }
 
     /// The NetworkAttachmentPolicies that can be read.
@@ -271,25 +276,18 @@ impl Snapshot {
         let behind = self.objects.range(first..);
         let here = behind
             .take_while(move |((kind, name), _)| kind == "Pod" && *name.namespace == *namespace);
-        here.filter_map(|(_, found)| match &found.object {
-            Ok(Object::Pod(pod, ..)) => Some(&**pod),
-            _ => None,
-        })
+        here.filter_map(|(_, found)| found.pod())
     }
 
     /// One pod.
     pub fn pod(&self, name: &ObjectName) -> Option<(&Pod, &Found)> {
-        let found = self.objects.get(&("Pod".to_owned(), name.clone()))?;
-        match &found.object {
-            Ok(Object::Pod(pod, ..)) => Some((pod, found)),
-            _ => None,
-        }
+        let found = self.get("Pod", name)?;
+        Some((found.pod()?, found))
     }
 
     /// A NetworkAttachmentDefinition, or the first error that makes it unreadable.
     pub(crate) fn nad(&self, name: &ObjectName) -> Option<Result<(), String>> {
-        let key = ("NetworkAttachmentDefinition".to_owned(), name.clone());
-        let found = self.objects.get(&key)?;
+        let found = self.get("NetworkAttachmentDefinition", name)?;
         Some(match &found.object {
             Ok(_) => Ok(()),
             Err(errors) => Err(errors.first().map(ToString::to_string).unwrap_or_default()),
@@ -334,15 +332,15 @@ impl Snapshot {
         for (kind, name, found) in self.objects() {
             let Ok(object) = &found.object else { continue };
             // For a UserDefinedNetwork there is a definition of the same name, which counts.
-            let definition = || ("NetworkAttachmentDefinition".to_owned(), name.clone());
-            if kind == "UserDefinedNetwork" && self.objects.contains_key(&definition()) {
+            let definition = || self.get("NetworkAttachmentDefinition", name);
+            if kind == "UserDefinedNetwork" && definition().is_some() {
                 continue;
             }
             let Some(mut change) = change(object) else {
                 continue;
             };
-            let user_network = ("UserDefinedNetwork".to_owned(), name.clone());
-            let user_network = self.objects.get(&user_network).map(|found| &found.object);
+            let user_network = self.get("UserDefinedNetwork", name);
+            let user_network = user_network.map(|found| &found.object);
             if let (Change::NetworkDefinition(network), Some(Ok(Object::UserNetwork(of)))) =
                 (&mut change, user_network)
             {
