@@ -8,7 +8,7 @@ use netqos_core::Labels;
 use netqos_k8s::{Object, object_from_value};
 use serde_json::{Value, json};
 
-use crate::objects::{annotated, nad, object, pod, selecting};
+use crate::objects::{annotated, nad, object, selecting, web};
 
 fn proposed(objects: &[Value]) -> BTreeMap<String, NamespacePolicies> {
     let mut snapshot = Snapshot::of_cluster();
@@ -211,7 +211,7 @@ fn namespace_is_opened_to_the_namespaces_whose_pods_select_its_nads() {
         selecting("invalid/a", "games/lan,a/b/c"),
         annotated("desk/a", &default),
         ended,
-        pod("quiet/a", "web", &json!({})),
+        web("quiet/a"),
     ]);
     let policies = read(&proposed);
     for (of, to, is_open) in [

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::objects::{
     annotated, attachment_policy, in_force, nad, object, pod, policy, report, said, selecting, to,
+    web,
 };
 
 struct Case {
@@ -29,7 +30,6 @@ fn case(head: &'static str, words: &'static str, wrong: Vec<Value>, right: Vec<V
 }
 
 fn of_objects() -> Vec<Case> {
-    let web = || pod("games/a", "web", &json!({}));
     let ten = json!([to("10.0.0.0/8")]);
     let one = || policy("games/one", "web", 5, &ten);
     let quota = |max: u8| {
@@ -74,61 +74,60 @@ fn of_objects() -> Vec<Case> {
         case(
             "Error [NQOS0103] (NetworkQoS games/one)",
             "spec.priority",
-            vec![one(), web(), quota(4)],
-            vec![one(), web(), quota(5)],
+            vec![one(), web("games/a"), quota(4)],
+            vec![one(), web("games/a"), quota(5)],
         ),
         case(
             "Error [NQOS0104] (NetworkQoS games/one)",
             "games/red",
-            vec![refers("red"), definition(), web()],
-            vec![refers("blue"), definition(), web()],
+            vec![refers("red"), definition(), web("games/a")],
+            vec![refers("blue"), definition(), web("games/a")],
         ),
         case(
             "Warning [NQOS0201] (NetworkQoS games/one)",
             "none of the 1 pod of namespace games has the labels app=web",
             vec![one(), pod("games/a", "db", &json!({}))],
-            vec![one(), web()],
+            vec![one(), web("games/a")],
         ),
         case(
             "Info [NQOS0202] (NetworkQoS games/one)",
             "no pod in namespace games",
-            vec![one(), pod("shop/a", "web", &json!({}))],
-            vec![one(), web()],
+            vec![one(), web("shop/a")],
+            vec![one(), web("games/a")],
         ),
         case(
             "Info [NQOS0208] (NetworkQoS games/one)",
             "of the 2 pods that it selects, 1 is in the node's own network, such as games/h",
             vec![
                 one(),
-                web(),
+                web("games/a"),
                 pod("games/h", "web", &json!({"spec": {"hostNetwork": true}})),
             ],
-            vec![one(), web()],
+            vec![one(), web("games/a")],
         ),
         case(
             "Warning [NQOS0209] (NetworkQoS games/one)",
             "none of which is on a network",
-            vec![on("blue"), web()],
-            vec![one(), web()],
+            vec![on("blue"), web("games/a")],
+            vec![one(), web("games/a")],
         ),
     ]
 }
 
 fn of_rules() -> Vec<Case> {
-    let web = || pod("games/a", "web", &json!({}));
     let both = |high: &Value, low: &Value| {
         let (high, low) = (json!([high]), json!([low]));
         vec![
             policy("games/one", "web", 5, &low),
             policy("games/two", "web", 6, &high),
-            web(),
+            web("games/a"),
         ]
     };
     let to_pods = |selector: &Value| json!({"dscp": 1, "classifier": {"to": [selector]}});
     let db = || pod("shop/db", "db", &json!({}));
     let goes = |selector: &Value| {
         let egress = json!([to_pods(selector)]);
-        vec![policy("games/one", "web", 5, &egress), web(), db()]
+        vec![policy("games/one", "web", 5, &egress), web("games/a"), db()]
     };
     let app = json!({"matchLabels": {"app": "db"}});
     let shadowed = "Warning [NQOS0204] (NetworkQoS games/one)";
@@ -141,7 +140,7 @@ fn of_rules() -> Vec<Case> {
     let narrow = to_pods(&json!({"podSelector": {"matchLabels": {"app": "web"}}}));
     let burst = |burst: u32| {
         let egress = json!([{"dscp": 1, "bandwidth": {"rate": 100_000, "burst": burst}}]);
-        vec![policy("games/one", "web", 5, &egress), web()]
+        vec![policy("games/one", "web", 5, &egress), web("games/a")]
     };
     vec![
         case(
@@ -182,7 +181,7 @@ fn of_rules() -> Vec<Case> {
             vec![
                 policy("games/one", "web", 5, &json!([to("10.0.0.0/8")])),
                 policy("games/two", "web", 5, &json!([to("11.0.0.0/8")])),
-                web(),
+                web("games/a"),
             ],
             both(&to("10.0.0.0/8"), &to("11.0.0.0/8")),
         ),
@@ -245,9 +244,9 @@ fn of_pods() -> Vec<Case> {
                         "podSelector": {"matchLabels": {"app": "db"}}, "egress": {"rate": "5M"}
                     }}),
                 ),
-                pod("games/a", "web", &json!({})),
+                web("games/a"),
             ],
-            vec![profile(), pod("games/a", "web", &json!({}))],
+            vec![profile(), web("games/a")],
         ),
     ]
 }
@@ -286,7 +285,7 @@ fn of_nodes() -> Vec<Case> {
     let asked = |more: Vec<Value>| {
         let mut all = vec![
             policy("games/one", "web", 5, &ten),
-            pod("games/a", "web", &json!({})),
+            web("games/a"),
             object("Node", "node1", &json!({})),
         ];
         all.extend(more);
@@ -379,7 +378,7 @@ fn nothing_is_said_of_objects_that_are_right() {
     let ten = json!([to("10.0.0.0/8")]);
     let all = [
         policy("games/one", "web", 5, &ten),
-        pod("games/a", "web", &json!({})),
+        web("games/a"),
         object("Node", "node1", &json!({})),
         report(&in_force("one", 2), &json!([])),
     ];
@@ -401,7 +400,7 @@ fn more_rules_than_an_interface_can_have_are_an_error_of_the_pod() {
             )
         });
         let mut all: Vec<Value> = priorities.collect();
-        all.push(pod("games/a", "web", &json!({})));
+        all.push(web("games/a"));
         all
     };
     let of_pod = |number| {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use netqos_analysis::{Snapshot, analyze};
 use serde_json::json;
 
-use crate::objects::{object, pod, policy, to};
+use crate::objects::{object, policy, to, web};
 
 #[test]
 fn of_manifests_the_file_and_the_document_are_named() {
@@ -32,7 +32,7 @@ fn manifests_are_laid_over_the_cluster() {
     let one = |priority| policy("games/one", "web", priority, &json!([to("10.0.0.0/8")]));
     let mut snapshot = Snapshot::of_cluster();
     for object in [
-        pod("games/a", "web", &json!({})),
+        web("games/a"),
         policy("games/two", "web", 6, &json!([to("10.0.0.0/8")])),
         one(7),
     ] {

@@ -47,6 +47,11 @@ pub fn pod(name: &str, app: &str, more: &Value) -> Value {
     pod
 }
 
+/// A pod of the application `web`.
+pub fn web(name: &str) -> Value {
+    pod(name, "web", &json!({}))
+}
+
 pub fn policy(name: &str, app: &str, priority: u8, egress: &Value) -> Value {
     let spec = json!({
         "priority": priority, "podSelector": {"matchLabels": {"app": app}}, "egress": egress

@@ -4,7 +4,7 @@ use netqos_analysis::{Extent, Snapshot, analyze, describe};
 use netqos_core::ObjectName;
 use serde_json::{Value, json};
 
-use crate::objects::{object, pod, policy, to};
+use crate::objects::{object, pod, policy, to, web};
 
 /// The codes that are said of these objects, where of some kinds no more was read.
 fn codes(objects: &[Value], limits: &[(&str, Extent)]) -> Vec<&'static str> {
@@ -23,10 +23,6 @@ fn snapshot(objects: &[Value], limits: &[(&str, Extent)]) -> Snapshot {
 
 fn one(egress: &Value) -> Value {
     policy("games/one", "web", 5, egress)
-}
-
-fn web() -> Value {
-    pod("games/a", "web", &json!({}))
 }
 
 #[test]
@@ -60,31 +56,31 @@ fn what_depends_on_a_kind_that_was_not_read_is_not_said() {
     for (code, objects, kind, extent) in [
         (
             "NQOS0401",
-            vec![one(&ten), web()],
+            vec![one(&ten), web("games/a")],
             "NetworkQoSNodeReport",
             Extent::Nothing,
         ),
         (
             "NQOS0104",
-            vec![for_a_network.clone(), web()],
+            vec![for_a_network.clone(), web("games/a")],
             "NetworkAttachmentDefinition",
             of_games(),
         ),
         (
             "NQOS0104",
-            vec![for_a_network, web()],
+            vec![for_a_network, web("games/a")],
             "UserDefinedNetwork",
             Extent::Nothing,
         ),
         (
             "NQOS0209",
-            vec![chosen, web()],
+            vec![chosen, web("games/a")],
             "NetworkAttachmentDefinition",
             Extent::Nothing,
         ),
         (
             "NQOS0103",
-            vec![one(&ten), web(), quota],
+            vec![one(&ten), web("games/a"), quota],
             "Namespace",
             Extent::Nothing,
         ),
@@ -101,28 +97,33 @@ fn what_depends_on_a_kind_that_was_not_read_is_not_said() {
             "Pod",
             Extent::Nothing,
         ),
-        ("NQOS0203", vec![to_pods(db), web()], "Pod", Extent::Nothing),
         (
             "NQOS0203",
-            vec![to_pods(anywhere.clone()), web()],
+            vec![to_pods(db), web("games/a")],
+            "Pod",
+            Extent::Nothing,
+        ),
+        (
+            "NQOS0203",
+            vec![to_pods(anywhere.clone()), web("games/a")],
             "Pod",
             of_games(),
         ),
         (
             "NQOS0203",
-            vec![to_pods(anywhere), web()],
+            vec![to_pods(anywhere), web("games/a")],
             "Namespace",
             Extent::Nothing,
         ),
         (
             "NQOS0204",
-            vec![one(&ten), wider, web()],
+            vec![one(&ten), wider, web("games/a")],
             "Pod",
             Extent::Nothing,
         ),
         (
             "NQOS0402",
-            vec![one(&ten), web(), report(json!([]))],
+            vec![one(&ten), web("games/a"), report(json!([]))],
             "NetworkQoSQuota",
             Extent::Nothing,
         ),
@@ -152,7 +153,7 @@ fn of_a_namespace_that_was_read_all_is_said_that_is_in_it() {
     let own = json!([{"dscp": 1, "classifier": {"to": [
         {"podSelector": {"matchLabels": {"app": "db"}}}
     ]}}]);
-    assert_eq!(codes(&[one(&own), web()], &limits), ["NQOS0203"]);
+    assert_eq!(codes(&[one(&own), web("games/a")], &limits), ["NQOS0203"]);
     let other = pod("games/b", "db", &json!({}));
     assert_eq!(
         codes(&[one(&json!([to("10.0.0.0/8")])), other], &limits),
@@ -162,7 +163,7 @@ fn of_a_namespace_that_was_read_all_is_said_that_is_in_it() {
 
 #[test]
 fn a_pod_whose_reports_were_not_read_is_described_without_an_error() {
-    let objects = [one(&json!([to("10.0.0.0/8")])), web()];
+    let objects = [one(&json!([to("10.0.0.0/8")])), web("games/a")];
     let name = ObjectName::new("games", "a");
     let all = describe(&snapshot(&objects, &[]), &name).unwrap();
     assert!(
