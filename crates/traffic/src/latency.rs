@@ -89,13 +89,7 @@ impl LatencyTest {
                 "requests without an interval are a flood".to_owned(),
             ));
         }
-        let socket = socket::datagrams(socket::any_like(self.server))
-            .map_err(TrafficError::socket("make a UDP socket"))?;
-        socket
-            .connect(&self.server.into())
-            .and_then(|()| socket::mark(&socket, self.server, self.dscp))
-            .map_err(TrafficError::socket("set up a UDP socket"))?;
-
+        let socket = socket::datagrams_to(self.server, self.dscp)?;
         let start = Instant::now();
         // Tells this test's responses from those of one before on the same port.
         let session = start.nanos();

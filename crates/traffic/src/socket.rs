@@ -28,11 +28,8 @@ const BACKLOG: i32 = 128;
 
 /// A TCP socket that listens, and comes back from accepting every [`POLL`].
 pub(crate) fn listener(address: SocketAddr) -> io::Result<Socket> {
-    let socket = Socket::new(
-        Domain::for_address(address),
-        Type::STREAM,
-        Some(Protocol::TCP),
-    )?;
+    let domain = Domain::for_address(address);
+    let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
@@ -43,11 +40,8 @@ pub(crate) fn listener(address: SocketAddr) -> io::Result<Socket> {
 /// A UDP socket with large buffers that reports the TOS of what it receives, and comes back from
 /// receiving every [`POLL`].
 pub(crate) fn datagrams(address: SocketAddr) -> io::Result<Socket> {
-    let socket = Socket::new(
-        Domain::for_address(address),
-        Type::DGRAM,
-        Some(Protocol::UDP),
-    )?;
+    let domain = Domain::for_address(address);
+    let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
     // Smaller buffers cost precision, not the measurement.
     let _ = socket.set_recv_buffer_size(DATAGRAM_BUFFER);
     let _ = socket.set_send_buffer_size(DATAGRAM_BUFFER);
@@ -60,6 +54,16 @@ pub(crate) fn datagrams(address: SocketAddr) -> io::Result<Socket> {
     }
     socket.set_read_timeout(Some(POLL))?;
     socket.bind(&address.into())?;
+    Ok(socket)
+}
+
+/// A UDP socket of a client that sends marked datagrams to a server.
+pub(crate) fn datagrams_to(server: SocketAddr, dscp: Dscp) -> Result<Socket, TrafficError> {
+    let socket = datagrams(any_like(server)).map_err(TrafficError::socket("make a UDP socket"))?;
+    let connected = socket.connect(&server.into());
+    connected
+        .and_then(|()| mark(&socket, server, dscp))
+        .map_err(TrafficError::socket("set up a UDP socket"))?;
     Ok(socket)
 }
 

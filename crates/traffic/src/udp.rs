@@ -98,7 +98,7 @@ impl UdpTest {
     pub fn run(&self, on_sample: impl FnMut(Sample)) -> Result<UdpReport, TrafficError> {
         check(self.rate, self.size, self.duration)?;
         let mut control = Control::connect(self.server)?;
-        let socket = self.socket()?;
+        let socket = socket::datagrams_to(self.server, self.dscp)?;
         let machine = Machine::this();
         control.send(&Message::Udp(UdpRequest {
             flow: self.flow,
@@ -120,16 +120,6 @@ impl UdpTest {
                 self.download(control, &socket, session, same_clock, on_sample)
             }
         }
-    }
-
-    fn socket(&self) -> Result<Socket, TrafficError> {
-        let socket = socket::datagrams(socket::any_like(self.server))
-            .map_err(TrafficError::socket("make a UDP socket"))?;
-        socket
-            .connect(&self.server.into())
-            .and_then(|()| socket::mark(&socket, self.server, self.dscp))
-            .map_err(TrafficError::socket("set up a UDP socket"))?;
-        Ok(socket)
     }
 
     fn upload(
@@ -189,24 +179,18 @@ impl UdpTest {
                 sample.map(&mut on_sample);
                 Ok(())
             });
-            let goodput = match (measured, control.poll()) {
-                (Ok(goodput), Ok(None)) => goodput,
-                // The sender says that it is done a bit after the window, and is asked for it below
-                // when it has not yet.
-                (Ok(goodput), Ok(Some(Message::Finished { sent, held_back }))) => {
-                    reception.drain();
-                    return Ok(reception.report(goodput, Sent { sent, held_back }, same_clock));
-                }
-                (_, Ok(Some(other))) => return Err(control.unexpected(other)),
+            let (goodput, message) = match (measured, control.poll()) {
+                // The sender says that it is done a bit after the window, and is asked for it where it has not yet.
+                (Ok(goodput), Ok(None)) => (goodput, control.receive()?),
+                (Ok(goodput), Ok(Some(message))) => (goodput, message),
+                (Err(_), Ok(Some(other))) => return Err(control.unexpected(other)),
                 (Err(error), _) | (_, Err(error)) => return Err(error),
             };
-            match control.receive()? {
-                Message::Finished { sent, held_back } => {
-                    reception.drain();
-                    Ok(reception.report(goodput, Sent { sent, held_back }, same_clock))
-                }
-                other => Err(control.unexpected(other)),
-            }
+            let Message::Finished { sent, held_back } = message else {
+                return Err(control.unexpected(message));
+            };
+            reception.drain();
+            Ok(reception.report(goodput, Sent { sent, held_back }, same_clock))
         })
     }
 }
