@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
 use http::{Request, Response};
@@ -16,18 +15,6 @@ use tokio::task::JoinSet;
 
 use crate::body::{Body, Broken};
 
-/// Who answers requests.
-pub(crate) trait Answers: Send + Sync + 'static {
-    /// Answers one.
-    ///
-    /// # Errors
-    /// The connection is to be closed.
-    fn answer(
-        self: Arc<Self>,
-        request: Request<Incoming>,
-    ) -> impl Future<Output = Result<Response<Body>, Broken>> + Send;
-}
-
 /// What the loop is told. The sender hears when it is done.
 pub(crate) enum Control {
     /// Close the port and every connection.
@@ -38,10 +25,10 @@ pub(crate) enum Control {
     Stop,
 }
 
-/// Accepts connections until it is told to stop.
-pub(crate) async fn serve(
+/// Accepts connections until it is told to stop, and answers requests. An error closes the connection.
+pub(crate) async fn serve<A: Future<Output = Result<Response<Body>, Broken>> + Send + 'static>(
     listener: std::net::TcpListener,
-    answers: Arc<impl Answers>,
+    answer: impl Fn(Request<Incoming>) -> A + Clone + Send + 'static,
     mut control: UnboundedReceiver<Control>,
 ) -> io::Result<()> {
     let address = listener.local_addr()?;
@@ -64,7 +51,10 @@ pub(crate) async fn serve(
                 Some(Control::Stop) | None => return Ok(()),
             },
             Some(stream) = accept(listener.as_ref()) => {
-                connections.spawn(connection(stream, answers.clone()));
+                // What goes wrong with a connection is between its client and it.
+                let connection = http1::Builder::new()
+                    .serve_connection(TokioIo::new(stream), service_fn(answer.clone()));
+                connections.spawn(async { connection.await.ok() });
             }
             Some(_) = connections.join_next() => {}
         }
@@ -83,13 +73,4 @@ async fn accept(listener: Option<&TcpListener>) -> Option<TcpStream> {
     // Events are small, and each is waited for.
     stream.set_nodelay(true).ok()?;
     Some(stream)
-}
-
-async fn connection(stream: TcpStream, answers: Arc<impl Answers>) {
-    let service = service_fn(|request| answers.clone().answer(request));
-    // What goes wrong with a connection is between its client and it.
-    http1::Builder::new()
-        .serve_connection(TokioIo::new(stream), service)
-        .await
-        .ok();
 }

@@ -15,7 +15,6 @@ pub(crate) struct Call {
     pub(crate) target: Option<Target>,
     /// The bearer token, which names the client; else the user agent up to its version.
     pub(crate) client: String,
-    pub(crate) user_agent: String,
 }
 
 /// The objects that a request is about.
@@ -51,7 +50,6 @@ impl Call {
             path,
             query,
             client,
-            user_agent,
         }
     }
 

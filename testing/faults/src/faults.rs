@@ -1,11 +1,12 @@
 //! Faults on demand.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::watch;
 
 use crate::call::Call;
+use crate::locked;
 use crate::status::Refusal;
 
 /// Something that goes wrong with requests, until [`Front::heal`](crate::Front::heal).
@@ -170,8 +171,8 @@ impl Faults {
             .collect()
     }
 
-    fn all(&self) -> std::sync::MutexGuard<'_, Vec<Fault>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn all(&self) -> MutexGuard<'_, Vec<Fault>> {
+        locked(&self.0)
     }
 }
 

@@ -6,7 +6,7 @@ mod watch;
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex};
 
 use anyhow::Context as _;
 use bytes::Bytes;
@@ -21,12 +21,12 @@ use kube::config::AuthInfo;
 use tokio::sync::OnceCell;
 use tokio::sync::watch::Sender;
 
-use crate::accept::Answers;
 use crate::body::{Body, Broken};
 use crate::call::Call;
 use crate::faults::{Fault, Faults};
 use crate::faulty::{Faulty, meet};
 use crate::listening::Listening;
+use crate::locked;
 use crate::record::{Record, Request};
 use crate::status::{Refusal, respond};
 use forgotten::Forgotten;
@@ -48,13 +48,13 @@ struct Shared {
     /// A client without credentials, for those of `identities`.
     anonymous: OnceCell<Client>,
     /// What a client's token is behind here, as the header has it.
-    identities: RwLock<HashMap<String, HeaderValue>>,
+    identities: Mutex<HashMap<String, HeaderValue>>,
     faults: Faults,
     /// What the clients of watches are told.
     interruption: Sender<Interruption>,
     forgotten: Forgotten,
     /// Replacements in lists and events: text, substitute.
-    rewritten: RwLock<Vec<(String, String)>>,
+    rewritten: Mutex<Vec<(String, String)>>,
     record: Record,
 }
 
@@ -84,14 +84,15 @@ impl Front {
             config,
             upstream: OnceCell::new(),
             anonymous: OnceCell::new(),
-            identities: RwLock::default(),
+            identities: Mutex::default(),
             faults: Faults::default(),
             interruption: Sender::default(),
             forgotten: Forgotten::default(),
-            rewritten: RwLock::default(),
+            rewritten: Mutex::default(),
             record: Record::default(),
         });
-        let listening = Listening::start("front", shared.clone())?;
+        let of_answers = shared.clone();
+        let listening = Listening::start(move |request| answer(of_answers.clone(), request))?;
         Ok(Self { shared, listening })
     }
 
@@ -106,9 +107,7 @@ impl Front {
     /// Returns an error if the token cannot be in a header.
     pub fn identify(&self, client: &str, token: &str) -> anyhow::Result<()> {
         let header = HeaderValue::try_from(format!("Bearer {token}")).context("a token")?;
-        let identities = self.shared.identities.write();
-        let mut identities = identities.unwrap_or_else(PoisonError::into_inner);
-        identities.insert(client.to_owned(), header);
+        locked(&self.shared.identities).insert(client.to_owned(), header);
         Ok(())
     }
 
@@ -177,9 +176,8 @@ impl Front {
     /// Replaces a text wherever a list, or an event of a watch, has it from now on: no server stores an object that is
     /// against its schema.
     pub fn rewrite(&self, text: &str, by: &str) {
-        let rewritten = self.shared.rewritten.write();
-        let mut rewritten = rewritten.unwrap_or_else(PoisonError::into_inner);
-        rewritten.push((text.to_owned(), by.to_owned()));
+        let replacement = (text.to_owned(), by.to_owned());
+        locked(&self.shared.rewritten).push(replacement);
     }
 
     /// Has it that the server has forgotten all that happened: a watch from a version that a client knows,
@@ -210,15 +208,12 @@ impl Shared {
     }
 
     fn identity(&self, client: &str) -> Option<HeaderValue> {
-        let identities = self.identities.read();
-        let identities = identities.unwrap_or_else(PoisonError::into_inner);
-        identities.get(client).cloned()
+        locked(&self.identities).get(client).cloned()
     }
 
     /// Whole lists or events, as [`Front::rewrite`] has them.
     fn rewrite(&self, whole: Bytes) -> Bytes {
-        let rewritten = self.rewritten.read();
-        let rewritten = rewritten.unwrap_or_else(PoisonError::into_inner);
+        let rewritten = locked(&self.rewritten);
         match (rewritten.is_empty(), str::from_utf8(&whole)) {
             (false, Ok(text)) => {
                 let replace = |text: String, (from, to): &(String, String)| text.replace(from, to);
@@ -226,15 +221,6 @@ impl Shared {
             }
             _ => whole,
         }
-    }
-}
-
-impl Answers for Shared {
-    fn answer(
-        self: Arc<Self>,
-        request: http::Request<Incoming>,
-    ) -> impl Future<Output = Result<http::Response<Body>, Broken>> + Send {
-        answer(self, request)
     }
 }
 

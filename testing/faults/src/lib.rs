@@ -24,9 +24,16 @@ mod record;
 mod roles;
 mod status;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 pub use cluster::{Cluster, without_rules};
 pub use faults::{Fault, Gate};
 pub use front::Front;
 pub use netqos_kubernetes::Account;
 pub use record::Request;
 pub use roles::{Grant, Roles};
+
+/// What a lock holds, also where a thread panicked with it.
+fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -2,14 +2,16 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
+use http::{Request, Response};
+use hyper::body::Incoming;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-use crate::accept::{Answers, Control, serve};
+use crate::accept::{Control, serve};
+use crate::body::{Body, Broken};
 
 /// It ends with this value.
 pub(crate) struct Listening {
@@ -24,7 +26,9 @@ impl Listening {
     ///
     /// # Errors
     /// There is no loopback, or no thread can be made.
-    pub(crate) fn start(name: &str, answers: Arc<impl Answers>) -> io::Result<Self> {
+    pub(crate) fn start<A: Future<Output = Result<Response<Body>, Broken>> + Send + 'static>(
+        answer: impl Fn(Request<Incoming>) -> A + Clone + Send + 'static,
+    ) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
@@ -33,8 +37,8 @@ impl Listening {
             .enable_all()
             .build()?;
         let thread = std::thread::Builder::new()
-            .name(name.into())
-            .spawn(move || runtime.block_on(serve(listener, answers, told)))?;
+            .name("front".to_owned())
+            .spawn(move || runtime.block_on(serve(listener, answer, told)))?;
         Ok(Self {
             address,
             control,

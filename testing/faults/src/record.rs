@@ -1,10 +1,11 @@
 //! What was asked of the server, by whom, and what was answered.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::SystemTime;
 
 use crate::call::Call;
+use crate::locked;
 
 /// A request that was made.
 #[derive(Clone, Debug)]
@@ -14,8 +15,6 @@ pub struct Request {
     /// Who made it: the token, which is the name that [`Front::kubeconfig`](crate::Front::kubeconfig)
     /// was given, else the user agent without its version.
     pub client: String,
-    /// The header as it came.
-    pub user_agent: String,
     /// As RBAC has it: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`,
     /// `deletecollection`. Of what is not about objects the method in lower case.
     pub verb: &'static str,
@@ -87,10 +86,10 @@ pub(crate) struct Entry {
 impl Record {
     pub(crate) fn begin(&self, call: &Call) -> Arc<Entry> {
         let target = call.target.clone().unwrap_or_default();
+        let parameter = |name: &str| call.query.get(name).map(str::to_owned);
         let request = Request {
             at: SystemTime::now(),
             client: call.client.clone(),
-            user_agent: call.user_agent.clone(),
             verb: call.verb(),
             path: call.path.clone(),
             group: target.group,
@@ -98,9 +97,9 @@ impl Record {
             subresource: target.subresource.unwrap_or_default(),
             namespace: target.namespace,
             name: target.name,
-            field_selector: call.query.get("fieldSelector").map(str::to_owned),
-            label_selector: call.query.get("labelSelector").map(str::to_owned),
-            resource_version: call.query.get("resourceVersion").map(str::to_owned),
+            field_selector: parameter("fieldSelector"),
+            label_selector: parameter("labelSelector"),
+            resource_version: parameter("resourceVersion"),
             timeout_seconds: call.query.number("timeoutSeconds"),
             takes_bookmarks: call.query.flag("allowWatchBookmarks"),
             is_continued: call.query.get("continue").is_some(),
@@ -125,15 +124,14 @@ impl Record {
         self.entries().clear();
     }
 
-    fn entries(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Entry>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn entries(&self) -> MutexGuard<'_, Vec<Arc<Entry>>> {
+        locked(&self.0)
     }
 }
 
 impl Entry {
     pub(crate) fn answered(&self, status: u16) {
-        let mut request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
-        request.status = status;
+        locked(&self.request).status = status;
     }
 
     pub(crate) fn sent(&self, bytes: usize) {
@@ -145,11 +143,10 @@ impl Entry {
     }
 
     fn request(&self) -> Request {
-        let request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
         Request {
             sent: self.sent.load(Ordering::Relaxed),
             events: self.events.load(Ordering::Relaxed),
-            ..request.clone()
+            ..locked(&self.request).clone()
         }
     }
 }

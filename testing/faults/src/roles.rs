@@ -155,7 +155,6 @@ mod tests {
         Request {
             at: SystemTime::UNIX_EPOCH,
             client: String::new(),
-            user_agent: String::new(),
             verb,
             path: format!("{group}/{resource}/{name}"),
             group: group.to_owned(),

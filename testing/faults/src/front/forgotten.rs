@@ -1,9 +1,10 @@
 //! Who may not go on from what he knows, since it is said to be forgotten.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use crate::call::Call;
+use crate::locked;
 
 /// What lists and watches are of: the client, the path and what is selected.
 type Of = (String, String, [String; 2]);
@@ -50,7 +51,7 @@ impl Forgotten {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0)
     }
 }
 

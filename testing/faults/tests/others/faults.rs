@@ -1,12 +1,11 @@
 use kube::api::{ListParams, PostParams};
 use netqos_faults::Fault;
 
-use crate::fixture::{Behind, create, refusal, run};
+use crate::fixture::{create, refusal, run};
 
 #[test]
 fn every_third_request_fails_and_nothing_of_it_is_done() {
-    run(async {
-        let behind = Behind::new().await;
+    run(async |behind| {
         let api = behind.of("agent").await;
         let before = api.list(&ListParams::default()).await.unwrap().items.len();
         let fault = Fault::status(500).on("create", "configmaps");

@@ -2,7 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::pin::pin;
+use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt as _};
@@ -21,7 +21,7 @@ pub struct Behind {
 }
 
 impl Behind {
-    pub async fn new() -> Self {
+    async fn new() -> Self {
         let cluster = Cluster::start().await.unwrap();
         let namespace = cluster.namespace("front").await.unwrap();
         let client = cluster.client().await.unwrap();
@@ -44,12 +44,27 @@ impl Behind {
     }
 }
 
-/// Runs a test that waits for things.
-pub fn run(test: impl Future<Output = ()>) {
+/// Runs a test behind a proxy.
+pub fn run(test: impl AsyncFnOnce(Behind)) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
-    runtime.unwrap().block_on(test);
+    runtime
+        .unwrap()
+        .block_on(async { test(Behind::new().await).await });
+}
+
+/// A watch of all that changes from now on, and the version from which it begins.
+pub async fn watched(
+    api: &Api<ConfigMap>,
+) -> (
+    String,
+    Pin<Box<impl Stream<Item = kube::Result<WatchEvent<ConfigMap>>>>>,
+) {
+    let list = api.list(&ListParams::default()).await.unwrap();
+    let version = list.metadata.resource_version.unwrap();
+    let stream = api.watch(&WatchParams::default(), &version).await.unwrap();
+    (version, Box::pin(stream))
 }
 
 pub async fn create(api: &Api<ConfigMap>, name: &str) -> ConfigMap {
@@ -93,11 +108,9 @@ pub async fn assert_expired(
 
 /// From a new list it goes on.
 pub async fn assert_goes_on(api: &Api<ConfigMap>) {
-    let list = api.list(&ListParams::default()).await.unwrap();
-    let version = list.metadata.resource_version.unwrap();
-    let stream = api.watch(&WatchParams::default(), &version).await.unwrap();
+    let (_, mut stream) = watched(api).await;
     create(api, "more").await;
-    let event = next(&mut pin!(stream)).await.unwrap().unwrap();
+    let event = next(&mut stream).await.unwrap().unwrap();
     assert!(matches!(event, WatchEvent::Added(_)), "{event:?}");
 }
 

@@ -7,13 +7,12 @@ use kube::api::{ListParams, WatchEvent, WatchParams};
 use netqos_faults::{Fault, Front, Gate};
 
 use crate::fixture::{
-    Behind, assert_expired, assert_goes_on, create, is_whole, next, refusal, run,
+    assert_expired, assert_goes_on, create, is_whole, next, refusal, run, watched,
 };
 
 #[test]
 fn what_is_asked_is_passed_on_and_goes_wrong_on_demand() {
-    run(async {
-        let behind = Behind::new().await;
+    run(async |behind| {
         let (agent, other) = (behind.of("agent").await, behind.of("other").await);
         let made = create(&agent, "one").await;
         assert_eq!(behind.direct.get("one").await.unwrap(), made);
@@ -37,9 +36,8 @@ fn what_is_asked_is_passed_on_and_goes_wrong_on_demand() {
         let right = right.map(|(client, verb, status)| (client.to_owned(), verb, status));
         assert_eq!(asked[..3], right);
 
-        behind
-            .front
-            .inject(Fault::status(500).on("get", "configmaps").every(3));
+        let fault = Fault::status(500).on("get", "configmaps");
+        behind.front.inject(fault.every(3));
         let mut codes = Vec::new();
         for _ in 0..6 {
             codes.push(agent.get("one").await.is_ok());
@@ -48,25 +46,22 @@ fn what_is_asked_is_passed_on_and_goes_wrong_on_demand() {
         behind.front.heal();
 
         let delay = Duration::from_millis(300);
-        behind
-            .front
-            .inject(Fault::delay(delay).on("get", "configmaps"));
+        let fault = Fault::delay(delay).on("get", "configmaps");
+        behind.front.inject(fault);
         let begun = Instant::now();
         agent.get("one").await.unwrap();
         assert!(begun.elapsed() >= delay);
         behind.front.heal();
 
+        let is_unanswered = async || {
+            let error = agent.get("one").await.unwrap_err();
+            !matches!(error, kube::Error::Api(_))
+        };
         behind.front.inject(Fault::close());
-        assert!(!matches!(
-            agent.get("one").await.unwrap_err(),
-            kube::Error::Api(_)
-        ));
+        assert!(is_unanswered().await);
         behind.front.heal();
         behind.front.go_away().unwrap();
-        assert!(!matches!(
-            agent.get("one").await.unwrap_err(),
-            kube::Error::Api(_)
-        ));
+        assert!(is_unanswered().await);
         behind.direct.get("one").await.unwrap();
         behind.front.come_back().unwrap();
         agent.get("one").await.unwrap();
@@ -75,13 +70,9 @@ fn what_is_asked_is_passed_on_and_goes_wrong_on_demand() {
 
 #[test]
 fn a_watch_is_passed_on_and_one_from_what_is_forgotten_is_expired() {
-    run(async {
-        let behind = Behind::new().await;
+    run(async |behind| {
         let api = behind.of("agent").await;
-        let list = api.list(&ListParams::default()).await.unwrap();
-        let before = list.metadata.resource_version.unwrap();
-        let stream = api.watch(&WatchParams::default(), &before).await.unwrap();
-        let mut stream = pin!(stream);
+        let (before, mut stream) = watched(&api).await;
         create(&behind.direct, "one").await;
         let told = next(&mut stream).await.unwrap().unwrap();
         assert!(matches!(told, WatchEvent::Added(_)), "{told:?}");
@@ -96,13 +87,9 @@ fn a_watch_is_passed_on_and_one_from_what_is_forgotten_is_expired() {
 
 #[test]
 fn what_is_passed_on_is_counted() {
-    run(async {
-        let behind = Behind::new().await;
+    run(async |behind| {
         let api = behind.of("agent").await;
-        let list = api.list(&ListParams::default()).await.unwrap();
-        let before = list.metadata.resource_version.unwrap();
-        let stream = api.watch(&WatchParams::default(), &before).await.unwrap();
-        let mut stream = pin!(stream);
+        let (_, mut stream) = watched(&api).await;
         let sent = |verb: &str| {
             let requests = behind.front.requests();
             let request = requests.iter().find(|it| it.verb == verb).unwrap();
@@ -125,8 +112,7 @@ fn what_is_passed_on_is_counted() {
 
 #[test]
 fn further_pages_of_what_is_forgotten_are_gone() {
-    run(async {
-        let behind = Behind::new().await;
+    run(async |behind| {
         let api = behind.of("agent").await;
         for name in ["a", "b", "c"] {
             create(&behind.direct, name).await;
@@ -146,8 +132,7 @@ fn further_pages_of_what_is_forgotten_are_gone() {
 
 #[test]
 fn a_broken_watch_is_cut_off_and_an_ended_one_is_not() {
-    run(async {
-        let behind = Behind::new().await;
+    run(async |behind| {
         let kubeconfig: serde_json::Value =
             serde_json::from_str(&behind.front.kubeconfig("agent")).unwrap();
         let server = kubeconfig["clusters"][0]["cluster"]["server"]
@@ -162,8 +147,7 @@ fn a_broken_watch_is_cut_off_and_an_ended_one_is_not() {
 
 #[test]
 fn front_held_request_reaches_the_server_when_the_gate_opens() {
-    run(async {
-        let behind = Behind::new().await;
+    run(async |behind| {
         let agent = behind.of("agent").await;
         let gate = Gate::default();
         let fault = Fault::hold(&gate).on("create", "configmaps");

@@ -3,12 +3,11 @@ use std::pin::pin;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, WatchParams};
 use serde_json::json;
 
-use crate::fixture::{Behind, create, next, run};
+use crate::fixture::{create, next, run};
 
 #[test]
 fn every_request_is_recorded_as_rbac_would_see_it() {
-    run(async {
-        let behind = Behind::new().await;
+    run(async |behind| {
         let api = behind.of("agent").await;
         create(&api, "one").await;
         let parameters = ListParams::default().labels("a=b");
