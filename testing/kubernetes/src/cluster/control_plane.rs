@@ -112,7 +112,7 @@ impl ControlPlane {
     /// Waits until the API server is ready, and starts what has not been started.
     pub(super) fn wait_until_ready(&mut self, kubectl: &Kubectl) -> anyhow::Result<()> {
         let end = Instant::now() + PATIENCE;
-        while kubectl.run(&["get", "--raw", "/readyz"]).is_err() {
+        while kubectl.line("get --raw /readyz").is_err() {
             self.check()?;
             if Instant::now() > end {
                 bail!(

@@ -86,6 +86,22 @@ impl Kubectl {
         run(self.command().args(arguments))
     }
 
+    /// Executes kubectl with the words of a line as arguments, and returns what it prints.
+    ///
+    /// # Errors
+    /// Returns an error if it fails, with its message.
+    pub fn line(&self, line: &str) -> anyhow::Result<String> {
+        run(self.command().args(line.split(' ')))
+    }
+
+    /// The same in a namespace.
+    ///
+    /// # Errors
+    /// Returns an error if it fails, with its message.
+    pub fn line_in(&self, namespace: &str, line: &str) -> anyhow::Result<String> {
+        self.line(&format!("-n {namespace} {line}"))
+    }
+
     /// Executes kubectl with `-o json`.
     ///
     /// # Errors

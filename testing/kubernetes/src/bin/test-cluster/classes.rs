@@ -29,11 +29,8 @@ pub struct Pods {
 pub fn pods(context: &Context, node: &str) -> anyhow::Result<Pods> {
     let (online, offline) = (format!("online-{node}"), format!("offline-{node}"));
     let template = |namespace, name, class| Template {
-        namespace,
-        name,
-        node,
         labels: json!({"koordinator.sh/qosClass": class}),
-        annotations: json!({}),
+        ..Template::plain(namespace, name, node)
     };
     let templates = [
         template("shop", &online, "LS"),
@@ -115,9 +112,8 @@ pub fn undivide(context: &Context) -> anyhow::Result<()> {
         eventually(PATIENCE, || is_divided(context, node, false))?;
     }
     let kubectl = context.kubectl();
-    let namespace = ["delete", "namespace", KOORDINATOR];
-    kubectl.run(&[&namespace[..], &["--timeout=60s"]].concat())?;
-    kubectl.run(&["delete", "nodeslos", "--all"])?;
+    kubectl.line(&format!("delete namespace {KOORDINATOR} --timeout=60s"))?;
+    kubectl.line("delete nodeslos --all")?;
     Ok(())
 }
 
@@ -193,11 +189,8 @@ fn send_from_host(context: &Context, pods: &Pods) -> anyhow::Result<String> {
     let kubectl = context.kubectl();
     let online = &pods.online;
     let template = Template {
-        namespace: "work",
-        name: "on-host-network",
-        node: &online.node,
         labels: json!({"koordinator.sh/qosClass": "BE"}),
-        annotations: json!({}),
+        ..Template::plain("work", "on-host-network", &online.node)
     };
     let mut pod = template.manifest(&context.pod_image);
     pod["spec"]["hostNetwork"] = json!(true);
@@ -279,8 +272,8 @@ fn on_other_backend(context: &Context) -> anyhow::Result<String> {
     // Others may have sets, too.
     let sets = || -> anyhow::Result<Vec<String>> {
         let agent = context.agent(&node)?;
-        let list = ["exec", &agent, "--", "/usr/sbin/ipset", "list", "-name"];
-        let names = kubectl.run(&[&["-n", NETQOS][..], &list].concat())?;
+        let list = format!("exec {agent} -- /usr/sbin/ipset list -name");
+        let names = kubectl.line_in(NETQOS, &list)?;
         let is_of_backend = |it: &&str| it.ends_with("_class") || it.ends_with("_class_v6");
         Ok(names
             .lines()

@@ -77,19 +77,9 @@ impl Context {
 
     /// The pod of the agent on a node.
     pub fn agent(&self, node: &str) -> anyhow::Result<String> {
-        let on_node = format!("spec.nodeName={node}");
-        let pod = self.kubectl().run(&[
-            "-n",
-            NETQOS,
-            "get",
-            "pods",
-            "-l",
-            "app.kubernetes.io/component=agent",
-            "--field-selector",
-            &on_node,
-            "-o",
-            "name",
-        ])?;
+        let get = "get pods -l app.kubernetes.io/component=agent -o name";
+        let get = format!("{get} --field-selector spec.nodeName={node}");
+        let pod = self.kubectl().line_in(NETQOS, &get)?;
         let pod = pod.lines().next().context("no agent on the node")?;
         Ok(pod.to_owned())
     }
@@ -125,17 +115,11 @@ impl Context {
     /// The state of the cluster, for a step that failed.
     pub fn diagnosis(&mut self) -> String {
         let shown = [
-            self.kubectl().run(&["get", "pods", "-A", "-o", "wide"]),
-            self.kubectl().run(&[
-                "get",
-                "events",
-                "-A",
-                "--field-selector",
-                "type=Warning",
-                "--sort-by=.lastTimestamp",
-            ]),
+            self.kubectl().line("get pods -A -o wide"),
             self.kubectl()
-                .run(&["-n", NETQOS, "logs", "daemonset/netqos-agent", "--tail=20"]),
+                .line("get events -A --field-selector type=Warning --sort-by=.lastTimestamp"),
+            self.kubectl()
+                .line_in(NETQOS, "logs daemonset/netqos-agent --tail=20"),
             self.status(&self.nodes[0]),
         ];
         let shown = shown.map(|it| it.unwrap_or_else(|error| format!("{error:#}")));

@@ -24,23 +24,23 @@ pub fn open(
     pod_image: &str,
 ) -> anyhow::Result<Context> {
     let kubectl = Kubectl::of_environment()?;
-    let server = "jsonpath={.clusters[0].cluster.server}";
+    let server = "config view --minify -o jsonpath={.clusters[0].cluster.server}";
     eprintln!(
         "context {}, server {}",
-        kubectl.run(&["config", "current-context"])?.trim(),
-        kubectl.run(&["config", "view", "--minify", "-o", server])?
+        kubectl.line("config current-context")?.trim(),
+        kubectl.line(server)?
     );
     let netqos =
         netqos.context("an existing cluster needs --netqos-image, which its nodes can pull")?;
-    let crds = kubectl.run(&["get", "crd", "-o", "name"])?;
+    let crds = kubectl.line("get crd -o name")?;
     let crds: Vec<String> = crds.lines().map(str::to_owned).collect();
-    let agents = ["-A", "-l", "app.kubernetes.io/name=netqos", "-o", "name"];
-    let agents = kubectl.run(&[&["get", "daemonsets"][..], &agents].concat())?;
+    let agents = "get daemonsets -A -l app.kubernetes.io/name=netqos -o name";
+    let agents = kubectl.line(agents)?;
     ensure!(
         agents.is_empty() && crds.iter().all(|it| !it.ends_with(".netqos.io")),
         "netqos is installed already; remove it first: docs/operate.md#leaving"
     );
-    let namespaces = kubectl.run(&["get", "namespaces", "-o", "name"])?;
+    let namespaces = kubectl.line("get namespaces -o name")?;
     let exists = |name: &str| {
         let mut names = namespaces
             .lines()
@@ -158,8 +158,8 @@ fn cluster_objects(context: &Context) -> anyhow::Result<String> {
         mutatingwebhookconfigurations,validatingadmissionpolicies,validatingadmissionpolicybindings";
     let kubectl = context.kubectl();
     let names = kubectl.run(&["get", KINDS, "-o", "name"])?;
-    let labels = "jsonpath={.items[*].metadata.labels}";
-    Ok(names + &kubectl.run(&["get", "nodes", "-o", labels])?)
+    let labels = "get nodes -o jsonpath={.items[*].metadata.labels}";
+    Ok(names + &kubectl.line(labels)?)
 }
 
 fn unchanged(context: &Context, before: &str) -> anyhow::Result<()> {

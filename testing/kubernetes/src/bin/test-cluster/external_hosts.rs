@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use netqos_kubernetes::cluster::{Counters, INTERNET, Kubectl};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::context::Context;
 use crate::limits;
@@ -65,13 +65,7 @@ impl<'a> ExternalHosts<'a> {
             return Ok(Self::Hosts(&cluster.internet.counters));
         }
         let node = context.nodes.last().context("no node takes pods")?;
-        let template = |it: Destination| Template {
-            namespace: limits::NAMESPACE,
-            name: it.pod(),
-            node,
-            labels: json!({}),
-            annotations: json!({}),
-        };
+        let template = |it: Destination| Template::plain(limits::NAMESPACE, it.pod(), node);
         let pods = create(context, &Destination::ALL.map(template))?;
         ensure!(
             pods.iter().all(|it| it.address.is_ipv4()),

@@ -80,19 +80,23 @@ fn kill(name: &str) -> anyhow::Result<usize> {
 
 /// The identity of the leader.
 fn holder(context: &Context) -> anyhow::Result<String> {
-    let lease = ["-n", NETQOS, "get", "lease", "-o"];
-    let holder = "jsonpath={.items[0].spec.holderIdentity}";
-    context.kubectl().run(&[&lease[..], &[holder]].concat())
+    lease(context, "holderIdentity")
+}
+
+/// A field of the controllers' lease.
+fn lease(context: &Context, field: &str) -> anyhow::Result<String> {
+    let get = format!("get lease -o jsonpath={{.items[0].spec.{field}}}");
+    context.kubectl().line_in(NETQOS, &get)
 }
 
 /// The leader is stopped (SIGSTOP) until another one leads, and continued.
 pub fn leader_stopped(context: &mut Context) -> anyhow::Result<String> {
     let kubectl = context.kubectl();
     let stopped = holder(context)?;
-    let uid = "jsonpath={.metadata.uid}";
     // Its identity is the name of the pod, and the process ID.
     let pod = stopped.split('_').next().unwrap_or_default();
-    let uid = kubectl.run(&["-n", NETQOS, "get", "pod", pod, "-o", uid])?;
+    let get = format!("get pod {pod} -o jsonpath={{.metadata.uid}}");
+    let uid = kubectl.line_in(NETQOS, &get)?;
     let leader = processes("netqos-controller", &uid)?;
     ensure!(leader.len() == 1, "{} processes of {stopped}", leader.len());
     kill_process(leader[0], Signal::STOP)?;
@@ -120,9 +124,7 @@ pub fn leader_stopped(context: &mut Context) -> anyhow::Result<String> {
 
 /// The instant at which the leader renewed its lease.
 fn led(context: &Context) -> anyhow::Result<String> {
-    let lease = ["-n", NETQOS, "get", "lease", "-o"];
-    let renewed = "jsonpath={.items[0].spec.renewTime}";
-    context.kubectl().run(&[&lease[..], &[renewed]].concat())
+    lease(context, "renewTime")
 }
 
 /// All agents and controllers are killed (SIGKILL).
@@ -158,7 +160,7 @@ pub fn api_server_away(context: &mut Context) -> anyhow::Result<String> {
         control_plane.etcd.start()?;
         control_plane.api_server.start()?;
         eventually(Duration::from_secs(60), || {
-            context.kubectl().run(&["get", "--raw", "/readyz"])
+            context.kubectl().line("get --raw /readyz")
         })?;
         context.cluster_mut()?.wait_until_ready()?;
         rolled_out(context)
@@ -208,8 +210,8 @@ pub fn reboot(context: &mut Context) -> anyhow::Result<String> {
         })?;
     }
     let restarted = began.elapsed().as_secs_f64();
-    let ready = ["wait", "--for=condition=Ready", "--timeout=60s", &agent];
-    kubectl.run(&[&["-n", NETQOS][..], &ready].concat())?;
+    let wait = format!("wait --for=condition=Ready --timeout=60s {agent}");
+    kubectl.line_in(NETQOS, &wait)?;
     find(kubectl, limits::NAMESPACE, &limited.name)?;
     let still = still_limited(context)?;
     let paid = find(kubectl, &paid.namespace, &paid.name)?;
@@ -223,22 +225,10 @@ pub fn reboot(context: &mut Context) -> anyhow::Result<String> {
 pub fn churn(context: &mut Context) -> anyhow::Result<String> {
     const PODS: usize = 50;
     let kubectl = context.kubectl();
-    let limits = json!({
-        "kubernetes.io/ingress-bandwidth": "10M",
-        "kubernetes.io/egress-bandwidth": "10M",
-    });
     // One staying pod per node, so that objects shared by all pods exist before and after.
     let names = context.cluster()?.nodes.iter().map(Node::name);
-    let stay: Vec<Template> = names
-        .map(|node| Template {
-            namespace: "churn",
-            name: node,
-            node,
-            labels: json!({}),
-            annotations: limits.clone(),
-        })
-        .collect();
-    create(context, &stay)?;
+    let stay = names.map(|node| Template::limited("churn", node, node));
+    create(context, &stay.collect::<Vec<_>>())?;
     let before = eventually(Duration::from_secs(30), || {
         let first = inventory(context)?;
         std::thread::sleep(Duration::from_secs(2));
@@ -255,15 +245,14 @@ pub fn churn(context: &mut Context) -> anyhow::Result<String> {
             "replicas": PODS,
             "selector": {"matchLabels": labels},
             "template": {
-                "metadata": {"labels": labels, "annotations": limits},
+                "metadata": {"labels": labels, "annotations": pods::limits()},
                 "spec": pods::spec(&context.pod_image, json!({})),
             },
         },
     });
     kubectl.apply(&deployment.to_string())?;
-    let rollout = ["-n", "churn", "rollout", "status", "deployment/churn"];
     let began = Instant::now();
-    kubectl.run(&[&rollout[..], &["--timeout=300s"]].concat())?;
+    kubectl.line_in("churn", "rollout status deployment/churn --timeout=300s")?;
     let ready = began.elapsed().as_secs_f64();
     let limiters = |inventory: &[String]| inventory.iter().filter(|it| it.contains("tbf")).count();
     let made = limiters(&inventory(context)?) - limiters(&before);
@@ -271,9 +260,9 @@ pub fn churn(context: &mut Context) -> anyhow::Result<String> {
         made >= PODS,
         "{PODS} pods with limits have {made} TBF qdiscs"
     );
-    kubectl.run(&["-n", "churn", "delete", "deployment", "churn"])?;
+    kubectl.line("-n churn delete deployment churn")?;
     as_before(&before, || inventory(context))?;
-    kubectl.run(&["delete", "namespace", "churn", "--timeout=60s"])?;
+    kubectl.line("delete namespace churn --timeout=60s")?;
     Ok(format!(
         "0..{PODS}..0, Ready after {ready:.1} s; {} kernel objects and files as before",
         before.len()

@@ -74,16 +74,11 @@ fn wait_until_ready(context: &Context, began: Instant) -> anyhow::Result<String>
     let reports = eventually(Duration::from_secs(30), || {
         let reports = context
             .kubectl()
-            .run(&["get", "networkqosnodereports", "-o", "name"])?;
+            .line("get networkqosnodereports -o name")?;
         let count = reports.lines().count();
-        let agents = context.kubectl().run(&[
-            "-n",
-            NETQOS,
-            "get",
-            "daemonset/netqos-agent",
-            "-o",
-            "jsonpath={.status.desiredNumberScheduled}",
-        ])?;
+        let number = "jsonpath={.status.desiredNumberScheduled}";
+        let get = format!("get daemonset/netqos-agent -o {number}");
+        let agents = context.kubectl().line_in(NETQOS, &get)?;
         ensure!(
             count > 0 && agents == count.to_string(),
             "{count} node reports of {agents} agents are there"
@@ -98,14 +93,8 @@ fn wait_until_ready(context: &Context, began: Instant) -> anyhow::Result<String>
 /// Waits until agents and controllers are Ready.
 pub fn rolled_out(context: &Context) -> anyhow::Result<()> {
     for workload in ["daemonset/netqos-agent", "deployment/netqos-controller"] {
-        context.kubectl().run(&[
-            "-n",
-            NETQOS,
-            "rollout",
-            "status",
-            workload,
-            "--timeout=120s",
-        ])?;
+        let status = format!("rollout status {workload} --timeout=120s");
+        context.kubectl().line_in(NETQOS, &status)?;
     }
     Ok(())
 }

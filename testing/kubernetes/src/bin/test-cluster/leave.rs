@@ -78,14 +78,8 @@ fn left(context: &Context, pods: &(Pod, Pod), time: Duration) -> anyhow::Result<
 }
 
 fn wait_for_agents(context: &Context) -> anyhow::Result<()> {
-    context.kubectl().run(&[
-        "-n",
-        NETQOS,
-        "rollout",
-        "status",
-        "daemonset/netqos-agent",
-        "--timeout=120s",
-    ])?;
+    let status = "rollout status daemonset/netqos-agent --timeout=120s";
+    context.kubectl().line_in(NETQOS, status)?;
     Ok(())
 }
 
@@ -108,14 +102,9 @@ fn is_of_netqos(line: &str) -> bool {
 /// Removes the namespace and the CRDs, and looks for what nodes still have.
 fn nothing_is_left(context: &Context) -> anyhow::Result<()> {
     let kubectl = context.kubectl();
-    kubectl.run(&[
-        "delete",
-        "namespace",
-        NETQOS,
-        "--ignore-not-found",
-        "--timeout=60s",
-    ])?;
-    let crds = kubectl.run(&["get", "crd", "-o", "name"])?;
+    let delete = format!("delete namespace {NETQOS} --ignore-not-found --timeout=60s");
+    kubectl.line(&delete)?;
+    let crds = kubectl.line("get crd -o name")?;
     let crds = crds.lines().filter(|it| {
         let groups = [".netqos.io", ".k8s.ovn.org", ".koordinator.sh"];
         let is_of_netqos = groups.iter().any(|group| it.ends_with(group));

@@ -3,8 +3,6 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
-
 use crate::context::{Context, eventually, expect, expect_between};
 use crate::pods::{Pod, Template, create};
 use crate::{install, leave};
@@ -14,23 +12,12 @@ pub const NAMESPACE: &str = "netqos-test";
 
 /// A pod with limits on the first node, and one without on the last one.
 pub fn pods(context: &Context) -> anyhow::Result<(Pod, Pod)> {
-    let template = |name, node, annotations| Template {
-        namespace: NAMESPACE,
-        name,
-        node,
-        labels: json!({}),
-        annotations,
-    };
     let [first, .., last] = context.nodes.as_slice() else {
         anyhow::bail!("two nodes are needed");
     };
-    let limited = json!({
-        "kubernetes.io/ingress-bandwidth": "10M",
-        "kubernetes.io/egress-bandwidth": "10M",
-    });
     let templates = [
-        template("limited", first, limited),
-        template("free", last, json!({})),
+        Template::limited(NAMESPACE, "limited", first),
+        Template::plain(NAMESPACE, "free", last),
     ];
     let pods = create(context, &templates)?;
     Ok((pods[0].clone(), pods[1].clone()))
@@ -43,16 +30,8 @@ pub fn both_directions(context: &mut Context) -> anyhow::Result<String> {
     let egress = expect("egress", free.receives_from(kubectl, &limited)?, 10.0)?;
     let ingress = expect("ingress", limited.receives_from(kubectl, &free)?, 10.0)?;
     // A third pod, since traffic within one pod bypasses its interface.
-    let other = create(
-        context,
-        &[Template {
-            namespace: NAMESPACE,
-            name: "free-too",
-            node: &limited.node,
-            labels: json!({}),
-            annotations: json!({}),
-        }],
-    )?;
+    let other = Template::plain(NAMESPACE, "free-too", &limited.node);
+    let other = create(context, &[other])?;
     let without = other[0].receives_from(kubectl, &free)?;
     anyhow::ensure!(
         without > 100.0,
@@ -69,15 +48,8 @@ pub fn live_annotation(context: &mut Context) -> anyhow::Result<String> {
     let kubectl = context.kubectl();
     let annotate = |value: &str| {
         let annotation = format!("kubernetes.io/egress-bandwidth={value}");
-        kubectl.run(&[
-            "-n",
-            NAMESPACE,
-            "annotate",
-            "--overwrite",
-            "pod",
-            &limited.name,
-            &annotation,
-        ])
+        let annotate = format!("annotate --overwrite pod {} {annotation}", limited.name);
+        kubectl.line_in(NAMESPACE, &annotate)
     };
     annotate("20M")?;
     let began = Instant::now();
@@ -138,17 +110,15 @@ fn limits_of_running_pods(context: &Context) -> anyhow::Result<String> {
         let annotations = rates.iter().filter(|_| is_born);
         let annotations = annotations.filter_map(|it| it.split_once('='));
         Template {
-            namespace: NAMESPACE,
-            name,
-            node: &context.nodes[0],
-            labels: json!({}),
             annotations: annotations.collect(),
+            ..Template::plain(NAMESPACE, name, &context.nodes[0])
         }
     });
     let pods = create(context, &templates.collect::<Vec<_>>())?;
     for (name, (megabits, _)) in names.iter().zip(cases).filter(|(_, (_, is_born))| !is_born) {
         let [ingress, egress] = rates(megabits);
-        kubectl.run(&["-n", NAMESPACE, "annotate", "pod", name, &ingress, &egress])?;
+        let annotate = format!("annotate pod {name} {ingress} {egress}");
+        kubectl.line_in(NAMESPACE, &annotate)?;
     }
     eventually(Duration::from_secs(10), || {
         let status = context.status(&context.nodes[0])?;
@@ -169,9 +139,8 @@ fn limits_of_running_pods(context: &Context) -> anyhow::Result<String> {
         ended.collect::<Vec<_>>()
     });
     // What their sockets still hold would count for others.
-    let delete = ["-n", NAMESPACE, "delete", "pod"].into_iter();
-    let delete = delete.chain(names.iter().map(String::as_str));
-    kubectl.run(&delete.collect::<Vec<_>>())?;
+    let delete = format!("delete pod {}", names.join(" "));
+    kubectl.line_in(NAMESPACE, &delete)?;
     let mut rates = Vec::new();
     for ((name, (megabits, _)), measured) in names.iter().zip(cases).zip(measured) {
         let measured = measured.map_err(|_| anyhow::anyhow!("a measurement panicked"))??;

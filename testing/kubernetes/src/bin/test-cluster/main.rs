@@ -27,6 +27,7 @@ use anyhow::ensure;
 use clap::{Parser, ValueEnum};
 use netqos_kubernetes::cluster::{self, Cluster, Programs};
 
+use self::Kind::{Anywhere, Classes, Machine, Needed};
 use self::context::Context;
 use self::table::Row;
 
@@ -126,45 +127,37 @@ const UPGRADE: &str = "upgrade-and-back";
 
 /// In their order. Helm installs netqos first, and kustomize once it is gone.
 const STEPS: [Step; 27] = [
-    step("helm-install", Kind::Needed, install::by_helm),
-    step("kep-2819", Kind::Anywhere, limits::both_directions),
-    step("live-annotation", Kind::Anywhere, limits::live_annotation),
-    step("okep-4380-story-1", Kind::Anywhere, rules::marks),
-    step("okep-4380-story-2", Kind::Anywhere, rules::free_is_limited),
-    step("okep-4380-story-3", Kind::Anywhere, rules::priorities),
-    step("first-packet", Kind::Machine, first_packet::first_packet),
-    step("dual-stack", Kind::Machine, networks::dual_stack),
-    step("services", Kind::Machine, networks::services),
-    step(
-        "koordinator-story-2",
-        Kind::Classes,
-        classes::offline_yields,
-    ),
-    step(
-        "koordinator-story-3",
-        Kind::Classes,
-        classes::a_pod_is_limited,
-    ),
-    step(WITH_TC, Kind::Classes, classes::backend_per_node),
-    step("vxlan", Kind::Machine, networks::vxlan),
-    step(SCRAPE, Kind::Machine, metrics::scrape),
-    step("killed", Kind::Machine, faults::killed),
-    step("leader-stopped", Kind::Machine, faults::leader_stopped),
-    step("api-server-away", Kind::Machine, faults::api_server_away),
-    step("reboot", Kind::Machine, faults::reboot),
-    step("churn", Kind::Machine, faults::churn),
-    step("multinet", Kind::Machine, multinet::three_networks),
-    step("multinet-beside", Kind::Machine, multinet::by_handler),
-    step(LEAVE, Kind::Needed, leave::by_helm),
+    step("helm-install", Needed, install::by_helm),
+    step("kep-2819", Anywhere, limits::both_directions),
+    step("live-annotation", Anywhere, limits::live_annotation),
+    step("okep-4380-story-1", Anywhere, rules::marks),
+    step("okep-4380-story-2", Anywhere, rules::free_is_limited),
+    step("okep-4380-story-3", Anywhere, rules::priorities),
+    step("first-packet", Machine, first_packet::first_packet),
+    step("dual-stack", Machine, networks::dual_stack),
+    step("services", Machine, networks::services),
+    step("koordinator-story-2", Classes, classes::offline_yields),
+    step("koordinator-story-3", Classes, classes::a_pod_is_limited),
+    step(WITH_TC, Classes, classes::backend_per_node),
+    step("vxlan", Machine, networks::vxlan),
+    step(SCRAPE, Machine, metrics::scrape),
+    step("killed", Machine, faults::killed),
+    step("leader-stopped", Machine, faults::leader_stopped),
+    step("api-server-away", Machine, faults::api_server_away),
+    step("reboot", Machine, faults::reboot),
+    step("churn", Machine, faults::churn),
+    step("multinet", Machine, multinet::three_networks),
+    step("multinet-beside", Machine, multinet::by_handler),
+    step(LEAVE, Needed, leave::by_helm),
     step(
         "default-installation",
-        Kind::Machine,
+        Machine,
         limits::default_installation,
     ),
-    step(UPGRADE, Kind::Machine, upgrade::and_back),
-    step("kustomize-install", Kind::Machine, install::by_kustomize),
-    step("kustomize-uninstall", Kind::Machine, leave::by_kustomize),
-    step("existing-cluster", Kind::Machine, existing::in_sandbox),
+    step(UPGRADE, Machine, upgrade::and_back),
+    step("kustomize-install", Machine, install::by_kustomize),
+    step("kustomize-uninstall", Machine, leave::by_kustomize),
+    step("existing-cluster", Machine, existing::in_sandbox),
 ];
 
 fn main() -> ExitCode {

@@ -215,11 +215,8 @@ fn come_and_go(context: &Context) -> anyhow::Result<String> {
 fn refused_pod_has_an_event(context: &Context) -> anyhow::Result<()> {
     let kubectl = context.kubectl();
     let template = Template {
-        namespace: NAMESPACE,
-        name: "refused",
-        node: &context.nodes[0],
-        labels: json!({}),
         annotations: json!({NETWORKS: "missing"}),
+        ..Template::plain(NAMESPACE, "refused", &context.nodes[0])
     };
     kubectl.apply(&template.manifest(&context.pod_image).to_string())?;
     let of_pod = "involvedObject.name=refused,reason=FailedCreatePodSandBox";
@@ -264,9 +261,7 @@ fn beside(context: &Context) -> anyhow::Result<String> {
     round_beside(context)?;
     delete(context)?;
     as_before(&before, || state(context))?;
-    context
-        .kubectl()
-        .run(&["delete", "runtimeclass", "netqos"])?;
+    context.kubectl().line("delete runtimeclass netqos")?;
     Ok(format!(
         "{} pods of a RuntimeClass on 3 networks, others on one; {} kernel objects and files as before",
         2 * context.nodes.len(),
@@ -274,21 +269,21 @@ fn beside(context: &Context) -> anyhow::Result<String> {
     ))
 }
 
+/// A pod on three networks.
+fn selecting<'a>(name: &'a str, node: &'a str) -> Template<'a> {
+    Template {
+        annotations: json!({NETWORKS: SELECTION}),
+        ..Template::plain(NAMESPACE, name, node)
+    }
+}
+
 fn round_beside(context: &Context) -> anyhow::Result<()> {
     let kubectl = context.kubectl();
     let names = |node: &String| [format!("{node}-of-class"), format!("{node}-without")];
     let mut items = Vec::new();
     for node in &context.nodes {
-        let pods = names(node).map(|name| {
-            let template = Template {
-                namespace: NAMESPACE,
-                name: &name,
-                node,
-                labels: json!({}),
-                annotations: json!({NETWORKS: SELECTION}),
-            };
-            template.manifest(&context.pod_image)
-        });
+        let image = &context.pod_image;
+        let pods = names(node).map(|name| selecting(&name, node).manifest(image));
         let [mut of_class, without] = pods;
         of_class["spec"]["runtimeClassName"] = "netqos".into();
         items.extend([of_class, without]);
@@ -335,15 +330,8 @@ fn round(context: &Context, on_each_node: usize) -> anyhow::Result<Round> {
     let names: Vec<(String, &String)> = (context.nodes.iter())
         .flat_map(|node| (0..on_each_node).map(move |it| (format!("{node}-{it}"), node)))
         .collect();
-    let templates: Vec<Template> = (names.iter())
-        .map(|(name, node)| Template {
-            namespace: NAMESPACE,
-            name,
-            node,
-            labels: json!({}),
-            annotations: json!({NETWORKS: SELECTION}),
-        })
-        .collect();
+    let templates = names.iter().map(|(name, node)| selecting(name, node));
+    let templates: Vec<Template> = templates.collect();
     let began = Instant::now();
     let pods = create(context, &templates)?;
     let ready = began.elapsed();
@@ -392,8 +380,8 @@ fn statuses(context: &Context, number: usize) -> anyhow::Result<BTreeMap<String,
 }
 
 fn delete(context: &Context) -> anyhow::Result<()> {
-    let delete = ["-n", NAMESPACE, "delete", "pods", "--all", "--timeout=120s"];
-    context.kubectl().run(&delete)?;
+    let delete = "delete pods --all --timeout=120s";
+    context.kubectl().line_in(NAMESPACE, delete)?;
     Ok(())
 }
 

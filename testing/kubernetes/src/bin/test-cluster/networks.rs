@@ -60,11 +60,8 @@ impl Backends {
     pub fn create(context: &Context, near: &str) -> anyhow::Result<Self> {
         let far = context.nodes.iter().find(|it| *it != near);
         let template = |name, node| Template {
-            namespace: "backends",
-            name,
-            node,
             labels: json!({"app": "backend"}),
-            annotations: json!({}),
+            ..Template::plain("backends", name, node)
         };
         let Some(far) = far else {
             anyhow::bail!("two nodes are needed");

@@ -60,7 +60,26 @@ pub struct Template<'a> {
     pub annotations: Value,
 }
 
-impl Template<'_> {
+impl<'a> Template<'a> {
+    /// A pod without annotations.
+    pub fn plain(namespace: &'a str, name: &'a str, node: &'a str) -> Self {
+        Self {
+            namespace,
+            name,
+            node,
+            labels: json!({}),
+            annotations: json!({}),
+        }
+    }
+
+    /// A pod with the annotations of limits of 10 Mbit/s.
+    pub fn limited(namespace: &'a str, name: &'a str, node: &'a str) -> Self {
+        Self {
+            annotations: limits(),
+            ..Self::plain(namespace, name, node)
+        }
+    }
+
     /// The object.
     pub fn manifest(&self, image: &str) -> Value {
         json!({
@@ -75,6 +94,14 @@ impl Template<'_> {
             "spec": spec(image, json!({"kubernetes.io/hostname": self.node})),
         })
     }
+}
+
+/// The annotations of limits of 10 Mbit/s in both directions.
+pub fn limits() -> Value {
+    json!({
+        "kubernetes.io/ingress-bandwidth": "10M",
+        "kubernetes.io/egress-bandwidth": "10M",
+    })
 }
 
 /// The spec of a pod that sends and receives.
@@ -126,14 +153,8 @@ pub fn create(context: &Context, templates: &[Template]) -> anyhow::Result<Vec<P
 /// Waits until a pod is Ready.
 pub fn find(kubectl: &Kubectl, namespace: &str, name: &str) -> anyhow::Result<Pod> {
     let pod = format!("pod/{name}");
-    kubectl.run(&[
-        "-n",
-        namespace,
-        "wait",
-        "--for=condition=Ready",
-        "--timeout=120s",
-        &pod,
-    ])?;
+    let wait = format!("wait --for=condition=Ready --timeout=120s {pod}");
+    kubectl.line_in(namespace, &wait)?;
     let pod = kubectl.json(&["-n", namespace, "get", &pod])?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let address = |index: usize| text(&pod["status"]["podIPs"][index]["ip"]).parse();
@@ -219,23 +240,24 @@ impl Pod {
     /// The rate that the pod's interface receives over this time of whole seconds, in Mbit/s.
     pub fn receives_over(&self, kubectl: &Kubectl, time: Duration) -> anyhow::Result<f64> {
         let script = MEASURE.replace("$1", &time.as_secs().to_string());
-        let text = self.shell(kubectl, &script)?;
+        let [before, began, after, ended] = self.numbers(kubectl, &script)?;
+        Ok((after - before) * 8.0 / (ended - began) / 1e6)
+    }
+
+    /// The numbers that a script prints in the pod.
+    fn numbers<const N: usize>(&self, kubectl: &Kubectl, script: &str) -> anyhow::Result<[f64; N]> {
+        let text = self.shell(kubectl, script)?;
         let numbers: Result<Vec<f64>, _> = text.split_whitespace().map(str::parse).collect();
-        match numbers?.as_slice() {
-            [before, began, after, ended] => Ok((after - before) * 8.0 / (ended - began) / 1e6),
-            _ => bail!("not a measurement: {text}"),
-        }
+        let numbers = <[f64; N]>::try_from(numbers?).ok();
+        numbers.with_context(|| format!("not a measurement: {text}"))
     }
 
     /// The rates in Mbit/s that the pod's interface receives and sends, from the second second of flows from and to
     /// another pod on.
     pub fn exchanges_with(&self, kubectl: &Kubectl, other: &Self) -> anyhow::Result<[f64; 2]> {
         let script = MEASURE_BOTH.replace("$1", &other.address.to_string());
-        let text = self.shell(kubectl, &script)?;
-        let numbers: Result<Vec<f64>, _> = text.split_whitespace().map(str::parse).collect();
-        let [received, sent, began, received_then, sent_then, ended] = numbers?[..] else {
-            bail!("not a measurement: {text}");
-        };
+        let [received, sent, began, received_then, sent_then, ended] =
+            self.numbers(kubectl, &script)?;
         let bytes = [received_then - received, sent_then - sent];
         Ok(bytes.map(|bytes| bytes * 8.0 / (ended - began) / 1e6))
     }

@@ -23,11 +23,8 @@ const SHARED: Duration = Duration::from_secs(8);
 /// A player who pays, and one who does not.
 pub fn players(context: &Context) -> anyhow::Result<(Pod, Pod)> {
     let player = |name| Template {
-        namespace: "games",
-        name,
-        node: &context.nodes[0],
         labels: json!({"user-type": name}),
-        annotations: json!({}),
+        ..Template::plain("games", name, &context.nodes[0])
     };
     let pods = create(context, &[player("paid"), player("free")])?;
     Ok((pods[0].clone(), pods[1].clone()))
@@ -61,22 +58,15 @@ pub fn internet_peer() -> Value {
 /// Applies policies, and waits until all of the namespace are Ready.
 pub fn apply(context: &Context, namespace: &str, policies: &str) -> anyhow::Result<()> {
     context.kubectl().apply(policies)?;
-    context.kubectl().run(&[
-        "-n",
-        namespace,
-        "wait",
-        "--for=condition=Ready",
-        "--timeout=120s",
-        "networkqos",
-        "--all",
-    ])?;
+    let wait = "wait --for=condition=Ready --timeout=120s networkqos --all";
+    context.kubectl().line_in(namespace, wait)?;
     Ok(())
 }
 
 /// Deletes all policies of a namespace.
 pub fn delete(context: &Context, namespace: &str) -> anyhow::Result<()> {
-    let all = ["-n", namespace, "delete", "networkqos", "--all"];
-    context.kubectl().run(&all)?;
+    let delete = "delete networkqos --all";
+    context.kubectl().line_in(namespace, delete)?;
     Ok(())
 }
 
@@ -156,13 +146,7 @@ pub fn free_is_limited(context: &mut Context) -> anyhow::Result<String> {
 
 /// Story 3: of two rules the one of higher priority decides.
 pub fn priorities(context: &mut Context) -> anyhow::Result<String> {
-    let template = |name| Template {
-        namespace: "ns1",
-        name,
-        node: &context.nodes[0],
-        labels: json!({}),
-        annotations: json!({}),
-    };
+    let template = |name| Template::plain("ns1", name, &context.nodes[0]);
     let pods = create(context, &[template("pod1"), template("pod2")])?;
     let hosts = ExternalHosts::of(context)?;
     apply(context, "ns1", &hosts.policies(STORY_3))?;

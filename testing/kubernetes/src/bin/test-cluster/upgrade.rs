@@ -78,12 +78,8 @@ fn version(context: &Context, other_than: &str) -> anyhow::Result<String> {
 }
 
 fn reported(context: &Context) -> anyhow::Result<String> {
-    let of_agents = context.kubectl().run(&[
-        "get",
-        "networkqosnodereports",
-        "-o",
-        "jsonpath={.items[*].agentVersion}",
-    ])?;
+    let get = "get networkqosnodereports -o jsonpath={.items[*].agentVersion}";
+    let of_agents = context.kubectl().line(get)?;
     let mut versions: Vec<&str> = of_agents.split_whitespace().collect();
     versions.dedup();
     ensure!(versions.len() == 1, "agents of {versions:?}");

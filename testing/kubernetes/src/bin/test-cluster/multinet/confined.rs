@@ -75,9 +75,9 @@ pub(super) fn agent_is_confined(context: &Context, pod: &Pod) -> anyhow::Result<
 fn token(context: &Context, node: &str) -> anyhow::Result<String> {
     let agent = context.agent(node)?;
     let agent = agent.trim_start_matches("pod/");
-    let bound = ["--bound-object-kind=Pod", "--bound-object-name", agent];
-    let create = ["-n", NETQOS, "create", "token", "netqos-agent"];
-    let token = context.kubectl().run(&[&create[..], &bound].concat())?;
+    let bound = format!("--bound-object-kind=Pod --bound-object-name {agent}");
+    let create = format!("create token netqos-agent {bound}");
+    let token = context.kubectl().line_in(NETQOS, &create)?;
     Ok(token.trim().to_owned())
 }
 
@@ -88,13 +88,8 @@ fn write_status(
     pod: &Pod,
     change: &Value,
 ) -> anyhow::Result<Result<(), String>> {
-    let view = [
-        "config",
-        "view",
-        "-o",
-        "jsonpath={.clusters[0].cluster.server}",
-    ];
-    let server = context.kubectl().run(&view)?;
+    let view = "config view -o jsonpath={.clusters[0].cluster.server}";
+    let server = context.kubectl().line(view)?;
     let mut config = kube::Config::new(server.parse()?);
     config.accept_invalid_certs = true;
     config.auth_info.token = Some(token.to_owned().into());
