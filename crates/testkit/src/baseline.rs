@@ -18,8 +18,8 @@ use crate::Node;
 const RATE: &str = "20mbit";
 const PAYLOAD: f64 = 20e6 * 1448.0 / 1514.0;
 
-/// The least of the baseline's part that a limit must reach, and the most of a limit that may pass.
-const LEAST: f64 = 0.8;
+/// The least of the baseline's part that a limit must reach in half a second, and the most of a limit that may pass.
+const LEAST: f64 = 0.6;
 const MOST: f64 = 1.1;
 
 /// A TCP connection through a TBF of `tc`, beside what is measured, until it is dropped.
