@@ -14,7 +14,7 @@ use netqos_testkit::{
 };
 use serde_json::{Value, json};
 
-use super::calls::{add, call, check, del, gc, limited, on_node, plugin};
+use super::calls::{add, call, check, del, gc, limited, node, on_node, plugin, start};
 use super::kernel::{backstops, in_pod, on_host};
 
 /// What is said where it cannot be had.
@@ -43,9 +43,7 @@ fn lose_records(node: &Node) {
 
 #[test]
 fn comes_and_goes_with_the_limit() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     let pods = ["a", "b"].map(|name| node.pod(name).unwrap());
     for (count, pod) in (1..).zip(&pods) {
         add(pod, &by_ifb(pod));
@@ -77,9 +75,7 @@ fn comes_and_goes_with_the_limit() {
 
 #[test]
 fn of_a_macvlan_is_inside_of_its_namespace() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     node.parent_link("parent").unwrap();
     let pod = node.macvlan_pod("m", "parent").unwrap();
     let config = limited(&pod, 10_000_000, 20_000_000, json!({}));
@@ -101,9 +97,7 @@ fn of_a_macvlan_is_inside_of_its_namespace() {
 /// From kernel 6.16 on a chain stays when its device goes, and takes the next of that name.
 #[test]
 fn whose_link_is_gone_goes_and_does_no_harm_until_then() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     let renew = "ip link del veth-a; ip link add veth-a type veth peer name other; \
         ip link set veth-a up; ip link set other up";
     // DEL finds it by its record, GC by that or by its tag.
@@ -142,9 +136,7 @@ fn whose_link_is_gone_goes_and_does_no_harm_until_then() {
 /// that somebody accepts there goes through the ifb.
 #[test]
 fn does_not_bring_back_what_was_dropped() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     node.parent_link("parent").unwrap();
     let veth = node.pod("a").unwrap();
     let macvlan = node.macvlan_pod("m", "parent").unwrap();
@@ -194,9 +186,7 @@ fn does_not_bring_back_what_was_dropped() {
 /// A name of a link may be used again for another pod before DEL of the first is called.
 #[test]
 fn of_another_attachment_stays() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     let first = node.pod("a").unwrap();
     add(&first, &by_ifb(&first));
     on_node(&node, "ip link del veth-a");
@@ -221,10 +211,7 @@ fn of_another_attachment_stays() {
 /// Chains of others, in tables of their own, and in ours when somebody puts some there.
 #[test]
 fn is_all_that_is_removed() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((_node, pod)) = start() else { return };
     let named = |name: &str| Chain {
         name: name.to_owned(),
         hook: None,
@@ -253,9 +240,7 @@ fn is_all_that_is_removed() {
 /// Its record, and the tag of its link, are both gone or not.
 #[test]
 fn without_a_record_is_found() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     node.parent_link("parent").unwrap();
     let pods = [
         node.pod("a").unwrap(),
@@ -288,10 +273,7 @@ fn without_a_record_is_found() {
 
 #[test]
 fn is_not_asked_for_where_nothing_is_redirected() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((node, pod)) = start() else { return };
     let outcome = |command, config: &Value| {
         let call = call(command, &pod, config);
         with_nfnetlink(Nfnetlink::Fatal, || call.run().unwrap()).unwrap()
@@ -312,9 +294,7 @@ fn is_not_asked_for_where_nothing_is_redirected() {
 
 #[test]
 fn that_cannot_be_had_is_done_without() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     node.parent_link("parent").unwrap();
     let veth = node.pod("a").unwrap();
     let macvlan = node.macvlan_pod("m", "parent").unwrap();

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use netqos_testkit::{Call, Node, foreign_map};
+use netqos_testkit::{Call, foreign_map};
 use serde_json::{Value, json};
 
-use super::calls::{call, check, limited, plugin};
+use super::calls::{call, check, limited, node, plugin, start};
 use super::kernel::on_host;
 
 const PINS: &str = "/sys/fs/bpf/netqos";
@@ -21,9 +21,7 @@ fn status(hook: &str) -> Call {
 /// The verifier refuses a program that writes behind the end of a map's values.
 #[test]
 fn until_somebody_asks_again() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     let pods = ["a", "b", "c"].map(|name| node.pod(name).unwrap());
     let configs: Vec<Value> = pods
         .iter()
@@ -75,10 +73,7 @@ fn until_somebody_asks_again() {
 /// What the caller lacks, and where a file system cannot be, is no answer about the programs.
 #[test]
 fn and_nothing_else_is() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((_node, pod)) = start() else { return };
     fs::write("/run/file", "").unwrap();
     let config = limited(&pod, 10_000_000, 20_000_000, json!({"bpffs": "/run/file"}));
     let outcome = call("ADD", &pod, &config).run().unwrap();

@@ -1,9 +1,9 @@
 //! Two interfaces of one container on one network: the original fails for the second.
 
-use netqos_testkit::{Node, Pod};
+use netqos_testkit::Pod;
 use serde_json::{Value, json};
 
-use super::calls::{call, limited, ways};
+use super::calls::{call, limited, start, ways};
 use super::kernel::{Held, everything, in_pod, limiters, links_of_kind, on_host, shape};
 
 /// The limit of each: a rate to the pod, and one from the pod.
@@ -36,10 +36,7 @@ impl Interface<'_> {
 
 #[test]
 fn each_has_its_own_limit() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((node, pod)) = start() else { return };
     let second_link = pod.another_veth(&node, "eth1").unwrap();
     let bare = everything(&[&pod]);
     for (hook, egress) in ways() {

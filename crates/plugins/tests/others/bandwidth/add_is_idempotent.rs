@@ -1,17 +1,13 @@
 //! ADD again: with the same limits nothing changes, with others the state is that of a fresh ADD.
 
-use netqos_testkit::Node;
 use serde_json::{Value, json};
 
-use super::calls::{add, call, check, config, del, limited, ways};
+use super::calls::{add, call, check, config, del, limited, start, ways};
 use super::kernel::{everything, limiters};
 
 #[test]
 fn the_same_again_changes_nothing_and_says_the_same() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((node, pod)) = start() else { return };
     for (hook, egress) in ways() {
         let more = json!({"hook": hook, "egress": egress});
         let config = limited(&pod, 10_000_000, 20_000_000, more);
@@ -30,10 +26,7 @@ fn the_same_again_changes_nothing_and_says_the_same() {
 /// As a runtime calls it that hands over the final result of the chain instead of the one before.
 #[test]
 fn its_own_result_is_a_result_of_plugins_before() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((_node, pod)) = start() else { return };
     let mut config = limited(&pod, 10_000_000, 20_000_000, json!({"egress": "ifb"}));
     let result = add(&pod, &config);
     config["prevResult"] = result;
@@ -44,10 +37,7 @@ fn its_own_result_is_a_result_of_plugins_before() {
 
 #[test]
 fn from_every_state_to_every_other() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((node, pod)) = start() else { return };
     let with = |ingress: u64, egress: u64, more: Value| limited(&pod, ingress, egress, more);
     let mut states: Vec<Value> = ways()
         .map(|(hook, egress)| {

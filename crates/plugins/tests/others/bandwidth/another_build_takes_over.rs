@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use netqos_testkit::{Node, Pod};
+use netqos_testkit::Pod;
 use serde_json::{Value, json};
 
-use super::calls::{add, check, del, limited};
+use super::calls::{add, check, del, limited, node, start};
 use super::kernel::limiters;
 
 const PINS: &str = "/sys/fs/bpf/netqos/v1";
@@ -35,10 +35,7 @@ fn config_of(pod: &Pod, hook: &str) -> Value {
 
 #[test]
 fn its_pods_are_right_and_are_cleaned_up() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((node, pod)) = start() else { return };
     for hook in super::calls::hooks() {
         add(&pod, &config_of(&pod, hook));
         let other = as_if_by_another_build();
@@ -52,9 +49,7 @@ fn its_pods_are_right_and_are_cleaned_up() {
 
 #[test]
 fn the_next_pod_brings_this_builds_program_and_removes_the_other() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     let (old, new) = (node.pod("old").unwrap(), node.pod("new").unwrap());
     add(&old, &config_of(&old, "clsact"));
     let other = as_if_by_another_build();

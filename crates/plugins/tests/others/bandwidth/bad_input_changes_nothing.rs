@@ -4,7 +4,7 @@
 use netqos_testkit::{Node, Pod, State};
 use serde_json::{Value, json};
 
-use super::calls::{CONTAINERD, add, bandwidth, call, config, del, limited};
+use super::calls::{CONTAINERD, add, bandwidth, call, config, del, limited, start};
 
 const DECODING: u64 = 6;
 const CONFIG: u64 = 7;
@@ -144,10 +144,7 @@ fn assert_refused(
 
 #[test]
 fn whether_the_pod_had_limits_or_not() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((node, pod)) = start() else { return };
     let good = limited(&pod, 10_000_000, 20_000_000, json!({}));
     add(&pod, &good);
     del(&pod, &good);
@@ -175,10 +172,7 @@ fn whether_the_pod_had_limits_or_not() {
 /// What is wrong between the configuration and what is on the node.
 #[test]
 fn a_pod_that_is_not_as_the_result_says() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((node, pod)) = start() else { return };
     let good = limited(&pod, 10_000_000, 20_000_000, json!({}));
     add(&pod, &good);
     del(&pod, &good);
@@ -231,10 +225,7 @@ fn a_pod_that_is_not_as_the_result_says() {
 
 #[test]
 fn a_plugin_that_is_the_first_of_its_list() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((_node, pod)) = start() else { return };
     for limits in [0, 1_000_000] {
         let mut config = limited(&pod, limits, limits, json!({}));
         if limits == 0 {

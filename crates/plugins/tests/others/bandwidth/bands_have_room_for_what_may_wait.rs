@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use netqos_testkit::{Node, Pod};
 use serde_json::{Value, json};
 
-use super::calls::{CONTAINERD, add, bandwidth, check, config};
+use super::calls::{CONTAINERD, add, bandwidth, check, config, start};
 
 /// Each may have some hundred packets on their way.
 const SENDERS: usize = 20;
@@ -57,10 +57,7 @@ fn longest_queue(node: &Node, pod: &Pod) -> usize {
 
 #[test]
 fn also_when_more_may_wait_than_before() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((node, pod)) = start() else { return };
     add(&pod, &with_latency(&pod, "25ms"));
     assert!(longest_queue(&node, &pod) <= SHORT);
     let slow = with_latency(&pod, "1s");

@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 
 use netqos_cni::kubelet::{Kubelet, Pod, Sandbox};
 use netqos_cni::runtime::{NetworkConfigList, Runtime};
-use netqos_testkit::Node;
 use serde_json::{Value, json};
 
-use super::calls::plugin;
+use super::calls::{node, plugin};
 use super::kernel::{in_pod, limiters, on_host};
 
 /// Where Debian's package has the plugins.
@@ -36,9 +35,7 @@ fn a_pod_is_held_to_its_annotations() {
             eprintln!("skipped: {PLUGINS}/{kind} is missing (containernetworking-plugins)");
             return;
         }
-        let Some(node) = Node::new().unwrap() else {
-            return;
-        };
+        let Some(node) = node() else { return };
         let namespace = node.empty_pod("a").unwrap();
         let ours = plugin().parent().unwrap().to_owned();
         let runtime = Runtime::new([ours, PathBuf::from(PLUGINS)], "/var/lib/cni");

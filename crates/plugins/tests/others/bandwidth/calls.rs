@@ -60,6 +60,18 @@ pub(crate) fn original() -> Option<&'static Path> {
     None
 }
 
+/// A node; `None` where the test has to be skipped.
+pub(crate) fn node() -> Option<Node> {
+    Node::new().unwrap()
+}
+
+/// A node with a pod `a`; `None` where the test has to be skipped.
+pub(crate) fn start() -> Option<(Node, Pod)> {
+    let node = node()?;
+    let pod = node.pod("a").unwrap();
+    Some((node, pod))
+}
+
 /// A configuration for this pod, of 1.1.0 unless `more` says otherwise, with the result of a main
 /// plugin that made its veth. What `more` says goes over the rest.
 pub(crate) fn config(pod: &Pod, more: Value) -> Value {

@@ -6,7 +6,7 @@ use netqos_netlink::{Nft, Socket};
 use netqos_testkit::{Node, Pod};
 use serde_json::{Value, json};
 
-use super::calls::{add, call, check, config, del, inside, limited, on_node, ways};
+use super::calls::{add, call, check, config, del, inside, limited, on_node, start, ways};
 use super::kernel::{everything, limiters, on_host, pins, put_in_our_place};
 
 /// Where something is done, and what.
@@ -260,10 +260,7 @@ fn commit(sabotage: &Sabotage, node: &Node, pod: &Pod, ifb: &str) {
 
 #[test]
 fn and_add_mends_it() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((node, pod)) = start() else { return };
     let ifb = netqos_api::ifb_name("net", "a");
     for (hook, egress) in ways() {
         let more = json!({"hook": hook, "egress": egress});
@@ -293,10 +290,7 @@ fn and_add_mends_it() {
 /// What somebody else put in our place is noticed too, and is not ADD's to remove.
 #[test]
 fn and_what_stands_in_its_place() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((node, pod)) = start() else { return };
     let config = limited(&pod, 10_000_000, 20_000_000, json!({}));
     add(&pod, &config);
     let replace = "tc qdisc del dev veth-a root; tc qdisc add dev veth-a root handle 1: htb";
@@ -312,10 +306,7 @@ fn and_what_stands_in_its_place() {
 /// What is asked for is not what ADD was asked for.
 #[test]
 fn and_a_configuration_that_changed() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((_node, pod)) = start() else { return };
     let one = |key: &str, burst: &str| config(&pod, json!({key: 8_000_000, burst: 80_000}));
     let ingress = one("ingressRate", "ingressBurst");
     let both = limited(&pod, 8_000_000, 8_000_000, json!({}));
@@ -347,10 +338,7 @@ fn and_a_configuration_that_changed() {
 /// As the plugin `tuning` does, behind this one in the chain.
 #[test]
 fn an_mtu_that_is_lowered_later_is_no_fault() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((node, pod)) = start() else { return };
     for (hook, egress) in ways() {
         let more = json!({"hook": hook, "egress": egress});
         let config = limited(&pod, 10_000_000, 20_000_000, more);

@@ -5,10 +5,12 @@ use std::time::Duration;
 use netqos_bpf::Settings;
 use netqos_core::{BitRate, ByteCount, Limit};
 use netqos_datapath::Owner;
-use netqos_testkit::{Call, Node};
+use netqos_testkit::Call;
 use serde_json::{Value, json};
 
-use super::calls::{CONTAINERD, CRI_O, VERSIONS, add, bandwidth, call, check, config, del, plugin};
+use super::calls::{
+    CONTAINERD, CRI_O, VERSIONS, add, bandwidth, call, check, config, del, node, plugin, start,
+};
 use super::kernel::{Held, in_pod, limiters, links_of_kind, on_host, shape_of};
 
 /// A limit of so many bit/s and netqos' choice of a burst, or of so many bits.
@@ -63,10 +65,7 @@ fn assert_holds(what: &str, link: &Held, limit: Option<Limit>, attachment: &str)
 
 #[test]
 fn in_every_version() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((node, pod)) = start() else { return };
     let before = node.state(&[&pod]).unwrap();
     let burst = 8_000_000;
     let ten = json!({"ingressRate": 10_000_000, "ingressBurst": burst});
@@ -214,10 +213,7 @@ fn in_every_version() {
 /// The numbers of `docs/limits.md`, so that those who read it are not misled.
 #[test]
 fn the_documents_numbers_are_the_kernels() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((_node, pod)) = start() else { return };
     let config = config(
         &pod,
         json!({"runtimeConfig": bandwidth(10_000_000, 1_000_000_000, CONTAINERD)}),
@@ -238,9 +234,7 @@ fn the_documents_numbers_are_the_kernels() {
 /// Recorded at a node with containerd: its keys, its annotations, and what plugins before left.
 #[test]
 fn containerds_recorded_call() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     let pod = node.pod("cli2").unwrap();
     let text = include_str!("containerd-add.json")
         .replace("@NETNS@", &pod.netns().display().to_string())
@@ -276,10 +270,7 @@ fn containerds_recorded_call() {
 /// What is ignored is said, on standard error.
 #[test]
 fn what_is_ignored_is_said() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((_node, pod)) = start() else { return };
     for (more, said) in [
         (
             json!({"unshapedSubnets": ["10.0.0.0/8"]}),

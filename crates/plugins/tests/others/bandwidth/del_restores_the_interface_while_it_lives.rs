@@ -1,9 +1,9 @@
 //! DEL: whatever it is told and whatever has gone already, nothing is left.
 
-use netqos_testkit::{Call, Node, Pod};
+use netqos_testkit::{Call, Pod};
 use serde_json::{Value, json};
 
-use super::calls::{add, call, config, del, limited, ways};
+use super::calls::{add, call, config, del, limited, node, start, ways};
 use super::kernel::{limiters, links_of_kind};
 
 /// How a runtime may call it.
@@ -51,10 +51,7 @@ const TOLD: [(&str, Told); 10] = [
 
 #[test]
 fn whatever_it_is_told() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((node, pod)) = start() else { return };
     let warm = limited(&pod, 10_000_000, 20_000_000, json!({}));
     add(&pod, &warm);
     del(&pod, &warm);
@@ -78,10 +75,7 @@ fn whatever_it_is_told() {
 /// A pod that never had a limit, and one that nobody knows.
 #[test]
 fn with_nothing_to_do_it_does_nothing() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((node, pod)) = start() else { return };
     let before = node.state(&[&pod]).unwrap();
     for (_, told) in TOLD {
         told(&pod, &config(&pod, json!({}))).succeed().unwrap();
@@ -92,10 +86,7 @@ fn with_nothing_to_do_it_does_nothing() {
 /// Without the record it goes by the tags on the links. Whose an empty clsact is nobody knows then.
 #[test]
 fn after_the_records_were_lost() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((node, pod)) = start() else { return };
     let warm = limited(&pod, 10_000_000, 20_000_000, json!({}));
     add(&pod, &warm);
     del(&pod, &warm);
@@ -119,9 +110,7 @@ fn after_the_records_were_lost() {
 /// What of the pod is gone when DEL is called.
 #[test]
 fn after_the_pod_has_gone() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     for (hook, egress) in ways() {
         for gone in ["veth", "namespace"] {
             let what = format!("{gone}, {hook}, {egress}");

@@ -3,7 +3,7 @@
 use netqos_testkit::{Node, Pod};
 use serde_json::{Value, json};
 
-use super::calls::{WAYS, add, call, del, inside, limited, on_node, ways};
+use super::calls::{WAYS, add, call, del, inside, limited, on_node, start, ways};
 use super::kernel::{limiters, set_alias};
 
 /// What stands in the way on a node, and what ADD says about it.
@@ -90,10 +90,7 @@ fn put(node: &Node, pod: &Pod, obstacle: &Obstacle) {
 
 /// A node of its own for each: what one leaves must not hide what the next does.
 fn meet(obstacle: &'static Obstacle) {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((node, pod)) = start() else { return };
     let clear = limited(&pod, 10_000_000, 20_000_000, json!({}));
     add(&pod, &clear);
     del(&pod, &clear);
@@ -132,10 +129,7 @@ fn whatever_stands_in_the_way() {
 /// Somebody's alias is not a reason to fail, and stays.
 #[test]
 fn a_foreign_alias_is_in_nobodys_way() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((node, pod)) = start() else { return };
     set_alias(pod.host_link(), "uplink of rack 7");
     let config = limited(&pod, 10_000_000, 20_000_000, json!({}));
     let before = node.run("ip", &["-d", "link", "show"]).unwrap();

@@ -3,10 +3,10 @@
 use netqos_bpf::Settings;
 use netqos_core::{Attachment, Direction};
 use netqos_datapath::Owner;
-use netqos_testkit::{Call, Node, Pod};
+use netqos_testkit::{Call, Pod};
 use serde_json::{Value, json};
 
-use super::calls::{add, call, check, gc, limited, on_node, plugin};
+use super::calls::{add, call, check, gc, limited, node, on_node, plugin, start};
 use super::kernel::{everything, limiters, links_of_kind, pins};
 
 /// Attachments on their way of egress and hook, half of which will be stale.
@@ -39,9 +39,7 @@ const FOREIGN: &str = "ip link add bwp000000000000 type ifb; ip link add theirs 
 
 #[test]
 fn of_two_networks() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     on_node(&node, FOREIGN);
     let pods: Vec<_> = WAYS.map(|(name, ..)| node.pod(name).unwrap()).into();
     let elsewhere = node.pod("e").unwrap();
@@ -104,10 +102,7 @@ fn of_two_networks() {
 /// of which another lives.
 #[test]
 fn by_either_spelling_and_by_interface() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((node, pod)) = start() else { return };
     pod.another_veth(&node, "eth1").unwrap();
     let mut config = limited(&pod, 10_000_000, 20_000_000, json!({}));
     config["prevResult"]["interfaces"] = json!([{"name": "veth-a"}, {"name": "eth1-a"}]);
@@ -129,9 +124,7 @@ fn by_either_spelling_and_by_interface() {
 /// Records that were lost, namespaces that are gone, limiters that nobody owns.
 #[test]
 fn what_nothing_but_a_tag_or_a_number_is_left_of() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     for (_, hook, egress) in WAYS {
         let what = format!("{hook}, {egress}");
         let (lost, gone) = (node.pod("lost").unwrap(), node.pod("gone").unwrap());
@@ -187,9 +180,7 @@ fn what_nothing_but_a_tag_or_a_number_is_left_of() {
 
 #[test]
 fn a_living_pod_whose_record_was_lost_keeps_its_limiters() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     let pod = node.pod("living").unwrap();
     add(&pod, &config_of(&pod, "clsact", "pod", "net"));
     for file in node.files("/run/netqos") {
@@ -205,9 +196,7 @@ fn a_living_pod_whose_record_was_lost_keeps_its_limiters() {
 /// A process that is killed between taking its lock and writing its record leaves the lock.
 #[test]
 fn locks_that_guard_nothing_go() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     let pod = node.pod("living").unwrap();
     add(&pod, &config_of(&pod, "clsact", "pod", "net"));
     let before = node.files("/run/netqos");

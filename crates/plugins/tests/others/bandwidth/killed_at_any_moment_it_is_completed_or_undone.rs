@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use netqos_bpf::Pins;
-use netqos_testkit::{Node, Pod};
+use netqos_testkit::Pod;
 use serde_json::{Value, json};
 
-use super::calls::{add, call, check, del, gc, limited};
+use super::calls::{add, call, check, del, gc, limited, start};
 use super::kernel::{Held, backstops, everything, limiters};
 
 /// Enough for what the plugin does; one that never ends is another test's.
@@ -33,10 +33,7 @@ fn config(pod: &Pod, more: Value) -> Value {
 
 /// Kills ADD and DEL at every `step`th moment; nothing is left in the end.
 fn at_every(step: usize, more: Value) {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((node, pod)) = start() else { return };
     let config = config(&pod, more);
     let bare = seen(&pod);
     add(&pod, &config);
@@ -93,10 +90,7 @@ fn with_tcx() {
 /// The redirect fallback has no tagged link any more at some moments.
 #[test]
 fn killed_del_whose_record_was_deleted_is_completed_by_the_next() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((_node, pod)) = start() else { return };
     let config = config(&pod, json!({"hook": "clsact", "egress": "ifb"}));
     for nth in (0..ENOUGH).step_by(3) {
         add(&pod, &config);
@@ -126,10 +120,7 @@ fn killed_del_whose_record_was_deleted_is_completed_by_the_next() {
 /// The first of a boot, which loads the programs.
 #[test]
 fn while_it_loads_the_programs() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((_node, pod)) = start() else { return };
     let config = config(&pod, json!({"hook": "clsact"}));
     add(&pod, &config);
     let whole = seen(&pod);

@@ -8,7 +8,7 @@ use netqos_netlink::{Namespace, Socket};
 use netqos_testkit::{ForeignHook, ForeignProgram, Node, Pod, TcAttachType, Verdict};
 use serde_json::{Value, json};
 
-use super::calls::{add, call, check, del, inside, is_there, limited, on_node, ways};
+use super::calls::{add, call, check, del, inside, is_there, limited, node, on_node, ways};
 use super::kernel::{Held, in_pod, on_host};
 
 /// A packet that passes is there long before; so long does a busy machine get.
@@ -183,9 +183,7 @@ fn through_a_life<'p>(
 
 #[test]
 fn who_drops_drops() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     let (pod, talk) = talking(&node);
     for (hook, egress) in ways() {
         let config = config_of(&pod, hook, egress);
@@ -218,9 +216,7 @@ fn who_drops_drops() {
 
 #[test]
 fn who_counts_counts_and_everything_passes() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     let (pod, talk) = talking(&node);
     for (hook, egress) in ways() {
         let config = config_of(&pod, hook, egress);
@@ -256,9 +252,7 @@ fn who_counts_counts_and_everything_passes() {
 /// Filters right beside ours, on both hooks and both sides, on a clsact that is not ours.
 #[test]
 fn filters_and_a_clsact_of_others_stay() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     let (pod, talk) = talking(&node);
     let warm = limited(&pod, 10_000_000, 20_000_000, json!({}));
     add(&pod, &warm);
@@ -313,9 +307,7 @@ fn filters_and_a_clsact_of_others_stay() {
 /// Where it stands there is no clsact: tcx serves, and the limit is held.
 #[test]
 fn an_ingress_qdisc_of_others_stays() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     let (pod, talk) = talking(&node);
     let warm = limited(&pod, 10_000_000, 20_000_000, json!({}));
     add(&pod, &warm);

@@ -1,20 +1,17 @@
 //! Names that are longer together than a link's alias or a file's name may be.
 
 use netqos_core::Attachment;
-use netqos_testkit::{Call, Node};
+use netqos_testkit::Call;
 use serde_json::json;
 
-use super::calls::{gc, limited, on_node, plugin, ways};
+use super::calls::{gc, limited, on_node, plugin, start, ways};
 use super::kernel::{everything, limiters, links_of_kind, on_host};
 
 const CONTAINER: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
 #[test]
 fn are_cut_off_and_still_tell_whose_everything_is() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((node, pod)) = start() else { return };
     let (bare, bare_node) = (everything(&[&pod]), everything(&[]));
     for length in [150, 180, 255, 1000] {
         let network = |end: &str| format!("{}.{end}", "n".repeat(length - 2));

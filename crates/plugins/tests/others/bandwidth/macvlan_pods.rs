@@ -1,16 +1,13 @@
 //! Interfaces without an end on the host: both directions inside of the pod.
 
-use netqos_testkit::Node;
 use serde_json::json;
 
-use super::calls::{add, call, check, del, gc, inside, limited};
+use super::calls::{add, call, check, del, gc, inside, limited, node};
 use super::kernel::{in_pod, limiters, links_of_kind};
 
 #[test]
 fn both_directions_inside_of_the_pod() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     node.parent_link("parent").unwrap();
     let pod = node.macvlan_pod("m", "parent").unwrap();
     let warm = limited(&pod, 10_000_000, 20_000_000, json!({}));
@@ -67,9 +64,7 @@ fn both_directions_inside_of_the_pod() {
 /// The pod's namespace is gone, and nothing of it was anywhere else but in the maps.
 #[test]
 fn after_the_namespace_has_gone() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     node.parent_link("parent").unwrap();
     for hook in super::calls::hooks() {
         let pod = node.macvlan_pod("m", "parent").unwrap();

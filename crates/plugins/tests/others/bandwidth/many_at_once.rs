@@ -1,9 +1,9 @@
 //! Sixteen pods at a time, as when a node starts.
 
-use netqos_testkit::{Node, Pod, Running};
+use netqos_testkit::{Pod, Running};
 use serde_json::{Value, json};
 
-use super::calls::{call, check, del, gc, limited};
+use super::calls::{call, check, del, gc, limited, node, start};
 use super::kernel::{Held, everything, limiters, links_of_kind};
 
 const PODS: usize = 16;
@@ -33,9 +33,7 @@ fn all_at_once(command: &str, pods: &[Pod], configs: &[Value]) {
 
 #[test]
 fn the_first_of_a_boot_included() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     let pods: Vec<Pod> = (0..PODS)
         .map(|number| node.pod(&format!("p{number}")).unwrap())
         .collect();
@@ -70,10 +68,7 @@ fn the_first_of_a_boot_included() {
 /// A runtime that gave up waiting calls again while the first call is still at work.
 #[test]
 fn of_one_pod() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((_node, pod)) = start() else { return };
     let bare = everything(&[&pod]);
     let config = limited(&pod, 10_000_000, 20_000_000, json!({"egress": "ifb"}));
     for _ in 0..4 {
@@ -99,10 +94,7 @@ fn of_one_pod() {
 /// Interfaces of one container want the same name for their ifbs.
 #[test]
 fn of_the_interfaces_of_one_pod() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((node, pod)) = start() else { return };
     let names = ["eth0", "eth1", "eth2", "eth3"];
     let mut interfaces = vec![json!({"name": "veth-a"})];
     for name in &names[1..] {
@@ -133,9 +125,7 @@ fn of_the_interfaces_of_one_pod() {
 /// While pods come, what is stale goes; what comes stays.
 #[test]
 fn while_garbage_is_collected() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     let pods: Vec<Pod> = (0..PODS / 2)
         .map(|number| node.pod(&format!("p{number}")).unwrap())
         .collect();

@@ -2,10 +2,10 @@
 //! the rest STATUS, ADD and CHECK say in one line what is missing. The kernel is the one that the
 //! tests run on, asked for names that it does not know.
 
-use netqos_testkit::{Call, Node, Outcome};
+use netqos_testkit::{Call, Outcome};
 use serde_json::{Value, json};
 
-use super::calls::{CONTAINERD, call, del, limited, plugin};
+use super::calls::{CONTAINERD, call, del, limited, node, plugin, start};
 
 /// The kernel's words for what it lacks.
 const NO_QDISC: &str = "Specified qdisc kind is unknown";
@@ -38,9 +38,7 @@ fn error(outcome: &Outcome) -> (u64, String) {
 /// words and changes nothing, CHECK finds nothing in force.
 #[test]
 fn what_cannot_be_held_is_refused_and_nothing_is_changed() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     node.parent_link("parent").unwrap();
     let veth = node.pod("a").unwrap();
     let macvlan = node.macvlan_pod("m", "parent").unwrap();
@@ -124,10 +122,7 @@ fn what_cannot_be_held_is_refused_and_nothing_is_changed() {
 /// What a limit does without: it is held, and STATUS and ADD say the same of how.
 #[test]
 fn what_can_be_held_without_it_is_held() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((_node, pod)) = start() else { return };
     for (lacking, mode) in [
         ("pfifo_fast", PLAIN),
         ("clsact", PLAIN),
@@ -157,9 +152,7 @@ fn what_can_be_held_without_it_is_held() {
 /// well, and ADD and CHECK of such a pod fail.
 #[test]
 fn ingress_of_a_macvlan_pod_needs_ifb_and_redirect() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     node.parent_link("parent").unwrap();
     let pod = node.macvlan_pod("m", "parent").unwrap();
     for (lacking, words, remedy) in [

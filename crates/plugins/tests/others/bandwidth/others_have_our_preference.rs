@@ -4,10 +4,10 @@
 use std::net::UdpSocket;
 
 use netqos_netlink::Namespace;
-use netqos_testkit::{ForeignHook, ForeignProgram, Node, TcAttachType, Verdict};
+use netqos_testkit::{ForeignHook, ForeignProgram, TcAttachType, Verdict};
 use serde_json::json;
 
-use super::calls::{add, call, check, del, inside, limited, on_node};
+use super::calls::{add, call, check, del, inside, limited, on_node, start};
 use super::kernel::{in_pod, on_host, put_in_our_place};
 
 /// What stands at 81, by `tc`, and the preference at which ours is then.
@@ -23,10 +23,7 @@ const TAKEN: [(&str, u16); 4] = [
 
 #[test]
 fn ours_goes_before_them_and_is_found_again() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((node, pod)) = start() else { return };
     let of = |rate: u64| limited(&pod, rate, rate, json!({"hook": "clsact"}));
     add(&pod, &of(10_000_000));
     del(&pod, &of(10_000_000));
@@ -71,10 +68,7 @@ fn ours_goes_before_them_and_is_found_again() {
 /// Ours stays where it is when theirs has gone, and there is one.
 #[test]
 fn ours_stays_where_it_is_when_theirs_has_gone() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((node, pod)) = start() else { return };
     let config = limited(&pod, 10_000_000, 10_000_000, json!({"hook": "clsact"}));
     on_node(
         &node,
@@ -96,10 +90,7 @@ fn ours_stays_where_it_is_when_theirs_has_gone() {
 /// Of the same kind they may share a preference; nobody has to know.
 #[test]
 fn a_program_of_others_stays_and_sees_every_packet() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((_node, pod)) = start() else { return };
     let config = limited(&pod, 10_000_000, 10_000_000, json!({"hook": "clsact"}));
     let place = ForeignHook::Clsact(81);
     let foreign =
@@ -118,10 +109,7 @@ fn a_program_of_others_stays_and_sees_every_packet() {
 /// A filter that has our place, but not our name, is somebody else's.
 #[test]
 fn what_has_our_place_under_another_name_is_not_ours() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((_node, pod)) = start() else { return };
     let config = limited(&pod, 10_000_000, 10_000_000, json!({"hook": "clsact"}));
     add(&pod, &config);
     {

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use netqos_testkit::Node;
 use serde_json::json;
 
-use super::calls::{add, check, del, gc, limited};
+use super::calls::{add, check, del, gc, limited, node, start};
 
 const PINS: &str = "/sys/fs/bpf/netqos/v1";
 
@@ -21,9 +21,7 @@ fn pins(node: &Node) -> Vec<(String, u64)> {
 
 #[test]
 fn in_a_boot() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     let first = node.pod("first").unwrap();
     add(&first, &limited(&first, 10_000_000, 10_000_000, json!({})));
     let before = pins(&node);
@@ -40,10 +38,7 @@ fn in_a_boot() {
 /// It is empty most of the time, and somebody tidies up.
 #[test]
 fn the_folder_of_links_is_made_again() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((node, pod)) = start() else { return };
     let config = limited(&pod, 10_000_000, 10_000_000, json!({"hook": "tcx"}));
     add(&pod, &config);
     del(&pod, &config);

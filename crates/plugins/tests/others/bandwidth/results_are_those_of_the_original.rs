@@ -1,10 +1,10 @@
 //! What ADD prints.
 
 use netqos_netlink::Socket;
-use netqos_testkit::{Call, Node, Pod};
+use netqos_testkit::{Call, Pod};
 use serde_json::{Value, json};
 
-use super::calls::{VERSIONS, add, call, config, del, limited, original, previous};
+use super::calls::{VERSIONS, add, call, config, del, limited, node, original, previous, start};
 use super::kernel::on_host;
 
 /// A name of the original's own tests, and the device name that is there.
@@ -25,10 +25,7 @@ fn strange(pod: &Pod, version: &str) -> Value {
 
 #[test]
 fn the_default_adds_nothing_and_loses_nothing() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((_node, pod)) = start() else { return };
     for version in VERSIONS {
         let previous = strange(&pod, version);
         for limits in [
@@ -47,9 +44,7 @@ fn the_default_adds_nothing_and_loses_nothing() {
 /// The way is chosen by the configuration, else by the environment.
 #[test]
 fn by_ifb_the_device_is_added_under_the_originals_name() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     let pod = node.pod("dummy").unwrap();
     for version in VERSIONS {
         let mut config = limited(
@@ -84,10 +79,7 @@ fn by_ifb_the_device_is_added_under_the_originals_name() {
 /// The pod's way in the configuration beats the ifb in the environment.
 #[test]
 fn the_configuration_beats_the_environment() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((_node, pod)) = start() else { return };
     let config = limited(&pod, 8_000_000, 8_000_000, json!({"egress": "pod"}));
     let call = call("ADD", &pod, &config).variable("NETQOS_EGRESS", "ifb");
     assert_eq!(call.succeed().unwrap(), config["prevResult"]);
@@ -97,12 +89,8 @@ fn the_configuration_beats_the_environment() {
 /// which releases of the original differ.
 #[test]
 fn by_ifb_it_prints_what_the_original_prints() {
-    let Some(original) = original() else {
-        return;
-    };
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(original) = original() else { return };
+    let Some(node) = node() else { return };
     let pod = node.pod("dummy").unwrap();
     for version in ["0.3.0", "0.3.1", "0.4.0", "1.0.0"] {
         for egress in [0, 16] {

@@ -3,10 +3,10 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use netqos_testkit::{Call, Node};
+use netqos_testkit::Call;
 use serde_json::{Value, json};
 
-use super::calls::{call, limited, plugin};
+use super::calls::{call, limited, node, plugin};
 
 /// Nobody.
 const USER: u32 = 65_534;
@@ -21,9 +21,7 @@ fn status(more: Value) -> Call {
 
 #[test]
 fn all_is_well_here() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     let before = node.state(&[]).unwrap();
     for egress in ["pod", "ifb"] {
         for hook in ["auto", "clsact", "tcx", "none"] {
@@ -50,9 +48,7 @@ fn all_is_well_here() {
 
 #[test]
 fn what_is_lacking_is_named() {
-    let Some(_node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(_node) = node() else { return };
     fs::write("/run/file", "").unwrap();
     for hook in super::calls::hooks() {
         let (code, text) = status(json!({"hook": hook, "bpffs": "/run/file"}))
@@ -74,9 +70,7 @@ fn what_is_lacking_is_named() {
 
 #[test]
 fn without_root_it_says_so() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     // Where anybody may execute it.
     let copy = "/run/bandwidth";
     fs::copy(plugin(), copy).unwrap();
@@ -121,9 +115,7 @@ fn a_configuration_that_is_wrong_is_said_to_be() {
 /// Each has something to say: STATUS how limits are held, ADD why flows are not ranked, GC that it has no list.
 #[test]
 fn plugin_without_stderr_answers() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     let outcome = status(json!({})).losing_stderr().run().unwrap();
     assert_eq!(
         (outcome.code, outcome.stdout.as_str()),

@@ -1,17 +1,13 @@
 //! 64 bits from the annotation to the kernel: a petabit per second, the most that one may say.
 
-use netqos_testkit::Node;
 use serde_json::json;
 
-use super::calls::{add, check, limited};
+use super::calls::{add, check, limited, start};
 use super::kernel::{in_pod, on_host};
 
 #[test]
 fn both_ways() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((_node, pod)) = start() else { return };
     let petabit = 1_000_000_000_000_000;
     let config = limited(&pod, petabit, petabit, json!({}));
     add(&pod, &config);

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use netqos_testkit::{Call, Node, Pod};
+use netqos_testkit::{Call, Pod};
 use serde_json::{Value, json};
 
-use super::calls::{call, config, gc, limited};
+use super::calls::{call, config, gc, limited, start};
 
 const FOLDER: &str = "/run/netqos/pods";
 const ARGS: &str = "IgnoreUnknown=1;K8S_POD_NAMESPACE=games;K8S_POD_NAME=web;\
@@ -27,10 +27,7 @@ fn written() -> Vec<Value> {
 
 #[test]
 fn from_add_to_del_or_gc() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((_node, pod)) = start() else { return };
     let expected = json!({
         "attachment": {"network": "net", "container": "a", "interface": "eth0"},
         "netns": pod.netns(), "namespace": "games", "name": "web", "uid": "36cee2dc",
@@ -68,10 +65,7 @@ fn from_add_to_del_or_gc() {
 /// A pod is not to wait for what only the agent reads.
 #[test]
 fn what_cannot_be_written_is_said_and_the_limit_is_in_force() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((_node, pod)) = start() else { return };
     fs::create_dir_all("/run/netqos").unwrap();
     fs::write(FOLDER, "no folder").unwrap();
     let limited = limited(&pod, 10_000_000, 20_000_000, json!({}));

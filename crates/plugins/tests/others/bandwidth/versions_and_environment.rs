@@ -1,9 +1,9 @@
 //! The skeleton's checks: versions, variables, names; before anything is done.
 
-use netqos_testkit::{Call, Node};
+use netqos_testkit::Call;
 use serde_json::{Value, json};
 
-use super::calls::{limited, original, plugin};
+use super::calls::{limited, original, plugin, start};
 
 /// The variables of a whole environment, and values that nothing is wrong with.
 const GOOD: [(&str, &str); 4] = [
@@ -269,10 +269,7 @@ fn details_say_which() {
 /// The original says so when all is done, behind a result.
 #[test]
 fn its_own_namespace_is_refused_before_it_acts() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((node, pod)) = start() else { return };
     let config = limited(&pod, 1_000_000, 1_000_000, json!({}));
     let before = node.state(&[&pod]).unwrap();
     for command in ["ADD", "DEL"] {

@@ -1,9 +1,8 @@
 //! Without programs: the plain token bucket, whose own queue is bounded.
 
-use netqos_testkit::Node;
 use serde_json::json;
 
-use super::calls::{add, call, check, del, limited, on_node};
+use super::calls::{add, call, check, del, limited, on_node, start};
 use super::kernel::{Held, everything, in_pod, on_host, shape};
 
 /// What a link with a plain limit holds.
@@ -15,10 +14,7 @@ fn assert_plain(link: &Held, rate: u64) {
 
 #[test]
 fn when_it_is_asked_for() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((node, pod)) = start() else { return };
     let before = node.state(&[&pod]).unwrap();
     let config = limited(&pod, 10_000_000, 1_000_000_000, json!({"hook": "none"}));
     add(&pod, &config);
@@ -40,10 +36,7 @@ fn when_it_is_asked_for() {
 /// The variable of the environment says it for every network of the node.
 #[test]
 fn when_the_environment_asks_for_it() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((_node, pod)) = start() else { return };
     let config = limited(&pod, 10_000_000, 20_000_000, json!({"egress": "ifb"}));
     let plain = call("ADD", &pod, &config).variable("NETQOS_HOOK", "none");
     plain.succeed().unwrap();
@@ -58,10 +51,7 @@ fn when_the_environment_asks_for_it() {
 /// Where the programs cannot be pinned the limit holds, and standard error says what is lost.
 #[test]
 fn when_there_is_no_bpf_file_system() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
-    let pod = node.pod("a").unwrap();
+    let Some((_node, pod)) = start() else { return };
     std::fs::write("/run/file", "").unwrap();
     let bare = everything(&[&pod]);
     let config = limited(&pod, 10_000_000, 20_000_000, json!({"bpffs": "/run/file"}));
