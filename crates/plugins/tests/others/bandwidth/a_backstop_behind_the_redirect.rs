@@ -14,7 +14,7 @@ use netqos_testkit::{
 };
 use serde_json::{Value, json};
 
-use super::calls::{add, call, check, del, gc, limited, node, on_node, plugin, start};
+use super::calls::{add, call, check, del, gc, limited, node, on_node, plugin, start, state};
 use super::kernel::{backstops, in_pod, on_host};
 
 /// What is said where it cannot be had.
@@ -26,7 +26,7 @@ const LONG: Duration = Duration::from_secs(5);
 const SHORT: Duration = Duration::from_millis(25);
 
 fn by_ifb(pod: &Pod) -> Value {
-    limited(pod, 10_000_000, 20_000_000, json!({"egress": "ifb"}))
+    limited(pod, json!({"egress": "ifb"}))
 }
 
 fn backstops_in(pod: &Pod) -> Option<u32> {
@@ -64,7 +64,7 @@ fn comes_and_goes_with_the_limit() {
     // An ADD in the other way takes it away too, and one that fails makes none.
     let [pod, _] = &pods;
     add(pod, &by_ifb(pod));
-    let in_the_pod = limited(pod, 10_000_000, 20_000_000, json!({}));
+    let in_the_pod = limited(pod, json!({}));
     add(pod, &in_the_pod);
     assert_eq!(backstops(), None);
     del(pod, &in_the_pod);
@@ -78,7 +78,7 @@ fn of_a_macvlan_is_inside_of_its_namespace() {
     let Some(node) = node() else { return };
     node.parent_link("parent").unwrap();
     let pod = node.macvlan_pod("m", "parent").unwrap();
-    let config = limited(&pod, 10_000_000, 20_000_000, json!({}));
+    let config = limited(&pod, json!({}));
     let ifb = netqos_api::ifb_name("net", "m");
     for collected in [false, true] {
         add(&pod, &config);
@@ -278,7 +278,7 @@ fn is_not_asked_for_where_nothing_is_redirected() {
         let call = call(command, &pod, config);
         with_nfnetlink(Nfnetlink::Fatal, || call.run().unwrap()).unwrap()
     };
-    let config = limited(&pod, 10_000_000, 20_000_000, json!({}));
+    let config = limited(&pod, json!({}));
     for command in ["ADD", "ADD", "CHECK", "DEL", "DEL"] {
         let outcome = outcome(command, &config);
         assert_eq!(outcome.code, Some(0), "{command}: {outcome:?}");
@@ -319,7 +319,7 @@ fn that_cannot_be_had_is_done_without() {
         );
         assert!(said.stderr.contains(LIFTS), "{said:?}");
         for (pod, direction) in [(&veth, "egress"), (&macvlan, "ingress")] {
-            let before = node.state(&[pod]).unwrap().without("/sys/fs/bpf");
+            let before = state(&node, pod).without("/sys/fs/bpf");
             let config = by_ifb(pod);
             let added = run(&call("ADD", pod, &config));
             assert_eq!(added.code, Some(0), "{added:?}");
@@ -336,7 +336,7 @@ fn that_cannot_be_had_is_done_without() {
             check(pod, &config);
             assert_eq!(backstops().or(backstops_in(pod)), Some(1));
             del(pod, &config);
-            let after = node.state(&[pod]).unwrap().without("/sys/fs/bpf");
+            let after = state(&node, pod).without("/sys/fs/bpf");
             after.assert_is(&before, words);
         }
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use netqos_testkit::{Call, foreign_map};
 use serde_json::{Value, json};
 
-use super::calls::{call, check, limited, node, plugin, start};
+use super::calls::{call, check, limited, node, plugin, start, succeeded};
 use super::kernel::on_host;
 
 const PINS: &str = "/sys/fs/bpf/netqos";
@@ -23,13 +23,9 @@ fn status(hook: &str) -> Call {
 fn until_somebody_asks_again() {
     let Some(node) = node() else { return };
     let pods = ["a", "b", "c"].map(|name| node.pod(name).unwrap());
-    let configs: Vec<Value> = pods
-        .iter()
-        .map(|pod| limited(pod, 10_000_000, 20_000_000, json!({})))
-        .collect();
+    let configs: Vec<Value> = pods.iter().map(|pod| limited(pod, json!({}))).collect();
     let add = |number: usize| {
-        let outcome = call("ADD", &pods[number], &configs[number]).run().unwrap();
-        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+        let outcome = succeeded(&call("ADD", &pods[number], &configs[number]));
         check(&pods[number], &configs[number]);
         outcome.stderr
     };
@@ -48,8 +44,7 @@ fn until_somebody_asks_again() {
         "{said}"
     );
     assert_eq!(on_host("veth-b").filters, [""; 0]);
-    let outcome = status("auto").run().unwrap();
-    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let outcome = succeeded(&status("auto"));
     assert!(
         outcome.stderr.contains("flows are not ranked: ") && outcome.stderr.contains("remembered"),
         "{outcome:?}"
@@ -57,7 +52,7 @@ fn until_somebody_asks_again() {
     for hook in super::calls::hooks() {
         let (code, text) = status(hook).fail().unwrap();
         assert!(code == 50 && text.contains("remembered"), "{text}");
-        let by_name = limited(&pods[2], 10_000_000, 20_000_000, json!({"hook": hook}));
+        let by_name = limited(&pods[2], json!({"hook": hook}));
         let (_, text) = call("ADD", &pods[2], &by_name).fail().unwrap();
         assert!(text.contains("remembered"), "{text}");
     }
@@ -75,9 +70,8 @@ fn until_somebody_asks_again() {
 fn and_nothing_else_is() {
     let Some((_node, pod)) = start() else { return };
     fs::write("/run/file", "").unwrap();
-    let config = limited(&pod, 10_000_000, 20_000_000, json!({"bpffs": "/run/file"}));
-    let outcome = call("ADD", &pod, &config).run().unwrap();
-    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let config = limited(&pod, json!({"bpffs": "/run/file"}));
+    let outcome = succeeded(&call("ADD", &pod, &config));
     assert!(
         outcome.stderr.contains("flows are not ranked"),
         "{outcome:?}"

@@ -3,7 +3,7 @@
 use netqos_testkit::Pod;
 use serde_json::{Value, json};
 
-use super::calls::{call, limited, start, ways};
+use super::calls::{call, limited_to, start, ways};
 use super::kernel::{Held, everything, in_pod, limiters, links_of_kind, on_host, shape};
 
 /// The limit of each: a rate to the pod, and one from the pod.
@@ -42,7 +42,7 @@ fn each_has_its_own_limit() {
     for (hook, egress) in ways() {
         let of = |name: &'static str, (ingress, egress_rate): (u64, u64), host_link: &str| {
             let more = json!({"hook": hook, "egress": egress});
-            let mut config = limited(&pod, ingress, egress_rate, more);
+            let mut config = limited_to(&pod, ingress, egress_rate, more);
             config["prevResult"]["interfaces"] = json!([
                 {"name": "veth-a"}, {"name": second_link},
                 {"name": "eth0", "sandbox": pod.netns()}, {"name": "eth1", "sandbox": pod.netns()},

@@ -2,23 +2,21 @@
 
 use serde_json::{Value, json};
 
-use super::calls::{add, call, check, config, del, limited, start, ways};
-use super::kernel::{everything, limiters};
+use super::calls::{
+    add, call, check, config, del, limited, limited_by, start, state, succeeded, ways,
+};
+use super::kernel::{assert_no_limits, everything, limiters};
 
 #[test]
 fn the_same_again_changes_nothing_and_says_the_same() {
     let Some((node, pod)) = start() else { return };
     for (hook, egress) in ways() {
-        let more = json!({"hook": hook, "egress": egress});
-        let config = limited(&pod, 10_000_000, 20_000_000, more);
-        let first = call("ADD", &pod, &config).run().unwrap();
-        assert_eq!(first.code, Some(0), "{first:?}");
-        let once = node.state(&[&pod]).unwrap();
-        let second = call("ADD", &pod, &config).run().unwrap();
-        assert_eq!((second.code, second.stdout), (Some(0), first.stdout));
-        node.state(&[&pod])
-            .unwrap()
-            .assert_is(&once, format_args!("{hook} {egress}"));
+        let config = limited_by(&pod, hook, egress);
+        let first = succeeded(&call("ADD", &pod, &config));
+        let once = state(&node, &pod);
+        let second = succeeded(&call("ADD", &pod, &config));
+        assert_eq!(second.stdout, first.stdout);
+        state(&node, &pod).assert_is(&once, format_args!("{hook} {egress}"));
         del(&pod, &config);
     }
 }
@@ -27,7 +25,7 @@ fn the_same_again_changes_nothing_and_says_the_same() {
 #[test]
 fn its_own_result_is_a_result_of_plugins_before() {
     let Some((_node, pod)) = start() else { return };
-    let mut config = limited(&pod, 10_000_000, 20_000_000, json!({"egress": "ifb"}));
+    let mut config = limited(&pod, json!({"egress": "ifb"}));
     let result = add(&pod, &config);
     config["prevResult"] = result;
     check(&pod, &config);
@@ -38,17 +36,9 @@ fn its_own_result_is_a_result_of_plugins_before() {
 #[test]
 fn from_every_state_to_every_other() {
     let Some((node, pod)) = start() else { return };
-    let with = |ingress: u64, egress: u64, more: Value| limited(&pod, ingress, egress, more);
-    let mut states: Vec<Value> = ways()
-        .map(|(hook, egress)| {
-            with(
-                10_000_000,
-                20_000_000,
-                json!({"hook": hook, "egress": egress}),
-            )
-        })
-        .collect();
-    states.push(with(10_000_000, 20_000_000, json!({"hook": "none"})));
+    let by = |(hook, egress)| limited_by(&pod, hook, egress);
+    let mut states: Vec<Value> = ways().map(by).collect();
+    states.push(limited(&pod, json!({"hook": "none"})));
     states.push(config(
         &pod,
         json!({"egress": "ifb", "egressRate": 8_000_000, "egressBurst": 80_000}),
@@ -70,6 +60,5 @@ fn from_every_state_to_every_other() {
             assert_eq!(limiters(), []);
         }
     }
-    assert_eq!(node.files("/run/netqos"), [""; 0]);
-    assert_eq!(node.files("/sys/fs/bpf/netqos/v1/links"), [""; 0]);
+    assert_no_limits(&node, "");
 }

@@ -30,7 +30,7 @@ fn as_if_by_another_build() -> PathBuf {
 }
 
 fn config_of(pod: &Pod, hook: &str) -> Value {
-    limited(pod, 10_000_000, 20_000_000, json!({"hook": hook}))
+    limited(pod, json!({"hook": hook}))
 }
 
 #[test]

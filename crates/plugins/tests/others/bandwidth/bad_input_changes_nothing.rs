@@ -4,7 +4,9 @@
 use netqos_testkit::{Node, Pod, State};
 use serde_json::{Value, json};
 
-use super::calls::{CONTAINERD, add, bandwidth, call, config, del, limited, start};
+use super::calls::{
+    CONTAINERD, add, bandwidth, call, config, del, limited, limited_to, start, state,
+};
 
 const DECODING: u64 = 6;
 const CONFIG: u64 = 7;
@@ -139,20 +141,20 @@ fn assert_refused(
         assert!(message.starts_with(text), "{what}");
         assert!(!message.contains('\n'), "{what}");
     }
-    node.state(&[pod]).unwrap().assert_is(before, config);
+    state(node, pod).assert_is(before, config);
 }
 
 #[test]
 fn whether_the_pod_had_limits_or_not() {
     let Some((node, pod)) = start() else { return };
-    let good = limited(&pod, 10_000_000, 20_000_000, json!({}));
+    let good = limited(&pod, json!({}));
     add(&pod, &good);
     del(&pod, &good);
     for is_limited in [false, true] {
         if is_limited {
             add(&pod, &good);
         }
-        let before = node.state(&[&pod]).unwrap();
+        let before = state(&node, &pod);
         for (more, code, text) in configurations() {
             let config = config(&pod, more);
             assert_refused(&node, &pod, &before, (&config, code, text));
@@ -173,7 +175,7 @@ fn whether_the_pod_had_limits_or_not() {
 #[test]
 fn a_pod_that_is_not_as_the_result_says() {
     let Some((node, pod)) = start() else { return };
-    let good = limited(&pod, 10_000_000, 20_000_000, json!({}));
+    let good = limited(&pod, json!({}));
     add(&pod, &good);
     del(&pod, &good);
     let with = |key: &str, value: Value| {
@@ -189,7 +191,7 @@ fn a_pod_that_is_not_as_the_result_says() {
         if is_limited {
             add(&pod, &good);
         }
-        let before = node.state(&[&pod]).unwrap();
+        let before = state(&node, &pod);
         for (config, text) in [
             (with("interfaces", json!([])), "no interfaces provided"),
             (with("interfaces", json!([eth0])), not_listed),
@@ -218,7 +220,7 @@ fn a_pod_that_is_not_as_the_result_says() {
                 let what = format!("{command} {value}: {said} {message}");
                 assert!(said == code && message.starts_with(text), "{what}");
             }
-            node.state(&[&pod]).unwrap().assert_is(&before, value);
+            state(&node, &pod).assert_is(&before, value);
         }
     }
 }
@@ -227,7 +229,7 @@ fn a_pod_that_is_not_as_the_result_says() {
 fn a_plugin_that_is_the_first_of_its_list() {
     let Some((_node, pod)) = start() else { return };
     for limits in [0, 1_000_000] {
-        let mut config = limited(&pod, limits, limits, json!({}));
+        let mut config = limited_to(&pod, limits, limits, json!({}));
         if limits == 0 {
             config["runtimeConfig"] = json!({});
         }

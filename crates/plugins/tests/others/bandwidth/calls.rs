@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use netqos_testkit::{Call, Node, Pod, has_tcx};
+use netqos_testkit::{Call, Node, Outcome, Pod, State, has_tcx};
 use serde_json::{Value, json};
 
 /// The network of all configurations that do not name another.
@@ -88,8 +88,18 @@ pub(crate) fn config(pod: &Pod, more: Value) -> Value {
     config
 }
 
-/// The same with these limits in bit/s each way, as containerd sends them.
-pub(crate) fn limited(pod: &Pod, ingress: u64, egress: u64, more: Value) -> Value {
+/// The same with 10 Mbit/s to the pod and 20 from it.
+pub(crate) fn limited(pod: &Pod, more: Value) -> Value {
+    limited_to(pod, 10_000_000, 20_000_000, more)
+}
+
+/// The same by this hook and way of egress.
+pub(crate) fn limited_by(pod: &Pod, hook: &str, egress: &str) -> Value {
+    limited(pod, json!({"hook": hook, "egress": egress}))
+}
+
+/// The same with other limits in bit/s each way, as containerd sends them.
+pub(crate) fn limited_to(pod: &Pod, ingress: u64, egress: u64, more: Value) -> Value {
     let mut config = config(pod, more);
     config["runtimeConfig"] = bandwidth(ingress, egress, CONTAINERD);
     config
@@ -139,6 +149,21 @@ pub(crate) fn add(pod: &Pod, config: &Value) -> Value {
     call("ADD", pod, config).succeed().unwrap()
 }
 
+/// ADD and DEL, after which the node has what stays of a limit: the programs.
+pub(crate) fn warm_up(pod: &Pod) {
+    let config = limited(pod, json!({}));
+    add(pod, &config);
+    del(pod, &config);
+}
+
+/// What a call answers that must succeed.
+#[track_caller]
+pub(crate) fn succeeded(call: &Call) -> Outcome {
+    let outcome = call.run().unwrap();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    outcome
+}
+
 /// CHECK, which must succeed.
 pub(crate) fn check(pod: &Pod, config: &Value) {
     call("CHECK", pod, config).succeed().unwrap();
@@ -157,6 +182,11 @@ pub(crate) fn gc(network: &str, alive: Value) {
     });
     let call = Call::bare(plugin(), "GC").variable("CNI_PATH", "/opt/cni/bin");
     call.config(&config).succeed().unwrap();
+}
+
+/// What the kernel and the file systems of a node and a pod hold.
+pub(crate) fn state(node: &Node, pod: &Pod) -> State {
+    node.state(&[pod]).unwrap()
 }
 
 /// Runs commands, `; ` between them, on the node.

@@ -6,7 +6,9 @@ use netqos_netlink::{Nft, Socket};
 use netqos_testkit::{Node, Pod};
 use serde_json::{Value, json};
 
-use super::calls::{add, call, check, config, del, inside, limited, on_node, start, ways};
+use super::calls::{
+    add, call, check, config, del, inside, limited, limited_by, limited_to, on_node, start, ways,
+};
 use super::kernel::{everything, limiters, on_host, pins, put_in_our_place};
 
 /// Where something is done, and what.
@@ -263,8 +265,7 @@ fn and_add_mends_it() {
     let Some((node, pod)) = start() else { return };
     let ifb = netqos_api::ifb_name("net", "a");
     for (hook, egress) in ways() {
-        let more = json!({"hook": hook, "egress": egress});
-        let config = limited(&pod, 10_000_000, 20_000_000, more);
+        let config = limited_by(&pod, hook, egress);
         add(&pod, &config);
         let whole = everything(&[&pod]);
         for (number, (sabotage, hooks, ways, text)) in CASES.iter().enumerate() {
@@ -291,7 +292,7 @@ fn and_add_mends_it() {
 #[test]
 fn and_what_stands_in_its_place() {
     let Some((node, pod)) = start() else { return };
-    let config = limited(&pod, 10_000_000, 20_000_000, json!({}));
+    let config = limited(&pod, json!({}));
     add(&pod, &config);
     let replace = "tc qdisc del dev veth-a root; tc qdisc add dev veth-a root handle 1: htb";
     on_node(&node, replace);
@@ -309,8 +310,8 @@ fn and_a_configuration_that_changed() {
     let Some((_node, pod)) = start() else { return };
     let one = |key: &str, burst: &str| config(&pod, json!({key: 8_000_000, burst: 80_000}));
     let ingress = one("ingressRate", "ingressBurst");
-    let both = limited(&pod, 8_000_000, 8_000_000, json!({}));
-    let faster = limited(&pod, 9_000_000, 8_000_000, json!({}));
+    let both = limited_to(&pod, 8_000_000, 8_000_000, json!({}));
+    let faster = limited_to(&pod, 9_000_000, 8_000_000, json!({}));
     let none = config(&pod, json!({}));
     let cases: [(&Value, &Value, &str); 5] = [
         (&none, &both, "Failed to find qdisc"),
@@ -340,8 +341,7 @@ fn and_a_configuration_that_changed() {
 fn an_mtu_that_is_lowered_later_is_no_fault() {
     let Some((node, pod)) = start() else { return };
     for (hook, egress) in ways() {
-        let more = json!({"hook": hook, "egress": egress});
-        let config = limited(&pod, 10_000_000, 20_000_000, more);
+        let config = limited_by(&pod, hook, egress);
         add(&pod, &config);
         let set = |mtu: &str| {
             pod.run(&node, "ip", &["link", "set", "eth0", "mtu", mtu])

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::calls::{
     CONTAINERD, CRI_O, VERSIONS, add, bandwidth, call, check, config, del, node, plugin, start,
+    state, succeeded,
 };
 use super::kernel::{Held, in_pod, limiters, links_of_kind, on_host, shape_of};
 
@@ -66,7 +67,7 @@ fn assert_holds(what: &str, link: &Held, limit: Option<Limit>, attachment: &str)
 #[test]
 fn in_every_version() {
     let Some((node, pod)) = start() else { return };
-    let before = node.state(&[&pod]).unwrap();
+    let before = state(&node, &pod);
     let burst = 8_000_000;
     let ten = json!({"ingressRate": 10_000_000, "ingressBurst": burst});
     let annotations = |text: Value| {
@@ -205,7 +206,7 @@ fn in_every_version() {
         }
     }
     // But for the programs, which are the node's.
-    let after = node.state(&[&pod]).unwrap();
+    let after = state(&node, &pod);
     let without_programs = after.without("/sys/fs/bpf/netqos/");
     without_programs.assert_is(&before, "all of them");
 }
@@ -287,8 +288,7 @@ fn what_is_ignored_is_said() {
             "netqos.io/ingress-burst",
         ),
     ] {
-        let outcome = call("ADD", &pod, &config(&pod, more)).run().unwrap();
-        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+        let outcome = succeeded(&call("ADD", &pod, &config(&pod, more)));
         assert!(outcome.stderr.contains(said), "{outcome:?}");
     }
 }

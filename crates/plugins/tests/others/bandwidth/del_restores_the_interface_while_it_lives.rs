@@ -3,8 +3,8 @@
 use netqos_testkit::{Call, Pod};
 use serde_json::{Value, json};
 
-use super::calls::{add, call, config, del, limited, node, start, ways};
-use super::kernel::{limiters, links_of_kind};
+use super::calls::{add, call, config, del, limited_by, node, start, state, warm_up, ways};
+use super::kernel::{assert_no_limits, limiters, links_of_kind};
 
 /// How a runtime may call it.
 type Told = fn(&Pod, &Value) -> Call;
@@ -52,13 +52,10 @@ const TOLD: [(&str, Told); 10] = [
 #[test]
 fn whatever_it_is_told() {
     let Some((node, pod)) = start() else { return };
-    let warm = limited(&pod, 10_000_000, 20_000_000, json!({}));
-    add(&pod, &warm);
-    del(&pod, &warm);
-    let before = node.state(&[&pod]).unwrap();
+    warm_up(&pod);
+    let before = state(&node, &pod);
     for (hook, egress) in ways() {
-        let more = json!({"hook": hook, "egress": egress});
-        let config = limited(&pod, 10_000_000, 20_000_000, more);
+        let config = limited_by(&pod, hook, egress);
         for (what, told) in TOLD {
             let what = format!("{what}, {hook}, {egress}");
             add(&pod, &config);
@@ -67,7 +64,7 @@ fn whatever_it_is_told() {
                 let said = told(&pod, &config).succeed();
                 assert_eq!(said.unwrap(), Value::Null, "{what}, {time} time");
             }
-            node.state(&[&pod]).unwrap().assert_is(&before, &what);
+            state(&node, &pod).assert_is(&before, &what);
         }
     }
 }
@@ -76,10 +73,10 @@ fn whatever_it_is_told() {
 #[test]
 fn with_nothing_to_do_it_does_nothing() {
     let Some((node, pod)) = start() else { return };
-    let before = node.state(&[&pod]).unwrap();
+    let before = state(&node, &pod);
     for (_, told) in TOLD {
         told(&pod, &config(&pod, json!({}))).succeed().unwrap();
-        node.state(&[&pod]).unwrap().assert_is(&before, "");
+        state(&node, &pod).assert_is(&before, "");
     }
 }
 
@@ -87,14 +84,11 @@ fn with_nothing_to_do_it_does_nothing() {
 #[test]
 fn after_the_records_were_lost() {
     let Some((node, pod)) = start() else { return };
-    let warm = limited(&pod, 10_000_000, 20_000_000, json!({}));
-    add(&pod, &warm);
-    del(&pod, &warm);
-    let without_clsact = || node.state(&[&pod]).unwrap().without("qdisc clsact");
+    warm_up(&pod);
+    let without_clsact = || state(&node, &pod).without("qdisc clsact");
     let before = without_clsact();
     for (hook, egress) in ways() {
-        let more = json!({"hook": hook, "egress": egress});
-        let config = limited(&pod, 10_000_000, 20_000_000, more);
+        let config = limited_by(&pod, hook, egress);
         for (told, call) in &TOLD[..3] {
             if *told == "no namespace" && egress == "pod" {
                 continue; // Nothing says where the pod is.
@@ -115,8 +109,7 @@ fn after_the_pod_has_gone() {
         for gone in ["veth", "namespace"] {
             let what = format!("{gone}, {hook}, {egress}");
             let pod = node.pod("a").unwrap();
-            let more = json!({"hook": hook, "egress": egress});
-            let config = limited(&pod, 10_000_000, 20_000_000, more);
+            let config = limited_by(&pod, hook, egress);
             add(&pod, &config);
             if gone == "veth" {
                 node.run("ip", &["link", "del", pod.host_link()]).unwrap();
@@ -128,8 +121,7 @@ fn after_the_pod_has_gone() {
             }
             assert_eq!(limiters(), [], "{what}");
             assert_eq!(links_of_kind("ifb"), [""; 0], "{what}");
-            assert_eq!(node.files("/run/netqos"), [""; 0], "{what}");
-            assert_eq!(node.files("/sys/fs/bpf/netqos/v1/links"), [""; 0], "{what}");
+            assert_no_limits(&node, &what);
         }
     }
 }

@@ -3,7 +3,9 @@
 use netqos_testkit::{Node, Pod};
 use serde_json::{Value, json};
 
-use super::calls::{WAYS, add, call, del, inside, limited, on_node, start, ways};
+use super::calls::{
+    WAYS, add, call, del, inside, limited, limited_by, on_node, start, state, warm_up, ways,
+};
 use super::kernel::{limiters, set_alias};
 
 /// What stands in the way on a node, and what ADD says about it.
@@ -91,14 +93,11 @@ fn put(node: &Node, pod: &Pod, obstacle: &Obstacle) {
 /// A node of its own for each: what one leaves must not hide what the next does.
 fn meet(obstacle: &'static Obstacle) {
     let Some((node, pod)) = start() else { return };
-    let clear = limited(&pod, 10_000_000, 20_000_000, json!({}));
-    add(&pod, &clear);
-    del(&pod, &clear);
+    warm_up(&pod);
     put(&node, &pod, obstacle);
-    let before = node.state(&[&pod]).unwrap();
+    let before = state(&node, &pod);
     for (hook, egress) in ways() {
-        let more = json!({"hook": hook, "egress": egress});
-        let config = limited(&pod, 10_000_000, 20_000_000, more);
+        let config = limited_by(&pod, hook, egress);
         let what = format!("{}, {hook}, {egress}", obstacle.what);
         let outcome = call("ADD", &pod, &config).run().unwrap();
         if obstacle.stops.contains(&(hook, egress)) {
@@ -106,16 +105,16 @@ fn meet(obstacle: &'static Obstacle) {
             assert_eq!(error["code"], 999, "{what}: {error}");
             let message = error["msg"].as_str().unwrap();
             assert!(message.starts_with(obstacle.says), "{what}: {message}");
-            node.state(&[&pod]).unwrap().assert_is(&before, &what);
+            state(&node, &pod).assert_is(&before, &what);
         } else {
             assert_eq!(outcome.code, Some(0), "{what}: {outcome:?}");
             del(&pod, &config);
-            node.state(&[&pod]).unwrap().assert_is(&before, &what);
+            state(&node, &pod).assert_is(&before, &what);
         }
         assert_eq!(limiters(), [], "{what}");
         // What runtimes do after an ADD that failed.
         del(&pod, &config);
-        node.state(&[&pod]).unwrap().assert_is(&before, &what);
+        state(&node, &pod).assert_is(&before, &what);
     }
 }
 
@@ -131,7 +130,7 @@ fn whatever_stands_in_the_way() {
 fn a_foreign_alias_is_in_nobodys_way() {
     let Some((node, pod)) = start() else { return };
     set_alias(pod.host_link(), "uplink of rack 7");
-    let config = limited(&pod, 10_000_000, 20_000_000, json!({}));
+    let config = limited(&pod, json!({}));
     let before = node.run("ip", &["-d", "link", "show"]).unwrap();
     add(&pod, &config);
     call("CHECK", &pod, &config).succeed().unwrap();

@@ -7,7 +7,7 @@ use netqos_testkit::{Call, Pod};
 use serde_json::{Value, json};
 
 use super::calls::{add, call, check, gc, limited, node, on_node, plugin, start};
-use super::kernel::{everything, limiters, links_of_kind, pins};
+use super::kernel::{assert_no_limits, everything, limiters, links_of_kind, pins};
 
 /// Attachments on their way of egress and hook, half of which will be stale.
 const WAYS: [(&str, &str, &str); 4] = [
@@ -26,7 +26,7 @@ fn alive(containers: &[&str]) -> Value {
 
 fn config_of(pod: &Pod, hook: &str, egress: &str, network: &str) -> Value {
     let more = json!({"hook": hook, "egress": egress, "name": network});
-    limited(pod, 10_000_000, 20_000_000, more)
+    limited(pod, more)
 }
 
 /// What others have on the node, like ours to look at.
@@ -94,8 +94,7 @@ fn of_two_networks() {
     gc("net", json!(null));
     gc("other", alive(&[]));
     assert_eq!(everything(&all), bare);
-    assert_eq!(limiters(), []);
-    assert_eq!(node.files("/sys/fs/bpf/netqos/v1/links"), [""; 0]);
+    assert_no_limits(&node, "");
 }
 
 /// The list under the name that the specification once had for it, and an interface of a container
@@ -104,7 +103,7 @@ fn of_two_networks() {
 fn by_either_spelling_and_by_interface() {
     let Some((node, pod)) = start() else { return };
     pod.another_veth(&node, "eth1").unwrap();
-    let mut config = limited(&pod, 10_000_000, 20_000_000, json!({}));
+    let mut config = limited(&pod, json!({}));
     config["prevResult"]["interfaces"] = json!([{"name": "veth-a"}, {"name": "eth1-a"}]);
     let second = |command| call(command, &pod, &config).variable("CNI_IFNAME", "eth1");
     for key in ["cni.dev/valid-attachments", "cni.dev/attachments"] {

@@ -11,7 +11,7 @@ use netqos_netlink::link::{Link, LinkChange};
 use netqos_netlink::nft::{Forward, Rule};
 use netqos_netlink::qdisc::InstalledTbf;
 use netqos_netlink::{Handle, Namespace, Nft, Socket};
-use netqos_testkit::Pod;
+use netqos_testkit::{Node, Pod};
 
 /// Where a node of the tests has its BPF file system.
 const BPFFS: &str = "/sys/fs/bpf";
@@ -76,6 +76,14 @@ pub(crate) fn limiters() -> Vec<(u16, Settings)> {
     all.into_iter()
         .map(|(id, limiter)| (id, limiter.settings))
         .collect()
+}
+
+/// No limiter, record or link of a program is left on the node.
+#[track_caller]
+pub(crate) fn assert_no_limits(node: &Node, what: &str) {
+    assert_eq!(limiters(), [], "{what}");
+    assert_eq!(node.files("/run/netqos"), [""; 0], "{what}");
+    assert_eq!(node.files("/sys/fs/bpf/netqos/v1/links"), [""; 0], "{what}");
 }
 
 /// What is pinned on this node.

@@ -8,8 +8,8 @@ use netqos_bpf::Pins;
 use netqos_testkit::Pod;
 use serde_json::{Value, json};
 
-use super::calls::{add, call, check, del, gc, limited, start};
-use super::kernel::{Held, backstops, everything, limiters};
+use super::calls::{add, call, check, del, gc, limited_to, start};
+use super::kernel::{Held, assert_no_limits, backstops, everything, limiters};
 
 /// Enough for what the plugin does; one that never ends is another test's.
 const ENOUGH: usize = 10_000;
@@ -28,7 +28,7 @@ fn seen(pod: &Pod) -> Seen {
 
 /// High enough a limit that the transmit queue length has to be changed.
 fn config(pod: &Pod, more: Value) -> Value {
-    limited(pod, 400_000_000, 800_000_000, more)
+    limited_to(pod, 400_000_000, 800_000_000, more)
 }
 
 /// Kills ADD and DEL at every `step`th moment; nothing is left in the end.
@@ -41,8 +41,7 @@ fn at_every(step: usize, more: Value) {
     del(&pod, &config);
     let assert_undone = |what: &str| {
         assert_eq!(seen(&pod), bare, "{what}");
-        assert_eq!(node.files("/run/netqos"), [""; 0], "{what}");
-        assert_eq!(node.files("/sys/fs/bpf/netqos/v1/links"), [""; 0], "{what}");
+        assert_no_limits(&node, what);
     };
     let mut moments = 0;
     for nth in (0..ENOUGH).step_by(step) {

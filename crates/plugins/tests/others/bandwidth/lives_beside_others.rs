@@ -6,9 +6,11 @@ use std::time::{Duration, Instant};
 
 use netqos_netlink::{Namespace, Socket};
 use netqos_testkit::{ForeignHook, ForeignProgram, Node, Pod, TcAttachType, Verdict};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::calls::{add, call, check, del, inside, is_there, limited, node, on_node, ways};
+use super::calls::{
+    add, call, check, del, inside, is_there, limited_by, node, on_node, state, warm_up, ways,
+};
 use super::kernel::{Held, in_pod, on_host};
 
 /// A packet that passes is there long before; so long does a busy machine get.
@@ -87,6 +89,12 @@ impl Talk {
     fn reaches_host(&self, wait: Duration) -> bool {
         Self::passes(&self.pod, &self.host, wait)
     }
+
+    #[track_caller]
+    fn assert_both_reach(&self, what: &str) {
+        assert!(self.reaches_pod(LONG), "to the pod: {what}");
+        assert!(self.reaches_host(LONG), "from the pod: {what}");
+    }
 }
 
 /// A foreign program on the pod's link, on its side. It is attached, and taken away again, in the
@@ -143,13 +151,8 @@ fn talking(node: &Node) -> (Pod, Talk) {
     inside(node, &pod, &neighbour(&pod.gateway(), "eth0", &outer));
     on_node(node, &neighbour(&pod.address(), pod.host_link(), &inner));
     let talk = Talk::new(&pod);
-    assert!(talk.reaches_pod(LONG) && talk.reaches_host(LONG));
+    talk.assert_both_reach("");
     (pod, talk)
-}
-
-fn config_of(pod: &Pod, hook: &str, egress: &str) -> Value {
-    let more = json!({"hook": hook, "egress": egress});
-    limited(pod, 10_000_000, 20_000_000, more)
 }
 
 /// Runs the life of a limit with foreign programs made before or amid; after ADD and after DEL it
@@ -186,7 +189,7 @@ fn who_drops_drops() {
     let Some(node) = node() else { return };
     let (pod, talk) = talking(&node);
     for (hook, egress) in ways() {
-        let config = config_of(&pod, hook, egress);
+        let config = limited_by(&pod, hook, egress);
         for place in places() {
             for is_before in [true, false] {
                 let what = format!("{hook}, {egress}, {place:?}, before: {is_before}");
@@ -211,7 +214,7 @@ fn who_drops_drops() {
             }
         }
     }
-    assert!(talk.reaches_pod(LONG) && talk.reaches_host(LONG));
+    talk.assert_both_reach("");
 }
 
 #[test]
@@ -219,7 +222,7 @@ fn who_counts_counts_and_everything_passes() {
     let Some(node) = node() else { return };
     let (pod, talk) = talking(&node);
     for (hook, egress) in ways() {
-        let config = config_of(&pod, hook, egress);
+        let config = limited_by(&pod, hook, egress);
         for place in places() {
             for verdict in [Verdict::Next, Verdict::Accept] {
                 let what = format!("{hook}, {egress}, {place:?}, {verdict:?}");
@@ -237,8 +240,7 @@ fn who_counts_counts_and_everything_passes() {
                     everywhere,
                     |foreign| {
                         let before: Vec<_> = foreign.iter().map(Foreign::seen).collect();
-                        assert!(talk.reaches_pod(LONG), "to the pod: {what}");
-                        assert!(talk.reaches_host(LONG), "from the pod: {what}");
+                        talk.assert_both_reach(&what);
                         for (foreign, before) in foreign.iter().zip(before) {
                             assert!(foreign.seen() > before, "{what}");
                         }
@@ -254,9 +256,7 @@ fn who_counts_counts_and_everything_passes() {
 fn filters_and_a_clsact_of_others_stay() {
     let Some(node) = node() else { return };
     let (pod, talk) = talking(&node);
-    let warm = limited(&pod, 10_000_000, 20_000_000, json!({}));
-    add(&pod, &warm);
-    del(&pod, &warm);
+    warm_up(&pod);
     let clsact = |link: &str| format!("tc qdisc add dev {link} clsact");
     on_node(&node, &clsact("veth-a"));
     inside(&node, &pod, &clsact("eth0"));
@@ -269,12 +269,12 @@ fn filters_and_a_clsact_of_others_stay() {
         on_node(&node, &filter("veth-a"));
         inside(&node, &pod, &filter("eth0"));
     }
-    let before = node.state(&[&pod]).unwrap();
+    let before = state(&node, &pod);
     for (hook, egress) in ways() {
-        let config = config_of(&pod, hook, egress);
+        let what = format!("{hook}, {egress}");
+        let config = limited_by(&pod, hook, egress);
         add(&pod, &config);
-        let there = [on_host("veth-a"), in_pod(&pod, "eth0")];
-        for link in there {
+        for link in [on_host("veth-a"), in_pod(&pod, "eth0")] {
             let foreign = |filter: &&String| filter.ends_with("u32");
             assert_eq!(
                 link.filters.iter().filter(foreign).count(),
@@ -283,25 +283,17 @@ fn filters_and_a_clsact_of_others_stay() {
             );
         }
         check(&pod, &config);
-        assert!(
-            talk.reaches_pod(LONG) && talk.reaches_host(LONG),
-            "{hook}, {egress}"
-        );
+        talk.assert_both_reach(&what);
         del(&pod, &config);
-        node.state(&[&pod])
-            .unwrap()
-            .assert_is(&before, format_args!("{hook}, {egress}"));
+        state(&node, &pod).assert_is(&before, what);
     }
     on_node(
         &node,
         "tc filter del dev veth-a ingress; tc filter del dev veth-a egress",
     );
-    let before = node.state(&[&pod]).unwrap();
-    add(&pod, &warm);
-    del(&pod, &warm);
-    node.state(&[&pod])
-        .unwrap()
-        .assert_is(&before, "an empty clsact");
+    let before = state(&node, &pod);
+    warm_up(&pod);
+    state(&node, &pod).assert_is(&before, "an empty clsact");
 }
 
 /// Where it stands there is no clsact: tcx serves, and the limit is held.
@@ -309,14 +301,12 @@ fn filters_and_a_clsact_of_others_stay() {
 fn an_ingress_qdisc_of_others_stays() {
     let Some(node) = node() else { return };
     let (pod, talk) = talking(&node);
-    let warm = limited(&pod, 10_000_000, 20_000_000, json!({}));
-    add(&pod, &warm);
-    del(&pod, &warm);
+    warm_up(&pod);
     on_node(
         &node,
         "tc qdisc add dev veth-a ingress; tc filter add dev veth-a ingress pref 7 protocol all u32 match u32 0 0",
     );
-    let before = node.state(&[&pod]).unwrap();
+    let before = state(&node, &pod);
     for (hook, egress) in [
         ("auto", "pod"),
         ("auto", "ifb"),
@@ -326,7 +316,8 @@ fn an_ingress_qdisc_of_others_stays() {
         if !is_there(hook) {
             continue;
         }
-        let config = config_of(&pod, hook, egress);
+        let what = format!("{hook}, {egress}");
+        let config = limited_by(&pod, hook, egress);
         add(&pod, &config);
         let link = on_host("veth-a");
         assert_eq!(link.tbf.unwrap().rate, 1_250_000);
@@ -336,21 +327,16 @@ fn an_ingress_qdisc_of_others_stays() {
             "{link:?}"
         );
         check(&pod, &config);
-        assert!(
-            talk.reaches_pod(LONG) && talk.reaches_host(LONG),
-            "{hook}, {egress}"
-        );
+        talk.assert_both_reach(&what);
         del(&pod, &config);
-        node.state(&[&pod])
-            .unwrap()
-            .assert_is(&before, format_args!("{hook}, {egress}"));
+        state(&node, &pod).assert_is(&before, what);
     }
-    let config = config_of(&pod, "clsact", "pod");
+    let config = limited_by(&pod, "clsact", "pod");
     let (code, text) = call("ADD", &pod, &config).fail().unwrap();
     assert_eq!(code, 999);
     assert!(
         text.starts_with("veth-a has an ingress qdisc of somebody else's"),
         "{text}"
     );
-    node.state(&[&pod]).unwrap().assert_is(&before, "refused");
+    state(&node, &pod).assert_is(&before, "refused");
 }

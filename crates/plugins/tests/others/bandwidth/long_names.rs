@@ -4,8 +4,8 @@ use netqos_core::Attachment;
 use netqos_testkit::Call;
 use serde_json::json;
 
-use super::calls::{gc, limited, on_node, plugin, start, ways};
-use super::kernel::{everything, limiters, links_of_kind, on_host};
+use super::calls::{gc, limited_to, on_node, plugin, start, ways};
+use super::kernel::{assert_no_limits, everything, links_of_kind, on_host};
 
 const CONTAINER: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
@@ -19,7 +19,7 @@ fn are_cut_off_and_still_tell_whose_everything_is() {
         for (hook, egress) in ways() {
             let what = format!("{length}, {hook}, {egress}");
             let of = |rate| {
-                limited(
+                limited_to(
                     &pod,
                     rate,
                     rate,
@@ -56,9 +56,7 @@ fn are_cut_off_and_still_tell_whose_everything_is() {
                 on_node(&node, "tc qdisc del dev veth-a clsact");
             }
             call("DEL", &config).succeed().expect(&what);
-            assert_eq!(limiters(), [], "{what}");
-            assert_eq!(node.files("/run/netqos"), [""; 0], "{what}");
-            assert_eq!(node.files("/sys/fs/bpf/netqos/v1/links"), [""; 0], "{what}");
+            assert_no_limits(&node, &what);
             assert_eq!(everything(&[&pod]), bare, "{what}");
         }
     }

@@ -2,23 +2,20 @@
 
 use serde_json::json;
 
-use super::calls::{add, call, check, del, gc, inside, limited, node};
-use super::kernel::{in_pod, limiters, links_of_kind};
+use super::calls::{add, call, check, del, gc, inside, limited, limited_by, node, state, warm_up};
+use super::kernel::{assert_no_limits, in_pod, limiters, links_of_kind};
 
 #[test]
 fn both_directions_inside_of_the_pod() {
     let Some(node) = node() else { return };
     node.parent_link("parent").unwrap();
     let pod = node.macvlan_pod("m", "parent").unwrap();
-    let warm = limited(&pod, 10_000_000, 20_000_000, json!({}));
-    add(&pod, &warm);
-    del(&pod, &warm);
-    let before = node.state(&[&pod]).unwrap();
+    warm_up(&pod);
+    let before = state(&node, &pod);
     let ifb = netqos_api::ifb_name("net", "m");
     for (hook, egress) in super::calls::ways() {
         let what = format!("{hook}, {egress}");
-        let more = json!({"hook": hook, "egress": egress});
-        let config = limited(&pod, 10_000_000, 20_000_000, more);
+        let config = limited_by(&pod, hook, egress);
         // Nothing of it is on the host, so nothing of it is in the result.
         assert_eq!(add(&pod, &config), config["prevResult"], "{what}");
         assert_eq!(links_of_kind("ifb"), [""; 0], "{what}");
@@ -32,9 +29,9 @@ fn both_directions_inside_of_the_pod() {
             "{what}: {egress:?}"
         );
         assert_eq!(limiters().len(), 2, "{what}");
-        let whole = node.state(&[&pod]).unwrap();
+        let whole = state(&node, &pod);
         add(&pod, &config);
-        node.state(&[&pod]).unwrap().assert_is(&whole, &what);
+        state(&node, &pod).assert_is(&whole, &what);
         check(&pod, &config);
 
         inside(&node, &pod, &format!("ip link del {ifb}"));
@@ -52,12 +49,10 @@ fn both_directions_inside_of_the_pod() {
         );
 
         del(&pod, &config);
-        node.state(&[&pod]).unwrap().assert_is(&before, &what);
+        state(&node, &pod).assert_is(&before, &what);
         add(&pod, &config);
         gc("net", json!([]));
-        node.state(&[&pod])
-            .unwrap()
-            .assert_is(&before, format_args!("{what}, GC"));
+        state(&node, &pod).assert_is(&before, format_args!("{what}, GC"));
     }
 }
 
@@ -68,12 +63,10 @@ fn after_the_namespace_has_gone() {
     node.parent_link("parent").unwrap();
     for hook in super::calls::hooks() {
         let pod = node.macvlan_pod("m", "parent").unwrap();
-        let config = limited(&pod, 10_000_000, 20_000_000, json!({"hook": hook}));
+        let config = limited(&pod, json!({"hook": hook}));
         add(&pod, &config);
         pod.remove(&node).unwrap();
         del(&pod, &config);
-        assert_eq!(limiters(), []);
-        assert_eq!(node.files("/run/netqos"), [""; 0]);
-        assert_eq!(node.files("/sys/fs/bpf/netqos/v1/links"), [""; 0]);
+        assert_no_limits(&node, "");
     }
 }

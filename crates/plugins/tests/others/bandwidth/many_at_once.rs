@@ -1,10 +1,10 @@
 //! Sixteen pods at a time, as when a node starts.
 
-use netqos_testkit::{Pod, Running};
+use netqos_testkit::{Call, Node, Pod, Running};
 use serde_json::{Value, json};
 
-use super::calls::{call, check, del, gc, limited, node, start};
-use super::kernel::{Held, everything, limiters, links_of_kind};
+use super::calls::{call, check, del, gc, limited, limited_to, node, start};
+use super::kernel::{Held, assert_no_limits, everything, limiters, links_of_kind};
 
 const PODS: usize = 16;
 
@@ -16,36 +16,46 @@ fn config_of(number: usize, pod: &Pod, hook: &str) -> Value {
     } else {
         "ifb"
     };
-    limited(pod, rate, 2 * rate, json!({"hook": hook, "egress": egress}))
+    limited_to(pod, rate, 2 * rate, json!({"hook": hook, "egress": egress}))
 }
 
-fn all_at_once(command: &str, pods: &[Pod], configs: &[Value]) {
-    let running: Vec<Running> = pods
-        .iter()
-        .zip(configs)
-        .map(|(pod, config)| call(command, pod, config).start().unwrap())
-        .collect();
-    for running in running {
+fn pods(node: &Node, count: usize) -> Vec<Pod> {
+    let pod = |number| node.pod(&format!("p{number}")).unwrap();
+    (0..count).map(pod).collect()
+}
+
+fn configs_of(pods: &[Pod], hook: &str) -> Vec<Value> {
+    let numbered = pods.iter().enumerate();
+    let configs = numbered.map(|(number, pod)| config_of(number, pod, hook));
+    configs.collect()
+}
+
+fn start_all(calls: impl IntoIterator<Item = Call>) -> Vec<Running> {
+    let running = calls.into_iter().map(|call| call.start().unwrap());
+    running.collect()
+}
+
+fn start_each(command: &str, pods: &[Pod], configs: &[Value]) -> Vec<Running> {
+    let each = pods.iter().zip(configs);
+    start_all(each.map(|(pod, config)| call(command, pod, config)))
+}
+
+fn assert_succeed(calls: Vec<Running>) {
+    for running in calls {
         let outcome = running.finish().unwrap();
-        assert_eq!(outcome.code, Some(0), "{command}: {outcome:?}");
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
     }
 }
 
 #[test]
 fn the_first_of_a_boot_included() {
     let Some(node) = node() else { return };
-    let pods: Vec<Pod> = (0..PODS)
-        .map(|number| node.pod(&format!("p{number}")).unwrap())
-        .collect();
+    let pods = pods(&node, PODS);
     let all: Vec<&Pod> = pods.iter().collect();
     let bare = everything(&all);
     for hook in super::calls::hooks() {
-        let configs: Vec<Value> = pods
-            .iter()
-            .enumerate()
-            .map(|(number, pod)| config_of(number, pod, hook))
-            .collect();
-        all_at_once("ADD", &pods, &configs);
+        let configs = configs_of(&pods, hook);
+        assert_succeed(start_each("ADD", &pods, &configs));
         for (pod, config) in pods.iter().zip(&configs) {
             check(pod, config);
         }
@@ -57,11 +67,9 @@ fn the_first_of_a_boot_included() {
         owners.sort_unstable();
         owners.dedup();
         assert_eq!(owners.len(), 2 * PODS, "{hook}");
-        all_at_once("DEL", &pods, &configs);
+        assert_succeed(start_each("DEL", &pods, &configs));
         assert_eq!(everything(&all), bare, "{hook}");
-        assert_eq!(limiters(), []);
-        assert_eq!(node.files("/run/netqos"), [""; 0]);
-        assert_eq!(node.files("/sys/fs/bpf/netqos/v1/links"), [""; 0]);
+        assert_no_limits(&node, "");
     }
 }
 
@@ -70,17 +78,10 @@ fn the_first_of_a_boot_included() {
 fn of_one_pod() {
     let Some((_node, pod)) = start() else { return };
     let bare = everything(&[&pod]);
-    let config = limited(&pod, 10_000_000, 20_000_000, json!({"egress": "ifb"}));
+    let config = limited(&pod, json!({"egress": "ifb"}));
     for _ in 0..4 {
         let commands = ["ADD", "DEL", "ADD", "ADD", "DEL", "ADD"];
-        let running: Vec<Running> = commands
-            .iter()
-            .map(|command| call(command, &pod, &config).start().unwrap())
-            .collect();
-        for running in running {
-            let outcome = running.finish().unwrap();
-            assert_eq!(outcome.code, Some(0), "{outcome:?}");
-        }
+        assert_succeed(start_all(commands.map(|it| call(it, &pod, &config))));
         // Whichever was last, it is all or nothing.
         let now = everything(&[&pod]);
         let checked = call("CHECK", &pod, &config).run().unwrap().code;
@@ -100,16 +101,12 @@ fn of_the_interfaces_of_one_pod() {
     for name in &names[1..] {
         interfaces.push(json!({"name": pod.another_veth(&node, name).unwrap()}));
     }
-    let mut config = limited(&pod, 10_000_000, 20_000_000, json!({"egress": "ifb"}));
+    let mut config = limited(&pod, json!({"egress": "ifb"}));
     config["prevResult"]["interfaces"] = interfaces.into();
     let bare = everything(&[&pod]);
     let all_at_once = |command: &str| {
         let calls = names.map(|name| call(command, &pod, &config).variable("CNI_IFNAME", name));
-        let running = calls.map(|call| call.start().unwrap());
-        for running in running {
-            let outcome = running.finish().unwrap();
-            assert_eq!(outcome.code, Some(0), "{command}: {outcome:?}");
-        }
+        assert_succeed(start_all(calls));
     };
     for _ in 0..8 {
         all_at_once("ADD");
@@ -117,8 +114,7 @@ fn of_the_interfaces_of_one_pod() {
         assert_eq!(links_of_kind("ifb").len(), names.len());
         all_at_once("DEL");
         assert_eq!(everything(&[&pod]), bare);
-        assert_eq!(limiters(), []);
-        assert_eq!(node.files("/run/netqos"), [""; 0]);
+        assert_no_limits(&node, "");
     }
 }
 
@@ -126,31 +122,19 @@ fn of_the_interfaces_of_one_pod() {
 #[test]
 fn while_garbage_is_collected() {
     let Some(node) = node() else { return };
-    let pods: Vec<Pod> = (0..PODS / 2)
-        .map(|number| node.pod(&format!("p{number}")).unwrap())
-        .collect();
-    let configs: Vec<Value> = pods
-        .iter()
-        .enumerate()
-        .map(|(number, pod)| config_of(number, pod, "clsact"))
-        .collect();
+    let pods = pods(&node, PODS / 2);
+    let configs = configs_of(&pods, "clsact");
     let alive: Value = pods
         .iter()
         .map(|pod| json!({"containerID": pod.name(), "ifname": "eth0"}))
         .collect();
-    let running: Vec<Running> = pods
-        .iter()
-        .zip(&configs)
-        .map(|(pod, config)| call("ADD", pod, config).start().unwrap())
-        .collect();
+    let running = start_each("ADD", &pods, &configs);
     // Of another network, whose collector shares the limiters.
     for _ in 0..4 {
         gc("other", json!([]));
         gc("net", alive.clone());
     }
-    for running in running {
-        assert_eq!(running.finish().unwrap().code, Some(0));
-    }
+    assert_succeed(running);
     for (pod, config) in pods.iter().zip(&configs) {
         check(pod, config);
     }

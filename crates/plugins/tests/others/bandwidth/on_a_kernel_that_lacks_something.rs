@@ -5,7 +5,9 @@
 use netqos_testkit::{Call, Outcome};
 use serde_json::{Value, json};
 
-use super::calls::{CONTAINERD, call, del, limited, node, plugin, start};
+use super::calls::{
+    CONTAINERD, call, del, limited, node, plugin, start, state, succeeded, warm_up,
+};
 
 /// The kernel's words for what it lacks.
 const NO_QDISC: &str = "Specified qdisc kind is unknown";
@@ -43,9 +45,7 @@ fn what_cannot_be_held_is_refused_and_nothing_is_changed() {
     let veth = node.pod("a").unwrap();
     let macvlan = node.macvlan_pod("m", "parent").unwrap();
     // What is loaded stays.
-    let warm = limited(&veth, 10_000_000, 20_000_000, json!({}));
-    call("ADD", &veth, &warm).succeed().unwrap();
-    del(&veth, &warm);
+    warm_up(&veth);
 
     let pods = [&veth, &macvlan];
     let ifb = json!({"egress": "ifb"});
@@ -101,19 +101,19 @@ fn what_cannot_be_held_is_refused_and_nothing_is_changed() {
 
         for pod in refused {
             let what = format!("{what}, {}", pod.name());
-            let before = node.state(&[pod]).unwrap();
-            let config = limited(pod, 10_000_000, 20_000_000, asked.clone());
+            let before = state(&node, pod);
+            let config = limited(pod, asked.clone());
             let add = call("ADD", pod, &config).on_kernel_without(&[lacking]);
             let (code, text) = error(&add.run().unwrap());
             assert_eq!(code, 999, "{what}: {text}");
             assert!(text.contains(words), "{what}: {text}");
             let advice = ": the kernel lacks it; `netqos check` says what, and what to do";
             assert!(text.ends_with(advice), "{what}: {text}");
-            node.state(&[pod]).unwrap().assert_is(&before, &what);
+            state(&node, pod).assert_is(&before, &what);
 
             let check = call("CHECK", pod, &config).on_kernel_without(&[lacking]);
             assert_eq!(error(&check.run().unwrap()).0, 999, "{what}");
-            node.state(&[pod]).unwrap().assert_is(&before, &what);
+            state(&node, pod).assert_is(&before, &what);
             del(pod, &config);
         }
     }
@@ -135,10 +135,8 @@ fn what_can_be_held_without_it_is_held() {
         assert_eq!(said.code, Some(0), "{lacking}: {said:?}");
         assert!(said.stderr.contains(mode), "{lacking}: {said:?}");
 
-        let config = limited(&pod, 10_000_000, 20_000_000, json!({}));
-        let added = call("ADD", &pod, &config).on_kernel_without(&[lacking]);
-        let added = added.run().unwrap();
-        assert_eq!(added.code, Some(0), "{lacking}: {added:?}");
+        let config = limited(&pod, json!({}));
+        let added = succeeded(&call("ADD", &pod, &config).on_kernel_without(&[lacking]));
         let unranked = "flows are not ranked: ";
         let count = if mode == PLAIN { 2 } else { 0 };
         assert_eq!(added.stderr.matches(unranked).count(), count, "{added:?}");
@@ -174,12 +172,12 @@ fn ingress_of_a_macvlan_pod_needs_ifb_and_redirect() {
             "{warned}"
         );
 
-        let before = node.state(&[&pod]).unwrap().without("/sys/fs/bpf");
-        let config = limited(&pod, 10_000_000, 20_000_000, json!({}));
+        let before = state(&node, &pod).without("/sys/fs/bpf");
+        let config = limited(&pod, json!({}));
         let add = call("ADD", &pod, &config).on_kernel_without(&[lacking]);
         let (code, text) = error(&add.run().unwrap());
         assert!(code == 999 && text.contains(words), "{lacking}: {text}");
-        let after = node.state(&[&pod]).unwrap().without("/sys/fs/bpf");
+        let after = state(&node, &pod).without("/sys/fs/bpf");
         after.assert_is(&before, lacking);
         let check = call("CHECK", &pod, &config).on_kernel_without(&[lacking]);
         assert_eq!(error(&check.run().unwrap()).0, 999, "{lacking}");

@@ -7,7 +7,7 @@ use netqos_netlink::Namespace;
 use netqos_testkit::{ForeignHook, ForeignProgram, TcAttachType, Verdict};
 use serde_json::json;
 
-use super::calls::{add, call, check, del, inside, limited, on_node, start};
+use super::calls::{add, call, check, del, inside, limited, limited_to, on_node, start, state};
 use super::kernel::{in_pod, on_host, put_in_our_place};
 
 /// What stands at 81, by `tc`, and the preference at which ours is then.
@@ -24,7 +24,7 @@ const TAKEN: [(&str, u16); 4] = [
 #[test]
 fn ours_goes_before_them_and_is_found_again() {
     let Some((node, pod)) = start() else { return };
-    let of = |rate: u64| limited(&pod, rate, rate, json!({"hook": "clsact"}));
+    let of = |rate: u64| limited_to(&pod, rate, rate, json!({"hook": "clsact"}));
     add(&pod, &of(10_000_000));
     del(&pod, &of(10_000_000));
     let commands = |link: &str, filters: &str| -> String {
@@ -38,16 +38,16 @@ fn ours_goes_before_them_and_is_found_again() {
     for (filters, preference) in TAKEN {
         on_node(&node, &commands("veth-a", filters));
         inside(&node, &pod, &commands("eth0", filters));
-        let before = node.state(&[&pod]).unwrap();
+        let before = state(&node, &pod);
         add(&pod, &of(10_000_000));
         let ours = format!("egress {preference} bpf netqos_rank");
         for link in [on_host("veth-a"), in_pod(&pod, "eth0")] {
             assert!(link.filters.contains(&ours), "{filters}: {link:?}");
         }
         check(&pod, &of(10_000_000));
-        let once = node.state(&[&pod]).unwrap();
+        let once = state(&node, &pod);
         add(&pod, &of(10_000_000));
-        node.state(&[&pod]).unwrap().assert_is(&once, filters);
+        state(&node, &pod).assert_is(&once, filters);
         // Somebody took it away.
         let gone = format!("tc filter del dev veth-a egress pref {preference}");
         on_node(&node, &gone);
@@ -59,7 +59,7 @@ fn ours_goes_before_them_and_is_found_again() {
         add(&pod, &of(20_000_000));
         check(&pod, &of(20_000_000));
         del(&pod, &of(20_000_000));
-        node.state(&[&pod]).unwrap().assert_is(&before, filters);
+        state(&node, &pod).assert_is(&before, filters);
         on_node(&node, "tc qdisc del dev veth-a clsact");
         inside(&node, &pod, "tc qdisc del dev eth0 clsact");
     }
@@ -69,7 +69,7 @@ fn ours_goes_before_them_and_is_found_again() {
 #[test]
 fn ours_stays_where_it_is_when_theirs_has_gone() {
     let Some((node, pod)) = start() else { return };
-    let config = limited(&pod, 10_000_000, 10_000_000, json!({"hook": "clsact"}));
+    let config = limited(&pod, json!({"hook": "clsact"}));
     on_node(
         &node,
         "tc qdisc add dev veth-a clsact; tc filter add dev veth-a egress pref 81 protocol all u32 match u32 0 0",
@@ -91,7 +91,7 @@ fn ours_stays_where_it_is_when_theirs_has_gone() {
 #[test]
 fn a_program_of_others_stays_and_sees_every_packet() {
     let Some((_node, pod)) = start() else { return };
-    let config = limited(&pod, 10_000_000, 10_000_000, json!({"hook": "clsact"}));
+    let config = limited(&pod, json!({"hook": "clsact"}));
     let place = ForeignHook::Clsact(81);
     let foreign =
         ForeignProgram::attach("veth-a", TcAttachType::Egress, place, Verdict::Next).unwrap();
@@ -110,7 +110,7 @@ fn a_program_of_others_stays_and_sees_every_packet() {
 #[test]
 fn what_has_our_place_under_another_name_is_not_ours() {
     let Some((_node, pod)) = start() else { return };
-    let config = limited(&pod, 10_000_000, 10_000_000, json!({"hook": "clsact"}));
+    let config = limited(&pod, json!({"hook": "clsact"}));
     add(&pod, &config);
     {
         let _inside = Namespace::open(pod.netns()).unwrap().enter().unwrap();

@@ -6,7 +6,7 @@ use netqos_testkit::{Call, Node, Pod};
 use serde_json::{Value, json};
 
 use super::calls::{
-    CONTAINERD, CRI_O, add, bandwidth, call, check, config, del, on_node, original, ways,
+    CONTAINERD, CRI_O, add, bandwidth, call, check, config, del, on_node, original, state, ways,
 };
 use super::kernel::{everything, limiters, links_of_kind, on_host};
 
@@ -41,9 +41,9 @@ fn check_passes_with_every_runtimes_burst() {
     };
     for burst in [80_000, 8_000_000, 2_147_483_647, CONTAINERD, CRI_O] {
         let config = made_by(original, &pod, limits(&pod, burst, json!({})));
-        let before = node.state(&[&pod]).unwrap();
+        let before = state(&node, &pod);
         check(&pod, &config);
-        node.state(&[&pod]).unwrap().assert_is(&before, burst);
+        state(&node, &pod).assert_is(&before, burst);
         del(&pod, &config);
     }
     for direction in ["ingress", "egress"] {
@@ -122,7 +122,7 @@ fn del_cleans_up_as_it_would_and_more() {
     let Some((node, original, pod)) = old_node() else {
         return;
     };
-    let before = node.state(&[&pod]).unwrap();
+    let before = state(&node, &pod);
     for told in ["everything", "no result", "no namespace"] {
         let config = made_by(original, &pod, limits(&pod, 800_000, json!({})));
         assert_eq!(links_of_kind("ifb").len(), 1);
@@ -137,13 +137,13 @@ fn del_cleans_up_as_it_would_and_more() {
             _ => call,
         };
         call.succeed().unwrap();
-        node.state(&[&pod]).unwrap().assert_is(&before, told);
+        state(&node, &pod).assert_is(&before, told);
     }
     // Only an ingress limit, of which nothing but the queue on the listed veth tells.
     let ingress = json!({"cniVersion": "1.0.0", "ingressRate": 8000, "ingressBurst": 80});
     let config = made_by(original, &pod, config(&pod, ingress));
     del(&pod, &config);
-    node.state(&[&pod]).unwrap().assert_is(&before, "ingress");
+    state(&node, &pod).assert_is(&before, "ingress");
 }
 
 /// Its DEL leaves a redirect to a device that is gone, which drops all that the pod sends.
@@ -152,7 +152,7 @@ fn what_its_own_del_left_goes_too() {
     let Some((node, original, pod)) = old_node() else {
         return;
     };
-    let before = node.state(&[&pod]).unwrap();
+    let before = state(&node, &pod);
     let leave = || {
         let config = made_by(original, &pod, limits(&pod, 800_000, json!({})));
         Call::of(original, "DEL", &pod, &config).succeed().unwrap();
@@ -160,14 +160,14 @@ fn what_its_own_del_left_goes_too() {
         config
     };
     del(&pod, &leave());
-    node.state(&[&pod]).unwrap().assert_is(&before, "DEL");
+    state(&node, &pod).assert_is(&before, "DEL");
     leave();
     let ours = limits(&pod, 800_000, json!({"hook": "none"}));
     add(&pod, &ours);
     assert_eq!(on_host("veth-a").filters, [""; 0]);
     check(&pod, &ours);
     del(&pod, &ours);
-    node.state(&[&pod]).unwrap().assert_is(&before, "ADD");
+    state(&node, &pod).assert_is(&before, "ADD");
 }
 
 /// After ADD of ours nothing is left of the other's way, and the state is that of a fresh pod.

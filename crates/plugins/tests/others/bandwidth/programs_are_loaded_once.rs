@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use netqos_testkit::Node;
 use serde_json::json;
 
-use super::calls::{add, check, del, gc, limited, node, start};
+use super::calls::{add, check, del, gc, limited, node, start, warm_up};
 
 const PINS: &str = "/sys/fs/bpf/netqos/v1";
 
@@ -23,14 +23,12 @@ fn pins(node: &Node) -> Vec<(String, u64)> {
 fn in_a_boot() {
     let Some(node) = node() else { return };
     let first = node.pod("first").unwrap();
-    add(&first, &limited(&first, 10_000_000, 10_000_000, json!({})));
+    add(&first, &limited(&first, json!({})));
     let before = pins(&node);
     assert_eq!(before.len(), 4, "{before:?}");
     for name in ["a", "b", "c"] {
         let pod = node.pod(name).unwrap();
-        let config = limited(&pod, 10_000_000, 10_000_000, json!({}));
-        add(&pod, &config);
-        del(&pod, &config);
+        warm_up(&pod);
     }
     assert_eq!(pins(&node), before);
 }
@@ -39,7 +37,7 @@ fn in_a_boot() {
 #[test]
 fn the_folder_of_links_is_made_again() {
     let Some((node, pod)) = start() else { return };
-    let config = limited(&pod, 10_000_000, 10_000_000, json!({"hook": "tcx"}));
+    let config = limited(&pod, json!({"hook": "tcx"}));
     add(&pod, &config);
     del(&pod, &config);
     let before = pins(&node);

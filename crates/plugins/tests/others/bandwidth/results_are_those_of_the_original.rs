@@ -4,7 +4,9 @@ use netqos_netlink::Socket;
 use netqos_testkit::{Call, Pod};
 use serde_json::{Value, json};
 
-use super::calls::{VERSIONS, add, call, config, del, limited, node, original, previous, start};
+use super::calls::{
+    VERSIONS, add, call, config, del, limited_to, node, original, previous, start, succeeded,
+};
 use super::kernel::on_host;
 
 /// A name of the original's own tests, and the device name that is there.
@@ -47,7 +49,7 @@ fn by_ifb_the_device_is_added_under_the_originals_name() {
     let Some(node) = node() else { return };
     let pod = node.pod("dummy").unwrap();
     for version in VERSIONS {
-        let mut config = limited(
+        let mut config = limited_to(
             &pod,
             0,
             8_000_000,
@@ -80,7 +82,7 @@ fn by_ifb_the_device_is_added_under_the_originals_name() {
 #[test]
 fn the_configuration_beats_the_environment() {
     let Some((_node, pod)) = start() else { return };
-    let config = limited(&pod, 8_000_000, 8_000_000, json!({"egress": "pod"}));
+    let config = limited_to(&pod, 8_000_000, 8_000_000, json!({"egress": "pod"}));
     let call = call("ADD", &pod, &config).variable("NETQOS_EGRESS", "ifb");
     assert_eq!(call.succeed().unwrap(), config["prevResult"]);
 }
@@ -116,8 +118,7 @@ fn by_ifb_it_prints_what_the_original_prints() {
 /// What a call prints: its value without the address of the ifb, and its lines in the order of
 /// their bytes.
 fn printed(call: &Call) -> (Value, Vec<String>, usize) {
-    let outcome = call.run().unwrap();
-    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let outcome = succeeded(call);
     let result: Value = serde_json::from_str(&outcome.stdout).unwrap();
     let mac = result["interfaces"][2]["mac"].as_str().unwrap_or("none");
     let text = outcome.stdout.replace(mac, "MAC");

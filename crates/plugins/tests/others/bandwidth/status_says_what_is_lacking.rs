@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use netqos_testkit::Call;
 use serde_json::{Value, json};
 
-use super::calls::{call, limited, node, plugin};
+use super::calls::{call, limited, node, plugin, state, succeeded};
 
 /// Nobody.
 const USER: u32 = 65_534;
@@ -26,12 +26,8 @@ fn all_is_well_here() {
     for egress in ["pod", "ifb"] {
         for hook in ["auto", "clsact", "tcx", "none"] {
             let more = json!({"egress": egress, "hook": hook});
-            let outcome = status(more).run().unwrap();
-            assert_eq!(
-                (outcome.code, outcome.stdout.as_str()),
-                (Some(0), ""),
-                "{outcome:?}"
-            );
+            let outcome = succeeded(&status(more));
+            assert_eq!(outcome.stdout, "", "{outcome:?}");
             // Which way is in force is said where it does not disturb.
             let mode = match hook {
                 "none" => "limits are held by tbf alone",
@@ -90,14 +86,14 @@ fn without_root_it_says_so() {
     assert_eq!(text.lines().count(), 1, "{text}");
 
     let pod = node.pod("a").unwrap();
-    let limited = super::calls::limited(&pod, 1_000_000, 1_000_000, json!({}));
-    let before = node.state(&[&pod]).unwrap();
+    let config = limited(&pod, json!({}));
+    let before = state(&node, &pod);
     for command in ["ADD", "CHECK", "DEL"] {
-        let call = Call::of(copy, command, &pod, &limited).as_user(USER);
+        let call = Call::of(copy, command, &pod, &config).as_user(USER);
         let (_, text) = call.fail().unwrap();
         assert!(text.contains("the plugin needs root"), "{command}: {text}");
         assert_eq!(text.lines().count(), 1, "{command}: {text}");
-        node.state(&[&pod]).unwrap().assert_is(&before, command);
+        state(&node, &pod).assert_is(&before, command);
     }
 }
 
@@ -116,24 +112,18 @@ fn a_configuration_that_is_wrong_is_said_to_be() {
 #[test]
 fn plugin_without_stderr_answers() {
     let Some(node) = node() else { return };
-    let outcome = status(json!({})).losing_stderr().run().unwrap();
-    assert_eq!(
-        (outcome.code, outcome.stdout.as_str()),
-        (Some(0), ""),
-        "{outcome:?}"
-    );
+    let outcome = succeeded(&status(json!({})).losing_stderr());
+    assert_eq!(outcome.stdout, "", "{outcome:?}");
     let pod = node.pod("a").unwrap();
-    let config = limited(&pod, 10_000_000, 10_000_000, json!({"hook": "none"}));
+    let config = limited(&pod, json!({"hook": "none"}));
     let said = call("ADD", &pod, &config).run().unwrap();
     assert!(said.stderr.contains("flows are not ranked"), "{said:?}");
-    let outcome = call("ADD", &pod, &config).losing_stderr().run().unwrap();
-    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let outcome = succeeded(&call("ADD", &pod, &config).losing_stderr());
     assert_eq!(outcome.stdout, said.stdout);
     let without_list = json!({"cniVersion": "1.1.0", "name": "net", "type": "bandwidth"});
     let gc = Call::bare(plugin(), "GC").variable("CNI_PATH", "/opt/cni/bin");
     let gc = gc.config(&without_list);
     let said = gc.run().unwrap();
     assert!(said.stderr.contains("GC without a list"), "{said:?}");
-    let outcome = gc.losing_stderr().run().unwrap();
-    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    succeeded(&gc.losing_stderr());
 }

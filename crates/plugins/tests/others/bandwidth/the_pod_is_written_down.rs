@@ -6,7 +6,7 @@ use std::path::Path;
 use netqos_testkit::{Call, Pod};
 use serde_json::{Value, json};
 
-use super::calls::{call, config, gc, limited, start};
+use super::calls::{call, config, gc, limited, start, succeeded};
 
 const FOLDER: &str = "/run/netqos/pods";
 const ARGS: &str = "IgnoreUnknown=1;K8S_POD_NAMESPACE=games;K8S_POD_NAME=web;\
@@ -44,7 +44,7 @@ fn from_add_to_del_or_gc() {
         .unwrap();
     assert_eq!(written(), [Value::Null; 0]);
 
-    let limited = limited(&pod, 10_000_000, 20_000_000, json!({}));
+    let limited = limited(&pod, json!({}));
     let mut by_annotations = expected;
     by_annotations["has_annotations"] = true.into();
     for _ in 0..2 {
@@ -68,15 +68,13 @@ fn what_cannot_be_written_is_said_and_the_limit_is_in_force() {
     let Some((_node, pod)) = start() else { return };
     fs::create_dir_all("/run/netqos").unwrap();
     fs::write(FOLDER, "no folder").unwrap();
-    let limited = limited(&pod, 10_000_000, 20_000_000, json!({}));
-    let outcome = named("ADD", &pod, &limited).run().unwrap();
-    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let limited = limited(&pod, json!({}));
+    let outcome = succeeded(&named("ADD", &pod, &limited));
     let said = "net/a/eth0: the agent is not told which pod it is";
     assert!(outcome.stderr.contains(said), "{}", outcome.stderr);
     named("CHECK", &pod, &limited).succeed().unwrap();
     // Nor does it stay for that.
-    let outcome = named("DEL", &pod, &limited).run().unwrap();
-    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let outcome = succeeded(&named("DEL", &pod, &limited));
     let said = "net/a/eth0: which pod it was stays written down";
     assert!(outcome.stderr.contains(said), "{}", outcome.stderr);
 }

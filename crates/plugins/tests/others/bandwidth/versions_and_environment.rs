@@ -3,7 +3,7 @@
 use netqos_testkit::Call;
 use serde_json::{Value, json};
 
-use super::calls::{limited, original, plugin, start};
+use super::calls::{limited, original, plugin, start, state};
 
 /// The variables of a whole environment, and values that nothing is wrong with.
 const GOOD: [(&str, &str); 4] = [
@@ -270,8 +270,8 @@ fn details_say_which() {
 #[test]
 fn its_own_namespace_is_refused_before_it_acts() {
     let Some((node, pod)) = start() else { return };
-    let config = limited(&pod, 1_000_000, 1_000_000, json!({}));
-    let before = node.state(&[&pod]).unwrap();
+    let config = limited(&pod, json!({}));
+    let before = state(&node, &pod);
     for command in ["ADD", "DEL"] {
         let own =
             Call::of(plugin(), command, &pod, &config).variable("CNI_NETNS", "/proc/self/ns/net");
@@ -283,7 +283,7 @@ fn its_own_namespace_is_refused_before_it_acts() {
             ),
             "{command}"
         );
-        node.state(&[&pod]).unwrap().assert_is(&before, command);
+        state(&node, &pod).assert_is(&before, command);
     }
     // A runtime that knows what it does is believed; there is no such interface, though.
     let known = Call::of(plugin(), "ADD", &pod, &config)

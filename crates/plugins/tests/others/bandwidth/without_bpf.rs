@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::calls::{add, call, check, del, limited, on_node, start};
+use super::calls::{add, call, check, del, limited, limited_to, on_node, start, state, succeeded};
 use super::kernel::{Held, everything, in_pod, on_host, shape};
 
 /// What a link with a plain limit holds.
@@ -15,8 +15,8 @@ fn assert_plain(link: &Held, rate: u64) {
 #[test]
 fn when_it_is_asked_for() {
     let Some((node, pod)) = start() else { return };
-    let before = node.state(&[&pod]).unwrap();
-    let config = limited(&pod, 10_000_000, 1_000_000_000, json!({"hook": "none"}));
+    let before = state(&node, &pod);
+    let config = limited_to(&pod, 10_000_000, 1_000_000_000, json!({"hook": "none"}));
     add(&pod, &config);
     assert_plain(&on_host(pod.host_link()), 10_000_000);
     assert_plain(&in_pod(&pod, "eth0"), 1_000_000_000);
@@ -30,14 +30,14 @@ fn when_it_is_asked_for() {
     let failed = call("CHECK", &pod, &config).fail().unwrap();
     assert_eq!(failed, (999, "Limit doesn't match".to_owned()));
     del(&pod, &config);
-    node.state(&[&pod]).unwrap().assert_is(&before, "DEL");
+    state(&node, &pod).assert_is(&before, "DEL");
 }
 
 /// The variable of the environment says it for every network of the node.
 #[test]
 fn when_the_environment_asks_for_it() {
     let Some((_node, pod)) = start() else { return };
-    let config = limited(&pod, 10_000_000, 20_000_000, json!({"egress": "ifb"}));
+    let config = limited(&pod, json!({"egress": "ifb"}));
     let plain = call("ADD", &pod, &config).variable("NETQOS_HOOK", "none");
     plain.succeed().unwrap();
     assert_plain(&on_host(&netqos_api::ifb_name("net", "a")), 20_000_000);
@@ -54,9 +54,8 @@ fn when_there_is_no_bpf_file_system() {
     let Some((_node, pod)) = start() else { return };
     std::fs::write("/run/file", "").unwrap();
     let bare = everything(&[&pod]);
-    let config = limited(&pod, 10_000_000, 20_000_000, json!({"bpffs": "/run/file"}));
-    let outcome = call("ADD", &pod, &config).run().unwrap();
-    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let config = limited(&pod, json!({"bpffs": "/run/file"}));
+    let outcome = succeeded(&call("ADD", &pod, &config));
     let said = "netqos: net/a/eth0: flows are not ranked: no BPF file system at /run/file: ";
     assert!(outcome.stderr.starts_with(said), "{outcome:?}");
     assert_plain(&on_host(pod.host_link()), 10_000_000);
@@ -67,7 +66,7 @@ fn when_there_is_no_bpf_file_system() {
     // By name it is refused.
     for hook in super::calls::hooks() {
         let more = json!({"bpffs": "/run/file", "hook": hook});
-        let config = limited(&pod, 10_000_000, 20_000_000, more);
+        let config = limited(&pod, more);
         let (code, text) = call("ADD", &pod, &config).fail().unwrap();
         assert_eq!(code, 999);
         assert!(
