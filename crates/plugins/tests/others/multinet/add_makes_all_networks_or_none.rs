@@ -8,7 +8,7 @@ use netqos_api::npwg::AttachmentGrant;
 use netqos_testkit::Pod;
 use serde_json::{Value, json};
 
-use super::fixture::MultinetNode;
+use super::fixture::{MultinetNode, start};
 
 /// Three networks: the default one, a bridge and a macvlan.
 const THREE: &str = r#"[{"name": "lan"}, {"name": "wire", "interface": "wire0", "ips": ["10.89.0.5/24"],
@@ -16,9 +16,7 @@ const THREE: &str = r#"[{"name": "lan"}, {"name": "wire", "interface": "wire0", 
 
 /// The interfaces of a pod with their first IPv4 addresses.
 fn interfaces(node: &MultinetNode, pod: &Pod) -> Vec<(String, String)> {
-    let text = pod
-        .run(&node.node, "ip", &["-j", "address", "show"])
-        .unwrap();
+    let text = node.in_pod(pod, "ip -j address show");
     let links: Vec<Value> = serde_json::from_str(&text).unwrap();
     let links = links.iter().filter(|it| it["ifname"] != "lo");
     let address = |it: &Value| {
@@ -36,9 +34,7 @@ fn interfaces(node: &MultinetNode, pod: &Pod) -> Vec<(String, String)> {
 
 #[test]
 fn default_network_is_first_list_of_runtime_that_does_not_call_plugin() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
+    let Some((node, pod)) = start() else { return };
     let lists = Path::new("/run/lists");
     fs::create_dir_all(lists).unwrap();
     let write = |file: &str, name: &str, plugin: Value| {
@@ -51,7 +47,6 @@ fn default_network_is_first_list_of_runtime_that_does_not_call_plugin() {
         json!({"type": "netqos-multinet"}),
     );
     let more = json!({"defaultNetwork": null, "confDir": lists});
-    let pod = node.node.empty_pod("web").unwrap();
     let before = node.inventory();
     let (code, message) = node.call("ADD", &pod, None, more.clone()).fail().unwrap();
     assert_eq!(code, 11, "{message}");
@@ -70,16 +65,9 @@ fn default_network_is_first_list_of_runtime_that_does_not_call_plugin() {
 
 #[test]
 fn pod_is_on_three_networks_and_nothing_is_left_after_del() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
-    node.define_two();
-    let pod = node.node.empty_pod("web").unwrap();
+    let Some((node, pod)) = start() else { return };
     let before = node.inventory();
-    let result = node
-        .call("ADD", &pod, Some(THREE), json!({}))
-        .succeed()
-        .unwrap();
+    let result = node.add(&pod, Some(THREE));
     assert_eq!(
         result["ips"][0]["address"], "10.87.0.2/24",
         "of the default network"
@@ -91,14 +79,10 @@ fn pod_is_on_three_networks_and_nothing_is_left_after_del() {
     ];
     let expected = expected.map(|(name, address)| (name.to_owned(), address.to_owned()));
     assert_eq!(interfaces(&node, &pod), expected);
-    let link = pod
-        .run(&node.node, "ip", &["-j", "link", "show", "wire0"])
-        .unwrap();
+    let link = node.in_pod(&pod, "ip -j link show wire0");
     assert!(link.contains("02:00:00:00:00:07"), "{link}");
     // No plugin of the network can limit: netqos does.
-    let qdiscs = pod
-        .run(&node.node, "tc", &["qdisc", "show", "dev", "wire0"])
-        .unwrap();
+    let qdiscs = node.in_pod(&pod, "tc qdisc show dev wire0");
     assert!(
         qdiscs.contains("tbf") && qdiscs.contains("rate 8Mbit"),
         "{qdiscs}"
@@ -109,24 +93,19 @@ fn pod_is_on_three_networks_and_nothing_is_left_after_del() {
 
     // The annotation may have changed since, and the agent have gone.
     node.hide_agent();
-    node.call("DEL", &pod, None, json!({})).succeed().unwrap();
+    node.del(&pod);
     assert_eq!(interfaces(&node, &pod), []);
     assert_eq!(node.inventory(), before);
-    node.call("DEL", &pod, None, json!({})).succeed().unwrap();
+    node.del(&pod);
 }
 
 #[test]
 fn pod_without_selection_needs_no_agent() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
+    let Some((node, pod)) = start() else { return };
     node.hide_agent();
-    let pod = node.node.empty_pod("web").unwrap();
     let before = node.inventory();
     for networks in [None, Some(""), Some("[]")] {
-        node.call("ADD", &pod, networks, json!({}))
-            .succeed()
-            .unwrap();
+        node.add(&pod, networks);
         node.call("DEL", &pod, networks, json!({}))
             .succeed()
             .unwrap();
@@ -138,11 +117,7 @@ fn pod_without_selection_needs_no_agent() {
 /// An agent of another version, or what has taken its place.
 #[test]
 fn answer_that_cannot_be_read_is_error_11_and_leaves_nothing() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
-    node.define_two();
-    let pod = node.node.empty_pod("web").unwrap();
+    let Some((node, pod)) = start() else { return };
     let before = node.inventory();
     let answers = ["", "\n", "{\"ofVersion2\": {}}\n", "{\"nads\": 7}\n"];
     let listener = UnixListener::bind("/run/odd.sock").unwrap();
@@ -166,12 +141,8 @@ fn answer_that_cannot_be_read_is_error_11_and_leaves_nothing() {
 
 #[test]
 fn failure_of_any_network_leaves_nothing() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
-    node.define_two();
+    let Some((node, pod)) = start() else { return };
     let broken = |config: Value| node.define("shop/broken", &config);
-    let pod = node.node.empty_pod("web").unwrap();
     let before = node.inventory();
     let lan = json!({"type": "bridge", "bridge": "data0"});
     for (config, networks, code, expected) in [
@@ -243,32 +214,23 @@ fn failure_of_any_network_leaves_nothing() {
         ),
     ] {
         broken(config.clone());
-        let call = node.call("ADD", &pod, Some(networks), json!({}));
-        let (found, message) = call.fail().unwrap();
+        let (found, message) = node.refuse(&pod, Some(networks));
         assert_eq!(found, code, "{networks}: {message}");
         assert!(message.contains(expected), "{networks}: {message}");
         assert_eq!(interfaces(&node, &pod), [], "{networks}");
         assert_eq!(node.inventory(), before, "{networks}: {message}");
         // As runtimes do it after an ADD that failed.
-        node.call("DEL", &pod, Some(networks), json!({}))
-            .succeed()
-            .unwrap();
+        let del = node.call("DEL", &pod, Some(networks), json!({}));
+        del.succeed().unwrap();
     }
 }
 
 #[test]
 fn agent_away_is_an_error_to_try_again() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
-    node.define_two();
+    let Some((node, pod)) = start() else { return };
     node.hide_agent();
-    let pod = node.node.empty_pod("web").unwrap();
     let before = node.inventory();
-    let (code, message) = node
-        .call("ADD", &pod, Some("lan"), json!({}))
-        .fail()
-        .unwrap();
+    let (code, message) = node.refuse(&pod, Some("lan"));
     assert_eq!(code, 11, "{message}");
     assert!(
         message.contains("cannot ask netqos-agent at /run/netqos/multinet.sock"),
@@ -279,12 +241,9 @@ fn agent_away_is_an_error_to_try_again() {
 
 #[test]
 fn nad_that_no_policy_permits_is_not_executed() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
+    let Some((node, pod)) = start() else { return };
     let config =
         json!({"cniVersion": "1.0.0", "type": "bridge", "bridge": "data0", "promiscMode": true});
-    let pod = node.node.empty_pod("web").unwrap();
     let grant = |masters: &[&str], keys: &[&str]| {
         let set = |texts: &[&str]| texts.iter().map(|it| (*it).to_owned()).collect();
         AttachmentGrant {
@@ -310,8 +269,7 @@ fn nad_that_no_policy_permits_is_not_executed() {
         ),
     ] {
         node.define_with("shop/lan", &config, grant);
-        let call = node.call("ADD", &pod, Some("lan"), json!({}));
-        let (code, message) = call.fail().unwrap();
+        let (code, message) = node.refuse(&pod, Some("lan"));
         assert!(code == 7 && message.contains(expected), "{code} {message}");
         assert_eq!(interfaces(&node, &pod), []);
     }
@@ -320,17 +278,12 @@ fn nad_that_no_policy_permits_is_not_executed() {
         &config,
         grant(&["data*"], &["bridge.promiscMode"]),
     );
-    node.call("ADD", &pod, Some("lan"), json!({}))
-        .succeed()
-        .unwrap();
+    node.add(&pod, Some("lan"));
 }
 
 #[test]
 fn invalid_annotation_is_ignored_where_the_configuration_says_so() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
-    let pod = node.node.empty_pod("web").unwrap();
+    let Some((node, pod)) = start() else { return };
     let literal = json!({"specLiteral": true});
     node.call("ADD", &pod, Some("a,,b"), literal)
         .succeed()
@@ -338,8 +291,7 @@ fn invalid_annotation_is_ignored_where_the_configuration_says_so() {
     assert_eq!(interfaces(&node, &pod).len(), 1);
 
     // The other annotation counts.
-    node.define_two();
-    let both = node.node.empty_pod("both").unwrap();
+    let both = node.pod("both");
     let annotations =
         json!({"k8s.v1.cni.cncf.io/networks": "lan", "v1.multus-cni.io/default-network": "a,,b"});
     let literal = json!({"specLiteral": true,
@@ -350,11 +302,7 @@ fn invalid_annotation_is_ignored_where_the_configuration_says_so() {
 
 #[test]
 fn interfaces_are_named_as_kuryr_names_them() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
-    node.define_two();
-    let pod = node.node.empty_pod("web").unwrap();
+    let Some((node, pod)) = start() else { return };
     let names = json!({"interfaceNames": "eth"});
     node.call("ADD", &pod, Some("lan,lan"), names)
         .succeed()

@@ -25,10 +25,8 @@ const NETWORKS: &str =
 
 #[test]
 fn add_goes_in_the_order_of_the_annotation_and_del_in_reverse() {
-    let Some(node) = node() else {
-        return;
-    };
-    let pod = node.node.empty_pod("web").unwrap();
+    let Some(node) = node() else { return };
+    let pod = node.pod("web");
     let before = node.inventory();
     let config = recorder::default_network("default", &json!({}));
     let add = node.call("ADD", &pod, Some(NETWORKS), config.clone());
@@ -64,10 +62,8 @@ fn add_goes_in_the_order_of_the_annotation_and_del_in_reverse() {
 
 #[test]
 fn first_failure_undoes_in_reverse_and_tries_no_further_network() {
-    let Some(node) = node() else {
-        return;
-    };
-    let pod = node.node.empty_pod("web").unwrap();
+    let Some(node) = node() else { return };
+    let pod = node.pod("web");
     let before = node.inventory();
     let config = recorder::default_network("default", &json!({}));
     let add = node.call("ADD", &pod, Some("one,two,bad,one"), config);

@@ -8,7 +8,7 @@ use netqos_api::npwg::AttachmentGrant;
 use netqos_testkit::{Call, Pod};
 use serde_json::{Value, json};
 
-use super::fixture::{MultinetNode, nad};
+use super::fixture::{MultinetNode, bridge, everything, nad, start};
 
 const DIRECTORY: &str = "/run/networks";
 
@@ -17,14 +17,8 @@ fn write(file: &str, config: &Value) {
     fs::write(Path::new(DIRECTORY).join(file), config.to_string()).unwrap();
 }
 
-/// A bridge in this subnet.
-fn bridge(subnet: &str) -> Value {
-    json!({"type": "bridge", "bridge": "data0",
-           "ipam": {"type": "host-local", "ranges": [[{"subnet": subnet}]]}})
-}
-
 fn list(name: &str, subnet: &str) -> Value {
-    json!({"cniVersion": "1.0.0", "name": name, "plugins": [bridge(subnet)]})
+    json!({"cniVersion": "1.0.0", "name": name, "plugins": [bridge("data0", subnet)]})
 }
 
 fn grant() -> AttachmentGrant {
@@ -42,12 +36,9 @@ fn add(node: &MultinetNode, pod: &Pod, networks: &str) -> Call {
 
 #[test]
 fn nad_without_configuration_is_the_list_of_its_name_on_the_node() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
+    let Some((node, pod)) = start() else { return };
     // A list precedes a single plugin of the name, whatever their files' names.
-    let mut single = bridge("10.81.0.0/24");
-    single["cniVersion"] = "1.0.0".into();
+    let mut single = bridge("data0", "10.81.0.0/24");
     single["name"] = "disk".into();
     write("00-single.conf", &single);
     write("10-other.conflist", &list("other", "10.82.0.0/24"));
@@ -62,7 +53,6 @@ fn nad_without_configuration_is_the_list_of_its_name_on_the_node() {
         ..nad(None, grant())
     };
     node.define_nad("shop/other", empty);
-    let pod = node.node.empty_pod("web").unwrap();
     let before = node.inventory();
     add(&node, &pod, "disk,other,single").succeed().unwrap();
     for (interface, address) in [
@@ -70,23 +60,19 @@ fn nad_without_configuration_is_the_list_of_its_name_on_the_node() {
         ("net2", "10.82.0.2/24"),
         ("net3", "10.81.0.2/24"),
     ] {
-        let shown = pod.run(&node.node, "ip", &["address", "show", interface]);
-        let shown = shown.unwrap();
+        let shown = node.in_pod(&pod, &format!("ip address show {interface}"));
         assert!(shown.contains(address), "{shown}");
     }
     // DEL goes by the record.
     fs::remove_dir_all(DIRECTORY).unwrap();
-    node.call("DEL", &pod, None, json!({})).succeed().unwrap();
+    node.del(&pod);
     assert_eq!(node.inventory(), before);
 }
 
 #[test]
 fn configuration_on_the_node_is_judged_as_one_of_a_nad() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
+    let Some((node, pod)) = start() else { return };
     write("10-disk.conflist", &list("disk", "10.83.0.0/24"));
-    let pod = node.node.empty_pod("web").unwrap();
     let before = node.inventory();
     let without_policy = Nad {
         policies: [].into(),
@@ -113,11 +99,7 @@ fn configuration_on_the_node_is_judged_as_one_of_a_nad() {
     let plugin = json!({"type": "netqos-multinet"});
     let own = json!({"cniVersion": "1.0.0", "name": "disk", "plugins": [plugin]});
     write("10-disk.conflist", &own);
-    let all = AttachmentGrant {
-        plugin_types: ["*".to_owned()].into(),
-        ..AttachmentGrant::default()
-    };
-    node.define_nad("shop/disk", nad(None, all));
+    node.define_nad("shop/disk", nad(None, everything()));
     let (_, error) = add(&node, &pod, "disk").fail().unwrap();
     assert!(
         error.contains("would attach the pod's networks once more"),
@@ -128,11 +110,8 @@ fn configuration_on_the_node_is_judged_as_one_of_a_nad() {
 
 #[test]
 fn nad_whose_configuration_is_nowhere_fails_the_pod() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
+    let Some((node, pod)) = start() else { return };
     node.define_nad("shop/disk", nad(None, grant()));
-    let pod = node.node.empty_pod("web").unwrap();
     let before = node.inventory();
     for expected in [
         "no net configurations found in /run/networks",

@@ -4,21 +4,15 @@ use std::fs;
 use netqos_testkit::Pod;
 use serde_json::json;
 
-use super::fixture::MultinetNode;
+use super::fixture::{node, start};
 
 #[test]
 fn del_after_a_reboot_removes_everything() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
-    node.define_two();
-    let pod = node.node.empty_pod("web").unwrap();
+    let Some((node, pod)) = start() else { return };
     let before = node.inventory();
-    node.call("ADD", &pod, Some("lan,lan"), json!({}))
-        .succeed()
-        .unwrap();
+    node.add(&pod, Some("lan,lan"));
     // A reboot empties /run, and the namespaces and links are gone.
-    pod.remove(&node.node).unwrap();
+    node.remove(&pod);
     fs::remove_dir_all("/run/netqos").unwrap();
     let del = node.call("DEL", &pod, None, json!({})).without("CNI_NETNS");
     del.succeed().unwrap();
@@ -27,39 +21,26 @@ fn del_after_a_reboot_removes_everything() {
 
 #[test]
 fn del_with_a_record_that_cannot_be_read_uses_the_results() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
-    node.define_two();
+    let Some(node) = node() else { return };
     for damage in ["", "{\"containerId\": \"we"] {
-        let pod = node.node.empty_pod("web").unwrap();
+        let pod = node.pod("web");
         let before = node.inventory();
-        node.call("ADD", &pod, Some("lan"), json!({}))
-            .succeed()
-            .unwrap();
+        node.add(&pod, Some("lan"));
         let record = "/var/lib/netqos/multinet/pods/web.json";
         assert!(fs::metadata(record).is_ok());
         fs::write(record, damage).unwrap();
-        node.call("DEL", &pod, None, json!({})).succeed().unwrap();
+        node.del(&pod);
         assert_eq!(node.inventory(), before);
-        pod.remove(&node.node).unwrap();
+        node.remove(&pod);
     }
 }
 
 #[test]
 fn del_that_fails_keeps_the_record_and_can_be_repeated() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
-    node.define_two();
-    let pod = node.node.empty_pod("web").unwrap();
+    let Some((node, pod)) = start() else { return };
     let before = node.inventory();
-    node.call("ADD", &pod, Some("lan,wire"), json!({}))
-        .fail()
-        .unwrap();
-    node.call("ADD", &pod, Some("lan"), json!({}))
-        .succeed()
-        .unwrap();
+    node.refuse(&pod, Some("lan,wire"));
+    node.add(&pod, Some("lan"));
     // The plugin of the first network is missing: the others are removed all the same.
     let without = json!({"pluginDirs": ["/nowhere"]});
     let (_, message) = node.call("DEL", &pod, None, without).fail().unwrap();
@@ -69,17 +50,14 @@ fn del_that_fails_keeps_the_record_and_can_be_repeated() {
     ] {
         assert!(message.contains(network), "{message}");
     }
-    node.call("DEL", &pod, None, json!({})).succeed().unwrap();
+    node.del(&pod);
     assert_eq!(node.inventory(), before);
 }
 
 /// The kubelet makes a pod of a name anew before the runtime has deleted the sandbox of the one before.
 #[test]
 fn late_del_of_an_older_sandbox_leaves_the_new_one() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
-    node.define_two();
+    let Some(node) = node() else { return };
     let call = |command: &str, pod: &Pod, networks: Option<&str>| {
         let id = pod.name();
         let args = format!(
@@ -89,21 +67,18 @@ fn late_del_of_an_older_sandbox_leaves_the_new_one() {
         call.variable("CNI_ARGS", &args)
     };
     let before = node.inventory();
-    let old = node.node.empty_pod("old").unwrap();
+    let old = node.pod("old");
     call("ADD", &old, Some("lan,lan")).succeed().unwrap();
     let with_old = node.inventory();
-    let new = node.node.empty_pod("new").unwrap();
+    let new = node.pod("new");
     call("ADD", &new, Some("lan,lan")).succeed().unwrap();
     let is_new = |it: &String| !with_old.contains(it);
     let of_new: Vec<String> = { node.inventory().into_iter() }.filter(is_new).collect();
-    let addresses = || {
-        let shown = new.run(&node.node, "ip", &["-br", "address"]);
-        shown.unwrap()
-    };
+    let addresses = || node.in_pod(&new, "ip -br address");
     let of_pod = addresses();
     // The old one as the runtime knows it, once with and once without its namespace, and once more.
     call("DEL", &old, None).succeed().unwrap();
-    old.remove(&node.node).unwrap();
+    node.remove(&old);
     let again = call("DEL", &old, None).without("CNI_NETNS");
     again.succeed().unwrap();
     let expected = [&before[..], &of_new].concat();
@@ -117,43 +92,31 @@ fn late_del_of_an_older_sandbox_leaves_the_new_one() {
 
 #[test]
 fn gc_removes_the_attachments_of_sandboxes_that_are_gone() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
-    node.define_two();
-    let alive = node.node.empty_pod("alive").unwrap();
-    node.call("ADD", &alive, Some("lan"), json!({}))
-        .succeed()
-        .unwrap();
+    let Some(node) = node() else { return };
+    let alive = node.pod("alive");
+    node.add(&alive, Some("lan"));
     let before = node.inventory();
-    let gone = node.node.empty_pod("gone").unwrap();
-    node.call("ADD", &gone, Some("lan"), json!({}))
-        .succeed()
-        .unwrap();
+    let gone = node.pod("gone");
+    node.add(&gone, Some("lan"));
     let valid = json!({"cniVersion": "1.1.0",
                        "cni.dev/valid-attachments": [{"containerID": "alive", "ifname": "eth0"}]});
     node.hide_agent();
     node.call("GC", &gone, None, valid).succeed().unwrap();
     assert_eq!(node.inventory(), before);
-    node.call("CHECK", &alive, None, json!({}))
-        .succeed()
-        .unwrap();
+    node.check(&alive);
 }
 
 #[test]
 fn record_and_result_of_each_network_are_synced_by_add() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
-    node.define_two();
+    let Some(node) = node() else { return };
     // A file and its directory: the record at the beginning; then for each network its result, and the record again.
     for (networks, expected) in [(None, 6), (Some("lan"), 10), (Some("lan,lan"), 14)] {
-        let pod = node.node.empty_pod("web").unwrap();
+        let pod = node.pod("web");
         let add = node.call("ADD", &pod, networks, json!({}));
         assert_eq!(add.count_fsyncs().unwrap(), expected, "{networks:?}");
         let check = node.call("CHECK", &pod, networks, json!({}));
         check.succeed().unwrap();
-        node.call("DEL", &pod, None, json!({})).succeed().unwrap();
-        pod.remove(&node.node).unwrap();
+        node.del(&pod);
+        node.remove(&pod);
     }
 }

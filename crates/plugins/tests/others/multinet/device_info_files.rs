@@ -7,7 +7,7 @@ use std::path::Path;
 use netqos_testkit::Pod;
 use serde_json::{Value, json};
 
-use super::fixture::{BIN, MultinetNode, write_script};
+use super::fixture::{BIN, MultinetNode, everything, record, write_script};
 use super::recorder;
 
 const OF_DEVICE: &str =
@@ -22,13 +22,9 @@ fn node(keys: &Value) -> Option<MultinetNode> {
     let keys = keys.as_object().unwrap().clone();
     plugin.as_object_mut().unwrap().extend(keys);
     let list = json!({"cniVersion": "1.0.0", "plugins": [plugin]});
-    let all = || ["*".to_owned()].into();
     let grant = netqos_api::npwg::AttachmentGrant {
-        plugin_types: all(),
-        devices: all(),
-        host_keys: all(),
         digests: [netqos_api::npwg::digest(&list.to_string())].into(),
-        ..Default::default()
+        ..everything()
     };
     for (name, resource) in [("shop/vf", "intel.com/sriov"), ("shop/up", "../sriov")] {
         node.define_with(name, &list, grant.clone());
@@ -49,9 +45,7 @@ fn call(node: &MultinetNode, command: &str, pod: &Pod) -> netqos_testkit::Call {
 
 /// `device-info` of the pod's second network.
 fn described() -> Value {
-    let record = fs::read("/var/lib/netqos/multinet/pods/web.json").unwrap();
-    let record: Value = serde_json::from_slice(&record).unwrap();
-    record["status"][1]["device-info"].clone()
+    record("web")["status"][1]["device-info"].clone()
 }
 
 #[test]
@@ -59,7 +53,7 @@ fn device_info_reaches_plugin_and_network_status_and_goes_with_the_pod() {
     let Some(node) = node(&json!({})) else {
         return;
     };
-    let pod = node.node.empty_pod("web").unwrap();
+    let pod = node.pod("web");
     fs::write(OF_DEVICE, info().to_string()).unwrap();
     call(&node, "ADD", &pod).succeed().unwrap();
     for command in ["ADD", "DEL"] {
@@ -88,7 +82,7 @@ fn device_info_of_plugin_precedes_that_of_device() {
     let Some(node) = node(&json!({})) else {
         return;
     };
-    let pod = node.node.empty_pod("web").unwrap();
+    let pod = node.pod("web");
     fs::write(OF_DEVICE, info().to_string()).unwrap();
     let script = format!(
         "#!/bin/sh\n[ $CNI_COMMAND = ADD ] || exit 0\necho '{{\"type\":\"memif\"}}' > {OF_POD}\necho '{{\"cniVersion\":\"1.0.0\"}}'\n"
@@ -105,7 +99,7 @@ fn failed_and_killed_add_leave_no_device_info() {
     let Some(node) = node(&json!({"fails": true})) else {
         return;
     };
-    let pod = node.node.empty_pod("web").unwrap();
+    let pod = node.pod("web");
     fs::write(OF_DEVICE, info().to_string()).unwrap();
     call(&node, "ADD", &pod).fail().unwrap();
     assert!(!Path::new(OF_POD).exists());
@@ -128,7 +122,7 @@ fn broken_device_info_is_left_out() {
     let Some(node) = node(&json!({})) else {
         return;
     };
-    let pod = node.node.empty_pod("web").unwrap();
+    let pod = node.pod("web");
     fs::write("/run/secret", "{\"a\": 1}").unwrap();
     let long = format!("{{\"a\": \"{}\"}}", "x".repeat(17 << 10));
     for content in [None, Some("{"), Some("[]"), Some(&*long)] {
@@ -151,7 +145,7 @@ fn resource_and_device_that_are_paths_are_refused() {
     let Some(node) = node(&json!({})) else {
         return;
     };
-    let pod = node.node.empty_pod("web").unwrap();
+    let pod = node.pod("web");
     node.give_device("shop/vf", "intel.com/sriov", "../secret");
     for network in ["vf", "up"] {
         let config = recorder::default_network("default", &json!({}));
@@ -169,11 +163,11 @@ fn gc_removes_device_info_of_a_sandbox_that_is_gone() {
         return;
     };
     fs::write(OF_DEVICE, info().to_string()).unwrap();
-    let pod = node.node.empty_pod("web").unwrap();
+    let pod = node.pod("web");
     call(&node, "ADD", &pod).succeed().unwrap();
     assert!(Path::new(OF_POD).exists());
-    let other = node.node.empty_pod("other").unwrap();
-    pod.remove(&node.node).unwrap();
+    let other = node.pod("other");
+    node.remove(&pod);
     let mut config = recorder::default_network("default", &json!({}));
     let none = json!({"cniVersion": "1.1.0", "cni.dev/valid-attachments": []});
     let none = none.as_object().unwrap().clone();
@@ -190,7 +184,7 @@ fn device_info_that_cannot_be_copied_fails_add() {
     fs::write(OF_DEVICE, info().to_string()).unwrap();
     let directory = Path::new(OF_POD).parent().unwrap();
     fs::write(directory, "").unwrap();
-    let pod = node.node.empty_pod("web").unwrap();
+    let pod = node.pod("web");
     let before = node.inventory();
     let (_, error) = call(&node, "ADD", &pod).fail().unwrap();
     assert!(error.contains(OF_POD), "{error}");

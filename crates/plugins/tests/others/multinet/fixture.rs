@@ -30,8 +30,20 @@ pub struct MultinetNode {
     asked: Arc<Mutex<usize>>,
 }
 
+/// A node; `None` when the test has to be skipped.
+pub fn node() -> Option<MultinetNode> {
+    MultinetNode::new()
+}
+
+/// A node with the pod `web`, which is on no network yet.
+pub fn start() -> Option<(MultinetNode, Pod)> {
+    let node = MultinetNode::new()?;
+    let pod = node.pod("web");
+    Some((node, pod))
+}
+
 impl MultinetNode {
-    /// A node with an agent. `None` when the test has to be skipped.
+    /// A node with an agent that knows the networks of `define_two`. `None` when the test has to be skipped.
     pub fn new() -> Option<Self> {
         for plugin in ["bridge", "macvlan", "host-local", "static", "tuning"] {
             if !Path::new(PLUGINS).join(plugin).is_file() {
@@ -46,6 +58,7 @@ impl MultinetNode {
             nads: Nads::default(),
             asked: Arc::default(),
         };
+        it.define_two();
         it.start_agent();
         // The bridges stay when their last pods go; so they are there before. CHECK compares their addresses, which
         // would change with their ports.
@@ -90,24 +103,12 @@ impl MultinetNode {
 
     /// Defines a network, with all that its configuration needs permitted.
     pub fn define(&self, name: &str, config: &Value) {
-        let all = || ["*".to_owned()].into();
-        let grant = AttachmentGrant {
-            plugin_types: all(),
-            masters: all(),
-            devices: all(),
-            host_keys: all(),
-            ..AttachmentGrant::default()
-        };
-        self.define_with(name, config, grant);
+        self.define_with(name, config, everything());
     }
 
     /// Defines a network that is permitted by its digest alone.
     pub fn define_by_digest(&self, name: &str, config: &Value) {
-        let grant = AttachmentGrant {
-            digests: [digest(&config.to_string())].into(),
-            ..AttachmentGrant::default()
-        };
-        self.define_with(name, config, grant);
+        self.define_with(name, config, by_digest(config));
     }
 
     /// Defines a network with these permissions.
@@ -129,12 +130,8 @@ impl MultinetNode {
     }
 
     /// The networks `shop/lan` (bridge, host-local) and `shop/wire` (macvlan, static, tuning).
-    pub fn define_two(&self) {
-        self.define(
-            "shop/lan",
-            &json!({"cniVersion": "1.0.0", "type": "bridge", "bridge": "data0",
-                    "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/24"}]]}}),
-        );
+    fn define_two(&self) {
+        self.define("shop/lan", &bridge("data0", "10.88.0.0/24"));
         self.define(
             "shop/wire",
             &json!({"cniVersion": "1.0.0", "name": "wire", "plugins": [
@@ -143,6 +140,46 @@ impl MultinetNode {
                 {"type": "tuning", "capabilities": {"mac": true}},
             ]}),
         );
+    }
+
+    /// A pod without interfaces.
+    pub fn pod(&self, name: &str) -> Pod {
+        self.node.empty_pod(name).unwrap()
+    }
+
+    /// What a command, its words apart by spaces, prints in a pod.
+    pub fn in_pod(&self, pod: &Pod, command: &str) -> String {
+        let words: Vec<_> = command.split(' ').collect();
+        pod.run(&self.node, words[0], &words[1..]).unwrap()
+    }
+
+    /// Removes a pod's network namespace.
+    pub fn remove(&self, pod: &Pod) {
+        pod.remove(&self.node).unwrap();
+    }
+
+    /// ADD of a pod with this selection, which must succeed.
+    pub fn add(&self, pod: &Pod, networks: Option<&str>) -> Value {
+        let add = self.call("ADD", pod, networks, json!({}));
+        add.succeed().unwrap()
+    }
+
+    /// ADD of a pod with this selection, which must fail: the code and the message.
+    pub fn refuse(&self, pod: &Pod, networks: Option<&str>) -> (u64, String) {
+        let add = self.call("ADD", pod, networks, json!({}));
+        add.fail().unwrap()
+    }
+
+    /// CHECK of a pod, which must succeed.
+    pub fn check(&self, pod: &Pod) {
+        let check = self.call("CHECK", pod, None, json!({}));
+        check.succeed().unwrap();
+    }
+
+    /// DEL of a pod, which must succeed.
+    pub fn del(&self, pod: &Pod) {
+        let del = self.call("DEL", pod, None, json!({}));
+        del.succeed().unwrap();
     }
 
     /// A call of the plugin for a pod with this selection of networks; `more` goes over the configuration.
@@ -199,6 +236,38 @@ pub fn nad(config: Option<&Value>, grant: AttachmentGrant) -> Nad {
         policies: BTreeMap::from([("all".to_owned(), "1".to_owned())]),
         grant,
     }
+}
+
+/// Permission of all that a configuration can name, but for paths.
+pub fn everything() -> AttachmentGrant {
+    let all = || ["*".to_owned()].into();
+    AttachmentGrant {
+        plugin_types: all(),
+        masters: all(),
+        devices: all(),
+        host_keys: all(),
+        ..AttachmentGrant::default()
+    }
+}
+
+/// Permission by the configuration's digest.
+pub fn by_digest(config: &Value) -> AttachmentGrant {
+    AttachmentGrant {
+        digests: [digest(&config.to_string())].into(),
+        ..AttachmentGrant::default()
+    }
+}
+
+/// The configuration of a bridge whose pods have addresses of this subnet.
+pub fn bridge(name: &str, subnet: &str) -> Value {
+    json!({"cniVersion": "1.0.0", "type": "bridge", "bridge": name,
+           "ipam": {"type": "host-local", "ranges": [[{"subnet": subnet}]]}})
+}
+
+/// What the plugin keeps of a pod.
+pub fn record(pod: &str) -> Value {
+    let path = format!("/var/lib/netqos/multinet/pods/{pod}.json");
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
 /// Does this for all of them, ten at once, as a runtime does with a node full of pods.

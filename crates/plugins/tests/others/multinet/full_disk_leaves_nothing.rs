@@ -18,7 +18,6 @@ const INODES: usize = 24;
 /// A node with records and results on a small file system.
 fn node(limit: &str) -> Option<MultinetNode> {
     let node = MultinetNode::new()?;
-    node.define_two();
     fs::create_dir_all(STATE).unwrap();
     let options = format!("mode=700,{limit}");
     node.node
@@ -50,17 +49,17 @@ fn fail_at_each_point(node: &MultinetNode) -> BTreeSet<(usize, String)> {
     let mut points = BTreeSet::new();
     for free in 0..PAGES {
         leave(free);
-        let pod = node.node.empty_pod("web").unwrap();
+        let pod = node.pod("web");
         let (before, addresses) = (node.inventory(), last_addresses());
         let outcome = node
             .call("ADD", &pod, Some("lan"), json!({}))
             .run()
             .unwrap();
         if outcome.code == Some(0) {
-            node.call("CHECK", &pod, None, json!({})).succeed().unwrap();
+            node.check(&pod);
             leave(0);
             let filled = node.inventory();
-            node.call("DEL", &pod, None, json!({})).succeed().unwrap();
+            node.del(&pod);
             assert!(filled.len() > node.inventory().len());
             leave(free);
             assert_eq!(node.inventory(), before);
@@ -68,14 +67,14 @@ fn fail_at_each_point(node: &MultinetNode) -> BTreeSet<(usize, String)> {
         }
         let said = outcome.stdout;
         assert!(said.contains("No space left on device"), "{free}: {said}");
-        let links = pod.run(&node.node, "ip", &["-o", "link"]).unwrap();
+        let links = node.in_pod(&pod, "ip -o link");
         assert_eq!(links.lines().count(), 1, "{free}: {links}");
         assert_eq!(node.inventory(), before, "{free}: {said}");
         // As runtimes do it after an ADD that failed.
         let del = node.call("DEL", &pod, None, json!({})).run().unwrap();
         assert_eq!(del.code, Some(0), "{free}: {said} {del:?}");
         assert_eq!(node.inventory(), before, "{free}: {said}");
-        pod.remove(&node.node).unwrap();
+        node.remove(&pod);
         let attached = addresses.into_iter().zip(last_addresses());
         let attached = attached.filter(|(before, now)| before != now).count();
         let directory = ["pods", "results"];
@@ -105,7 +104,7 @@ fn add_on_disk_without_inodes_fails_and_leaves_nothing() {
     let Some(node) = node(&format!("nr_inodes={INODES}")) else {
         return;
     };
-    let pod = node.node.empty_pod("web").unwrap();
+    let pod = node.pod("web");
     let add = node.call("ADD", &pod, Some("lan"), json!({}));
     let del = node.call("DEL", &pod, None, json!({}));
     for call in [&add, &del] {
@@ -147,7 +146,7 @@ fn del_on_disk_without_inodes_and_space_leaves_nothing() {
     let Some(node) = node(&format!("nr_inodes={INODES},size={}", PAGES * PAGE)) else {
         return;
     };
-    let pod = node.node.empty_pod("web").unwrap();
+    let pod = node.pod("web");
     let before = node.inventory();
     let add = node.call("ADD", &pod, Some("lan"), json!({}));
     add.succeed().unwrap();

@@ -28,7 +28,6 @@ const STEP: usize = 23;
 /// A node with the list of the plugin first, and one that calls Multus behind it.
 fn node() -> Option<MultinetNode> {
     let node = MultinetNode::new()?;
-    node.define_two();
     for directory in [BIN, LISTS, DIRECTORY] {
         fs::create_dir_all(directory).unwrap();
     }
@@ -133,9 +132,7 @@ fn fifty_pods_handed_over_to_multus_are_released_without_leaks() {
         eprintln!("skipped: NETQOS_TEST_MULTUS names no Multus");
         return;
     };
-    let Some(node) = node() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     symlink(multus, format!("{BIN}/multus")).unwrap();
     let ipam = json!({"type": "host-local", "ranges": [[{"subnet": "10.90.0.0/24"}]]});
     let far = json!({"cniVersion": "1.0.0", "type": "macvlan", "master": "parent", "ipam": ipam});
@@ -147,9 +144,7 @@ fn fifty_pods_handed_over_to_multus_are_released_without_leaks() {
     fs::write(device, "{}").unwrap();
     let of_devices = || fs::read_dir(format!("{DEVICES}/cni")).unwrap().count();
     let before = inventory(&node);
-    let pods: Vec<Pod> = (0..50)
-        .map(|it| node.node.empty_pod(&format!("p{it}")).unwrap())
-        .collect();
+    let pods: Vec<Pod> = (0..50).map(|it| node.pod(&format!("p{it}"))).collect();
     let calls = pods.iter().enumerate().map(|(index, pod)| {
         let address = format!("10.89.0.{}/24", index + 1);
         let wire = json!({"name": "wire", "ips": [address]});
@@ -168,12 +163,12 @@ fn fifty_pods_handed_over_to_multus_are_released_without_leaks() {
     assert!(!Path::new(BIN).join("netqos-multinet").exists());
     let handed_over = began.elapsed();
     for pod in pods.iter().step_by(7) {
-        pod.remove(&node.node).unwrap();
+        node.remove(pod);
     }
     ten_at_once(&pods, del_by_multus);
     for (index, pod) in pods.iter().enumerate() {
         if index % 7 != 0 {
-            let links = pod.run(&node.node, "ip", &["-o", "link"]).unwrap();
+            let links = node.in_pod(pod, "ip -o link");
             assert_eq!(links.lines().count(), 1, "{links}");
         }
     }
@@ -195,16 +190,14 @@ fn fifty_pods_handed_over_to_multus_are_released_without_leaks() {
 /// A plugin that is called with arguments that Multus does not keep: port mappings and a bandwidth.
 #[test]
 fn delegates_get_the_arguments_of_add() {
-    let Some(node) = node() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     let capabilities = json!({"portMappings": true, "bandwidth": true});
     let log = "#!/bin/sh\nif [ $CNI_COMMAND = DEL ]; then cat > /run/del-$CNI_IFNAME; else cat > /run/add; \
                echo '{\"cniVersion\":\"1.0.0\"}'; fi\n";
     write_script("log", log);
     let config = json!({"cniVersion": "1.0.0", "type": "log", "capabilities": capabilities});
     node.define_by_digest("shop/log", &config);
-    let pod = node.node.empty_pod("web").unwrap();
+    let pod = node.pod("web");
     let networks = json!([{"name": "log", "portMappings": [{"hostPort": 80, "containerPort": 8080}],
                            "bandwidth": {"ingressRate": 1000000}}]);
     let dirs = json!({"pluginDirs": [PLUGINS, BIN]});
@@ -231,9 +224,7 @@ fn delegates_get_the_arguments_of_add() {
 /// By the plugin itself, which reads what Multus keeps.
 #[test]
 fn handed_over_pod_is_released_by_the_reader_of_pods_of_multus() {
-    let Some(node) = node() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     // The daemon of Multus may have its directory in a configuration of its own.
     let keys = |directory: &str| (json!({"cniDir": directory}), vec![]);
     for (directory, (list, words)) in [
@@ -248,7 +239,7 @@ fn handed_over_pod_is_released_by_the_reader_of_pods_of_multus() {
         write_multus_list(list);
         install();
         let before = inventory(&node);
-        let pod = node.node.empty_pod("web").unwrap();
+        let pod = node.pod("web");
         add(&node, &pod, "lan,lan");
         let said = String::from_utf8(remove(&words).stdout).unwrap();
         assert!(said.contains(&format!("{directory}: 1 pods are handed over")));
@@ -256,19 +247,17 @@ fn handed_over_pod_is_released_by_the_reader_of_pods_of_multus() {
         assert!(Path::new(directory).join("web").exists());
         // The runtime remembers it as one of Multus.
         assert!(fs::metadata("/var/lib/cni/results/multus-cni-network-web-eth0").is_ok());
-        node.call("DEL", &pod, None, json!({})).succeed().unwrap();
+        node.del(&pod);
         assert_eq!(inventory(&node), before);
-        pod.remove(&node.node).unwrap();
+        node.remove(&pod);
     }
 }
 
 /// The recorded file is of Multus 4.3.0, for a pod on a list and on a configuration of a single plugin.
 #[test]
 fn delegates_have_the_form_of_multus() {
-    let Some(node) = node() else {
-        return;
-    };
-    let pod = node.node.empty_pod("web").unwrap();
+    let Some(node) = node() else { return };
+    let pod = node.pod("web");
     add(&node, &pod, "lan");
     removed();
     let recorded: Value = serde_json::from_str(include_str!("recorded/multus-4.3.0.json")).unwrap();
@@ -308,13 +297,11 @@ fn delegates_have_the_form_of_multus() {
 
 #[test]
 fn hand_over_that_was_killed_leaves_nothing_behind_del_and_can_be_repeated() {
-    let Some(node) = node() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     let before = inventory(&node);
     for (kills, nth) in (0..MANY).step_by(STEP).enumerate() {
         install();
-        let pod = node.node.empty_pod("web").unwrap();
+        let pod = node.pod("web");
         add(&node, &pod, "lan");
         let was_killed = run_killed_at(&mut netqos(&["--remove"]), nth).unwrap();
         // Every other time the command is repeated before the pod goes.
@@ -323,7 +310,7 @@ fn hand_over_that_was_killed_leaves_nothing_behind_del_and_can_be_repeated() {
             assert_eq!(records(), [""; 0]);
             assert!(Path::new(DIRECTORY).join("web").exists());
         }
-        node.call("DEL", &pod, None, json!({})).succeed().unwrap();
+        node.del(&pod);
         let left: Vec<String> = { inventory(&node).into_iter() }
             .filter(|it| !before.contains(it))
             // The runtime removes it after DEL.
@@ -331,7 +318,7 @@ fn hand_over_that_was_killed_leaves_nothing_behind_del_and_can_be_repeated() {
             .collect();
         assert_eq!(left, [""; 0], "killed before system call {nth}");
         let _ = fs::remove_file("/var/lib/cni/results/netqos-multinet-web-eth0");
-        pod.remove(&node.node).unwrap();
+        node.remove(&pod);
         if !was_killed {
             assert!(kills > 10, "{kills}");
             return;
@@ -342,12 +329,10 @@ fn hand_over_that_was_killed_leaves_nothing_behind_del_and_can_be_repeated() {
 
 #[test]
 fn hand_over_waits_for_add() {
-    let Some(node) = node() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     let slow = "#!/bin/sh\n[ $CNI_COMMAND = ADD ] && sleep 2\nexec /usr/lib/cni/bridge\n";
     write_script("slow", slow);
-    let pod = node.node.empty_pod("web").unwrap();
+    let pod = node.pod("web");
     let plugin = json!({"type": "slow", "bridge": "pods0"});
     let default = json!({"cniVersion": "1.0.0", "name": "pods", "plugins": [plugin]});
     let more = json!({"pluginDirs": [PLUGINS, BIN], "defaultNetwork": default});
@@ -363,10 +348,8 @@ fn hand_over_waits_for_add() {
 
 #[test]
 fn pod_whose_add_does_not_end_stays_with_netqos() {
-    let Some(node) = node() else {
-        return;
-    };
-    let pod = node.node.empty_pod("web").unwrap();
+    let Some(node) = node() else { return };
+    let pod = node.pod("web");
     let lock = FileLock::wait(&Path::new(RECORDS).join("web.lock")).unwrap();
     let output = remove(&["--wait", "1"]);
     let text = String::from_utf8(output.stderr).unwrap();
@@ -379,9 +362,7 @@ fn pod_whose_add_does_not_end_stays_with_netqos() {
     assert!(!Path::new(LISTS).join("00-netqos.conflist").exists());
     drop(lock);
     // The list is gone, and its ADD ends now.
-    node.call("ADD", &pod, Some("lan"), json!({}))
-        .succeed()
-        .unwrap();
+    node.add(&pod, Some("lan"));
     assert!(removed().contains("1 pods are handed over to Multus"));
     assert!(!Path::new(BIN).join("netqos-multinet").exists());
 }
@@ -389,12 +370,10 @@ fn pod_whose_add_does_not_end_stays_with_netqos() {
 /// Multus looks for plugins elsewhere.
 #[test]
 fn pod_whose_plugin_multus_does_not_find_stays_with_netqos() {
-    let Some(node) = node() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     write_multus_list(json!({"binDir": "/run/empty"}));
     let before = inventory(&node);
-    let pod = node.node.empty_pod("web").unwrap();
+    let pod = node.pod("web");
     add(&node, &pod, "lan");
     let output = remove(&[]);
     let text = String::from_utf8(output.stderr).unwrap();
@@ -406,7 +385,7 @@ fn pod_whose_plugin_multus_does_not_find_stays_with_netqos() {
     // Its network namespace goes, and the next call releases it.
     symlink("/usr/lib/cni/bridge", format!("{BIN}/bridge")).unwrap();
     symlink("/usr/lib/cni/host-local", format!("{BIN}/host-local")).unwrap();
-    pod.remove(&node.node).unwrap();
+    node.remove(&pod);
     removed();
     fs::remove_file("/var/lib/cni/results/netqos-multinet-web-eth0").unwrap();
     let end = Instant::now() + Duration::from_secs(10);
@@ -418,10 +397,8 @@ fn pod_whose_plugin_multus_does_not_find_stays_with_netqos() {
 
 #[test]
 fn pod_with_a_record_that_cannot_be_read_stays_with_netqos() {
-    let Some(node) = node() else {
-        return;
-    };
-    let pod = node.node.empty_pod("web").unwrap();
+    let Some(node) = node() else { return };
+    let pod = node.pod("web");
     add(&node, &pod, "lan");
     let path = Path::new(RECORDS).join("web.json");
     let whole = fs::read(&path).unwrap();

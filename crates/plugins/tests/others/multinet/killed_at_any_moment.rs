@@ -1,7 +1,7 @@
 use netqos_testkit::Pod;
 use serde_json::json;
 
-use super::fixture::MultinetNode;
+use super::fixture::{MultinetNode, node};
 use super::multus_pods;
 
 /// More system calls than one call of the plugin makes.
@@ -12,22 +12,19 @@ const STRIDE: usize = 7;
 /// Kills a call before one system call after the other, and asserts that a DEL then leaves nothing, until the call is not
 /// killed any more.
 fn assert_del_leaves_nothing_after(command: &str, prepare: impl Fn(&MultinetNode, &Pod)) {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
-    node.define_two();
+    let Some(node) = node() else { return };
     let before = node.inventory();
     let stride = std::env::var("NETQOS_STRIDE").ok();
     let stride = stride.map_or(STRIDE, |it| it.parse().unwrap());
     for nth in (0..MANY).step_by(stride) {
-        let pod = node.node.empty_pod("web").unwrap();
+        let pod = node.pod("web");
         prepare(&node, &pod);
         let call = node.call(command, &pod, Some("lan"), json!({}));
         let was_killed = call.killed_at(nth).unwrap();
         // A plugin that the call has executed may still run. DEL waits for it.
-        node.call("DEL", &pod, None, json!({})).succeed().unwrap();
+        node.del(&pod);
         assert_eq!(node.inventory(), before, "killed before system call {nth}");
-        pod.remove(&node.node).unwrap();
+        node.remove(&pod);
         if !was_killed {
             assert!(nth > 70, "{nth}");
             return;

@@ -3,21 +3,18 @@ use std::path::Path;
 use netqos_api::npwg::AttachmentGrant;
 use serde_json::json;
 
-use super::fixture::{MultinetNode, PLUGINS};
+use super::fixture::{PLUGINS, bridge, start};
 
 #[test]
 fn ports_of_the_node_lead_to_the_pod_until_del() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
+    let Some((node, pod)) = start() else { return };
     if !Path::new(PLUGINS).join("portmap").is_file() || node.node.run("iptables", &["-V"]).is_err()
     {
         eprintln!("skipped: {PLUGINS}/portmap or iptables is missing");
         return;
     }
     let config = json!({"cniVersion": "1.0.0", "plugins": [
-        {"type": "bridge", "bridge": "data0",
-         "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/24"}]]}},
+        bridge("data0", "10.88.0.0/24"),
         {"type": "portmap", "capabilities": {"portMappings": true}},
     ]});
     let grant = AttachmentGrant {
@@ -41,12 +38,9 @@ fn ports_of_the_node_lead_to_the_pod_until_del() {
             .filter(|it| it.contains("1805") || it.contains("1808") || it.contains("CNI-DN-"));
         of_pods.map(str::to_owned).collect::<Vec<String>>()
     };
-    let pod = node.node.empty_pod("web").unwrap();
     let before = node.inventory();
     assert_eq!(rules(), [""; 0]);
-    node.call("ADD", &pod, Some(&networks.to_string()), json!({}))
-        .succeed()
-        .unwrap();
+    node.add(&pod, Some(&networks.to_string()));
     for (protocol, port, target) in [
         ("tcp", 18080, "10.88.0.2:80"),
         ("udp", 18053, "10.88.0.2:53"),
@@ -59,7 +53,7 @@ fn ports_of_the_node_lead_to_the_pod_until_del() {
             rules()
         );
     }
-    node.call("DEL", &pod, None, json!({})).succeed().unwrap();
+    node.del(&pod);
     assert_eq!(rules(), [""; 0]);
     assert_eq!(node.inventory(), before);
 }

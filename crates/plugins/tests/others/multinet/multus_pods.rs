@@ -10,16 +10,12 @@ use netqos_cni::runtime::{AttachmentRequest, NetworkConfigList, Runtime};
 use netqos_testkit::{Call, Pod};
 use serde_json::{Value, json};
 
-use super::fixture::{MultinetNode, ten_at_once};
+use super::fixture::{bridge, node, start, ten_at_once};
 
 pub const DIRECTORY: &str = "/var/lib/cni/multus";
 
 /// The default network as a list, and the networks `lan` and `far` as configurations of a single plugin.
 fn networks() -> [Value; 3] {
-    let bridge = |bridge: &str, subnet: &str| {
-        json!({"cniVersion": "1.0.0", "type": "bridge", "bridge": bridge,
-               "ipam": {"type": "host-local", "ranges": [[{"subnet": subnet}]]}})
-    };
     let mut lan = bridge("data0", "10.88.0.0/24");
     lan["name"] = "lan".into();
     let pods = bridge("pods0", "10.87.0.0/24");
@@ -101,9 +97,7 @@ pub fn base64(bytes: &[u8]) -> String {
 
 #[test]
 fn del_releases_what_multus_attached() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     // Of what Multus keeps a power cut may leave a part.
     let damages: [fn(&Pod); 4] = [
         |_| {},
@@ -112,33 +106,30 @@ fn del_releases_what_multus_attached() {
         |_| fs::remove_dir_all(format!("{DIRECTORY}/results")).unwrap(),
     ];
     for (number, damage) in damages.into_iter().enumerate() {
-        let pod = node.node.empty_pod("web").unwrap();
+        let pod = node.pod("web");
         let before = node.inventory();
         attach(&pod);
         assert!(node.inventory().len() > before.len());
         damage(&pod);
         keep_of_runtime(&pod, DIRECTORY);
-        node.call("DEL", &pod, None, json!({})).succeed().unwrap();
+        node.del(&pod);
         assert_eq!(node.inventory(), before, "damage {number}");
-        pod.remove(&node.node).unwrap();
+        node.remove(&pod);
     }
 }
 
 /// Multus names them as this plugin does.
 #[test]
 fn del_removes_device_information_files_of_multus_pod_alone() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
+    let Some((node, pod)) = start() else { return };
     let directory = Path::new("/var/run/k8s.cni.cncf.io/devinfo/cni");
     fs::create_dir_all(directory).unwrap();
-    let pod = node.node.empty_pod("web").unwrap();
     attach(&pod);
     for name in ["shop-lan-web_net1", "shop-lan-webb_net1", "shop-web-x_net1"] {
         fs::write(directory.join(name), "{}").unwrap();
     }
     keep_of_runtime(&pod, DIRECTORY);
-    node.call("DEL", &pod, None, json!({})).succeed().unwrap();
+    node.del(&pod);
     let left = fs::read_dir(directory).unwrap().flatten();
     let mut left: Vec<_> = left.map(|it| it.file_name()).collect();
     left.sort();
@@ -152,13 +143,9 @@ fn fifty_pods_of_multus_are_released_without_leaks() {
         eprintln!("skipped: NETQOS_TEST_MULTUS names no Multus");
         return;
     }
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     let before = node.inventory();
-    let pods: Vec<Pod> = (0..50)
-        .map(|it| node.node.empty_pod(&format!("p{it}")).unwrap())
-        .collect();
+    let pods: Vec<Pod> = (0..50).map(|it| node.pod(&format!("p{it}"))).collect();
     let began = Instant::now();
     ten_at_once(&pods, |pod| {
         attach(pod);
@@ -171,7 +158,7 @@ fn fifty_pods_of_multus_are_released_without_leaks() {
         assert_eq!(addresses(network).len(), 52, "{network}");
     }
     for pod in pods.iter().step_by(7) {
-        pod.remove(&node.node).unwrap();
+        node.remove(pod);
     }
     let call = |pod| node.call("DEL", pod, None, json!({}));
     let calls: Vec<Call> = pods.iter().flat_map(|pod| [call(pod), call(pod)]).collect();
@@ -198,32 +185,24 @@ fn fifty_pods_of_multus_are_released_without_leaks() {
 
 #[test]
 fn del_that_fails_keeps_what_multus_keeps() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
-    let pod = node.node.empty_pod("web").unwrap();
+    let Some((node, pod)) = start() else { return };
     let before = node.inventory();
     attach(&pod);
     let without = json!({"pluginDirs": ["/nowhere"]});
     node.call("DEL", &pod, None, without).fail().unwrap();
     assert!(file(&pod).exists());
-    node.call("DEL", &pod, None, json!({})).succeed().unwrap();
+    node.del(&pod);
     assert_eq!(node.inventory(), before);
 }
 
 /// Its address would be given to the next pod.
 #[test]
 fn gc_of_a_network_keeps_addresses_of_pods_that_multus_attached() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
-    node.define_two();
-    let old = node.node.empty_pod("old").unwrap();
+    let Some(node) = node() else { return };
+    let old = node.pod("old");
     attach(&old);
-    let new = node.node.empty_pod("new").unwrap();
-    node.call("ADD", &new, Some("lan"), json!({}))
-        .succeed()
-        .unwrap();
+    let new = node.pod("new");
+    node.add(&new, Some("lan"));
     let before = node.inventory();
     let valid = json!({"cniVersion": "1.1.0", "cni.dev/valid-attachments": [
         {"containerID": "new", "ifname": "eth0"}, {"containerID": "old", "ifname": "eth0"},
@@ -234,15 +213,13 @@ fn gc_of_a_network_keeps_addresses_of_pods_that_multus_attached() {
 
 #[test]
 fn gc_releases_pods_of_multus_that_are_gone() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
-    let new = node.node.empty_pod("new").unwrap();
-    node.call("ADD", &new, None, json!({})).succeed().unwrap();
+    let Some(node) = node() else { return };
+    let new = node.pod("new");
+    node.add(&new, None);
     let before = node.inventory();
-    let gone = node.node.empty_pod("gone").unwrap();
+    let gone = node.pod("gone");
     attach(&gone);
-    gone.remove(&node.node).unwrap();
+    node.remove(&gone);
     let valid = json!({"cniVersion": "1.1.0",
                        "cni.dev/valid-attachments": [{"containerID": "new", "ifname": "eth0"}]});
     node.call("GC", &new, None, valid).succeed().unwrap();
@@ -252,10 +229,8 @@ fn gc_releases_pods_of_multus_that_are_gone() {
 /// A runtime names the attachments to its network, and this pod is one of Multus' network.
 #[test]
 fn gc_keeps_pods_of_multus_that_the_runtime_does_not_name() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
-    let old = node.node.empty_pod("old").unwrap();
+    let Some(node) = node() else { return };
+    let old = node.pod("old");
     attach(&old);
     let before = node.inventory();
     let valid = json!({"cniVersion": "1.1.0", "cni.dev/valid-attachments": []});
@@ -265,24 +240,18 @@ fn gc_keeps_pods_of_multus_that_the_runtime_does_not_name() {
 
 #[test]
 fn del_finds_another_directory_of_multus() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
-    let pod = node.node.empty_pod("web").unwrap();
+    let Some((node, pod)) = start() else { return };
     let before = node.inventory();
     attach_in("/var/lib/multus", &pod);
     keep_of_runtime(&pod, "/var/lib/multus");
-    node.call("DEL", &pod, None, json!({})).succeed().unwrap();
+    node.del(&pod);
     assert_eq!(node.inventory(), before);
 }
 
 /// The runtime's list calls a Multus that is gone.
 #[test]
 fn del_releases_the_default_network_if_all_of_multus_is_lost() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
-    let pod = node.node.empty_pod("web").unwrap();
+    let Some((node, pod)) = start() else { return };
     attach(&pod);
     let addresses = |network: &str| {
         let files = node.inventory().into_iter();
@@ -293,7 +262,7 @@ fn del_releases_the_default_network_if_all_of_multus_is_lost() {
     assert_eq!((addresses("pods"), addresses("lan")), (1, 1));
     fs::remove_dir_all(DIRECTORY).unwrap();
     keep_of_runtime(&pod, DIRECTORY);
-    node.call("DEL", &pod, None, json!({})).succeed().unwrap();
+    node.del(&pod);
     assert_eq!((addresses("pods"), addresses("lan")), (0, 1));
     assert!(!node.inventory().iter().any(|it| it.contains("results/")));
 }

@@ -6,7 +6,7 @@ use netqos_api::npwg::{AttachmentGrant, digest};
 use netqos_testkit::Pod;
 use serde_json::json;
 
-use super::fixture::{BIN, MultinetNode, PLUGINS, write_script};
+use super::fixture::{BIN, MultinetNode, PLUGINS, everything, node, start, write_script};
 
 /// The host's links and their queues.
 fn host(node: &MultinetNode) -> [String; 3] {
@@ -19,17 +19,13 @@ fn host(node: &MultinetNode) -> [String; 3] {
 }
 
 fn addresses(node: &MultinetNode, pod: &Pod) -> String {
-    let shown = pod.run(&node.node, "ip", &["-br", "address", "show", "parent"]);
-    shown.unwrap()
+    node.in_pod(pod, "ip -br address show parent")
 }
 
 /// `parent` is a link of the host.
 #[test]
 fn interface_with_name_of_host_link_is_made_in_the_pod_alone() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
-    node.define_two();
+    let Some(node) = node() else { return };
     let run = |program: &str, words: &[&str]| node.node.run(program, words).unwrap();
     run("ip", &["address", "add", "10.80.0.1/24", "dev", "parent"]);
     let tbf = [
@@ -51,23 +47,21 @@ fn interface_with_name_of_host_link_is_made_in_the_pod_alone() {
         ),
     ] {
         for is_rebooted in [false, true] {
-            let pod = node.node.empty_pod("web").unwrap();
-            node.call("ADD", &pod, Some(&networks), json!({}))
-                .succeed()
-                .unwrap();
+            let pod = node.pod("web");
+            node.add(&pod, Some(&networks));
             let found = addresses(&node, &pod);
             assert!(found.contains(address), "{networks}: {found}");
             assert_eq!(host(&node), of_host, "{networks}");
             let mut del = node.call("DEL", &pod, None, json!({}));
             if is_rebooted {
-                pod.remove(&node.node).unwrap();
+                node.remove(&pod);
                 del = del.without("CNI_NETNS");
             }
             del.succeed().unwrap();
             assert_eq!(host(&node), of_host, "{networks}");
             node.assert_only(&before);
             if !is_rebooted {
-                pod.remove(&node.node).unwrap();
+                node.remove(&pod);
             }
         }
     }
@@ -76,11 +70,8 @@ fn interface_with_name_of_host_link_is_made_in_the_pod_alone() {
 /// No digest permits it, also not as an address plugin below a plugin that netqos knows.
 #[test]
 fn plugin_type_that_is_a_path_is_not_executed() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
+    let Some((node, pod)) = start() else { return };
     write_script("evil", "#!/bin/sh\n: > /run/executed\n");
-    let pod = node.node.empty_pod("web").unwrap();
     let before = node.inventory();
     for kind in [
         format!("{BIN}/evil"),
@@ -97,13 +88,10 @@ fn plugin_type_that_is_a_path_is_not_executed() {
             (nested, "plugins[0].ipam.type"),
             (list, "plugins[1].type"),
         ] {
-            let all = || ["*".to_owned()].into();
             let grant = AttachmentGrant {
-                plugin_types: all(),
-                masters: all(),
                 host_paths: ["/".to_owned()].into(),
                 digests: [digest(&config.to_string())].into(),
-                ..AttachmentGrant::default()
+                ..everything()
             };
             node.define_with("shop/net", &config, grant);
             let more = json!({"pluginDirs": [BIN, PLUGINS], "hostPaths": ["/"]});

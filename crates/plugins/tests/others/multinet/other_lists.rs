@@ -9,19 +9,13 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::fixture::{MultinetNode, wait_until};
+use super::fixture::{start, wait_until};
 
 #[test]
 fn gc_by_another_list_leaves_the_sandbox() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
-    node.define_two();
-    let pod = node.node.empty_pod("web").unwrap();
+    let Some((node, pod)) = start() else { return };
     let before = node.inventory();
-    node.call("ADD", &pod, Some("lan"), json!({}))
-        .succeed()
-        .unwrap();
+    node.add(&pod, Some("lan"));
     let attached = node.inventory();
     let none =
         |name: &str| json!({"cniVersion": "1.1.0", "name": name, "cni.dev/valid-attachments": []});
@@ -29,16 +23,14 @@ fn gc_by_another_list_leaves_the_sandbox() {
         .succeed()
         .unwrap();
     assert_eq!(node.inventory(), attached);
-    node.call("CHECK", &pod, None, json!({})).succeed().unwrap();
+    node.check(&pod);
     node.call("GC", &pod, None, none("pods")).succeed().unwrap();
     assert_eq!(node.inventory(), before);
 
     // An administrator may have given the list another name since.
-    let gone = node.node.empty_pod("gone").unwrap();
-    node.call("ADD", &gone, Some("lan"), json!({}))
-        .succeed()
-        .unwrap();
-    gone.remove(&node.node).unwrap();
+    let gone = node.pod("gone");
+    node.add(&gone, Some("lan"));
+    node.remove(&gone);
     node.call("GC", &pod, None, none("other"))
         .succeed()
         .unwrap();
@@ -62,13 +54,9 @@ fn answer_late(listener: &UnixListener) -> io::Result<()> {
 /// GC knows the sandbox by its lock, and waits for it.
 #[test]
 fn gc_by_another_list_leaves_a_sandbox_whose_add_ends_meanwhile() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
-    node.define_two();
+    let Some((node, pod)) = start() else { return };
     let listener = UnixListener::bind("/run/late.sock").unwrap();
     let agent = thread::spawn(move || answer_late(&listener));
-    let pod = node.node.empty_pod("web").unwrap();
     let late = json!({"socket": "/run/late.sock"});
     let add = node.call("ADD", &pod, Some("lan"), late).start().unwrap();
     wait_until(|| Path::new("/run/waits").exists());
@@ -82,18 +70,15 @@ fn gc_by_another_list_leaves_a_sandbox_whose_add_ends_meanwhile() {
     assert_eq!(added.code, Some(0), "{added:?}");
     let collected = gc.finish().unwrap();
     assert_eq!(collected.code, Some(0), "{collected:?}");
-    node.call("CHECK", &pod, None, json!({})).succeed().unwrap();
+    node.check(&pod);
 }
 
 /// The runtime attached the pod before this plugin came, and its result is lost.
 #[test]
 fn del_without_the_default_network_fails_while_the_pod_has_its_interface() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
-    let pod = node.node.empty_pod("web").unwrap();
+    let Some((node, pod)) = start() else { return };
     let before = node.inventory();
-    node.call("ADD", &pod, None, json!({})).succeed().unwrap();
+    node.add(&pod, None);
     fs::remove_dir_all("/var/lib/netqos/multinet").unwrap();
     fs::create_dir_all("/run/lists").unwrap();
     let list = "/run/lists/10-pods.conflist";

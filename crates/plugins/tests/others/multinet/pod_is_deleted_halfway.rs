@@ -19,7 +19,6 @@ const NETWORKS: &str = "lan,slow,lan";
 /// A node with the network `shop/slow`, whose ADD waits until `/run/go` is there, at most ten seconds.
 fn node() -> Option<MultinetNode> {
     let node = MultinetNode::new()?;
-    node.define_two();
     let script = "#!/bin/sh\nif [ $CNI_COMMAND = ADD ]; then\n: > /run/waits\n\
                   for it in $(seq 500); do [ -e /run/go ] && break; sleep 0.02; done\nfi\nexec /usr/lib/cni/bridge\n";
     write_script("slow", script);
@@ -60,26 +59,22 @@ fn del_during_add(
 
 #[test]
 fn del_during_add_waits_for_it_and_leaves_nothing() {
-    let Some(node) = node() else {
-        return;
-    };
-    let pod = node.node.empty_pod("web").unwrap();
+    let Some(node) = node() else { return };
+    let pod = node.pod("web");
     let before = node.inventory();
     let (code, output) = del_during_add(&node, &pod, || ());
     assert_eq!(code, Some(0), "{output}");
     assert_eq!(node.inventory(), before);
-    let links = pod.run(&node.node, "ip", &["-o", "link"]).unwrap();
+    let links = node.in_pod(&pod, "ip -o link");
     assert_eq!(links.lines().count(), 1, "{links}");
 }
 
 #[test]
 fn add_fails_and_leaves_nothing_if_the_network_namespace_goes_meanwhile() {
-    let Some(node) = node() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     let before = node.inventory();
-    let pod = node.node.empty_pod("web").unwrap();
-    let (code, output) = del_during_add(&node, &pod, || pod.remove(&node.node).unwrap());
+    let pod = node.pod("web");
+    let (code, output) = del_during_add(&node, &pod, || node.remove(&pod));
     assert_eq!(code, Some(1), "{output}");
     assert!(output.contains("shop/slow, interface net2: "), "{output}");
     node.assert_only(&before);
@@ -88,15 +83,13 @@ fn add_fails_and_leaves_nothing_if_the_network_namespace_goes_meanwhile() {
 /// The other networks were attached in a namespace that is not there any more.
 #[test]
 fn add_without_del_undoes_itself_if_the_network_namespace_goes_meanwhile() {
-    let Some(node) = node() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     let before = node.inventory();
-    let pod = node.node.empty_pod("web").unwrap();
+    let pod = node.pod("web");
     let add = node.call("ADD", &pod, Some(NETWORKS), dirs());
     let add = add.start().unwrap();
     wait_until(|| Path::new("/run/waits").exists());
-    pod.remove(&node.node).unwrap();
+    node.remove(&pod);
     fs::write("/run/go", "").unwrap();
     let added = add.finish().unwrap();
     assert_eq!(added.code, Some(1), "{added:?}");
@@ -105,13 +98,9 @@ fn add_without_del_undoes_itself_if_the_network_namespace_goes_meanwhile() {
 
 #[test]
 fn call_that_waits_too_long_for_another_is_to_be_tried_again() {
-    let Some(node) = node() else {
-        return;
-    };
-    let pod = node.node.empty_pod("web").unwrap();
-    node.call("ADD", &pod, Some("lan"), json!({}))
-        .succeed()
-        .unwrap();
+    let Some(node) = node() else { return };
+    let pod = node.pod("web");
+    node.add(&pod, Some("lan"));
     let before = node.inventory();
     let lock = FileLock::wait(Path::new(LOCK)).unwrap();
     let calls =
@@ -129,6 +118,6 @@ fn call_that_waits_too_long_for_another_is_to_be_tried_again() {
     }
     assert_eq!(node.inventory(), before);
     drop(lock);
-    node.call("CHECK", &pod, None, json!({})).succeed().unwrap();
-    node.call("DEL", &pod, None, json!({})).succeed().unwrap();
+    node.check(&pod);
+    node.del(&pod);
 }

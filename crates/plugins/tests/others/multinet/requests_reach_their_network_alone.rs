@@ -1,11 +1,11 @@
 //! What the runtime and the pod request, and the plugins that get it.
 
 use netqos_api::multinet::Nad;
-use netqos_api::npwg::{AttachmentGrant, digest};
+use netqos_api::npwg::AttachmentGrant;
 use netqos_testkit::Pod;
 use serde_json::{Value, json};
 
-use super::fixture::{MultinetNode, nad};
+use super::fixture::{MultinetNode, by_digest, nad, record};
 use super::recorder;
 
 /// A node with recorders for the default network and for others; `dummy` is a type that netqos knows.
@@ -55,9 +55,7 @@ fn refused(node: &MultinetNode, pod: &Pod, networks: &Value) -> String {
 /// Version 1.3 of the specification, section 7.5.
 #[test]
 fn arguments_of_runtime_reach_default_network_alone() {
-    let Some(node) = node() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     node.define_by_digest("shop/capable", &capable_list());
     let plain = json!({"cniVersion": "1.0.0", "plugins": [{"type": "log"}]});
     node.define_by_digest("shop/plain", &plain);
@@ -68,12 +66,11 @@ fn arguments_of_runtime_reach_default_network_alone() {
          "portMappings": [{"hostPort": 90, "containerPort": 9090}]},
     ]);
     let annotations = json!({"k8s.v1.cni.cncf.io/networks": networks.to_string()});
-    let pod = node.node.empty_pod("web").unwrap();
+    let pod = node.pod("web");
     let requested = of_runtime(annotations);
     let add = node.call("ADD", &pod, None, requested.clone());
     add.succeed().unwrap();
-    let record = std::fs::read("/var/lib/netqos/multinet/pods/web.json").unwrap();
-    let record: Value = serde_json::from_slice(&record).unwrap();
+    let record = record("web");
     // None of them got a plugin that enforces the runtime's bandwidth.
     for attachment in record["attachments"].as_array().unwrap() {
         let plugins = attachment["list"]["plugins"].as_array();
@@ -112,9 +109,7 @@ fn arguments_of_runtime_reach_default_network_alone() {
 /// The address that a runtime requests is one of the default network.
 #[test]
 fn cni_args_of_runtime_reach_default_network_alone() {
-    let Some(node) = node() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     let list = json!({"cniVersion": "1.0.0", "plugins": [{"type": "log"}]});
     node.define_by_digest("shop/plain", &list);
     node.define_by_digest("kube-system/other", &list);
@@ -127,29 +122,27 @@ fn cni_args_of_runtime_reach_default_network_alone() {
         }
         let mut config = recorder::default_network("default", &json!({}));
         config["runtimeConfig"] = json!({"io.kubernetes.cri.pod-annotations": annotations});
-        let pod = node.node.empty_pod("web").unwrap();
+        let pod = node.pod("web");
         for command in ["ADD", "CHECK", "DEL"] {
             let call = node.call(command, &pod, None, config.clone());
             call.variable("CNI_ARGS", &all).succeed().unwrap();
             assert_eq!(recorder::args(&format!("{default} {command} eth0")), all);
             assert_eq!(recorder::args(&format!("log {command} net1")), of_pod);
         }
-        pod.remove(&node.node).unwrap();
+        node.remove(&pod);
     }
 }
 
 #[test]
 fn arguments_of_runtime_reach_network_in_place_of_default_one() {
-    let Some(node) = node() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     let list = capable_list();
     node.define_by_digest("kube-system/other", &list);
     node.define_by_digest("shop/capable", &list);
     let annotations = json!({
         "v1.multus-cni.io/default-network": "other", "k8s.v1.cni.cncf.io/networks": "capable",
     });
-    let pod = node.node.empty_pod("web").unwrap();
+    let pod = node.pod("web");
     let requested = of_runtime(annotations);
     node.call("ADD", &pod, None, requested.clone())
         .succeed()
@@ -166,9 +159,7 @@ fn arguments_of_runtime_reach_network_in_place_of_default_one() {
 /// The agent tells it from that of the pod's annotations, which the runtime requests, by the record.
 #[test]
 fn bandwidth_that_a_pod_selects_for_its_default_network_reaches_it_and_is_recorded_as_selected() {
-    let Some(node) = node() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     let list = capable_list();
     node.define_by_digest("kube-system/other", &list);
     let own = json!({"egressRate": 8_000_000, "egressBurst": 80_000});
@@ -179,15 +170,13 @@ fn bandwidth_that_a_pod_selects_for_its_default_network_reaches_it_and_is_record
         }
         let annotations =
             json!({"v1.multus-cni.io/default-network": json!([selection]).to_string()});
-        let pod = node.node.empty_pod(name).unwrap();
+        let pod = node.pod(name);
         let requested = of_runtime(annotations);
         let of_annotations = requested["runtimeConfig"]["bandwidth"].clone();
         node.call("ADD", &pod, None, requested).succeed().unwrap();
         let expected = selected.unwrap_or(&of_annotations);
         assert_eq!(runtime_config("log ADD eth0")["bandwidth"], *expected);
-        let path = format!("/var/lib/netqos/multinet/pods/{name}.json");
-        let text = std::fs::read_to_string(path).unwrap();
-        let record: Value = serde_json::from_str(&text).unwrap();
+        let record = record(name);
         let is_selected = record["attachments"][0]["selectsBandwidth"] == true;
         assert_eq!(is_selected, selected.is_some(), "{record}");
         recorder::forget();
@@ -197,21 +186,15 @@ fn bandwidth_that_a_pod_selects_for_its_default_network_reaches_it_and_is_record
 /// The kubelet gave it to the pod, so no policy is about it.
 #[test]
 fn device_of_kubelet_is_in_the_list_and_in_arguments() {
-    let Some(node) = node() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     let config = json!({"cniVersion": "1.0.0", "plugins": [
         {"type": "log", "capabilities": {"deviceID": true}}, {"type": "last"},
     ]});
-    let by_digest = AttachmentGrant {
-        digests: [digest(&config.to_string())].into(),
-        ..AttachmentGrant::default()
-    };
     let with_device = |config: &Value, grant| Nad {
         device: Some("0000:03:02.3".to_owned()),
         ..nad(Some(config), grant)
     };
-    node.define_nad("shop/nic", with_device(&config, by_digest));
+    node.define_nad("shop/nic", with_device(&config, by_digest(&config)));
     // The annotation's device does not count then.
     let dummy = json!({"cniVersion": "1.0.0", "type": "dummy", "capabilities": {"deviceID": true}});
     let grant = AttachmentGrant {
@@ -221,7 +204,7 @@ fn device_of_kubelet_is_in_the_list_and_in_arguments() {
     };
     node.define_nad("shop/dummy", with_device(&dummy, grant));
     let networks = json!([{"name": "nic"}, {"name": "dummy", "deviceID": "0000:00:01.0"}]);
-    let pod = node.node.empty_pod("web").unwrap();
+    let pod = node.pod("web");
     let more = recorder::default_network("default", &json!({"capabilities": {"deviceID": true}}));
     for command in ["ADD", "DEL"] {
         node.call(command, &pod, Some(&networks.to_string()), more.clone())
@@ -245,9 +228,7 @@ fn device_of_kubelet_is_in_the_list_and_in_arguments() {
 
 #[test]
 fn cni_args_of_pod_precede_those_of_nad() {
-    let Some(node) = node() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     node.define(
         "shop/args",
         &json!({"cniVersion": "1.0.0", "plugins": [
@@ -257,7 +238,7 @@ fn cni_args_of_pod_precede_those_of_nad() {
     let networks = json!([
         {"name": "args", "cni-args": {"role": "db", "org.example.x": [1]}}, {"name": "args"},
     ]);
-    let pod = node.node.empty_pod("web").unwrap();
+    let pod = node.pod("web");
     let config = recorder::default_network("default", &json!({}));
     let add = node.call("ADD", &pod, Some(&networks.to_string()), config);
     add.succeed().unwrap();
@@ -271,12 +252,10 @@ fn cni_args_of_pod_precede_those_of_nad() {
 
 #[test]
 fn cni_args_are_refused_where_only_a_digest_permits_the_nad() {
-    let Some(node) = node() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     let config = json!({"cniVersion": "1.0.0", "type": "log", "args": {"cni": {"role": "web"}}});
     node.define_by_digest("shop/net", &config);
-    let pod = node.node.empty_pod("web").unwrap();
+    let pod = node.pod("web");
     let with_args = json!([{"name": "net", "cni-args": {"role": "db"}}]);
     let error = refused(&node, &pod, &with_args);
     let expected =
@@ -289,9 +268,7 @@ fn cni_args_are_refused_where_only_a_digest_permits_the_nad() {
 
 #[test]
 fn request_that_no_plugin_declares_fails_the_pod() {
-    let Some(node) = node() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     let network = |capabilities: Value| {
         let plugin = json!({"type": "log", "capabilities": capabilities});
         json!({"cniVersion": "1.0.0", "plugins": [plugin]})
@@ -302,7 +279,7 @@ fn request_that_no_plugin_declares_fails_the_pod() {
     node.define_by_digest("shop/none", &network(false_ones));
     let all = json!({"mac": true, "infinibandGUID": true, "portMappings": true, "ips": true});
     node.define_by_digest("shop/all", &network(all));
-    let pod = node.node.empty_pod("web").unwrap();
+    let pod = node.pod("web");
     let port = json!([{"hostPort": 90, "containerPort": 9090}]);
     for (key, value, name, argument) in [
         (
@@ -345,7 +322,7 @@ fn nad_of_no_version_or_an_old_one_is_attached() {
     let Some(node) = MultinetNode::new() else {
         return;
     };
-    let pod = node.node.empty_pod("web").unwrap();
+    let pod = node.pod("web");
     let before = node.inventory();
     for version in [None, Some("0.1.0"), Some("0.2.0")] {
         let mut config = json!({"type": "bridge", "bridge": "data0",
@@ -356,11 +333,9 @@ fn nad_of_no_version_or_an_old_one_is_attached() {
         node.define("shop/old", &config);
         let add = node.call("ADD", &pod, Some("old"), json!({}));
         add.succeed().unwrap();
-        let shown = pod
-            .run(&node.node, "ip", &["address", "show", "net1"])
-            .unwrap();
+        let shown = node.in_pod(&pod, "ip address show net1");
         assert!(shown.contains("10.88.0."), "{version:?}: {shown}");
-        node.call("DEL", &pod, None, json!({})).succeed().unwrap();
+        node.del(&pod);
         assert_eq!(node.inventory(), before, "{version:?}");
     }
 }

@@ -9,7 +9,7 @@ use netqos_api::multinet::PodFile;
 use netqos_testkit::{Call, Pod};
 use serde_json::{Value, json};
 
-use super::fixture::MultinetNode;
+use super::fixture::{MultinetNode, start};
 
 const DIRECTORY: &str = "/run/netqos/multinet-pods";
 /// The UID that the calls of the fixture name.
@@ -39,7 +39,7 @@ fn call(node: &MultinetNode, command: &str, pod: &Pod) -> Call {
 }
 
 fn interfaces(node: &MultinetNode, pod: &Pod) -> Vec<String> {
-    let links = pod.run(&node.node, "ip", &["-o", "link", "show"]).unwrap();
+    let links = node.in_pod(pod, "ip -o link show");
     let name = |line: &str| Some(line.split(": ").nth(1)?.split('@').next()?.to_owned());
     links
         .lines()
@@ -50,11 +50,8 @@ fn interfaces(node: &MultinetNode, pod: &Pod) -> Vec<String> {
 
 #[test]
 fn pod_without_annotation_starts_while_agent_is_away() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
+    let Some((node, pod)) = start() else { return };
     node.hide_agent();
-    let pod = node.node.empty_pod("web").unwrap();
     write(&pod, UID, json!({}));
     call(&node, "ADD", &pod).succeed().unwrap();
     assert_eq!(interfaces(&node, &pod), ["eth0"]);
@@ -68,11 +65,8 @@ fn pod_without_annotation_starts_while_agent_is_away() {
 
 #[test]
 fn pod_whose_runtime_passes_that_it_has_no_annotation_needs_no_file() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
+    let Some((node, pod)) = start() else { return };
     node.hide_agent();
-    let pod = node.node.empty_pod("web").unwrap();
     for passed in [json!({}), Value::Null] {
         let more = json!({"runtimeConfig": {"io.kubernetes.cri.pod-annotations": passed}});
         node.call("ADD", &pod, None, more).succeed().unwrap();
@@ -92,11 +86,7 @@ fn pod_whose_runtime_passes_that_it_has_no_annotation_needs_no_file() {
 
 #[test]
 fn pod_is_on_the_networks_of_a_file_that_comes_later() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
-    node.define_two();
-    let pod = node.node.empty_pod("web").unwrap();
+    let Some((node, pod)) = start() else { return };
     // Of a pod that had the name before.
     write(&pod, "old", json!({}));
     thread::scope(|scope| {
@@ -112,10 +102,7 @@ fn pod_is_on_the_networks_of_a_file_that_comes_later() {
 
 #[test]
 fn pod_without_file_is_to_be_tried_again_and_leaves_nothing() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
-    let pod = node.node.empty_pod("web").unwrap();
+    let Some((node, pod)) = start() else { return };
     write(&pod, "old", json!({}));
     let before = node.inventory();
     let (code, message) = call(&node, "ADD", &pod).fail().unwrap();
@@ -130,10 +117,7 @@ fn pod_without_file_is_to_be_tried_again_and_leaves_nothing() {
 
 #[test]
 fn agent_answers_for_pod_with_long_annotations_or_without_uid() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
-    let pod = node.node.empty_pod("web").unwrap();
+    let Some((node, pod)) = start() else { return };
     write(&pod, UID, Value::Null);
     let without_uid = "IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web";
     for call in [

@@ -6,7 +6,7 @@ use std::path::Path;
 use netqos_testkit::Pod;
 use serde_json::{Value, json};
 
-use super::fixture::{BIN, MultinetNode, PLUGINS, write_script};
+use super::fixture::{BIN, MultinetNode, PLUGINS, start, write_script};
 
 fn status(node: &MultinetNode, pod: &Pod, more: Value) -> Result<Value, (u64, String)> {
     let mut config = json!({"cniVersion": "1.1.0", "pluginDirs": [BIN, PLUGINS]});
@@ -18,10 +18,7 @@ fn status(node: &MultinetNode, pod: &Pod, more: Value) -> Result<Value, (u64, St
 
 #[test]
 fn status_fails_without_a_default_network() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
-    let pod = node.node.empty_pod("web").unwrap();
+    let Some((node, pod)) = start() else { return };
     let lists = Path::new("/run/lists");
     fs::create_dir_all(lists).unwrap();
     let list = |name: &str, kind: &str| {
@@ -49,10 +46,7 @@ fn status_fails_without_a_default_network() {
 
 #[test]
 fn status_is_what_plugins_of_default_network_answer() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
-    let pod = node.node.empty_pod("web").unwrap();
+    let Some((node, pod)) = start() else { return };
     let before = node.inventory();
     let script = "#!/bin/sh\n[ $CNI_COMMAND = STATUS ] || exit 1\n[ ! -e /run/answer ] || { cat /run/answer; exit 1; }\n";
     write_script("uplink", script);

@@ -3,39 +3,28 @@
 use std::fs;
 
 use netqos_api::multinet::{Nad, PodRecord};
-use netqos_api::npwg::AttachmentGrant;
 use serde_json::json;
 
-use super::fixture::{MultinetNode, nad};
+use super::fixture::{everything, nad, start};
 
 const RECORD: &str = "/var/lib/netqos/multinet/pods/web.json";
 
 #[test]
 fn attachment_of_unknown_driver_fails_the_pod_and_leaves_nothing() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
-    node.define_two();
+    let Some((node, pod)) = start() else { return };
     let bridge = json!({"cniVersion": "1.0.0", "type": "bridge", "bridge": "data0"});
-    let grant = AttachmentGrant {
-        plugin_types: ["*".to_owned()].into(),
-        masters: ["*".to_owned()].into(),
-        ..AttachmentGrant::default()
-    };
     let port = Nad {
         driver: "neutron".to_owned(),
-        ..nad(Some(&bridge), grant)
+        ..nad(Some(&bridge), everything())
     };
     node.define_nad("shop/port", port);
-    let pod = node.node.empty_pod("web").unwrap();
     let before = node.inventory();
     for networks in ["lan,port", "port,lan", "lan,port,lan"] {
-        let add = node.call("ADD", &pod, Some(networks), json!({}));
-        let (_, error) = add.fail().unwrap();
+        let (_, error) = node.refuse(&pod, Some(networks));
         let expected = r#"shop/port: this version does not know driver "neutron""#;
         assert!(error.contains(expected), "{error}");
         assert_eq!(node.inventory(), before);
-        let links = pod.run(&node.node, "ip", &["-o", "link"]).unwrap();
+        let links = node.in_pod(&pod, "ip -o link");
         assert_eq!(links.lines().count(), 1, "{links}");
     }
 }
@@ -43,15 +32,9 @@ fn attachment_of_unknown_driver_fails_the_pod_and_leaves_nothing() {
 /// A later version made it.
 #[test]
 fn del_of_recorded_unknown_driver_releases_the_others_and_fails() {
-    let Some(node) = MultinetNode::new() else {
-        return;
-    };
-    node.define_two();
-    let pod = node.node.empty_pod("web").unwrap();
+    let Some((node, pod)) = start() else { return };
     let before = node.inventory();
-    node.call("ADD", &pod, Some("lan,lan"), json!({}))
-        .succeed()
-        .unwrap();
+    node.add(&pod, Some("lan,lan"));
     let whole = fs::read(RECORD).unwrap();
     let mut record: PodRecord = serde_json::from_slice(&whole).unwrap();
     record.attachments[1].driver = "neutron".to_owned();
@@ -59,7 +42,7 @@ fn del_of_recorded_unknown_driver_releases_the_others_and_fails() {
     let (_, error) = node.call("DEL", &pod, None, json!({})).fail().unwrap();
     let expected = r#"attachment net1: driver "neutron" is not known to this version"#;
     assert!(error.contains(expected), "{error}");
-    let links = pod.run(&node.node, "ip", &["-br", "link"]).unwrap();
+    let links = node.in_pod(&pod, "ip -br link");
     let has = |interface: &str| links.contains(&format!("{interface}@"));
     assert_eq!(
         ["eth0", "net1", "net2"].map(has),
@@ -68,6 +51,6 @@ fn del_of_recorded_unknown_driver_releases_the_others_and_fails() {
     );
     // Its record stays, and the version that knows the driver releases it.
     fs::write(RECORD, whole).unwrap();
-    node.call("DEL", &pod, None, json!({})).succeed().unwrap();
+    node.del(&pod);
     assert_eq!(node.inventory(), before);
 }
