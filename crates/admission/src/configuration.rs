@@ -47,53 +47,26 @@ pub fn validating(
                      key.endsWith('gress-bandwidth') || key.startsWith('netqos.io/') || \
                      key == 'koordinator.sh/networkQOS')";
     let annotated = |path: &str| annotated.replace("META", path);
-    let pods = webhook(
-        options,
-        reach,
-        VALIDATE,
-        PODS,
-        json!([rule("", "v1", &["pods"])]),
-    );
-    let workloads = webhook(
-        options,
-        reach,
-        VALIDATE,
-        WORKLOADS,
-        json!([
-            rule(
-                "apps",
-                "v1",
-                &["daemonsets", "deployments", "replicasets", "statefulsets"]
-            ),
-            rule("batch", "v1", &["jobs"]),
-            rule("", "v1", &["replicationcontrollers"]),
-        ]),
-    );
-    let cron_jobs = webhook(
-        options,
-        reach,
-        VALIDATE,
-        CRON_JOBS,
-        json!([rule("batch", "v1", &["cronjobs"])]),
-    );
-    let ours = webhook(
-        options,
-        reach,
-        VALIDATE,
-        "objects.netqos.io",
-        json!([
-            rule("k8s.ovn.org", "v1alpha1", &["networkqoses"]),
-            rule(
-                "netqos.io",
-                "v1alpha1",
-                &[
-                    "bandwidthprofiles",
-                    "networkqosdefaults",
-                    "networkqosquotas"
-                ]
-            ),
-        ]),
-    );
+    let about = |name, rules| webhook(options, reach, VALIDATE, name, rules);
+    let pods = about(PODS, json!([rule("", "v1", &["pods"])]));
+    let apps = ["daemonsets", "deployments", "replicasets", "statefulsets"];
+    let of_pods = json!([
+        rule("apps", "v1", &apps),
+        rule("batch", "v1", &["jobs"]),
+        rule("", "v1", &["replicationcontrollers"]),
+    ]);
+    let workloads = about(WORKLOADS, of_pods);
+    let cron_jobs = about(CRON_JOBS, json!([rule("batch", "v1", &["cronjobs"])]));
+    let of_netqos = [
+        "bandwidthprofiles",
+        "networkqosdefaults",
+        "networkqosquotas",
+    ];
+    let ours = json!([
+        rule("k8s.ovn.org", "v1alpha1", &["networkqoses"]),
+        rule("netqos.io", "v1alpha1", &of_netqos),
+    ]);
+    let ours = about("objects.netqos.io", ours);
     // A pod that asks for nothing is made without a question.
     let pods = on(pods, "asks-for-bandwidth", &annotated("object.metadata"));
     // A ReplicationController need not have a template.
@@ -132,12 +105,8 @@ fn slo_config(options: &Options, reach: &Reach) -> Value {
 
 /// About NetworkAttachmentDefinitions, which are executed as root on nodes as far as policies permit it.
 fn networks(options: &Options, reach: &Reach) -> Value {
-    let rules = json!([rule(
-        "k8s.cni.cncf.io",
-        "v1",
-        &["network-attachment-definitions"]
-    )]);
-    webhook(options, reach, VALIDATE, OF_NETWORKS, rules)
+    let networks = rule("k8s.cni.cncf.io", "v1", &["network-attachment-definitions"]);
+    webhook(options, reach, VALIDATE, OF_NETWORKS, json!([networks]))
 }
 
 /// About NodeSLO objects that people write. Koordinator's manager writes much else into them, which

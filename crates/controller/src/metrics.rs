@@ -9,7 +9,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::{Metric, Registry, Unit};
 
 type Labels = Vec<(&'static str, String)>;
 
@@ -48,74 +48,59 @@ impl Default for Metrics {
             ("commit", netqos_version::commit()),
         ];
         registered.register("build", "The controller that is running", Info::new(labels));
+        let registry = &mut registered;
         let metrics = Self {
             registry: Arc::default(),
-            leader: Gauge::default(),
-            elsewhere: Gauge::default(),
-            objects: Family::default(),
-            sets: Family::default(),
-            slices: Family::default(),
-            policies: Family::default(),
-            agents: Family::default(),
-            node_slo_elsewhere: Gauge::default(),
-            node_slos: Family::default(),
-            slo_config_problems: Family::default(),
-            writes: Family::default(),
+            leader: register(registry, "leader", "1 where this replica leads, and writes"),
+            elsewhere: register(
+                registry,
+                "network_qos_elsewhere",
+                "1 where NetworkQoS objects are enforced by something else, and left to it",
+            ),
+            objects: register(registry, "objects", "Objects that are known"),
+            sets: register(
+                registry,
+                "peer_sets",
+                "Distinct selectors of peers on a network; of who leads",
+            ),
+            slices: register(
+                registry,
+                "peer_slices",
+                "Slices that there are to be; of who leads",
+            ),
+            policies: register(
+                registry,
+                "policies",
+                "NetworkQoS objects, by whether they are ready and the reason why; of who leads",
+            ),
+            agents: register(
+                registry,
+                "agents",
+                "Nodes with a report, by the version of the agent that wrote it",
+            ),
+            node_slo_elsewhere: register(
+                registry,
+                "node_slo_elsewhere",
+                "1 where NodeSLO objects are left to Koordinator's manager",
+            ),
+            node_slos: register(
+                registry,
+                "node_slos",
+                "Nodes with a NodeSLO of ours to be, by its state: current, kept as it was since what is \
+                 said cannot be followed, left to who else has written it; of who leads",
+            ),
+            slo_config_problems: register(
+                registry,
+                "slo_config_problems",
+                "What is wrong with the ConfigMap slo-controller-config, by reason; of who leads",
+            ),
+            writes: register(
+                registry,
+                "writes",
+                "Requests by which this replica wrote, by resource and what became of them",
+            ),
             busy: Counter::default(),
         };
-        let registry = &mut registered;
-        registry.register(
-            "leader",
-            "1 where this replica leads, and writes",
-            metrics.leader.clone(),
-        );
-        registry.register(
-            "network_qos_elsewhere",
-            "1 where NetworkQoS objects are enforced by something else, and left to it",
-            metrics.elsewhere.clone(),
-        );
-        registry.register("objects", "Objects that are known", metrics.objects.clone());
-        registry.register(
-            "peer_sets",
-            "Distinct selectors of peers on a network; of who leads",
-            metrics.sets.clone(),
-        );
-        registry.register(
-            "peer_slices",
-            "Slices that there are to be; of who leads",
-            metrics.slices.clone(),
-        );
-        registry.register(
-            "policies",
-            "NetworkQoS objects, by whether they are ready and the reason why; of who leads",
-            metrics.policies.clone(),
-        );
-        registry.register(
-            "agents",
-            "Nodes with a report, by the version of the agent that wrote it",
-            metrics.agents.clone(),
-        );
-        registry.register(
-            "node_slo_elsewhere",
-            "1 where NodeSLO objects are left to Koordinator's manager",
-            metrics.node_slo_elsewhere.clone(),
-        );
-        registry.register(
-            "node_slos",
-            "Nodes with a NodeSLO of ours to be, by its state: current, kept as it was since what is \
-             said cannot be followed, left to who else has written it; of who leads",
-            metrics.node_slos.clone(),
-        );
-        registry.register(
-            "slo_config_problems",
-            "What is wrong with the ConfigMap slo-controller-config, by reason; of who leads",
-            metrics.slo_config_problems.clone(),
-        );
-        registry.register(
-            "writes",
-            "Requests by which this replica wrote, by resource and what became of them",
-            metrics.writes.clone(),
-        );
         registry.register_with_unit(
             "busy",
             "Time spent on what the API server told, without waiting for it",
@@ -127,6 +112,12 @@ impl Default for Metrics {
             ..metrics
         }
     }
+}
+
+fn register<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+    let metric = M::default();
+    registry.register(name, help, metric.clone());
+    metric
 }
 
 impl Metrics {
@@ -259,10 +250,10 @@ mod tests {
         metrics.agent("0.1.0", 1);
         metrics.agent("0.1.0", 1);
         metrics.agent("0.1.0", -1);
+        let with_one = text();
         assert!(
-            text().contains("agents{version=\"0.1.0\"} 1\n"),
-            "{}",
-            text()
+            with_one.contains("agents{version=\"0.1.0\"} 1\n"),
+            "{with_one}"
         );
         metrics.agent("0.1.0", -1);
         assert!(!text().contains("agents{version"), "{}", text());
