@@ -12,10 +12,10 @@ use netqos_core::{
 };
 use netqos_datapath::rules::RuleDatapath;
 use netqos_datapath::{AttachedPod, AttachedPods, HostLinks, LimitDatapath, Paths, Request};
-use netqos_testkit::{Node, Pod};
+use netqos_testkit::Pod;
 use serde_json::{Value, json};
 
-use crate::{netqos, run, run_as_nobody, stderr, stdout};
+use crate::{assert_code, netqos, node, run, run_as_nobody, stderr, stdout};
 
 const OBJECTS: &str = "\
 apiVersion: v1
@@ -70,11 +70,23 @@ fn on_folder(text: &str, command: &str, more: &[&str]) -> Output {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().unwrap();
     let for_all = Permissions::from_mode(0o755);
-    std::fs::set_permissions(folder.path(), for_all).unwrap();
-    std::fs::write(folder.path().join("objects.yaml"), text).unwrap();
+    fs::set_permissions(folder.path(), for_all).unwrap();
+    fs::write(folder.path().join("objects.yaml"), text).unwrap();
     let path = folder.path().display().to_string();
     let arguments = [&[command, "--manifests", &path], more].concat();
     run_as_nobody(&arguments)
+}
+
+/// What becomes of a TCP packet of `games/free`.
+fn explain(text: &str, to: &str, port: &str, more: &[&str]) -> Output {
+    let tcp = ["--from", "games/free", "--proto", "tcp"];
+    let packet = [&tcp[..], &["--to", to, "--port", port], more].concat();
+    on_folder(text, "explain", &packet)
+}
+
+/// What is planned for a node.
+fn plan(text: &str, more: &[&str]) -> Output {
+    on_folder(text, "plan", &[&["--node", "node1"], more].concat())
 }
 
 fn json(output: &Output) -> Value {
@@ -83,25 +95,25 @@ fn json(output: &Output) -> Value {
 
 #[test]
 fn a_plan_needs_neither_root_nor_interfaces() {
-    let plan = on_folder(OBJECTS, "plan", &["--node", "node1", "-o", "json"]);
-    assert_eq!(plan.status.code(), Some(0), "{plan:?}");
-    assert!(plan.stderr.is_empty(), "{plan:?}");
-    let plan = json(&plan);
-    let endpoint = &plan["endpoints"]["games/free@default"];
+    let planned = plan(OBJECTS, &["-o", "json"]);
+    assert_code(&planned, 0);
+    assert!(planned.stderr.is_empty(), "{planned:?}");
+    let planned = json(&planned);
+    let endpoint = &planned["endpoints"]["games/free@default"];
     assert_eq!(endpoint["limits"]["egress"]["rate"], 10_000_000);
     assert_eq!(endpoint["attach"]["where"], "unsupported");
-    assert_eq!(plan["chains"].as_object().unwrap().len(), 1);
+    assert_eq!(planned["chains"].as_object().unwrap().len(), 1);
     let other = on_folder(OBJECTS, "plan", &["--node", "node2", "-o", "json"]);
-    assert_eq!(json(&other)["endpoints"], serde_json::json!({}));
-    let table = on_folder(OBJECTS, "plan", &["--node", "node1"]);
+    assert_eq!(json(&other)["endpoints"], json!({}));
+    let table = plan(OBJECTS, &[]);
     let table = stdout(&table);
     assert!(
         table.contains("games/free[0]") && table.contains("TCP/443"),
         "{table}"
     );
-    let yaml = on_folder(OBJECTS, "plan", &["--node", "node1", "-o", "yaml"]);
+    let yaml = plan(OBJECTS, &["-o", "yaml"]);
     let yaml: Value = serde_saphyr::from_str(&stdout(&yaml)).unwrap();
-    assert_eq!(yaml, plan);
+    assert_eq!(yaml, planned);
 }
 
 #[test]
@@ -115,17 +127,20 @@ data:
   resource-qos-config: '{"clusterStrategy": {"beClass": {"networkQOS": {"egressLimit": 50}}}}'
 "#;
     let objects = format!("{OBJECTS}---{config}");
-    let plan = on_folder(&objects, "plan", &["--node", "node1", "-o", "json"]);
-    assert_eq!(plan.status.code(), Some(0), "{plan:?}");
-    let plan = json(&plan);
-    assert!(plan["endpoints"].is_object());
-    let best_effort = &plan["lines"]["eth0"]["egress"]["bestEffort"];
+    let planned = plan(&objects, &["-o", "json"]);
+    assert_code(&planned, 0);
+    let planned = json(&planned);
+    assert!(planned["endpoints"].is_object());
+    let best_effort = &planned["lines"]["eth0"]["egress"]["bestEffort"];
     assert_eq!(
         (&best_effort["min"], &best_effort["max"]),
         (&json!(300_000_000), &json!(500_000_000))
     );
-    assert_eq!(plan["pods"]["games/free"]["class"], "system", "{plan:#}");
-    let table = on_folder(&objects, "plan", &["--node", "node1", "--line", "bond0"]);
+    assert_eq!(
+        planned["pods"]["games/free"]["class"], "system",
+        "{planned:#}"
+    );
+    let table = plan(&objects, &["--line", "bond0"]);
     let table = stdout(&table);
     let row = table.lines().find(|it| it.contains("egress")).unwrap();
     let cells: Vec<&str> = row
@@ -146,49 +161,37 @@ data:
     // What is followed, and is hardly meant.
     let system = r#""systemClass": {"networkQOS": {"egressLimit": 50}}, "beClass""#;
     let limited = objects.replace(r#""beClass""#, system);
-    let plan = on_folder(&limited, "plan", &["--node", "node1"]);
-    assert_eq!(plan.status.code(), Some(0), "{plan:?}");
+    let planned = plan(&limited, &[]);
+    assert_code(&planned, 0);
     let says = "netqos: Node node1: systemClass.networkQOS.egressLimit: is not kept";
-    assert!(stderr(&plan).starts_with(says), "{}", stderr(&plan));
+    assert!(stderr(&planned).starts_with(says), "{}", stderr(&planned));
     let wrong = objects.replace("1000M", "fast");
-    let plan = on_folder(&wrong, "plan", &["--node", "node1"]);
-    assert_eq!(plan.status.code(), Some(1));
+    let planned = plan(&wrong, &[]);
+    assert_code(&planned, 1);
     assert!(
-        stderr(&plan).contains("InvalidClasses"),
+        stderr(&planned).contains("InvalidClasses"),
         "{}",
-        stderr(&plan)
+        stderr(&planned)
     );
 }
 
 #[test]
 fn what_is_left_out_of_a_plan_is_said() {
     let bad = OBJECTS.replace("priority: 5", "priority: 101");
-    let plan = on_folder(&bad, "plan", &["--node", "node1"]);
-    assert_eq!(plan.status.code(), Some(1));
-    let errors = stderr(&plan);
+    let planned = plan(&bad, &[]);
+    assert_code(&planned, 1);
+    let errors = stderr(&planned);
     assert!(
         errors.contains("games/free") && errors.contains("spec.priority"),
         "{errors}"
     );
     let nowhere = run(&["plan", "--manifests", "/nowhere", "--node", "node1"]);
-    assert_eq!(nowhere.status.code(), Some(2));
+    assert_code(&nowhere, 2);
 }
 
 #[test]
 fn an_explanation_names_the_rule_that_decides() {
-    let ask = |to: &str, more: &[&str]| {
-        let packet = [
-            "--from",
-            "games/free",
-            "--to",
-            to,
-            "--proto",
-            "tcp",
-            "--port",
-            "443",
-        ];
-        on_folder(OBJECTS, "explain", &[&packet, more].concat())
-    };
+    let ask = |to: &str, more: &[&str]| explain(OBJECTS, to, "443", more);
     let marked = json(&ask("192.0.2.7", &["-o", "json"]));
     assert_eq!(marked["outcome"]["dscp"], 11);
     let not = json(&ask("198.51.100.7", &["-o", "json"]));
@@ -204,30 +207,17 @@ fn an_explanation_names_the_rule_that_decides() {
 fn an_explanation_knows_pods_and_services() {
     let objects = format!("{OBJECTS}{SERVER}");
     let ask = |to: &str, port: &str, more: &[&str]| {
-        let packet = [
-            "--from",
-            "games/free",
-            "--to",
-            to,
-            "--proto",
-            "tcp",
-            "--port",
-            port,
-        ];
-        let output = on_folder(&objects, "explain", &[&packet, more].concat());
-        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let output = explain(&objects, to, port, more);
+        assert_code(&output, 0);
         assert_eq!(stderr(&output), "");
         output
     };
     let to_pod = json(&ask("games/server", "8443", &["-o", "json"]));
-    let server = serde_json::json!({"policy": "games/server", "index": 0});
+    let server = json!({"policy": "games/server", "index": 0});
     assert_eq!(to_pod["outcome"]["winner"], server);
     assert_eq!(to_pod["outcome"]["dscp"], 20);
     assert_eq!(to_pod["cases"][0]["packet"]["destination"], "10.1.0.3");
-    assert_eq!(
-        to_pod["cases"][0]["pods"],
-        serde_json::json!(["games/server"])
-    );
+    assert_eq!(to_pod["cases"][0]["pods"], json!(["games/server"]));
     let yaml = ask("games/server", "8443", &["-o", "yaml"]);
     let yaml: Value = serde_saphyr::from_str(&stdout(&yaml)).unwrap();
     assert_eq!(yaml, to_pod);
@@ -257,7 +247,7 @@ fn an_explanation_knows_pods_and_services() {
 #[test]
 fn cleaning_up_needs_root_and_says_so() {
     let output = run_as_nobody(&["cleanup", "--yes"]);
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert_code(&output, 3);
     assert!(stderr(&output).contains("as root"), "{output:?}");
 }
 
@@ -269,7 +259,7 @@ fn where_no_agent_runs_status_says_what_to_do() {
         .env("NETQOS_RUN_DIR", folder.path())
         .output()
         .unwrap();
-    assert_eq!(output.status.code(), Some(3));
+    assert_code(&output, 3);
     let errors = stderr(&output);
     assert!(errors.contains("start netqos-agent"), "{errors}");
 }
@@ -354,9 +344,7 @@ fn enforce(pod: &Pod) {
 
 #[test]
 fn cleanup_leaves_nothing_and_asks_first() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     let pod = node.pod("a").unwrap();
     let before = node.state(&[&pod]).unwrap();
     enforce(&pod);
@@ -372,11 +360,11 @@ fn cleanup_leaves_nothing_and_asks_first() {
     // An agent that runs would put it back.
     let lock = netqos_agent::agent_lock(Path::new("/run/netqos")).unwrap();
     let refused = run(&["cleanup", "--yes"]);
-    assert_eq!(refused.status.code(), Some(1));
+    assert_code(&refused, 1);
     assert!(stderr(&refused).contains("running already"));
     drop(lock);
     let done = run(&["cleanup", "--yes"]);
-    assert_eq!(done.status.code(), Some(0), "{done:?}");
+    assert_code(&done, 0);
     let after = node.state(&[&pod]).unwrap();
     after.assert_is(&before, "everything was cleaned up");
     assert!(
@@ -393,6 +381,6 @@ fn cleanup_leaves_nothing_and_asks_first() {
     fs::create_dir_all(own).unwrap();
     fs::write(other, "").unwrap();
     let done = run(&["cleanup", "--yes", "--state-dir", "/run/state"]);
-    assert_eq!(done.status.code(), Some(0), "{done:?}");
+    assert_code(&done, 0);
     assert!(!own.exists() && other.exists());
 }

@@ -4,7 +4,7 @@ use netqos_faults::Fault;
 use serde_json::{Value, json};
 
 use crate::world::World;
-use crate::{run, stderr, stdout};
+use crate::{assert_code, run, stderr, stdout};
 
 const TO_ALL: &str = r#"[{"dscp": 10}]"#;
 
@@ -25,7 +25,7 @@ fn of_a_cluster_each_message_has_a_code_and_an_object() {
     let world = world();
     let games = world.games.clone();
     let output = world.run(&["analyze", "-n", &games]);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_code(&output, 1);
     let said = stdout(&output);
     for (start, words) in [
         ("Error [NQOS0301] (Pod GAMES/a) ", "egress-bandwidth"),
@@ -96,9 +96,9 @@ fn what_is_a_failure_is_a_choice() {
         );
     }
     let output = run(&["analyze", "-f", &file, "-A", "-n", "games"]);
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert_code(&output, 2);
     let output = run(&["analyze", "-f", "/nowhere.yaml"]);
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert_code(&output, 2);
 }
 
 #[test]

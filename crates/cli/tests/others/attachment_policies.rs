@@ -7,7 +7,7 @@ use netqos_kubernetes::Binaries;
 use serde_json::{Value, json};
 
 use crate::world::World;
-use crate::{run, stderr, stdout};
+use crate::{assert_code, run, stderr, stdout};
 
 /// Breaks out of a comment, a text or a document where these are not written with care.
 const HOSTILE: &str = "x\n---\r\u{2028}\u{85}- a: *b # \"'{[|>\u{202e}";
@@ -64,7 +64,7 @@ fn manifests_of_policies_permit_plain_names_and_comments_name_the_rest() {
         ],
         &[],
     );
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_code(&output, 0);
     let text = stdout(&output);
     let (comments, policy) = text.split_once("apiVersion:").unwrap();
     let (_, comments) = comments.split_once("---\n").unwrap();
@@ -140,7 +140,7 @@ fn texts_of_tenants_stay_in_comments_and_are_bounded() {
         ],
         &[],
     );
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_code(&output, 1);
     let text = stdout(&output);
     assert!(
         text.bytes()
@@ -185,7 +185,7 @@ fn json_has_policies_and_what_to_read_by_namespace() {
         nad("shop", "refused", &json!({"type": "multus"})),
     ];
     let output = analyze(&objects, &["-o", "json"]);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_code(&output, 1);
     let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
     let [games, shop] = &report["namespaces"].as_array().unwrap()[..] else {
         panic!("{report}")
@@ -245,7 +245,7 @@ fn output_applied_to_the_cluster_permits_its_nads_and_no_others() {
     let games = world.games.clone();
     // Where no such kind exists, there is nothing to permit, and nothing to say.
     let output = world.run(&["analyze", "-A", "--attachment-policies"]);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_code(&output, 0);
     assert!(documents(&stdout(&output)).is_empty(), "{output:?}");
     let networks =
         json!({"k8s.v1.cni.cncf.io/networks": format!("{games}/lan,gone,{games}/x@y@z")});
@@ -291,7 +291,7 @@ fn output_applied_to_the_cluster_permits_its_nads_and_no_others() {
     );
 
     let output = world.run(&["analyze", "-A", "--attachment-policies"]);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_code(&output, 0);
     apply(&world, &stdout(&output));
     assert_eq!(said("NQOS0307"), 0);
     // It is the same with the policies there.

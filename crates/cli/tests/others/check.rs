@@ -4,22 +4,20 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use netqos_testkit::{Call, Node, foreign_map, run_lacking, run_refusing, run_without};
+use netqos_testkit::{Call, foreign_map, run_lacking, run_refusing, run_without};
 use serde_json::{Value, json};
 
-use crate::{bandwidth, netqos, run, run_as_nobody, stdout};
+use crate::{assert_code, bandwidth, netqos, node, run, run_as_nobody, stdout};
 
 fn report() -> Value {
     let output = netqos().args(["check", "-o", "json"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_code(&output, 0);
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
 #[test]
 fn says_how_limits_are_held() {
-    let Some(_node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(_node) = node() else { return };
     let report = report();
     assert_eq!(report["mode"], "ranked-by-clsact", "{report}");
     let features = report["features"].as_array().unwrap();
@@ -37,9 +35,7 @@ fn says_how_limits_are_held() {
 /// The programs are refused, since a map that is not theirs has their map's name.
 #[test]
 fn asks_a_kernel_again_that_refused_the_programs() {
-    let Some(_node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(_node) = node() else { return };
     let (pins, refusal) = ("/sys/fs/bpf/netqos", "/run/netqos/programs-refused.json");
     fs::create_dir_all(format!("{pins}/v1")).unwrap();
     foreign_map(Path::new(pins).join("v1/flows")).unwrap();
@@ -63,7 +59,7 @@ fn asks_a_kernel_again_that_refused_the_programs() {
 #[test]
 fn without_root_says_what_to_do() {
     let output = run_as_nobody(&["check"]);
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert_code(&output, 3);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("run it as root"), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
@@ -72,9 +68,7 @@ fn without_root_says_what_to_do() {
 #[test]
 fn shows_what_an_add_has_made_and_how_it_is_attached() {
     let plugin = bandwidth();
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     let pod = node.pod("a").unwrap();
     for (hook, egress, link) in [
         ("clsact", "pod", "eth0".to_owned()),
@@ -131,9 +125,7 @@ const CLASS_REDIRECT: &str = "filter bpf with action mirred";
 /// The kernel is the one that the tests run on, asked for names that it does not know.
 #[test]
 fn names_what_a_kernel_lacks_with_what_to_do() {
-    let Some(_node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(_node) = node() else { return };
     let (both, by_tc) = (&["kernel", "tc"][..], &["tc"][..]);
     for (lacking, code, mode, backends, feature, words, remedy) in [
         (
@@ -286,9 +278,7 @@ fn names_what_a_kernel_lacks_with_what_to_do() {
 
 #[test]
 fn executables_of_tc_not_in_path_are_named() {
-    let Some(_node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(_node) = node() else { return };
     let names = [
         "ipset",
         "iptables",
@@ -303,7 +293,7 @@ fn executables_of_tc_not_in_path_are_named() {
             .args(arguments)
             .output()
             .unwrap();
-        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert_code(&output, 0);
         stdout(&output)
     };
     let report: Value = serde_json::from_str(&check(&["check", "-o", "json"])).unwrap();
@@ -318,9 +308,7 @@ fn executables_of_tc_not_in_path_are_named() {
 /// The executable answers as that of ipset does where the module ip_set is missing (7.17).
 #[test]
 fn kernel_without_ipsets_cannot_have_backend_tc() {
-    let Some(_node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(_node) = node() else { return };
     let directory = tempfile::tempdir().unwrap();
     let ipset = directory.path().join("ipset");
     let text =
@@ -361,9 +349,7 @@ fn kernel_without_ipsets_cannot_have_backend_tc() {
 /// The verifier is that of the kernel that the tests run on, and gets a program that it refuses.
 #[test]
 fn program_refused_by_verifier_is_named() {
-    let Some(_node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(_node) = node() else { return };
     let (all, by_tc) = (&["kernel", "tc"][..], &["tc"][..]);
     for (program, code, feature, rules, backends) in [
         ("netqos_rules", 1, "programs of rules", false, all),
@@ -399,9 +385,7 @@ fn program_refused_by_verifier_is_named() {
 
 #[test]
 fn rules_without_hook_are_not_enforced() {
-    let Some(_node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(_node) = node() else { return };
     for (kinds, programs, rules) in [
         (&["clsact"][..], &[][..], true),
         (&[], &["netqos_0001"], true),
@@ -422,9 +406,7 @@ fn rules_without_hook_are_not_enforced() {
 
 #[test]
 fn runtime_that_passes_no_limit_is_a_finding_with_a_remedy() {
-    let Some(_node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(_node) = node() else { return };
     let directory = tempfile::tempdir().unwrap();
     let list = |text: &str| fs::write(directory.path().join("10-net.conflist"), text).unwrap();
     let dir = directory.path().to_str().unwrap();
@@ -444,7 +426,7 @@ fn runtime_that_passes_no_limit_is_a_finding_with_a_remedy() {
     // No pod starts with it.
     list("{");
     let output = run(&["check", "--cni-conf-dir", dir, "-o", "json"]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_code(&output, 1);
     let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!(report["cni"]["checks"][0]["state"], "failed", "{report}");
 }

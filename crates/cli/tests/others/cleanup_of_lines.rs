@@ -8,9 +8,8 @@ use netqos_api::koordinator::BackendKind;
 use netqos_core::BitRate;
 use netqos_core::classes::{ClassPlan, LineShares, Share, Shares};
 use netqos_datapath::Paths;
-use netqos_testkit::Node;
 
-use crate::run;
+use crate::{node, run};
 
 const RUN: &str = "/run/netqos";
 const TERWAY: &str = "/var/lib/terway/qos";
@@ -38,9 +37,7 @@ fn of_each_backend() {
 }
 
 fn of(kind: BackendKind) {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     let words = "link add up0 numtxqueues 1 type veth peer name far0";
     let words: Vec<&str> = words.split(' ').collect();
     node.run("ip", &words).unwrap();

@@ -19,6 +19,14 @@ pub(crate) fn of(checks: &[Value], what: &str) -> Vec<(String, String, String)> 
         .collect()
 }
 
+/// The same of the only one of its name.
+#[track_caller]
+pub(crate) fn only(checks: &[Value], what: &str) -> (String, String, String) {
+    let mut found = of(checks, what);
+    assert_eq!(found.len(), 1, "{what}: {checks:?}");
+    found.remove(0)
+}
+
 pub(crate) fn states(checks: &[Value], what: &str) -> Vec<String> {
     of(checks, what)
         .into_iter()
@@ -69,9 +77,7 @@ fn check_names_crds_that_the_api_server_refuses() {
     let (all, _) = checks(&world, &["--pre"]);
     assert_eq!(states(&all, "CRDs"), ["ok"], "{all:?}");
     let (all, _) = checks(&world, &["--cluster"]);
-    let [(_, message, remedy)] = &of(&all, "definition networkqosquotas.netqos.io")[..] else {
-        panic!("{all:?}");
-    };
+    let (_, message, remedy) = only(&all, "definition networkqosquotas.netqos.io");
     assert_eq!(message, "it is not there");
     assert!(remedy.contains("kubectl apply"), "{remedy}");
 
@@ -91,9 +97,7 @@ fn check_names_crds_that_the_api_server_refuses() {
     }
     // The command that would fail is not recommended.
     let (all, _) = checks(&world, &["--cluster"]);
-    let [(_, message, remedy)] = &of(&all, "definition networkqosquotas.netqos.io")[..] else {
-        panic!("{all:?}");
-    };
+    let (_, message, remedy) = only(&all, "definition networkqosquotas.netqos.io");
     assert!(message.contains("; the API server refuses"), "{message}");
     assert!(!remedy.contains("kubectl apply"), "{remedy}");
 }
@@ -128,9 +132,7 @@ fn what_one_may_not_do_is_named_with_what_to_do() {
     world.act_as(&rules);
     let (all, code) = checks(&world, &["--pre"]);
     assert_eq!(code, Some(1), "{all:?}");
-    let [(state, message, remedy)] = &of(&all, "permissions")[..] else {
-        panic!("{all:?}");
-    };
+    let (state, message, remedy) = only(&all, "permissions");
     assert_eq!(state, "failed");
     assert_eq!(message, "you may not create clusterroles");
     assert!(remedy.contains("administrator"), "{remedy}");
@@ -150,9 +152,7 @@ fn who_else_enforces_the_same_is_named() {
     world.put("ConfigMap", "kube-system/cilium-config", on);
     for arguments in [&["--pre"][..], &["--cluster"]] {
         let (all, _) = checks(&world, arguments);
-        let [(state, message, remedy)] = &of(&all, "coexistence")[..] else {
-            panic!("{all:?}");
-        };
+        let (state, message, remedy) = only(&all, "coexistence");
         assert!(
             state == "warning" && message.contains("Cilium"),
             "{message}"
@@ -176,9 +176,7 @@ fn that_lines_are_left_to_koordlet_is_named() {
     let said = |words: &str, to_do: &str| {
         for arguments in [&["--pre"][..], &["--cluster"]] {
             let (all, _) = checks(&world, arguments);
-            let [(state, message, remedy)] = &of(&all, "coexistence")[..] else {
-                panic!("{all:?}");
-            };
+            let (state, message, remedy) = only(&all, "coexistence");
             assert_eq!(state, "warning");
             assert!(message.contains(words), "{message}");
             assert!(remedy.contains(to_do), "{remedy}");
@@ -260,9 +258,7 @@ fn who_may_make_roles_and_has_not_their_rights_may_not_install() {
     world.act_as(&rules);
     let (all, code) = checks(&world, &["--pre"]);
     assert_eq!(code, Some(1), "{all:?}");
-    let [(state, message, _)] = &of(&all, "permissions")[..] else {
-        panic!("{all:?}");
-    };
+    let (state, message, _) = only(&all, "permissions");
     assert_eq!(state, "failed");
     assert!(message.contains("patch networkqosnodereports"), "{message}");
     // What the installation itself consists of.
@@ -277,9 +273,7 @@ fn who_may_make_roles_and_has_not_their_rights_may_not_install() {
     );
     world.act_as(&rules);
     let (all, _) = checks(&world, &["--pre"]);
-    let [(_, message, _)] = &of(&all, "permissions")[..] else {
-        panic!("{all:?}");
-    };
+    let (_, message, _) = only(&all, "permissions");
     assert_eq!(
         message,
         "you may not patch poddisruptionbudgets in namespace netqos-system"

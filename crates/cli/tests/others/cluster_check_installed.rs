@@ -5,7 +5,7 @@ use netqos_faults::Fault;
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use serde_json::json;
 
-use crate::cluster_check::{checks, of, states};
+use crate::cluster_check::{checks, of, only, states};
 use crate::world::World;
 
 /// Definitions, a node with an agent, a leader, a Deployment and a webhook.
@@ -101,9 +101,7 @@ fn an_authority_that_is_none_or_good_no_more_is_named_in_either_configuration() 
     let failed = |words: &str| {
         let (all, code) = checks(&world, &["--cluster"]);
         assert_eq!(code, Some(1), "{all:?}");
-        let [(state, message, _)] = &of(&all, "admission webhook")[..] else {
-            panic!("{all:?}");
-        };
+        let (state, message, _) = only(&all, "admission webhook");
         assert_eq!(state, "failed");
         assert!(message.contains(words), "{message}");
         assert!(message.starts_with("mutating"), "{message}");
@@ -130,9 +128,7 @@ fn agents_that_are_dead_are_named_though_their_reports_are_there() {
     world.agents(1, 0, &json!({}));
     let (all, code) = checks(&world, &["--cluster"]);
     assert_eq!(code, Some(1), "{all:?}");
-    let [(state, message, remedy)] = &of(&all, "agents")[..] else {
-        panic!("{all:?}");
-    };
+    let (state, message, remedy) = only(&all, "agents");
     let right = "DaemonSet netqos-system/netqos-agent: 0 of 1 are ready";
     assert_eq!((state.as_str(), message.as_str()), ("failed", right));
     assert!(remedy.contains("component=agent"), "{remedy}");
@@ -153,9 +149,7 @@ fn that_netqos_leaves_is_told_in_place_of_agents_that_are_missed() {
     world.no_report("node1");
     let (all, code) = checks(&world, &["--cluster"]);
     assert_eq!(code, Some(1), "{all:?}");
-    let [(state, message, remedy)] = &of(&all, "agents")[..] else {
-        panic!("{all:?}");
-    };
+    let (state, message, remedy) = only(&all, "agents");
     assert_eq!(state, "failed");
     assert!(message.contains("netqos is leaving"), "{message}");
     assert!(remedy.contains("Leaving"), "{remedy}");
@@ -168,9 +162,7 @@ fn who_may_not_see_whether_agents_live_is_told() {
     front.inject(Fault::status(403).on("list", "daemonsets"));
     let (all, code) = checks(&world, &["--cluster"]);
     assert_eq!(code, Some(0), "{all:?}");
-    let [(state, message, _)] = &of(&all, "agents")[..] else {
-        panic!("{all:?}");
-    };
+    let (state, message, _) = only(&all, "agents");
     assert_eq!(state, "warning");
     assert!(
         message.contains("whether their agents live is not known"),
@@ -186,9 +178,7 @@ fn without_a_daemon_set_of_agents_reports_prove_nothing() {
     world.report("node1", &[], &json!([]));
     let (all, code) = checks(&world, &["--cluster"]);
     assert_eq!(code, Some(1), "{all:?}");
-    let [(state, message, _)] = &of(&all, "agents")[..] else {
-        panic!("{all:?}");
-    };
+    let (state, message, _) = only(&all, "agents");
     assert_eq!(state, "failed");
     assert!(
         message.starts_with("there is no DaemonSet of them"),
@@ -225,17 +215,13 @@ fn a_definition_that_lacks_fields_or_is_not_there_is_named() {
     }
     let (all, code) = checks(&world, &["--cluster"]);
     assert_eq!(code, Some(1), "{all:?}");
-    let [(state, message, remedy)] = &of(&all, "definition networkqosquotas.netqos.io")[..] else {
-        panic!("{all:?}");
-    };
+    let (state, message, remedy) = only(&all, "definition networkqosquotas.netqos.io");
     assert_eq!(
         (state.as_str(), message.as_str()),
         ("failed", "it is not there")
     );
     assert_eq!(remedy, "kubectl apply --server-side -k deploy/crds");
-    let [(state, message, _)] = &of(&all, &format!("definition {profiles}"))[..] else {
-        panic!("{all:?}");
-    };
+    let (state, message, _) = only(&all, &format!("definition {profiles}"));
     assert_eq!(state, "warning");
     assert!(
         message.starts_with("it has no spec.egress.latency:"),

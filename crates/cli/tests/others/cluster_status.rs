@@ -8,7 +8,7 @@ use netqos_faults::Fault;
 use serde_json::{Value, json};
 
 use crate::world::World;
-use crate::{stderr, stdout};
+use crate::{assert_code, stderr, stdout};
 
 /// A node with an agent, a leader, and a policy that is in force.
 fn world() -> World {
@@ -55,7 +55,7 @@ fn where_all_is_in_force_it_says_so_of_nodes_controller_and_policies() {
     );
 
     let output = world.run(&["status", "--cluster"]);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_code(&output, 0);
     let table = stdout(&output);
     for words in [
         "controller: one leads",
@@ -143,7 +143,7 @@ fn dead_agents_are_missed_though_their_reports_are_there() {
     world.agents(1, 0, &json!({}));
     missing("agents: DaemonSet netqos-system/netqos-agent: 0 of 1 are ready");
     let output = world.run(&["status", "--wait=100ms"]);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_code(&output, 1);
     world.agents(1, 1, &json!({}));
     world.controllers(env!("CARGO_PKG_VERSION"), 1);
     missing("controller: Deployment netqos-system/netqos-controller: 1 of 2 are ready");
@@ -254,7 +254,7 @@ fn it_waits_until_all_is_in_force() {
     thread::sleep(Duration::from_millis(1_500));
     world.said("one", 1, true, "Programmed", "in force on 1 of 1 node");
     let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_code(&output, 0);
     let waiting = format!(
         "netqos: waiting for NetworkQoS {}: Pending",
         world.name("one")
@@ -268,7 +268,7 @@ fn it_says_what_is_missing_when_it_has_waited_in_vain() {
     let world = world();
     world.said("one", 1, false, "Pending", "in force on 0 of 1 node");
     let output = world.run(&["status", "--wait=100ms"]);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_code(&output, 1);
     let said = stderr(&output);
     let (_, missing) = said
         .split_once("netqos: after 100ms this is missing:\n")
@@ -279,7 +279,7 @@ fn it_says_what_is_missing_when_it_has_waited_in_vain() {
     );
     assert_eq!(missing, right);
     let output = world.run(&["status", "--wait=soon"]);
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert_code(&output, 2);
 }
 
 #[test]

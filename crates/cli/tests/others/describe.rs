@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::world::World;
-use crate::{run, stderr, stdout};
+use crate::{assert_code, run, stderr, stdout};
 
 /// A pod with an annotation, a profile and two policies; two peers.
 fn world() -> World {
@@ -140,7 +140,7 @@ fn a_pod_of_files_is_described_without_a_cluster() {
     std::fs::write(&file, format!("{pod}\n{policy}")).unwrap();
     let file = file.display().to_string();
     let output = run(&["describe", "pod", "games/a", "-f", &file, "-o", "yaml"]);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_code(&output, 0);
     let pod: Value = serde_saphyr::from_str(&stdout(&output)).unwrap();
     assert_eq!(pod["limits"][0]["rate"], 1_000_000);
     assert_eq!(pod["rules"][0]["dscp"], 3);
@@ -164,7 +164,7 @@ fn a_pod_of_files_is_described_without_a_cluster() {
         (None, &json!("no node was asked"))
     );
     let output = run(&["describe", "pod", "games/b", "-f", &file]);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_code(&output, 1);
     assert!(
         stderr(&output).contains("there is no pod games/b"),
         "{output:?}"
@@ -222,5 +222,5 @@ fn a_packet_is_explained_from_the_objects_of_a_cluster() {
     };
     assert_eq!((explain("443"), explain("80")), (json!(20), json!(10)));
     let output = world.run(&["explain", "--from", "games/none", "--to", &to]);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_code(&output, 1);
 }

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use netqos_testkit::executable;
 use serde_json::{Value, json};
 
-use crate::{run, stderr, stdout};
+use crate::{assert_code, run, stderr, succeed};
 
 pub(crate) const LIST: &str = "00-netqos.conflist";
 
@@ -37,9 +37,15 @@ impl Node {
         run(&words)
     }
 
-    pub(crate) fn installed(&self) -> String {
+    /// Installs the plugin that was built.
+    pub(crate) fn install_built(&self, more: &[&str]) -> Output {
         let plugin = executable("netqos-plugins", "netqos-multinet").unwrap();
-        succeed(&self.install(&["--from", plugin.to_str().unwrap()]))
+        let from = ["--from", plugin.to_str().unwrap()];
+        self.install(&[&from, more].concat())
+    }
+
+    pub(crate) fn installed(&self) -> String {
+        succeed(&self.install_built(&[]))
     }
 
     pub(crate) fn removed(&self) -> String {
@@ -61,10 +67,8 @@ impl Node {
     /// Installs the plugin with a list of this name. The default network is that of `net.d/50-pods.conflist`.
     pub(crate) fn install_beside(&self, name: &str) -> Output {
         self.write("net.d/50-pods.conflist", &default_list());
-        let plugin = executable("netqos-plugins", "netqos-multinet").unwrap();
         let default = self.path("net.d/50-pods.conflist");
-        let words = ["--from", plugin.to_str().unwrap(), "--list-name", name];
-        self.install(&[&words[..], &["--default-network", &default]].concat())
+        self.install_built(&["--list-name", name, "--default-network", &default])
     }
 
     /// Writes the record of a pod on one network, of this plugin.
@@ -111,11 +115,6 @@ impl Node {
         let text = fs::read(self.root.path().join("net.d").join(LIST)).unwrap();
         serde_json::from_slice(&text).unwrap()
     }
-}
-
-pub(crate) fn succeed(output: &Output) -> String {
-    assert!(output.status.success(), "{}", stderr(output));
-    stdout(output)
 }
 
 fn default_list() -> Value {
@@ -188,9 +187,8 @@ fn keys_of_administrator_stay() {
 fn foreign_list_of_that_name_is_left_alone() {
     let node = Node::new();
     node.write("net.d/00-netqos.conflist", &default_list());
-    let plugin = executable("netqos-plugins", "netqos-multinet").unwrap();
-    let output = node.install(&["--from", plugin.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(1));
+    let output = node.install_built(&[]);
+    assert_code(&output, 1);
     assert!(stderr(&output).contains("is not netqos's list"));
     assert!(node.removed().contains("is left as it is"));
     assert_eq!(node.list(), default_list());
@@ -203,9 +201,8 @@ fn list_that_comes_first_is_named_and_fails() {
         "net.d/00-first.conf",
         &json!({"name": "first", "type": "bridge", "cniVersion": "1.0.0"}),
     );
-    let plugin = executable("netqos-plugins", "netqos-multinet").unwrap();
-    let output = node.install(&["--from", plugin.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(1));
+    let output = node.install_built(&[]);
+    assert_code(&output, 1);
     assert!(
         stderr(&output).contains("reads list \"first\" first"),
         "{}",
@@ -230,13 +227,10 @@ fn foreign_list_is_tolerated_with_a_warning() {
     ] {
         let node = Node::new();
         node.write(&format!("net.d/{name}"), &multus);
-        let plugin = executable("netqos-plugins", "netqos-multinet").unwrap();
-        let from = ["--from", plugin.to_str().unwrap()];
-        let refused = node.install(&from);
-        assert_eq!(refused.status.code(), Some(1));
+        let refused = node.install_built(&[]);
+        assert_code(&refused, 1);
         assert!(stderr(&refused).contains(expected), "{}", stderr(&refused));
-        let tolerated = [&from[..], &["--tolerate-foreign-lists"]].concat();
-        let said = succeed(&node.install(&tolerated));
+        let said = succeed(&node.install_built(&["--tolerate-foreign-lists"]));
         assert!(
             said.contains("warning: ") && said.contains(expected),
             "{said}"
@@ -249,7 +243,7 @@ fn foreign_list_is_tolerated_with_a_warning() {
     let node = Node::new();
     fs::remove_dir(node.path("net.d")).unwrap();
     let output = node.install(&["--from", "/nowhere", "--tolerate-foreign-lists"]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_code(&output, 1);
 }
 
 /// A list with the default network that the administrator named leads to no other meta plugin.
@@ -283,9 +277,8 @@ fn link_of_that_name_to_a_file_that_is_not_seen_is_left_alone() {
     let node = Node::new();
     let link = node.path("net.d/00-netqos.conflist");
     std::os::unix::fs::symlink("/not/seen/here.conflist", &link).unwrap();
-    let plugin = executable("netqos-plugins", "netqos-multinet").unwrap();
-    let output = node.install(&["--from", plugin.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(1));
+    let output = node.install_built(&[]);
+    assert_code(&output, 1);
     assert!(stderr(&output).contains("is not netqos's list"));
     assert!(node.removed().contains("is left as it is"));
     assert!(Path::new(&link).is_symlink());
@@ -342,10 +335,8 @@ fn list_of_another_name_is_written_behind_that_of_multus() {
     assert_eq!(plugin["defaultNetwork"], default);
     assert_eq!(plugin["capabilities"]["example.org/own"], true);
     // By the key that is there already.
-    let plugin = executable("netqos-plugins", "netqos-multinet").unwrap();
-    let from = ["--from", plugin.to_str().unwrap()];
-    let again = [&from[..], &["--list-name", "99-netqos.conflist"]].concat();
-    let said = succeed(&node.install(&again));
+    let again = ["--list-name", "99-netqos.conflist"];
+    let said = succeed(&node.install_built(&again));
     assert!(
         said.contains("99-netqos.conflist: is there already"),
         "{said}"
@@ -386,12 +377,10 @@ fn list_that_would_take_the_place_of_multus_or_be_called_by_it_is_refused() {
 
     let node = Node::new();
     node.write_multus("multus", json!({}));
-    let plugin = executable("netqos-plugins", "netqos-multinet").unwrap();
-    let from = ["--from", plugin.to_str().unwrap()];
     let own = node.path("net.d/10-multus.conflist");
     for default in [&[][..], &["--default-network", &own]] {
         let name = ["--list-name", "99-netqos.conflist"];
-        let output = node.install(&[&from[..], &name, default].concat());
+        let output = node.install_built(&[&name[..], default].concat());
         let error = stderr(&output);
         assert!(error.contains("--default-network"), "{error}");
         assert_eq!(node.names("net.d"), ["10-multus.conflist"]);
@@ -403,14 +392,8 @@ fn list_that_would_take_the_place_of_multus_or_be_called_by_it_is_refused() {
 fn second_list_of_another_name_is_refused_until_the_first_is_removed() {
     let node = Node::new();
     node.installed();
-    let plugin = executable("netqos-plugins", "netqos-multinet").unwrap();
-    let other = [
-        "--from",
-        plugin.to_str().unwrap(),
-        "--list-name",
-        "99-netqos.conflist",
-    ];
-    let error = stderr(&node.install(&other));
+    let other = ["--list-name", "99-netqos.conflist"];
+    let error = stderr(&node.install_built(&other));
     let expected = "00-netqos.conflist calls netqos-multinet already";
     assert!(error.contains(expected), "{error}");
     assert!(

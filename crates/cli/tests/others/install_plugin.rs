@@ -5,23 +5,21 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use netqos_testkit::{Node, run_killed_at};
+use netqos_testkit::run_killed_at;
 
-use crate::{bandwidth, netqos, run, stderr, stdout};
+use crate::{assert_code, bandwidth, netqos, node, run, stderr, succeed};
 
 const OLD: &str = "#!/bin/sh\n# CNI bandwidth plugin v1.3.0\n";
 
 fn install(from: &Path, to: &Path) -> String {
     let (from, to) = (from.to_str().unwrap(), to.to_str().unwrap());
     let output = run(&["install-plugin", "--from", from, "--to", to]);
-    assert!(output.status.success(), "{}", stderr(&output));
-    stdout(&output)
+    succeed(&output)
 }
 
 fn remove(to: &Path) -> String {
     let output = run(&["install-plugin", "--remove", "--to", to.to_str().unwrap()]);
-    assert!(output.status.success(), "{}", stderr(&output));
-    stdout(&output)
+    succeed(&output)
 }
 
 fn names(folder: &Path) -> Vec<String> {
@@ -209,7 +207,7 @@ fn install_over_files_of_another_user_needs_two_capabilities() {
             chown(folder.path(), Some(OTHER), Some(OTHER)).unwrap();
         }
         let refused = install_with("", folder.path());
-        assert_eq!(refused.status.code(), Some(1));
+        assert_code(&refused, 1);
         assert!(stderr(&refused).contains("FOWNER"), "{}", stderr(&refused));
         assert_eq!(names(folder.path()), ["bandwidth"]);
         let done = install_with(",+dac_override,+fowner", folder.path());
@@ -225,9 +223,7 @@ fn install_over_files_of_another_user_needs_two_capabilities() {
 
 #[test]
 fn install_on_full_disk_changes_nothing() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     let plugin = bandwidth();
     let folder = Path::new("/run/small");
     fs::create_dir_all(folder).unwrap();
@@ -239,7 +235,7 @@ fn install_on_full_disk_changes_nothing() {
     fs::write(folder.join("bandwidth"), OLD).unwrap();
     let (from, to) = (plugin.to_str().unwrap(), folder.to_str().unwrap());
     let output = run(&["install-plugin", "--from", from, "--to", to]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_code(&output, 1);
     assert!(
         stderr(&output).contains("free disk space"),
         "{}",
@@ -252,9 +248,7 @@ fn install_on_full_disk_changes_nothing() {
 /// As of immutable systems, where `/opt` is.
 #[test]
 fn install_on_read_only_file_system_names_the_remedy() {
-    let Some(node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(node) = node() else { return };
     let plugin = bandwidth();
     let bin_dir = Path::new("/run/fixed");
     fs::create_dir_all(bin_dir).unwrap();
@@ -264,7 +258,7 @@ fn install_on_read_only_file_system_names_the_remedy() {
     mount(&["-o", "remount,ro", "/run/fixed"]);
     let (from, to) = (plugin.to_str().unwrap(), bin_dir.to_str().unwrap());
     let output = run(&["install-plugin", "--from", from, "--to", to]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_code(&output, 1);
     let said = stderr(&output);
     assert!(said.contains("Read-only file system"), "{said}");
     let remedy = "set --to (chart value cniPlugin.directory) to a writable directory";
@@ -340,9 +334,9 @@ fn what_is_not_the_plugin_is_not_installed() {
     fs::write(&from, OLD).unwrap();
     let (from, to) = (from.to_str().unwrap(), folder.path().to_str().unwrap());
     let output = run(&["install-plugin", "--from", from, "--to", to]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_code(&output, 1);
     assert!(stderr(&output).contains("--from"), "{}", stderr(&output));
     assert_eq!(names(folder.path()), ["bandwidth", "from"]);
     let output = run(&["install-plugin", "--from", from, "--to", "/nowhere"]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_code(&output, 1);
 }

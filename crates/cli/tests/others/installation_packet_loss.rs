@@ -8,8 +8,8 @@ use netqos_testkit::Changes;
 use netqos_traffic::{Flow, Server, UdpTest};
 use serde_json::json;
 
-use crate::run;
 use crate::stage::{self, Agent};
+use crate::{assert_code, run};
 
 const CHANGES: Changes = Changes {
     pairs: 2,
@@ -55,7 +55,7 @@ fn start_with_rules_and_cleanup_lose_no_packet() {
                 assert!(flow == Flow::Download || counts.packets > 0, "{counts:?}");
                 assert_eq!(agent.take().unwrap().terminate(), Some(0));
                 let done = run(&["cleanup", "--yes"]);
-                assert_eq!(done.status.code(), Some(0), "{done:?}");
+                assert_code(&done, 0);
             }
         });
         assert_eq!(lost.unwrap(), 0, "{flow:?}");

@@ -7,7 +7,7 @@ use netqos_kubernetes::Binaries;
 use serde_json::{Value, json};
 
 use crate::world::World;
-use crate::{stderr, stdout};
+use crate::{assert_code, stderr, stdout};
 
 /// Executes kubectl with the plugin in a directory on its PATH.
 fn kubectl(world: &World, arguments: &[&str]) -> Output {
@@ -60,17 +60,17 @@ fn it_asks_the_cluster_without_being_told_to() {
     world.node("node1");
     world.policy("one", "web", 5, &json!([{"dscp": 10}]));
     let output = kubectl(&world, &["status", "-o", "json"]);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_code(&output, 1);
     let status: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(status["policies"][0]["name"], world.name("one"));
     let output = kubectl(&world, &["check", "--pre"]);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_code(&output, 0);
     let output = kubectl(&world, &["analyze", "-A"]);
     let said = format!("Info [NQOS0202] (NetworkQoS {}) ", world.name("one"));
     assert!(stdout(&output).starts_with(&said), "{output:?}");
     // What is said of usage ends it as ever.
     let output = kubectl(&world, &["analyze", "--nothing"]);
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert_code(&output, 2);
     assert!(
         stderr(&output).contains("kubectl netqos analyze"),
         "{output:?}"

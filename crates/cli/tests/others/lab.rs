@@ -10,7 +10,7 @@ use netqos_testkit::Node;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::lost_output::closed;
-use crate::{netqos, run, stderr, stdout};
+use crate::{assert_code, netqos, run, stderr, stdout};
 
 const NETWORK: &str = r#"{"cniVersion": "1.0.0", "name": "pods", "plugins": [
     {"type": "bridge", "bridge": "pods0", "isGateway": true, "ipam": {
@@ -88,7 +88,7 @@ fn what_does_not_hold_is_measured_as_often_as_was_asked_and_what_holds_once() {
     for (attempts, made) in [(&[][..], 1), (&["--attempts", "3"], 3)] {
         let arguments = ["lab", "run", path, "-o", "json", "--report-html"];
         let output = run(&[&arguments[..], &[html.to_str().unwrap()], attempts].concat());
-        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        assert_code(&output, 1);
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         let [never, ever] = &report["measurements"].as_array().unwrap()[..] else {
             panic!("{report}")
@@ -152,7 +152,7 @@ fn a_run_ends_with_what_came_of_its_expectations() {
         html.to_str().unwrap(),
     ];
     let output = run(&[&arguments[..], &files].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_code(&output, 0);
     let printed: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let written: serde_json::Value = serde_json::from_slice(&fs::read(json).unwrap()).unwrap();
     assert_eq!(printed, written);
@@ -175,7 +175,7 @@ fn a_run_ends_with_what_came_of_its_expectations() {
 
     fs::write(folder.path().join("scenario.yaml"), scenario("200ms", "1P")).unwrap();
     let output = run(&["lab", "run", path]);
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert_code(&output, 1);
     assert!(stdout(&output).contains("✗ m: "), "{}", stdout(&output));
 
     fs::write(
@@ -184,7 +184,7 @@ fn a_run_ends_with_what_came_of_its_expectations() {
     )
     .unwrap();
     let output = run(&["lab", "run", path]);
-    assert_eq!(output.status.code(), Some(3));
+    assert_code(&output, 3);
     let said = stderr(&output);
     assert!(
         said.contains("\"brigde\"") && said.contains("NETQOS_CNI_PATH"),
@@ -202,7 +202,7 @@ fn a_run_that_is_told_to_end_takes_its_lab_away() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let mut child = measuring(folder.path());
         let in_use = run(&["lab", "down"]);
-        assert_eq!(in_use.status.code(), Some(3));
+        assert_code(&in_use, 3);
         assert!(stderr(&in_use).contains("Ctrl-C"), "{}", stderr(&in_use));
 
         kill_process(Pid::from_child(&child), signal).unwrap();
@@ -226,6 +226,6 @@ fn what_a_crash_leaves_can_be_taken_down() {
     assert!(listed[0].get("running").is_none());
 
     let down = run(&["lab", "down"]);
-    assert_eq!(down.status.code(), Some(0), "{}", stderr(&down));
+    assert_code(&down, 0);
     assert_eq!(left(&node), "");
 }

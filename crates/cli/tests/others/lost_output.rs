@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{PipeReader, PipeWriter, pipe};
 use std::process::{Command, Output, Stdio};
 
-use netqos_testkit::Node;
+use crate::node;
 
 const STORY: &str = "../../examples/networkqos-story1-marks";
 
@@ -87,9 +87,7 @@ pub(crate) fn closed() -> Stdio {
 
 #[test]
 fn whoever_closes_the_pipe_has_read_enough() {
-    let Some(_node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(_node) = node() else { return };
     for (arguments, code) in COMMANDS {
         let output = run(arguments, closed(), Stdio::piped());
         let errors = String::from_utf8(output.stderr).unwrap();
@@ -103,9 +101,7 @@ fn whoever_closes_the_pipe_has_read_enough() {
 
 #[test]
 fn what_a_full_disk_loses_is_an_error() {
-    let Some(_node) = Node::new().unwrap() else {
-        return;
-    };
+    let Some(_node) = node() else { return };
     for (arguments, code) in COMMANDS {
         let output = run(arguments, full(), Stdio::piped());
         let errors = String::from_utf8(output.stderr).unwrap();

@@ -38,6 +38,7 @@ use std::process::{Command, Output};
 use std::thread;
 use std::time::Duration;
 
+use netqos_testkit::Node;
 use netqos_testkit::agent::{config_map, stage};
 
 const NOBODY: u32 = 65_534;
@@ -79,6 +80,23 @@ fn run(arguments: &[&str]) -> Output {
 
 fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// What a command says that must succeed.
+#[track_caller]
+fn succeed(output: &Output) -> String {
+    assert_code(output, 0);
+    stdout(output)
+}
+
+#[track_caller]
+fn assert_code(output: &Output, code: i32) {
+    assert_eq!(output.status.code(), Some(code), "{output:?}");
+}
+
+/// A node of the test's own; `None` where the test has to be skipped.
+fn node() -> Option<Node> {
+    Node::new().unwrap()
 }
 
 fn stderr(output: &Output) -> String {
@@ -140,12 +158,7 @@ fn usage_ends_with_2() {
         &["lab", "run", "/nowhere"],
     ] {
         let output = run(arguments);
-        assert_eq!(
-            output.status.code(),
-            Some(2),
-            "{arguments:?}: {}",
-            stderr(&output)
-        );
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
         assert!(stdout(&output).is_empty() && !stderr(&output).is_empty());
     }
 }

@@ -7,7 +7,7 @@ use std::process::Output;
 use serde_json::{Value, json};
 
 use crate::config_map::config_map;
-use crate::{run, stderr, stdout};
+use crate::{assert_code, run, stderr, stdout};
 
 /// A line of 100 Mbit/s of which l2 has 20 guaranteed, and at most 80; in bytes.
 fn node_file() -> String {
@@ -72,7 +72,7 @@ fn a_plan_reads_what_another_agent_says_by_files() {
     write("net/node", &node_file());
     write("net/pods", &pods_file());
     let output = plan(place, &["-o", "json"]);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_code(&output, 0);
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(found["classBackend"], "kernel");
     let best_effort = &found["lines"]["eth0"]["egress"]["bestEffort"];
@@ -138,10 +138,10 @@ fn a_plan_reads_what_another_agent_says_by_files() {
 
     write("net/node", "{");
     let wrong = plan(place, &[]);
-    assert_eq!(wrong.status.code(), Some(1), "{wrong:?}");
+    assert_code(&wrong, 1);
     assert!(stderr(&wrong).contains("net/node: "), "{wrong:?}");
     fs::remove_dir_all(place.join("net")).unwrap();
     let nowhere = plan(place, &[]);
-    assert_eq!(nowhere.status.code(), Some(2), "{nowhere:?}");
+    assert_code(&nowhere, 2);
     assert!(stderr(&nowhere).contains("net: "), "{nowhere:?}");
 }

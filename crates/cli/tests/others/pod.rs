@@ -7,7 +7,7 @@ use std::process::Output;
 
 use netqos_testkit::Node;
 
-use crate::{bandwidth, run, stderr, stdout};
+use crate::{assert_code, bandwidth, run, stderr};
 
 /// Where Debian's package has the plugins.
 const PLUGINS: &str = "/usr/lib/cni";
@@ -65,7 +65,7 @@ fn pod(command: &str) -> Output {
 #[track_caller]
 fn succeed(command: &str) {
     let output = pod(command);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_code(&output, 0);
 }
 
 /// What an `add` has made: links by name, addresses, files with their text. Carriers and IPv6 come
@@ -92,13 +92,11 @@ fn made(node: &Node) -> String {
 
 #[test]
 fn a_pod_that_is_up_is_refused_and_stays_up() {
-    let Some(node) = start(IPAM) else {
-        return;
-    };
+    let Some(node) = start(IPAM) else { return };
     succeed("add");
     let before = made(&node);
     let again = pod("add");
-    assert_eq!(again.status.code(), Some(1), "{}", stdout(&again));
+    assert_code(&again, 1);
     let said = stderr(&again);
     assert!(
         said.contains("pod default/one is on network \"pods\" already")
@@ -123,7 +121,7 @@ fn a_pod_that_is_up_is_refused_and_stays_up() {
         "--netns",
         "/proc/self/ns/net",
     ]);
-    assert_eq!(elsewhere.status.code(), Some(1));
+    assert_code(&elsewhere, 1);
     assert!(stderr(&elsewhere).contains(NETNS), "{}", stderr(&elsewhere));
 
     succeed("del");
@@ -137,9 +135,7 @@ fn a_pod_that_is_up_is_refused_and_stays_up() {
 
 #[test]
 fn a_pod_whose_namespace_is_gone_is_not_up() {
-    let Some(node) = start("") else {
-        return;
-    };
+    let Some(node) = start("") else { return };
     succeed("add");
     node.run("ip", &["netns", "delete", "netqos-default_one"])
         .unwrap();
@@ -150,9 +146,7 @@ fn a_pod_whose_namespace_is_gone_is_not_up() {
 /// As after a reboot: `host-local` would refuse the pod a second address.
 #[test]
 fn what_a_pod_held_whose_namespace_is_gone_is_given_back_first() {
-    let Some(node) = start(IPAM) else {
-        return;
-    };
+    let Some(node) = start(IPAM) else { return };
     succeed("add");
     let before = made(&node);
     node.run("ip", &["netns", "delete", "netqos-default_one"])
@@ -169,13 +163,11 @@ fn what_a_pod_held_whose_namespace_is_gone_is_given_back_first() {
 /// The plugin fails and makes the namespace one that cannot be removed.
 #[test]
 fn what_failed_is_told_beside_a_namespace_that_stays() {
-    let Some(_node) = start("") else {
-        return;
-    };
+    let Some(_node) = start("") else { return };
     let plugin = "#!/bin/sh\nmount --bind $CNI_NETNS $CNI_NETNS\nexit 1\n";
     fs::write("/run/bin/bridge", plugin).unwrap();
     let output = pod("add");
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_code(&output, 1);
     let said = stderr(&output);
     assert!(
         said.contains("plugin type=\"bridge\" failed (add)")
@@ -224,7 +216,7 @@ fn units_that_nobody_knows_or_that_differ_are_wrong_input() {
             "--netns",
             "/proc/self/ns/net",
         ]);
-        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        assert_code(&output, 2);
         assert!(stderr(&output).contains(words), "{}", stderr(&output));
     }
 }
@@ -247,9 +239,7 @@ fn pod_is_limited_through_the_list_that_the_kep_prints() {
             "kbit/s",
         ),
     ] {
-        let Some(node) = start(IPAM) else {
-            return;
-        };
+        let Some(node) = start(IPAM) else { return };
         fs::copy(&plugin, "/run/bin/bandwidth").unwrap();
         let list = Path::new(FOLDER).join("10-pods.conflist");
         let text = fs::read_to_string(&list).unwrap();

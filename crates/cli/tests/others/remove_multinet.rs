@@ -7,8 +7,8 @@ use netqos_datapath::FileLock;
 use netqos_testkit::executable;
 use serde_json::json;
 
-use crate::install_multinet::{Node, succeed};
-use crate::{run, stderr, stdout};
+use crate::install_multinet::Node;
+use crate::{assert_code, node, run, stderr, stdout, succeed};
 
 #[test]
 fn executable_of_a_list_with_more_plugins_stays() {
@@ -19,7 +19,7 @@ fn executable_of_a_list_with_more_plugins_stays() {
     list["plugins"].as_array_mut().unwrap().push(more);
     node.write("net.d/00-netqos.conflist", &list);
     let output = node.install(&["--remove"]);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_code(&output, 1);
     assert!(stderr(&output).contains("is not netqos's list"));
     assert_eq!(node.names("bin"), ["netqos-multinet"]);
 }
@@ -82,7 +82,7 @@ fn directory_of_state_that_is_not_seen_keeps_everything() {
     list["plugins"][0]["stateDir"] = json!("/not/seen/here");
     node.write("net.d/00-netqos.conflist", &list);
     let output = node.install(&["--remove"]);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_code(&output, 1);
     assert!(stderr(&output).contains("/not/seen/here"));
     assert_eq!(node.names("bin"), ["netqos-multinet"]);
     assert_eq!(node.list(), list);
@@ -105,7 +105,7 @@ fn bandwidth_stays_while_attachments_in_the_directory_of_a_list_need_it() {
     succeed(&run(&[&words[..], &from].concat()));
     let remove = || run(&[&words[..], &["--remove", "--conf-dir", &lists]].concat());
     let output = remove();
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_code(&output, 1);
     assert!(stderr(&output).contains("cannot see"), "{output:?}");
     node.write_record_in("elsewhere", "bandwidth");
     let assert_stays = || {
@@ -134,7 +134,7 @@ fn list_of_another_name_is_removed_by_that_name_and_multus_stays() {
     node.write_multus("multus", json!({}));
     succeed(&node.install_beside("99-netqos.conflist"));
     let output = node.install(&["--remove"]);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_code(&output, 1);
     let error = stderr(&output);
     for words in ["99-netqos.conflist calls", "--list-name", "nothing changed"] {
         assert!(error.contains(words), "{words}: {error}");
@@ -295,7 +295,7 @@ fn pod_is_handed_over_to_thick_multus_if_that_finds_its_plugins() {
     let daemon = node.path("daemon");
     let remove = ["--remove", "--multus-dir", &daemon];
     let output = node.install(&remove);
-    assert_eq!(output.status.code(), Some(1));
+    assert_code(&output, 1);
     let error = stderr(&output);
     assert!(
         error.contains("games/player (Multus does not find plugin ours"),
@@ -337,9 +337,7 @@ fn keys_of_removed_list_are_used_until_the_last_pod_is_gone() {
 /// They are released by their plugin, which is not the agent's.
 #[test]
 fn cleanup_names_pods_with_attachments() {
-    let Some(_node) = netqos_testkit::Node::new().unwrap() else {
-        return;
-    };
+    let Some(_node) = node() else { return };
     let (state, records) = ("/run/state", "/run/state/multinet/pods");
     fs::create_dir_all(records).unwrap();
     let pod = json!({"namespace": "games", "name": "player", "uid": null});

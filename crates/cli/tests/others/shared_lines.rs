@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::config_map::{config_map, outside};
 use crate::stage::{self, Agent};
-use crate::{run, stdout};
+use crate::{assert_code, run, stdout};
 
 /// Three o'clock in the morning: why is this pod so slow?
 #[test]
@@ -118,8 +118,8 @@ fn status_says_what_a_pod_gets_and_what_holds_it_back() {
     );
     assert!(table.contains("CARRIES"), "{table}");
     let nobody = run(&["status", "--pod", "games/nobody"]);
-    assert_eq!(nobody.status.code(), Some(1), "{nobody:?}");
+    assert_code(&nobody, 1);
     // No cluster knows it.
     let elsewhere = run(&["status", "--cluster", "--pod", "games/b"]);
-    assert_eq!(elsewhere.status.code(), Some(2), "{elsewhere:?}");
+    assert_code(&elsewhere, 2);
 }

@@ -10,7 +10,7 @@ use netqos_testkit::Pod;
 use serde_json::{Value, json};
 
 use crate::stage::{self, Agent, Flow, RUN};
-use crate::{run, stderr, stdout};
+use crate::{assert_code, run, stderr, stdout};
 
 const EVERY: Duration = Duration::from_millis(1);
 /// The only datagrams that the rules are for are those that the tests send.
@@ -56,7 +56,7 @@ fn status_tells_of_each_pod_and_rule_what_is_in_force_and_what_it_did() {
     let sent = 50 + flow.end().len() as u64;
 
     let output = status("json");
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_code(&output, 0);
     let all: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(all["node"], "node1");
     assert_eq!(all["problems"], json!([]));
@@ -108,13 +108,13 @@ fn status_tells_of_each_pod_and_rule_what_is_in_force_and_what_it_did() {
     assert_eq!(tried.get("queue"), None);
 
     let output = status("yaml");
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_code(&output, 0);
     let yaml: Value = serde_saphyr::from_str(&stdout(&output)).unwrap();
     assert_eq!(yaml["pods"][0]["rules"], pod["rules"]);
     assert_eq!(yaml["checks"], all["checks"]);
 
     let output = status("table");
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_code(&output, 0);
     let table = stdout(&output);
     assert!(table.starts_with("node node1, agent "), "{table}");
     assert!(
@@ -171,7 +171,7 @@ fn status_ends_with_1_where_something_is_not_in_force_and_with_3_where_nobody_an
     let agent = Agent::start();
     for form in ["json", "yaml", "table"] {
         let output = status(form);
-        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert_code(&output, 1);
         let said = stdout(&output);
         assert!(said.contains("spec.egress[0].dscp"), "{said}");
         // All else is.
@@ -185,7 +185,7 @@ fn status_ends_with_1_where_something_is_not_in_force_and_with_3_where_nobody_an
     );
     agent.kill();
     let output = status("table");
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert_code(&output, 3);
     assert_eq!(stdout(&output), "");
     assert!(stderr(&output).contains("start netqos-agent"), "{output:?}");
 }
@@ -203,7 +203,7 @@ fn status_says_what_the_agent_waits_for() {
     };
     assert!(stage::eventually(fails));
     let output = status("table");
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_code(&output, 1);
     let table = stdout(&output);
     assert!(
         table.lines().next().unwrap().ends_with(": NOT READY"),
@@ -247,7 +247,7 @@ fn status_of_a_pod_lists_its_networks() {
     let _agent = Agent::start();
     let shown = || {
         let output = run(&["status", "--pod", "games/elsewhere"]);
-        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert_code(&output, 0);
         stdout(&output)
     };
     let of = |table: &str, network: &str| line_with(table, &[network]).join(" ");

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 
-use crate::{netqos, run, stderr, stdout};
+use crate::{assert_code, netqos, run, stderr, stdout};
 
 /// A server that ends with the test.
 struct Served(Child, String);
@@ -76,7 +76,7 @@ fn nobody_there_is_said_with_what_to_do() {
         &["latency", "127.0.0.1:1", "-t", "50ms", "--timeout", "50ms"],
     ] {
         let output = run(&[&["traffic"], test].concat());
-        assert_eq!(output.status.code(), Some(1));
+        assert_code(&output, 1);
         let said = stderr(&output);
         assert!(
             said.contains("127.0.0.1:1") && said.contains("netqos traffic serve"),

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::{run, stderr, stdout};
+use crate::{assert_code, run, stderr, stdout};
 
 const WRONG: &str = "
 apiVersion: k8s.ovn.org/v1alpha1
@@ -37,7 +37,7 @@ fn wrong_objects_end_with_1_and_are_named_by_file_document_and_field() {
     fs::write(folder.path().join("c.txt"), "[").unwrap();
     let name = folder.path().to_str().unwrap();
     let output = run(&["validate", "-f", name]);
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert_code(&output, 1);
     let printed = stdout(&output);
     let lines = printed
         .lines()
@@ -83,7 +83,7 @@ fn right_objects_end_with_0_and_what_cannot_be_read_with_2() {
     let file = folder.path().join("right.yaml");
     fs::write(&file, RIGHT).unwrap();
     let output = run(&["validate", "-f", file.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
+    assert_code(&output, 0);
     let printed = stdout(&output);
     assert!(
         printed.lines().all(|line| line.contains(TWICE)),
@@ -134,7 +134,7 @@ fn objects_that_webhook_and_agent_read_are_checked_and_others_are_named() {
     let file = folder.path().join("all.yaml");
     fs::write(&file, READ_BY_NETQOS).unwrap();
     let output = run(&["validate", "-f", file.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+    assert_code(&output, 1);
     let printed = stdout(&output);
     for (document, says) in [
         (
@@ -189,7 +189,7 @@ fn validate_file_not_utf8_checks_the_others() {
     fs::write(folder.path().join("a.yaml"), [0xff, 0xfe]).unwrap();
     fs::write(folder.path().join("b.yaml"), WRONG).unwrap();
     let output = run(&["validate", "-f", folder.path().to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert_code(&output, 2);
     assert!(stderr(&output).contains("a.yaml"), "{}", stderr(&output));
     assert!(
         stdout(&output).contains("spec.priority"),
@@ -385,7 +385,7 @@ fn file_that_an_agent_leaves_out_is_an_error() {
     fs::write(folder.path().join(name), WRONG).unwrap();
     std::os::unix::fs::symlink("nowhere", folder.path().join("c.yaml")).unwrap();
     let output = run(&["validate", "-f", folder.path().to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert_code(&output, 2);
     let said = stderr(&output);
     assert!(said.contains("the file name is not UTF-8"), "{said}");
     assert!(

@@ -12,7 +12,9 @@ use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::Client;
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams,
+};
 use netqos_faults::{Cluster, Front};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -20,62 +22,41 @@ use tokio::runtime::Runtime;
 
 use crate::{netqos, stdout};
 
-/// The plural names of what is made here, by kind.
-const PLURALS: [(&str, &str, &str); 21] = [
-    ("ServiceAccount", "v1", "serviceaccounts"),
-    (
-        "ClusterRole",
-        "rbac.authorization.k8s.io/v1",
-        "clusterroles",
-    ),
-    (
-        "ClusterRoleBinding",
-        "rbac.authorization.k8s.io/v1",
-        "clusterrolebindings",
-    ),
-    ("Namespace", "v1", "namespaces"),
-    ("Node", "v1", "nodes"),
-    ("Pod", "v1", "pods"),
-    ("Service", "v1", "services"),
-    ("Lease", "coordination.k8s.io/v1", "leases"),
-    ("DaemonSet", "apps/v1", "daemonsets"),
-    ("Deployment", "apps/v1", "deployments"),
-    ("ConfigMap", "v1", "configmaps"),
-    ("EndpointSlice", "discovery.k8s.io/v1", "endpointslices"),
-    ("NodeSLO", "slo.koordinator.sh/v1alpha1", "nodeslos"),
-    ("NetworkQoS", "k8s.ovn.org/v1alpha1", "networkqoses"),
-    ("NetworkQoSQuota", "netqos.io/v1alpha1", "networkqosquotas"),
-    (
-        "NetworkAttachmentDefinition",
-        "k8s.cni.cncf.io/v1",
-        "network-attachment-definitions",
-    ),
-    (
-        "BandwidthProfile",
-        "netqos.io/v1alpha1",
-        "bandwidthprofiles",
-    ),
-    (
-        "NetworkQoSNodeReport",
-        "netqos.io/v1alpha1",
-        "networkqosnodereports",
-    ),
-    (
-        "CustomResourceDefinition",
-        "apiextensions.k8s.io/v1",
-        "customresourcedefinitions",
-    ),
+/// The API versions of what is made here, by kind.
+const API_VERSIONS: [(&str, &str); 21] = [
+    ("ServiceAccount", "v1"),
+    ("ClusterRole", "rbac.authorization.k8s.io/v1"),
+    ("ClusterRoleBinding", "rbac.authorization.k8s.io/v1"),
+    ("Namespace", "v1"),
+    ("Node", "v1"),
+    ("Pod", "v1"),
+    ("Service", "v1"),
+    ("Lease", "coordination.k8s.io/v1"),
+    ("DaemonSet", "apps/v1"),
+    ("Deployment", "apps/v1"),
+    ("ConfigMap", "v1"),
+    ("EndpointSlice", "discovery.k8s.io/v1"),
+    ("NodeSLO", "slo.koordinator.sh/v1alpha1"),
+    ("NetworkQoS", "k8s.ovn.org/v1alpha1"),
+    ("NetworkQoSQuota", "netqos.io/v1alpha1"),
+    ("NetworkAttachmentDefinition", "k8s.cni.cncf.io/v1"),
+    ("BandwidthProfile", "netqos.io/v1alpha1"),
+    ("NetworkQoSNodeReport", "netqos.io/v1alpha1"),
+    ("CustomResourceDefinition", "apiextensions.k8s.io/v1"),
     (
         "ValidatingWebhookConfiguration",
         "admissionregistration.k8s.io/v1",
-        "validatingwebhookconfigurations",
     ),
     (
         "MutatingWebhookConfiguration",
         "admissionregistration.k8s.io/v1",
-        "mutatingwebhookconfigurations",
     ),
 ];
+
+fn api_version(kind: &str) -> &'static str {
+    let known = API_VERSIONS.iter().find(|(it, _)| *it == kind);
+    known.unwrap().1
+}
 
 pub struct World {
     pub cluster: Cluster,
@@ -199,16 +180,12 @@ impl World {
     }
 
     fn api(&self, kind: &str, namespace: &str) -> Api<DynamicObject> {
-        let known = PLURALS.iter().find(|(it, ..)| *it == kind);
-        let (_, api_version, plural) = known.unwrap();
+        let api_version = api_version(kind);
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let resource = ApiResource {
-            group: group.to_owned(),
-            version: version.to_owned(),
-            api_version: (*api_version).to_owned(),
-            kind: kind.to_owned(),
-            plural: (*plural).to_owned(),
-        };
+        let mut resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        if kind == "NetworkAttachmentDefinition" {
+            resource.plural = "network-attachment-definitions".to_owned();
+        }
         match namespace {
             "" => Api::all_with(self.client.clone(), &resource),
             namespace => Api::namespaced_with(self.client.clone(), namespace, &resource),
@@ -219,8 +196,7 @@ impl World {
     pub fn put(&self, kind: &str, name: &str, object: Value) {
         let (namespace, name) = name.split_once('/').unwrap_or(("", name));
         let mut object = object;
-        let (_, api_version, _) = PLURALS.iter().find(|(it, ..)| *it == kind).unwrap();
-        object["apiVersion"] = json!(api_version);
+        object["apiVersion"] = api_version(kind).into();
         object["kind"] = kind.into();
         object["metadata"]["name"] = name.into();
         let api = self.api(kind, namespace);
