@@ -7,9 +7,7 @@ const PODS: &str = "/api/v1/namespaces/games/pods";
 #[test]
 fn and_the_pod_is_made() {
     run(async {
-        let stage = Stage::new().await;
-        let webhook = stage.start().await;
-        stage.ask(&webhook).await;
+        let (stage, webhook) = Stage::asked().await;
         let bad = json!({
             "kubernetes.io/egress-bandwidth": "10Mbit",
             "netqos.io/ingress-latency": "25ms",

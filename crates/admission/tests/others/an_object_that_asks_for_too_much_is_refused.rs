@@ -5,9 +5,7 @@ use crate::stage::{GAMES, Stage, policy, run};
 #[test]
 fn with_the_field_and_the_quota() {
     run(async {
-        let stage = Stage::new().await;
-        let webhook = stage.start().await;
-        stage.ask(&webhook).await;
+        let (stage, webhook) = Stage::asked().await;
         let spec = json!({"priority": 60, "egress": [{"dscp": 46}]});
         let said = stage.create("NetworkQoS", GAMES, "before", spec).await;
         assert_eq!((said.status, said.warnings.len()), (201, 0), "{said:?}");
@@ -69,9 +67,7 @@ fn with_the_field_and_the_quota() {
 #[test]
 fn and_one_that_says_what_no_schema_can_check() {
     run(async {
-        let stage = Stage::new().await;
-        let webhook = stage.start().await;
-        stage.ask(&webhook).await;
+        let (stage, webhook) = Stage::asked().await;
         let mut shadowed = policy("p", 1, 1);
         shadowed["metadata"]["annotations"] = json!({"netqos.io/mode": "shadow:3"});
         let path = "/apis/k8s.ovn.org/v1alpha1/namespaces/games/networkqoses";

@@ -112,9 +112,7 @@ fn replica_stopped_amid_its_read_overwrites_no_newer_authorities() {
 /// meanwhile. `writes` are the answers to what the former writes.
 async fn stopped_amid(verb: &'static str, writes: &[u16]) {
     const CONFIGURATIONS: &str = "validatingwebhookconfigurations";
-    let stage = Stage::new().await;
-    let first = stage.start().await;
-    stage.ask(&first).await;
+    let (stage, first) = Stage::asked().await;
     first.stop().await;
     stage.remove_authorities().await;
 
@@ -176,9 +174,7 @@ async fn eventually(what: &str, holds: impl AsyncFn() -> bool) {
 #[test]
 fn and_who_installs_anew_is_told_again() {
     run(async {
-        let stage = Stage::new().await;
-        let webhook = stage.start().await;
-        stage.ask(&webhook).await;
+        let (stage, webhook) = Stage::asked().await;
         stage.remove_authorities().await;
         stage.wait_until_it_answers().await;
         webhook.stop().await;

@@ -8,9 +8,7 @@ use crate::stage::{Stage, pod, policy, run};
 #[test]
 fn and_everything_is_written() {
     run(async {
-        let stage = Stage::new().await;
-        let webhook = stage.start().await;
-        stage.ask(&webhook).await;
+        let (stage, webhook) = Stage::asked().await;
         let address = webhook.address;
         webhook.stop().await;
         let began = Instant::now();

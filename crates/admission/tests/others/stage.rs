@@ -78,6 +78,14 @@ impl Stage {
         }
     }
 
+    /// With the webhook, which the API server asks.
+    pub async fn asked() -> (Self, Running) {
+        let stage = Self::new().await;
+        let webhook = stage.start().await;
+        stage.ask(&webhook).await;
+        (stage, webhook)
+    }
+
     /// Starts the webhook.
     pub async fn start(&self) -> Running {
         let client = self.cluster.client_of(Account::Controller).await;

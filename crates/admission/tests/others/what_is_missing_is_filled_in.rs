@@ -6,9 +6,7 @@ use crate::stage::{GAMES, Stage, policy, run};
 #[test]
 fn the_priority() {
     run(async {
-        let stage = Stage::new().await;
-        let webhook = stage.start().await;
-        stage.ask(&webhook).await;
+        let (stage, webhook) = Stage::asked().await;
         let mut without = policy("p", 0, 1);
         without["spec"].as_object_mut().unwrap().remove("priority");
         let priority = |said: &crate::stage::Said| said.body["spec"]["priority"].as_i64();
