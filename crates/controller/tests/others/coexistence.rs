@@ -63,9 +63,7 @@ fn where_it_enforces_network_qos_no_status_is_ours_and_an_event_says_so_once() {
     world.apply_as_ovn("p");
     let before = world.status_of("p");
     let _replica = world.replica("one");
-    world.eventually("no event", || {
-        !world.events("NetworkQoS", "EnforcedElsewhere").is_empty()
-    });
+    world.wait_for_event("NetworkQoS", "EnforcedElsewhere");
     world.report("node1", &[("p", 1)], &json!([]));
     thread::sleep(Duration::from_secs(3));
     assert_eq!(world.status_of("p"), before);

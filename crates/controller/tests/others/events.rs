@@ -30,10 +30,7 @@ fn a_conflict_is_told_of_its_policy_which_is_in_force_all_the_same() {
     let conflict = problem(&world, "NetworkQoS", "p", "Conflict");
     world.report("node1", &[("p", 1)], &conflict);
     world.wait_for("p", "Conflict", "True", "EqualPriority");
-    world.eventually("no event", || {
-        !world.events("NetworkQoS", "Conflict").is_empty()
-    });
-    let event = world.events("NetworkQoS", "Conflict").remove(0);
+    let event = world.wait_for_event("NetworkQoS", "Conflict");
     let note = event.data["note"].as_str().unwrap();
     assert!(note.contains("give them different priorities"), "{note}");
     assert_eq!(event.data["type"], "Warning");
@@ -88,10 +85,7 @@ fn what_appears_while_nobody_leads_is_told_by_the_next_leader() {
     let missed = problem(&world, "Pod", "a", "KernelFeatureMissing");
     world.report("node1", &[("p", 1)], &missed);
     world.wait_for_leader("two");
-    world.eventually("no event", || {
-        !world.events("Pod", "KernelFeatureMissing").is_empty()
-    });
-    let event = world.events("Pod", "KernelFeatureMissing").remove(0);
+    let event = world.wait_for_event("Pod", "KernelFeatureMissing");
     assert_eq!(event.data["reportingInstance"], "two");
 }
 
@@ -130,10 +124,7 @@ fn what_the_kernel_lacks_is_told_of_the_pod_and_of_the_policy() {
     let lacking = problem(&world, "Pod", "a", "KernelFeatureMissing");
     world.report("node1", &[("p", 1)], &lacking);
     for kind in ["Pod", "NetworkQoS"] {
-        world.eventually("no event", || {
-            !world.events(kind, "KernelFeatureMissing").is_empty()
-        });
-        let event = world.events(kind, "KernelFeatureMissing").remove(0);
+        let event = world.wait_for_event(kind, "KernelFeatureMissing");
         assert_eq!(event.data["type"], "Warning");
         assert_eq!(event.data["reportingController"], "netqos-controller");
     }

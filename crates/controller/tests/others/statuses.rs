@@ -82,9 +82,7 @@ fn lesser_means_and_others_at_work_have_conditions() {
             .collect::<Vec<_>>()
     };
     assert_eq!(observed(), vec![json!(1); 5]);
-    world.eventually("no event", || {
-        !world.events("NetworkQoS", "Degraded").is_empty()
-    });
+    world.wait_for_event("NetworkQoS", "Degraded");
     assert_eq!(world.events("NetworkQoS", "AnotherAtWork").len(), 0);
     world.report("node2", &[("p", 1)], &json!([]));
     world.eventually("the conditions stay", || observed().len() == 3);

@@ -179,9 +179,7 @@ fn a_profile_and_a_default_that_cannot_be_read_have_an_event_of_their_own() {
         "kind": "Pod", "namespace": namespace, "name": "a", "reason": "UpdateFailed", "message": "m"
     }]);
     world.report("node1", &[], &of_pod);
-    world.eventually("no event", || {
-        !world.events("Pod", "QoSUpdateFailed").is_empty()
-    });
+    world.wait_for_event("Pod", "QoSUpdateFailed");
     for kind in ["BandwidthProfile", "NetworkQoSDefault"] {
         assert_eq!(told(&world, kind).len(), 1, "{kind}");
     }

@@ -101,6 +101,13 @@ impl World {
         message
     }
 
+    /// Waits for an event of a reason about an object of a kind, and gives back one.
+    pub(crate) fn wait_for_event(&self, kind: &str, reason: &str) -> DynamicObject {
+        let what = format!("no event {reason} about a {kind}");
+        self.eventually(&what, || !self.events(kind, reason).is_empty());
+        self.events(kind, reason).remove(0)
+    }
+
     /// The events of a reason about an object of a kind.
     pub(crate) fn events(&self, kind: &str, reason: &str) -> Vec<DynamicObject> {
         let events = self.list(("events.k8s.io/v1", "Event", &self.namespace));
