@@ -212,48 +212,36 @@ fn traffic_shaping_is_read_as_the_kep_writes_it() {
 
 #[test]
 fn mistakes_have_the_well_known_plugins_words() {
+    const NO_RATE: &str = "if burst is set, rate must also be set";
+    const NO_BURST: &str = "if rate is set, burst must also be set";
+    const TOO_LARGE: &str = "burst cannot be more than 4GB";
     for (json, message) in [
-        (
-            r#"{"ingressRate": 0, "ingressBurst": 123}"#,
-            "if burst is set, rate must also be set",
-        ),
-        (
-            r#"{"ingressRate": 123}"#,
-            "if rate is set, burst must also be set",
-        ),
+        (r#"{"ingressRate": 0, "ingressBurst": 123}"#, NO_RATE),
+        (r#"{"ingressRate": 123}"#, NO_BURST),
         (
             r#"{"egressRate": 8, "egressBurst": 34359738360}"#,
-            "burst cannot be more than 4GB",
+            TOO_LARGE,
         ),
-        (
-            r#"{"egressRate": 0, "egressBurst": 34359738360}"#,
-            "if burst is set, rate must also be set",
-        ),
+        (r#"{"egressRate": 0, "egressBurst": 34359738360}"#, NO_RATE),
         // A burst that means "choose" is still one.
-        (
-            r#"{"egressBurst": 4294967295}"#,
-            "if burst is set, rate must also be set",
-        ),
+        (r#"{"egressBurst": 4294967295}"#, NO_RATE),
         // Ingress first; and rules of the original before the kernel's.
-        (
-            r#"{"ingressRate": 8, "egressBurst": 8}"#,
-            "if rate is set, burst must also be set",
-        ),
+        (r#"{"ingressRate": 8, "egressBurst": 8}"#, NO_BURST),
         (
             r#"{"ingressRate": 7, "ingressBurst": 8, "egressBurst": 8}"#,
-            "if burst is set, rate must also be set",
+            NO_RATE,
         ),
         (
             r#"{"runtimeConfig": {"bandwidth": {"ingressRate": 8}}}"#,
-            "if rate is set, burst must also be set",
+            NO_BURST,
         ),
         (
             r#"{"runtimeConfig": {"trafficShaping": {"ingressBurst": "1M"}}}"#,
-            "if burst is set, rate must also be set",
+            NO_RATE,
         ),
         (
             r#"{"runtimeConfig": {"trafficShaping": {"ingressRate": "1M", "ingressBurst": "35G"}}}"#,
-            "burst cannot be more than 4GB",
+            TOO_LARGE,
         ),
         (
             r#"{"runtimeConfig": {"bandwidth": {"ingressRate": 7, "ingressBurst": 8}}}"#,

@@ -230,21 +230,16 @@ fn a_mistake_in_a_scenario_is_named_with_file_and_field() {
 fn a_folder_needs_one_scenario_and_one_network() {
     let folder = tempfile::tempdir().unwrap();
     let put = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
-    let message = || Manifests::read(folder.path()).unwrap_err().to_string();
+    let refused = |words: &str| {
+        let message = Manifests::read(folder.path()).unwrap_err().to_string();
+        assert!(message.contains(words), "{message}");
+    };
     put("pod.yaml", POD);
-    assert!(
-        message().contains("there is no Scenario document"),
-        "{}",
-        message()
-    );
+    refused("there is no Scenario document");
     put("scenario.yaml", SCENARIO);
-    assert!(
-        message().contains("there is no *.conflist file"),
-        "{}",
-        message()
-    );
+    refused("there is no *.conflist file");
     put("net.conflist", "{}");
-    assert!(message().contains("net.conflist"), "{}", message());
+    refused("net.conflist");
     put(
         "net.conflist",
         r#"{"cniVersion": "1.0.0", "name": "n", "plugins": [{"type": "ptp"}]}"#,
@@ -252,23 +247,11 @@ fn a_folder_needs_one_scenario_and_one_network() {
     assert_eq!(Manifests::read(folder.path()).unwrap().pods.len(), 1);
 
     put("more.yaml", POD);
-    assert!(
-        message().contains("there are two pods \"slow\""),
-        "{}",
-        message()
-    );
+    refused("there are two pods \"slow\"");
     put("more.yaml", SCENARIO);
-    assert!(
-        message().contains("there are 2 Scenario documents"),
-        "{}",
-        message()
-    );
+    refused("there are 2 Scenario documents");
     put("more.yaml", "kind: Deployment");
-    assert!(
-        message().contains("kind: a Deployment is nothing to build"),
-        "{}",
-        message()
-    );
+    refused("kind: a Deployment is nothing to build");
     put("more.yaml", "---\n---\n");
     assert!(Manifests::read(folder.path()).is_ok());
 }
