@@ -151,11 +151,15 @@ impl PodLimits {
         self.datapath.take_dropped()
     }
 
-    /// Returns true if these limits were programmed at the last inspection.
-    pub(super) fn is_held(&self, pod: &ObjectName, attachment: &Attachment) -> bool {
-        let held = self.held.get(pod);
-        held.is_some_and(|held| held.contains_key(attachment))
-            && !self.inspections.is_faulty(attachment)
+    /// Returns true if these limits, and no others, were programmed at the last inspection.
+    pub(super) fn is_held(
+        &self,
+        pod: &ObjectName,
+        attachment: &Attachment,
+        limits: &Limits,
+    ) -> bool {
+        let held = self.held.get(pod).and_then(|held| held.get(attachment));
+        held.is_some_and(|held| held.limits == *limits) && !self.inspections.is_faulty(attachment)
     }
 
     /// Makes what is wanted of a pod now.

@@ -356,7 +356,8 @@ impl<'e> Glance<'e> {
     pub(super) fn limits(&self, endpoint: &Endpoint) -> Vec<(Direction, LimitStatus)> {
         let attachment = endpoint.attach.interface().and_then(attachment);
         let known = self.engine.limits.as_ref().zip(attachment.as_ref());
-        let held = known.is_some_and(|(limits, one)| limits.is_held(&endpoint.pod.name, one));
+        let (pod, wanted) = (&endpoint.pod.name, &endpoint.limits);
+        let held = known.is_some_and(|(limits, one)| limits.is_held(pod, one, wanted));
         let record = known.and_then(|(limits, one)| limits.record(one));
         let both = [Direction::Ingress, Direction::Egress].into_iter();
         let wanted = both.filter_map(|way| Some((way, endpoint.limits.of(way)?)));
