@@ -1,6 +1,5 @@
 //! A node with pods, an agent on it, and eyes on the wire.
 
-use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::net::UnixStream;
@@ -9,8 +8,8 @@ use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, mem, thread};
 
 use netqos_agent::{PodStatus, Status, client};
 use netqos_core::{BitRate, Limit};
@@ -444,12 +443,18 @@ impl Flow {
     }
 
     /// Ends it; what arrived and was not waited for.
-    pub fn end(self) -> Vec<Seen> {
+    pub fn end(mut self) -> Vec<Seen> {
         self.stop.store(true, Ordering::SeqCst);
-        for thread in self.threads {
+        for thread in mem::take(&mut self.threads) {
             thread.join().unwrap();
         }
         self.seen.try_iter().collect()
+    }
+}
+
+impl Drop for Flow {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
     }
 }
 

@@ -99,7 +99,7 @@ fn once_it_is_and_when_it_is_something_else() {
 
 /// Its queue is emptied at once, and the report is written at most every five seconds.
 #[test]
-fn a_queue_that_stalled_is_told_of_its_pod() {
+fn stalled_queue_is_reported_with_its_pod() {
     let Some(mut world) = World::new() else {
         return;
     };
@@ -168,12 +168,10 @@ fn without_haste_and_without_delaying_anything() {
     let written = writes(&world).into_iter().filter(|it| it.at > healed);
     let mut written: Vec<SystemTime> = written.map(|it| it.at).collect();
     written.sort();
-    println!(
-        "{} writes in {:?} of changes",
-        written.len(),
-        healed.elapsed().unwrap()
-    );
-    assert!((2..6).contains(&written.len()), "{written:?}");
+    let took = healed.elapsed().unwrap();
+    println!("{} writes in {took:?} of changes", written.len());
+    let most = took.as_secs() as usize / 5 + 3;
+    assert!((2..most).contains(&written.len()), "{written:?}");
     let apart = written
         .windows(2)
         .map(|two| two[1].duration_since(two[0]).unwrap());

@@ -25,7 +25,7 @@ fn from_its_start_and_with_each_change() {
 
 /// A pod that is a peer no longer, and one again.
 #[test]
-fn peers_too() {
+fn pod_that_is_no_peer_for_a_while_is_not_marked_meanwhile() {
     let Some((mut world, mut controller)) = World::with_controller() else {
         return;
     };

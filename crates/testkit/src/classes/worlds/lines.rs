@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use netqos_classes::{ClassBackend, Standing};
 use netqos_core::classes::{ClassPlan, TrafficClass};
@@ -239,6 +239,9 @@ impl<D: Divider> World for OnLines<D> {
         });
         let place = pod.netns();
         let address = server.local_addr();
+        let began = Instant::now();
+        act();
+        let duration = Duration::from_secs(3) + 2 * began.elapsed();
         let drops = BacklogDrops::count().unwrap();
         thread::scope(|scope| {
             let sender = scope.spawn(move || {
@@ -246,7 +249,7 @@ impl<D: Divider> World for OnLines<D> {
                 let test = UdpTest {
                     flow: Flow::Upload,
                     omit: Duration::ZERO,
-                    duration: Duration::from_secs(4),
+                    duration,
                     ..UdpTest::new(address, BitRate::from_bits_per_second(1_200_000))
                 };
                 test.run(|_| {}).unwrap()
