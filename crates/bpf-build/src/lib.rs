@@ -1,4 +1,5 @@
 //! Compiles C to eBPF, for the build scripts of the crates that do.
+#![forbid(unsafe_code)]
 
 use std::env;
 use std::path::{Path, PathBuf};

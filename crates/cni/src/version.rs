@@ -36,7 +36,7 @@ pub enum VersionError {
 impl CniVersion {
     /// What a document without a version is.
     pub const V0_1_0: Self = Self::new(0, 1, 0);
-    /// The last whose results have `ip4` and `ip6`, which netqos neither reads nor writes.
+    /// The last whose results have `ip4` and `ip6`, which netqos neither takes of a plugin nor writes.
     pub const V0_2_0: Self = Self::new(0, 2, 0);
     /// The first with `interfaces` and `ips`.
     pub const V0_3_0: Self = Self::new(0, 3, 0);

@@ -14,9 +14,7 @@
 //! An agent that dies takes nothing out of force, so what was said stays true; of what is new since, a
 //! generation or a pod, it is not, and where somebody takes everything away, of nothing.
 //!
-//! The text in `status.status` and the conditions `Ready-In-Zone-NODE` are those that OVN-Kubernetes
-//! writes, for whoever reads them; the latter only where somebody asks for them, since a condition for
-//! each node is a write of the whole object for each node.
+//! The text in `status.status` is that which OVN-Kubernetes writes.
 //!
 //! No I/O, no clocks.
 #![forbid(unsafe_code)]

@@ -144,8 +144,7 @@ pub fn eventually<T>(
     }
 }
 
-/// Returns an error unless a rate of payload in Mbit/s is at most 10 % below a limit, of which headers are 4 %, and at
-/// most 3 % above it.
+/// Returns an error unless a rate in Mbit/s, headers included, is at most 10 % below a limit, and at most 3 % above it.
 pub fn expect(what: &str, measured: f64, limit: f64) -> anyhow::Result<String> {
     expect_between(what, measured, limit * 0.9, limit * 1.03)
 }

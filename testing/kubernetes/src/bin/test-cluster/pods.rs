@@ -20,7 +20,7 @@ const SERVE: &str = "\
 nc -ll -p 5001 -e sh -c 'cat >/dev/null' &
 nc -ll -p 5002 -e cat /dev/zero &
 wait";
-/// Prints the bits that eth0 receives in a second, over $1 seconds.
+/// Prints the bytes that eth0 has received, and the time in seconds, before and after $1 seconds.
 const MEASURE: &str = "\
 read now _ </proc/uptime; before=$(cat /sys/class/net/eth0/statistics/rx_bytes)
 sleep $1
