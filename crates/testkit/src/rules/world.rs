@@ -279,10 +279,15 @@ impl World {
 
     /// 10,000 datagrams a second from a pod to another, which are under way for four seconds from now on.
     pub fn under_way(&self, from: &str, to: &str) -> JoinHandle<UdpReport> {
+        self.under_way_for(Duration::from_secs(4), from, to)
+    }
+
+    /// The same for this long.
+    pub fn under_way_for(&self, duration: Duration, from: &str, to: &str) -> JoinHandle<UdpReport> {
         let test = UdpTest {
             size: 200,
             omit: Duration::ZERO,
-            duration: Duration::from_secs(4),
+            duration,
             ..UdpTest::new(self.address(to, false), mbit(16))
         };
         let netns = self.pod_named(from).netns();

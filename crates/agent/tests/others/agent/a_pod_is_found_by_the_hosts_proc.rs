@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::cgroup::{Driver, Tree};
 use super::stage::{self, Agent, Flow, MANIFESTS, RUN};
 
-const UID: &str = "36cee2dc-0bd6-4f1f-a5c2-6f4c86bd4f4a";
+const UID: &str = "c94e8b27-5b3f-4d6a-9e40-71d2f8a3b6e5";
 /// Where the host's `/proc` is mounted for the agent.
 const HOST: &str = "/run/host-proc";
 

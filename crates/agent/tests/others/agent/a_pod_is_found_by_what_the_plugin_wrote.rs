@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::stage::{self, Agent, Flow};
 
-const UID: &str = "36cee2dc-0bd6-4f1f-a5c2-6f4c86bd4f4a";
+const UID: &str = "7a1f0c53-92ce-4c0b-8f1d-0e5b6d2a9c11";
 
 fn paths() -> Paths {
     Paths::from_variables(|_| None)

@@ -13,7 +13,7 @@ use super::cgroup::{Driver, Tree};
 use super::config_map::outside;
 use super::stage::{self, Agent};
 
-const UID: &str = "36cee2dc-0bd6-4f1f-a5c2-6f4c86bd4f4a";
+const UID: &str = "e2b7d960-13a8-4f7c-b2c5-58f90c4d7a3b";
 
 pub(crate) fn put_config(be: u8, total: &str) {
     let class = |request: u8| json!({"networkQOS": {"enable": true, "ingressRequest": request, "egressRequest": request}});
@@ -301,7 +301,7 @@ fn a_pod_on_the_hosts_network_is_known_by_its_cgroup() {
     );
     let sandbox = tree.sandbox(UID, Driver::Systemd);
     let slice = "kubepods.slice/kubepods-burstable.slice/\
-                 kubepods-burstable-pod36cee2dc_0bd6_4f1f_a5c2_6f4c86bd4f4a.slice";
+                 kubepods-burstable-pode2b7d960_13a8_4f7c_b2c5_58f90c4d7a3b.slice";
     let name = std::path::Path::new(tree.path())
         .file_name()
         .unwrap()

@@ -35,7 +35,7 @@ fn while_packets_are_under_way() {
         };
         world.apply(Change::Policy(policy("p", 1, "player", list(10))));
         let drops = BacklogDrops::count().unwrap();
-        let sender = world.under_way("a", "b");
+        let sender = world.under_way_for(Duration::from_secs(12), "a", "b");
         for swap in 0..SWAPS {
             let dscp = if swap % 2 == 0 { 20 } else { 10 };
             let outcome = world.apply(Change::Policy(policy("p", 1, "player", list(dscp))));
