@@ -10,7 +10,7 @@
 # make bench   the figures of docs/benchmarks.md, -rules.md, -classes.md, -cluster.md and -multinet.md, measured again
 # make kubernetes  the real Kubernetes programs and Helm that tests run, but neither Prometheus nor Multus, in a cache;
 #                  prints their directory
-# make deny    licences, sources and banned crates of all dependencies, by cargo-deny
+# make deny    licences, sources and banned crates of the dependencies of the workspace, by cargo-deny
 # make help    this list
 .PHONY: demo test test-long test-cluster test-multus test-kernels lint deny build bench kubernetes dependencies clean help
 .DEFAULT_GOAL := build
