@@ -1,6 +1,6 @@
 //! The queue on a link: a TBF, and in it a pfifo_fast whose bands the ranking program fills.
 
-use netqos_netlink::link::{Link, LinkChange, gone};
+use netqos_netlink::link::{Link, LinkChange, gone, optional};
 use netqos_netlink::qdisc::{Bfifo, Installed, InstalledTbf, PfifoFast, Qdisc, Statistics, Tbf};
 use netqos_netlink::{Handle, Socket};
 
@@ -25,15 +25,16 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Reads it from the kernel.
+    /// Reads it from the kernel. At a link that goes meanwhile, as with its pod, stands nothing.
     pub(crate) fn read(socket: &mut Socket, link: &Link) -> Result<Self> {
-        let root = socket
-            .qdisc_at(link, Handle::ROOT)
-            .doing("list qdiscs")?
-            .filter(|root| !root.is_default());
+        let mut at = |parent| {
+            let found = optional(socket.qdisc_at(link, parent)).doing("list qdiscs");
+            found.map(Option::flatten)
+        };
+        let root = at(Handle::ROOT)?.filter(|root| !root.is_default());
         let mut found = Self { root, inner: None };
         if found.limit().is_some() {
-            found.inner = socket.qdisc_at(link, CLASS).doing("list qdiscs")?;
+            found.inner = at(CLASS)?;
         }
         Ok(found)
     }
