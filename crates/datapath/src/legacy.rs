@@ -119,7 +119,7 @@ pub(crate) fn teardown(
         // A limit on the pod's veth is its work when its redirect is there, or by the numbers.
         let is_its_work =
             |found: &Found| leads_there || limits.ingress.is_some_and(|limit| made(found, &limit));
-        if is_its_work(&Found::read(socket, veth)?) {
+        if is_its_work(&Found::read_left(socket, veth)?) {
             queue::teardown(socket, veth)?;
         }
     }

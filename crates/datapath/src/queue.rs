@@ -25,16 +25,23 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Reads it from the kernel. At a link that goes meanwhile, as with its pod, stands nothing.
+    /// Reads it from the kernel.
     pub(crate) fn read(socket: &mut Socket, link: &Link) -> Result<Self> {
-        let mut at = |parent| {
-            let found = optional(socket.qdisc_at(link, parent)).doing("list qdiscs");
-            found.map(Option::flatten)
-        };
-        let root = at(Handle::ROOT)?.filter(|root| !root.is_default());
+        Self::at(socket, link).doing("list qdiscs")
+    }
+
+    /// The same before it is removed: nothing where the link goes meanwhile, as with its pod.
+    pub(crate) fn read_left(socket: &mut Socket, link: &Link) -> Result<Self> {
+        let found = optional(Self::at(socket, link)).doing("list qdiscs")?;
+        Ok(found.unwrap_or_default())
+    }
+
+    fn at(socket: &mut Socket, link: &Link) -> netqos_netlink::Result<Self> {
+        let root = socket.qdisc_at(link, Handle::ROOT)?;
+        let root = root.filter(|root| !root.is_default());
         let mut found = Self { root, inner: None };
         if found.limit().is_some() {
-            found.inner = at(CLASS)?;
+            found.inner = socket.qdisc_at(link, CLASS)?;
         }
         Ok(found)
     }
@@ -266,8 +273,28 @@ pub(crate) fn check(
 
 /// Removes the queue, if there is one; somebody else's root qdisc stays.
 pub(crate) fn teardown(socket: &mut Socket, link: &Link) -> Result<()> {
-    if Found::read(socket, link)?.limit().is_none() {
+    if Found::read_left(socket, link)?.limit().is_none() {
         return Ok(());
     }
     gone(socket.delete_qdisc(link, Handle::ROOT, ROOT)).doing("delete qdisc")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+    use super::*;
+
+    #[test]
+    fn teardown_passes_where_the_link_has_gone() {
+        let Some(node) = netqos_testkit::Node::new().unwrap() else {
+            return;
+        };
+        let pod = node.pod("a").unwrap();
+        let mut socket = Socket::open().unwrap();
+        let link = socket.link_by_name(pod.host_link()).unwrap();
+        socket.delete_link(&link).unwrap();
+        Found::read(&mut socket, &link).unwrap_err();
+        teardown(&mut socket, &link).unwrap();
+    }
 }
