@@ -1,6 +1,6 @@
 //! What rules do to packets: policies through the index to the kernel, traffic between pods.
 //!
-//! That a rate takes effect is asserted by what the sender could send; `long::rates` measures it.
+//! That a rate takes effect is asserted beside a TBF of `tc`; `long::rates` measures it.
 
 mod a_lost_record_does_not_double_a_hook;
 mod a_rate_changes_live;
@@ -27,35 +27,35 @@ use netqos_traffic::UdpReport;
 const UDP_SHARE: f64 = 1400.0 / 1442.0;
 
 /// Asserts that floods of twice a limit in Mbit/s, at the same time, arrive at the limit. A busy machine sends less of
-/// them, which the senders count. Returns the part of the limit that arrives.
-fn assert_limited(world: &World, streams: &[(&str, &str)], megabits: u64) -> f64 {
-    let reports: Vec<UdpReport> = thread::scope(|scope| {
-        let flood = |(from, to): &(&str, &str)| {
-            let (pod, test) = (
-                world.pod_named(from),
-                world.udp_test(to, mbit(2 * megabits)),
-            );
-            scope.spawn(move || pod.inside(|| test.run(|_| ()).unwrap()).unwrap())
-        };
-        let floods: Vec<_> = streams.iter().map(flood).collect();
-        floods.into_iter().map(|it| it.join().unwrap()).collect()
+/// them, which the senders count.
+fn assert_limited(world: &World, streams: &[(&str, &str)], megabits: u64) {
+    let flood = |(from, to): &(&str, &str)| {
+        let (pod, test) = (
+            world.pod_named(from),
+            world.udp_test(to, mbit(2 * megabits)),
+        );
+        move || pod.inside(|| test.run(|_| ()).unwrap()).unwrap()
+    };
+    let (reports, parts) = world.baseline().beside(|| {
+        thread::scope(|scope| -> Vec<UdpReport> {
+            let floods = streams.iter().map(|it| scope.spawn(flood(it)));
+            let floods: Vec<_> = floods.collect();
+            floods.into_iter().map(|it| it.join().unwrap()).collect()
+        })
     });
     let sum = |of: fn(&UdpReport) -> u64| reports.iter().map(of).sum::<u64>() as f64;
-    let arrives = sum(|it| it.goodput.rate.bits_per_second()) / (megabits as f64 * 1e6 * UDP_SHARE);
+    let part = sum(|it| it.goodput.rate.bits_per_second()) / (megabits as f64 * 1e6 * UDP_SHARE);
     let sent = sum(|it| it.sent) / sum(|it| it.sent + it.held_back);
     assert!(
-        (0.95 * sent..1.04).contains(&arrives),
-        "{megabits} Mbit/s: {reports:?}"
+        (parts.start * sent..parts.end).contains(&part),
+        "{part:.2} of {megabits} Mbit/s, not {parts:.2?}: {reports:?}"
     );
-    arrives
 }
 
-/// Asserts that TCP gets of a limit what a flood gets of it.
+/// Asserts the same of TCP, too.
 fn assert_tcp_limited(world: &World, from: &str, to: &str, megabits: u64) {
-    let flood = assert_limited(world, &[(from, to)], megabits);
-    let arrives = world.tcp(from, to, 2.0) / (megabits as f64 * 1e6 * TCP_SHARE);
-    assert!(
-        (0.8 * flood..1.1).contains(&arrives),
-        "{arrives:.2} of {megabits} Mbit/s"
-    );
+    assert_limited(world, &[(from, to)], megabits);
+    let limit = megabits as f64 * 1e6 * TCP_SHARE;
+    let tcp = || world.tcp(from, to, 2.0);
+    world.baseline().assert_limited("TCP", limit, tcp);
 }

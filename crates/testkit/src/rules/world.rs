@@ -1,5 +1,6 @@
 //! A node with pods and policies of the test's own.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -19,7 +20,7 @@ use netqos_index::{Change, Index};
 use netqos_netlink::Namespace;
 use netqos_traffic::{Flow, LatencyReport, LatencyTest, Server, TcpTest, UdpReport, UdpTest};
 
-use crate::{Node, Pod, mk_pod};
+use crate::{Baseline, Node, Pod, mk_pod};
 
 const NODE: &str = "node1";
 const NAMESPACE: &str = "games";
@@ -34,6 +35,7 @@ pub struct World {
     pub index: Index,
     pub rules: RuleDatapath,
     pods: BTreeMap<String, (Pod, Server)>,
+    baseline: OnceCell<Baseline>,
 }
 
 /// A rule for everything, which says nothing yet.
@@ -136,7 +138,14 @@ impl World {
             index: Index::for_node(NODE),
             rules: RuleDatapath::open(Paths::from_variables(|_| None), hook).unwrap(),
             pods: BTreeMap::new(),
+            baseline: OnceCell::new(),
         }
+    }
+
+    /// What a limit of `tc` leaves of its rate, from the first use on.
+    pub fn baseline(&self) -> &Baseline {
+        self.baseline
+            .get_or_init(|| Baseline::new(&self.node).unwrap())
     }
 
     /// A pod of this kind, with a server in it.

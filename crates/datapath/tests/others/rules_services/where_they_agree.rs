@@ -102,17 +102,15 @@ fn rate(mixed: bool) {
         to: vec![to_kind("web")],
         ..limiting(20)
     }]);
-    let mut last = 0.0;
-    for _ in 0..3 {
-        let test = TcpTest {
-            server: port,
-            ..scene.world.tcp_test("web1", 1.5)
-        };
+    let test = TcpTest {
+        server: port,
+        ..scene.world.tcp_test("web1", 1.5)
+    };
+    let goodput = || {
         let report = scene.world.run("client", || test.run(|_| ()).unwrap());
-        last = report.goodput.rate.bits_per_second() as f64 / (20e6 * TCP_SHARE);
-        if (0.92..1.03).contains(&last) {
-            return;
-        }
-    }
-    panic!("mixed: {mixed}: {last}");
+        report.goodput.rate.bits_per_second() as f64
+    };
+    let case = format!("mixed: {mixed}");
+    let baseline = scene.world.baseline();
+    baseline.assert_limited(case, 20e6 * TCP_SHARE, goodput);
 }
