@@ -134,13 +134,17 @@ fn assert_rate_was_held(flood: &UdpReport, dropped: u64) {
     // The other flow takes a hundredth of it.
     let goodput = &flood.goodput;
     let all = share(goodput.received.bytes(), goodput.elapsed);
-    assert!((0.9..1.02).contains(&all), "{all} of the rate: {flood}");
+    let sent = flood.sent as f64 / (flood.sent + flood.held_back) as f64;
+    assert!(
+        (0.8 * sent..1.02).contains(&all),
+        "{all} of the rate: {flood}"
+    );
     for second in goodput.samples.chunks_exact(10) {
         let bytes = second.iter().map(|sample| sample.received.bytes()).sum();
         let share = share(bytes, second.iter().map(|sample| sample.elapsed).sum());
         assert!(
             // Seven agents start meanwhile, which may keep the sender waiting.
-            (0.7..1.05).contains(&share),
+            (0.6 * sent..1.1).contains(&share),
             "{share} in a second: {flood}"
         );
     }
