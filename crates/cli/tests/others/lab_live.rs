@@ -23,7 +23,7 @@ spec:
 ";
 /// The second measurement lasts a second: what is said of the first is said that much before the
 /// end. With slack.
-const EARLIER: Duration = Duration::from_millis(800);
+const EARLIER: Duration = Duration::from_millis(300);
 
 #[test]
 fn what_came_of_a_measurement_is_said_before_the_next_is_made() {

@@ -43,7 +43,7 @@ fn status_says_what_a_pod_gets_and_what_holds_it_back() {
         let test = TcpTest {
             streams: 2,
             omit: Duration::ZERO,
-            duration: Duration::from_secs(5),
+            duration: Duration::from_secs(8),
             ..TcpTest::new(server.local_addr())
         };
         thread::scope(|scope| {

@@ -49,7 +49,7 @@ fn a_set_that_none_named_before_is_published_at_once() {
             .map(|slice| slice.metadata.uid.unwrap())
             .collect::<std::collections::BTreeSet<_>>()
     };
-    let began = Instant::now();
+    let mut took = Vec::new();
     for round in 0..ROUNDS {
         let before = heads();
         world.create_pod(
@@ -60,14 +60,16 @@ fn a_set_that_none_named_before_is_published_at_once() {
         );
         let label = json!({"matchLabels": {format!("round-{round}"): "yes"}});
         let egress = json!([{"dscp": 10, "classifier": {"to": [{"podSelector": label}]}}]);
+        let began = Instant::now();
         world.merge(world.policies(), "p", &json!({"spec": {"egress": egress}}));
         world.eventually("it is not published", || !heads().is_subset(&before));
+        took.push(began.elapsed());
     }
+    took.sort();
     // What is collected is written each 0.6 s.
     assert!(
-        began.elapsed() < Duration::from_secs(3),
-        "{:?}",
-        began.elapsed()
+        took[took.len() / 2] < Duration::from_millis(500),
+        "{took:?}"
     );
     world.wait_for_peers(&[&["10.0.0.2"]]);
 }

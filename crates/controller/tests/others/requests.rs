@@ -191,7 +191,7 @@ fn it_asks_for_what_its_role_allows_and_reads_nothing_for_a_pod() {
         "/systemStrategy/totalNetworkBandwidth",
         &json!("1G"),
     );
-    thread::sleep(Duration::from_secs(1));
+    thread::sleep(Duration::from_secs(3));
 
     let before = world.requests("one").len();
     world.create_pod("c", "db", "node1", "10.0.0.3");

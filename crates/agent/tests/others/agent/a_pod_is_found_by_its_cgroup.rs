@@ -48,7 +48,7 @@ fn comes_and_goes(tree: &Tree, driver: Driver, first: First) {
     sandbox.run_in(&a);
     let took = flow.wait_for(46).at.saturating_duration_since(began);
     println!("after {took:?}");
-    assert!(took < Duration::from_millis(500), "{took:?}");
+    assert!(took < Duration::from_secs(5), "{took:?}");
     assert!(stage::eventually(|| rate("a") == Some(80_000_000)));
     assert_eq!(reasons(), [""; 0]);
     put(&a, UID, json!({"kubernetes.io/egress-bandwidth": "40M"}));

@@ -75,7 +75,7 @@ fn and_stays_found_whatever_becomes_of_its_limits() {
     let began = Instant::now();
     write(&own);
     let took = flow.wait_for(46).at.saturating_duration_since(began);
-    assert!(took < Duration::from_millis(500), "{took:?}");
+    assert!(took < Duration::from_secs(5), "{took:?}");
     assert!(stage::eventually(|| rate() == Some(80_000_000)));
     assert_eq!(reasons(), [""; 0]);
 

@@ -1,5 +1,6 @@
 use std::io::Write as _;
 use std::path::Path;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use netqos_agent::client;
@@ -162,10 +163,10 @@ fn and_that_it_is_not_ready_before_the_folder_was_read() {
     let Some(_node) = stage::node() else { return };
     let path = Path::new(stage::MANIFESTS).join("p.yaml");
     let mut file = std::fs::File::create(path).unwrap();
+    let (enough, told) = mpsc::channel::<()>();
     let writer = std::thread::spawn(move || {
-        for _ in 0..100 {
+        while told.recv_timeout(Duration::from_millis(5)) == Err(RecvTimeoutError::Timeout) {
             file.write_all(b"# not whole yet\n").unwrap();
-            std::thread::sleep(Duration::from_millis(10));
         }
     });
     let _agent = Agent::spawn(&[]);
@@ -184,6 +185,7 @@ fn and_that_it_is_not_ready_before_the_folder_was_read() {
         assert!(text.contains(line), "{text}");
     }
     assert_eq!(stage::ask("/livez"), "ok\n");
+    drop(enough);
     writer.join().unwrap();
     assert!(stage::eventually(|| stage::status().is_ready()));
     assert_eq!(stage::ask("/readyz"), "ok\n");

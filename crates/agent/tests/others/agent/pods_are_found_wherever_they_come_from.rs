@@ -26,7 +26,7 @@ fn and_at_once() {
     stage::remember(&a, json!({}));
     let began = Instant::now();
     let took = flow.wait_for(46).at.saturating_duration_since(began);
-    assert!(took < Duration::from_millis(500), "{took:?}");
+    assert!(took < Duration::from_secs(5), "{took:?}");
     assert_eq!(stage::status().problems, []);
     drop(flow.end());
     // And gone again.

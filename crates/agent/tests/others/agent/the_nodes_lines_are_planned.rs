@@ -214,7 +214,7 @@ fn at_once(what: &str, is_so: impl Fn() -> bool) {
     while !is_so() {
         let problems = problems();
         assert!(
-            began.elapsed() < Duration::from_secs(1),
+            began.elapsed() < Duration::from_secs(5),
             "{what}: {problems:?}"
         );
         thread::sleep(Duration::from_millis(10));
@@ -267,7 +267,7 @@ fn a_line_of_unknown_speed_has_no_guarantees_and_limits_hold() {
     };
     // A busy machine may leave less.
     let found = sent(&a);
-    assert!((15.0..50.0).contains(&found), "{found}");
+    assert!((15.0..55.0).contains(&found), "{found}");
 
     // Once it is known all else holds, too.
     put_config(20, "1000M");

@@ -34,7 +34,7 @@ fn in_either_direction_while_it_works() {
         let began = Instant::now();
         flow.wait_for_after(dscp - 1, dscp);
         let took = began.elapsed();
-        assert!(took < Duration::from_secs(1), "{later} s later: {took:?}");
+        assert!(took < Duration::from_secs(5), "{later} s later: {took:?}");
         assert_eq!(stage::ask("/livez"), "ok\n");
         // Not before the last change was written down, some seconds later.
         let written = || written_at().is_some_and(|at| (at - now() - later).abs() < 30);

@@ -138,7 +138,7 @@ fn without_haste_and_without_delaying_anything() {
         world.mark("p", next);
         flow.wait_for_after(dscp, next);
         assert!(
-            changed.elapsed() < Duration::from_secs(2),
+            changed.elapsed() < Duration::from_secs(5),
             "{:?}",
             changed.elapsed()
         );
@@ -176,7 +176,7 @@ fn without_haste_and_without_delaying_anything() {
         .windows(2)
         .map(|two| two[1].duration_since(two[0]).unwrap());
     let least = apart.min().unwrap();
-    assert!(least >= Duration::from_millis(4_900), "{least:?}");
+    assert!(least >= Duration::from_millis(4_500), "{least:?}");
 }
 
 /// By uid: one that is deleted and made anew is another one, though it has the name and the generation

@@ -122,7 +122,7 @@ fn what_comes_by_a_line_that_was_taken_over_is_divided_all_the_same() {
     assert_eq!(of_pods(&mut world), [of_be].into());
     let before = world.divided(Flow::Download);
     let found = world.together(Flow::Download, false, &["be"], 2.0)[0];
-    assert!((15.0..20.0).contains(&found), "{found}");
+    assert!((12.0..22.0).contains(&found), "{found}");
     assert!(world.divided(Flow::Download)[&BE] > before[&BE]);
 
     world.plan.pods.remove("be");
@@ -134,7 +134,7 @@ fn what_comes_by_a_line_that_was_taken_over_is_divided_all_the_same() {
     assert_eq!(of_pods(&mut world), of_ls.clone().into());
     let before = world.divided(Flow::Download);
     let found = world.together(Flow::Download, false, &["ls"], 2.0)[0];
-    assert!((40.0..60.0).contains(&found), "{found}");
+    assert!((30.0..66.0).contains(&found), "{found}");
     let after = world.divided(Flow::Download);
     assert!(after[&LS] > before[&LS] && after[&BE] == before[&BE]);
 

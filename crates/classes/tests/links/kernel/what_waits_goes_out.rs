@@ -8,6 +8,7 @@ use netqos_netlink::Socket;
 use netqos_testkit::Bulk;
 use netqos_testkit::classes::{World, divided, mbit, shares};
 use netqos_traffic::{TcpTest, UdpTest};
+use socket2::SockRef;
 
 /// About what the queue of a pod's part holds.
 const DATAGRAMS: usize = 100;
@@ -21,7 +22,10 @@ fn count(world: &World) -> (u16, JoinHandle<Vec<Instant>>) {
     let bind = || UdpSocket::bind("0.0.0.0:0");
     let receiver = world.outside.inside(bind).unwrap().unwrap();
     let port = receiver.local_addr().unwrap().port();
-    let wait = Some(Duration::from_millis(700));
+    SockRef::from(&receiver)
+        .set_recv_buffer_size(1 << 20)
+        .unwrap();
+    let wait = Some(Duration::from_secs(3));
     receiver.set_read_timeout(wait).unwrap();
     let counts = thread::spawn(move || {
         let mut arrived = Vec::new();

@@ -39,7 +39,8 @@ fn metered() -> Rule {
 fn round(world: &World, mark: u32) -> u64 {
     let to = SocketAddr::new(world.address("b", false).ip(), 0);
     let receiver = world.run("b", || UdpSocket::bind(to).unwrap());
-    receiver.set_nonblocking(true).unwrap();
+    let wait = Some(Duration::from_millis(300));
+    receiver.set_read_timeout(wait).unwrap();
     let to = receiver.local_addr().unwrap();
     world.run("a", || {
         let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
@@ -61,10 +62,12 @@ fn round(world: &World, mark: u32) -> u64 {
             }
         }
     });
-    std::thread::sleep(Duration::from_millis(30));
     let mut received = 0;
     while receiver.recv(&mut [0; 200]).is_ok() {
         received += 1;
+        if received == ROUND {
+            receiver.set_nonblocking(true).unwrap();
+        }
     }
     received
 }

@@ -13,25 +13,23 @@ const PATTERN: usize = 1_000_003;
 const REPEATS: usize = 300;
 
 /// What the kernel does not cut into packets before it has to goes through a marking rule whole:
-/// nothing of it is lost or changed, and it is quick.
+/// nothing of it is lost or changed, and it is as quick as without a rule.
 #[test]
 fn through_a_rule_that_marks() {
     on_both_hooks(|hook| {
         let Some(mut world) = two_pods(hook) else {
             return;
         };
-        world.apply(Change::Policy(policy("p", 1, "player", vec![marking(20)])));
-        let mut best = 0.0_f64;
-        for v6 in [false, true, false] {
+        let rate = |world: &World, v6| {
             let address = world.address("b", v6).ip();
-            let bind = move || TcpListener::bind((address, 0)).unwrap();
-            let listener = world.run("b", bind);
-            best = best.max(transfer(&world, &listener));
-            if best > 1e9 && v6 {
-                break;
-            }
-        }
-        assert!(best > 1e9, "{hook:?}: {best}");
+            let listener = world.run("b", move || TcpListener::bind((address, 0)).unwrap());
+            transfer(world, &listener)
+        };
+        let plain = rate(&world, false);
+        world.apply(Change::Policy(policy("p", 1, "player", vec![marking(20)])));
+        let marked = [false, true].map(|v6| rate(&world, v6));
+        let best = marked[0].max(marked[1]);
+        assert!(best > plain / 4.0, "{hook:?}: {marked:?} of {plain}");
         let count = &world.rules.counts().unwrap()[0];
         assert_eq!(count.marked, count.packets);
         assert!(count.bytes / count.packets > 10_000, "{count:?}");

@@ -67,7 +67,7 @@ fn goodput(stage: &Stage, to: &str, packet: Packet, family: Family) -> f64 {
     let (Packet::Tcp(port) | Packet::Udp(port)) = packet;
     let address = SocketAddr::new(family.address(to), port);
     let server = stage.inside(to, || Server::bind(address).unwrap());
-    let (omit, duration) = (Duration::from_millis(300), Duration::from_millis(700));
+    let (omit, duration) = (Duration::from_millis(300), Duration::from_millis(1200));
     let goodput = stage.inside("source", || match packet {
         Packet::Tcp(_) => {
             let test = TcpTest {
