@@ -80,8 +80,7 @@ lint: dependencies
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo clippy --locked --workspace --test long -- -D warnings
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
-	cargo clippy --locked --manifest-path fuzz/Cargo.toml --target-dir $(CARGO_TARGET_DIR)/fuzz \
-	  --no-default-features -- -D warnings
+	cargo clippy --locked --manifest-path fuzz/Cargo.toml --no-default-features -- -D warnings
 
 deny: dependencies
 	@command -v cargo-deny >/dev/null || cargo install --locked cargo-deny@0.20.2
