@@ -11,7 +11,7 @@ use super::stage::{self, Agent};
 /// The time to the repair of a fault that the kernel announces, and of any other.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
-/// A busy machine takes longer. This is still long before the turn, after 10 s or 30 s.
+/// The most that one of several faults may take on a busy machine: long before the turn, after 10 s or 30 s.
 const BEFORE_ITS_TURN: Duration = Duration::from_secs(5);
 /// Long before its turn, on a busy machine too.
 const SOON: Duration = Duration::from_secs(10);
@@ -74,6 +74,7 @@ fn tc(node: &Node, pod: &Pod, words: &str) {
 #[test]
 fn removed_or_changed_host_qdisc_is_restored_within_a_second() {
     at_host(|node, pod, is_in_force| {
+        let mut least = BEFORE_ITS_TURN;
         for (times, change) in [
             "qdisc del dev HOST root",
             "qdisc change dev HOST root handle 1: tbf rate 1gbit burst 1mb latency 10ms",
@@ -87,7 +88,9 @@ fn removed_or_changed_host_qdisc_is_restored_within_a_second() {
             let is_back = || is_in_force() && restored() == times as u64 + 1;
             let took = within(BEFORE_ITS_TURN, change, is_back);
             eprintln!("{change}: {took:.0?}");
+            least = least.min(took);
         }
+        assert!(least < AT_ONCE, "{least:?}");
         let metrics = stage::ask("/metrics");
         assert!(
             metrics.contains("netqos_limits_restored_total 4\n"),

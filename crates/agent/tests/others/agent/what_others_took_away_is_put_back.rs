@@ -15,7 +15,7 @@ use super::stage::{self, Agent, Flow};
 /// The time to the repair of a fault that the kernel announces.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
-/// A busy machine takes longer. This is still long before the turn, after 10 s or 30 s.
+/// The most that one of several faults may take on a busy machine: long before the turn, after 10 s or 30 s.
 const BEFORE_ITS_TURN: Duration = Duration::from_secs(5);
 
 /// Whoever deletes clsact deletes the programs of all others with it.
@@ -74,6 +74,7 @@ fn filter_beside_tcx_program_is_removed_within_a_second_also_if_notifications_ar
         handle: 0x6e72,
     };
     let restored = || stage::status().reconciled.restored;
+    let mut least = BEFORE_ITS_TURN;
     for is_lost in [true, false] {
         let before = restored();
         let pid = Pid::from_raw(agent.pid() as i32).unwrap();
@@ -98,9 +99,11 @@ fn filter_beside_tcx_program_is_removed_within_a_second_also_if_notifications_ar
         assert!(stage::eventually(is_removed), "{is_lost} {}", stage::log());
         let took = began.elapsed();
         assert!(took < BEFORE_ITS_TURN, "{is_lost} {took:?}");
+        least = least.min(took);
         let shown = node.run("tc", &["filter", "show", "dev", a.host_link(), "ingress"]);
         assert!(!shown.unwrap().contains("netqos_rules"));
     }
+    assert!(least < AT_ONCE, "{least:?}");
 }
 
 #[test]
@@ -137,6 +140,7 @@ fn removed_or_changed_rule_queue_is_restored_within_a_second() {
     let meter = &state["actual"]["rules"]["meters"]["games/p[0]"];
     assert_eq!(meter["queue"], name.as_str(), "{state}");
     let restored = || stage::status().reconciled.queues_restored;
+    let mut least = BEFORE_ITS_TURN;
     for (times, words) in [
         format!("tc qdisc del dev {name} root"),
         format!("tc qdisc change dev {name} root handle 1: tbf rate 1gbit burst 1mb latency 10ms"),
@@ -156,7 +160,9 @@ fn removed_or_changed_rule_queue_is_restored_within_a_second() {
         assert!(stage::eventually(is_back), "{words:?}: {}", stage::log());
         let took = began.elapsed();
         assert!(took < BEFORE_ITS_TURN, "{words:?}: {took:?}");
+        least = least.min(took);
     }
+    assert!(least < AT_ONCE, "{least:?}");
 }
 
 #[test]
@@ -185,6 +191,7 @@ fn removed_uplink_htb_is_restored_within_a_second() {
         format!("ip link set {ifb} down"),
         format!("ip link del {ifb}"),
     ];
+    let mut least = BEFORE_ITS_TURN;
     for (times, fault) in faults.iter().enumerate() {
         thread::sleep(AT_ONCE);
         assert_eq!(restored(), times as u64, "{}", stage::log());
@@ -195,7 +202,9 @@ fn removed_uplink_htb_is_restored_within_a_second() {
         assert!(stage::eventually(is_back), "{fault}: {}", stage::log());
         let took = began.elapsed();
         assert!(took < BEFORE_ITS_TURN, "{fault}: {took:?}");
+        least = least.min(took);
     }
+    assert!(least < AT_ONCE, "{least:?}");
     let metrics = stage::ask("/metrics");
     assert!(
         metrics.contains("netqos_uplinks_restored_total 4\n"),
@@ -239,6 +248,7 @@ fn removed_stamp_of_pod_is_restored_within_a_second() {
         ["filter", "del", "dev", link, "ingress"],
         ["qdisc", "del", "dev", link, "clsact"],
     ];
+    let mut least = BEFORE_ITS_TURN;
     for (times, fault) in faults.iter().enumerate() {
         thread::sleep(AT_ONCE);
         assert_eq!(restored(), times as u64, "{}", stage::log());
@@ -248,5 +258,7 @@ fn removed_stamp_of_pod_is_restored_within_a_second() {
         assert!(stage::eventually(is_back), "{fault:?}: {}", stage::log());
         let took = began.elapsed();
         assert!(took < BEFORE_ITS_TURN, "{fault:?}: {took:?}");
+        least = least.min(took);
     }
+    assert!(least < AT_ONCE, "{least:?}");
 }
