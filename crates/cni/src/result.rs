@@ -101,7 +101,9 @@ impl CniResult {
 
     /// The same from parsed JSON.
     pub fn from_value(value: Value, config_version: CniVersion) -> Result<Self, ResultError> {
+        let is_old = ["ip4", "ip6"].iter().any(|key| value.get(key).is_some());
         let version = match named_version(&value) {
+            "" if is_old => CniVersion::V0_2_0,
             "" => config_version,
             text => text.parse()?,
         };

@@ -75,6 +75,11 @@ fn plugin_that_speaks_nothing_since_0_3_0_is_refused_by_name() {
              unsupported CNI result version \"0.2.0\""
         );
         assert_eq!(stage.calls()[0].stdin["cniVersion"], "0.3.1");
+
+        let unversioned = r#"{"ip4": {"ip": "10.0.0.2/24"}}"#;
+        stage.answer("old", "ADD", unversioned, 0);
+        let other = stage.runtime().add(&list, &request()).unwrap_err();
+        assert_eq!(other.to_string(), error.to_string());
     }
 }
 
