@@ -124,8 +124,8 @@ impl LimitDatapath {
             }
             record.iter().try_for_each(|it| self.records.write(it))?;
         }
-        queue::empty(socket, &link, &found, &shape)?;
-        let dropped = found.statistics().queued_packets;
+        let queued = found.statistics().queued_packets;
+        let dropped = queue::empty(socket, &link, &found, &shape, queued)?;
         self.dropped += u64::from(dropped);
         Ok(dropped)
     }

@@ -177,21 +177,29 @@ fn drop_stuck_packets(
     if backlog.queued_packets == 0 || !(is_smaller || is_too_long) {
         return Ok(0);
     }
-    empty(socket, link, found, shape)?;
-    Ok(backlog.queued_packets)
+    empty(socket, link, found, shape, backlog.queued_packets)
 }
 
-/// Replaces the qdisc inside of the TBF, and so drops the backlog.
-pub(crate) fn empty(socket: &mut Socket, link: &Link, found: &Found, shape: &Shape) -> Result<()> {
+/// Replaces the qdisc inside of the TBF, and so drops the backlog, of `queued` packets. Returns the number of dropped packets.
+pub(crate) fn empty(
+    socket: &mut Socket,
+    link: &Link,
+    found: &Found,
+    shape: &Shape,
+    queued: u32,
+) -> Result<u32> {
     let other = found.other_handle();
+    let mut dropped = queued;
     let emptied = if found.has_bands() {
-        fit_length(socket, link, shape)?;
+        // Another length drops the backlog, too.
+        dropped = dropped.max(fit_length(socket, link, shape)?);
         socket.put_qdisc(link, CLASS, other, &PfifoFast)
     } else {
         let Tbf { limit, .. } = shape.tbf();
         socket.put_qdisc(link, CLASS, other, &Bfifo { limit })
     };
-    emptied.doing("create qdisc")
+    emptied.doing("create qdisc")?;
+    Ok(dropped)
 }
 
 /// Before 5.15 (and the fixes of its time in older series) a TBF that has a pfifo_fast in it must

@@ -348,8 +348,8 @@ pub(super) fn empty(socket: &mut Socket, meter: &Meter) -> Result<u32> {
         .doing("find link")?;
     let found = Found::read(socket, &pair)?;
     let shape = queued(bandwidth, mtu, pair.gso_max_size);
-    queue::empty(socket, &pair, &found, &shape)?;
-    Ok(found.statistics().queued_packets)
+    let queued = found.statistics().queued_packets;
+    queue::empty(socket, &pair, &found, &shape, queued)
 }
 
 /// Takes a meter away: its limiter now. Its pair is [spare](Ends) from then on.
