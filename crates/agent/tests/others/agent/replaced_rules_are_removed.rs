@@ -41,6 +41,26 @@ fn replaced_rules_leave_the_kernel_without_another_change() {
     }
 }
 
+/// Of 64 a change waits until they are removed.
+#[test]
+fn replaced_rules_leave_the_kernel_while_others_come() {
+    let Some(node) = stage::node() else { return };
+    let (a, _b) = stage::pods(&node);
+    stage::put("a.json", &stage::manifest(&a, json!({})));
+    let _agent = Agent::start();
+    stage::put("p.yaml", &stage::policy("p", "a", "[{dscp: 1}]"));
+    assert!(stage::eventually(|| is_marked("a", 1)));
+    let chains_at = |port: u16| {
+        let to = format!("{{ports: [{{protocol: TCP, port: {port}}}]}}");
+        let rules = format!("[{{dscp: 1, classifier: {to}}}]");
+        stage::put("p.yaml", &stage::policy("p", "a", &rules));
+        thread::sleep(Duration::from_millis(20));
+        chains()
+    };
+    let most = (1_000..1_150).map(chains_at).max().unwrap();
+    assert!((2..32).contains(&most), "{most} chains");
+}
+
 /// Each of its changes gives pods other rules, and peers other classes.
 #[test]
 fn tenant_that_changes_rules_without_end_delays_no_other() {
