@@ -1,6 +1,8 @@
 //! The project's own chores. `cargo xtask help` lists them.
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+mod architecture;
 mod bench;
 mod crds;
 mod generated;
