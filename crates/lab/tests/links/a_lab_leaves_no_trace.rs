@@ -44,7 +44,7 @@ metadata: {name: small}
 spec:
   compare: true
   measurements:
-  - {name: down, kind: tcp, from: node, to: one, omit: 100ms, duration: 300ms, expect: {atLeast: 100M}}
+  - {name: down, kind: tcp, from: node, to: one, omit: 100ms, duration: 300ms, expect: {atLeast: 10M}}
   - {name: up, kind: tcp, from: one, to: node, omit: 0s, duration: 300ms, expect: {atLeast: 1P}}
   - {name: mark, kind: dscp, from: one, to: two, omit: 0s, duration: 300ms, dscp: EF, expect: {dscp: EF}}
   - {name: wait, kind: latency, from: two, to: one, duration: 300ms, interval: 10ms,

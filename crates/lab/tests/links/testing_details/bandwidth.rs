@@ -27,39 +27,26 @@ pub(crate) fn check(stage: &Stage, family: Family, case: &Case) {
         case.classifier
     ));
     stage.wait_for_mark(MARK, to, packet, family);
-    for met in case.met.iter().take(MEASURED) {
-        assert_rate(&says, stage, *met, family, is_held);
+    for (to, packet) in case.met.iter().take(MEASURED) {
+        let case = format!("{says}: {packet:?} to {to}");
+        let measure = || goodput(stage, to, *packet, family);
+        stage.baseline().assert_limited(case, RATE, measure);
     }
     for unmet in case.unmet.iter().take(MEASURED) {
-        assert_rate(&says, stage, *unmet, family, is_free);
+        assert_free(&says, stage, *unmet, family);
     }
     stage.delete();
     stage.wait_for_mark(0, to, packet, family);
-    assert_rate(&says, stage, (to, packet), family, is_free);
+    assert_free(&says, stage, (to, packet), family);
 }
 
-fn assert_rate(
-    says: &str,
-    stage: &Stage,
-    (to, packet): To,
-    family: Family,
-    is_right: fn(f64) -> bool,
-) {
+fn assert_free(says: &str, stage: &Stage, (to, packet): To, family: Family) {
     let rate = goodput(stage, to, packet, family);
     let megabits = rate / 1e6;
     assert!(
-        is_right(rate),
+        rate > 1.5 * RATE,
         "{says}: {packet:?} to {to}: {megabits:.1} Mbit/s"
     );
-}
-
-/// A busy machine takes some of a rate, and adds none.
-fn is_held(rate: f64) -> bool {
-    (0.3 * RATE..=1.25 * RATE).contains(&rate)
-}
-
-fn is_free(rate: f64) -> bool {
-    rate > 1.5 * RATE
 }
 
 /// Payload in bit/s from the pod `source`.

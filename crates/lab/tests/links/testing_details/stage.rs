@@ -1,5 +1,6 @@
 //! A lab that stands, with the pods of the proposal's tests and an agent.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::IpAddr;
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use netqos_lab::{Options, Progress, Which};
 use netqos_netlink::Namespace;
-use netqos_testkit::{Node, lab_agent};
+use netqos_testkit::{Baseline, Node, lab_agent};
 use tempfile::TempDir;
 
 use super::eyes::{Packet, seen};
@@ -90,8 +91,9 @@ pub(crate) const MARK: u8 = 20;
 pub(crate) struct Stage {
     objects: PathBuf,
     namespaces: BTreeMap<String, PathBuf>,
+    baseline: OnceCell<Baseline>,
     _folder: TempDir,
-    _node: Node,
+    node: Node,
 }
 
 impl Stage {
@@ -124,9 +126,16 @@ impl Stage {
             namespaces: namespaces
                 .map(|(who, name)| (who, Path::new("/run/netns").join(name)))
                 .collect(),
+            baseline: OnceCell::new(),
             _folder: folder,
-            _node: node,
+            node,
         })
+    }
+
+    /// A limit of `tc` that holds beside what is measured.
+    pub(crate) fn baseline(&self) -> &Baseline {
+        self.baseline
+            .get_or_init(|| Baseline::new(&self.node).unwrap())
     }
 
     /// Creates a NetworkQoS of the pod `source`, with one rule in YAML.
