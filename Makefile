@@ -72,7 +72,8 @@ test-multus: dependencies
 
 # ARGS are the command's: --only, --list.
 test-kernels: build
-	@cargo run --quiet --locked -p netqos-kernels -- $(ARGS)
+	@cargo build --quiet --locked --workspace --bin test-kernels
+	@$(CARGO_TARGET_DIR)/debug/test-kernels $(ARGS)
 
 lint: dependencies
 	scripts/count-lines --check
