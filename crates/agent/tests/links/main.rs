@@ -1,4 +1,4 @@
-//! What pods' connections get of a divided line, measured: no test that loads a link runs beside these.
+//! What pods' connections get of a divided line, measured.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
