@@ -361,7 +361,12 @@ impl Flow {
                     .unwrap();
                 raw.set_recv_buffer_size(1 << 20).unwrap();
                 // Nobody's port is answered with an ICMP message.
-                (raw, UdpSocket::bind(("0.0.0.0", PORT)).unwrap())
+                let port = Socket::new(Domain::IPV4, Type::DGRAM, None).unwrap();
+                // A process that is just being started may still have that of the flow before.
+                port.set_reuse_address(true).unwrap();
+                let any = SocketAddr::from(([0; 4], PORT));
+                port.bind(&any.into()).unwrap();
+                (raw, port)
             })
             .unwrap();
         let mouth = from
