@@ -180,7 +180,7 @@ fn drop_stuck_packets(
     empty(socket, link, found, shape, backlog.queued_packets)
 }
 
-/// Replaces the qdisc inside of the TBF, and so drops the backlog, of `queued` packets. Returns the number of dropped packets.
+/// Replaces the qdisc inside of the TBF, and so drops the backlog of `queued` packets. Returns how many were dropped.
 pub(crate) fn empty(
     socket: &mut Socket,
     link: &Link,

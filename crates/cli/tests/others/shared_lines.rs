@@ -38,7 +38,7 @@ fn status_says_what_a_pod_gets_and_what_holds_it_back() {
     let of = |pod: &str| stdout(&run(&["status", "--pod", pod]));
     let server = far.inside(|| Server::bind("192.0.2.1:0".parse::<SocketAddr>().unwrap()).unwrap());
     let server = server.unwrap();
-    // Waits until the words are said of pods while these send all that they can: a busy machine does not always fill the line.
+    // Waits until this is said of pods while these send all that they can: a busy machine does not always fill a line.
     let while_sending = |pods: &[&netqos_testkit::Pod], said: &[(&str, &[&str])]| {
         let test = TcpTest {
             streams: 2,
