@@ -67,6 +67,13 @@ fn pure_crates_do_no_io() {
     assert_without(&IMPURE, &PURE);
 }
 
+/// `cluster` connects to the API server. No other part of a daemon connects to another machine.
+#[test]
+fn only_cluster_connects() {
+    let daemons = ["agent", "controller", "daemon", "admission", "analysis"];
+    assert_without(&["TcpStream::connect", "HttpConnector"], &daemons);
+}
+
 #[test]
 fn nothing_sets_finalizers() {
     let writers = ["agent", "controller", "cluster", "admission"];
