@@ -41,7 +41,7 @@ DEMOS := iperf-slow $(addprefix networkqos-,story1-marks story2-free-is-limited 
 # Each scenario's report is in target/demo/NAME.json and .html; all are shown, also when one fails.
 # The executables are not those of `make build`: the kernel does the work, and they are compiled in less than half the
 # time. With --workspace they have the features of those that tests are built with, and `make test` builds none again.
-# A measurement that a busy machine spoils, as CI is beside a build, is made again, and reports tell.
+# A measurement that does not hold is made again, twice at most: a busy machine spoils some. Reports list each attempt.
 demo: dependencies
 	cargo build --locked --workspace --bin bandwidth --bin netqos --bin netqos-agent --bin netqos-multinet
 	@mkdir -p target/demo
