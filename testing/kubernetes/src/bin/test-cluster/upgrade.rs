@@ -22,7 +22,7 @@ pub fn and_back(context: &mut Context) -> anyhow::Result<String> {
     let mut versions = vec![before.clone()];
     let mut packets = 0;
     type Change = fn(&Context) -> anyhow::Result<()>;
-    for change in [upgrade as Change, rollback, upgrade] {
+    for change in [first_upgrade as Change, rollback, upgrade] {
         packets += no_packet_unmarked(context, |context| {
             change(context)?;
             rolled_out(context)
@@ -42,21 +42,29 @@ pub fn and_back(context: &mut Context) -> anyhow::Result<String> {
     ))
 }
 
-/// The clone's CRDs first.
+/// One that is refused for the removed value first. Not after the rollback: Helm has written the null of the upgrade into
+/// the values of the revision before, too.
+fn first_upgrade(context: &Context) -> anyhow::Result<()> {
+    let refused = upgrade_with(context, "image.tag=").err();
+    let refused = refused.context("a removed value was not refused")?;
+    let refused = format!("{refused:#}");
+    ensure!(refused.contains("otlp was removed"), "{refused}");
+    upgrade(context)
+}
+
 fn upgrade(context: &Context) -> anyhow::Result<()> {
+    upgrade_with(context, "image.tag=,otlp=null")
+}
+
+/// The clone's CRDs first.
+fn upgrade_with(context: &Context, values: &str) -> anyhow::Result<()> {
     let kubectl = context.kubectl();
     let crds = deployed("crds");
     kubectl.run(&["apply", "--server-side", "--force-conflicts", "-k", &crds])?;
     let chart = deployed("helm/netqos");
-    let upgrade = |values: &str| {
-        let release = ["upgrade", "netqos", &chart, "-n", NETQOS];
-        let values = ["--reset-then-reuse-values", "--set", values];
-        kubectl.helm(&[&release[..], &values].concat())
-    };
-    let refused = upgrade("image.tag=").err().map(|it| format!("{it:#}"));
-    let refused = refused.context("a removed value was not refused")?;
-    ensure!(refused.contains("otlp was removed"), "{refused}");
-    upgrade("image.tag=,otlp=null")?;
+    let release = ["upgrade", "netqos", &chart, "-n", NETQOS];
+    let values = ["--reset-then-reuse-values", "--set", values];
+    kubectl.helm(&[&release[..], &values].concat())?;
     Ok(())
 }
 
