@@ -110,6 +110,7 @@ impl AttachmentRequest {
         if !runtime_config.is_empty() {
             config.insert("runtimeConfig".to_owned(), Value::Object(runtime_config));
         }
+        config.values_mut().for_each(write_whole);
         Ok(config)
     }
 
@@ -121,5 +122,37 @@ impl AttachmentRequest {
             .map(|(key, value)| format!("{key}={value}"))
             .collect();
         pairs.join(";")
+    }
+}
+
+/// Writes whole numbers as libcni does, which is written in Go: `1e+07`, as Helm prints ten million, is 10000000. Plugins
+/// that want an integer refuse 10000000.0.
+fn write_whole(value: &mut Value) {
+    match value {
+        Value::Array(values) => values.iter_mut().for_each(write_whole),
+        Value::Object(fields) => fields.values_mut().for_each(write_whole),
+        Value::Number(number) if number.is_f64() => {
+            let float = number.as_f64().filter(|it| it.fract() == 0.0);
+            if let Some(whole) = float.filter(|it| (0.0..u64::MAX as f64).contains(it)) {
+                *number = (whole as u64).into();
+            } else if let Some(whole) = float.filter(|it| (i64::MIN as f64..0.0).contains(it)) {
+                *number = (whole as i64).into();
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_reach_plugins_as_from_libcni() {
+        let read = r#"{"a": [1e+07, 1.5, -2e3], "b": {"c": 0.0, "d": 1e30, "e": 7}}"#;
+        let mut value: Value = serde_json::from_str(read).unwrap();
+        write_whole(&mut value);
+        let written = r#"{"a":[10000000,1.5,-2000],"b":{"c":0,"d":1e+30,"e":7}}"#;
+        assert_eq!(value.to_string(), written);
     }
 }
