@@ -21,9 +21,9 @@ use netqos_api::multinet::PodName;
 use netqos_cni::runtime::CachedAttachment;
 use netqos_coexistence::AtWork;
 use netqos_core::objects::{LocalInterface, NetworkName};
-use netqos_core::plan::{Attach, Interface};
+use netqos_core::plan::{Attach, Ends, Interface};
 use netqos_core::{Attachment, ObjectName, ObjectRef, Problem, Reason};
-use netqos_datapath::{AttachedPod, AttachedPods, Reach, locate};
+use netqos_datapath::{AttachedPod, AttachedPods, Known, Located, Reach, Records, locate};
 use netqos_index::Change;
 use serde_json::Value;
 
@@ -50,6 +50,8 @@ pub struct Locator {
     records: Option<PathBuf>,
     /// Where the plugin writes.
     attached: Option<PathBuf>,
+    /// The records of limits.
+    limits: Option<Records>,
     caches: Vec<PathBuf>,
     files: BTreeMap<PathBuf, Cached>,
     /// How many have come.
@@ -115,6 +117,7 @@ impl Locator {
         Self {
             records: None,
             attached: None,
+            limits: None,
             caches,
             files: BTreeMap::new(),
             came: 0,
@@ -126,6 +129,13 @@ impl Locator {
     #[must_use]
     pub fn with_attached(mut self, folder: PathBuf) -> Self {
         self.attached = Some(folder);
+        self
+    }
+
+    /// And goes by what these records say which links an interface is.
+    #[must_use]
+    pub fn with_limits(mut self, records: Records) -> Self {
+        self.limits = Some(records);
         self
     }
 
@@ -219,17 +229,25 @@ impl Locator {
             self.files.remove(path);
             return;
         };
-        let came = self.files.get(path).map_or(self.came, |known| known.age.0);
+        let known = self.files.get(path);
+        let came = known.map_or(self.came, |known| known.age.0);
+        let memory = Memory {
+            limits: self.limits.as_ref(),
+            // What a file led to once it stays.
+            before: known
+                .filter(|known| known.stamp == stamp)
+                .map_or(&[], |known| &known.of),
+        };
         // An interface may have become another while the file stayed as it is.
         let mut status = None;
         let read = match self.source(path) {
             Source::Record => records::read(path).and_then(|record| {
                 let record = record.as_ref();
                 status = record.and_then(|record| StatusAnnotation::of(record, modified));
-                record.map_or(Ok(Vec::new()), records::interfaces)
+                record.map_or(Ok(Vec::new()), |it| records::interfaces(it, &memory))
             }),
-            Source::Plugin => read_attached(path).map(Vec::from_iter),
-            Source::Cache => read(path),
+            Source::Plugin => read_attached(path, &memory).map(Vec::from_iter),
+            Source::Cache => read(path, &memory),
         };
         let (of, problem) = match read {
             Ok(of) => (of, None),
@@ -363,7 +381,7 @@ fn stamp(metadata: &Metadata) -> Stamp {
 }
 
 /// Reads one file. None: it is not of a pod, or of one whose namespace is gone.
-fn read(path: &Path) -> Result<Vec<Sandboxed>, String> {
+fn read(path: &Path, memory: &Memory<'_>) -> Result<Vec<Sandboxed>, String> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
         Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -387,10 +405,12 @@ fn read(path: &Path) -> Result<Vec<Sandboxed>, String> {
     if cached.ifname == "lo" {
         return Ok(Vec::new());
     }
-    let of = |ifname: &str, addresses| -> Result<Option<Sandboxed>, String> {
+    let host_links = host_links(&cached.result);
+    let of = |ifname: &str, host_links: &[String], addresses| -> Result<_, String> {
         let attachment = Attachment::try_new(&cached.network, &cached.container_id, ifname);
         let attachment = attachment.map_err(|why| why.to_string())?;
-        let interface = interface(&attachment, netns, addresses);
+        let known = memory.of(&attachment, None, host_links);
+        let interface = interface(&attachment, netns, known, addresses);
         Ok(interface.map(|interface| Sandboxed {
             source: Source::Cache,
             pod: ObjectName::new(namespace, name),
@@ -402,9 +422,15 @@ fn read(path: &Path) -> Result<Vec<Sandboxed>, String> {
     let own = addresses(&cached.result, &cached.ifname);
     let mut primary = addresses(&cached.result, PRIMARY_INTERFACE);
     primary.retain(|address| !own.contains(address));
-    let mut found = Vec::from_iter(of(&cached.ifname, own)?);
+    // The host's link of two interfaces is either's.
+    let host_links = if primary.is_empty() {
+        &host_links[..]
+    } else {
+        &[]
+    };
+    let mut found = Vec::from_iter(of(&cached.ifname, host_links, own)?);
     if !primary.is_empty()
-        && let Some(mut primary) = of(PRIMARY_INTERFACE, primary)?
+        && let Some(mut primary) = of(PRIMARY_INTERFACE, &[], primary)?
     {
         primary.interface.network = NetworkName::Primary(None);
         found.push(primary);
@@ -413,7 +439,7 @@ fn read(path: &Path) -> Result<Vec<Sandboxed>, String> {
 }
 
 /// The same of a file that the plugin wrote.
-fn read_attached(path: &Path) -> Result<Option<Sandboxed>, String> {
+fn read_attached(path: &Path, memory: &Memory<'_>) -> Result<Option<Sandboxed>, String> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
         Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -421,7 +447,9 @@ fn read_attached(path: &Path) -> Result<Option<Sandboxed>, String> {
     };
     let attached: AttachedPod = serde_json::from_slice(&bytes)
         .map_err(|why| format!("not what the plugin writes of a pod: {why}"))?;
-    let interface = interface(&attached.attachment, &attached.netns, attached.addresses);
+    let known = memory.of(&attached.attachment, attached.ends, &[]);
+    let addresses = attached.addresses;
+    let interface = interface(&attached.attachment, &attached.netns, known, addresses);
     Ok(interface.map(|interface| Sandboxed {
         source: Source::Plugin,
         pod: ObjectName::new(&attached.namespace, &attached.name),
@@ -431,22 +459,63 @@ fn read_attached(path: &Path) -> Result<Option<Sandboxed>, String> {
     }))
 }
 
+/// Which links interfaces were before.
+struct Memory<'m> {
+    limits: Option<&'m Records>,
+    before: &'m [Sandboxed],
+}
+
+impl Memory<'_> {
+    /// What is known of an attachment's interface: by a plugin's record, that of its limits, or since its file led to it.
+    fn of<'k>(
+        &self,
+        attachment: &Attachment,
+        recorded: Option<Ends>,
+        host_links: &'k [String],
+    ) -> Known<'k> {
+        let of_limits = || self.limits?.read(attachment).ok()??.ends;
+        let before = || {
+            let mut before = self.before.iter();
+            let it = before.find(|it| *it.interface.name == *attachment.interface())?;
+            it.interface.attach.interface()?.ends
+        };
+        let ends = recorded.or_else(of_limits).or_else(before);
+        ends.map_or(Known::HostLinks(host_links), Known::Ends)
+    }
+}
+
+/// The names of the links of a result that are on the host.
+fn host_links(result: &Value) -> Vec<String> {
+    let all = result.get("interfaces").and_then(Value::as_array);
+    let is_on_host = |link: &&Value| {
+        let sandbox = link.get("sandbox").and_then(Value::as_str);
+        sandbox.is_none_or(str::is_empty)
+    };
+    let names = all.into_iter().flatten().filter(is_on_host);
+    let names = names.filter_map(|link| link.get("name")?.as_str());
+    names.map(str::to_owned).collect()
+}
+
 /// The interface of an attachment, with these addresses. `None`: its namespace is gone.
 fn interface(
     attachment: &Attachment,
     netns: &Path,
+    known: Known<'_>,
     addresses: BTreeSet<IpAddr>,
 ) -> Option<LocalInterface> {
-    let interface = Interface {
+    let interface = |ends| Interface {
         container: attachment.container().to_owned(),
         network: attachment.network().to_owned(),
         name: attachment.interface().to_owned(),
         netns: netns.to_owned(),
+        ends: Some(ends),
     };
-    let attach = match locate(netns, attachment.interface()) {
+    let attach = match locate(netns, attachment.interface(), known) {
         Ok(None) => return None,
-        Ok(Some(Reach::HostVeth)) => Attach::HostVeth(interface),
-        Ok(Some(Reach::PodNetns)) => Attach::PodNetns(interface),
+        Ok(Some(Located { reach, ends })) => match reach {
+            Reach::HostVeth => Attach::HostVeth(interface(ends)),
+            Reach::PodNetns => Attach::PodNetns(interface(ends)),
+        },
         Err(why) => Attach::Unsupported {
             reason: why.to_string(),
         },

@@ -24,7 +24,7 @@ use netqos_cluster::Connect;
 use netqos_coexistence::{Choice, Enforce, Homes};
 use netqos_core::NodeReport;
 use netqos_core::classes::TrafficClass;
-use netqos_datapath::Paths;
+use netqos_datapath::{Paths, Records};
 use netqos_index::PeerSource;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
@@ -311,6 +311,7 @@ fn run(arguments: &Arguments, logs: Logs) -> anyhow::Result<()> {
     }
     let locator = netqos_agent::Locator::new(arguments.cni_cache.clone())
         .with_attached(paths.pods())
+        .with_limits(Records::new(paths.attachments()))
         .with_records(arguments.state_dir.join(places::MULTINET_RECORDS));
     netqos_agent::watch_attachments(locator, annotations, sender.clone())?;
     if let Some(cgroups) = cgroups {

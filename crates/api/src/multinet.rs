@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use netqos_core::objects::RecordedLimits;
+use netqos_core::plan::Ends;
 use netqos_core::{Digest, Limits};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -97,6 +98,9 @@ pub struct RecordedAttachment {
     pub nad: Option<String>,
     /// The interface's name in the pod.
     pub interface: String,
+    /// The interface's links, once it is made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends: Option<Ends>,
     /// The network configuration list.
     pub list: Map<String, Value>,
     /// `CNI_ARGS`.

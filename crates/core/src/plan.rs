@@ -17,7 +17,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     Bandwidth, Digest, Dscp, EndpointId, IpBlock, Limits, Mode, NetworkKey, ObjectName, PodId,
@@ -103,10 +103,23 @@ pub struct Interface {
     pub container: String,
     /// The name of the CNI network.
     pub network: String,
-    /// Its name in the namespace (`CNI_IFNAME`).
+    /// Its name in the namespace when it was made (`CNI_IFNAME`). The pod can give it to another link.
     pub name: String,
     /// The file that names the namespace.
     pub netns: PathBuf,
+    /// The links that it is. `None`: nothing is known but its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ends: Option<Ends>,
+}
+
+/// The links of an interface, by index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Ends {
+    /// The link in the pod's network namespace.
+    pub pod: u32,
+    /// The other end of the pair, in the host's; `None` for a link of another kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<u32>,
 }
 
 /// A rule list. Among rules that match a packet the first wins, and decides both mark and rate;

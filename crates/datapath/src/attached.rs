@@ -10,6 +10,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use netqos_core::Attachment;
+use netqos_core::plan::Ends;
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
@@ -29,6 +30,9 @@ pub struct AttachedPod {
     /// The pod's uid, where the runtime says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
+    /// The links that the interface is, where they were found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends: Option<Ends>,
     /// The addresses of the interface.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub addresses: BTreeSet<IpAddr>,
@@ -111,6 +115,10 @@ mod tests {
             namespace: "games".to_owned(),
             name: "a".to_owned(),
             uid: Some("36cee2dc".to_owned()),
+            ends: Some(Ends {
+                pod: 2,
+                host: Some(7),
+            }),
             addresses: ["10.1.0.2", "fd00::2"].map(|it| it.parse().unwrap()).into(),
             has_annotations: true,
         }
@@ -151,6 +159,7 @@ mod tests {
         let read: AttachedPod = serde_json::from_value(least).unwrap();
         let expected = AttachedPod {
             uid: None,
+            ends: None,
             addresses: BTreeSet::new(),
             has_annotations: false,
             ..pod("net", "c1")

@@ -7,7 +7,7 @@ use netqos_core::{Attachment, Direction, Limit};
 use netqos_netlink::link::Link;
 use netqos_netlink::qdisc::Statistics;
 
-use crate::endpoint::{Endpoint, Side};
+use crate::endpoint::Side;
 use crate::error::Doing;
 use crate::hook::{self, HookKind};
 use crate::limits::Request;
@@ -47,12 +47,7 @@ impl LimitDatapath {
             return Ok(Vec::new());
         }
         let mut pod = Side::pod(request.netns)?;
-        let endpoint = Endpoint::locate(
-            &mut self.host,
-            &mut pod,
-            request.attachment.interface(),
-            request.host_links,
-        )?;
+        let endpoint = self.locate(request, &mut pod, request.ends(record))?;
         let Some(record) = record else {
             legacy::check(&mut self.host.socket, &endpoint, request)?;
             return Ok(Vec::new());
@@ -112,7 +107,7 @@ impl LimitDatapath {
             SideName::Host => &mut self.host.socket,
             SideName::Pod => &mut pod.socket,
         };
-        let link = socket.link_by_name(&queue.link.name).doing("find link")?;
+        let link = queue.link.find(socket).doing("find link")?;
         let limit = request.limits.of(direction).ok_or(Error::QdiscMissing)?;
         let found = queue::Found::read(socket, &link)?;
         let shape = Shape::at(&limit, &link, true);
@@ -156,21 +151,18 @@ fn check_queue(
         what,
     };
     // The queue of a limit without an ifb is at an end of the interface itself.
-    let link = match found.filter(|found| found.name == queue.link.name) {
+    let link = match found.filter(|found| found.index == queue.link.index) {
         Some(found) => found.clone(),
-        None => side
-            .socket
-            .link_by_name(&queue.link.name)
-            .map_err(|error| {
-                if queue.detour_from.is_some() {
-                    Error::IfbMissing(error.to_string())
-                } else {
-                    Error::Netlink {
-                        doing: "get host device",
-                        source: error,
-                    }
+        None => queue.link.find(&mut side.socket).map_err(|error| {
+            if queue.detour_from.is_some() {
+                Error::IfbMissing(error.to_string())
+            } else {
+                Error::Netlink {
+                    doing: "get host device",
+                    source: error,
                 }
-            })?,
+            }
+        })?,
     };
     let socket = &mut side.socket;
     let is_ranked = queue.hook != HookKind::None;
@@ -212,10 +204,7 @@ fn check_queue(
                 "it is down, and swallows what is sent to it".to_owned(),
             ));
         }
-        let from = side
-            .socket
-            .link_by_name(&from.name)
-            .doing("get host device")?;
+        let from = from.find(&mut side.socket).doing("get host device")?;
         if !detour::is_applied(&mut side.socket, &from, &link)? {
             return Err(changed(format!(
                 "traffic of {} is not redirected to it",

@@ -5,7 +5,8 @@ use std::path::Path;
 use netqos_api::EgressWay;
 use netqos_bpf::has_netkit_programs;
 use netqos_core::Direction;
-use netqos_netlink::link::Link;
+use netqos_core::plan::Ends;
+use netqos_netlink::link::{Link, optional};
 use netqos_netlink::{Namespace, Socket};
 
 use crate::error::Doing;
@@ -47,15 +48,23 @@ impl Side {
     }
 
     /// The inside of this namespace.
+    ///
+    /// # Errors
+    /// Returns [`Error::NodesNamespace`] for the one in which this process is: a runtime may have named a pod's by a
+    /// process, whose number is another one's by now.
     pub(crate) fn pod(path: &Path) -> Result<Self> {
         let open = || {
             let namespace = Namespace::open(path)?;
-            Ok((Socket::open_in(&namespace)?, namespace))
+            let is_nodes = namespace.is_same(&Namespace::current()?)?;
+            Ok((Socket::open_in(&namespace)?, namespace, is_nodes))
         };
-        let (socket, namespace) = open().map_err(|source| Error::OpenNamespace {
+        let (socket, namespace, is_nodes) = open().map_err(|source| Error::OpenNamespace {
             path: path.display().to_string(),
             source,
         })?;
+        if is_nodes {
+            return Err(Error::NodesNamespace(path.display().to_string()));
+        }
         Ok(Self {
             socket,
             namespace: Some(namespace),
@@ -73,6 +82,14 @@ impl Side {
                 Ok(None)
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// The same to remove things from it: in the node's own namespace is nothing of a pod.
+    pub(crate) fn pod_to_clean(path: &Path) -> Result<Option<Self>> {
+        match Self::pod_if_there(path) {
+            Err(Error::NodesNamespace(_)) => Ok(None),
+            side => side,
         }
     }
 
@@ -103,25 +120,56 @@ impl Endpoint {
         }
     }
 
-    /// Finds both ends of the pod's interface of this name.
+    /// The links, by index.
+    pub(crate) fn ends(&self) -> Ends {
+        Ends {
+            pod: self.pod.index,
+            host: self.host.as_ref().map(|host| host.index),
+        }
+    }
+
+    /// Finds the pod's interface: by its links, where they are known, else by its name.
     pub(crate) fn locate(
         host: &mut Side,
         pod: &mut Side,
         name: &str,
+        ends: Option<Ends>,
         host_links: HostLinks<'_>,
     ) -> Result<Self> {
-        let inside = pod
-            .socket
-            .link_by_name(name)
-            .map_err(|source| Error::NoPodInterface {
+        let inside = match ends {
+            None => pod.socket.link_by_name(name),
+            Some(ends) => pod.socket.link_by_index(ends.pod),
+        };
+        let found = inside.map_err(|source| Error::NoPodInterface {
+            name: name.to_owned(),
+            source,
+        });
+        let found = found.and_then(|inside| Self::of(host, pod, inside, host_links));
+        let Some(ends) = ends else {
+            return found;
+        };
+        match found {
+            Ok(found) if found.ends() == ends => return Ok(found),
+            Err(Error::Netlink { .. } | Error::PeerNotListed) => return found,
+            _ => {}
+        }
+        match (found, host_link(host, ends)?) {
+            (Err(gone @ Error::NoPodInterface { .. }), None) => Err(gone),
+            (_, left) => Err(Error::Replaced {
                 name: name.to_owned(),
-                source,
-            })?;
+                index: ends.pod,
+                host: left.map(|link| link.name),
+            }),
+        }
+    }
+
+    /// The endpoint with this link in the pod.
+    fn of(host: &mut Side, pod: &Side, inside: Link, host_links: HostLinks<'_>) -> Result<Self> {
         if inside.is_loopback {
-            return Err(Error::Loopback(name.to_owned()));
+            return Err(Error::Loopback(inside.name));
         }
         let listed = |names: &[String], end: &Link| names.contains(&end.name);
-        let end = host_end(&inside, |index| host.socket.link_by_index(index).ok())?;
+        let end = host_end(host, pod, &inside)?;
         match (&end, host_links) {
             (Some(end), HostLinks::Listed(names)) if !listed(names, end) => {
                 Err(Error::PeerNotListed)
@@ -134,71 +182,32 @@ impl Endpoint {
     }
 }
 
+/// Returns the host's end of a pod's interface, as long as it exists: the pod's end may be elsewhere by now.
+pub(crate) fn host_link(host: &mut Side, ends: Ends) -> Result<Option<Link>> {
+    let Some(index) = ends.host else {
+        return Ok(None);
+    };
+    let link = optional(host.socket.link_by_index(index)).doing("find link")?;
+    Ok(link.filter(Link::is_pair_end))
+}
+
 /// Returns true if all that a pod sends passes the tc hooks of this end on the host. Programs of a netkit pair's own run
 /// before those, and may redirect packets past them.
 pub(crate) fn sees_all(host: &Link) -> bool {
     host.kind != "netkit" || !has_netkit_programs(host.index)
 }
 
-/// Returns the host's end of a pod's interface, a veth or netkit device; `None` if its kind has none. `find` returns
-/// the host's link of an index.
+/// Returns the host's end of a pod's interface, a veth or netkit device; `None` if its kind has none.
 ///
 /// # Errors
 /// Returns an error if the other end is not on the host.
-fn host_end(inside: &Link, find: impl FnOnce(u32) -> Option<Link>) -> Result<Option<Link>> {
-    if !inside.is_pair_end() {
+fn host_end(host: &mut Side, pod: &Side, inside: &Link) -> Result<Option<Link>> {
+    let Some(namespace) = pod.namespace.as_ref().filter(|_| inside.is_pair_end()) else {
         return Ok(None);
-    }
+    };
     let index = inside.related;
     let index = index.ok_or_else(|| Error::NoPeer(inside.name.clone()))?;
-    let end = find(index).filter(|end| end.is_other_end_of(inside));
+    let end = host.socket.other_end(inside, namespace);
+    let end = end.doing("find the host's end")?;
     end.map(Some).ok_or(Error::PeerElsewhere(index))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn link(index: u32, kind: &str, related: Option<u32>) -> Link {
-        Link {
-            index,
-            kind: kind.to_owned(),
-            related,
-            ..Link::default()
-        }
-    }
-
-    #[test]
-    fn host_end_is_found_of_veth_and_netkit() {
-        for kind in ["veth", "netkit"] {
-            let inside = link(2, kind, Some(7));
-            let end = link(7, kind, Some(2));
-            let found = host_end(&inside, |index| (index == 7).then(|| end.clone()));
-            assert_eq!(found.unwrap(), Some(end), "{kind}");
-        }
-    }
-
-    #[test]
-    fn interface_of_another_kind_has_no_host_end() {
-        for kind in ["macvlan", "ipvlan", ""] {
-            let found = host_end(&link(2, kind, Some(7)), |_| panic!("{kind} has none"));
-            assert_eq!(found.unwrap(), None, "{kind}");
-        }
-    }
-
-    /// The host may have another link of the same index.
-    #[test]
-    fn other_end_in_a_third_namespace_is_an_error() {
-        let inside = link(2, "netkit", Some(7));
-        for other in [
-            link(7, "netkit", Some(9)),
-            link(7, "veth", Some(2)),
-            link(7, "", None),
-        ] {
-            let found = host_end(&inside, |_| Some(other.clone()));
-            assert!(matches!(found, Err(Error::PeerElsewhere(7))), "{other:?}");
-        }
-        assert!(host_end(&inside, |_| None).is_err());
-        assert!(host_end(&link(2, "netkit", None), |_| None).is_err());
-    }
 }

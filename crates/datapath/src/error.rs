@@ -35,6 +35,27 @@ pub enum Error {
         /// The kernel's answer.
         source: netqos_netlink::Error,
     },
+    /// The link that the interface was made as is not in the pod any more, or has another end: the pod has deleted or
+    /// moved it.
+    #[error("container interface {name} is not link {index} of the pod any more{}", moved(.host.as_deref()))]
+    Replaced {
+        /// The interface.
+        name: String,
+        /// The link's index.
+        index: u32,
+        /// The host's end, if it still exists.
+        host: Option<String>,
+    },
+    /// The pod has given the interface's name to a link of its own, and several lead out of it.
+    #[error(
+        "container interface {name} is not known: the link of that name does not lead out of the pod, and several do: {ways:?}"
+    )]
+    Ambiguous {
+        /// The interface.
+        name: String,
+        /// The links that lead out of the pod.
+        ways: Vec<String>,
+    },
     /// The pod has no interface that is known to be its first.
     #[error(
         "the pod has no interface eth0, and of others that are up there is not exactly one: {0:?}"
@@ -149,7 +170,10 @@ impl Error {
     pub fn is_unreachable(&self) -> bool {
         let no_device = Some(Errno::NODEV.raw_os_error());
         match self {
-            Self::OpenNamespace { .. } | Self::NoPodInterface { .. } => true,
+            Self::OpenNamespace { .. }
+            | Self::NodesNamespace(_)
+            | Self::NoPodInterface { .. }
+            | Self::Replaced { host: None, .. } => true,
             Self::Netlink { source, .. } => source.errno() == no_device,
             Self::Bpf(netqos_bpf::Error::Command { source, .. }) => {
                 source.raw_os_error() == no_device
@@ -175,6 +199,13 @@ impl Error {
             _ => false,
         }
     }
+}
+
+/// What stays of an interface that the pod has moved.
+fn moved(host: Option<&str>) -> String {
+    host.map_or_else(String::new, |host| {
+        format!(": the pod has moved it; what is at {host}, its end on the node, stays in force")
+    })
 }
 
 /// Adds the original's words for what was being done.

@@ -61,7 +61,7 @@ pub use features::{Feature, Features, Mode, Support, try_fq_codel};
 pub use files::Documents;
 pub use hook::HookKind;
 pub use limits::{Applied, LimitDatapath, Request, Shaped};
-pub use locate::{Reach, locate, locate_first};
+pub use locate::{Known, Located, Reach, locate, locate_first};
 pub use lock::FileLock;
 pub use owner::Owner;
 pub use paths::Paths;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use netqos_api::{EgressWay, HookChoice};
 use netqos_bpf::Pins;
+use netqos_core::plan::Ends;
 use netqos_core::{Attachment, Direction, Limits};
 
 use crate::endpoint::{Endpoint, HostLinks, Side};
@@ -20,6 +21,8 @@ pub struct Request<'a> {
     pub attachment: &'a Attachment,
     /// The file that names the pod's network namespace.
     pub netns: &'a Path,
+    /// The interface's links, where no record says which they are. `None`: the one of its name.
+    pub ends: Option<Ends>,
     /// What the plugins before made on the host.
     pub host_links: HostLinks<'a>,
     /// What it is held to.
@@ -28,8 +31,16 @@ pub struct Request<'a> {
     pub egress: EgressWay,
     /// How the ranking program is attached.
     pub hook: HookChoice,
-    /// True for a running pod: changes that take its interface down for a moment would lose packets.
+    /// True for a running pod: changes that take its interface down for a moment would lose packets. False at ADD, when
+    /// the interface is the link of its name.
     pub is_running: bool,
+}
+
+impl Request<'_> {
+    /// The links of a running pod's interface.
+    pub(crate) fn ends(&self, record: Option<&Record>) -> Option<Ends> {
+        record.and_then(|record| record.ends).or(self.ends)
+    }
 }
 
 /// What is in force.
@@ -37,6 +48,8 @@ pub struct Request<'a> {
 pub struct Applied {
     /// One for each limited direction.
     pub queues: Vec<Shaped>,
+    /// The interface's links; `None` if they were not looked for.
+    pub ends: Option<Ends>,
 }
 
 /// One limited direction.
@@ -115,7 +128,7 @@ impl LimitDatapath {
             self.records.remove(request.attachment, &lock)?;
             return Ok(Applied::default());
         }
-        let found = match self.find(request) {
+        let found = match self.find(request, before.as_ref()) {
             Ok(found) => found,
             Err(error) => {
                 if before.is_none() {
@@ -149,9 +162,10 @@ impl LimitDatapath {
     }
 
     /// Finds what the limits are for and made with; changes nothing of the attachment.
-    fn find(&mut self, request: &Request<'_>) -> Result<Site> {
+    fn find(&mut self, request: &Request<'_>, before: Option<&Record>) -> Result<Site> {
         let mut pod = Side::pod(request.netns)?;
-        let endpoint = self.locate(request, &mut pod)?;
+        let ends = request.is_running.then(|| request.ends(before)).flatten();
+        let endpoint = self.locate(request, &mut pod, ends)?;
         let pins = match request.hook {
             HookChoice::None => Err(netqos_bpf::Error::Load("not asked for".to_owned())),
             _ => programs::ensure(&self.paths),
@@ -166,9 +180,14 @@ impl LimitDatapath {
         })
     }
 
-    fn locate(&mut self, request: &Request<'_>, pod: &mut Side) -> Result<Endpoint> {
+    pub(crate) fn locate(
+        &mut self,
+        request: &Request<'_>,
+        pod: &mut Side,
+        ends: Option<Ends>,
+    ) -> Result<Endpoint> {
         let interface = request.attachment.interface();
-        Endpoint::locate(&mut self.host, pod, interface, request.host_links)
+        Endpoint::locate(&mut self.host, pod, interface, ends, request.host_links)
     }
 
     fn apply_locked(
@@ -183,6 +202,7 @@ impl LimitDatapath {
             endpoint,
             pins,
         } = site;
+        let ends = endpoint.ends();
         if let Some(host) = &endpoint.host {
             legacy::retire(&mut self.host.socket, host, request.attachment)?;
         }
@@ -190,7 +210,7 @@ impl LimitDatapath {
         if let Some(before) = &before {
             if self.retire(before, &plan, &mut pod, stands)? {
                 // What is retired takes its tag off the links.
-                let endpoint = self.locate(request, &mut pod)?;
+                let endpoint = self.locate(request, &mut pod, Some(ends))?;
                 plan = self.plan(request, &endpoint, &mut pod, &pins, Some(before))?;
             }
             inherit(before, &mut plan);
@@ -198,6 +218,7 @@ impl LimitDatapath {
         let mut record = Record {
             attachment: request.attachment.clone(),
             netns: request.netns.to_owned(),
+            ends: Some(ends),
             limits: request.limits,
             queues: plan.iter().map(|planned| planned.record.clone()).collect(),
         };
@@ -208,7 +229,10 @@ impl LimitDatapath {
             pins: pins.as_ref().ok(),
             choice: request.hook,
         };
-        let mut applied = Applied::default();
+        let mut applied = Applied {
+            ends: Some(ends),
+            ..Applied::default()
+        };
         for (planned, record) in plan.into_iter().zip(&mut record.queues) {
             let side = match record.side {
                 SideName::Host => &mut self.host,

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use netqos_core::plan::Ends;
 use netqos_netlink::Namespace;
+use netqos_netlink::link::{Link, optional};
 
-use crate::endpoint::{Endpoint, HostLinks, Side};
+use crate::endpoint::{Endpoint, HostLinks, Side, host_link, sees_all};
 use crate::error::Doing;
 use crate::{Error, Result};
 
@@ -21,21 +23,59 @@ pub enum Reach {
     PodNetns,
 }
 
-/// How the interface of this name in this namespace can be reached. `None`: the namespace is gone.
+/// An interface that was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Located {
+    /// How it can be reached.
+    pub reach: Reach,
+    /// Its links.
+    pub ends: Ends,
+}
+
+/// What is known of an interface besides its name.
+#[derive(Clone, Copy, Debug)]
+pub enum Known<'a> {
+    /// Its links.
+    Ends(Ends),
+    /// The names of the links that the plugins made on the host for its network: its other end is one of them.
+    HostLinks(&'a [String]),
+}
+
+/// How an interface in this namespace can be reached. `None`: the namespace is gone.
+///
+/// A pod with `CAP_NET_ADMIN` renames its links, makes others under their names, and moves them. So the interface is, in
+/// this order: the one with the known links; the one whose other end is a host link that the plugins made; the one of this
+/// name, if it leads out of the pod; the only one that does; the one of this name, if none does.
 ///
 /// # Errors
 /// There is no such interface, or it is of a kind that cannot be reached, such as a veth whose other
 /// end is elsewhere.
-pub fn locate(netns: &Path, interface: &str) -> Result<Option<Reach>> {
-    let Some(mut pod) = pod_of(netns)? else {
+pub fn locate(netns: &Path, name: &str, known: Known<'_>) -> Result<Option<Located>> {
+    let Some(mut pod) = Side::pod_if_there(netns)? else {
         return Ok(None);
     };
     let mut host = Side::host()?;
-    let found = Endpoint::locate(&mut host, &mut pod, interface, HostLinks::Unknown)?;
-    Ok(Some(match found.host_hooks() {
+    let ends = match known {
+        Known::Ends(ends) => Some(ends),
+        Known::HostLinks(names) => match listed(&mut host, &pod, names)? {
+            Some(ends) => Some(ends),
+            None => way_out(&mut host, &mut pod, name)?,
+        },
+    };
+    // The pod may have moved its own end.
+    if let Some(ends) = ends
+        && host_link(&mut host, ends)?.as_ref().is_some_and(sees_all)
+    {
+        let reach = Reach::HostVeth;
+        return Ok(Some(Located { reach, ends }));
+    }
+    let found = Endpoint::locate(&mut host, &mut pod, name, ends, HostLinks::Unknown)?;
+    let reach = match found.host_hooks() {
         Some(_) => Reach::HostVeth,
         None => Reach::PodNetns,
-    }))
+    };
+    let ends = found.ends();
+    Ok(Some(Located { reach, ends }))
 }
 
 /// The same for the pod's first interface, with its name: the one that runtimes call `eth0`, or else
@@ -43,8 +83,8 @@ pub fn locate(netns: &Path, interface: &str) -> Result<Option<Reach>> {
 ///
 /// # Errors
 /// [`Error::NoFirstInterface`], or it cannot be reached.
-pub fn locate_first(netns: &Path) -> Result<Option<(String, Reach)>> {
-    let Some(mut pod) = pod_of(netns)? else {
+pub fn locate_first(netns: &Path) -> Result<Option<(String, Located)>> {
+    let Some(mut pod) = Side::pod_if_there(netns)? else {
         return Ok(None);
     };
     // Tunnels that the kernel puts into every namespace are down.
@@ -57,21 +97,82 @@ pub fn locate_first(netns: &Path) -> Result<Option<(String, Reach)>> {
         None if names.len() == 1 => names.swap_remove(0),
         None => return Err(Error::NoFirstInterface(names)),
     };
-    Ok(locate(netns, &name)?.map(|reach| (name, reach)))
+    let located = locate(netns, &name, Known::HostLinks(&[]))?;
+    Ok(located.map(|located| (name, located)))
 }
 
-/// The inside of a pod's namespace, if there still is one. A runtime may have named it by a process,
-/// whose number is another one's by now: in the namespace of the node `eth0` is the way to the node.
-fn pod_of(netns: &Path) -> Result<Option<Side>> {
-    let Some(side) = Side::pod_if_there(netns)? else {
-        return Ok(None);
+/// The interface whose other end is one of these links of the host. Where the pod has moved it, the only pair among them.
+fn listed(host: &mut Side, pod: &Side, names: &[String]) -> Result<Option<Ends>> {
+    let mut pairs = Vec::new();
+    for name in names {
+        let link = optional(host.socket.link_by_name(name)).doing("find link")?;
+        // An end of a pair on the host, as a bridge's uplink, is nobody's.
+        pairs.extend(link.filter(|link| link.is_pair_end() && link.related_namespace.is_some()));
+    }
+    let ends = |link: &Link| {
+        let host = Some(link.index);
+        link.related.map(|pod| Ends { pod, host })
     };
-    if let Some(namespace) = &side.namespace {
-        let here = Namespace::current().doing("find out which network namespace this is")?;
-        let same = namespace.is_same(&here);
-        if same.doing("compare network namespaces")? {
-            return Err(Error::NodesNamespace(netns.display().to_string()));
+    if let Some(namespace) = &pod.namespace {
+        for link in &pairs {
+            if is_in(host, link, namespace)? {
+                return Ok(ends(link));
+            }
         }
     }
-    Ok(Some(side))
+    Ok(match pairs.as_slice() {
+        [only] => ends(only),
+        _ => None,
+    })
+}
+
+fn is_in(side: &mut Side, link: &Link, namespace: &Namespace) -> Result<bool> {
+    let is_in = side.socket.is_related_in(link, namespace);
+    is_in.doing("compare network namespaces")
+}
+
+/// The link of this name, if it leads out of the pod, else the only one that does. `None` where none does: the name says
+/// which is meant.
+fn way_out(host: &mut Side, pod: &mut Side, name: &str) -> Result<Option<Ends>> {
+    let named = optional(pod.socket.link_by_name(name)).doing("find link")?;
+    let named = named.map(|link| ends_of_way_out(host, pod, &link));
+    if let Some(ends) = named.transpose()?.flatten() {
+        return Ok(Some(ends));
+    }
+    let mut ways = Vec::new();
+    for link in pod.socket.links().doing("list links")? {
+        if let Some(ends) = ends_of_way_out(host, pod, &link)? {
+            ways.push((link.name, ends));
+        }
+    }
+    match ways.as_slice() {
+        [] => Ok(None),
+        [(_, ends)] => Ok(Some(*ends)),
+        _ => Err(Error::Ambiguous {
+            name: name.to_owned(),
+            ways: ways.into_iter().map(|(name, _)| name).collect(),
+        }),
+    }
+}
+
+/// The links of an interface, if it leads out of the pod: its other end, or the link below it, is on the host, or it is a
+/// piece of hardware. A pod makes no such link by itself.
+fn ends_of_way_out(host: &mut Side, pod: &mut Side, link: &Link) -> Result<Option<Ends>> {
+    let index = link.index;
+    if link.is_pair_end() {
+        let Some(namespace) = &pod.namespace else {
+            return Ok(None);
+        };
+        let end = host.socket.other_end(link, namespace);
+        return Ok(end.doing("find the host's end")?.map(|end| Ends {
+            pod: index,
+            host: Some(end.index),
+        }));
+    }
+    let here = Namespace::current().doing("find out which network namespace this is")?;
+    let is_out = !link.is_loopback && (link.kind.is_empty() || is_in(pod, link, &here)?);
+    Ok(is_out.then_some(Ends {
+        pod: index,
+        host: None,
+    }))
 }

@@ -142,22 +142,20 @@ impl LimitDatapath {
 
 /// True when an earlier call put its queue on this link.
 fn knows(before: &Record, side: SideName, link: &Link) -> bool {
-    before.queues.iter().any(|queue| {
-        queue.side == side && queue.link.index == link.index && queue.link.name == link.name
-    })
+    before
+        .queues
+        .iter()
+        .any(|queue| queue.side == side && queue.link.index == link.index)
 }
 
-/// True when both are the same queue, at the same place and made in the same way.
+/// True when both are the same queue, at the same place and made in the same way. The pod can rename its links; an ifb may
+/// have been made again.
 pub(crate) fn is_same(old: &QueueRecord, new: &QueueRecord) -> bool {
     let place = |queue: &QueueRecord| {
-        let from = queue.detour_from.as_ref().map(|from| from.name.clone());
-        (
-            queue.direction,
-            queue.side,
-            queue.hook,
-            queue.link.name.clone(),
-            from,
-        )
+        let from = queue.detour_from.as_ref();
+        let ifb = from.map(|_| queue.link.name.clone());
+        let link = from.unwrap_or(&queue.link).index;
+        (queue.direction, queue.side, queue.hook, ifb, link)
     };
     place(old) == place(new)
 }
@@ -190,7 +188,7 @@ pub(crate) fn inherit(before: &Record, plan: &mut [Planned]) {
         for link in [Some(link), detour_from.as_mut()].into_iter().flatten() {
             for (_, old) in known
                 .iter()
-                .filter(|(on, old)| on == side && old.name == link.name)
+                .filter(|(on, old)| on == side && old.index == link.index)
             {
                 link.made_clsact |= old.made_clsact;
             }

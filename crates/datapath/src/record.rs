@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 
+use netqos_core::plan::Ends;
 use netqos_core::{Attachment, Direction, Limits};
+use netqos_netlink::Socket;
+use netqos_netlink::link::{Link, optional};
 use serde::{Deserialize, Serialize};
 
 use crate::files::{Documents, UNFINISHED, WHOLE, remove_file};
@@ -23,6 +26,9 @@ pub struct Record {
     pub attachment: Attachment,
     /// The file that names the pod's network namespace.
     pub netns: PathBuf,
+    /// The links of the interface. `None` in records of earlier versions, which knew it by its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends: Option<Ends>,
     /// What it is held to.
     pub limits: Limits,
     /// What was made.
@@ -82,6 +88,19 @@ pub struct LinkRecord {
     /// The one that netqos has set. Where somebody has set another one since, that one stays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set_tx_queue_len: Option<u32>,
+}
+
+impl LinkRecord {
+    /// Finds the link, by its index: a pod can give the name to another one. By its name where that link is gone, or was
+    /// not made yet.
+    pub(crate) fn find(&self, socket: &mut Socket) -> netqos_netlink::Result<Link> {
+        if self.index != 0
+            && let Some(link) = optional(socket.link_by_index(self.index))?
+        {
+            return Ok(link);
+        }
+        socket.link_by_name(&self.name)
+    }
 }
 
 /// A side of the pod's network.
@@ -217,6 +236,7 @@ mod tests {
         Record {
             attachment: Attachment::try_new(network, "c1", "eth0").unwrap(),
             netns: "/run/netns/x".into(),
+            ends: None,
             limits: Limits::default(),
             queues: Vec::new(),
         }

@@ -53,7 +53,7 @@ impl LimitDatapath {
         // Gone is as good as cleaned up. A path that names another pod's namespace by now does no
         // harm: the link in it does not carry our tag.
         let mut pod = match netns.or(record.as_ref().map(|record| record.netns.as_path())) {
-            Some(path) => errors.note(Side::pod_if_there(path)).flatten(),
+            Some(path) => errors.note(Side::pod_to_clean(path)).flatten(),
             None => None,
         };
         match &record {
@@ -233,7 +233,7 @@ fn release_limiter(pins: &Pins, id: Option<u16>, owner: u64) -> Result<()> {
 
 /// The link of this record, if it is still the one.
 fn ours(side: &mut Side, record: &LinkRecord, attachment: &Attachment) -> Result<Option<Link>> {
-    let found = optional(side.socket.link_by_name(&record.name)).doing("get host device")?;
+    let found = optional(record.find(&mut side.socket)).doing("get host device")?;
     Ok(found.filter(|link| {
         let is_same = record.index == 0 || link.index == record.index;
         match (record.tagged, link.alias.as_deref()) {

@@ -5,7 +5,7 @@ mod data;
 use std::path::Path;
 
 use crate::wire::{self, Request};
-use crate::{Result, Socket};
+use crate::{Namespace, Result, Socket};
 
 pub use data::LinkData;
 
@@ -60,8 +60,9 @@ pub struct Link {
     pub address: Vec<u8>,
     /// The link that belongs to it: of a veth its other end, of a macvlan its parent.
     pub related: Option<u32>,
-    /// True if the related link is in another network namespace.
-    pub is_related_elsewhere: bool,
+    /// The network namespace of the related link, where that is another one: the number that this link's namespace has
+    /// for it ([`Socket::namespace_id`]).
+    pub related_namespace: Option<i32>,
     /// The attribute of its kind, of those kinds of which netqos needs one.
     pub data: LinkData,
     /// The link that it is a port of: a bond, or a bridge.
@@ -104,7 +105,7 @@ impl Link {
                 IFLA_LINK => link.related = wire::u32_at(value, 0).filter(|index| *index != 0),
                 IFLA_MASTER => link.master = wire::u32_at(value, 0).filter(|index| *index != 0),
                 IFLA_IFALIAS => link.alias = Some(wire::text(value)),
-                IFLA_LINK_NETNSID => link.is_related_elsewhere = true,
+                IFLA_LINK_NETNSID => link.related_namespace = Some(wire::u32_at(value, 0)? as i32),
                 IFLA_LINKINFO => link.read_kind(value),
                 _ => {}
             }
@@ -126,12 +127,6 @@ impl Link {
     /// Returns true for a tunnel of a kind that may carry pods' packets between nodes.
     pub fn is_tunnel(&self) -> bool {
         TUNNELS.contains(&self.kind.as_str())
-    }
-
-    /// Returns true if this link is of the same kind of pair as `other`, and names it as its other end. (Of a link that
-    /// `other` names: an index alone is of different links in different namespaces.)
-    pub fn is_other_end_of(&self, other: &Self) -> bool {
-        self.is_pair_end() && self.kind == other.kind && self.related == Some(other.index)
     }
 
     /// The hardware address as people write it: `02:00:5e:…`.
@@ -181,6 +176,30 @@ impl Socket {
         let request = get_request(libc::NLM_F_ACK, index);
         let doing = || format!("find link with index {index}");
         self.fetched(&doing, request, Link::read)
+    }
+
+    /// Returns the other end of a pair, if it is in this socket's namespace. `end` is a link of the namespace `inside`.
+    ///
+    /// Indexes alone do not tell: who has `CAP_NET_ADMIN` in a namespace makes pairs there with indexes of its choice.
+    pub fn other_end(&mut self, end: &Link, inside: &Namespace) -> Result<Option<Link>> {
+        let Some(index) = end.related.filter(|_| end.is_pair_end()) else {
+            return Ok(None);
+        };
+        // This answer gives a namespace its number that has none yet.
+        let found = optional(self.link_by_index(index))?;
+        let names_it = |found: &Link| found.kind == end.kind && found.related == Some(end.index);
+        match found.filter(names_it) {
+            Some(found) if self.is_related_in(&found, inside)? => Ok(Some(found)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns true if the related link of `link`, a link of this socket's namespace, is in the namespace `other`.
+    pub fn is_related_in(&mut self, link: &Link, other: &Namespace) -> Result<bool> {
+        Ok(match link.related_namespace {
+            None => false,
+            id => id == self.namespace_id(other)?,
+        })
     }
 
     /// The number of packets that the link could not send (`tx_dropped`): its driver's, and on kernels that count
@@ -325,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn end_of_a_pair_is_known_by_its_kind_and_names_its_other_end() {
+    fn end_of_a_pair_is_known_by_its_kind() {
         for (kind, is_end) in [("veth", true), ("netkit", true), ("macvlan", false)] {
             let of = |kind: &str| {
                 reported(0, |request| {
@@ -340,11 +359,7 @@ mod tests {
             };
             let link = of(kind);
             assert_eq!(link.is_pair_end(), is_end, "{kind}");
-            assert!(link.is_related_elsewhere);
-            let other = |index, kind: &str| Link { index, ..of(kind) };
-            assert_eq!(link.is_other_end_of(&other(3, kind)), is_end, "{kind}");
-            assert!(!link.is_other_end_of(&other(4, kind)));
-            assert!(!link.is_other_end_of(&other(3, "ifb")));
+            assert_eq!(link.related_namespace, Some(0));
         }
     }
 

@@ -11,7 +11,14 @@ use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, mount_bind, unmount};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
-use crate::{Error, Result};
+use crate::wire::{self, Request};
+use crate::{Error, Result, Socket};
+
+/// Attributes of a namespace's number (`include/uapi/linux/net_namespace.h`).
+const NETNSA_NSID: u16 = 1;
+const NETNSA_FD: u16 = 3;
+/// `sizeof(struct rtgenmsg)`, padded.
+const RTGENMSG: usize = 4;
 
 /// An open network namespace. As long as it is open, the namespace exists.
 #[derive(Debug)]
@@ -133,6 +140,22 @@ impl Namespace {
             .metadata()
             .map_err(|source| failed(&self.path, source))?;
         Ok((metadata.dev(), metadata.ino()))
+    }
+}
+
+impl Socket {
+    /// Returns the number that this socket's namespace has for another one, as links' attribute `link-netnsid` gives it;
+    /// `None` if it has none. A namespace has no number for itself.
+    pub fn namespace_id(&mut self, other: &Namespace) -> Result<Option<i32>> {
+        let descriptor = other.file.as_raw_fd() as u32;
+        let request = Request::new(libc::RTM_GETNSID, libc::NLM_F_ACK, &[0; RTGENMSG]);
+        let request = request.number(NETNSA_FD, descriptor);
+        let doing = || format!("find the number of namespace {}", other.path.display());
+        let id = self.fetched(&doing, request, |payload| {
+            let id = wire::attribute(payload.get(RTGENMSG..)?, NETNSA_NSID)?;
+            wire::u32_at(id, 0).map(|id| id as i32)
+        })?;
+        Ok(Some(id).filter(|id| *id >= 0))
     }
 }
 

@@ -12,6 +12,7 @@ use netqos_api::{BandwidthConfig, BandwidthConfigError, EgressWay, Environment, 
 use netqos_cni::{
     CniError, CniResult, ErrorCode, GcRequest, Interface, NetConf, Plugin, Request, StatusRequest,
 };
+use netqos_core::plan::Ends;
 use netqos_core::{Attachment, Direction, Limits};
 use netqos_datapath::{
     AttachedPod, AttachedPods, Error, Feature, Features, HostLinks, LimitDatapath, Mode, Paths,
@@ -23,6 +24,8 @@ use netqos_datapath::{
 macro_rules! eprintln {
     ($($words:tt)*) => {{ let _ = writeln!(io::stderr(), $($words)*); }};
 }
+
+use crate::links;
 
 /// The plugin.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +50,7 @@ impl Plugin for Bandwidth {
             .apply(&netqos_datapath::Request {
                 attachment: &request.attachment,
                 netns,
+                ends: None,
                 host_links: HostLinks::Listed(&host_links),
                 limits: config.limits,
                 egress: config.egress,
@@ -68,7 +72,10 @@ impl Plugin for Bandwidth {
                 );
             }
         }
-        remember(request, netns, &result, config.bpffs.as_deref());
+        // Where there is nothing to limit, rules may still be for it.
+        let ends = applied.ends;
+        let ends = ends.or_else(|| links::ends(netns, request.ifname()));
+        remember(request, netns, ends, &result, config.bpffs.as_deref());
         result
             .interfaces
             .extend(applied.queues.iter().filter(is_reported).map(reported));
@@ -107,6 +114,7 @@ impl Plugin for Bandwidth {
             .check(&netqos_datapath::Request {
                 attachment: &request.attachment,
                 netns: netns(request)?,
+                ends: None,
                 host_links: HostLinks::Listed(&host_links),
                 limits: config.limits,
                 egress: config.egress,
@@ -220,7 +228,13 @@ fn attached(bpffs: Option<&str>) -> AttachedPods {
 
 /// Writes down which pod it is, for the agent, where the runtime says so. Its limits do not depend on it:
 /// what cannot be written is said.
-fn remember(request: &Request, netns: &Path, previous: &CniResult, bpffs: Option<&str>) {
+fn remember(
+    request: &Request,
+    netns: &Path,
+    ends: Option<Ends>,
+    previous: &CniResult,
+    bpffs: Option<&str>,
+) {
     let argument = |name| request.args.get(name).filter(|value| !value.is_empty());
     let (Some(namespace), Some(name)) = (argument("K8S_POD_NAMESPACE"), argument("K8S_POD_NAME"))
     else {
@@ -240,6 +254,7 @@ fn remember(request: &Request, netns: &Path, previous: &CniResult, bpffs: Option
         namespace: namespace.to_owned(),
         name: name.to_owned(),
         uid: argument("K8S_POD_UID").map(str::to_owned),
+        ends,
         addresses: ips.map(|ip| ip.address.address()).collect(),
         has_annotations: runtime.is_some_and(|it| it.get("bandwidth").is_some()),
     };

@@ -15,4 +15,5 @@
 )]
 
 pub mod bandwidth;
+mod links;
 pub mod multinet;

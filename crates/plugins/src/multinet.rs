@@ -34,6 +34,8 @@ use netqos_datapath::FileLock;
 use netqos_netlink::{Namespace, Socket};
 use serde_json::{Map, Value, json};
 
+use crate::links;
+
 use config::{DefaultNetwork, MultinetConfig};
 use record::{PodRecords, call};
 use release::{delete, failure_of_del};
@@ -195,6 +197,7 @@ impl Node {
                 driver: netqos_api::multinet::CNI_DRIVER.to_owned(),
                 nad: None,
                 interface: request.ifname().to_owned(),
+                ends: None,
                 list: object(&default_list),
                 args,
                 capability_args: Map::new(),
@@ -240,6 +243,9 @@ impl Node {
                     return Err(self.give_up(record, begun, error, lock));
                 }
             }
+            let netns = record.netns.as_deref();
+            let attachment = &mut record.attachments[index];
+            attachment.ends = netns.and_then(|netns| links::ends(netns, &attachment.interface));
             record.made = index + 1;
             if record.made == record.attachments.len() {
                 if let Err(error) = self.lead_default_routes(record, first.as_mut()) {

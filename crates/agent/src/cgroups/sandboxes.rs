@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use netqos_core::Attachment;
 use netqos_core::objects::{LocalInterface, NetworkName};
-use netqos_core::plan::{Attach, Interface};
-use netqos_datapath::{Reach, Records, locate_first};
+use netqos_core::plan::{Attach, Ends, Interface};
+use netqos_datapath::{Located, Reach, Records, locate_first};
 
 use super::CgroupOptions;
 use super::processes::{Namespace, Processes, identity};
@@ -36,7 +36,7 @@ pub(super) struct Sandboxes {
     processes: Processes,
     records: Records,
     /// What plugins have written down, by namespace; until [`forget`](Self::forget).
-    recorded: Option<Vec<(Attachment, Namespace)>>,
+    recorded: Option<Vec<(Attachment, Option<Ends>, Namespace)>>,
     known: BTreeMap<Arc<str>, Sandbox>,
 }
 
@@ -189,21 +189,21 @@ impl Sandboxes {
         if !matches!(self.processes.namespace(process), Ok(Some(now)) if now == namespace) {
             return Look::Nothing;
         }
-        let (name, reach) = match located {
+        let (name, Located { reach, ends }) = match located {
             Ok(Some(found)) => found,
             Ok(None) => return Look::Nothing,
             Err(why) => return Look::Hidden(unsupported(why.to_string())),
         };
         // Who comes after it in the same namespace is the same to what is in force.
-        let unnamed = || (NETWORK.to_owned(), format!("{uid}.{}", namespace.1));
-        let recorded = self.recorded(&name, namespace);
-        let (network, container) = recorded.unwrap_or_else(unnamed);
-        let interface = Interface {
-            container,
-            network,
-            name: name.clone(),
+        let unnamed = Interface {
+            container: format!("{uid}.{}", namespace.1),
+            network: NETWORK.to_owned(),
+            name,
             netns,
+            ends: Some(ends),
         };
+        let interface = self.recorded(unnamed, namespace);
+        let name = interface.name.clone();
         let attach = match reach {
             Reach::HostVeth => Attach::HostVeth(interface),
             Reach::PodNetns => Attach::PodNetns(interface),
@@ -211,19 +211,36 @@ impl Sandboxes {
         Look::There(process, namespace, local(&name, attach))
     }
 
-    /// What the plugin that has limited this interface knows its network and container as.
-    fn recorded(&mut self, name: &str, namespace: Namespace) -> Option<(String, String)> {
+    /// The interface as who has limited it before knows it: a plugin, by its network and container, or an agent, by the
+    /// name that it had then.
+    fn recorded(&mut self, interface: Interface, namespace: Namespace) -> Interface {
         let records = &self.records;
         let recorded = self.recorded.get_or_insert_with(|| {
             let all = records.all().unwrap_or_default().into_iter();
-            all.filter(|record| record.attachment.network() != NETWORK)
-                .filter_map(|record| Some((record.attachment, identity(&record.netns).ok()?)))
-                .collect()
+            all.filter_map(|record| {
+                let namespace = identity(&record.netns).ok()?;
+                Some((record.attachment, record.ends, namespace))
+            })
+            .collect()
         });
-        let mut recorded = recorded.iter();
-        let (attachment, _) =
-            recorded.find(|(attachment, of)| attachment.interface() == name && *of == namespace)?;
-        Some((attachment.network().into(), attachment.container().into()))
+        let is_it = |(attachment, ends, of): &&(Attachment, Option<Ends>, Namespace)| {
+            *of == namespace
+                && match ends {
+                    Some(_) => *ends == interface.ends,
+                    None => attachment.interface() == interface.name,
+                }
+                && (attachment.network() != NETWORK
+                    || attachment.container() == interface.container)
+        };
+        match recorded.iter().find(is_it) {
+            None => interface,
+            Some((attachment, ..)) => Interface {
+                container: attachment.container().to_owned(),
+                network: attachment.network().to_owned(),
+                name: attachment.interface().to_owned(),
+                ..interface
+            },
+        }
     }
 }
 

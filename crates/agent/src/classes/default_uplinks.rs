@@ -50,7 +50,7 @@ pub(super) fn default_uplinks(
 
 fn is_inner(link: &Link) -> bool {
     let has_both_ends_here =
-        link.is_pair_end() && link.related.is_some() && !link.is_related_elsewhere;
+        link.is_pair_end() && link.related.is_some() && link.related_namespace.is_none();
     link.is_loopback || has_both_ends_here || INNER.contains(&link.kind.as_str())
 }
 
@@ -111,9 +111,9 @@ mod tests {
     /// As `cilium_host` and `cilium_net` are.
     #[test]
     fn pair_on_the_node_is_no_uplink_and_pair_of_a_nested_node_is() {
-        let pair = |index, elsewhere| Link {
+        let pair = |index, elsewhere: bool| Link {
             related: Some(9),
-            is_related_elsewhere: elsewhere,
+            related_namespace: elsewhere.then_some(0),
             ..link(index, "veth")
         };
         let links = [link(2, ""), pair(3, false), pair(4, true)];

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use netqos_core::objects::LocalInterface;
 use netqos_core::plan::{Attach, Interface};
+use netqos_netlink::link::optional;
 use netqos_netlink::{Namespace, Result, Socket};
 
 /// The host ends and lower links that were looked up.
@@ -61,19 +62,21 @@ impl HostLinks {
 }
 
 fn host_end(interface: &Interface) -> Result<Option<String>> {
-    let namespace = Namespace::open(&interface.netns)?;
-    let inside = Socket::open_in(&namespace)?.link_by_name(&interface.name)?;
-    let Some(index) = inside.related.filter(|_| inside.is_pair_end()) else {
+    let Some(index) = interface.ends.and_then(|ends| ends.host) else {
         return Ok(None);
     };
-    let end = Socket::open()?.link_by_index(index)?;
-    // The index may be another link's here, if the other end is in a third namespace.
-    Ok(end.is_other_end_of(&inside).then_some(end.name))
+    let end = optional(Socket::open()?.link_by_index(index))?;
+    Ok(end.map(|end| end.name))
 }
 
 fn lower(interface: &Interface) -> Result<Option<u32>> {
+    let Some(ends) = interface.ends else {
+        return Ok(None);
+    };
     let namespace = Namespace::open(&interface.netns)?;
-    let inside = Socket::open_in(&namespace)?.link_by_name(&interface.name)?;
+    let mut socket = Socket::open_in(&namespace)?;
+    let inside = socket.link_by_index(ends.pod)?;
     // The link below a VLAN may be in the pod, too.
-    Ok(inside.related.filter(|_| inside.is_related_elsewhere))
+    let is_on_host = socket.is_related_in(&inside, &Namespace::current()?)?;
+    Ok(inside.related.filter(|_| is_on_host))
 }

@@ -261,7 +261,7 @@ impl Lines {
 
 /// The link that a link sends by, if that is another one of this namespace.
 fn lower(link: &Link) -> Option<u32> {
-    let below = link.related.filter(|_| !link.is_related_elsewhere);
+    let below = link.related.filter(|_| link.related_namespace.is_none());
     let below = below.filter(|_| !link.is_pair_end());
     link.master.or(below)
 }

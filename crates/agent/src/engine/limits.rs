@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use netqos_api::{EgressWay, HookChoice};
 use netqos_cni::runtime::CachedAttachment;
 use netqos_core::objects::LocalInterface;
-use netqos_core::plan::{Endpoint, Interface};
+use netqos_core::plan::{Endpoint, Ends, Interface};
 use netqos_core::{Attachment, EndpointId, Limit, Limits, ObjectName, ObjectRef, Problem, Reason};
 use netqos_datapath::{
     AttachedPods, Documents, HookKind, HostLinks, LimitDatapath, Paths, Record, Request, Result,
@@ -51,6 +51,7 @@ pub(super) struct PodLimits {
 struct Held {
     limits: Limits,
     netns: PathBuf,
+    ends: Option<Ends>,
 }
 
 impl Held {
@@ -63,6 +64,7 @@ impl Held {
         Request {
             attachment,
             netns: &self.netns,
+            ends: self.ends,
             host_links: HostLinks::Unknown,
             limits: self.limits,
             egress: egress(record, ways.egress),
@@ -174,8 +176,12 @@ impl PodLimits {
             if let Some(interface) = interface.filter(|_| !limits.is_unlimited())
                 && let Some(attachment) = attachment(interface)
             {
-                let netns = interface.netns.clone();
-                wanted.insert(attachment, Held { limits, netns });
+                let held = Held {
+                    limits,
+                    netns: interface.netns.clone(),
+                    ends: interface.ends,
+                };
+                wanted.insert(attachment, held);
             }
         }
         let located = known.interfaces.iter();

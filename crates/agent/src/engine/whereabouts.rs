@@ -184,6 +184,7 @@ mod tests {
                 network: "net".to_owned(),
                 name: name.to_owned(),
                 netns: "/run/netns/x".into(),
+                ends: None,
             }),
             ..interface(name)
         };

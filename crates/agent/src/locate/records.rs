@@ -10,7 +10,7 @@ use netqos_api::multinet::PodRecord;
 use netqos_core::objects::{NetworkName, RecordedLimits};
 use netqos_core::{Attachment, ObjectName};
 
-use super::{PRIMARY_INTERFACE, Sandboxed, Source, interface};
+use super::{Memory, PRIMARY_INTERFACE, Sandboxed, Source, interface};
 
 /// Reads a record. None: it is gone.
 pub(super) fn read(path: &Path) -> Result<Option<PodRecord>, String> {
@@ -24,7 +24,10 @@ pub(super) fn read(path: &Path) -> Result<Option<PodRecord>, String> {
 }
 
 /// The interfaces of a record. Empty: it is not of a pod, not all its networks are made, or its namespace is gone.
-pub(super) fn interfaces(record: &PodRecord) -> Result<Vec<Sandboxed>, String> {
+pub(super) fn interfaces(
+    record: &PodRecord,
+    memory: &Memory<'_>,
+) -> Result<Vec<Sandboxed>, String> {
     let (Some(pod), Some(_), Some(netns)) = (&record.pod, &record.status, &record.netns) else {
         return Ok(Vec::new());
     };
@@ -54,7 +57,9 @@ pub(super) fn interfaces(record: &PodRecord) -> Result<Vec<Sandboxed>, String> {
         let attachment = Attachment::try_new(attached.network(), &record.container_id, name);
         let attachment = attachment.map_err(|why| why.to_string())?;
         let addresses = record.addresses(attached, name);
-        let Some(mut interface) = interface(&attachment, netns, addresses) else {
+        let recorded = attached.ends.filter(|_| *attached.interface == *name);
+        let known = memory.of(&attachment, recorded, &[]);
+        let Some(mut interface) = interface(&attachment, netns, known, addresses) else {
             return Ok(Vec::new());
         };
         interface.network = network;

@@ -154,6 +154,7 @@ fn attached(folder: &Path, container: &str, ifname: &str, netns: &str) {
         namespace: "games".to_owned(),
         name: "a".to_owned(),
         uid: Some(container.to_owned()),
+        ends: None,
         addresses: ["fd00::2".parse().unwrap()].into(),
         has_annotations: false,
     };

@@ -277,6 +277,7 @@ fn enforce(pod: &Pod) {
     let request = Request {
         attachment: &attachment,
         netns: &netns,
+        ends: None,
         host_links: HostLinks::Unknown,
         limits,
         egress: EgressWay::Ifb,
@@ -292,6 +293,7 @@ fn enforce(pod: &Pod) {
         name: pod.name().to_owned(),
         uid: None,
         addresses: Default::default(),
+        ends: None,
         has_annotations: false,
     };
     AttachedPods::new(paths.pods()).write(&attached).unwrap();
@@ -323,6 +325,7 @@ fn enforce(pod: &Pod) {
             network: "net".to_owned(),
             name: "eth0".to_owned(),
             netns,
+            ends: None,
         }),
         addresses: Default::default(),
         limits,

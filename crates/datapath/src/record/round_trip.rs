@@ -85,14 +85,23 @@ fn queue() -> impl Strategy<Value = QueueRecord> {
 
 fn record() -> impl Strategy<Value = Record> {
     let limits = (option::of(limit()), option::of(limit()));
-    (attachment(), "/[^\u{0}]{0,40}", limits, vec(queue(), 0..3)).prop_map(
-        |(attachment, netns, (ingress, egress), queues)| Record {
-            attachment,
-            netns: netns.into(),
-            limits: Limits { ingress, egress },
-            queues,
-        },
+    let ends = option::of((any::<u32>(), any::<Option<u32>>()));
+    (
+        attachment(),
+        "/[^\u{0}]{0,40}",
+        ends,
+        limits,
+        vec(queue(), 0..3),
     )
+        .prop_map(
+            |(attachment, netns, ends, (ingress, egress), queues)| Record {
+                attachment,
+                netns: netns.into(),
+                ends: ends.map(|(pod, host)| Ends { pod, host }),
+                limits: Limits { ingress, egress },
+                queues,
+            },
+        )
 }
 
 /// Takes a field away, or makes it another.

@@ -10,6 +10,7 @@ use super::chains::put;
 use super::engine::RuleDatapath;
 use super::problems::{self, Subject};
 use super::site::{Found, Site};
+use crate::endpoint::Side;
 use crate::error::Errors;
 use crate::record::SideName;
 use crate::{Error, HookKind, Result};
@@ -275,8 +276,10 @@ impl RuleDatapath {
     ) -> BTreeSet<ChainId> {
         let mut left = BTreeSet::new();
         for id in delta.endpoints.keys() {
+            // One that is not found may still send through the end on the host.
             let is_ruled = |endpoint: &Endpoint| {
-                endpoint.chain.is_some() && endpoint.attach.interface().is_some()
+                let is_reached = endpoint.attach.interface().is_some() || self.is_at_host(id);
+                endpoint.chain.is_some() && is_reached
             };
             if plan.endpoints.get(id).is_some_and(is_ruled) {
                 continue;
@@ -289,6 +292,12 @@ impl RuleDatapath {
             self.problems.settle(subject, object, removed);
         }
         left
+    }
+
+    /// True when the endpoint's program is at a link of the host that is there.
+    fn is_at_host(&self, id: &EndpointId) -> bool {
+        let site = self.sites.get(id);
+        site.is_some_and(|site| Side::host().is_ok_and(|host| Found::at_host(host, site).is_ok()))
     }
 
     fn remove_endpoint(&mut self, id: &EndpointId) -> Result<()> {

@@ -13,7 +13,7 @@ use netqos_netlink::link::{Link, gone, optional};
 use netqos_netlink::{Handle, Socket};
 use serde::{Deserialize, Serialize};
 
-use crate::endpoint::{Endpoint, HostLinks, Side, sees_all};
+use crate::endpoint::{Endpoint, HostLinks, Side, host_link, sees_all};
 use crate::error::Doing;
 use crate::hook::{HookQdisc, ensure_clsact, remove_empty_clsact};
 use crate::record::SideName;
@@ -88,8 +88,21 @@ impl Found {
         let attachment =
             Attachment::try_new(&interface.network, &interface.container, &interface.name)?;
         let mut host = Side::host()?;
+        // Wherever the pod has its own end by now.
+        let end = interface.ends.map(|ends| host_link(&mut host, ends));
+        if let Some(link) = end.transpose()?.flatten().filter(sees_all) {
+            let name = SideName::Host;
+            let side = host;
+            return Ok((attachment, Self { side, name, link }));
+        }
         let mut pod = Side::pod(&interface.netns)?;
-        let endpoint = Endpoint::locate(&mut host, &mut pod, &interface.name, HostLinks::Unknown)?;
+        let endpoint = Endpoint::locate(
+            &mut host,
+            &mut pod,
+            &interface.name,
+            interface.ends,
+            HostLinks::Unknown,
+        )?;
         let found = match endpoint.host_hooks().cloned() {
             Some(link) => Self {
                 side: host,
@@ -374,14 +387,15 @@ impl Site {
         ])?;
         let Some(mut side) = (match self.side {
             SideName::Host => Some(Side::host()?),
-            SideName::Pod => Side::pod_if_there(&self.netns)?,
+            SideName::Pod => Side::pod_to_clean(&self.netns)?,
         }) else {
             return Ok(false);
         };
         let Some(link) = optional(side.socket.link_by_index(self.index)).doing("find link")? else {
             return Ok(false);
         };
-        if link.name != self.link {
+        // The pod can rename its links.
+        if self.side == SideName::Host && link.name != self.link {
             return Ok(false);
         }
         let hook = match self.side {

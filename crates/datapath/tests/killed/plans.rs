@@ -261,6 +261,7 @@ impl Facts {
             network: "net".to_owned(),
             name: "eth0".to_owned(),
             netns: netns.to_owned(),
+            ends: None,
         };
         [
             Change::Pod(mk_pod(self.id().name, labels, "node1", addresses.clone())),

@@ -8,6 +8,7 @@ mod link_changes_of_other_processes;
 mod ours_goes_before_foreign_tcx_programs;
 mod queue_length;
 mod running_pod_packet_loss;
+mod the_pods_end_is_the_recorded_link;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -60,6 +61,7 @@ impl Wanted {
         Request {
             attachment: &self.attachment,
             netns: &self.netns,
+            ends: None,
             host_links: HostLinks::Unknown,
             limits: self.limits,
             egress: self.egress,

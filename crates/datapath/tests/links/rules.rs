@@ -16,6 +16,7 @@ mod rates_take_effect;
 mod replaced_rules;
 mod rule_repair;
 mod running_pod_packet_loss;
+mod the_pods_end_is_the_recorded_link;
 mod without_a_queue_it_polices;
 
 use std::thread;

@@ -145,6 +145,7 @@ fn hold(pod: &Pod, limits: Limits, hook: HookChoice, egress: EgressWay) {
         .apply(&Request {
             attachment: &attachment,
             netns: &pod.netns(),
+            ends: None,
             host_links: HostLinks::Unknown,
             limits,
             egress,

@@ -87,6 +87,7 @@ pub fn attachment(
         driver: CNI_DRIVER.to_owned(),
         nad: Some(selection.nad.to_string()),
         interface,
+        ends: None,
         list,
         args: args.to_vec(),
         capability_args,

@@ -102,6 +102,7 @@ pub fn interface(name: &str, network: NetworkName, addresses: &[&str]) -> LocalI
             network: "n".into(),
             name: name.into(),
             netns: "/run/netns/c".into(),
+            ends: None,
         }),
     }
 }

@@ -14,8 +14,8 @@ use netqos_core::{
     Bandwidth, BitRate, Destination, Dscp, LabelSelector, Labels, Mode, NetworkChoice, ObjectName,
     PeerSelector, Policy, PortMatch, Priority, Requirement, Rule,
 };
-use netqos_datapath::Paths;
 use netqos_datapath::rules::{Outcome, RuleDatapath};
+use netqos_datapath::{Known, Paths, locate};
 use netqos_index::{Change, Index};
 use netqos_netlink::Namespace;
 use netqos_traffic::{Flow, LatencyReport, LatencyTest, Server, TcpTest, UdpReport, UdpTest};
@@ -102,10 +102,12 @@ fn addresses(pod: &Pod, is_veth: bool) -> BTreeSet<IpAddr> {
 }
 
 fn attached(pod: &Pod, is_veth: bool, netns: PathBuf) -> Change {
+    let located = locate(&netns, "eth0", Known::HostLinks(&[]));
     let interface = Interface {
         container: pod.name().to_owned(),
         network: "net".to_owned(),
         name: "eth0".to_owned(),
+        ends: located.ok().flatten().map(|located| located.ends),
         netns,
     };
     Change::Attachments {

@@ -308,6 +308,7 @@ fn attachment(number: u32) -> Change {
                 network: "default".into(),
                 name: "eth0".into(),
                 netns: format!("/run/netns/{number}").into(),
+                ends: None,
             }),
         }],
     }

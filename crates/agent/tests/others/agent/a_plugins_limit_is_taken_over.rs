@@ -21,6 +21,7 @@ fn limit(pod: &Pod, attachment: &Attachment, megabits: u64) {
         .apply(&Request {
             attachment,
             netns: &netns,
+            ends: None,
             host_links: HostLinks::Unknown,
             limits: Limits {
                 ingress: Some(limit),
@@ -98,6 +99,7 @@ fn and_that_of_a_selected_network_stays() {
         name: a.name().to_owned(),
         uid: None,
         addresses: Default::default(),
+        ends: None,
         has_annotations: true,
     };
     let attached_pods = AttachedPods::new(Paths::from_variables(|_| None).pods());

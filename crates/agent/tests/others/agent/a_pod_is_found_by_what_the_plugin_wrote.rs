@@ -26,6 +26,7 @@ fn attached(pod: &Pod, container: &str, uid: &str, netns: PathBuf) -> AttachedPo
         name: pod.name().to_owned(),
         uid: Some(uid.to_owned()),
         addresses: [pod.address().parse().unwrap()].into(),
+        ends: None,
         has_annotations: true,
     }
 }
@@ -100,6 +101,7 @@ fn and_stays_found_whatever_becomes_of_its_limits() {
     let request = Request {
         attachment: &own.attachment,
         netns: &netns,
+        ends: None,
         host_links: HostLinks::Unknown,
         limits,
         egress: Default::default(),

@@ -68,6 +68,7 @@ fn limit_by_plugin(pod: &Pod, megabits: u64) {
         .apply(&Request {
             attachment: &attachment,
             netns: &pod.netns(),
+            ends: None,
             host_links: HostLinks::Unknown,
             limits: Limits {
                 ingress: None,
@@ -85,6 +86,7 @@ fn limit_by_plugin(pod: &Pod, megabits: u64) {
         name: pod.name().to_owned(),
         uid: None,
         addresses: [].into(),
+        ends: None,
         has_annotations: true,
     };
     AttachedPods::new(paths.pods()).write(&attached).unwrap();

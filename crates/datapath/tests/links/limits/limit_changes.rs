@@ -130,6 +130,7 @@ impl<'s> Limited<'s> {
         let applied = self.datapath.apply(&Request {
             attachment: &self.attachment,
             netns: &self.pod.netns(),
+            ends: None,
             host_links: HostLinks::Unknown,
             limits,
             egress: self.case.egress,

@@ -109,6 +109,7 @@ fn hold(world: &World, shares: Shares) {
     let request = Request {
         attachment: &attachment(),
         netns: &world.pod_named("a").netns(),
+        ends: None,
         host_links: HostLinks::Unknown,
         limits: Limits { ingress, egress },
         egress: match shares {

@@ -20,6 +20,7 @@ fn compare(node: &Node, pods: [Pod; 5], other: &Pod, egress: EgressWay) {
         let request = Request {
             attachment: &Attachment::try_new("net", pod.name(), "eth0").unwrap(),
             netns: &pod.netns(),
+            ends: None,
             host_links: HostLinks::Unknown,
             limits: both(Limit::of(mbit(10))),
             egress,

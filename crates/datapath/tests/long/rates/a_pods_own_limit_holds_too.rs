@@ -13,6 +13,7 @@ fn hold(world: &World, pod: &str, megabits: u64, egress: EgressWay, hook: HookCh
     let request = Request {
         attachment: &Attachment::try_new("net", pod.name(), "eth0").unwrap(),
         netns: &pod.netns(),
+        ends: None,
         host_links: HostLinks::Unknown,
         limits: Limits {
             ingress: None,

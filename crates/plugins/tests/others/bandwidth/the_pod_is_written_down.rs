@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use netqos_netlink::Socket;
 use netqos_testkit::{Call, Pod};
 use serde_json::{Value, json};
 
@@ -28,10 +29,12 @@ fn written() -> Vec<Value> {
 #[test]
 fn from_add_to_del_or_gc() {
     let Some((_node, pod)) = start() else { return };
+    let end = Socket::open().unwrap().link_by_name(pod.host_link());
+    let end = end.unwrap();
     let expected = json!({
         "attachment": {"network": "net", "container": "a", "interface": "eth0"},
         "netns": pod.netns(), "namespace": "games", "name": "web", "uid": "36cee2dc",
-        "addresses": ["10.99.1.2"]
+        "addresses": ["10.99.1.2"], "ends": {"pod": end.related, "host": end.index},
     });
     // Nothing is limited, and there is no record of a limit.
     let unlimited = config(&pod, json!({}));

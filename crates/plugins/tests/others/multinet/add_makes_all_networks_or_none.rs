@@ -8,7 +8,7 @@ use netqos_api::npwg::AttachmentGrant;
 use netqos_testkit::Pod;
 use serde_json::{Value, json};
 
-use super::fixture::{MultinetNode, start};
+use super::fixture::{MultinetNode, record, start};
 
 /// Three networks: the default one, a bridge and a macvlan.
 const THREE: &str = r#"[{"name": "lan"}, {"name": "wire", "interface": "wire0", "ips": ["10.89.0.5/24"],
@@ -79,6 +79,15 @@ fn pod_is_on_three_networks_and_nothing_is_left_after_del() {
     ];
     let expected = expected.map(|(name, address)| (name.to_owned(), address.to_owned()));
     assert_eq!(interfaces(&node, &pod), expected);
+    // From now on the pod can rename its links.
+    let links = node.in_pod(&pod, "ip -j link show");
+    let links: Vec<Value> = serde_json::from_str(&links).unwrap();
+    for attachment in record(pod.name())["attachments"].as_array().unwrap() {
+        let (name, ends) = (&attachment["interface"], &attachment["ends"]);
+        let link = links.iter().find(|it| it["ifname"] == *name).unwrap();
+        assert_eq!(ends["pod"], link["ifindex"], "{attachment}");
+        assert_eq!(ends["host"].is_u64(), *name != "wire0", "{attachment}");
+    }
     let link = node.in_pod(&pod, "ip -j link show wire0");
     assert!(link.contains("02:00:00:00:00:07"), "{link}");
     // No plugin of the network can limit: netqos does.

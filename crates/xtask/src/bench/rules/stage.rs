@@ -115,6 +115,7 @@ pub fn attachment(object: &PodObject, pod: &Pod) -> Change {
                 network: "bench".to_owned(),
                 name: "eth0".to_owned(),
                 netns: pod.netns(),
+                ends: None,
             }),
         }],
     }

@@ -1,0 +1,160 @@
+//! A pod with `CAP_NET_ADMIN` makes, renames and moves links in its namespace.
+
+use netqos_datapath::{Error, Record};
+use netqos_netlink::Socket;
+use netqos_testkit::{Node, Pod};
+
+use super::{Wanted, both, datapath, hooks};
+
+fn qdiscs(node: &Node, link: &str) -> String {
+    node.run("tc", &["qdisc", "show", "dev", link]).unwrap()
+}
+
+fn qdiscs_inside(node: &Node, pod: &Pod, link: &str) -> String {
+    pod.run(node, "tc", &["qdisc", "show", "dev", link])
+        .unwrap()
+}
+
+fn ip(node: &Node, pod: &Pod, command: &str) {
+    let arguments: Vec<&str> = command.split(' ').collect();
+    pod.run(node, "ip", &arguments).unwrap();
+}
+
+/// Gives the pod's interface another name, and its name to a tap, as KubeVirt does.
+fn replace_name(node: &Node, pod: &Pod) {
+    ip(node, pod, "link set eth0 down");
+    ip(node, pod, "link set eth0 name eth0-nic");
+    ip(node, pod, "link set eth0-nic up");
+    ip(node, pod, "tuntap add eth0 mode tap");
+    ip(node, pod, "link set eth0 up");
+}
+
+fn record(wanted: &Wanted) -> Record {
+    let record = datapath().records().read(&wanted.attachment).unwrap();
+    record.unwrap()
+}
+
+/// A pair whose other end has the index that the other pod's end has on the node.
+#[test]
+fn pair_with_chosen_indexes_leads_to_no_other_pod() {
+    let Some(node) = Node::new().unwrap() else {
+        return;
+    };
+    let (a, b) = (node.pod("a").unwrap(), node.pod("b").unwrap());
+    let victim = Socket::open().unwrap().link_by_name(b.host_link()).unwrap();
+    let other = victim.related.unwrap();
+    ip(&node, &a, "link delete eth0");
+    let pair = format!("link add eth0 index {other} type veth peer name p0");
+    ip(&node, &a, &format!("{pair} index {}", victim.index));
+    let before = qdiscs(&node, b.host_link());
+    let wanted = Wanted::new(&a, both(10), Default::default()).running();
+    let refused = datapath().apply(&wanted.request()).unwrap_err();
+    assert!(matches!(refused, Error::PeerElsewhere(_)), "{refused}");
+    assert_eq!(qdiscs(&node, b.host_link()), before);
+}
+
+/// A runtime named the pod's namespace by a process, whose number is another one's by now.
+#[test]
+fn nothing_is_limited_in_the_nodes_namespace() {
+    let Some(node) = Node::new().unwrap() else {
+        return;
+    };
+    let pod = node.pod("a").unwrap();
+    let mut wanted = Wanted::new(&pod, both(10), Default::default());
+    wanted.netns = "/proc/thread-self/ns/net".into();
+    wanted.attachment = netqos_core::Attachment::try_new("net", "a", pod.host_link()).unwrap();
+    let before = qdiscs(&node, pod.host_link());
+    let refused = datapath().apply(&wanted.request()).unwrap_err();
+    assert!(matches!(refused, Error::NodesNamespace(_)), "{refused}");
+    assert_eq!(qdiscs(&node, pod.host_link()), before);
+    let request = wanted.request();
+    datapath()
+        .teardown(
+            request.attachment,
+            Some(request.netns),
+            request.host_links,
+            &request.limits,
+        )
+        .unwrap();
+}
+
+#[test]
+fn renamed_link_keeps_its_limits_and_gets_new_ones() {
+    for hook in hooks() {
+        for is_by_ifb in [false, true] {
+            let run = move || renamed(hook, is_by_ifb);
+            std::thread::spawn(run).join().unwrap();
+        }
+    }
+}
+
+fn renamed(hook: netqos_api::HookChoice, is_by_ifb: bool) {
+    let Some(node) = Node::new().unwrap() else {
+        return;
+    };
+    let pod = node.pod("a").unwrap();
+    let of = |megabits| {
+        let wanted = Wanted::new(&pod, both(megabits), hook);
+        if is_by_ifb { wanted.by_ifb() } else { wanted }
+    };
+    datapath().apply(&of(10).request()).unwrap();
+    let ends = record(&of(10)).ends.unwrap();
+    replace_name(&node, &pod);
+    let tap = qdiscs_inside(&node, &pod, "eth0");
+    let asserted = |megabits: u64| {
+        let rate = format!("rate {megabits}Mbit");
+        let host = qdiscs(&node, pod.host_link());
+        assert!(host.contains(&rate), "{host}");
+        if !is_by_ifb {
+            let inside = qdiscs_inside(&node, &pod, "eth0-nic");
+            assert!(inside.contains(&rate), "{inside}");
+        }
+        assert_eq!(qdiscs_inside(&node, &pod, "eth0"), tap);
+        datapath().check(&of(megabits).running().request()).unwrap();
+    };
+    asserted(10);
+    datapath().apply(&of(20).running().request()).unwrap();
+    asserted(20);
+    assert_eq!(record(&of(20)).ends, Some(ends));
+    let wanted = of(20);
+    let request = wanted.request();
+    datapath()
+        .teardown(
+            request.attachment,
+            Some(request.netns),
+            request.host_links,
+            &request.limits,
+        )
+        .unwrap();
+    for shown in [
+        qdiscs(&node, pod.host_link()),
+        qdiscs_inside(&node, &pod, "eth0-nic"),
+    ] {
+        assert!(!shown.contains("tbf"), "{shown}");
+    }
+}
+
+/// The kernel takes the queue off a link that changes its namespace. What is at the other end stays.
+#[test]
+fn moved_link_keeps_what_is_at_its_end_on_the_node() {
+    let Some(node) = Node::new().unwrap() else {
+        return;
+    };
+    let pod = node.pod("a").unwrap();
+    node.empty_pod("nested").unwrap();
+    let of = |megabits| Wanted::new(&pod, both(megabits), Default::default()).running();
+    datapath().apply(&of(10).request()).unwrap();
+    ip(&node, &pod, "link set eth0 netns nested");
+    ip(&node, &pod, "tuntap add eth0 mode tap");
+    for refused in [
+        datapath().apply(&of(20).request()).unwrap_err(),
+        datapath().check(&of(10).request()).unwrap_err(),
+    ] {
+        let text = refused.to_string();
+        assert!(text.contains(pod.host_link()), "{text}");
+        assert!(!refused.is_unreachable(), "{text}");
+    }
+    let host = qdiscs(&node, pod.host_link());
+    assert!(host.contains("rate 10Mbit"), "{host}");
+    assert!(!qdiscs_inside(&node, &pod, "eth0").contains("tbf"));
+}
