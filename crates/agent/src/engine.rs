@@ -46,7 +46,7 @@ use limits::PodLimits;
 use problem_log::ProblemLog;
 pub(crate) use pulse::Pulse;
 pub(crate) use tally::{Of, Row, Tally};
-use whereabouts::Whereabouts;
+use whereabouts::{Object, Whereabouts};
 
 /// How long what could not be cleaned up waits for another try.
 const TIDY_AGAIN: Duration = Duration::from_secs(30);
@@ -111,8 +111,8 @@ pub struct Engine {
     policies: BTreeMap<ObjectName, PolicyVersion>,
     /// What sources wait for that have not spoken.
     waiting: BTreeMap<&'static str, String>,
-    /// The pods that there is an object of, by their uids.
-    pods: HashMap<ObjectName, Arc<str>>,
+    /// The pods that there is an object of.
+    pods: HashMap<ObjectName, Object>,
     whereabouts: Whereabouts,
     last_valid: LastValid,
     /// Pods whose limits may have become others.
@@ -293,12 +293,12 @@ impl Engine {
                         true => self.last_valid.retain(pod),
                         false => self.last_valid.forget(&pod.id.name, &pod.id.uid),
                     }
-                    self.pods.insert(pod.id.name.clone(), pod.id.uid.clone());
+                    self.pods.insert(pod.id.name.clone(), Object::of(pod));
                     pod.id.name.clone()
                 }
                 Change::PodGone(id) => {
                     self.last_valid.forget(&id.name, &id.uid);
-                    if self.pods.get(&id.name) == Some(&id.uid) {
+                    if self.pods.get(&id.name).map(Object::uid) == Some(&id.uid) {
                         self.pods.remove(&id.name);
                     }
                     id.name.clone()
@@ -333,7 +333,10 @@ impl Engine {
     /// Takes note of what was found by cgroups.
     fn find(&mut self, found: BTreeMap<Arc<str>, LocalInterface>) {
         let other: BTreeSet<Arc<str>> = self.whereabouts.find(found).into_iter().collect();
-        let theirs = self.pods.iter().filter(|(_, uid)| other.contains(*uid));
+        let theirs = self
+            .pods
+            .iter()
+            .filter(|(_, object)| other.contains(object.uid()));
         let theirs: Vec<ObjectName> = theirs.map(|(pod, _)| pod.clone()).collect();
         for pod in theirs {
             self.locate(&pod);

@@ -5,9 +5,10 @@
 //! down of each attachment which pod it is of ([`AttachedPod`]). Else by the runtimes: containerd, CRI-O and `netqos pod`
 //! leave one file for each attachment in `<cache>/results`, in libcni's form; the pod's name stands in its `CNI_ARGS`.
 //!
-//! Of several sandboxes of a pod of one name the youngest counts, whoever tells of it: the others are on
+//! Of several sandboxes of a pod of one name and uid the youngest counts, whoever tells of it: the others are on
 //! their way out. That is the one whose file came last while this looked on, since files may be dated by a
-//! clock that was put back; of those that were there before, or came at once, the one that is dated last.
+//! clock that was put back; of those that were there before, or came at once, the one that is dated last. Sandboxes of
+//! other uids are of other pods, which had the name before or have it next.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Metadata};
@@ -56,7 +57,7 @@ pub struct Locator {
     files: BTreeMap<PathBuf, Cached>,
     /// How many have come.
     came: u64,
-    told: BTreeMap<ObjectName, Found>,
+    told: BTreeMap<Sandboxes, Vec<LocalInterface>>,
 }
 
 /// A file that was read.
@@ -104,12 +105,8 @@ enum Source {
     Cache,
 }
 
-/// What was found of a pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Found {
-    uid: Option<Arc<str>>,
-    interfaces: Vec<LocalInterface>,
-}
+/// The sandboxes of one pod: its name, and its uid where the runtime says it.
+type Sandboxes = (ObjectName, Option<Arc<str>>);
 
 impl Locator {
     /// One that looks into these caches.
@@ -276,29 +273,22 @@ impl Locator {
     pub(crate) fn batch(&mut self) -> Batch {
         let found = self.found();
         let mut changes = Vec::new();
-        let change = |pod: &ObjectName, found: Found| Change::Attachments {
+        let change = |(pod, uid): &Sandboxes, interfaces| Change::Attachments {
             pod: pod.clone(),
-            uid: found.uid,
-            interfaces: found.interfaces,
+            uid: uid.clone(),
+            interfaces,
         };
-        for (pod, now) in &found {
-            if self.told.get(pod) != Some(now) {
-                changes.push(change(pod, now.clone()));
+        for (sandboxes, now) in &found {
+            if self.told.get(sandboxes) != Some(now) {
+                changes.push(change(sandboxes, now.clone()));
             }
         }
-        for pod in self.told.keys().filter(|pod| !found.contains_key(*pod)) {
-            let nothing = Found {
-                uid: None,
-                interfaces: Vec::new(),
-            };
-            changes.push(change(pod, nothing));
+        for gone in self.told.keys().filter(|it| !found.contains_key(*it)) {
+            changes.push(change(gone, Vec::new()));
         }
         self.told = found;
         let problems = self.files.values().filter_map(|file| file.problem.clone());
-        let interfaces = self
-            .told
-            .values()
-            .map(|found| found.interfaces.len() as u64);
+        let interfaces = self.told.values().map(|found| found.len() as u64);
         Batch {
             classes: None,
             source: SOURCE,
@@ -310,35 +300,46 @@ impl Locator {
         }
     }
 
-    fn found(&self) -> BTreeMap<ObjectName, Found> {
-        let mut youngest: BTreeMap<&ObjectName, (Age, &str)> = BTreeMap::new();
+    fn found(&self) -> BTreeMap<Sandboxes, Vec<LocalInterface>> {
         let files = || {
             let files = self.files.values();
             files.flat_map(|file| file.of.iter().map(|of| (file.age, of)))
-        };
-        for (age, of) in files() {
-            let sandbox = (age, of.container.as_str());
-            let best = youngest.entry(&of.pod).or_insert(sandbox);
-            *best = sandbox.max(*best);
-        }
-        let mut found: BTreeMap<ObjectName, Found> = BTreeMap::new();
-        let is_young = |of: &Sandboxed| {
-            let youngest = youngest.get(&of.pod);
-            youngest.is_some_and(|(_, id)| *id == of.container)
         };
         let by = |source| {
             files()
                 .map(|(_, of)| of)
                 .filter(move |of| of.source == source)
         };
-        let all = [Source::Record, Source::Plugin, Source::Cache].into_iter();
-        for of in all.flat_map(by).filter(|of| is_young(of)) {
-            let pod = found.entry(of.pod.clone()).or_insert_with(|| Found {
-                uid: of.uid.clone(),
-                interfaces: Vec::new(),
-            });
+        let all = || {
+            let sources = [Source::Record, Source::Plugin, Source::Cache];
+            sources.into_iter().flat_map(by)
+        };
+        // Not all who tell of a sandbox know its uid.
+        let mut uids: BTreeMap<&str, &Arc<str>> = BTreeMap::new();
+        for of in all() {
+            if let Some(uid) = &of.uid {
+                uids.entry(&of.container).or_insert(uid);
+            }
+        }
+        let sandboxes = |of: &Sandboxed| -> Sandboxes {
+            let uid = uids.get(of.container.as_str());
+            (of.pod.clone(), uid.map(|uid| Arc::clone(uid)))
+        };
+        let mut youngest: BTreeMap<Sandboxes, (Age, &str)> = BTreeMap::new();
+        for (age, of) in files() {
+            let sandbox = (age, of.container.as_str());
+            let best = youngest.entry(sandboxes(of)).or_insert(sandbox);
+            *best = sandbox.max(*best);
+        }
+        let mut found: BTreeMap<Sandboxes, Vec<LocalInterface>> = BTreeMap::new();
+        let is_young = |of: &Sandboxed| {
+            let youngest = youngest.get(&sandboxes(of));
+            youngest.is_some_and(|(_, id)| *id == of.container)
+        };
+        for of in all().filter(|of| is_young(of)) {
+            let interfaces = found.entry(sandboxes(of)).or_default();
             let (network, name) = (&of.interface.network, &of.interface.name);
-            let mut known = pod.interfaces.iter_mut();
+            let mut known = interfaces.iter_mut();
             let is_known = |it: &&mut LocalInterface| {
                 it.name == *name && (it.recorded.is_some() || it.network == *network)
             };
@@ -347,11 +348,11 @@ impl Locator {
                 Some(known) if known.recorded.is_some() => {}
                 // The last plugin of the network knows all addresses.
                 Some(known) => known.addresses.extend(&of.interface.addresses),
-                None => pod.interfaces.push(of.interface.clone()),
+                None => interfaces.push(of.interface.clone()),
             }
         }
-        for pod in found.values_mut() {
-            pod.interfaces.sort_by(|a, b| a.name.cmp(&b.name));
+        for interfaces in found.values_mut() {
+            interfaces.sort_by(|a, b| a.name.cmp(&b.name));
         }
         found
     }

@@ -84,6 +84,14 @@ pub struct InvalidLimits {
     pub egress: Option<String>,
 }
 
+impl Pod {
+    /// True where a pod that its node knows by this name and uid is this one. The kubelet knows a static pod by the hash of
+    /// its manifest. (Anyone who may write a pod's annotations may write any hash: it says nothing without the name.)
+    pub fn is_known_by(&self, uid: &str) -> bool {
+        self.id.is_known_by(uid) || self.config_hash.as_deref() == Some(uid)
+    }
+}
+
 impl InvalidLimits {
     /// The mistakes of one direction.
     pub fn of(&self, direction: Direction) -> Option<&str> {

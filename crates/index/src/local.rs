@@ -66,7 +66,7 @@ impl Local {
         let elsewhere = pod.node.as_ref().is_some_and(|node| *node != self.node);
         match self.attachments.get(&pod.id.name) {
             Some(Attached { uid, interfaces })
-                if !elsewhere && uid.as_ref().is_none_or(|uid| pod.id.is_known_by(uid)) =>
+                if !elsewhere && uid.as_ref().is_none_or(|uid| pod.is_known_by(uid)) =>
             {
                 interfaces
             }

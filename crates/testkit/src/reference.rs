@@ -293,7 +293,7 @@ impl Cluster {
         let elsewhere = pod.node.as_ref().is_some_and(|node| **node != *self.node);
         match self.found.get(&pod.id.name) {
             Some((uid, found))
-                if !elsewhere && uid.as_ref().is_none_or(|uid| pod.id.is_known_by(uid)) =>
+                if !elsewhere && uid.as_ref().is_none_or(|uid| pod.is_known_by(uid)) =>
             {
                 found
             }

@@ -101,6 +101,8 @@ pub(super) struct Known<'a> {
     pub(super) interfaces: &'a [LocalInterface],
     /// The one of them that its annotations are for.
     pub(super) first: Option<&'a LocalInterface>,
+    /// Those of sandboxes of other pods of this name.
+    pub(super) others: BTreeSet<Attachment>,
 }
 
 impl PodLimits {
@@ -202,7 +204,9 @@ impl PodLimits {
         for (attachment, netns) in located {
             unwanted.insert(attachment, Some(netns));
         }
-        unwanted.retain(|attachment, _| !wanted.contains_key(attachment));
+        unwanted.retain(|attachment, _| {
+            !wanted.contains_key(attachment) && !known.others.contains(attachment)
+        });
         for (attachment, netns) in unwanted {
             let lifts = match (&netns, known.has_object) {
                 (Some(_), true) => {

@@ -32,6 +32,7 @@ impl Engine {
         problems.extend(self.node_problems.values().cloned());
         problems.extend(self.others.problems.iter().cloned());
         problems.extend(self.pins_problem.clone());
+        problems.extend(self.whereabouts.problems(Instant::now()));
         problems.extend(self.class_problems());
         let limits = self.limits.iter().flat_map(PodLimits::problems);
         problems.extend(limits.cloned());

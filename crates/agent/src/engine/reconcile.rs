@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use netqos_bpf::rules::Rules;
+use netqos_core::objects::LocalInterface;
 use netqos_core::{Attachment, EndpointId, NetworkKey, ObjectRef, PlanDelta, Problem, Reason};
 use netqos_datapath::rules::RuleDatapath;
 use netqos_index::Change;
@@ -11,6 +12,7 @@ use netqos_index::Change;
 use super::backoff::Failing;
 use super::limits::{Known, PodLimits, attachment};
 use super::problems::NO_RULES;
+use super::whereabouts::Object;
 use super::{Engine, IDLE, Options};
 
 impl Engine {
@@ -152,11 +154,7 @@ impl Engine {
             return;
         };
         if !self.synced {
-            let located = self.whereabouts.all();
-            let located = located
-                .filter_map(|one| one.attach.interface())
-                .filter_map(attachment);
-            limits.collect(&located.collect::<BTreeSet<Attachment>>());
+            limits.collect(&attachments(self.whereabouts.all()));
         }
         let mut touched = std::mem::take(&mut self.touched);
         if again {
@@ -164,7 +162,7 @@ impl Engine {
         }
         let plan = self.index.plan();
         for pod in &touched {
-            let uid = self.pods.get(pod);
+            let uid = self.pods.get(pod).map(Object::uid);
             let endpoints = uid.map(|uid| {
                 let first = EndpointId {
                     pod: uid.clone(),
@@ -181,6 +179,7 @@ impl Engine {
                 endpoints: endpoints.unwrap_or_default(),
                 interfaces: self.whereabouts.of(pod),
                 first: self.whereabouts.first(pod),
+                others: attachments(self.whereabouts.others(pod)),
             });
         }
         self.reconciled.limits = limits.changes;
@@ -204,4 +203,9 @@ impl Engine {
         self.reconciled.retries += u64::from(again);
         self.retry.note(Instant::now(), failing, again);
     }
+}
+
+fn attachments<'i>(interfaces: impl Iterator<Item = &'i LocalInterface>) -> BTreeSet<Attachment> {
+    let located = interfaces.filter_map(|one| one.attach.interface());
+    located.filter_map(attachment).collect()
 }

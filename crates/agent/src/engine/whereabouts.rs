@@ -1,39 +1,81 @@
 //! Where pods are, from all who say it: what the plugin or a runtime remembers of a CNI call counts, and
 //! what a pod's cgroup leads to only where that is an interface that nobody remembers.
+//!
+//! A pod is its sandbox. Those that had its name before, or have it next, have another uid: nothing that is said of one pod
+//! is for a sandbox of another.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use netqos_core::ObjectName;
-use netqos_core::objects::{LocalInterface, NetworkName};
+use netqos_core::objects::{LocalInterface, NetworkName, Pod};
+use netqos_core::{ObjectName, ObjectRef, PodId, Problem, Reason};
 use netqos_index::Change;
 
 /// The interface on the default network, as kubelets and runtimes name it.
 const FIRST_INTERFACE: &str = "eth0";
 
+/// How long a sandbox may wait for the object of its pod until that is told of.
+const LONG: Duration = Duration::from_secs(10 * 60);
+
+/// By what the pod of an object is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Object {
+    id: PodId,
+    config_hash: Option<Arc<str>>,
+}
+
+/// Sandboxes of a pod with this uid, and its interfaces.
+type Sandboxes = (Option<Arc<str>>, Vec<LocalInterface>);
+
 /// What was said of where pods are.
 #[derive(Debug, Default)]
 pub(super) struct Whereabouts {
-    /// By the plugin and by runtimes' caches, with the uid that the runtime was given.
-    remembered: HashMap<ObjectName, (Option<Arc<str>>, Vec<LocalInterface>)>,
+    /// By the plugin and by runtimes' caches, with the uid that the runtime was given. The last is the one that came last.
+    remembered: HashMap<ObjectName, Vec<Sandboxes>>,
+    /// Pods none of whose sandboxes is that of their object, and since when.
+    strange: HashMap<ObjectName, Instant>,
     /// By cgroups, by the pods' uids.
     in_cgroups: BTreeMap<Arc<str>, LocalInterface>,
     /// What counts, as it was told last, by the way: all that is known of a pod that has any.
-    counts: HashMap<ObjectName, (Option<Arc<str>>, Vec<LocalInterface>)>,
+    counts: HashMap<ObjectName, Sandboxes>,
+}
+
+impl Object {
+    pub(super) fn of(pod: &Pod) -> Self {
+        Self {
+            id: pod.id.clone(),
+            config_hash: pod.config_hash.clone(),
+        }
+    }
+
+    /// The object's uid.
+    pub(super) fn uid(&self) -> &Arc<str> {
+        &self.id.uid
+    }
+
+    /// Returns true if sandboxes with this uid, of this pod's name, are the pod's.
+    fn is(&self, uid: Option<&Arc<str>>) -> bool {
+        uid.is_none_or(|uid| self.id.is_known_by(uid) || self.config_hash.as_ref() == Some(uid))
+    }
 }
 
 impl Whereabouts {
-    /// The plugin or a runtime remembers this of a pod.
+    /// The plugin or a runtime remembers this of the sandboxes of a pod with this uid.
     pub(super) fn remember(
         &mut self,
         pod: &ObjectName,
         uid: Option<Arc<str>>,
         interfaces: Vec<LocalInterface>,
     ) {
-        match interfaces.is_empty() {
-            true => self.remembered.remove(pod),
-            false => self.remembered.insert(pod.clone(), (uid, interfaces)),
-        };
+        let of_name = self.remembered.entry(pod.clone()).or_default();
+        of_name.retain(|(known, _)| *known != uid);
+        if !interfaces.is_empty() {
+            of_name.push((uid, interfaces));
+        }
+        if of_name.is_empty() {
+            self.remembered.remove(pod);
+        }
     }
 
     /// This is all that was found by cgroups. Says which uids it is another for than before.
@@ -50,16 +92,20 @@ impl Whereabouts {
         other
     }
 
-    /// What to tell of a pod that there is an object of with this uid, or none; `None` where that
-    /// was told.
-    pub(super) fn settle(&mut self, pod: &ObjectName, uid: Option<&Arc<str>>) -> Option<Change> {
-        let remembered = self.remembered.get(pod);
+    /// What to tell of a pod that there is this object of, or none; `None` where that was told.
+    pub(super) fn settle(&mut self, pod: &ObjectName, object: Option<&Object>) -> Option<Change> {
+        let of_name = self.remembered.get(pod).map_or(&[][..], Vec::as_slice);
+        let is_its = |(uid, _): &&Sandboxes| object.is_none_or(|object| object.is(uid.as_ref()));
+        // Those of which the runtime says no uid may be of the pod that had the name before.
+        let own = of_name.iter().filter(is_its);
+        let remembered = own.max_by_key(|(uid, _)| uid.is_some());
+        match of_name.last().filter(|_| remembered.is_none()) {
+            Some(_) => drop(self.strange.entry(pod.clone()).or_insert_with(Instant::now)),
+            None => drop(self.strange.remove(pod)),
+        }
+        let uid = object.map(Object::uid);
         let found = uid.and_then(|uid| Some((uid, self.in_cgroups.get(uid)?)));
         let now = match (remembered, found) {
-            // Of the pod that had the name before.
-            (Some((Some(of), _)), Some((uid, interface))) if of != uid => {
-                Some((Some(uid.clone()), vec![interface.clone()]))
-            }
             (None, Some((uid, interface))) => Some((Some(uid.clone()), vec![interface.clone()])),
             // Of other networks alone: the plugin may be in no list but theirs.
             (Some((of, interfaces)), Some((_, interface)))
@@ -95,6 +141,23 @@ impl Whereabouts {
             .map_or(&[], |(_, interfaces)| interfaces)
     }
 
+    /// The sandboxes that have waited for the object of their pod for long.
+    pub(super) fn problems(&self, now: Instant) -> impl Iterator<Item = Problem> {
+        let long = self.strange.iter();
+        let long = long.filter(move |(_, since)| now.duration_since(**since) >= LONG);
+        long.filter_map(|(pod, _)| {
+            let (uid, _) = self.remembered.get(pod)?.last()?;
+            let uid = uid.as_deref()?;
+            Some(Problem {
+                object: ObjectRef::Pod(pod.clone()),
+                reason: Reason::EndpointUnreachable,
+                message: format!(
+                    "its sandbox is of uid {uid}, and the object of another: limits that a plugin made there stay as they are"
+                ),
+            })
+        })
+    }
+
     /// The interface of a pod that its annotations are for.
     pub(super) fn first(&self, pod: &ObjectName) -> Option<&LocalInterface> {
         let interfaces = self.of(pod);
@@ -104,9 +167,19 @@ impl Whereabouts {
         interfaces.iter().find(is_first).or(interfaces.first())
     }
 
+    /// The interfaces of the other sandboxes with this pod's name.
+    pub(super) fn others(&self, pod: &ObjectName) -> impl Iterator<Item = &LocalInterface> {
+        let own = self.counts.get(pod).map(|(uid, _)| uid);
+        let of_name = self.remembered.get(pod).into_iter().flatten();
+        let others = of_name.filter(move |(uid, _)| Some(uid) != own);
+        others.flat_map(|(_, interfaces)| interfaces)
+    }
+
     /// All interfaces.
     pub(super) fn all(&self) -> impl Iterator<Item = &LocalInterface> {
-        self.counts.values().flat_map(|(_, interfaces)| interfaces)
+        let remembered = self.remembered.values().flatten();
+        let all = self.counts.values().chain(remembered);
+        all.flat_map(|(_, interfaces)| interfaces)
     }
 }
 
@@ -132,8 +205,15 @@ mod tests {
 
     /// Where the pod with this uid is, as it is told.
     fn told(places: &mut Whereabouts, uid: Option<&str>) -> Option<Vec<String>> {
-        let uid = uid.map(Arc::from);
-        match places.settle(&ObjectName::new("games", "a"), uid.as_ref())? {
+        let name = ObjectName::new("games", "a");
+        let object = uid.map(|uid| Object {
+            id: PodId {
+                name: name.clone(),
+                uid: uid.into(),
+            },
+            config_hash: Some("hash".into()),
+        });
+        match places.settle(&name, object.as_ref())? {
             Change::Attachments {
                 pod, interfaces, ..
             } => {
@@ -165,6 +245,7 @@ mod tests {
             2
         );
         assert_eq!(told(&mut places, Some("2")), Some(vec!["new".into()]));
+        places.remember(&pod, Some("1".into()), vec![]);
         places.remember(&pod, None, vec![interface("cache")]);
         assert_eq!(told(&mut places, Some("2")), Some(vec!["cache".into()]));
         places.remember(&pod, None, vec![]);
@@ -172,6 +253,42 @@ mod tests {
         assert_eq!(places.find(BTreeMap::new()), ["2".into()]);
         assert_eq!(told(&mut places, Some("2")), Some(vec![]));
         assert_eq!(places.all().count(), 0);
+    }
+
+    /// A StatefulSet gives a name to the next pod at once, and the API server may tell of that late.
+    #[test]
+    fn what_is_said_of_a_pod_is_for_its_own_sandbox() {
+        let mut places = Whereabouts::default();
+        let pod = ObjectName::new("games", "a");
+        places.remember(&pod, Some("1".into()), vec![interface("first")]);
+        assert_eq!(told(&mut places, Some("1")), Some(vec!["first".into()]));
+        places.remember(&pod, Some("2".into()), vec![interface("second")]);
+        assert_eq!(told(&mut places, Some("1")), None);
+        assert_eq!(told(&mut places, Some("2")), Some(vec!["second".into()]));
+        assert_eq!(told(&mut places, Some("1")), Some(vec!["first".into()]));
+        let later = |after| Instant::now() + after;
+        assert_eq!(places.problems(later(LONG)).count(), 0);
+        // The one sandbox left is not that object's.
+        places.remember(&pod, Some("1".into()), vec![]);
+        assert_eq!(told(&mut places, Some("1")), Some(vec![]));
+        assert_eq!(places.others(&pod).count(), 1);
+        assert_eq!(places.problems(later(LONG / 2)).count(), 0);
+        assert_eq!(places.problems(later(LONG)).count(), 1);
+        assert_eq!(told(&mut places, Some("2")), Some(vec!["second".into()]));
+        assert_eq!(places.others(&pod).count(), 0);
+        assert_eq!(places.problems(later(LONG)).count(), 0);
+    }
+
+    /// The kubelet's cgroup of a static pod has the name of its hash, which anyone who may annotate a pod can write.
+    #[test]
+    fn hash_of_a_static_pod_counts_only_with_its_name() {
+        let mut places = Whereabouts::default();
+        places.find(BTreeMap::from([("hash".into(), interface("victim"))]));
+        assert_eq!(told(&mut places, Some("1")), None);
+        let pod = ObjectName::new("games", "a");
+        places.remember(&pod, Some("hash".into()), vec![interface("own")]);
+        assert_eq!(told(&mut places, Some("1")), Some(vec!["own".into()]));
+        assert_eq!(places.problems(Instant::now() + LONG).count(), 0);
     }
 
     /// The plugin may be in the list of a second network alone.

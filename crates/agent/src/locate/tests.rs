@@ -49,8 +49,8 @@ fn write(cache: &Path, container: &str, netns: &str) {
         "kind": "cniCacheV1", "containerId": container, "config": "", "ifName": "eth0",
         "networkName": "net", "netns": netns,
         "cniArgs": [["IgnoreUnknown", "1"], ["K8S_POD_NAMESPACE", "games"],
-                    ["K8S_POD_NAME", "a"], ["K8S_POD_UID", container]],
-        "result": {"ips": [{"address": "10.1.0.2/24"}]},
+                    ["K8S_POD_NAME", "a"], ["K8S_POD_UID", "u"]],
+        "result": {"ips": [{"address": format!("10.1.0.{}/24", mark(container))}]},
     });
     let file = cache.join("results").join(format!("net-{container}-eth0"));
     fs::write(file, text.to_string()).unwrap();
@@ -58,11 +58,22 @@ fn write(cache: &Path, container: &str, netns: &str) {
     std::thread::sleep(std::time::Duration::from_millis(15));
 }
 
-fn uids(batch: &Batch) -> Vec<(Option<&str>, usize)> {
+/// A number for a container, by which its addresses end.
+fn mark(container: &str) -> u8 {
+    container.as_bytes()[0]
+}
+
+/// The containers that the pod's interfaces are of, and how many interfaces it has.
+fn told(batch: &Batch) -> Vec<(Option<char>, usize)> {
+    let container = |interfaces: &[LocalInterface]| {
+        let address = *interfaces.first()?.addresses.first()?;
+        Some(match address {
+            IpAddr::V4(address) => address.octets()[3].into(),
+            IpAddr::V6(address) => address.octets()[15].into(),
+        })
+    };
     let changes = batch.changes.iter().map(|change| match change {
-        Change::Attachments {
-            uid, interfaces, ..
-        } => (uid.as_deref(), interfaces.len()),
+        Change::Attachments { interfaces, .. } => (container(interfaces), interfaces.len()),
         other => panic!("{other:?}"),
     });
     changes.collect()
@@ -72,43 +83,67 @@ fn uids(batch: &Batch) -> Vec<(Option<&str>, usize)> {
 fn the_youngest_sandbox_of_a_pod_counts() {
     // No interface of that name is in here, which is said, and where the pod is not.
     let (cache, mut locator) = locator(&[("z", "/proc/self/ns/net"), ("b", "/proc/self/ns/net")]);
-    assert_eq!(uids(&locator.look()), [(Some("b"), 1)]);
-    assert_eq!(uids(&locator.look()), []);
+    assert_eq!(told(&locator.look()), [(Some('b'), 1)]);
+    assert_eq!(told(&locator.look()), []);
     write(cache.path(), "a", "/proc/self/ns/net");
-    assert_eq!(uids(&locator.look()), [(Some("a"), 1)]);
+    assert_eq!(told(&locator.look()), [(Some('a'), 1)]);
     fs::remove_file(cache.path().join("results/net-a-eth0")).unwrap();
-    assert_eq!(uids(&locator.look()), [(Some("b"), 1)]);
+    assert_eq!(told(&locator.look()), [(Some('b'), 1)]);
     fs::remove_dir_all(cache.path().join("results")).unwrap();
-    assert_eq!(uids(&locator.look()), [(None, 0)]);
+    assert_eq!(told(&locator.look()), [(None, 0)]);
+}
+
+/// A StatefulSet gives a pod's name to the next one.
+#[test]
+fn sandboxes_of_other_uids_are_other_pods() {
+    let (cache, mut locator) = locator(&[("a", "/proc/self/ns/net")]);
+    locator.look();
+    let file = |container| cache.path().join(format!("results/net-{container}-eth0"));
+    write(cache.path(), "b", "/proc/self/ns/net");
+    let text = fs::read_to_string(file("b")).unwrap();
+    fs::write(file("b"), text.replace("\"u\"", "\"next\"")).unwrap();
+    let batch = locator.look();
+    assert_eq!(told(&batch), [(Some('b'), 1)]);
+    let Change::Attachments { uid, .. } = &batch.changes[0] else {
+        panic!("{batch:?}");
+    };
+    assert_eq!(uid.as_deref(), Some("next"));
+    fs::remove_file(file("a")).unwrap();
+    let batch = locator.look();
+    assert_eq!(told(&batch), [(None, 0)]);
+    let Change::Attachments { uid, .. } = &batch.changes[0] else {
+        panic!("{batch:?}");
+    };
+    assert_eq!(uid.as_deref(), Some("u"));
 }
 
 #[test]
 fn the_youngest_is_the_one_that_came_last_whatever_the_clock_says() {
     let (cache, mut locator) = locator(&[("a", "/proc/self/ns/net")]);
-    assert_eq!(uids(&locator.look()), [(Some("a"), 1)]);
+    assert_eq!(told(&locator.look()), [(Some('a'), 1)]);
     // It was put back meanwhile.
     write(cache.path(), "b", "/proc/self/ns/net");
     let file = cache.path().join("results/net-b-eth0");
     let file = fs::File::options().append(true).open(file).unwrap();
     file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
-    assert_eq!(uids(&locator.look()), [(Some("b"), 1)]);
+    assert_eq!(told(&locator.look()), [(Some('b'), 1)]);
     // The older one's is written again.
     write(cache.path(), "a", "/proc/self/ns/net");
-    assert_eq!(uids(&locator.look()), []);
+    assert_eq!(told(&locator.look()), []);
 }
 
 #[cfg(feature = "daemon")]
 #[test]
 fn who_looks_over_it_sees_what_has_come_and_gone() {
     let (cache, mut locator) = locator(&[("a", "/proc/self/ns/net")]);
-    assert_eq!(uids(&locator.look_over()), [(Some("a"), 1)]);
-    assert_eq!(uids(&locator.look_over()), []);
+    assert_eq!(told(&locator.look_over()), [(Some('a'), 1)]);
+    assert_eq!(told(&locator.look_over()), []);
     write(cache.path(), "b", "/proc/self/ns/net");
-    assert_eq!(uids(&locator.look_over()), [(Some("b"), 1)]);
+    assert_eq!(told(&locator.look_over()), [(Some('b'), 1)]);
     fs::remove_file(cache.path().join("results/net-b-eth0")).unwrap();
-    assert_eq!(uids(&locator.look_over()), [(Some("a"), 1)]);
+    assert_eq!(told(&locator.look_over()), [(Some('a'), 1)]);
     write(cache.path(), "a", "/run/netns/nowhere");
-    assert_eq!(uids(&locator.look_over()), [(None, 0)]);
+    assert_eq!(told(&locator.look_over()), [(None, 0)]);
 }
 
 #[test]
@@ -133,7 +168,7 @@ fn the_namespace_of_the_node_is_no_pods() {
 fn what_a_reboot_left_is_not_there() {
     let (_cache, mut locator) = locator(&[("old", "/run/netns/nowhere")]);
     let batch = locator.look();
-    assert_eq!(uids(&batch), []);
+    assert_eq!(told(&batch), []);
     assert_eq!(batch.problems, []);
 }
 
@@ -142,7 +177,7 @@ fn a_file_that_cannot_be_read_is_reported_and_stops_no_other() {
     let (cache, mut locator) = locator(&[("b", "/proc/self/ns/net")]);
     fs::write(cache.path().join("results/net-x-eth0"), "{").unwrap();
     let batch = locator.look();
-    assert_eq!(uids(&batch), [(Some("b"), 1)]);
+    assert_eq!(told(&batch), [(Some('b'), 1)]);
     assert_eq!(batch.problems.len(), 1);
 }
 
@@ -153,9 +188,9 @@ fn attached(folder: &Path, container: &str, ifname: &str, netns: &str) {
         netns: netns.into(),
         namespace: "games".to_owned(),
         name: "a".to_owned(),
-        uid: Some(container.to_owned()),
+        uid: Some("u".to_owned()),
         ends: None,
-        addresses: ["fd00::2".parse().unwrap()].into(),
+        addresses: [format!("fd00::{:x}", mark(container)).parse().unwrap()].into(),
         has_annotations: false,
     };
     AttachedPods::new(folder.to_owned()).write(&pod).unwrap();
@@ -168,20 +203,20 @@ fn what_the_plugin_wrote_goes_first_and_a_cache_tells_the_rest() {
     let (cache, locator) = locator(&[]);
     let folder = cache.path().join("pods");
     let mut locator = locator.with_attached(folder.clone());
-    assert_eq!(uids(&locator.look()), []);
+    assert_eq!(told(&locator.look()), []);
     attached(&folder, "a", "eth0", here);
     fs::write(folder.join("net:a:eth1.new"), "{").unwrap();
     locator.look_at(["net:a:eth1.new", "net:a:eth0.json"].map(|name| folder.join(name)));
     let batch = locator.batch();
     assert_eq!(
-        (uids(&batch), batch.problems.len()),
-        (vec![(Some("a"), 1)], 0)
+        (told(&batch), batch.problems.len()),
+        (vec![(Some('a'), 1)], 0)
     );
     // The same, and another interface, by a cache.
     write(cache.path(), "a", here);
     attached(&folder, "a", "net1", here);
     let batch = locator.look();
-    assert_eq!(uids(&batch), [(Some("a"), 2)]);
+    assert_eq!(told(&batch), [(Some('a'), 2)]);
     let [Change::Attachments { interfaces, .. }] = &batch.changes[..] else {
         panic!("{batch:?}");
     };
@@ -190,21 +225,21 @@ fn what_the_plugin_wrote_goes_first_and_a_cache_tells_the_rest() {
     // A sandbox that came later, by whomever it is told; and what is written of one that is gone.
     write(cache.path(), "b", here);
     attached(&folder, "c", "eth0", "/run/netns/nowhere");
-    assert_eq!(uids(&locator.look()), [(Some("b"), 1)]);
+    assert_eq!(told(&locator.look()), [(Some('b'), 1)]);
     // Heard of at once, in the order of their names.
     attached(&folder, "e", "eth0", here);
     attached(&folder, "d", "eth0", here);
     locator.look_at(["net:d:eth0.json", "net:e:eth0.json"].map(|name| folder.join(name)));
-    assert_eq!(uids(&locator.batch()), [(Some("d"), 1)]);
+    assert_eq!(told(&locator.batch()), [(Some('d'), 1)]);
     fs::remove_dir_all(&folder).unwrap();
-    assert_eq!(uids(&locator.look()), [(Some("b"), 1)]);
+    assert_eq!(told(&locator.look()), [(Some('b'), 1)]);
 }
 
 fn record(status: &serde_json::Value) -> String {
     let bandwidth = json!({"type": "bandwidth", "capabilities": {"bandwidth": true}});
     json!({
         "containerId": "z", "netns": "/proc/self/ns/net", "made": 2, "status": status,
-        "pod": {"namespace": "games", "name": "a", "uid": "z"},
+        "pod": {"namespace": "games", "name": "a", "uid": "u"},
         "attachments": [
             {"driver": "cni", "nad": null, "interface": "eth0", "args": [], "list": {"name": "net", "plugins": []},
              "capabilityArgs": {}},
@@ -224,7 +259,7 @@ fn record_of_multinet_names_all_attachments_and_precedes_caches() {
     let path = directory.path().join("z.json");
     // Not all networks are made.
     fs::write(&path, record(&json!(null))).unwrap();
-    assert_eq!(uids(&locator.look()), [(Some("z"), 1)]);
+    assert_eq!(told(&locator.look()), [(Some('z'), 1)]);
     let status = json!([
         {"name": "net", "interface": "eth0", "ips": ["10.9.0.2"], "default": true, "dns": {}},
         {"name": "shop/lan", "interface": "net1", "ips": ["10.2.0.2"], "dns": {}},
@@ -273,7 +308,7 @@ fn interface_of_a_primary_network_is_found_in_results_and_records() {
     let sandbox = "/proc/self/ns/net";
     let text = json!({
         "kind": "cniCacheV1", "containerId": "z", "config": "", "ifName": "eth0", "networkName": "ovn-kubernetes",
-        "netns": sandbox, "cniArgs": [["K8S_POD_NAMESPACE", "games"], ["K8S_POD_NAME", "a"], ["K8S_POD_UID", "z"]],
+        "netns": sandbox, "cniArgs": [["K8S_POD_NAMESPACE", "games"], ["K8S_POD_NAME", "a"], ["K8S_POD_UID", "u"]],
         "result": {
             "interfaces": [{"name": "veth1"}, {"name": "eth0", "sandbox": sandbox}, {"name": "ovn-udn1", "sandbox": sandbox}],
             "ips": [{"address": "10.1.0.2/24", "interface": 1}, {"address": "172.16.0.2/24", "interface": 2}],

@@ -15,6 +15,7 @@ mod a_plugins_limit_is_taken_over;
 mod a_pod_is_found_by_its_cgroup;
 mod a_pod_is_found_by_the_hosts_proc;
 mod a_pod_is_found_by_what_the_plugin_wrote;
+mod a_pod_is_its_sandbox;
 mod a_pods_links_are_known_by_index;
 mod a_policy_beyond_its_quota_is_not_in_force;
 mod a_profile_holds_pods_and_changes_live;

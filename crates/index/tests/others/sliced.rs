@@ -122,7 +122,7 @@ fn reported(cluster: &Cluster, pod: &Pod) -> Pod {
     if let Some((uid, found)) = cluster.found.get(&pod.id.name)
         && here
         && !found.is_empty()
-        && uid.as_ref().is_none_or(|uid| pod.id.is_known_by(uid))
+        && uid.as_ref().is_none_or(|uid| pod.is_known_by(uid))
     {
         let found = found.iter().map(|interface| PodAddresses {
             network: interface.network.clone(),

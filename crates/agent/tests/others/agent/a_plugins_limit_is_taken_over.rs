@@ -8,7 +8,7 @@ use serde_json::json;
 use super::stage::{self, Agent};
 
 /// What the plugin does in an ADD.
-fn plugin_limits(pod: &Pod, megabits: u64) {
+pub(crate) fn plugin_limits(pod: &Pod, megabits: u64) {
     let attachment = Attachment::try_new("net", pod.name(), "eth0").unwrap();
     limit(pod, &attachment, megabits);
 }
