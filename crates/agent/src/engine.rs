@@ -114,6 +114,8 @@ pub struct Engine {
     /// The pods that there is an object of.
     pods: HashMap<ObjectName, Object>,
     whereabouts: Whereabouts,
+    /// Sandboxes have gone since limits were reconciled last.
+    sandboxes_gone: bool,
     last_valid: LastValid,
     /// Pods whose limits may have become others.
     touched: BTreeSet<ObjectName>,
@@ -168,6 +170,7 @@ impl Engine {
             waiting: BTreeMap::new(),
             pods: HashMap::new(),
             whereabouts: Whereabouts::default(),
+            sandboxes_gone: false,
             last_valid: LastValid::default(),
             touched: BTreeSet::new(),
             node_problems: BTreeMap::new(),
@@ -312,7 +315,10 @@ impl Engine {
             match change {
                 Change::Attachments {
                     uid, interfaces, ..
-                } => self.whereabouts.remember(&pod, uid, interfaces),
+                } => {
+                    self.sandboxes_gone |= interfaces.is_empty();
+                    self.whereabouts.remember(&pod, uid, interfaces);
+                }
                 change => self.index.apply(change),
             }
             self.locate(&pod);

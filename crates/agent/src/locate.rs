@@ -344,10 +344,16 @@ impl Locator {
                 it.name == *name && (it.recorded.is_some() || it.network == *network)
             };
             match known.find(is_known) {
-                // The record has all of it.
-                Some(known) if known.recorded.is_some() => {}
-                // The last plugin of the network knows all addresses.
-                Some(known) => known.addresses.extend(&of.interface.addresses),
+                Some(known) => {
+                    // Of several who tell of it one may know too little to find it.
+                    if known.attach.interface().is_none() {
+                        known.attach = of.interface.attach.clone();
+                    }
+                    // A record has all of them; else the last plugin of the network knows all.
+                    if known.recorded.is_none() {
+                        known.addresses.extend(&of.interface.addresses);
+                    }
+                }
                 None => interfaces.push(of.interface.clone()),
             }
         }
@@ -481,7 +487,7 @@ impl Memory<'_> {
             it.interface.attach.interface()?.ends
         };
         let ends = recorded.or_else(of_limits).or_else(before);
-        ends.map_or(Known::HostLinks(host_links), Known::Ends)
+        Known { ends, host_links }
     }
 }
 

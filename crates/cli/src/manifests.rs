@@ -1,5 +1,6 @@
 //! Manifests, read without an agent and without root.
 
+use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,8 +11,9 @@ use netqos_agent::classes::ClassInput;
 use netqos_agent::places::{MULTINET_RECORDS, STATE};
 use netqos_agent::{Batch, Folder, Locator};
 use netqos_analysis::Snapshot;
-use netqos_core::{OneLine, Problem, Reason};
-use netqos_index::Index;
+use netqos_core::objects::Pod;
+use netqos_core::{ObjectName, OneLine, Problem, Reason};
+use netqos_index::{Change, Index};
 
 use crate::output::{self, BAD_INPUT};
 
@@ -37,9 +39,23 @@ pub fn read(folder: &Path, node: &str, caches: &[std::path::PathBuf]) -> Result<
     let mut index = Index::for_node(node);
     let mut problems = Vec::new();
     let mut classes = Arc::default();
+    let mut pods: BTreeMap<ObjectName, Pod> = BTreeMap::new();
     for batch in batches {
         classes = batch.classes.unwrap_or(classes);
-        batch.changes.into_iter().for_each(|it| index.apply(it));
+        for change in batch.changes {
+            match &change {
+                Change::Pod(pod) => drop(pods.insert(pod.id.name.clone(), pod.clone())),
+                // Of another pod, which had the name before or has it next.
+                Change::Attachments { pod, uid, .. }
+                    if let (Some(pod), Some(uid)) = (pods.get(pod), uid)
+                        && !pod.is_known_by(uid) =>
+                {
+                    continue;
+                }
+                _ => {}
+            }
+            index.apply(change);
+        }
         problems.extend(batch.problems);
     }
     index.take_delta();

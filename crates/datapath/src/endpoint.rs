@@ -128,7 +128,10 @@ impl Endpoint {
         }
     }
 
-    /// Finds the pod's interface: by its links, where they are known, else by its name.
+    /// Finds the pod's interface: by its links, as long as one of them exists, else by its name.
+    ///
+    /// # Errors
+    /// Returns [`Error::Moved`] if the host's end exists, and the other one is not in the pod's namespace.
     pub(crate) fn locate(
         host: &mut Side,
         pod: &mut Side,
@@ -136,31 +139,18 @@ impl Endpoint {
         ends: Option<Ends>,
         host_links: HostLinks<'_>,
     ) -> Result<Self> {
-        let inside = match ends {
-            None => pod.socket.link_by_name(name),
-            Some(ends) => pod.socket.link_by_index(ends.pod),
+        let known = match ends {
+            Some(ends) => pod_link(host, pod, name, ends)?,
+            None => None,
         };
-        let found = inside.map_err(|source| Error::NoPodInterface {
-            name: name.to_owned(),
-            source,
-        });
-        let found = found.and_then(|inside| Self::of(host, pod, inside, host_links));
-        let Some(ends) = ends else {
-            return found;
+        let inside = match known {
+            Some(link) => link,
+            None => pod.socket.link_by_name(name).map_err(|source| {
+                let name = name.to_owned();
+                Error::NoPodInterface { name, source }
+            })?,
         };
-        match found {
-            Ok(found) if found.ends() == ends => return Ok(found),
-            Err(Error::Netlink { .. } | Error::PeerNotListed) => return found,
-            _ => {}
-        }
-        match (found, host_link(host, ends)?) {
-            (Err(gone @ Error::NoPodInterface { .. }), None) => Err(gone),
-            (_, left) => Err(Error::Replaced {
-                name: name.to_owned(),
-                index: ends.pod,
-                host: left.map(|link| link.name),
-            }),
-        }
+        Self::of(host, pod, inside, host_links)
     }
 
     /// The endpoint with this link in the pod.
@@ -179,6 +169,27 @@ impl Endpoint {
                 host: end,
             }),
         }
+    }
+}
+
+/// Returns the link in the pod; `None` if the interface does not exist any more. The host's end says which it is: a link
+/// that comes back from another namespace may have another index.
+fn pod_link(host: &mut Side, pod: &mut Side, name: &str, ends: Ends) -> Result<Option<Link>> {
+    let (Some(namespace), Some(_)) = (&pod.namespace, ends.host) else {
+        let link = optional(pod.socket.link_by_index(ends.pod)).doing("find link")?;
+        return Ok(link.filter(|link| !link.is_pair_end()));
+    };
+    let Some(end) = host_link(host, ends)? else {
+        return Ok(None);
+    };
+    let is_here = host.socket.is_related_in(&end, namespace);
+    let is_here = is_here.doing("compare network namespaces")?;
+    match end.related.filter(|_| is_here) {
+        Some(index) => optional(pod.socket.link_by_index(index)).doing("find link"),
+        None => Err(Error::Moved {
+            name: name.to_owned(),
+            host: end.name,
+        }),
     }
 }
 

@@ -35,16 +35,15 @@ pub enum Error {
         /// The kernel's answer.
         source: netqos_netlink::Error,
     },
-    /// The link that the interface was made as is not in the pod any more, or has another end: the pod has deleted or
-    /// moved it.
-    #[error("container interface {name} is not link {index} of the pod any more{}", moved(.host.as_deref()))]
-    Replaced {
+    /// The pod has moved its end of the interface into another namespace.
+    #[error(
+        "container interface {name} is not in the pod's namespace any more: the pod has moved it; what is at {host}, its end on the node, stays in force"
+    )]
+    Moved {
         /// The interface.
         name: String,
-        /// The link's index.
-        index: u32,
-        /// The host's end, if it still exists.
-        host: Option<String>,
+        /// The host's end.
+        host: String,
     },
     /// The pod has given the interface's name to a link of its own, and several lead out of it.
     #[error(
@@ -170,10 +169,9 @@ impl Error {
     pub fn is_unreachable(&self) -> bool {
         let no_device = Some(Errno::NODEV.raw_os_error());
         match self {
-            Self::OpenNamespace { .. }
-            | Self::NodesNamespace(_)
-            | Self::NoPodInterface { .. }
-            | Self::Replaced { host: None, .. } => true,
+            Self::OpenNamespace { .. } | Self::NodesNamespace(_) | Self::NoPodInterface { .. } => {
+                true
+            }
             Self::Netlink { source, .. } => source.errno() == no_device,
             Self::Bpf(netqos_bpf::Error::Command { source, .. }) => {
                 source.raw_os_error() == no_device
@@ -199,13 +197,6 @@ impl Error {
             _ => false,
         }
     }
-}
-
-/// What stays of an interface that the pod has moved.
-fn moved(host: Option<&str>) -> String {
-    host.map_or_else(String::new, |host| {
-        format!(": the pod has moved it; what is at {host}, its end on the node, stays in force")
-    })
 }
 
 /// Adds the original's words for what was being done.

@@ -33,18 +33,18 @@ pub struct Located {
 }
 
 /// What is known of an interface besides its name.
-#[derive(Clone, Copy, Debug)]
-pub enum Known<'a> {
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Known<'a> {
     /// Its links.
-    Ends(Ends),
+    pub ends: Option<Ends>,
     /// The names of the links that the plugins made on the host for its network: its other end is one of them.
-    HostLinks(&'a [String]),
+    pub host_links: &'a [String],
 }
 
 /// How an interface in this namespace can be reached. `None`: the namespace is gone.
 ///
 /// A pod with `CAP_NET_ADMIN` renames its links, makes others under their names, and moves them. So the interface is, in
-/// this order: the one with the known links; the one whose other end is a host link that the plugins made; the one of this
+/// this order: the one with the known links, as long as one of them exists; the one whose other end is a host link that the plugins made; the one of this
 /// name, if it leads out of the pod; the only one that does; the one of this name, if none does.
 ///
 /// # Errors
@@ -55,21 +55,32 @@ pub fn locate(netns: &Path, name: &str, known: Known<'_>) -> Result<Option<Locat
         return Ok(None);
     };
     let mut host = Side::host()?;
-    let ends = match known {
-        Known::Ends(ends) => Some(ends),
-        Known::HostLinks(names) => match listed(&mut host, &pod, names)? {
+    let known_ends = match known.ends {
+        Some(ends) if exists(&mut host, &mut pod, ends)? => Some(ends),
+        _ => None,
+    };
+    let ends = match known_ends {
+        Some(ends) => Some(ends),
+        None => match listed(&mut host, &pod, known.host_links)? {
             Some(ends) => Some(ends),
             None => way_out(&mut host, &mut pod, name)?,
         },
     };
-    // The pod may have moved its own end.
-    if let Some(ends) = ends
-        && host_link(&mut host, ends)?.as_ref().is_some_and(sees_all)
-    {
-        let reach = Reach::HostVeth;
-        return Ok(Some(Located { reach, ends }));
-    }
-    let found = Endpoint::locate(&mut host, &mut pod, name, ends, HostLinks::Unknown)?;
+    let found = match Endpoint::locate(&mut host, &mut pod, name, ends, HostLinks::Unknown) {
+        Ok(found) => found,
+        Err(error) => {
+            // The pod has moved its own end: all that it sends still passes the other one.
+            let end = ends.map(|ends| host_link(&mut host, ends));
+            let end = end.transpose()?.flatten();
+            return match ends.filter(|_| end.as_ref().is_some_and(sees_all)) {
+                Some(ends) => Ok(Some(Located {
+                    reach: Reach::HostVeth,
+                    ends,
+                })),
+                None => Err(error),
+            };
+        }
+    };
     let reach = match found.host_hooks() {
         Some(_) => Reach::HostVeth,
         None => Reach::PodNetns,
@@ -78,8 +89,8 @@ pub fn locate(netns: &Path, name: &str, known: Known<'_>) -> Result<Option<Locat
     Ok(Some(Located { reach, ends }))
 }
 
-/// The same for the pod's first interface, with its name: the one that runtimes call `eth0`, or else
-/// the only one that is up.
+/// The same for the pod's first interface, with its name: the one that runtimes call `eth0`, or else the only one that
+/// leads out of the pod, or is up.
 ///
 /// # Errors
 /// [`Error::NoFirstInterface`], or it cannot be reached.
@@ -87,9 +98,13 @@ pub fn locate_first(netns: &Path) -> Result<Option<(String, Located)>> {
     let Some(mut pod) = Side::pod_if_there(netns)? else {
         return Ok(None);
     };
+    let ends = way_out(&mut Side::host()?, &mut pod, FIRST)?;
     // Tunnels that the kernel puts into every namespace are down.
     let mut links = pod.socket.links().doing("list links")?;
-    links.retain(|link| !link.is_loopback && (link.is_up || link.name == FIRST));
+    links.retain(|link| match ends {
+        Some(ends) => link.index == ends.pod,
+        None => !link.is_loopback && (link.is_up || link.name == FIRST),
+    });
     let names = links.into_iter().map(|link| link.name);
     let mut names: Vec<String> = names.collect();
     let name = match names.iter().position(|name| name == FIRST) {
@@ -97,8 +112,26 @@ pub fn locate_first(netns: &Path) -> Result<Option<(String, Located)>> {
         None if names.len() == 1 => names.swap_remove(0),
         None => return Err(Error::NoFirstInterface(names)),
     };
-    let located = locate(netns, &name, Known::HostLinks(&[]))?;
+    let located = locate(
+        netns,
+        &name,
+        Known {
+            ends,
+            ..Known::default()
+        },
+    )?;
     Ok(located.map(|located| (name, located)))
+}
+
+/// Returns true if one of the links exists.
+fn exists(host: &mut Side, pod: &mut Side, ends: Ends) -> Result<bool> {
+    Ok(match ends.host {
+        Some(_) => host_link(host, ends)?.is_some(),
+        None => {
+            let link = optional(pod.socket.link_by_index(ends.pod)).doing("find link")?;
+            link.is_some_and(|link| !link.is_pair_end())
+        }
+    })
 }
 
 /// The interface whose other end is one of these links of the host. Where the pod has moved it, the only pair among them.

@@ -152,10 +152,11 @@ fn knows(before: &Record, side: SideName, link: &Link) -> bool {
 /// have been made again.
 pub(crate) fn is_same(old: &QueueRecord, new: &QueueRecord) -> bool {
     let place = |queue: &QueueRecord| {
-        let from = queue.detour_from.as_ref();
-        let ifb = from.map(|_| queue.link.name.clone());
-        let link = from.unwrap_or(&queue.link).index;
-        (queue.direction, queue.side, queue.hook, ifb, link)
+        let link = (queue.detour_from.is_none()).then_some(queue.link.index);
+        // The backstop has the name of the link that leads to an ifb.
+        let ifb = queue.detour_from.as_ref();
+        let ifb = ifb.map(|from| (from.index, from.name.clone(), queue.link.name.clone()));
+        (queue.direction, queue.side, queue.hook, link, ifb)
     };
     place(old) == place(new)
 }

@@ -153,7 +153,7 @@ impl Engine {
         let Some(limits) = &mut self.limits else {
             return;
         };
-        if !self.synced {
+        if std::mem::take(&mut self.sandboxes_gone) || !self.synced {
             limits.collect(&attachments(self.whereabouts.all()));
         }
         let mut touched = std::mem::take(&mut self.touched);

@@ -54,9 +54,14 @@ impl Object {
         &self.id.uid
     }
 
-    /// Returns true if sandboxes with this uid, of this pod's name, are the pod's.
-    fn is(&self, uid: Option<&Arc<str>>) -> bool {
-        uid.is_none_or(|uid| self.id.is_known_by(uid) || self.config_hash.as_ref() == Some(uid))
+    /// How sure it is that sandboxes with this uid, of this pod's name, are the pod's; `None` if they are another's. A
+    /// tenant can write any hash, and the runtime may say no uid.
+    fn likeness(&self, uid: Option<&Arc<str>>) -> Option<u8> {
+        match uid {
+            Some(uid) if self.id.is_known_by(uid) => Some(2),
+            Some(uid) => (self.config_hash.as_ref() == Some(uid)).then_some(1),
+            None => Some(0),
+        }
     }
 }
 
@@ -95,10 +100,14 @@ impl Whereabouts {
     /// What to tell of a pod that there is this object of, or none; `None` where that was told.
     pub(super) fn settle(&mut self, pod: &ObjectName, object: Option<&Object>) -> Option<Change> {
         let of_name = self.remembered.get(pod).map_or(&[][..], Vec::as_slice);
-        let is_its = |(uid, _): &&Sandboxes| object.is_none_or(|object| object.is(uid.as_ref()));
-        // Those of which the runtime says no uid may be of the pod that had the name before.
-        let own = of_name.iter().filter(is_its);
-        let remembered = own.max_by_key(|(uid, _)| uid.is_some());
+        let likeness = |uid: Option<&Arc<str>>| match object {
+            Some(object) => object.likeness(uid),
+            None => Some(uid.is_some().into()),
+        };
+        let own = of_name.iter();
+        let own = own.filter_map(|it| Some((likeness(it.0.as_ref())?, it)));
+        let remembered = own.max_by_key(|(likeness, _)| *likeness);
+        let remembered = remembered.map(|(_, sandboxes)| sandboxes);
         match of_name.last().filter(|_| remembered.is_none()) {
             Some(_) => drop(self.strange.entry(pod.clone()).or_insert_with(Instant::now)),
             None => drop(self.strange.remove(pod)),
@@ -289,6 +298,11 @@ mod tests {
         places.remember(&pod, Some("hash".into()), vec![interface("own")]);
         assert_eq!(told(&mut places, Some("1")), Some(vec!["own".into()]));
         assert_eq!(places.problems(Instant::now() + LONG).count(), 0);
+        // The uid of a pod that had the name before, written as a hash.
+        places.remember(&pod, Some("1".into()), vec![interface("next")]);
+        assert_eq!(told(&mut places, Some("1")), Some(vec!["next".into()]));
+        places.remember(&pod, Some("hash".into()), vec![interface("again")]);
+        assert_eq!(told(&mut places, Some("1")), None);
     }
 
     /// The plugin may be in the list of a second network alone.

@@ -102,7 +102,7 @@ fn addresses(pod: &Pod, is_veth: bool) -> BTreeSet<IpAddr> {
 }
 
 fn attached(pod: &Pod, is_veth: bool, netns: PathBuf) -> Change {
-    let located = locate(&netns, "eth0", Known::HostLinks(&[]));
+    let located = locate(&netns, "eth0", Known::default());
     let interface = Interface {
         container: pod.name().to_owned(),
         network: "net".to_owned(),

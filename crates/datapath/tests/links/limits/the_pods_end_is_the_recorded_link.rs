@@ -134,14 +134,36 @@ fn renamed(hook: netqos_api::HookChoice, is_by_ifb: bool) {
     }
 }
 
+/// An interface without an end on the node that is made again has another index.
+#[test]
+fn macvlan_that_is_made_again_is_limited_again() {
+    let Some(node) = Node::new().unwrap() else {
+        return;
+    };
+    node.parent_link("up0").unwrap();
+    let pod = node.macvlan_pod("m", "up0").unwrap();
+    let of = |megabits| Wanted::new(&pod, both(megabits), Default::default()).running();
+    datapath().apply(&of(10).request()).unwrap();
+    ip(&node, &pod, "link set eth0 down");
+    ip(&node, &pod, "link set eth0 name x");
+    datapath().apply(&of(20).request()).unwrap();
+    assert!(qdiscs_inside(&node, &pod, "x").contains("rate 20Mbit"));
+    ip(&node, &pod, "link delete x");
+    let again = "link add link up0 name eth0 netns m type macvlan mode bridge";
+    let again: Vec<&str> = again.split(' ').collect();
+    node.run("ip", &again).unwrap();
+    datapath().apply(&of(30).request()).unwrap();
+    assert!(qdiscs_inside(&node, &pod, "eth0").contains("rate 30Mbit"));
+}
+
 /// The kernel takes the queue off a link that changes its namespace. What is at the other end stays.
 #[test]
-fn moved_link_keeps_what_is_at_its_end_on_the_node() {
+fn moved_link_keeps_what_is_at_its_end_on_the_node_until_it_comes_back() {
     let Some(node) = Node::new().unwrap() else {
         return;
     };
     let pod = node.pod("a").unwrap();
-    node.empty_pod("nested").unwrap();
+    let nested = node.empty_pod("nested").unwrap();
     let of = |megabits| Wanted::new(&pod, both(megabits), Default::default()).running();
     datapath().apply(&of(10).request()).unwrap();
     ip(&node, &pod, "link set eth0 netns nested");
@@ -157,4 +179,20 @@ fn moved_link_keeps_what_is_at_its_end_on_the_node() {
     let host = qdiscs(&node, pod.host_link());
     assert!(host.contains("rate 10Mbit"), "{host}");
     assert!(!qdiscs_inside(&node, &pod, "eth0").contains("tbf"));
+
+    // It comes back, and its index is another link's.
+    let index = record(&of(10)).ends.unwrap().pod;
+    ip(&node, &pod, "link delete eth0");
+    ip(&node, &pod, &format!("link add x index {index} type ifb"));
+    ip(&node, &nested, "link set eth0 netns a");
+    ip(&node, &pod, "link set eth0 up");
+    datapath().apply(&of(20).request()).unwrap();
+    datapath().check(&of(20).request()).unwrap();
+    for shown in [
+        qdiscs(&node, pod.host_link()),
+        qdiscs_inside(&node, &pod, "eth0"),
+    ] {
+        assert!(shown.contains("rate 20Mbit"), "{shown}");
+    }
+    assert!(!qdiscs_inside(&node, &pod, "x").contains("tbf"));
 }
