@@ -44,8 +44,9 @@ pub struct Known<'a> {
 /// How an interface in this namespace can be reached. `None`: the namespace is gone.
 ///
 /// A pod with `CAP_NET_ADMIN` renames its links, makes others under their names, and moves them. So the interface is, in
-/// this order: the one with the known links, as long as one of them exists; the one whose other end is a host link that the plugins made; the one of this
-/// name, if it leads out of the pod; the only one that does; the one of this name, if none does.
+/// this order: the one with the known links, as long as one of them exists; the one whose other end is a host link that the
+/// plugins made; the one of this name, if it leads out of the pod; the only one that does; the one of this name, if none
+/// does.
 ///
 /// # Errors
 /// There is no such interface, or it is of a kind that cannot be reached, such as a veth whose other

@@ -34,6 +34,14 @@ fn record(wanted: &Wanted) -> Record {
     record.unwrap()
 }
 
+fn lift(wanted: &Wanted) {
+    let request = wanted.request();
+    let (attachment, netns) = (request.attachment, Some(request.netns));
+    datapath()
+        .teardown(attachment, netns, request.host_links, &request.limits)
+        .unwrap();
+}
+
 /// A pair whose other end has the index that the other pod's end has on the node.
 #[test]
 fn pair_with_chosen_indexes_leads_to_no_other_pod() {
@@ -67,15 +75,7 @@ fn nothing_is_limited_in_the_nodes_namespace() {
     let refused = datapath().apply(&wanted.request()).unwrap_err();
     assert!(matches!(refused, Error::NodesNamespace(_)), "{refused}");
     assert_eq!(qdiscs(&node, pod.host_link()), before);
-    let request = wanted.request();
-    datapath()
-        .teardown(
-            request.attachment,
-            Some(request.netns),
-            request.host_links,
-            &request.limits,
-        )
-        .unwrap();
+    lift(&wanted);
 }
 
 #[test]
@@ -117,15 +117,7 @@ fn renamed(hook: netqos_api::HookChoice, is_by_ifb: bool) {
     asserted(20);
     assert_eq!(record(&of(20)).ends, Some(ends));
     let wanted = of(20);
-    let request = wanted.request();
-    datapath()
-        .teardown(
-            request.attachment,
-            Some(request.netns),
-            request.host_links,
-            &request.limits,
-        )
-        .unwrap();
+    lift(&wanted);
     for shown in [
         qdiscs(&node, pod.host_link()),
         qdiscs_inside(&node, &pod, "eth0-nic"),
