@@ -243,6 +243,8 @@ pub struct LimitStatus {
     pub rate: u64,
     /// Whether it is in force.
     pub in_force: bool,
+    /// The link that carries its queue, by the name that it had when the queue was made; empty if there is none.
+    pub link: String,
     /// What it did. None where nothing counts: on kernels without eBPF.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<Counts>,

@@ -61,7 +61,8 @@ impl LimitDatapath {
             match (request.limits.of(direction), queue) {
                 (None, None) => {}
                 (Some(limit), Some(queue)) => {
-                    let (found_on, found, through_ifb) = endpoint.place(direction, request.egress);
+                    let place = endpoint.place(direction, request.egress);
+                    let (found_on, found, through_ifb) = place?;
                     if through_ifb != queue.detour_from.is_some() {
                         return Err(Error::Changed {
                             direction,
@@ -79,7 +80,10 @@ impl LimitDatapath {
                     let found = Some(found).filter(|_| found_on == queue.side);
                     queues.push(check_queue(side, queue, found, attachment, &limit, bpffs)?);
                 }
-                (Some(_), None) => return Err(Error::QdiscMissing),
+                (Some(_), None) => {
+                    let place = endpoint.place(direction, request.egress);
+                    return place.and(Err(Error::QdiscMissing));
+                }
                 (None, Some(queue)) => {
                     return Err(Error::Changed {
                         direction,

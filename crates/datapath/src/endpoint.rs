@@ -4,8 +4,8 @@ use std::path::Path;
 
 use netqos_api::EgressWay;
 use netqos_bpf::has_netkit_programs;
-use netqos_core::Direction;
 use netqos_core::plan::Ends;
+use netqos_core::{Direction, Limits};
 use netqos_netlink::link::{Link, optional};
 use netqos_netlink::{Namespace, Socket};
 
@@ -33,7 +33,11 @@ pub enum HostLinks<'a> {
 /// A pod's interface.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
-    pub(crate) pod: Link,
+    /// Its name when it was made.
+    name: String,
+    ends: Ends,
+    /// The pod's end, unless the pod has moved it into another namespace.
+    pod: Option<Link>,
     /// The host's end, where there is one.
     pub(crate) host: Option<Link>,
 }
@@ -111,27 +115,46 @@ impl Endpoint {
 
     /// Where the queue of a direction belongs: on which side, at which link, and whether that
     /// link's traffic is sent through an ifb or carries the queue itself.
-    pub(crate) fn place(&self, direction: Direction, egress: EgressWay) -> (SideName, &Link, bool) {
-        match (direction, &self.host, egress) {
+    ///
+    /// # Errors
+    /// Returns [`Error::Moved`] if it belongs at the pod's end, and that is not in the pod's namespace.
+    pub(crate) fn place(
+        &self,
+        direction: Direction,
+        egress: EgressWay,
+    ) -> Result<(SideName, &Link, bool)> {
+        Ok(match (direction, &self.host, egress) {
             (Direction::Ingress, Some(host), _) => (SideName::Host, host, false),
-            (Direction::Ingress, None, _) => (SideName::Pod, &self.pod, true),
+            (Direction::Ingress, None, _) => (SideName::Pod, self.pod()?, true),
             (Direction::Egress, Some(host), EgressWay::Ifb) => (SideName::Host, host, true),
-            (Direction::Egress, ..) => (SideName::Pod, &self.pod, false),
-        }
+            (Direction::Egress, ..) => (SideName::Pod, self.pod()?, false),
+        })
+    }
+
+    /// Why one of these limits has no place, if so.
+    pub(crate) fn lacks_place(&self, limits: &Limits, egress: EgressWay) -> Option<Error> {
+        let all = [Direction::Ingress, Direction::Egress].into_iter();
+        let mut wanted = all.filter(|direction| limits.of(*direction).is_some());
+        wanted.find_map(|direction| self.place(direction, egress).err())
+    }
+
+    /// The pod's end.
+    ///
+    /// # Errors
+    /// Returns [`Error::Moved`] if it is not in the pod's namespace.
+    pub(crate) fn pod(&self) -> Result<&Link> {
+        self.pod.as_ref().ok_or_else(|| Error::Moved {
+            name: self.name.clone(),
+            host: self.host.as_ref().map_or("", |host| &host.name).to_owned(),
+        })
     }
 
     /// The links, by index.
     pub(crate) fn ends(&self) -> Ends {
-        Ends {
-            pod: self.pod.index,
-            host: self.host.as_ref().map(|host| host.index),
-        }
+        self.ends
     }
 
     /// Finds the pod's interface: by its links, as long as one of them exists, else by its name.
-    ///
-    /// # Errors
-    /// Returns [`Error::Moved`] if the host's end exists, and the other one is not in the pod's namespace.
     pub(crate) fn locate(
         host: &mut Side,
         pod: &mut Side,
@@ -139,22 +162,23 @@ impl Endpoint {
         ends: Option<Ends>,
         host_links: HostLinks<'_>,
     ) -> Result<Self> {
+        if let Some(ends) = ends
+            && let Some(end) = host_link(host, ends)?
+        {
+            return Self::behind(host, pod, name, ends, end);
+        }
+        // Whose other end is gone is another link.
         let known = match ends {
-            Some(ends) => pod_link(host, pod, name, ends)?,
+            Some(ends) => optional(pod.socket.link_by_index(ends.pod)).doing("find link")?,
             None => None,
         };
-        let inside = match known {
+        let inside = match known.filter(|link| !link.is_pair_end()) {
             Some(link) => link,
             None => pod.socket.link_by_name(name).map_err(|source| {
                 let name = name.to_owned();
                 Error::NoPodInterface { name, source }
             })?,
         };
-        Self::of(host, pod, inside, host_links)
-    }
-
-    /// The endpoint with this link in the pod.
-    fn of(host: &mut Side, pod: &Side, inside: Link, host_links: HostLinks<'_>) -> Result<Self> {
         if inside.is_loopback {
             return Err(Error::Loopback(inside.name));
         }
@@ -165,31 +189,40 @@ impl Endpoint {
                 Err(Error::PeerNotListed)
             }
             _ => Ok(Self {
-                pod: inside,
+                name: name.to_owned(),
+                ends: Ends {
+                    pod: inside.index,
+                    host: end.as_ref().map(|end| end.index),
+                },
+                pod: Some(inside),
                 host: end,
             }),
         }
     }
-}
 
-/// Returns the link in the pod; `None` if the interface does not exist any more. The host's end says which it is: a link
-/// that comes back from another namespace may have another index.
-fn pod_link(host: &mut Side, pod: &mut Side, name: &str, ends: Ends) -> Result<Option<Link>> {
-    let (Some(namespace), Some(_)) = (&pod.namespace, ends.host) else {
-        let link = optional(pod.socket.link_by_index(ends.pod)).doing("find link")?;
-        return Ok(link.filter(|link| !link.is_pair_end()));
-    };
-    let Some(end) = host_link(host, ends)? else {
-        return Ok(None);
-    };
-    let is_here = host.socket.is_related_in(&end, namespace);
-    let is_here = is_here.doing("compare network namespaces")?;
-    match end.related.filter(|_| is_here) {
-        Some(index) => optional(pod.socket.link_by_index(index)).doing("find link"),
-        None => Err(Error::Moved {
+    /// The interface with this end on the host, which says which link is its other one: a link that comes back from another
+    /// namespace may have another index.
+    fn behind(
+        host: &mut Side,
+        pod: &mut Side,
+        name: &str,
+        mut ends: Ends,
+        end: Link,
+    ) -> Result<Self> {
+        let mut inside = None;
+        if let (Some(namespace), Some(index)) = (&pod.namespace, end.related) {
+            let is_here = host.socket.is_related_in(&end, namespace);
+            if is_here.doing("compare network namespaces")? {
+                ends.pod = index;
+                inside = optional(pod.socket.link_by_index(index)).doing("find link")?;
+            }
+        }
+        Ok(Self {
             name: name.to_owned(),
-            host: end.name,
-        }),
+            ends,
+            pod: inside,
+            host: Some(end),
+        })
     }
 }
 

@@ -115,7 +115,8 @@ impl LimitDatapath {
     /// # Errors
     /// Where the pod's interface cannot be found, or the programs that were asked for by name
     /// cannot be had, nothing has changed; nor where others were in force before, and these cannot be
-    /// written down. After any other, nothing of this attachment is in force, and nothing is left behind.
+    /// written down. After [`Error::Moved`] what has its place on the host is in force. After any other, nothing of this
+    /// attachment is in force, and nothing is left behind.
     pub fn apply(&mut self, request: &Request<'_>) -> Result<Applied> {
         if request.limits.is_unlimited() && self.records.read(request.attachment)?.is_none() {
             // Nothing to do, and so nothing that can fail.
@@ -137,6 +138,7 @@ impl LimitDatapath {
                 return Err(error);
             }
         };
+        let moved = found.endpoint.lacks_place(&request.limits, request.egress);
         // Until something is changed.
         let mut stands = before.is_some();
         let applied = self.apply_locked(request, before, found, &mut stands);
@@ -148,7 +150,10 @@ impl LimitDatapath {
                 let _ = self.records.remove(request.attachment, &lock);
             }
         }
-        applied
+        match moved {
+            Some(moved) => applied.and(Err(moved)),
+            None => applied,
+        }
     }
 
     fn undo(&mut self, request: &Request<'_>) -> Result<()> {

@@ -6,7 +6,7 @@ use netqos_core::plan::Ends;
 use netqos_netlink::Namespace;
 use netqos_netlink::link::{Link, optional};
 
-use crate::endpoint::{Endpoint, HostLinks, Side, host_link, sees_all};
+use crate::endpoint::{Endpoint, HostLinks, Side, host_link};
 use crate::error::Doing;
 use crate::{Error, Result};
 
@@ -67,21 +67,7 @@ pub fn locate(netns: &Path, name: &str, known: Known<'_>) -> Result<Option<Locat
             None => way_out(&mut host, &mut pod, name)?,
         },
     };
-    let found = match Endpoint::locate(&mut host, &mut pod, name, ends, HostLinks::Unknown) {
-        Ok(found) => found,
-        Err(error) => {
-            // The pod has moved its own end: all that it sends still passes the other one.
-            let end = ends.map(|ends| host_link(&mut host, ends));
-            let end = end.transpose()?.flatten();
-            return match ends.filter(|_| end.as_ref().is_some_and(sees_all)) {
-                Some(ends) => Ok(Some(Located {
-                    reach: Reach::HostVeth,
-                    ends,
-                })),
-                None => Err(error),
-            };
-        }
-    };
+    let found = Endpoint::locate(&mut host, &mut pod, name, ends, HostLinks::Unknown)?;
     let reach = match found.host_hooks() {
         Some(_) => Reach::HostVeth,
         None => Reach::PodNetns,

@@ -42,7 +42,10 @@ impl LimitDatapath {
             let Some(limit) = request.limits.of(direction) else {
                 continue;
             };
-            let (side_name, link, through_ifb) = endpoint.place(direction, request.egress);
+            let Ok((side_name, link, through_ifb)) = endpoint.place(direction, request.egress)
+            else {
+                continue;
+            };
             let side = match side_name {
                 SideName::Host => &mut self.host,
                 SideName::Pod => &mut *pod,

@@ -72,7 +72,7 @@ pub const CAPABILITIES: &[Row] = &[
         "tests-limit-changes",
         "tests of limits: random changes under load, repairs",
         "package=netqos-datapath target=links \
-         only=limit_change_keeps_flow,limits::applied_twice,limits_take_effect",
+         only=limit_change_keeps_flow,limits::applied_twice,limits_take_effect,the_pods_end",
     ),
     tests(
         "tests-rule-changes",

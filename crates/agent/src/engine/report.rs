@@ -363,10 +363,9 @@ impl<'e> Glance<'e> {
         let wanted = both.filter_map(|way| Some((way, endpoint.limits.of(way)?)));
         wanted
             .map(|(direction, limit)| {
-                let queues = record.iter().flat_map(|record| &record.queues);
-                let limiter = queues
-                    .filter(|queue| queue.direction == direction)
-                    .find_map(|queue| queue.limiter);
+                let mut queues = record.iter().flat_map(|record| &record.queues);
+                let queue = queues.find(|queue| queue.direction == direction);
+                let limiter = queue.and_then(|queue| queue.limiter);
                 let limiter = limiter
                     .zip(self.pins.as_ref())
                     .and_then(|(id, pins)| pins.limiters().get(id).ok().flatten());
@@ -374,6 +373,7 @@ impl<'e> Glance<'e> {
                     direction: direction.to_string(),
                     rate: limit.rate.bits_per_second(),
                     in_force: held,
+                    link: queue.map_or_else(String::new, |queue| queue.link.name.clone()),
                     counts: limiter.map(|limiter| {
                         let counters = limiter.counters;
                         Counts {

@@ -112,7 +112,7 @@ impl Found {
             None => Self {
                 side: pod,
                 name: SideName::Pod,
-                link: endpoint.pod,
+                link: endpoint.pod()?.clone(),
             },
         };
         Ok((attachment, found))

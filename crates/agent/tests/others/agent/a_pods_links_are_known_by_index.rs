@@ -59,7 +59,12 @@ fn whatever_they_are_called_and_wherever_they_are() {
     limit(&a, 30);
     assert!(stage::eventually(|| is_held("x", 30)));
     assert!(!is_limited(&node, Some(&a), "eth0", 30));
-    assert_eq!(stage::pod_status("a").unwrap().failing, "");
+    let status = stage::pod_status("a").unwrap();
+    let links: Vec<&str> = status.limits.iter().map(|it| it.link.as_str()).collect();
+    assert_eq!(
+        (status.failing.as_str(), links),
+        ("", vec![a.host_link(), "x"])
+    );
 
     node.empty_pod("nested").unwrap();
     ip(&node, &a, &["link set x netns nested"]);
@@ -69,7 +74,7 @@ fn whatever_they_are_called_and_wherever_they_are() {
         problems.iter().any(|it| it.message.contains(a.host_link()))
     };
     assert!(stage::eventually(names_it));
-    assert!(is_limited(&node, None, a.host_link(), 30));
+    assert!(is_limited(&node, None, a.host_link(), 40));
     assert!(!is_limited(&node, Some(&a), "eth0", 40));
 }
 

@@ -20,12 +20,12 @@ fn ip(node: &Node, pod: &Pod, command: &str) {
     pod.run(node, "ip", &arguments).unwrap();
 }
 
-/// Gives the pod's interface another name, and its name to a tap, as KubeVirt does.
+/// Gives the pod's interface another name, and its name to another link, as KubeVirt does.
 fn replace_name(node: &Node, pod: &Pod) {
     ip(node, pod, "link set eth0 down");
     ip(node, pod, "link set eth0 name eth0-nic");
     ip(node, pod, "link set eth0-nic up");
-    ip(node, pod, "tuntap add eth0 mode tap");
+    ip(node, pod, "link add eth0 type ifb");
     ip(node, pod, "link set eth0 up");
 }
 
@@ -100,7 +100,7 @@ fn renamed(hook: netqos_api::HookChoice, is_by_ifb: bool) {
     datapath().apply(&of(10).request()).unwrap();
     let ends = record(&of(10)).ends.unwrap();
     replace_name(&node, &pod);
-    let tap = qdiscs_inside(&node, &pod, "eth0");
+    let other = qdiscs_inside(&node, &pod, "eth0");
     let asserted = |megabits: u64| {
         let rate = format!("rate {megabits}Mbit");
         let host = qdiscs(&node, pod.host_link());
@@ -109,7 +109,7 @@ fn renamed(hook: netqos_api::HookChoice, is_by_ifb: bool) {
             let inside = qdiscs_inside(&node, &pod, "eth0-nic");
             assert!(inside.contains(&rate), "{inside}");
         }
-        assert_eq!(qdiscs_inside(&node, &pod, "eth0"), tap);
+        assert_eq!(qdiscs_inside(&node, &pod, "eth0"), other);
         datapath().check(&of(megabits).running().request()).unwrap();
     };
     asserted(10);
@@ -159,21 +159,27 @@ fn moved_link_keeps_what_is_at_its_end_on_the_node_until_it_comes_back() {
     let of = |megabits| Wanted::new(&pod, both(megabits), Default::default()).running();
     datapath().apply(&of(10).request()).unwrap();
     ip(&node, &pod, "link set eth0 netns nested");
-    ip(&node, &pod, "tuntap add eth0 mode tap");
-    for refused in [
-        datapath().apply(&of(20).request()).unwrap_err(),
-        datapath().check(&of(10).request()).unwrap_err(),
-    ] {
+    ip(&node, &pod, "link add eth0 type ifb");
+    let assert_refused = |refused: Error| {
         let text = refused.to_string();
         assert!(text.contains(pod.host_link()), "{text}");
         assert!(!refused.is_unreachable(), "{text}");
-    }
+    };
+    assert_refused(datapath().check(&of(10).request()).unwrap_err());
     let host = qdiscs(&node, pod.host_link());
     assert!(host.contains("rate 10Mbit"), "{host}");
+    // The part that has its place there.
+    assert_refused(datapath().apply(&of(5).request()).unwrap_err());
+    assert_refused(datapath().check(&of(5).request()).unwrap_err());
+    let host = qdiscs(&node, pod.host_link());
+    assert!(host.contains("rate 5Mbit"), "{host}");
+    let by_ifb = of(6).by_ifb();
+    datapath().apply(&by_ifb.request()).unwrap();
+    datapath().check(&by_ifb.request()).unwrap();
     assert!(!qdiscs_inside(&node, &pod, "eth0").contains("tbf"));
 
     // It comes back, and its index is another link's.
-    let index = record(&of(10)).ends.unwrap().pod;
+    let index = record(&of(6)).ends.unwrap().pod;
     ip(&node, &pod, "link delete eth0");
     ip(&node, &pod, &format!("link add x index {index} type ifb"));
     ip(&node, &nested, "link set eth0 netns a");
