@@ -4,7 +4,7 @@
 //! A pod is its sandbox. Those that had its name before, or have it next, have another uid: nothing that is said of one pod
 //! is for a sandbox of another.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -33,8 +33,8 @@ type Sandboxes = (Option<Arc<str>>, Vec<LocalInterface>);
 pub(super) struct Whereabouts {
     /// By the plugin and by runtimes' caches, with the uid that the runtime was given. The last is the one that came last.
     remembered: HashMap<ObjectName, Vec<Sandboxes>>,
-    /// Pods none of whose sandboxes is that of their object, and since when.
-    strange: HashMap<ObjectName, Instant>,
+    /// Sandboxes that are not those of the object with their pod's name, by name and uid, and since when.
+    strange: HashMap<(ObjectName, Arc<str>), Instant>,
     /// By cgroups, by the pods' uids.
     in_cgroups: BTreeMap<Arc<str>, LocalInterface>,
     /// What counts, as it was told last, by the way: all that is known of a pod that has any.
@@ -108,9 +108,14 @@ impl Whereabouts {
         let own = own.filter_map(|it| Some((likeness(it.0.as_ref())?, it)));
         let remembered = own.max_by_key(|(likeness, _)| *likeness);
         let remembered = remembered.map(|(_, sandboxes)| sandboxes);
-        match of_name.last().filter(|_| remembered.is_none()) {
-            Some(_) => drop(self.strange.entry(pod.clone()).or_insert_with(Instant::now)),
-            None => drop(self.strange.remove(pod)),
+        let mut others: BTreeSet<&Arc<str>> =
+            of_name.iter().filter_map(|it| it.0.as_ref()).collect();
+        others.retain(|uid| object.is_some() && likeness(Some(uid)).is_none());
+        self.strange
+            .retain(|(name, uid), _| name != pod || others.contains(uid));
+        for uid in others {
+            let sandbox = (pod.clone(), uid.clone());
+            self.strange.entry(sandbox).or_insert_with(Instant::now);
         }
         let uid = object.map(Object::uid);
         let found = uid.and_then(|uid| Some((uid, self.in_cgroups.get(uid)?)));
@@ -154,16 +159,13 @@ impl Whereabouts {
     pub(super) fn problems(&self, now: Instant) -> impl Iterator<Item = Problem> {
         let long = self.strange.iter();
         let long = long.filter(move |(_, since)| now.duration_since(**since) >= LONG);
-        long.filter_map(|(pod, _)| {
-            let (uid, _) = self.remembered.get(pod)?.last()?;
-            let uid = uid.as_deref()?;
-            Some(Problem {
-                object: ObjectRef::Pod(pod.clone()),
-                reason: Reason::EndpointUnreachable,
-                message: format!(
-                    "its sandbox is of uid {uid}, and the object of another: limits that a plugin made there stay as they are"
-                ),
-            })
+        long.map(|((pod, uid), _)| Problem {
+            object: ObjectRef::Pod(pod.clone()),
+            reason: Reason::EndpointUnreachable,
+            message: format!(
+                "a sandbox with its name is of uid {uid}, and its object of another: limits that a plugin made there stay as \
+                 they are"
+            ),
         })
     }
 
@@ -194,8 +196,6 @@ impl Whereabouts {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use netqos_core::plan::{Attach, Interface};
 
     use super::*;
@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(told(&mut places, Some("2")), Some(vec!["second".into()]));
         assert_eq!(told(&mut places, Some("1")), Some(vec!["first".into()]));
         let later = |after| Instant::now() + after;
-        assert_eq!(places.problems(later(LONG)).count(), 0);
+        assert_eq!(places.problems(later(LONG)).count(), 1);
         // The one sandbox left is not that object's.
         places.remember(&pod, Some("1".into()), vec![]);
         assert_eq!(told(&mut places, Some("1")), Some(vec![]));

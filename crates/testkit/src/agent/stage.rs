@@ -246,10 +246,15 @@ pub fn remember(pod: &Pod, capabilities: serde_json::Value) {
 
 /// The same of a pod that the runtime knows by this uid.
 pub fn remember_as(pod: &Pod, uid: &str, capabilities: serde_json::Value) {
+    remember_sandbox(pod, pod.name(), uid, capabilities);
+}
+
+/// The same of a sandbox of a pod that has another name.
+pub fn remember_sandbox(pod: &Pod, name: &str, uid: &str, capabilities: serde_json::Value) {
     let text = json!({
         "kind": "cniCacheV1", "containerId": pod.name(), "config": "", "ifName": "eth0",
         "networkName": "net", "netns": pod.netns(),
-        "cniArgs": [["K8S_POD_NAMESPACE", "games"], ["K8S_POD_NAME", pod.name()], ["K8S_POD_UID", uid]],
+        "cniArgs": [["K8S_POD_NAMESPACE", "games"], ["K8S_POD_NAME", name], ["K8S_POD_UID", uid]],
         "capabilityArgs": capabilities,
         "result": {"cniVersion": "1.1.0", "ips": [{"address": format!("{}/32", pod.address())}]},
     });
