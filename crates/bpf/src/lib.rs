@@ -36,4 +36,6 @@ pub use others::CiliumBandwidth;
 pub use pins::{Pins, Programs};
 #[cfg(feature = "classes")]
 pub use tcx::can_be_told as can_tell_tcx;
+#[cfg(feature = "rules")]
+pub use tcx::redirect_to_peer;
 pub use tcx::{TcxHook, TcxLink, has_netkit_programs};

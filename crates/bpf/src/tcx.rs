@@ -28,6 +28,8 @@ const SK_BUFF_CB: i16 = 48;
 /// An immediate that is the descriptor of a map.
 const BPF_PSEUDO_MAP_FD: u8 = 1;
 const BPF_FUNC_TAIL_CALL: i32 = 12;
+#[cfg(feature = "rules")]
+const BPF_FUNC_REDIRECT_PEER: i32 = 155;
 
 /// Which way through a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -274,6 +276,18 @@ pub(crate) fn program(next: BorrowedFd<'_>, stage: Stage, number: u16) -> Result
         &instructions,
         &format!("{NAME_PREFIX}{}{number:04x}", stage.word()),
     )
+}
+
+/// Returns a program that hands every packet to the other end of this link (`bpf_redirect_peer`, Linux 5.10).
+#[cfg(feature = "rules")]
+pub fn redirect_to_peer(ifindex: u32) -> Result<OwnedFd> {
+    let instructions = [
+        instruction(0xb7, 1, 0, 0, ifindex as i32),
+        instruction(0xb7, 2, 0, 0, 0),
+        instruction(0x85, 0, 0, 0, BPF_FUNC_REDIRECT_PEER),
+        instruction(0x95, 0, 0, 0, 0),
+    ];
+    sys::load(&instructions, "netqos_peer")
 }
 
 /// `struct bpf_insn`: opcode, registers, offset, immediate.

@@ -71,6 +71,12 @@ impl fmt::Display for BitRate {
 }
 
 impl ByteCount {
+    /// Returns the rate at which they pass in this many nanoseconds; `u64::MAX` bit/s when the number does not fit.
+    pub fn rate_over(self, nanos: u64) -> BitRate {
+        let bits = u128::from(self.0) * 8_000_000_000 / u128::from(nanos.max(1));
+        BitRate(u64::try_from(bits).unwrap_or(u64::MAX))
+    }
+
     /// No bytes.
     pub const ZERO: Self = Self(0);
 

@@ -2,6 +2,7 @@
 
 mod data;
 
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
 use crate::wire::{self, Request};
@@ -19,9 +20,11 @@ const IFLA_TXQLEN: u16 = 13;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_IFALIAS: u16 = 20;
 const IFLA_STATS64: u16 = 23;
+const IFLA_NET_NS_FD: u16 = 28;
 const IFLA_EXT_MASK: u16 = 29;
 const IFLA_LINK_NETNSID: u16 = 37;
 const IFLA_GSO_MAX_SIZE: u16 = 41;
+const IFLA_TARGET_NETNSID: u16 = 46;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
 /// Inside of the data of a veth: its other end (`include/uapi/linux/veth.h`).
@@ -32,7 +35,9 @@ const PAIRS: [&str; 2] = ["veth", "netkit"];
 const TUNNELS: [&str; 6] = ["geneve", "ip6tnl", "ipip", "sit", "vxlan", "wireguard"];
 /// Leaves the statistics out of answers.
 const RTEXT_FILTER_SKIP_STATS: u32 = 1 << 3;
-/// `tx_dropped` in `struct rtnl_link_stats64`.
+/// `rx_bytes`, `tx_bytes` and `tx_dropped` in `struct rtnl_link_stats64`.
+const RX_BYTES: usize = 16;
+const TX_BYTES: usize = 24;
 const TX_DROPPED: usize = 56;
 /// `sizeof(struct ifinfomsg)`.
 const IFINFOMSG: usize = 16;
@@ -82,6 +87,15 @@ pub struct LinkChange {
     pub alias: Option<String>,
     /// The transmit queue length in packets.
     pub tx_queue_len: Option<u32>,
+}
+
+/// What went through a link since it was made, in bytes of layer 2.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// What it received.
+    pub received: u64,
+    /// What it sent.
+    pub sent: u64,
 }
 
 impl Link {
@@ -202,6 +216,31 @@ impl Socket {
         })
     }
 
+    /// Returns the link of this index, and what went through it. With the number that this socket's namespace has for
+    /// another one, it is a link there: the caller does not enter that namespace, and needs `CAP_NET_ADMIN` over it.
+    ///
+    /// # Errors
+    /// Returns an error that [`is_not_found`](crate::Error::is_not_found) if there is none.
+    pub fn link_and_traffic(
+        &mut self,
+        index: u32,
+        namespace: Option<i32>,
+    ) -> Result<(Link, Traffic)> {
+        let mut request = request(libc::RTM_GETLINK, libc::NLM_F_ACK, index);
+        if let Some(id) = namespace {
+            request = request.number(IFLA_TARGET_NETNSID, id as u32);
+        }
+        let context = || format!("count what goes through the link with index {index}");
+        self.fetched(&context, request, |payload| {
+            let statistics = wire::attribute(payload.get(IFINFOMSG..)?, IFLA_STATS64)?;
+            let traffic = Traffic {
+                received: wire::u64_at(statistics, RX_BYTES)?,
+                sent: wire::u64_at(statistics, TX_BYTES)?,
+            };
+            Some((Link::read(payload)?, traffic))
+        })
+    }
+
     /// The number of packets that the link could not send (`tx_dropped`): its driver's, and on kernels that count
     /// them those that came while it had no qdisc.
     pub fn tx_dropped(&mut self, link: &Link) -> Result<u64> {
@@ -276,6 +315,14 @@ impl Socket {
         });
         self.acknowledged(&|| format!("add link {name} of kind veth"), request)?;
         Ok((self.link_by_name(name)?, self.link_by_name(peer)?))
+    }
+
+    /// Moves a link into another network namespace, where it is down and may have another index.
+    pub fn move_link(&mut self, link: &Link, to: &Namespace) -> Result<()> {
+        let descriptor = to.as_fd().as_raw_fd() as u32;
+        let request = request(libc::RTM_NEWLINK, libc::NLM_F_ACK, link.index);
+        let request = request.number(IFLA_NET_NS_FD, descriptor);
+        self.acknowledged(&|| format!("move link {}", link.name), request)
     }
 
     /// Deletes a link.

@@ -1,5 +1,6 @@
 //! Other people's programs on the same links.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
@@ -7,6 +8,9 @@ use aya::maps::Array;
 use aya::programs::tc::{NlOptions, TcAttachOptions, TcHandle, qdisc_add_clsact};
 use aya::programs::{LinkOrder, SchedClassifier, TcAttachType};
 use aya::{Ebpf, VerifierLogLevel};
+use netqos_netlink::Socket;
+
+use crate::Pod;
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/foreign.o"));
 
@@ -19,6 +23,8 @@ pub enum Verdict {
     Accept,
     /// Those behind decide.
     Next,
+    /// What is for a pod goes to the pod's end of its interface, past the host's (`bpf_redirect_peer`).
+    Peer,
 }
 
 /// Where a foreign program stands.
@@ -54,6 +60,7 @@ impl ForeignProgram {
             Verdict::Drop => "foreign_drop",
             Verdict::Accept => "foreign_accept",
             Verdict::Next => "foreign_next",
+            Verdict::Peer => "foreign_peer",
         };
         let program: &mut SchedClassifier = object
             .program_mut(name)
@@ -77,6 +84,25 @@ impl ForeignProgram {
             .attach_with_options(link, direction, options)
             .with_context(|| format!("attach {name} to {link}"))?;
         Ok(Self { object })
+    }
+
+    /// Attaches one to the ingress of a link that hands to this pod what is for it.
+    pub fn redirect_to(pod: &Pod, link: &str, hook: ForeignHook) -> Result<Self> {
+        let mut program = Self::attach(link, TcAttachType::Ingress, hook, Verdict::Peer)?;
+        let host_end = Socket::open()?.link_by_name(pod.host_link())?.index;
+        let inside = pod.inside(|| Socket::open()?.link_by_name("eth0"))??;
+        let (v4, v6): (Ipv4Addr, Ipv6Addr) = (pod.address().parse()?, pod.address6().parse()?);
+        let addresses = [v4.to_ipv6_mapped(), v6].map(|address| address.octets());
+        let mut value = [0; 44];
+        value[..4].copy_from_slice(&host_end.to_ne_bytes());
+        value[4..10].copy_from_slice(&inside.address);
+        value[12..].copy_from_slice(addresses.as_flattened());
+        let map = program
+            .object
+            .map_mut("to")
+            .ok_or_else(|| anyhow!("no map"))?;
+        Array::<_, [u8; 44]>::try_from(map)?.set(0, value, 0)?;
+        Ok(program)
     }
 
     /// How many packets it has seen.
