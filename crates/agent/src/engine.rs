@@ -389,6 +389,9 @@ impl Engine {
         else {
             return;
         };
+        let features = self.features.as_ref();
+        let counts_redirected = features.map(Features::counts_redirected);
+        limits.note_redirects(counts_redirected, self.others.redirecting_cni);
         let has_news = limits.inspect(now);
         self.reconciled.dropped += limits.take_dropped();
         (
@@ -486,8 +489,10 @@ impl Engine {
             }
         }
         if self.features.is_none() {
-            let probed = Features::probe(&self.options.paths)
-                .and_then(|features| features.with_rules(self.rules.as_ref()).with_classes());
+            let probed = Features::probe(&self.options.paths).and_then(|features| {
+                let features = features.with_rules(self.rules.as_ref());
+                features.with_redirect_counter().with_classes()
+            });
             match probed {
                 Ok(features) => self.features = Some(features),
                 Err(why) => {

@@ -1,5 +1,6 @@
 //! Who else is at work on the node, as far as the node itself tells.
 
+use std::fs;
 use std::path::Path;
 
 use netqos_bpf::CiliumBandwidth;
@@ -7,6 +8,21 @@ use netqos_coexistence::AtWork;
 
 /// Where terway-qos pins its maps, in a BPF file system.
 const TERWAY: &str = "terway";
+
+/// The programs that may send packets past a pod's host link, by what begins the names of their pins.
+const REDIRECTORS: [(&str, &str); 2] = [("cilium_", "Cilium"), ("cali", "Calico")];
+
+/// Returns the CNI whose eBPF programs are pinned in a BPF file system: they may deliver packets to pods by
+/// `bpf_redirect_peer`. (Cilium does where it has host routing, and Calico in its eBPF data plane, the only one with pins.)
+pub(crate) fn redirecting_cni(bpffs: &Path) -> Option<&'static str> {
+    let pins = fs::read_dir(bpffs.join("tc/globals")).ok()?;
+    let names: Vec<_> = pins.flatten().map(|pin| pin.file_name()).collect();
+    let is_of = |(prefix, _): &&(&str, &str)| {
+        let mut names = names.iter();
+        names.any(|name| name.to_string_lossy().starts_with(prefix))
+    };
+    REDIRECTORS.iter().find(is_of).map(|(_, name)| *name)
+}
 
 /// Looks at what is pinned in a BPF file system. What cannot be read is as it was `before`.
 pub(crate) fn look(bpffs: &Path, before: AtWork) -> AtWork {

@@ -241,8 +241,14 @@ pub struct LimitStatus {
     pub direction: String,
     /// Bits per second.
     pub rate: u64,
-    /// Whether it is in force.
+    /// True if it is known to be in force.
     pub in_force: bool,
+    /// The reason why it is not, of an ingress limit: `IngressBypassed` or `IngressNotVerified`; else empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub doubt: String,
+    /// The rate at which the interface received when the limit was found to be bypassed, in bits per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bypass: Option<u64>,
     /// The link that carries its queue, by the name that it had when the queue was made; empty if there is none.
     pub link: String,
     /// What it did. None where nothing counts: on kernels without eBPF.

@@ -120,8 +120,12 @@ pub fn run(arguments: &Arguments, as_plugin: bool) -> ExitCode {
         return cluster::run(&arguments.cluster, arguments.pre, arguments.output);
     }
     let paths = Paths::from_variables(|name| std::env::var(name).ok());
-    let features =
-        Features::probe_anew(&paths).and_then(|features| features.with_rules(None).with_classes());
+    let features = Features::probe_anew(&paths).and_then(|features| {
+        features
+            .with_rules(None)
+            .with_redirect_counter()
+            .with_classes()
+    });
     let features = match features {
         Ok(features) => features,
         Err(why) if why.is_permission() => {

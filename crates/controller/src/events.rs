@@ -181,11 +181,12 @@ impl Told {
 /// The reason by which an event of a pod or a policy tells of a problem. They are few, and stay: what
 /// has none of its own has failed.
 pub(crate) fn reason_of(problem: &str) -> &str {
-    const OWN: [&str; 11] = [
+    const OWN: [&str; 12] = [
         "InvalidBandwidth",
         "KernelFeatureMissing",
         "Conflict",
         "BurstRaised",
+        "IngressBypassed",
         "Invalid",
         "InvalidPodClass",
         "GuaranteeReduced",
@@ -242,6 +243,7 @@ mod tests {
             ("InvalidBandwidth", "InvalidBandwidth"),
             ("KernelFeatureMissing", "KernelFeatureMissing"),
             ("QueueStalled", "QueueStalled"),
+            ("IngressBypassed", "IngressBypassed"),
             ("UpdateFailed", "QoSUpdateFailed"),
             ("EndpointUnreachable", "QoSUpdateFailed"),
             ("OfAnotherVersion", "QoSUpdateFailed"),

@@ -82,6 +82,10 @@ reasons! {
     RepairContested,
     /// A queue stopped sending its backlog, and netqos emptied it.
     QueueStalled,
+    /// Programs of others send a pod packets past the queue of its ingress limit.
+    IngressBypassed,
+    /// The kernel does not count packets that bypass an ingress limit, so that none is known to hold.
+    IngressNotVerified,
     /// The queues of rules have all links that netqos makes on a node; a further rule has none.
     LinkLimitReached,
     /// A Service is beyond the limits of a node for comparing backends; the virtual address classifies the first

@@ -1,9 +1,10 @@
 //! CHECK: what was put in force is there, unchanged.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use netqos_bpf::Pins;
-use netqos_core::{Attachment, Direction, Limit};
+use netqos_core::{Attachment, Limit};
 use netqos_netlink::link::Link;
 use netqos_netlink::qdisc::Statistics;
 
@@ -12,7 +13,7 @@ use crate::error::Doing;
 use crate::hook::{self, HookKind};
 use crate::limits::Request;
 use crate::owner::Owner;
-use crate::record::{QueueRecord, Record, SideName};
+use crate::record::{QueueName, QueueRecord, Record, SideName};
 use crate::stall::Pace;
 use crate::{Error, LimitDatapath, Result, Shape, backstop, detour, legacy, queue};
 
@@ -53,15 +54,16 @@ impl LimitDatapath {
             return Ok(Vec::new());
         };
         let mut queues = Vec::new();
-        for direction in [Direction::Ingress, Direction::Egress] {
-            let queue = record
-                .queues
-                .iter()
-                .find(|queue| queue.direction == direction);
-            match (request.limits.of(direction), queue) {
+        // That the node needs a queue in the pod may be found later.
+        let has_in_pod = record.queue(QueueName::IngressInPod).is_some();
+        let wanted: BTreeMap<QueueName, Limit> =
+            endpoint.queues(&request.limits, has_in_pod).collect();
+        for name in QueueName::ALL {
+            let direction = name.direction();
+            match (wanted.get(&name), record.queue(name)) {
                 (None, None) => {}
                 (Some(limit), Some(queue)) => {
-                    let place = endpoint.place(direction, request.egress);
+                    let place = endpoint.place(name, request.egress);
                     let (found_on, found, through_ifb) = place?;
                     if through_ifb != queue.detour_from.is_some() {
                         return Err(Error::Changed {
@@ -78,10 +80,10 @@ impl LimitDatapath {
                     let bpffs = self.paths.bpffs();
                     let attachment = request.attachment;
                     let found = Some(found).filter(|_| found_on == queue.side);
-                    queues.push(check_queue(side, queue, found, attachment, &limit, bpffs)?);
+                    queues.push(check_queue(side, queue, found, attachment, limit, bpffs)?);
                 }
                 (Some(_), None) => {
-                    let place = endpoint.place(direction, request.egress);
+                    let place = endpoint.place(name, request.egress);
                     return place.and(Err(Error::QdiscMissing));
                 }
                 (None, Some(queue)) => {
@@ -96,15 +98,15 @@ impl LimitDatapath {
         Ok(queues)
     }
 
-    /// Drops the packets in a queue of this request. Returns their number.
+    /// Drops the packets in this queue of a request. Returns their number.
     ///
     /// # Errors
     /// Returns an error if the queue does not exist or the kernel refuses.
-    pub fn empty(&mut self, request: &Request<'_>, direction: Direction) -> Result<u32> {
+    pub fn empty(&mut self, request: &Request<'_>, name: QueueName) -> Result<u32> {
         let _lock = self.records.lock(request.attachment)?;
         let mut record = self.records.read(request.attachment)?;
         let mut queues = record.iter_mut().flat_map(|record| &mut record.queues);
-        let queue = queues.find(|queue| queue.direction == direction);
+        let queue = queues.find(|queue| queue.name() == name);
         let queue = queue.ok_or(Error::QdiscMissing)?;
         let mut pod = Side::pod(request.netns)?;
         let socket = match queue.side {
@@ -112,7 +114,8 @@ impl LimitDatapath {
             SideName::Pod => &mut pod.socket,
         };
         let link = queue.link.find(socket).doing("find link")?;
-        let limit = request.limits.of(direction).ok_or(Error::QdiscMissing)?;
+        let limit = request.limits.of(name.direction());
+        let limit = limit.ok_or(Error::QdiscMissing)?;
         let found = queue::Found::read(socket, &link)?;
         let shape = Shape::at(&limit, &link, true);
         if found.has_bands() {
@@ -133,8 +136,8 @@ impl LimitDatapath {
 /// The state of a programmed queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueStatus {
-    /// The direction that it limits.
-    pub direction: Direction,
+    /// Which of the attachment's queues it is.
+    pub queue: QueueName,
     /// The rate at which it must send.
     pub pace: Pace,
     /// The kernel's counters and its backlog.
@@ -192,12 +195,12 @@ fn check_queue(
             .limiters()
             .get(limiter)?
             .map(|limiter| limiter.settings);
-        if settings != Some(shape.settings(Owner::new(attachment, queue.direction))) {
+        if settings != Some(shape.settings(Owner::new(attachment, queue.name()))) {
             return Err(changed(
                 "the limiter is missing or has other settings".to_owned(),
             ));
         }
-        let path = hook::link_path(&pins, &attachment.tag(), queue.direction);
+        let path = hook::link_path(&pins, &attachment.tag(), queue.name());
         if let Some(what) = hook::fault(side, &link, queue.hook, &pins, limiter, &path)? {
             return Err(changed(what));
         }
@@ -222,7 +225,7 @@ fn check_queue(
         }
     }
     Ok(QueueStatus {
-        direction: queue.direction,
+        queue: queue.name(),
         pace: shape.pace(),
         statistics,
     })

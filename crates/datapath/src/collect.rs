@@ -47,7 +47,7 @@ impl LimitDatapath {
         let limiters = pins.limiters().all()?;
         let records = self.records.all()?;
         let known = records.iter().map(|record| &record.attachment).chain(alive);
-        let owners: HashSet<u64> = known.flat_map(Owner::both).map(|owner| owner.id).collect();
+        let owners: HashSet<u64> = known.flat_map(Owner::all).map(|owner| owner.id).collect();
         for (id, limiter) in limiters {
             let settings = limiter.settings;
             if settings.network == network_hash(network) && !owners.contains(&settings.owner) {

@@ -5,12 +5,12 @@ use std::path::Path;
 use netqos_api::EgressWay;
 use netqos_bpf::has_netkit_programs;
 use netqos_core::plan::Ends;
-use netqos_core::{Direction, Limits};
+use netqos_core::{Limit, Limits};
 use netqos_netlink::link::{Link, optional};
 use netqos_netlink::{Namespace, Socket};
 
 use crate::error::Doing;
-use crate::record::SideName;
+use crate::record::{QueueName, SideName};
 use crate::{Error, Result};
 
 /// One side of a pod's network: the host's, or the inside of its namespace.
@@ -113,29 +113,36 @@ impl Endpoint {
         self.host.as_ref().filter(|host| sees_all(host))
     }
 
-    /// Where the queue of a direction belongs: on which side, at which link, and whether that
+    /// The queues by which limits are held, and the limits.
+    pub(crate) fn queues(
+        &self,
+        limits: &Limits,
+        has_ingress_in_pod: bool,
+    ) -> impl Iterator<Item = (QueueName, Limit)> + use<> {
+        let (limits, has_in_pod) = (*limits, has_ingress_in_pod && self.host.is_some());
+        let queues = QueueName::ALL.into_iter();
+        let queues = queues.filter(move |queue| has_in_pod || *queue != QueueName::IngressInPod);
+        queues.filter_map(move |queue| Some((queue, limits.of(queue.direction())?)))
+    }
+
+    /// Where a queue belongs: on which side, at which link, and whether that
     /// link's traffic is sent through an ifb or carries the queue itself.
     ///
     /// # Errors
     /// Returns [`Error::Moved`] if it belongs at the pod's end, and that is not in the pod's namespace.
     pub(crate) fn place(
         &self,
-        direction: Direction,
+        queue: QueueName,
         egress: EgressWay,
     ) -> Result<(SideName, &Link, bool)> {
-        Ok(match (direction, &self.host, egress) {
-            (Direction::Ingress, Some(host), _) => (SideName::Host, host, false),
-            (Direction::Ingress, None, _) => (SideName::Pod, self.pod()?, true),
-            (Direction::Egress, Some(host), EgressWay::Ifb) => (SideName::Host, host, true),
-            (Direction::Egress, ..) => (SideName::Pod, self.pod()?, false),
+        Ok(match (queue, &self.host, egress) {
+            (QueueName::Ingress, Some(host), _) => (SideName::Host, host, false),
+            (QueueName::Ingress | QueueName::IngressInPod, ..) => {
+                (SideName::Pod, self.pod()?, true)
+            }
+            (QueueName::Egress, Some(host), EgressWay::Ifb) => (SideName::Host, host, true),
+            (QueueName::Egress, ..) => (SideName::Pod, self.pod()?, false),
         })
-    }
-
-    /// Why one of these limits has no place, if so.
-    pub(crate) fn lacks_place(&self, limits: &Limits, egress: EgressWay) -> Option<Error> {
-        let all = [Direction::Ingress, Direction::Egress].into_iter();
-        let mut wanted = all.filter(|direction| limits.of(*direction).is_some());
-        wanted.find_map(|direction| self.place(direction, egress).err())
     }
 
     /// The pod's end.

@@ -23,6 +23,8 @@ use crate::error::Doing;
 #[cfg(feature = "rules")]
 use crate::rules::RuleDatapath;
 use crate::{Error, Paths, Result, backstop, programs};
+#[cfg(feature = "rules")]
+use crate::{bypass, kernel};
 
 /// Something that a kernel may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,6 +61,8 @@ pub enum Feature {
     Htb,
     /// Queues in which the flows of a class take turns.
     FqCodel,
+    /// Counters of the packets that a foreign program hands to a pod's end, past the queue at the host's end.
+    RedirectCounter,
 }
 
 /// Whether it is there.
@@ -138,6 +142,9 @@ impl Feature {
                 "load the modules cls_bpf and act_mirred, or use a kernel with CONFIG_NET_CLS_BPF and CONFIG_NET_ACT_MIRRED, or the backend tc"
             }
             Self::Htb => "load the module sch_htb, or use a kernel with CONFIG_NET_SCH_HTB",
+            Self::RedirectCounter => {
+                "use a kernel from 6.7, 6.6.4 or 6.1.120 on; without it, netqos does not see that a program of another CNI sends packets past the queue of an ingress limit (bpf_redirect_peer)"
+            }
             Self::FqCodel => {
                 "load the module sch_fq_codel, or use a kernel with CONFIG_NET_SCH_FQ_CODEL; without it, flows of a class share one queue, first in, first out"
             }
@@ -164,6 +171,7 @@ impl fmt::Display for Feature {
             Self::ClassRedirect => "filter bpf with action mirred",
             Self::Htb => "qdisc htb",
             Self::FqCodel => "qdisc fq_codel",
+            Self::RedirectCounter => "counters of redirected packets",
         })
     }
 }
@@ -314,6 +322,25 @@ impl Features {
             let why = rules.ok().and_then(Rules::deaf);
             why.map_or(Ok(()), Err)
         });
+        self
+    }
+
+    /// Returns true if the kernel counts packets that bypass an ingress limit. Where that could not be tried, its version
+    /// decides.
+    #[cfg(feature = "rules")]
+    pub fn counts_redirected(&self) -> bool {
+        match self.support(Feature::RedirectCounter) {
+            Some(Support::Works) => true,
+            Some(Support::Lacking(why)) if why == bypass::NOT_COUNTED => false,
+            _ => kernel::is_at_least(6, 7),
+        }
+    }
+
+    /// Tries what shows that an ingress limit is bypassed.
+    #[cfg(feature = "rules")]
+    pub fn with_redirect_counter(mut self) -> Self {
+        let needed = [Feature::Clsact, Feature::BpfFilter, Feature::Veth];
+        self.probe_feature(Feature::RedirectCounter, &needed, bypass::try_counter);
         self
     }
 

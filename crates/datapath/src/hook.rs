@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use netqos_api::HookChoice;
 use netqos_bpf::{Pins, TcxHook, TcxLink};
-use netqos_core::{Direction, Tag};
+use netqos_core::Tag;
 use netqos_netlink::filter::{Bpf, InstalledBpf, Place};
 use netqos_netlink::link::{Link, gone};
 use netqos_netlink::qdisc::Clsact;
@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::endpoint::Side;
 use crate::error::Doing;
+use crate::record::QueueName;
 use crate::{Error, Result};
 
 /// Where our filter stands among others on the egress hook: early, so that a foreign program that
@@ -139,8 +140,8 @@ pub(crate) fn choose(
 }
 
 /// The name under which a tcx link is pinned.
-pub(crate) fn link_path(pins: &Pins, tag: &Tag, direction: Direction) -> PathBuf {
-    pins.link_path(&format!("{tag}:{direction}"))
+pub(crate) fn link_path(pins: &Pins, tag: &Tag, queue: QueueName) -> PathBuf {
+    pins.link_path(&format!("{tag}:{queue}"))
 }
 
 /// Puts the program in front of the link's queue, with this limiter.

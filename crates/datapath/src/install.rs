@@ -109,7 +109,7 @@ impl Installer<'_> {
         match self.ranked(side, carrier, record, pins) {
             Err(why) if self.choice == HookChoice::Auto && why.is_unsupported() => {
                 if let Some(limiter) = record.limiter.take() {
-                    let owner = Owner::new(self.attachment, record.direction);
+                    let owner = Owner::new(self.attachment, record.name());
                     pins.limiters().release(limiter, owner.id)?;
                 }
                 record.hook = HookKind::None;
@@ -147,10 +147,10 @@ impl Installer<'_> {
             true,
             &mut record.band_limit,
         )?;
-        let settings = shape.settings(Owner::new(self.attachment, record.direction));
+        let settings = shape.settings(Owner::new(self.attachment, record.name()));
         let limiter = pins.limiters().claim(&settings, record.limiter)?;
         record.limiter = Some(limiter);
-        let path = hook::link_path(pins, &self.attachment.tag(), record.direction);
+        let path = hook::link_path(pins, &self.attachment.tag(), record.name());
         let there = carrier.hook_qdisc;
         hook::attach(side, link, there, record.hook, pins, limiter, &path)?;
         Ok(dropped)

@@ -24,6 +24,7 @@
 
 mod attached;
 mod backstop;
+mod bypass;
 mod check;
 mod clsact;
 mod collect;
@@ -54,6 +55,7 @@ mod teardown;
 mod unfilter;
 
 pub use attached::{AttachedPod, AttachedPods};
+pub use bypass::{BypassDetector, EndCounts};
 pub use check::QueueStatus;
 pub use endpoint::HostLinks;
 pub use error::{Error, Result};
@@ -65,7 +67,7 @@ pub use locate::{Known, Located, Reach, locate, locate_first};
 pub use lock::FileLock;
 pub use owner::Owner;
 pub use paths::Paths;
-pub use record::{Record, Records, SideName};
+pub use record::{QueueName, Record, Records, SideName};
 pub use repairs::RepairBudget;
 pub use shape::Shape;
 pub use stall::{Pace, StallDetector, StallState};

@@ -1,5 +1,6 @@
 //! The limits of one attachment, put in force.
 
+use std::fs;
 use std::path::Path;
 
 use netqos_api::{EgressWay, HookChoice};
@@ -10,8 +11,9 @@ use netqos_core::{Attachment, Direction, Limits};
 use crate::endpoint::{Endpoint, HostLinks, Side};
 use crate::hook::HookKind;
 use crate::install::Installer;
+use crate::lock::FileLock;
 use crate::plan::{Planned, inherit, is_same};
-use crate::record::{QueueRecord, Record, Records, SideName};
+use crate::record::{QueueName, QueueRecord, Record, Records, SideName};
 use crate::{Error, Paths, Result, Shape, legacy, programs};
 
 /// What an attachment shall be held to.
@@ -50,6 +52,9 @@ pub struct Applied {
     pub queues: Vec<Shaped>,
     /// The interface's links; `None` if they were not looked for.
     pub ends: Option<Ends>,
+    /// Why what the pod receives has no queue in the pod, where [it needs one](LimitDatapath::note_ingress_in_pod) and has
+    /// none.
+    pub no_queue_in_pod_because: Option<String>,
 }
 
 /// One limited direction.
@@ -115,8 +120,8 @@ impl LimitDatapath {
     /// # Errors
     /// Where the pod's interface cannot be found, or the programs that were asked for by name
     /// cannot be had, nothing has changed; nor where others were in force before, and these cannot be
-    /// written down. After [`Error::Moved`] what has its place on the host is in force. After any other, nothing of this
-    /// attachment is in force, and nothing is left behind.
+    /// written down. Of a running pod, what has its place on the host is in force although a queue in the pod cannot be made.
+    /// After any other error, nothing of this attachment is in force, and nothing is left behind.
     pub fn apply(&mut self, request: &Request<'_>) -> Result<Applied> {
         if request.limits.is_unlimited() && self.records.read(request.attachment)?.is_none() {
             // Nothing to do, and so nothing that can fail.
@@ -129,31 +134,87 @@ impl LimitDatapath {
             self.records.remove(request.attachment, &lock)?;
             return Ok(Applied::default());
         }
+        self.apply_under(request, before, &lock)
+    }
+
+    fn apply_under(
+        &mut self,
+        request: &Request<'_>,
+        before: Option<Record>,
+        lock: &FileLock,
+    ) -> Result<Applied> {
         let found = match self.find(request, before.as_ref()) {
             Ok(found) => found,
             Err(error) => {
                 if before.is_none() {
-                    self.records.remove(request.attachment, &lock)?;
+                    self.records.remove(request.attachment, lock)?;
                 }
                 return Err(error);
             }
         };
-        let moved = found.endpoint.lacks_place(&request.limits, request.egress);
         // Until something is changed.
         let mut stands = before.is_some();
-        let applied = self.apply_locked(request, before, found, &mut stands);
+        let mut left_out = LeftOut::of(request);
+        let applied = self.apply_locked(request, before, found, &mut stands, &mut left_out);
         // What cannot be remembered now may be in a moment; any other failure is one of what is there.
         stands &= matches!(applied, Err(Error::Record { .. }));
         if applied.is_err() && !stands {
             // The error that matters is the first; what cannot be undone GC will find by the record.
             if self.undo(request).is_ok() {
-                let _ = self.records.remove(request.attachment, &lock);
+                let _ = self.records.remove(request.attachment, lock);
             }
         }
-        match moved {
-            Some(moved) => applied.and(Err(moved)),
-            None => applied,
+        let mut applied = applied?;
+        match left_out.first {
+            Some((QueueName::IngressInPod, why)) => {
+                applied.no_queue_in_pod_because = Some(why.to_string());
+            }
+            Some((_, why)) => return Err(why),
+            None => {}
         }
+        Ok(applied)
+    }
+
+    /// Applies the limits of an attachment again, as its record has them: with what the node was [found to
+    /// need](Self::note_ingress_in_pod) meanwhile. `netns` names the pod's namespace, where the path in the record is another
+    /// process's. Returns `None` if there is no such attachment any more.
+    ///
+    /// # Errors
+    /// Returns the same errors as [`apply`](Self::apply).
+    pub fn apply_again(
+        &mut self,
+        attachment: &Attachment,
+        netns: Option<&Path>,
+    ) -> Result<Option<Applied>> {
+        let lock = self.records.lock(attachment)?;
+        let Some(record) = self.records.read(attachment)? else {
+            self.records.remove(attachment, &lock)?;
+            return Ok(None);
+        };
+        let request = Request {
+            netns: netns.unwrap_or(&record.netns),
+            ..record.request()
+        };
+        self.apply_under(&request, Some(record.clone()), &lock)
+            .map(Some)
+    }
+
+    /// Returns true if what the pod receives needs a queue in the pod.
+    pub(crate) fn has_ingress_in_pod(&self, before: Option<&Record>) -> bool {
+        let had_one = before.is_some_and(|it| it.queue(QueueName::IngressInPod).is_some());
+        had_one || self.paths.ingress_in_pod().exists()
+    }
+
+    /// Notes that ingress limits on this node need a queue in the pod: new and changed ones get it.
+    ///
+    /// # Errors
+    /// Returns [`Error::Record`] if it cannot be written.
+    pub fn note_ingress_in_pod(&self, why: &str) -> Result<()> {
+        let path = self.paths.ingress_in_pod();
+        if path.exists() {
+            return Ok(());
+        }
+        fs::write(&path, why).map_err(|source| Error::Record { path, source })
     }
 
     fn undo(&mut self, request: &Request<'_>) -> Result<()> {
@@ -199,24 +260,20 @@ impl LimitDatapath {
         &mut self,
         request: &Request<'_>,
         before: Option<Record>,
-        site: Site,
+        mut site: Site,
         stands: &mut bool,
+        left_out: &mut LeftOut,
     ) -> Result<Applied> {
-        let Site {
-            mut pod,
-            endpoint,
-            pins,
-        } = site;
-        let ends = endpoint.ends();
-        if let Some(host) = &endpoint.host {
+        let ends = site.endpoint.ends();
+        if let Some(host) = &site.endpoint.host {
             legacy::retire(&mut self.host.socket, host, request.attachment)?;
         }
-        let mut plan = self.plan(request, &endpoint, &mut pod, &pins, before.as_ref())?;
+        let mut plan = self.plan(request, &mut site, before.as_ref(), left_out)?;
         if let Some(before) = &before {
-            if self.retire(before, &plan, &mut pod, stands)? {
+            if self.retire(before, &plan, &mut site.pod, stands, left_out)? {
                 // What is retired takes its tag off the links.
-                let endpoint = self.locate(request, &mut pod, Some(ends))?;
-                plan = self.plan(request, &endpoint, &mut pod, &pins, Some(before))?;
+                site.endpoint = self.locate(request, &mut site.pod, Some(ends))?;
+                plan = self.plan(request, &mut site, Some(before), left_out)?;
             }
             inherit(before, &mut plan);
         }
@@ -231,21 +288,36 @@ impl LimitDatapath {
         *stands = false;
         let installer = Installer {
             attachment: request.attachment,
-            pins: pins.as_ref().ok(),
+            pins: site.pins.as_ref().ok(),
             choice: request.hook,
         };
         let mut applied = Applied {
             ends: Some(ends),
             ..Applied::default()
         };
-        for (planned, record) in plan.into_iter().zip(&mut record.queues) {
-            let side = match record.side {
+        let mut made = Vec::new();
+        for (planned, mut queue) in plan.into_iter().zip(std::mem::take(&mut record.queues)) {
+            let side = match queue.side {
                 SideName::Host => &mut self.host,
-                SideName::Pod => &mut pod,
+                SideName::Pod => &mut site.pod,
             };
-            let (queue, dropped) = installer.install(side, planned, record)?;
-            self.dropped += u64::from(dropped);
-            applied.queues.push(queue);
+            match installer.install(side, planned, &mut queue) {
+                Ok((shaped, dropped)) => {
+                    self.dropped += u64::from(dropped);
+                    applied.queues.push(shaped);
+                    made.push(queue);
+                }
+                Err(why) => {
+                    left_out.note(queue.name(), queue.side, why)?;
+                    // What of it cannot be removed either is in the pod alone.
+                    let bpffs = self.paths.bpffs();
+                    let _ = crate::teardown::queue(side, &queue, request.attachment, bpffs);
+                }
+            }
+        }
+        record.queues = made;
+        if record.queues.is_empty() {
+            left_out.fail()?;
         }
         self.records.write(&record)?;
         Ok(applied)
@@ -258,6 +330,7 @@ impl LimitDatapath {
         plan: &[Planned],
         pod: &mut Side,
         stands: &mut bool,
+        left_out: &mut LeftOut,
     ) -> Result<bool> {
         let is_unwanted =
             |old: &&QueueRecord| !plan.iter().any(|planned| is_same(old, &planned.record));
@@ -269,17 +342,57 @@ impl LimitDatapath {
                 SideName::Pod => &mut *pod,
             };
             let bpffs = self.paths.bpffs();
-            let dropped = crate::teardown::queue(side, old, &before.attachment, bpffs)?;
-            self.dropped += u64::from(dropped);
+            match crate::teardown::queue(side, old, &before.attachment, bpffs) {
+                Ok(dropped) => self.dropped += u64::from(dropped),
+                Err(why) => left_out.note(old.name(), old.side, why)?,
+            }
             any = true;
         }
         Ok(any)
     }
 }
 
+/// The queue that could not be made, where others can. A pod with `CAP_NET_ADMIN` can keep any queue in its namespace from
+/// being made: that must not lift what is held on the host.
+#[derive(Debug)]
+pub(crate) struct LeftOut {
+    is_running: bool,
+    first: Option<(QueueName, Error)>,
+}
+
+impl LeftOut {
+    fn of(request: &Request<'_>) -> Self {
+        Self {
+            is_running: request.is_running,
+            first: None,
+        }
+    }
+
+    /// Notes why a queue cannot be made.
+    ///
+    /// # Errors
+    /// Returns the reason if nothing is to be in force without it.
+    pub(crate) fn note(&mut self, queue: QueueName, side: SideName, why: Error) -> Result<()> {
+        let is_optional = queue == QueueName::IngressInPod;
+        if side == SideName::Host || !(is_optional || self.is_running) {
+            return Err(why);
+        }
+        // What was there before is still held by the host's queue.
+        if self.first.is_none() || !is_optional {
+            self.first = Some((queue, why));
+        }
+        Ok(())
+    }
+
+    /// Nothing else can be made.
+    pub(crate) fn fail(&mut self) -> Result<()> {
+        self.first.take().map_or(Ok(()), |(_, why)| Err(why))
+    }
+}
+
 /// Where limits go, and what they are made with.
-struct Site {
-    pod: Side,
-    endpoint: Endpoint,
-    pins: std::result::Result<Pins, netqos_bpf::Error>,
+pub(crate) struct Site {
+    pub(crate) pod: Side,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) pins: std::result::Result<Pins, netqos_bpf::Error>,
 }

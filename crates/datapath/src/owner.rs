@@ -1,33 +1,35 @@
 //! The numbers by which a limiter knows whose it is.
 
-use netqos_core::{Attachment, Direction, Tag};
+use netqos_core::{Attachment, Tag};
+
+use crate::record::QueueName;
 
 /// The owner of a limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// A hash of attachment and direction.
+    /// A hash of attachment and queue.
     pub id: u64,
     /// A hash of the network's name.
     pub network: u32,
 }
 
 impl Owner {
-    /// The owner of this direction's limiter.
-    pub fn new(attachment: &Attachment, direction: Direction) -> Self {
+    /// The owner of this queue's limiter.
+    pub fn new(attachment: &Attachment, queue: impl Into<QueueName>) -> Self {
         Self {
-            id: Self::id_of(&attachment.tag(), direction),
+            id: Self::id_of(&attachment.tag(), queue.into()),
             network: network(attachment.network()),
         }
     }
 
     /// The id, by what stands in the kernel of whose it is.
-    pub(crate) fn id_of(tag: &Tag, direction: Direction) -> u64 {
-        hash(&format!("{tag}:{direction}"))
+    pub(crate) fn id_of(tag: &Tag, queue: QueueName) -> u64 {
+        hash(&format!("{tag}:{queue}"))
     }
 
-    /// The owners of both.
-    pub(crate) fn both(attachment: &Attachment) -> [Self; 2] {
-        [Direction::Ingress, Direction::Egress].map(|direction| Self::new(attachment, direction))
+    /// The owners of all.
+    pub(crate) fn all(attachment: &Attachment) -> [Self; 3] {
+        QueueName::ALL.map(|queue| Self::new(attachment, queue))
     }
 }
 

@@ -54,6 +54,11 @@ impl Paths {
         self.run.join("rules")
     }
 
+    /// The file that says that ingress limits on this node need a queue in the pod, and why.
+    pub fn ingress_in_pod(&self) -> PathBuf {
+        self.run.join("ingress-in-pod")
+    }
+
     /// The file that says that the kernel refused the programs.
     pub(crate) fn refusal(&self) -> PathBuf {
         self.run.join("programs-refused.json")

@@ -1,16 +1,16 @@
 //! Deciding where each queue of an attachment goes, before anything is changed.
 
 use netqos_api::{HookChoice, ifb_name};
-use netqos_bpf::{Pins, TcxHook};
-use netqos_core::{Attachment, Direction, Limit, Tag};
+use netqos_bpf::TcxHook;
+use netqos_core::{Attachment, Limit, Tag};
 use netqos_netlink::link::{Link, optional};
 
-use crate::endpoint::{Endpoint, Side};
+use crate::endpoint::Side;
 use crate::error::Doing;
 use crate::hook::{self, HookKind, HookQdisc};
-use crate::limits::Request;
+use crate::limits::{LeftOut, Request, Site};
 use crate::queue::Found;
-use crate::record::{LinkRecord, QueueRecord, Record, SideName};
+use crate::record::{LinkRecord, QueueName, QueueRecord, Record, SideName};
 use crate::{Error, LimitDatapath, Result, Shape, clsact, legacy};
 
 /// A queue, and what was found where it belongs.
@@ -32,114 +32,135 @@ impl LimitDatapath {
     pub(crate) fn plan(
         &mut self,
         request: &Request<'_>,
-        endpoint: &Endpoint,
-        pod: &mut Side,
-        pins: &std::result::Result<Pins, netqos_bpf::Error>,
+        site: &mut Site,
         before: Option<&Record>,
+        left_out: &mut LeftOut,
     ) -> Result<Vec<Planned>> {
-        let mut planned = Vec::new();
-        for direction in [Direction::Ingress, Direction::Egress] {
-            let Some(limit) = request.limits.of(direction) else {
-                continue;
-            };
-            let Ok((side_name, link, through_ifb)) = endpoint.place(direction, request.egress)
-            else {
-                continue;
-            };
-            let side = match side_name {
-                SideName::Host => &mut self.host,
-                SideName::Pod => &mut *pod,
-            };
-            let at_link = HookQdisc::read(&mut side.socket, link)?;
-            // Written down before it is made, on every record of the link, those of rules too:
-            // whichever goes last removes it.
-            let made_clsact = match at_link {
-                HookQdisc::Absent => true,
-                HookQdisc::Ingress => false,
-                HookQdisc::Clsact => {
-                    clsact::is_made_by_rules(&self.paths, request.attachment, side_name, link.index)
+        let mut plan = Vec::new();
+        let has_in_pod = self.has_ingress_in_pod(before);
+        for (queue, limit) in site.endpoint.queues(&request.limits, has_in_pod) {
+            match self.plan_queue(request, site, before, queue, limit) {
+                Ok(planned) => plan.push(planned),
+                Err(why) => {
+                    let place = site.endpoint.place(queue, request.egress);
+                    let side = place.map_or(SideName::Pod, |(side, ..)| side);
+                    left_out.note(queue, side, why)?;
                 }
-            };
-            let (carrier, name) = if through_ifb {
-                ifb_for(side, link, request.attachment)?
-            } else {
-                (Some(link.clone()), link.name.clone())
-            };
-            let (found, hook_qdisc) = match &carrier {
-                Some(ifb) if through_ifb => (
-                    Found::read(&mut side.socket, ifb)?,
-                    HookQdisc::read(&mut side.socket, ifb)?,
-                ),
-                Some(link) => (Found::read(&mut side.socket, link)?, at_link),
-                None => (Found::default(), HookQdisc::Absent),
-            };
-            if let Some(carrier) = &carrier {
-                // An ifb was found by its being ours, or the well-known plugin's for this pod.
-                let is_ours = through_ifb
-                    || carrier.alias.as_deref() == Some(&request.attachment.tag())
-                    || before.is_some_and(|before| knows(before, side_name, carrier));
-                let made_by_other = side_name == SideName::Host && legacy::made(&found, &limit);
-                found.validate(carrier, is_ours || made_by_other)?;
             }
-            let has_foreign_tcx = match &carrier {
-                Some(link) if request.hook == HookChoice::Auto => {
-                    side.inside(|| TcxHook::Egress.has_foreign(link.index))?
-                }
-                _ => false,
-            };
-            let is_running = request.is_running && !through_ifb;
-            let choice = hook::choose(
-                &name,
-                hook_qdisc,
-                has_foreign_tcx,
-                pins,
-                request.hook,
-                is_running,
-            )?;
-            let detour_from = through_ifb.then(|| link.clone());
-            // The record precedes the change.
-            let is_ranked = choice.kind != HookKind::None;
-            let shape = Shape::at(&limit, carrier.as_ref().unwrap_or(link), is_running);
-            let length = carrier.as_ref().map_or(0, |link| link.tx_queue_len);
-            let band_limit = (is_ranked && !found.has_bands()).then(|| shape.band_limit(length));
-            let is_set = carrier.is_some() && is_ranked && !shape.fits(length);
-            planned.push(Planned {
-                limit,
-                is_running,
-                record: QueueRecord {
-                    direction,
-                    side: side_name,
-                    link: LinkRecord {
-                        name,
-                        index: carrier.as_ref().map_or(0, |link| link.index),
-                        made_clsact: made_clsact && !through_ifb,
-                        tagged: carrier.as_ref().is_none_or(is_taggable),
-                        tx_queue_len: is_set.then_some(length),
-                        set_tx_queue_len: is_set.then(|| shape.ring()),
-                    },
-                    detour_from: detour_from.as_ref().map(|from| LinkRecord {
-                        name: from.name.clone(),
-                        index: from.index,
-                        made_clsact,
-                        tagged: is_taggable(from),
-                        tx_queue_len: None,
-                        set_tx_queue_len: None,
-                    }),
-                    backstop: through_ifb,
-                    no_backstop_because: None,
-                    hook: choice.kind,
-                    band_limit,
-                    mtu: Some(carrier.as_ref().unwrap_or(link).mtu),
-                    limiter: None,
-                    unranked_because: choice.why_none,
-                },
-                carrier,
-                detour_from,
-                found,
-                hook_qdisc,
-            });
         }
-        Ok(planned)
+        match plan.is_empty() {
+            true => left_out.fail().map(|()| plan),
+            false => Ok(plan),
+        }
+    }
+
+    fn plan_queue(
+        &mut self,
+        request: &Request<'_>,
+        site: &mut Site,
+        before: Option<&Record>,
+        queue: QueueName,
+        limit: Limit,
+    ) -> Result<Planned> {
+        let Site {
+            pod,
+            endpoint,
+            pins,
+        } = site;
+        let (side_name, link, through_ifb) = endpoint.place(queue, request.egress)?;
+        let side = match side_name {
+            SideName::Host => &mut self.host,
+            SideName::Pod => pod,
+        };
+        let at_link = HookQdisc::read(&mut side.socket, link)?;
+        // Written down before it is made, on every record of the link, those of rules too:
+        // whichever goes last removes it.
+        let made_clsact = match at_link {
+            HookQdisc::Absent => true,
+            HookQdisc::Ingress => false,
+            HookQdisc::Clsact => {
+                clsact::is_made_by_rules(&self.paths, request.attachment, side_name, link.index)
+            }
+        };
+        let (carrier, name) = if through_ifb {
+            ifb_for(side, link, request.attachment, queue)?
+        } else {
+            (Some(link.clone()), link.name.clone())
+        };
+        let (found, hook_qdisc) = match &carrier {
+            Some(ifb) if through_ifb => (
+                Found::read(&mut side.socket, ifb)?,
+                HookQdisc::read(&mut side.socket, ifb)?,
+            ),
+            Some(link) => (Found::read(&mut side.socket, link)?, at_link),
+            None => (Found::default(), HookQdisc::Absent),
+        };
+        if let Some(carrier) = &carrier {
+            // An ifb was found by its being ours, or the well-known plugin's for this pod.
+            let is_ours = through_ifb
+                || carrier.alias.as_deref() == Some(&request.attachment.tag())
+                || before.is_some_and(|before| knows(before, side_name, carrier));
+            let made_by_other = side_name == SideName::Host && legacy::made(&found, &limit);
+            found.validate(carrier, is_ours || made_by_other)?;
+        }
+        let has_foreign_tcx = match &carrier {
+            Some(link) if request.hook == HookChoice::Auto => {
+                side.inside(|| TcxHook::Egress.has_foreign(link.index))?
+            }
+            _ => false,
+        };
+        let is_running = request.is_running && !through_ifb;
+        let choice = hook::choose(
+            &name,
+            hook_qdisc,
+            has_foreign_tcx,
+            pins,
+            request.hook,
+            is_running,
+        )?;
+        let detour_from = through_ifb.then(|| link.clone());
+        // The record precedes the change.
+        let is_ranked = choice.kind != HookKind::None;
+        let shape = Shape::at(&limit, carrier.as_ref().unwrap_or(link), is_running);
+        let length = carrier.as_ref().map_or(0, |link| link.tx_queue_len);
+        let band_limit = (is_ranked && !found.has_bands()).then(|| shape.band_limit(length));
+        let is_set = carrier.is_some() && is_ranked && !shape.fits(length);
+        Ok(Planned {
+            limit,
+            is_running,
+            record: QueueRecord {
+                direction: queue.direction(),
+                in_pod: queue == QueueName::IngressInPod,
+                side: side_name,
+                link: LinkRecord {
+                    name,
+                    index: carrier.as_ref().map_or(0, |link| link.index),
+                    made_clsact: made_clsact && !through_ifb,
+                    tagged: carrier.as_ref().is_none_or(is_taggable),
+                    tx_queue_len: is_set.then_some(length),
+                    set_tx_queue_len: is_set.then(|| shape.ring()),
+                },
+                detour_from: detour_from.as_ref().map(|from| LinkRecord {
+                    name: from.name.clone(),
+                    index: from.index,
+                    made_clsact,
+                    tagged: is_taggable(from),
+                    tx_queue_len: None,
+                    set_tx_queue_len: None,
+                }),
+                backstop: through_ifb,
+                no_backstop_because: None,
+                hook: choice.kind,
+                band_limit,
+                mtu: Some(carrier.as_ref().unwrap_or(link).mtu),
+                limiter: None,
+                unranked_because: choice.why_none,
+            },
+            carrier,
+            detour_from,
+            found,
+            hook_qdisc,
+        })
     }
 }
 
@@ -159,7 +180,7 @@ pub(crate) fn is_same(old: &QueueRecord, new: &QueueRecord) -> bool {
         // The backstop has the name of the link that leads to an ifb.
         let ifb = queue.detour_from.as_ref();
         let ifb = ifb.map(|from| (from.index, from.name.clone(), queue.link.name.clone()));
-        (queue.direction, queue.side, queue.hook, link, ifb)
+        (queue.name(), queue.side, queue.hook, link, ifb)
     };
     place(old) == place(new)
 }
@@ -218,12 +239,17 @@ fn ifb_for(
     side: &mut Side,
     from: &Link,
     attachment: &Attachment,
+    queue: QueueName,
 ) -> Result<(Option<Link>, String)> {
     let (network, container) = (attachment.network(), attachment.container());
+    let name_for = |container: &str| match queue {
+        QueueName::IngressInPod => ifb_name(network, container).replacen("bwp", "nqi", 1),
+        _ => ifb_name(network, container),
+    };
     // The second name serves a second interface on the same network, for which the well-known
     // plugin's name is taken.
     let second = format!("{container}{}", attachment.interface());
-    for name in [ifb_name(network, container), ifb_name(network, &second)] {
+    for name in [name_for(container), name_for(&second)] {
         let Some(link) = optional(side.socket.link_by_name(&name)).doing("get ifb device")? else {
             return Ok((None, name));
         };
@@ -233,7 +259,7 @@ fn ifb_for(
             return Ok((Some(link), name));
         }
     }
-    Err(Error::ForeignIfb(ifb_name(network, &second)))
+    Err(Error::ForeignIfb(name_for(&second)))
 }
 
 /// True when the alias is free for our tag, or holds one.

@@ -2,9 +2,11 @@
 //! is restored.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use netqos_api::{EgressWay, HookChoice};
 use netqos_core::plan::Ends;
 use netqos_core::{Attachment, Direction, Limits};
 use netqos_netlink::Socket;
@@ -14,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::files::{Documents, UNFINISHED, WHOLE, remove_file};
 use crate::hook::HookKind;
 use crate::lock::FileLock;
-use crate::{Error, Result};
+use crate::{Error, HostLinks, Request, Result};
 
 #[cfg(test)]
 mod round_trip;
@@ -35,11 +37,26 @@ pub struct Record {
     pub queues: Vec<QueueRecord>,
 }
 
+/// Which queue of an attachment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum QueueName {
+    /// The queue of what the pod receives.
+    Ingress,
+    /// The queue in the pod, behind the one at the host's end, of what the pod receives where programs of others send
+    /// packets past that end (`bpf_redirect_peer`).
+    IngressInPod,
+    /// The queue of what the pod sends.
+    Egress,
+}
+
 /// One queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueRecord {
     /// Which limit it holds.
     pub direction: Direction,
+    /// True for [`QueueName::IngressInPod`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_pod: bool,
     /// On which side it is.
     pub side: SideName,
     /// The link that carries it.
@@ -103,6 +120,50 @@ impl LinkRecord {
     }
 }
 
+impl QueueName {
+    /// Every one, in the order in which packets pass them.
+    pub const ALL: [Self; 3] = [Self::Ingress, Self::IngressInPod, Self::Egress];
+
+    /// Returns the direction whose limit it holds.
+    pub fn direction(self) -> Direction {
+        match self {
+            Self::Ingress | Self::IngressInPod => Direction::Ingress,
+            Self::Egress => Direction::Egress,
+        }
+    }
+}
+
+impl From<Direction> for QueueName {
+    /// The first queue of this direction.
+    fn from(direction: Direction) -> Self {
+        match direction {
+            Direction::Ingress => Self::Ingress,
+            Direction::Egress => Self::Egress,
+        }
+    }
+}
+
+impl fmt::Display for QueueName {
+    /// `ingress`, `ingress-in-pod` or `egress`: its part of names of pins and of limiters' owners.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ingress => "ingress",
+            Self::IngressInPod => "ingress-in-pod",
+            Self::Egress => "egress",
+        })
+    }
+}
+
+impl QueueRecord {
+    /// Which queue it is.
+    pub fn name(&self) -> QueueName {
+        match self.in_pod {
+            true => QueueName::IngressInPod,
+            false => self.direction.into(),
+        }
+    }
+}
+
 /// A side of the pod's network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -118,6 +179,44 @@ pub enum SideName {
 pub struct Records(Documents);
 
 impl Record {
+    /// Returns the record of a queue.
+    pub fn queue(&self, name: QueueName) -> Option<&QueueRecord> {
+        self.queues.iter().find(|queue| queue.name() == name)
+    }
+
+    /// Returns the request for what it has, of a running pod.
+    pub fn request(&self) -> Request<'_> {
+        Request {
+            attachment: &self.attachment,
+            netns: &self.netns,
+            ends: self.ends,
+            host_links: HostLinks::Unknown,
+            limits: self.limits,
+            egress: self.egress().unwrap_or_default(),
+            hook: self.hook(),
+            is_running: true,
+        }
+    }
+
+    /// Returns where the egress queue is; `None` if there is none.
+    pub fn egress(&self) -> Option<EgressWay> {
+        let queue = self.queue(QueueName::Egress)?;
+        Some(match queue.side {
+            SideName::Host => EgressWay::Ifb,
+            SideName::Pod => EgressWay::Pod,
+        })
+    }
+
+    /// Returns the hook by which the limits were made.
+    pub fn hook(&self) -> HookChoice {
+        let queue = self.queues.first();
+        match queue.map(|queue| (queue.hook, &queue.unranked_because)) {
+            Some((HookKind::Tcx, _)) => HookChoice::Tcx,
+            Some((HookKind::None, None)) => HookChoice::None,
+            _ => HookChoice::Auto,
+        }
+    }
+
     /// True when the clsact of this link is ours, as far as limits know.
     #[cfg(feature = "rules")]
     pub(crate) fn made_clsact(&self, side: SideName, index: u32) -> bool {

@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use netqos_bpf::{Pins, TcxLink};
-use netqos_core::{Attachment, Direction, Limits, Tag};
+use netqos_core::{Attachment, Limits, Tag};
 use netqos_netlink::link::{Link, LinkChange, gone, optional};
 
 use crate::endpoint::{HostLinks, Side};
 use crate::error::{Doing, Errors};
 use crate::hook::{self, HookKind};
 use crate::owner::Owner;
-use crate::record::{LinkRecord, QueueRecord, SideName};
+use crate::record::{LinkRecord, QueueName, QueueRecord, SideName};
 use crate::{LimitDatapath, Result, backstop, detour, legacy, queue as queues};
 
 impl LimitDatapath {
@@ -193,12 +193,11 @@ fn release(old: &QueueRecord, attachment: &Attachment, bpffs: &Path) -> Result<(
         return Ok(());
     };
     if old.hook == HookKind::Tcx
-        && let Some(held) =
-            TcxLink::open(&hook::link_path(&pins, &attachment.tag(), old.direction))?
+        && let Some(held) = TcxLink::open(&hook::link_path(&pins, &attachment.tag(), old.name()))?
     {
         held.detach()?;
     }
-    let owner = Owner::id_of(&attachment.tag(), old.direction);
+    let owner = Owner::id_of(&attachment.tag(), old.name());
     release_limiter(&pins, old.limiter, owner)
 }
 
@@ -207,11 +206,11 @@ fn release_all(tag: &Tag, bpffs: &Path) -> Result<()> {
     let Some(pins) = Pins::open(bpffs)? else {
         return Ok(());
     };
-    for direction in [Direction::Ingress, Direction::Egress] {
-        if let Some(held) = TcxLink::open(&hook::link_path(&pins, tag, direction))? {
+    for queue in QueueName::ALL {
+        if let Some(held) = TcxLink::open(&hook::link_path(&pins, tag, queue))? {
             held.detach()?;
         }
-        release_limiter(&pins, None, Owner::id_of(tag, direction))?;
+        release_limiter(&pins, None, Owner::id_of(tag, queue))?;
     }
     Ok(())
 }

@@ -72,6 +72,12 @@ impl Plugin for Bandwidth {
                 );
             }
         }
+        if let Some(why) = &applied.no_queue_in_pod_because {
+            eprintln!(
+                "netqos: {}: programs of others bypass the ingress limit, and it can have no queue in the pod: {why}",
+                request.attachment
+            );
+        }
         // Where there is nothing to limit, rules may still be for it.
         let ends = applied.ends;
         let ends = ends.or_else(|| links::ends(netns, request.ifname()));

@@ -93,7 +93,11 @@ const NOT_READY: &str = "AgentNotReady";
 /// The most characters of the text of a policy.
 const TEXT: usize = 120;
 /// Problems of a pod that are about its own limits.
-const OF_LIMITS: [Reason; 1] = [Reason::InvalidBandwidth];
+const OF_LIMITS: [Reason; 3] = [
+    Reason::InvalidBandwidth,
+    Reason::IngressBypassed,
+    Reason::IngressNotVerified,
+];
 
 impl Verdict {
     /// What follows from the facts.

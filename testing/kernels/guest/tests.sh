@@ -19,6 +19,6 @@ tests_of_target() {
   mkdir -p /var/run /run/netns
   modprobe tun
   report_check
-  export NETQOS_REQUIRE_ROOT=1 NETQOS_TEST_PLUGIN=/bin/bandwidth NETQOS_HIGHEST_RATE=20000000 RUST_BACKTRACE=1
+  export NETQOS_REQUIRE_ROOT=1 NETQOS_TEST_PLUGIN=/bin/bandwidth NETQOS_TEST_AGENT=/bin/netqos-agent NETQOS_HIGHEST_RATE=20000000 RUST_BACKTRACE=1
   tests --test-threads=1 --show-output $(echo "$only" | tr , ' ') 2>&1
 }

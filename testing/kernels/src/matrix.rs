@@ -72,7 +72,13 @@ pub const CAPABILITIES: &[Row] = &[
         "tests-limit-changes",
         "tests of limits: random changes under load, repairs",
         "package=netqos-datapath target=links \
-         only=limit_change_keeps_flow,limits::applied_twice,limits_take_effect,the_pods_end",
+         only=limit_change_keeps_flow,limits::applied_twice,limits_take_effect,the_pods_end,a_redirect",
+    ),
+    tests(
+        "tests-agent",
+        "tests of the agent: ingress limits that are bypassed",
+        "package=netqos-agent target=others only=bypassed_limit_is_found,\
+         unverified_limit,rules_of_the_sender",
     ),
     tests(
         "tests-rule-changes",

@@ -16,6 +16,8 @@ pub(super) struct Others {
     pub(super) said: AtWork,
     at_work: AtWork,
     elsewhere: Elsewhere,
+    /// A CNI that can send packets past ingress limits.
+    pub(super) redirecting_cni: Option<&'static str>,
     pub(super) problems: Vec<Problem>,
 }
 
@@ -25,6 +27,7 @@ impl Engine {
     pub(super) fn heed_others(&mut self) -> bool {
         let choice = self.options.enforce;
         let others = &mut self.others;
+        others.redirecting_cni = neighbours::redirecting_cni(self.options.paths.bpffs());
         others.here = neighbours::look(self.options.paths.bpffs(), others.here);
         let at_work = AtWork {
             koordlet_divides: self.classes.koordlet_divides(),

@@ -17,15 +17,16 @@ use netqos_core::objects::LocalInterface;
 use netqos_core::plan::{Endpoint, Ends, Interface};
 use netqos_core::{Attachment, EndpointId, Limit, Limits, ObjectName, ObjectRef, Problem, Reason};
 use netqos_datapath::{
-    AttachedPods, Documents, HookKind, HostLinks, LimitDatapath, Paths, Record, Request, Result,
-    SideName,
+    AttachedPods, Documents, HostLinks, LimitDatapath, Paths, Record, Request, Result,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::places::limits_folder;
 
+mod bypass;
 mod repair;
 
+use bypass::Bypasses;
 use repair::Inspections;
 
 /// Holds pods to their limits.
@@ -42,6 +43,7 @@ pub(super) struct PodLimits {
     own: BTreeMap<Attachment, Note>,
     problems: BTreeMap<(ObjectName, Attachment), Problem>,
     inspections: Inspections,
+    bypasses: Bypasses,
     /// How often a limit was set or lifted.
     pub(super) changes: u64,
 }
@@ -67,7 +69,7 @@ impl Held {
             ends: self.ends,
             host_links: HostLinks::Unknown,
             limits: self.limits,
-            egress: egress(record, ways.egress),
+            egress: record.and_then(Record::egress).unwrap_or(ways.egress),
             hook: hook(record, ways.hook),
             is_running: true,
         }
@@ -122,6 +124,7 @@ impl PodLimits {
             own: BTreeMap::new(),
             problems: BTreeMap::new(),
             inspections: Inspections::default(),
+            bypasses: Bypasses::default(),
             changes: 0,
         };
         limits.read_notes();
@@ -273,7 +276,8 @@ impl PodLimits {
         }
         let request = wanted.request(attachment, record.as_ref(), self.ways);
         let applied = self.datapath.apply(&request);
-        if applied.is_err() && record.is_none() {
+        // What has its place on the host may be in force.
+        if applied.is_err() && self.record(attachment).is_none() {
             self.forget(attachment);
         }
         applied?;
@@ -297,6 +301,7 @@ impl PodLimits {
         self.datapath
             .teardown(attachment, netns, HostLinks::Unknown, &limits)?;
         self.inspections.remove(attachment);
+        self.bypasses.remove(attachment);
         if record.is_some() {
             self.changes += 1;
             tracing::info!(%attachment, "limits lifted");
@@ -386,28 +391,10 @@ pub(super) fn attachment(interface: &Interface) -> Option<Attachment> {
 }
 
 /// What is in force is changed in the way in which it was made.
-fn egress(record: Option<&Record>, otherwise: EgressWay) -> EgressWay {
-    let queues = record.into_iter().flat_map(|record| &record.queues);
-    let mut egress = queues.filter(|queue| queue.direction == netqos_core::Direction::Egress);
-    match egress.next() {
-        Some(queue) if queue.side == SideName::Host => EgressWay::Ifb,
-        Some(_) => EgressWay::Pod,
-        None => otherwise,
-    }
-}
-
 fn hook(record: Option<&Record>, choice: HookChoice) -> HookChoice {
-    if choice != HookChoice::Auto {
-        return choice;
-    }
-    let mut queues = record.into_iter().flat_map(|record| &record.queues);
-    match queues
-        .next()
-        .map(|queue| (queue.hook, &queue.unranked_because))
-    {
-        Some((HookKind::Tcx, _)) => HookChoice::Tcx,
-        Some((HookKind::None, None)) => HookChoice::None,
-        _ => HookChoice::Auto,
+    match choice {
+        HookChoice::Auto => record.map_or(HookChoice::Auto, Record::hook),
+        choice => choice,
     }
 }
 

@@ -36,6 +36,8 @@ impl Engine {
         problems.extend(self.class_problems());
         let limits = self.limits.iter().flat_map(PodLimits::problems);
         problems.extend(limits.cloned());
+        let limits = self.limits.iter();
+        problems.extend(limits.flat_map(|it| it.bypass_problems(&self.options.node)));
         problems
     }
 

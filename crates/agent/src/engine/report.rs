@@ -11,7 +11,7 @@ use netqos_bpf::Pins;
 use netqos_classes::{Counted, Trouble};
 use netqos_core::classes::{ClassPlan, Shares, TrafficClass};
 use netqos_core::plan::{Attach, ChainRule, Endpoint, RuleId};
-use netqos_core::{Direction, EndpointId, Mode, NodePlan, Problem};
+use netqos_core::{BitRate, Direction, EndpointId, Mode, NodePlan, Problem, Reason};
 use netqos_daemon::Check;
 use netqos_datapath::rules::{Outcome, RuleCount};
 use serde::{Serialize, Serializer};
@@ -241,7 +241,7 @@ impl<'e> Glance<'e> {
             Some(Err(why)) => {
                 problems.insert(Problem {
                     object: netqos_core::ObjectRef::Node(engine.options.node.clone()),
-                    reason: netqos_core::Reason::UpdateFailed,
+                    reason: Reason::UpdateFailed,
                     message: format!("the counters of rules cannot be read: {why}"),
                 });
                 RuleCounts::default()
@@ -334,7 +334,10 @@ impl<'e> Glance<'e> {
         if self.rules(endpoint).any(is_unlimited) {
             failing.push("rates of rules are not programmed");
         }
-        if limits.iter().any(|(_, limit)| !limit.in_force) {
+        let is_unverified =
+            |limit: &LimitStatus| limit.doubt == Reason::IngressNotVerified.to_string();
+        let mut all = limits.iter().map(|(_, limit)| limit);
+        if all.any(|limit| !limit.in_force && !is_unverified(limit)) {
             failing.push("limits are not in force");
         }
         failing.join("; ")
@@ -363,31 +366,44 @@ impl<'e> Glance<'e> {
         let wanted = both.filter_map(|way| Some((way, endpoint.limits.of(way)?)));
         wanted
             .map(|(direction, limit)| {
-                let mut queues = record.iter().flat_map(|record| &record.queues);
-                let queue = queues.find(|queue| queue.direction == direction);
-                let limiter = queue.and_then(|queue| queue.limiter);
-                let limiter = limiter
-                    .zip(self.pins.as_ref())
-                    .and_then(|(id, pins)| pins.limiters().get(id).ok().flatten());
+                let queues = record.iter().flat_map(|record| &record.queues);
+                let queues = queues.filter(|queue| queue.direction == direction);
+                // In the order in which packets pass them.
+                let (mut link, mut counts) = (String::new(), None);
+                for queue in queues {
+                    link.clone_from(&queue.link.name);
+                    counts = self.passed(queue.limiter, counts);
+                }
+                let doubt = known.and_then(|(limits, one)| limits.doubt(one));
+                let doubt = doubt.filter(|_| direction == Direction::Ingress);
+                let bypass = known.and_then(|(limits, one)| limits.bypass_rate(one));
+                let bypass = bypass.filter(|_| direction == Direction::Ingress);
                 let status = LimitStatus {
                     direction: direction.to_string(),
                     rate: limit.rate.bits_per_second(),
-                    in_force: held,
-                    link: queue.map_or_else(String::new, |queue| queue.link.name.clone()),
-                    counts: limiter.map(|limiter| {
-                        let counters = limiter.counters;
-                        Counts {
-                            packets: counters.sparse_packets + counters.bulk_packets,
-                            bytes: counters.sparse_bytes + counters.bulk_bytes,
-                            marked_packets: 0,
-                            dropped_packets: counters.dropped_packets,
-                            dropped_bytes: counters.dropped_bytes,
-                        }
-                    }),
+                    in_force: held && doubt.is_none(),
+                    doubt: doubt.map_or_else(String::new, |reason| reason.to_string()),
+                    bypass: bypass.map(BitRate::bits_per_second),
+                    link,
+                    counts,
                 };
                 (direction, status)
             })
             .collect()
+    }
+
+    /// Returns what passed a queue's limiter, and what it and the queues before dropped.
+    fn passed(&self, limiter: Option<u16>, before: Option<Counts>) -> Option<Counts> {
+        let limiter = self.pins.as_ref()?.limiters().get(limiter?).ok().flatten();
+        let counters = limiter?.counters;
+        let before = before.unwrap_or_default();
+        Some(Counts {
+            packets: counters.sparse_packets + counters.bulk_packets,
+            bytes: counters.sparse_bytes + counters.bulk_bytes,
+            marked_packets: 0,
+            dropped_packets: before.dropped_packets + counters.dropped_packets,
+            dropped_bytes: before.dropped_bytes + counters.dropped_bytes,
+        })
     }
 
     fn rule(&self, rule: &ChainRule, counts: Counts) -> RuleStatus {

@@ -45,6 +45,8 @@ pub(crate) struct Row {
     pub(crate) rule: Option<RuleId>,
     /// What it is held to, in bits per second.
     pub(crate) rate: Option<u64>,
+    /// The rate at which the interface received when its limit was found to be bypassed, in bits per second.
+    pub(crate) bypass: Option<u64>,
     /// `None` where nothing counts.
     pub(crate) counts: Option<Counts>,
 }
@@ -102,6 +104,7 @@ impl Engine {
                     direction,
                     rule: None,
                     rate: Some(limit.rate),
+                    bypass: limit.bypass,
                     counts: limit.counts,
                 });
             }
@@ -111,6 +114,7 @@ impl Engine {
                     of: of.clone(),
                     direction: Direction::Egress,
                     rate,
+                    bypass: None,
                     counts: Some(glance.counts(id, &rule.id)),
                     rule: Some(rule.id.clone()),
                 });

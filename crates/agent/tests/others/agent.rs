@@ -23,6 +23,7 @@ mod a_second_network_has_rules_of_its_own;
 mod another_agent_says_by_files_how_lines_are_shared;
 mod attachments_go_by_their_records;
 mod completed_pod_logs_no_alarm;
+mod ingress_bypass;
 mod invalid_annotation_keeps_last_limit;
 mod it_says_how_things_are;
 mod killed_and_started_again_it_takes_over;

@@ -286,6 +286,8 @@ fn enforce(pod: &Pod) {
     };
     let mut datapath = LimitDatapath::open(paths.clone()).unwrap();
     datapath.apply(&request).unwrap();
+    datapath.note_ingress_in_pod("a test").unwrap();
+    datapath.apply_again(&attachment, None).unwrap();
     let attached = AttachedPod {
         attachment: attachment.clone(),
         netns: netns.clone(),

@@ -1,5 +1,6 @@
 //! Limits on real links, in namespaces of the tests' own.
 
+mod a_redirect_lifts_no_ingress_limit;
 mod applied_twice_changes_nothing;
 mod limit_change_keeps_flow;
 mod limit_changes;

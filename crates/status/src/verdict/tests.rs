@@ -139,6 +139,8 @@ fn a_problem_of_it_or_of_its_pods_keeps_it_from_being_ready_and_no_others() {
         ["NetworkQoS", "other", "UpdateFailed"],
         ["Pod", "other", "KernelFeatureMissing"],
         ["Pod", "mine", "InvalidBandwidth"],
+        ["Pod", "mine", "IngressBypassed"],
+        ["Node", "web", "IngressNotVerified"],
         ["NetworkQoS", "web", "Conflict"],
         ["NetworkQoS", "web", "BurstRaised"],
         ["NetworkQoS", "web", "KernelFeatureMissing"],

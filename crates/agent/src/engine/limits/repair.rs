@@ -6,8 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use netqos_core::{Attachment, Direction, ObjectName, ObjectRef, Problem, Reason};
-use netqos_datapath::{Error, QueueStatus, RepairBudget, SideName, StallDetector, StallState};
+use netqos_core::{Attachment, ObjectName, ObjectRef, Problem, Reason};
+use netqos_datapath::{
+    Error, QueueName, QueueStatus, RepairBudget, SideName, StallDetector, StallState,
+};
 use netqos_netlink::News;
 
 use super::{Held, PodLimits};
@@ -28,7 +30,7 @@ const BUDGET_RETRY: Duration = Duration::from_secs(10);
 pub(super) struct Inspections {
     next_full: Instant,
     attachments: BTreeMap<Attachment, Inspection>,
-    budget: RepairBudget<Attachment>,
+    pub(super) budget: RepairBudget<Attachment>,
     /// Limits that were restored.
     restored: u64,
     /// Queues that were emptied because they had stalled.
@@ -45,7 +47,7 @@ struct Inspection {
     last: Option<Instant>,
     /// The time since which a part of its limits is missing or changed.
     faulty_since: Option<Instant>,
-    stalls: BTreeMap<Direction, StallDetector>,
+    stalls: BTreeMap<QueueName, StallDetector>,
     /// The stall that the last full inspection, or one since, found.
     stalled: Option<Problem>,
 }
@@ -101,7 +103,8 @@ impl PodLimits {
             .attachments
             .values()
             .filter_map(|it| it.due);
-        due.fold(self.inspections.next_full, Instant::min)
+        let next = self.inspections.next_full.min(self.bypasses.next());
+        due.fold(next, Instant::min)
     }
 
     /// The number of restored limits and of emptied queues.
@@ -132,6 +135,7 @@ impl PodLimits {
     /// Starts inspections of limits that were just programmed.
     pub(super) fn start_inspections(&mut self, attachment: &Attachment) {
         let record = self.record(attachment);
+        self.bypasses.watch(attachment, record.as_ref());
         let queues = record.iter().flat_map(|record| &record.queues);
         let of_host = queues.filter(|queue| queue.side == SideName::Host);
         let links = of_host.flat_map(|queue| [Some(&queue.link), queue.detour_from.as_ref()]);
@@ -147,6 +151,7 @@ impl PodLimits {
 
     /// Inspects the limits that are due. Returns true if problems may have changed.
     pub(in crate::engine) fn inspect(&mut self, now: Instant) -> bool {
+        let has_news = self.observe_bypasses(now);
         let is_full = self.inspections.next_full <= now;
         if is_full {
             self.inspections.next_full = now + INTERVAL;
@@ -172,7 +177,7 @@ impl PodLimits {
         for (pod, attachment, held) in &held {
             self.inspect_one(pod, attachment, held, now);
         }
-        is_full || before != (self.problems.len(), self.repairs())
+        has_news || is_full || before != (self.problems.len(), self.repairs())
     }
 
     fn inspect_one(
@@ -269,9 +274,9 @@ impl PodLimits {
         queue: &QueueStatus,
         now: Instant,
     ) {
-        let direction = queue.direction;
+        let name = queue.queue;
         let inspection = self.inspections.of(attachment);
-        let detector = inspection.stalls.entry(direction).or_default();
+        let detector = inspection.stalls.entry(name).or_default();
         match detector.observe(now, &queue.statistics, &queue.pace) {
             StallState::Moving => return,
             StallState::Unknown(time) => return inspection.schedule(now + time),
@@ -279,7 +284,7 @@ impl PodLimits {
         }
         let record = self.record(attachment);
         let request = held.request(attachment, record.as_ref(), self.ways);
-        let result = match self.datapath.empty(&request, direction) {
+        let result = match self.datapath.empty(&request, name) {
             Ok(packets) => {
                 self.inspections.emptied += 1;
                 format!("netqos dropped the {packets} packets in it")
@@ -291,7 +296,7 @@ impl PodLimits {
         inspection.stalled = Some(Problem {
             object: ObjectRef::Pod(pod.clone()),
             reason: Reason::QueueStalled,
-            message: format!("the {direction} queue of {interface} stopped sending; {result}"),
+            message: format!("the {name} queue of {interface} stopped sending; {result}"),
         });
         inspection.schedule(now + CONFIRMED_AFTER);
     }

@@ -58,6 +58,7 @@ impl Pods {
             for row in &mut rows {
                 row.of = all.clone();
                 row.rate = row.rate.filter(|_| row.rule.is_some());
+                row.bypass = None;
             }
         }
         // In place.
@@ -122,6 +123,14 @@ impl Collector for Pods {
         )?;
         // Bits are what users say, bytes are what Prometheus asks for.
         let value = |row: &Row| row.rate.map(|rate| rate as f64 / 8.0);
+        self.write(metric, value, |sample, value| sample.encode_gauge(&value))?;
+        let metric = encoder.encode_descriptor(
+            "pod_ingress_bypass_bytes_per_second",
+            "The rate at which an interface received when its ingress limit was found to be bypassed, shown for a minute after the limit holds",
+            None,
+            MetricType::Gauge,
+        )?;
+        let value = |row: &Row| row.bypass.map(|rate| rate as f64 / 8.0);
         self.write(metric, value, |sample, value| sample.encode_gauge(&value))
     }
 }
@@ -168,6 +177,7 @@ mod tests {
                 index,
             }),
             rate: Some(80),
+            bypass: None,
             counts: Some(Counts {
                 packets,
                 ..Counts::default()

@@ -34,6 +34,7 @@ fn tally() -> Tally {
         direction: Direction::Egress,
         rule: None,
         rate: None,
+        bypass: Some(8),
         counts: Some(Counts::default()),
     };
     let rule = Row {
@@ -42,6 +43,7 @@ fn tally() -> Tally {
             index: 0,
         }),
         rate: Some(8),
+        bypass: None,
         ..limit.clone()
     };
     let line = LineStatus {

@@ -28,7 +28,7 @@ fn assert_limited(pod: &Pod, server: &Server, baseline: &Baseline, what: &str) {
     }
 }
 
-fn assert_limited_in(
+pub(super) fn assert_limited_in(
     direction: Direction,
     pod: &Pod,
     server: &Server,

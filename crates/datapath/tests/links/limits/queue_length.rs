@@ -201,7 +201,7 @@ fn length_that_others_set_stays_and_shortens_no_bands() {
         assert_eq!(lengths(&pod), [theirs; 2]);
         // New bands are long enough.
         for direction in [Direction::Ingress, Direction::Egress] {
-            datapath.empty(&at(20).request(), direction).unwrap();
+            datapath.empty(&at(20).request(), direction.into()).unwrap();
         }
         assert_eq!(lengths(&pod), [LEAST; 2]);
     }
