@@ -86,6 +86,9 @@ pub struct PodRecord {
     /// A hand-over to Multus that has begun. A DEL by this record removes what it wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hand_over: Option<HandOver>,
+    /// The error of the last DEL, or of an ADD that was not undone, if it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
 }
 
 /// An attachment with all that its plugins get, at ADD and at DEL.
@@ -156,6 +159,25 @@ impl PodRecord {
 }
 
 impl RecordedAttachment {
+    /// Forgets all plugins of the list but these first ones.
+    pub fn keep_plugins(&mut self, number: usize) {
+        if let Some(Value::Array(plugins)) = self.list.get_mut("plugins") {
+            plugins.truncate(number);
+        }
+    }
+
+    /// Forgets the plugins of IPAM, none of which has given an address.
+    pub fn forget_ipam(&mut self) {
+        let plugins = self.list.get_mut("plugins").and_then(Value::as_array_mut);
+        for plugin in plugins
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_object_mut)
+        {
+            plugin.remove("ipam");
+        }
+    }
+
     /// Returns true if its list has a plugin of this type.
     pub fn has_plugin(&self, kind: &str) -> bool {
         let plugins = self.list.get("plugins").and_then(Value::as_array);

@@ -12,11 +12,11 @@ mod nodes;
 mod permissions;
 mod webhook;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use comfy_table::{Table, presets};
-use netqos_agent::places::multinet_pods_directory;
+use netqos_agent::places::{STATE, multinet_pods_directory};
 use netqos_classes::Tc;
 use netqos_core::{Attachment, Direction, Limits};
 use netqos_datapath::{Feature, Features, HookKind, Mode, Paths, Record, Records, Support};
@@ -24,8 +24,9 @@ use serde::Serialize;
 
 use self::annotations::AnnotationSource;
 use self::cni::CniReport;
-use self::line::State;
+use self::line::{Line, State};
 use crate::cluster::ClusterArguments;
+use crate::install_plugin::{Sandbox, Sandboxes, state_directories};
 use crate::output::{self, DataFormat, ENVIRONMENT, FAILED};
 
 /// What to look at, and how to say it.
@@ -82,6 +83,9 @@ struct Report {
     /// The node's CNI configuration, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     cni: Option<CniReport>,
+    /// The sandboxes whose DEL fails.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    failed_deletes: Vec<Line>,
     attachments: Vec<InForce>,
 }
 
@@ -155,17 +159,41 @@ pub fn run(arguments: &Arguments, as_plugin: bool) -> ExitCode {
                 pod_files: multinet_pods_directory(paths.run()),
             },
         ),
+        failed_deletes: failed_deletes(&arguments.cni_conf_dir),
         attachments: records.into_iter().map(in_force).collect(),
     };
     let printed = output::data(arguments.output, &report, print);
     let cni_fails = { report.cni.iter() }
         .flat_map(|it| &it.checks)
+        .chain(&report.failed_deletes)
         .any(|line| line.state == State::Failed);
     if report.mode == Mode::None || !report.rules || report.class_backends.is_empty() || cni_fails {
         ExitCode::from(FAILED)
     } else {
         printed
     }
+}
+
+/// A finding for each sandbox of `netqos-multinet` whose DEL fails.
+fn failed_deletes(conf_dir: &Path) -> Vec<Line> {
+    let what = "failed DEL";
+    let state = Path::new(STATE).join("multinet");
+    // Another finding says that the lists cannot be read.
+    let directories = state_directories(conf_dir, &state).unwrap_or_else(|_| [state].into());
+    let findings = directories.iter().flat_map(|directory| {
+        let sandboxes = Sandboxes::new(directory);
+        let finding = |(sandbox, failure): (Sandbox, String)| {
+            let (id, name) = (&sandbox.container_id, &sandbox.name);
+            let message = format!("{name}: {failure} ({})", sandboxes.file(id).display());
+            let remedy = format!("repair it, or give it up: netqos cleanup --forget {id}");
+            Line::failed(what, message, remedy)
+        };
+        match sandboxes.failed() {
+            Ok(failed) => failed.into_iter().map(finding).collect(),
+            Err(error) => vec![Line::failed(what, error.to_string(), "make it readable")],
+        }
+    });
+    findings.collect()
 }
 
 fn class_backends(features: &Features, of_tc: Option<&Found>) -> Vec<&'static str> {
@@ -276,6 +304,7 @@ fn print(report: &Report) {
         cni.checks.iter().for_each(|line| line.print());
         println!();
     }
+    report.failed_deletes.iter().for_each(|line| line.print());
     if report.attachments.is_empty() {
         println!("no pod is held to a limit");
         return;

@@ -12,7 +12,9 @@ use netqos_api::koordinator::BackendKind;
 use netqos_datapath::{HostLinks, LimitDatapath, Paths, rules};
 
 use crate::install_plugin::{Sandboxes, state_directories};
-use crate::output::{self, BAD_INPUT, ENVIRONMENT, FAILED};
+use crate::output::{self, BAD_INPUT, DataFormat, ENVIRONMENT, FAILED};
+
+mod forget;
 
 /// Whether to ask.
 #[derive(Debug, clap::Args)]
@@ -28,15 +30,20 @@ Pods that netqos-multinet attached to networks keep their attachments, and are n
 The cluster's objects that agents keep on disk (DIR/objects) go too: an agent that is installed later
 would go by them while no API server answers.
 
+With --forget it removes nothing of these. It gives up one sandbox whose DEL by netqos-multinet fails, as netqos check
+lists them: it prints what may be left of it, and the next DEL succeeds without a call of any plugin. An agent may run.
+
 Needs root, and no agent may run. NETQOS_RUN_DIR and NETQOS_BPFFS move /run/netqos and /sys/fs/bpf.
 
 Examples:
   netqos cleanup
   netqos cleanup --yes
   netqos cleanup --yes --stay      in a DaemonSet, whose containers must not end
+  netqos cleanup --forget 4f1c3d2e5b6a
+  netqos cleanup --yes --forget 4f1c3d2e5b6a -o json | jq '.attachments[].addresses'
 
-Exit codes: 0 nothing of netqos is left but such attachments, 1 something is, or an agent runs (the message
-says what), 2 not confirmed, 3 not root.")]
+Exit codes: 0 nothing of netqos is left but such attachments, or the sandbox is given up, 1 something is left, an agent
+runs, or the sandbox is not known (the message says what), 2 not confirmed, 3 not root.")]
 pub struct Arguments {
     /// Do not ask first.
     #[arg(short, long)]
@@ -44,6 +51,12 @@ pub struct Arguments {
     /// When nothing is left, wait to be ended.
     #[arg(long)]
     stay: bool,
+    /// Gives up this sandbox of netqos-multinet alone, by its container ID.
+    #[arg(long, value_name = "SANDBOX", conflicts_with = "stay")]
+    forget: Option<String>,
+    /// How to print what may be left of it.
+    #[arg(short, long, value_enum, default_value_t, requires = "forget")]
+    output: DataFormat,
     /// The agent's --state-dir.
     #[arg(long, value_name = "DIR", default_value = places::STATE)]
     state_dir: PathBuf,
@@ -63,8 +76,13 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     if !rustix::process::geteuid().is_root() {
         return output::failure(ENVIRONMENT, &NotRoot);
     }
-    if !arguments.yes && !confirmed() {
-        eprintln!("netqos: nothing was removed; say --yes to remove it without being asked");
+    if let Some(sandbox) = &arguments.forget {
+        return forget::run(sandbox, arguments);
+    }
+    if !confirmed(
+        arguments,
+        "Remove all limits and rules of netqos from this node?",
+    ) {
         return ExitCode::from(BAD_INPUT);
     }
     // No agent starts while this lasts.
@@ -137,14 +155,19 @@ fn remove_empty(multinet: &Path) {
     }
 }
 
-fn confirmed() -> bool {
-    if !io::stdin().is_terminal() {
-        return false;
+/// Asks, unless it is not to ask, and says it if the answer is no.
+fn confirmed(arguments: &Arguments, question: &str) -> bool {
+    let ask = || {
+        eprint!("{question} Type yes: ");
+        let _ = io::stderr().flush();
+        let mut answer = String::new();
+        io::stdin().lock().read_line(&mut answer).is_ok() && answer.trim() == "yes"
+    };
+    let is_confirmed = arguments.yes || (io::stdin().is_terminal() && ask());
+    if !is_confirmed {
+        eprintln!("netqos: nothing was removed; say --yes to remove it without being asked");
     }
-    eprint!("Remove all limits and rules of netqos from this node? Type yes: ");
-    let _ = io::stderr().flush();
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer).is_ok() && answer.trim() == "yes"
+    is_confirmed
 }
 
 /// Removes all that can be; says what could not.

@@ -24,7 +24,7 @@ mod multus;
 mod problem;
 mod sandboxes;
 
-pub use sandboxes::Sandboxes;
+pub use sandboxes::{LeftAttachment, Sandbox, Sandboxes};
 
 use hand_over::{HandedOver, hand_over_results_of_runtime};
 use multus::Multus;

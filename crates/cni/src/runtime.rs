@@ -119,16 +119,19 @@ impl Runtime {
         self.add_plugins(list, request).map_err(|(failed, error)| {
             let failures = self.del_plugins(list, request, None);
             let failures = failures.into_iter();
-            let left =
-                failures.filter(|(index, of_del)| may_have_left(*index, failed, &error, of_del));
-            let undo: Vec<RuntimeError> = left.map(|(_, of_del)| of_del).collect();
-            if undo.is_empty() {
+            let left: Vec<(usize, RuntimeError)> = failures
+                .filter(|(index, of_del)| may_have_left(*index, failed, &error, of_del))
+                .collect();
+            // The last plugin is the first to be undone.
+            let Some(begun) = left.first().map(|(index, _)| index + 1) else {
                 self.cache.remove(list, request);
                 return error;
-            }
+            };
             RuntimeError::AddAndUndo {
                 error: Box::new(error),
-                undo,
+                undo: left.into_iter().map(|(_, of_del)| of_del).collect(),
+                failed,
+                begun,
             }
         })
     }
@@ -322,8 +325,7 @@ impl Runtime {
 }
 
 /// Returns true if a plugin whose DEL failed may have left something of an ADD in which plugin `failed` failed. Plugins
-/// that were not executed have left nothing. Nor has one that says the same to ADD and to DEL: it fails before it does
-/// anything, for instance macvlan without its master.
+/// that were not executed have left nothing. Nor has one that refuses ADD and DEL.
 fn may_have_left(
     index: usize,
     failed: usize,
@@ -332,7 +334,7 @@ fn may_have_left(
 ) -> bool {
     match index.cmp(&failed) {
         Ordering::Less => true,
-        Ordering::Equal => of_add.was_executed() && !of_add.refuses_like(of_del),
+        Ordering::Equal => of_add.was_executed() && !of_add.has_made_nothing(of_del),
         Ordering::Greater => false,
     }
 }

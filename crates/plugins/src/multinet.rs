@@ -38,7 +38,7 @@ use crate::links;
 
 use config::{DefaultNetwork, MultinetConfig};
 use record::{PodRecords, call};
-use release::{delete, failure_of_del};
+use release::{delete, failure_of_del, has_interface};
 
 /// The name of the executable, and so the plugin's `type`.
 const NAME: &str = "netqos-multinet";
@@ -82,6 +82,7 @@ impl Plugin for Multinet {
             made: 0,
             status: None,
             hand_over: None,
+            failure: None,
         };
         if node.records.read(&record.container_id)?.is_some() {
             return Err(CniError::internal(format_args!(
@@ -238,9 +239,22 @@ impl Node {
                     first.get_or_insert(result);
                 }
                 Err(error) => {
-                    let begun = index + usize::from(error.may_have_left_something());
-                    let error = of_attachment(attachment, &error);
-                    return Err(self.give_up(record, begun, error, lock));
+                    let answer = of_attachment(attachment, &error);
+                    let begun = match error {
+                        // A later DEL leaves out plugins that have made nothing, and would only refuse it.
+                        RuntimeError::AddAndUndo { failed, begun, .. } => {
+                            record.attachments[index].keep_plugins(begun);
+                            record.made = index + usize::from(begun <= failed);
+                            index + 1
+                        }
+                        // macvlan and host-device leave the interface if their plugin of IPAM refuses ADD and DEL.
+                        error if error.plugin_error().is_some() && has_interface(&request) => {
+                            record.attachments[index].forget_ipam();
+                            index + 1
+                        }
+                        _ => index,
+                    };
+                    return Err(self.give_up(record, begun, answer, lock));
                 }
             }
             let netns = record.netns.as_deref();
@@ -302,10 +316,11 @@ impl Node {
         Ok(())
     }
 
-    /// Undoes these first attachments of a pod, and returns the error of ADD with those of this.
+    /// Undoes these first attachments of a pod, and returns the error of ADD with those of this. The record of what could not
+    /// be undone has these attachments alone.
     fn give_up(
         &self,
-        record: &PodRecord,
+        record: &mut PodRecord,
         begun: usize,
         error: CniError,
         lock: FileLock,
@@ -317,12 +332,31 @@ impl Node {
             failures.extend(removed.err().map(|it| device_info_error(attachment, &it)));
         }
         if failures.is_empty() {
-            failures.extend(self.records.remove(&record.container_id, lock).err());
+            return match self.records.remove(&record.container_id, lock) {
+                Ok(()) => error,
+                Err(of_record) => with_failures(error, &of_record),
+            };
         }
-        match failures.is_empty() {
-            true => error,
-            false => with_failures(error, &failures),
+        record.attachments.truncate(begun);
+        with_failures(error, &self.keep(record, &failures, Some(&lock)))
+    }
+
+    /// Keeps the record of a sandbox of which something may be left. Returns the errors with the remedy.
+    fn keep(
+        &self,
+        record: &mut PodRecord,
+        failures: &[CniError],
+        lock: Option<&FileLock>,
+    ) -> CniError {
+        let error = several(failures);
+        let failure = Some(error.to_string());
+        if let Some(lock) = lock.filter(|_| record.failure != failure) {
+            record.failure = failure;
+            // On a full disk the one before stays, by which DEL can be repeated too.
+            let _ = self.records.write(record, lock);
         }
+        let path = self.records.path(&record.container_id);
+        with_remedy(error, &record.container_id, &path)
     }
 }
 
@@ -366,8 +400,17 @@ fn device_info_error(attachment: &RecordedAttachment, error: &io::Error) -> CniE
     CniError::io(format!("device information {}: {error}", path.display()))
 }
 
-fn with_failures(error: CniError, failures: &[CniError]) -> CniError {
-    let failures = several(failures);
+/// An error of DEL with the file that says what may be left, and how the error ends.
+fn with_remedy(error: CniError, container_id: &str, file: &Path) -> CniError {
+    let message = format!(
+        "{error}; {} has what may be left: DEL succeeds once this is repaired, or the plugin is installed again; or give the \
+         sandbox up: netqos cleanup --forget {container_id}",
+        file.display()
+    );
+    CniError::new(error.code, message)
+}
+
+fn with_failures(error: CniError, failures: &CniError) -> CniError {
     // Code 3 would tell the runtime that there is nothing to delete.
     CniError::internal(format_args!(
         "{error}; and what was made is not undone: {failures}"

@@ -42,7 +42,12 @@ pub(crate) type AttachmentCounts = BTreeMap<(&'static str, &'static str), u64>;
 
 /// Counts the attachments of all records. There is a count for each state, and drivers that netqos does not know are one.
 pub(crate) fn count_attachments(directory: &Path) -> AttachmentCounts {
-    let all = [State::Attached, State::Attaching, State::Leftover];
+    let all = [
+        State::Attached,
+        State::Attaching,
+        State::Leftover,
+        State::Failed,
+    ];
     let mut counts = AttachmentCounts::from(all.map(|state| ((CNI_DRIVER, state.label()), 0)));
     for record in records(directory) {
         for (index, attachment) in record.attachments.iter().enumerate() {
@@ -63,6 +68,8 @@ enum State {
     Attaching,
     /// The sandbox is gone, and DEL was not called or has failed.
     Leftover,
+    /// The last DEL failed, or an ADD that failed was not undone.
+    Failed,
 }
 
 impl State {
@@ -71,12 +78,14 @@ impl State {
             Self::Attached => "attached",
             Self::Attaching => "attaching",
             Self::Leftover => "leftover",
+            Self::Failed => "failed",
         }
     }
 }
 
 fn state(record: &PodRecord, index: usize) -> State {
     match &record.netns {
+        _ if record.failure.is_some() => State::Failed,
         Some(netns) if !netns.exists() => State::Leftover,
         _ if index < record.made => State::Attached,
         _ => State::Attaching,
@@ -105,6 +114,7 @@ fn of_record(record: &PodRecord, annotated: Option<&str>) -> Vec<AttachmentStatu
             State::Attached => "attached",
             State::Attaching if index == record.made => "being attached",
             State::Attaching => "waits for the attachment before it",
+            State::Failed => "its DEL failed; netqos check on the node says why",
         };
         AttachmentStatus {
             namespace: namespace.clone(),
@@ -161,12 +171,16 @@ mod tests {
         let (there, gone) = (directory.path(), Path::new("/none/of/this"));
         write("c1", there, 2, &["cni", "cni", "cni", "cni"]);
         write("c2", gone, 1, &["cni", "x", "y"]);
+        let attachment = json!({"driver": "cni", "interface": "eth0", "list": {}, "args": [], "capabilityArgs": {}});
+        let failed = json!({"containerId": "c3", "netns": gone, "made": 1, "failure": "x", "attachments": [attachment]});
+        fs::write(directory.path().join("c3.json"), failed.to_string()).unwrap();
         fs::write(directory.path().join("broken.json"), "{").unwrap();
         let counts = count_attachments(directory.path());
         let expected = [
             (("cni", "attached"), 2),
             (("cni", "attaching"), 2),
             (("cni", "leftover"), 1),
+            (("cni", "failed"), 1),
             (("other", "leftover"), 2),
         ];
         assert_eq!(counts, AttachmentCounts::from(expected));
@@ -212,7 +226,7 @@ mod tests {
     fn node_without_records_has_a_count_for_each_state() {
         let counts = count_attachments(Path::new("/none/of/this"));
         let states: Vec<_> = counts.into_iter().collect();
-        let zero = ["attached", "attaching", "leftover"].map(|state| (("cni", state), 0));
+        let zero = ["attached", "attaching", "failed", "leftover"].map(|state| (("cni", state), 0));
         assert_eq!(states, zero);
     }
 }

@@ -272,7 +272,7 @@ fn of_attachments(registry: &mut Registry, counts: AttachmentCounts) {
     }
     registry.register(
         "multinet_attachments",
-        "Attachments of pods by netqos-multinet: attached; attaching; leftover, of a sandbox that is gone without a DEL",
+        "Attachments of pods by netqos-multinet: attached; attaching; leftover, of a sandbox that is gone without a DEL; failed, whose DEL fails until it is repaired",
         family,
     );
 }

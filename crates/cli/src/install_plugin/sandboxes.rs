@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use netqos_api::multinet::{LOCK_ENDING, PodRecord};
 use netqos_cni::runtime::{CachedAttachment, Runtime};
 use netqos_datapath::{Documents, FileLock};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{Problem, failed};
@@ -29,6 +30,49 @@ pub struct Sandbox {
     pub name: String,
     /// The record is there and can be read.
     pub has_record: bool,
+}
+
+/// What may be left of an attachment.
+#[derive(Debug, Serialize)]
+pub struct LeftAttachment {
+    /// The name of the CNI network.
+    pub network: String,
+    /// The interface in the pod.
+    pub interface: String,
+    /// The links on the node.
+    pub links: Vec<String>,
+    /// The addresses, with their prefixes.
+    pub addresses: Vec<String>,
+    /// The plugins of the list, and those of IPAM.
+    pub plugins: Vec<String>,
+}
+
+impl LeftAttachment {
+    fn new(network: &str, interface: &str, list: &Value, result: &Value) -> Self {
+        let entries = |of: &Value, key: &str| of[key].as_array().cloned().unwrap_or_default();
+        let text = |it: &Value| it.as_str().map(str::to_owned);
+        // Links of the pod name their sandbox.
+        let on_node = |it: &Value| it["sandbox"].as_str().is_none_or(str::is_empty);
+        let links = entries(result, "interfaces").into_iter();
+        let addresses = entries(result, "ips").into_iter();
+        let mut plugins = entries(list, "plugins");
+        if plugins.is_empty() {
+            plugins.push(list.clone());
+        }
+        let types = plugins
+            .iter()
+            .flat_map(|it| [&it["type"], &it["ipam"]["type"]]);
+        Self {
+            network: network.to_owned(),
+            interface: interface.to_owned(),
+            links: links
+                .filter(on_node)
+                .filter_map(|it| text(&it["name"]))
+                .collect(),
+            addresses: addresses.filter_map(|it| text(&it["address"])).collect(),
+            plugins: types.filter_map(text).collect(),
+        }
+    }
 }
 
 impl Sandboxes {
@@ -60,7 +104,7 @@ impl Sandboxes {
     }
 
     /// The file that excludes ADD and DEL of a sandbox.
-    pub(super) fn lock(&self, container_id: &str) -> PathBuf {
+    pub fn lock(&self, container_id: &str) -> PathBuf {
         let name = format!("{container_id}{LOCK_ENDING}");
         self.records.folder().join(name)
     }
@@ -69,7 +113,7 @@ impl Sandboxes {
     ///
     /// # Errors
     /// Returns an error if the directory is there and cannot be read.
-    pub(super) fn containers(&self) -> Result<Vec<String>, netqos_datapath::Error> {
+    pub fn containers(&self) -> Result<Vec<String>, netqos_datapath::Error> {
         let mut containers = self.records.names()?;
         containers.extend(self.records.names_with(LOCK_ENDING)?);
         containers.sort();
@@ -143,14 +187,75 @@ impl Sandboxes {
         Ok(sandboxes.into_values().collect())
     }
 
+    /// The sandboxes whose last DEL failed, or whose record cannot be read, each with the reason.
+    ///
+    /// # Errors
+    /// Returns an error if the directory is there and cannot be read.
+    pub fn failed(&self) -> Result<Vec<(Sandbox, String)>, netqos_datapath::Error> {
+        let failure = |it: Sandbox| match self.record(&it.container_id) {
+            Some(record) => Some((it, record.failure?)),
+            None => Some((it, "its record is missing or cannot be read".to_owned())),
+        };
+        Ok(self.all()?.into_iter().filter_map(failure).collect())
+    }
+
+    /// The attachments of a sandbox that may be left, by their results, or by the record where they have none.
+    pub fn left(&self, container_id: &str) -> Vec<LeftAttachment> {
+        let results = self.results().cached_attachments().into_iter();
+        let results = results.filter(|it| it.container_id == container_id);
+        let of_result = |it: CachedAttachment| {
+            let list = serde_json::from_slice(&it.config).unwrap_or_default();
+            LeftAttachment::new(&it.network, &it.ifname, &list, &it.result)
+        };
+        let mut left: Vec<LeftAttachment> = results.map(of_result).collect();
+        for it in { self.record(container_id) }.map_or_else(Vec::new, |it| it.attachments) {
+            if !left.iter().any(|known| known.interface == it.interface) {
+                let list = Value::Object(it.list.clone());
+                let (network, interface) = (it.network(), &it.interface);
+                left.push(LeftAttachment::new(network, interface, &list, &Value::Null));
+            }
+        }
+        left
+    }
+
+    /// Gives up what may be left of a sandbox. The record that stays lists nothing, so that the next DEL or GC removes it
+    /// without a call of any plugin.
+    ///
+    /// # Errors
+    /// Returns an error if the record cannot be written.
+    pub fn give_up(&self, container_id: &str, _: &FileLock) -> Result<(), netqos_datapath::Error> {
+        let record = self.record(container_id);
+        let nothing = PodRecord {
+            container_id: container_id.to_owned(),
+            netns: record.as_ref().and_then(|it| it.netns.clone()),
+            list: record.as_ref().and_then(|it| it.list.clone()),
+            pod: record.and_then(|it| it.pod),
+            attachments: Vec::new(),
+            made: 0,
+            status: None,
+            hand_over: None,
+            failure: None,
+        };
+        self.records.write(container_id, &nothing)?;
+        let results = self.results().cached_attachments().into_iter();
+        let of_sandbox = results.filter(|it| it.container_id == container_id);
+        of_sandbox.for_each(|it| self.results().forget(&it));
+        Ok(())
+    }
+
+    /// The file of a sandbox's record.
+    pub fn file(&self, container_id: &str) -> PathBuf {
+        self.records.folder().join(format!("{container_id}.json"))
+    }
+
     /// The record of a sandbox, unless it cannot be read.
-    pub(super) fn record(&self, container_id: &str) -> Option<PodRecord> {
+    pub fn record(&self, container_id: &str) -> Option<PodRecord> {
         let record: Option<PodRecord> = self.records.peek(container_id);
         record.filter(|it| it.container_id == container_id)
     }
 
     /// The name of a sandbox's pod, by its record or its results.
-    pub(super) fn name(&self, container_id: &str) -> String {
+    pub fn name(&self, container_id: &str) -> String {
         if let Some(pod) = self.record(container_id).as_ref().and_then(pod_of) {
             return pod;
         }

@@ -11,6 +11,7 @@ mod cluster_check;
 mod cluster_check_installed;
 mod cluster_status;
 mod describe;
+mod forget_sandbox;
 mod install_multinet;
 mod install_plugin;
 mod installation_packet_loss;

@@ -5,13 +5,50 @@ use std::path::PathBuf;
 
 use super::PluginConfig;
 use crate::plugin::Command;
-use crate::{CniError, CniVersion, ResultError};
+use crate::{CniError, CniVersion, ErrorCode, ResultError};
 
 /// The codes by which plugins refuse a version, an environment, a field or a configuration (CNI 1.1, section 5).
 const REFUSALS: [u32; 5] = [1, 2, 4, 6, 7];
 
-/// The texts by which plugins say that something which they need is missing.
-const MISSING: [&str; 2] = ["not found", "no such file or directory"];
+/// An answer by which a plugin says that it does nothing, by what it proves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refusal {
+    /// The plugin refuses its configuration. By one that it refuses, it has never made anything.
+    Configuration,
+    /// DEL finds no trace of an ADD, or lacks a plugin that an ADD needs too. If ADD was refused, nothing was made.
+    NothingToUndo,
+    /// Something of the node is missing. Only an ADD with the same answer has made nothing.
+    Missing,
+}
+
+/// The texts of such answers with the code 999, which plugins in Go give to all their errors. The first that fits counts.
+/// The test `real_plugins_that_refuse_have_made_nothing` holds them to the plugins of containernetworking.
+const REFUSAL_TEXTS: [(&str, Refusal); 16] = [
+    ("json: cannot unmarshal", Refusal::Configuration),
+    ("invalid VLAN ID", Refusal::Configuration),
+    ("field is required", Refusal::Configuration),
+    ("specify either \"device\"", Refusal::Configuration),
+    (
+        "cannot set hairpin mode and promiscuous mode",
+        Refusal::Configuration,
+    ),
+    ("unknown ipvlan mode", Refusal::Configuration),
+    ("unknown macvlan mode", Refusal::Configuration),
+    ("invalid IP address: ", Refusal::Configuration),
+    ("invalid CIDR address: ", Refusal::Configuration),
+    ("invalid range set ", Refusal::Configuration),
+    ("no IP ranges specified", Refusal::Configuration),
+    (
+        "the 'address' field is expected to be in CIDR",
+        Refusal::Configuration,
+    ),
+    // Of libcni, where a plugin delegates to one of IPAM.
+    ("failed to find plugin \"", Refusal::NothingToUndo),
+    // Of host-device, whose device is not in the pod.
+    ("failed to find \"", Refusal::NothingToUndo),
+    ("not found", Refusal::Missing),
+    ("no such file or directory", Refusal::Missing),
+];
 
 /// Why a list can't be loaded, or an operation on it failed.
 ///
@@ -149,6 +186,10 @@ pub enum RuntimeError {
         error: Box<RuntimeError>,
         /// What could not be undone.
         undo: Vec<RuntimeError>,
+        /// The index of the plugin that failed.
+        failed: usize,
+        /// The number of the first plugins of the list that may have left something.
+        begun: usize,
     },
     /// DEL of an attachment that is not alive failed, in GC.
     #[error("failed to delete stale attachment {container_id} {ifname}: {error}")]
@@ -197,23 +238,45 @@ impl RuntimeError {
         matches!(self, Self::Failed { .. } | Self::Result { .. })
     }
 
-    /// Returns true if a plugin has answered two commands with the same error, and refuses what it is called with. A plugin
-    /// that fails later, for instance by a timeout of its daemon, may have done anything.
-    pub(super) fn refuses_like(&self, other: &Self) -> bool {
-        match (self, other) {
-            (
-                Self::Failed { error, .. },
-                Self::Failed {
-                    error: of_other, ..
-                },
-            ) => {
-                // macvlan without its master, and host-device without its device, have code 999.
-                let lacks = |text| error.msg.contains(text) || error.details.contains(text);
-                let is_refusal = REFUSALS.contains(&error.code.0) || MISSING.into_iter().any(lacks);
-                is_refusal && error == of_other
-            }
+    /// Returns true if a plugin whose DEL failed with `of_del` has made nothing by the ADD that failed with this error. A
+    /// plugin that fails later, for instance by a timeout of its daemon, may have done anything.
+    pub(super) fn has_made_nothing(&self, of_del: &Self) -> bool {
+        match (self.refusal(), of_del.refusal()) {
+            (Some(_), Some(Refusal::Configuration | Refusal::NothingToUndo))
+            | (Some(Refusal::Configuration), Some(Refusal::Missing)) => true,
+            (Some(_), Some(Refusal::Missing)) => self.plugin_error() == of_del.plugin_error(),
             _ => false,
         }
+    }
+
+    /// Returns true if all plugins that failed refuse their configuration: an ADD by it would have made nothing.
+    pub fn refuses_configuration(&self) -> bool {
+        match self {
+            Self::Several(errors) => errors.iter().all(Self::refuses_configuration),
+            error => error.refusal() == Some(Refusal::Configuration),
+        }
+    }
+
+    /// Returns true if all plugins that failed are missing, or refuse to do anything.
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::Several(errors) => errors.iter().all(Self::is_refusal),
+            Self::PluginNotFound { .. } => true,
+            error => error.refusal().is_some(),
+        }
+    }
+
+    fn refusal(&self) -> Option<Refusal> {
+        let Self::Failed { error, .. } = self else {
+            return None;
+        };
+        if REFUSALS.contains(&error.code.0) {
+            return Some(Refusal::Configuration);
+        }
+        let says = |text| error.msg.contains(text) || error.details.contains(text);
+        let mut texts = REFUSAL_TEXTS.iter();
+        let row = texts.find(|(text, _)| error.code == ErrorCode::INTERNAL && says(text));
+        row.map(|(_, refusal)| *refusal)
     }
 
     pub(super) fn in_file(self, path: impl Into<PathBuf>) -> Self {

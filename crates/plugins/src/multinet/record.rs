@@ -1,7 +1,7 @@
 //! The record of a pod's attachments, from which DEL, CHECK and GC work without agent and API server.
 
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use netqos_api::multinet::{CNI_DRIVER, LOCK_ENDING, PodRecord, RecordedAttachment};
@@ -57,6 +57,11 @@ impl PodRecords {
             };
             (error.kind(), answer)
         })
+    }
+
+    /// The file of a sandbox's record.
+    pub fn path(&self, container_id: &str) -> PathBuf {
+        self.0.folder().join(format!("{container_id}.json"))
     }
 
     /// Writes a record. Once this returns, it is on the disk.

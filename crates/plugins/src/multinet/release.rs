@@ -13,7 +13,7 @@ use netqos_netlink::{Namespace, Socket};
 
 use super::multus::{MultusPods, forget_hand_over};
 use super::record::call;
-use super::{Node, device_info, device_info_error, is_own, of_attachment, several};
+use super::{Node, device_info, device_info_error, is_own, of_attachment, several, with_remedy};
 
 impl Node {
     /// Releases the sandboxes that are gone, and what no pod uses any longer on the networks of the others. `valid` are
@@ -74,7 +74,13 @@ impl Node {
             let failures = match self.records.read(container_id)? {
                 // Its ADD has ended meanwhile.
                 Some(record) if is_of_other_list(&record, list) => return Ok(Vec::new()),
-                Some(record) => self.undo_all(&record),
+                Some(mut record) => {
+                    let failures = self.undo_all(&record);
+                    match failures.is_empty() {
+                        true => failures,
+                        false => vec![self.keep(&mut record, &failures, Some(&lock))],
+                    }
+                }
                 None => {
                     let mut failures = Vec::new();
                     let sandbox = AttachmentRequest::new(container_id, "eth0");
@@ -109,11 +115,19 @@ impl Node {
 
     /// Undoes these first attachments of a pod, in reverse order. None stops the others.
     pub(super) fn undo(&self, record: &PodRecord, begun: usize) -> Vec<CniError> {
-        let begun = record.attachments.iter().take(begun).rev();
-        let undone = begun.map(|attachment| {
+        let begun = record.attachments.iter().enumerate().take(begun).rev();
+        let undone = begun.map(|(index, attachment)| {
             let (list, request) = call(record, attachment)?;
-            let undone = self.runtime.del(&list, &request);
-            undone.map_err(|error| of_attachment(attachment, &error))?;
+            match self.runtime.del(&list, &request) {
+                Ok(()) => {}
+                // Its ADD was killed, or has made no more than an interface that is gone.
+                Err(error)
+                    if index >= record.made
+                        && error.refuses_configuration()
+                        && self.runtime.cached_attachment(&list, &request).is_none()
+                        && !has_interface(&request) => {}
+                Err(error) => return Err(of_attachment(attachment, &error)),
+            }
             // Its plugins may read the file at DEL.
             let removed = device_info::remove(attachment);
             removed.map_err(|error| device_info_error(attachment, &error))
@@ -139,9 +153,14 @@ impl Node {
         undone.extend(undo_by_results(&of_runtime, sandbox, &mut failures));
         // A record precedes everything that this plugin makes.
         if let Some(list) = default_list.filter(|_| !undone.contains(&sandbox.ifname)) {
-            let undone = of_runtime.del(&list, sandbox);
-            let failure = |error| CniError::internal(format_args!("the default network: {error}"));
-            failures.extend(undone.err().map(failure));
+            match of_runtime.del(&list, sandbox) {
+                Ok(()) => {}
+                // Nothing says that this network was ever made for the sandbox.
+                Err(error) if error.is_refusal() && !has_interface(sandbox) => {}
+                Err(error) => failures.push(CniError::internal(format_args!(
+                    "the default network: {error}"
+                ))),
+            }
         } else if !undone.contains(&sandbox.ifname) && has_interface(sandbox) {
             failures.extend(unreadable);
         }
@@ -206,13 +225,13 @@ fn is_of_other_list(record: &PodRecord, list: &str) -> bool {
     is_there && record.list.as_deref().is_some_and(|name| name != list)
 }
 
-/// Returns true if a sandbox still has the interface of its default network.
-fn has_interface(sandbox: &AttachmentRequest) -> bool {
-    let Some(netns) = &sandbox.netns else {
+/// Returns true if the sandbox of an attachment has the interface.
+pub(super) fn has_interface(attachment: &AttachmentRequest) -> bool {
+    let Some(netns) = &attachment.netns else {
         return false;
     };
     let socket = Namespace::open(netns).and_then(|namespace| Socket::open_in(&namespace));
-    socket.is_ok_and(|mut socket| socket.link_by_name(&sandbox.ifname).is_ok())
+    socket.is_ok_and(|mut socket| socket.link_by_name(&attachment.ifname).is_ok())
 }
 
 /// Undoes the attachments of a sandbox whose results this runtime keeps, but for those by a meta plugin. Returns their
@@ -244,16 +263,25 @@ fn undo_by_results(
 pub(super) fn delete(request: &Request) -> Result<(), CniError> {
     let node = Node::open(&request.config, &request.path)?;
     let lock = node.records.lock_if_it_fits(request.container_id())?;
-    let failures = match node.records.read(request.container_id())? {
+    let container_id = request.container_id();
+    let record = node.records.read(container_id);
+    let path = node.records.path(container_id);
+    let failure = match record.map_err(|error| with_remedy(error, container_id, &path))? {
         Some(mut record) => {
-            record.netns.clone_from(&request.netns);
-            node.undo_all(&record)
+            let netns = std::mem::replace(&mut record.netns, request.netns.clone());
+            let failures = node.undo_all(&record);
+            record.netns = netns;
+            (!failures.is_empty()).then(|| node.keep(&mut record, &failures, lock.as_ref()))
         }
-        None => node.undo_without_record(&call_of(request)),
+        None => {
+            let failures = node.undo_without_record(&call_of(request));
+            let results = node.config.state_dir.join("results");
+            (!failures.is_empty()).then(|| with_remedy(several(&failures), container_id, &results))
+        }
     };
-    match failures.is_empty() {
-        true => node.records.remove(request.container_id(), lock),
-        false => Err(several(&failures)),
+    match failure {
+        None => node.records.remove(container_id, lock),
+        Some(failure) => Err(failure),
     }
 }
 

@@ -3,6 +3,7 @@
 mod add_makes_all_networks_or_none;
 mod calls_are_serial_and_in_order;
 mod configurations_on_the_node;
+mod del_ends_or_says_what_to_do;
 mod del_needs_only_the_record;
 mod device_info_files;
 mod fixed_limits;

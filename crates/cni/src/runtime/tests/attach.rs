@@ -190,27 +190,55 @@ fn a_failed_add_is_undone_and_its_error_kept() {
     );
 }
 
+/// The codes and texts of the answers of a plugin to ADD and to its DEL, and whether it may have left something.
 #[test]
 fn failed_del_of_plugin_that_has_done_nothing_does_not_count() {
     let stage = stage();
     let (runtime, list) = (stage.runtime(), list("1.0.0", three()));
-    let broken = r#"{"code": 7, "msg": "Link not found"}"#;
-    // The plugin says the same to both, and the one behind it is not executed at all.
-    stage.answer("second", "ADD", broken, 1);
-    stage.answer("second", "DEL", broken, 1);
+    // The one behind it is not executed at all.
     stage.answer("third", "DEL", r#"{"code": 5, "msg": "stuck"}"#, 1);
-    let error = runtime.add(&list, &request()).unwrap_err();
-    assert!(!error.may_have_left_something(), "{error}");
-    // A plugin that fails later, or ends without an answer, may have done anything.
-    let late = r#"{"code": 999, "msg": "context deadline exceeded"}"#;
-    stage.answer("second", "ADD", late, 1);
-    stage.answer("second", "DEL", late, 1);
-    let error = runtime.add(&list, &request()).unwrap_err();
-    assert!(error.may_have_left_something(), "{error}");
-    stage.answer("second", "ADD", "", 1);
-    stage.answer("second", "DEL", "", 1);
-    let error = runtime.add(&list, &request()).unwrap_err();
-    assert!(error.may_have_left_something(), "{error}");
+    let unmarshal = "failed to load netconf: json: cannot unmarshal string into Go struct field";
+    for (of_add, of_del, may_have_left) in [
+        // Codes come first, whatever the text.
+        ((7, "Link not found"), (7, "Link not found"), false),
+        ((7, "bad"), (2, "other"), false),
+        ((4, "bad"), (999, "Link not found"), false),
+        ((7, "bad"), (11, "cannot unmarshal"), true),
+        ((7, "bad"), (5, "Link not found"), true),
+        ((999, unmarshal), (999, unmarshal), false),
+        ((999, "Link not found"), (999, "Link not found"), false),
+        ((999, "Link not found"), (999, "address not found"), true),
+        (
+            (999, "Link not found"),
+            (999, "failed to find plugin \"x\" in path [/a]"),
+            false,
+        ),
+        (
+            (999, "failed to find plugin \"x\""),
+            (999, "Link not found"),
+            true,
+        ),
+        // A plugin that fails later, or ends without an answer, may have done anything.
+        (
+            (999, "context deadline exceeded"),
+            (999, "context deadline exceeded"),
+            true,
+        ),
+        ((999, "context deadline exceeded"), (999, unmarshal), true),
+        ((999, "context deadline exceeded"), (7, "bad"), true),
+        ((0, ""), (0, ""), true),
+    ] {
+        for (command, (code, msg)) in [("ADD", of_add), ("DEL", of_del)] {
+            let answer = match code {
+                0 => String::new(),
+                _ => json!({"code": code, "msg": msg}).to_string(),
+            };
+            stage.answer("second", command, &answer, 1);
+        }
+        let error = runtime.add(&list, &request()).unwrap_err();
+        let found = error.may_have_left_something();
+        assert_eq!(found, may_have_left, "{of_add:?}, {of_del:?}: {error}");
+    }
 }
 
 #[test]

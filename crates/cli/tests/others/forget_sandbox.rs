@@ -1,0 +1,54 @@
+//! `netqos check` lists sandboxes whose DEL fails, and `netqos cleanup --forget` gives one up.
+
+use std::fs;
+use std::path::Path;
+
+use netqos_datapath::FileLock;
+use serde_json::{Value, json};
+
+use crate::{assert_code, node, run, stderr, stdout, succeed};
+
+const STATE: &str = "/var/lib/netqos/multinet";
+
+#[test]
+fn sandbox_whose_del_fails_is_listed_until_it_is_given_up() {
+    let Some(_node) = node() else { return };
+    let path = format!("{STATE}/pods/c1.json");
+    fs::create_dir_all(format!("{STATE}/pods")).unwrap();
+    let plugin = json!({"type": "bridge", "ipam": {"type": "host-local"}});
+    let attachment = json!({"driver": "cni", "nad": "shop/lan", "interface": "net1", "args": [], "capabilityArgs": {},
+                            "list": {"cniVersion": "1.0.0", "name": "lan", "plugins": [plugin]}});
+    let record = json!({"containerId": "c1", "netns": "/run/netns/n", "pod": {"namespace": "shop", "name": "web"},
+                        "made": 1, "attachments": [attachment], "failure": "no plugin bridge"});
+    fs::write(&path, record.to_string()).unwrap();
+    let failed = || {
+        let report: Value = serde_json::from_str(&stdout(&run(&["check", "-o", "json"]))).unwrap();
+        report["failedDeletes"].clone()
+    };
+    let finding = &failed()[0];
+    let message = finding["message"].as_str().unwrap();
+    assert_eq!(message, format!("shop/web: no plugin bridge ({path})"));
+    let remedy = finding["remedy"].as_str().unwrap();
+    assert!(remedy.ends_with("netqos cleanup --forget c1"), "{remedy}");
+
+    let forget = |more: &[&str]| run(&[&["cleanup", "--forget"], more].concat());
+    let unknown = forget(&["c2", "--yes"]);
+    assert_code(&unknown, 1);
+    assert!(stderr(&unknown).contains("sandbox c2: it has no record and no result"));
+    // Nobody confirms it, or a call runs.
+    assert_code(&forget(&["c1"]), 2);
+    let lock = FileLock::attempt(Path::new(&format!("{STATE}/pods/c1.lock"))).unwrap();
+    assert_code(&forget(&["c1", "--yes"]), 1);
+    drop(lock);
+    assert_eq!(fs::read_to_string(&path).unwrap(), record.to_string());
+
+    let said = succeed(&forget(&["c1", "--yes", "-o", "json"]));
+    let left: Value = serde_json::from_str(&said).unwrap();
+    let expected = json!({"sandbox": "c1", "pod": "shop/web", "netns": "/run/netns/n", "record": path,
+        "failure": "no plugin bridge", "attachments": [{"network": "lan", "interface": "net1", "links": [], "addresses": [],
+        "plugins": ["bridge", "host-local"]}]});
+    assert_eq!(left, expected);
+    assert_eq!(failed(), Value::Null);
+    let record: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    assert_eq!(record["attachments"], json!([]));
+}
