@@ -87,15 +87,16 @@ static __always_inline __u64 sip_hash(const __u64 *words, int count)
 	return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
-/* Reads a packet's. bpf_skb_load_bytes_relative() reads the linear part of a packet alone; cards and GRO leave more or
- * less of the headers in the fragments. */
-static __always_inline bool read_flow6(struct __sk_buff *skb, struct flow6 *flow)
+/* Reads a part of a packet's IP header. bpf_skb_load_bytes_relative() reads the linear part of a packet alone; cards and
+ * GRO leave more or less of the headers in the fragments. */
+static __always_inline bool read_ip(struct __sk_buff *skb, __u16 kind, __u32 offset, void *to,
+				    __u32 size)
 {
 	__be16 protocol;
-	return !bpf_skb_load_bytes_relative(skb, 4, flow, sizeof(*flow), BPF_HDR_START_NET) ||
+	return !bpf_skb_load_bytes_relative(skb, offset, to, size, BPF_HDR_START_NET) ||
 	       (!bpf_skb_load_bytes(skb, offsetof(struct ethhdr, h_proto), &protocol, 2) &&
-		protocol == bpf_htons(ETH_P_IPV6) &&
-		!bpf_skb_load_bytes(skb, ETH_HLEN + 4, flow, sizeof(*flow)));
+		protocol == bpf_htons(kind) &&
+		!bpf_skb_load_bytes(skb, ETH_HLEN + offset, to, size));
 }
 
 /* The hash of an IPv6 packet's flow by its ports; 0 of one without ports, or with other headers before them.
@@ -103,7 +104,7 @@ static __always_inline bool read_flow6(struct __sk_buff *skb, struct flow6 *flow
 __noinline __u32 flow_hash6(struct __sk_buff *skb)
 {
 	struct flow6 flow;
-	if (!read_flow6(skb, &flow))
+	if (!read_ip(skb, ETH_P_IPV6, 4, &flow, sizeof(flow)))
 		return 0;
 	if (flow.next_header != IPPROTO_TCP && flow.next_header != IPPROTO_UDP &&
 	    flow.next_header != IPPROTO_SCTP)

@@ -34,8 +34,10 @@ struct limiter_counters {
 struct limiter {
 	struct bpf_spin_lock lock;
 	__u32 epoch;        /* the last epoch in which a packet came */
-	__u32 flows_now;    /* flows seen in that epoch */
-	__u32 flows_before; /* flows seen in the epoch before it */
+	__u16 flows_now;    /* flows seen in that epoch: no more than FLOW_ROWS * FLOW_SLOTS */
+	__u16 datagram;     /* which datagram may exceed the bound */
+	__u16 flows_before; /* flows seen in the epoch before it */
+	__u16 room;         /* by how much, in ROOM_UNIT bytes */
 	__u64 queue;        /* when the virtual queue will be empty */
 	__u64 band;         /* when the sparse flows' own allowance will be whole again */
 	struct limiter_settings settings;

@@ -8,9 +8,14 @@
  *   sparse  a flow that takes less than its share of the limit: first band, waits for nobody
  *   bulk    every other flow: second band
  *   drop    a virtual queue that drains at exactly the limit is longer than its bound
+ *
+ * One datagram may exceed the bound, by LARGE_DATAGRAM bytes: the last of which the first fragment came when next to
+ * nothing waited. Else no bound below its size would ever let it through. What others wait is bounded as before, since
+ * nothing of theirs is let in behind it.
  */
 #pragma once
 
+#include "datagram.h"
 #include "flows.h"
 #include "layout.h"
 
@@ -47,6 +52,12 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } flows SEC(".maps");
 
+/* What a number of bytes takes at the limit. */
+static __always_inline __u64 cost_of(const struct limiter_settings *settings, __u64 bytes)
+{
+	return (bytes * settings->cost_per_byte) >> settings->cost_shift;
+}
+
 /* Charges a flow in one row; says until when it owes. */
 static __always_inline void charge(struct flow *flow, __u64 now, __u64 cost, __u64 allowance,
 				   __u32 epoch)
@@ -80,6 +91,7 @@ static __always_inline int rank(struct __sk_buff *skb, __u64 length, __u32 id, s
 	if (!a || !b)
 		return TC_ACT_UNSPEC;
 
+	__u32 fragment = fragment_of(skb);
 	__u64 now = bpf_ktime_get_ns();
 	__u32 epoch = now >> EPOCH_SHIFT;
 	int action = TC_ACT_UNSPEC;
@@ -88,7 +100,7 @@ static __always_inline int rank(struct __sk_buff *skb, __u64 length, __u32 id, s
 	bpf_spin_lock(&limiter->lock);
 
 	struct limiter_settings *settings = &limiter->settings;
-	__u64 cost = (length * settings->cost_per_byte) >> settings->cost_shift;
+	__u64 cost = cost_of(settings, length);
 
 	if (limiter->epoch != epoch) {
 		limiter->flows_before = limiter->epoch + 1 == epoch ? limiter->flows_now : 0;
@@ -122,7 +134,17 @@ static __always_inline int rank(struct __sk_buff *skb, __u64 length, __u32 id, s
 
 	/* The virtual queue. */
 	__u64 queue = later(limiter->queue, now);
-	__u64 bound = sparse ? settings->sparse_bound : settings->bulk_bound;
+	__u64 bound = sparse ? settings->sparse_bound + cost_of(settings, LARGE_DATAGRAM) :
+			       settings->bulk_bound;
+
+	/* Who does not know the key of the hash cannot send fragments of another pod's datagram. */
+	__u16 datagram = fragment ^ hash;
+	__u32 room = (length + ROOM_UNIT - 1) / ROOM_UNIT;
+	if (fragment & FRAGMENT_FIRST && queue - now <= cost_of(settings, SMALL_PACKET)) {
+		limiter->datagram = datagram;
+		limiter->room = LARGE_DATAGRAM / ROOM_UNIT;
+	}
+	bool has_room = fragment && limiter->datagram == datagram && limiter->room >= room;
 
 	/* What this pod has taken, at its part of the rate. It is held against the pod only when the
 	 * queue is half full: what others leave is anybody's. */
@@ -144,12 +166,15 @@ static __always_inline int rank(struct __sk_buff *skb, __u64 length, __u32 id, s
 		if (pods > 1 && length > SMALL_PACKET && queue - now > half &&
 		    owes_until - now > half)
 			bound = 0;
-		else
+		if (bound || has_room)
 			owes_until += cost * pods;
 		share->owes_until = earlier(owes_until, now + 2 * settings->bulk_bound);
 	}
 
-	if (queue - now > bound) {
+	bool is_over = queue - now > bound;
+	if (is_over && has_room)
+		limiter->room -= room;
+	if (is_over && !has_room) {
 		limiter->counters.dropped_packets++;
 		limiter->counters.dropped_bytes += length;
 		action = TC_ACT_SHOT;

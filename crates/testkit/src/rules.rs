@@ -5,6 +5,7 @@
     reason = "a panic is how a test fails"
 )]
 
+mod fragments;
 pub mod frame;
 mod hooks;
 pub mod measure;
@@ -13,6 +14,7 @@ pub mod state;
 mod wire;
 mod world;
 
+pub use fragments::Datagram;
 pub use hooks::{HOOKS, apart, is_there, on_both_hooks};
 pub use wire::Wire;
 pub use world::{TCP_SHARE, World, limiting, marking, mbit, policy, rule, to_pod, udp_port};

@@ -2,6 +2,7 @@
 
 mod a_redirect_lifts_no_ingress_limit;
 mod applied_twice_changes_nothing;
+mod large_datagrams_arrive;
 mod limit_change_keeps_flow;
 mod limit_changes;
 mod limits_take_effect;

@@ -9,6 +9,7 @@ mod a_rule_marks_what_it_is_for;
 mod a_shared_clsact_goes_with_the_last;
 mod applied_twice_changes_nothing;
 mod changes_are_met_whole;
+mod large_datagrams_arrive;
 mod link_limit;
 mod meter_change_keeps_flow;
 mod programs_are_put_back;

@@ -6,6 +6,7 @@
 mod a_flood_waits_no_longer_than_promised;
 mod every_kind_of_interface_is_held;
 mod foreign_programs_do_not_lift_a_limit;
+mod large_datagrams_do_not_delay_others;
 mod many_tiny_flows_do_not_starve_the_rest;
 mod no_second_is_far_over_the_limit;
 mod queue_length;

@@ -1,6 +1,7 @@
 //! What rules do to all kinds of packets, and what they do not do to them.
 
 mod beside_other_programs;
+mod large_datagrams;
 mod large_packets_arrive_as_they_were_sent;
 mod new_rules_are_switched_in_whole;
 mod packets_of_every_kind;
