@@ -12,13 +12,16 @@
 /* A limiter has 16 bits for the room that is left. */
 #define ROOM_UNIT 4
 
+/* A datagram may exceed the bound if a fragment of it comes when no more bytes wait than these: they are those of a
+ * question or an acknowledgement or two, and less than a fragment of IPv6. */
+#define NEXT_TO_NOTHING 1000
+
 #define FRAGMENT 0x80000000u
-#define FRAGMENT_FIRST 0x40000000u
 #define IPV4_MORE_FRAGMENTS 0x2000
 
-/* Which datagram a packet is a fragment of: FRAGMENT, FRAGMENT_FIRST for its first, and 16 bits of its number, which its
- * sender chooses. 0 of a whole packet, and of IPv6 with other headers before that of a fragment. A function by itself,
- * which the verifier follows once. */
+/* Which datagram a packet is a fragment of: FRAGMENT, and 16 bits of its number, which its sender chooses. 0 of a whole
+ * packet, and of IPv6 with other headers before that of a fragment. A function by itself, which the verifier follows once.
+ */
 __noinline __u32 fragment_of(struct __sk_buff *skb)
 {
 	struct {
@@ -34,14 +37,12 @@ __noinline __u32 fragment_of(struct __sk_buff *skb)
 		if (!read_ip(skb, ETH_P_IP, offsetof(struct iphdr, id), &ip4, sizeof(ip4)) ||
 		    !(ip4.offset & bpf_htons(IPV4_MORE_FRAGMENTS | IPV4_FRAGMENT_OFFSET)))
 			return 0;
-		bool is_first = !(ip4.offset & bpf_htons(IPV4_FRAGMENT_OFFSET));
-		return FRAGMENT | (is_first ? FRAGMENT_FIRST : 0) | ip4.number;
+		return FRAGMENT | ip4.number;
 	}
 	if (skb->protocol != bpf_htons(ETH_P_IPV6) ||
 	    !read_ip(skb, ETH_P_IPV6, offsetof(struct ipv6hdr, nexthdr), &next_header, 1) ||
 	    next_header != EXTENSION_FRAGMENT ||
 	    !read_ip(skb, ETH_P_IPV6, sizeof(struct ipv6hdr), &ip6, sizeof(ip6)))
 		return 0;
-	bool is_first = !(ip6.offset & bpf_htons(IPV6_FRAGMENT_OFFSET));
-	return FRAGMENT | (is_first ? FRAGMENT_FIRST : 0) | (scatter(ip6.number, 0) & 0xffff);
+	return FRAGMENT | (scatter(ip6.number, 0) & 0xffff);
 }

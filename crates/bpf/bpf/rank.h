@@ -9,9 +9,10 @@
  *   bulk    every other flow: second band
  *   drop    a virtual queue that drains at exactly the limit is longer than its bound
  *
- * One datagram may exceed the bound, by LARGE_DATAGRAM bytes: the last of which the first fragment came when next to
- * nothing waited. Else no bound below its size would ever let it through. What others wait is bounded as before, since
- * nothing of theirs is let in behind it.
+ * One datagram may exceed the bound, by LARGE_DATAGRAM bytes: the last of which a fragment came when next to nothing
+ * waited. Else no bound below its size would ever let it through. It need not be the fragment that IP calls the first:
+ * while a neighbour is looked for, that one may be overtaken. What others wait is bounded as before, since nothing of
+ * theirs is let in behind it.
  */
 #pragma once
 
@@ -140,7 +141,7 @@ static __always_inline int rank(struct __sk_buff *skb, __u64 length, __u32 id, s
 	/* Who does not know the key of the hash cannot send fragments of another pod's datagram. */
 	__u16 datagram = fragment ^ hash;
 	__u32 room = (length + ROOM_UNIT - 1) / ROOM_UNIT;
-	if (fragment & FRAGMENT_FIRST && queue - now <= cost_of(settings, SMALL_PACKET)) {
+	if (fragment && queue - now <= cost_of(settings, NEXT_TO_NOTHING)) {
 		limiter->datagram = datagram;
 		limiter->room = LARGE_DATAGRAM / ROOM_UNIT;
 	}
