@@ -169,10 +169,17 @@ impl Endpoint {
         ends: Option<Ends>,
         host_links: HostLinks<'_>,
     ) -> Result<Self> {
+        let is_listed = |end: &Link| match host_links {
+            HostLinks::Listed(names) => names.contains(&end.name),
+            HostLinks::Unknown => true,
+        };
         if let Some(ends) = ends
             && let Some(end) = host_link(host, ends)?
         {
-            return Self::behind(host, pod, name, ends, end);
+            return match is_listed(&end) {
+                true => Self::behind(host, pod, name, ends, end),
+                false => Err(Error::PeerNotListed),
+            };
         }
         // Whose other end is gone is another link.
         let known = match ends {
@@ -189,12 +196,9 @@ impl Endpoint {
         if inside.is_loopback {
             return Err(Error::Loopback(inside.name));
         }
-        let listed = |names: &[String], end: &Link| names.contains(&end.name);
         let end = host_end(host, pod, &inside)?;
-        match (&end, host_links) {
-            (Some(end), HostLinks::Listed(names)) if !listed(names, end) => {
-                Err(Error::PeerNotListed)
-            }
+        match &end {
+            Some(end) if !is_listed(end) => Err(Error::PeerNotListed),
             _ => Ok(Self {
                 name: name.to_owned(),
                 ends: Ends {
