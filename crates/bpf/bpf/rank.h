@@ -12,7 +12,7 @@
  * One datagram may exceed the bound, by LARGE_DATAGRAM bytes: the last of which a fragment came when next to nothing
  * waited. Else no bound below its size would ever let it through. It need not be the fragment that IP calls the first:
  * while a neighbour is looked for, that one may be overtaken. What others wait is bounded as before, since nothing of
- * theirs is let in behind it.
+ * theirs is let in behind it. None may while several pods share the limiter.
  */
 #pragma once
 
@@ -164,10 +164,13 @@ static __always_inline int rank(struct __sk_buff *skb, __u64 length, __u32 id, s
 		/* The bound was another one before a change. */
 		__u64 owes_until = earlier(later(share->owes_until, now),
 					   now + 2 * settings->bulk_bound);
+		/* What a pod owes is bounded, and what its datagram takes of others would be more. */
+		if (pods > 1)
+			has_room = false;
 		if (pods > 1 && length > SMALL_PACKET && queue - now > half &&
 		    owes_until - now > half)
 			bound = 0;
-		if (bound || has_room)
+		else
 			owes_until += cost * pods;
 		share->owes_until = earlier(owes_until, now + 2 * settings->bulk_bound);
 	}

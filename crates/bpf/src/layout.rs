@@ -2,6 +2,8 @@
 
 /// The version of the layout. It names the folder of the pins.
 pub const LAYOUT: u32 = 1;
+/// The bytes by which one datagram may exceed the bound of a limiter (`bpf/datagram.h`).
+const LARGE_DATAGRAM: u64 = 66_000;
 
 /// What a limiter is told. Times are nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,7 +76,7 @@ impl Limiter {
     /// Changes the settings at this time, in nanoseconds of `CLOCK_MONOTONIC`.
     ///
     /// The virtual queue holds bytes, which take another time at another rate. They wait no longer than the new
-    /// bound, above which the programs drop every packet. Else a flow that has used a large burst at a low rate
+    /// bound and a large datagram, above which the programs drop every packet. Else a flow that has used a large burst at a low rate
     /// would stop for minutes when the burst is lowered.
     pub fn change(&mut self, settings: Settings, now: u64) {
         let old = &self.settings;
@@ -84,7 +86,8 @@ impl Limiter {
             let waits = until.saturating_sub(now) as f64 * ratio;
             now.saturating_add((waits as u64).min(most))
         };
-        self.queue = at_new_rate(self.queue, settings.bulk_bound);
+        let large = settings.cost_per_byte.saturating_mul(LARGE_DATAGRAM) >> settings.cost_shift;
+        self.queue = at_new_rate(self.queue, settings.bulk_bound.saturating_add(large));
         self.band = at_new_rate(self.band, settings.band_allowance);
         self.settings = settings;
     }
@@ -99,6 +102,8 @@ mod tests {
     fn the_programs_have_the_same() {
         let header = Header(include_str!("../bpf/layout.h"));
         assert_eq!(header.number("NETQOS_LAYOUT"), u64::from(LAYOUT));
+        let datagram = Header(include_str!("../bpf/datagram.h"));
+        assert_eq!(datagram.number("LARGE_DATAGRAM"), LARGE_DATAGRAM);
         for (name, here) in [
             ("limiter_settings", layout!(Settings, cost_shift, owner)),
             ("limiter_counters", layout!(Counters)),
@@ -109,6 +114,7 @@ mod tests {
     }
     #[test]
     fn changed_limiter_keeps_bytes_that_wait_up_to_new_bound() {
+        let large = |cost: u64| cost * LARGE_DATAGRAM;
         let settings = |cost_per_byte, cost_shift, bulk_bound| Settings {
             cost_per_byte,
             cost_shift,
@@ -121,9 +127,19 @@ mod tests {
             // A raised rate, a lowered rate, a lowered burst, no queue.
             (800, settings(8 << 4, 4, 900), settings(2, 0, 500), 200),
             (200, settings(2, 0, 500), settings(8 << 4, 4, 900), 800),
-            (800, settings(8, 0, 900), settings(8, 0, 300), 300),
+            (
+                large(9),
+                settings(8, 0, 900),
+                settings(8, 0, 300),
+                300 + large(8),
+            ),
             (0, settings(8, 0, 900), settings(4, 0, 300), 0),
-            (800, settings(0, 0, 900), settings(4, 0, 300), 300),
+            (
+                800,
+                settings(0, 0, 900),
+                settings(4, 0, 300),
+                300 + large(4),
+            ),
         ] {
             let mut limiter = Limiter {
                 queue: now + waits,
