@@ -45,8 +45,9 @@ pub use load::ListFile;
 pub use multus::MultusDelegate;
 
 use crate::plugin::Command;
-use crate::{CniResult, CniVersion};
+use crate::{CniResult, CniVersion, json};
 use cache::ResultCache;
+use error::{KNOWN_IPAM, KNOWN_PLUGINS};
 use invoke::Invocation;
 
 /// The directory in which container runtimes, by libcni, remember attachments.
@@ -300,7 +301,15 @@ impl Runtime {
         })?;
         self.invocation(command, request)
             .run(&path, &stdin)
-            .map_err(|error| error.of_plugin(plugin, command))
+            .map_err(|error| error.of_kind(&plugin.kind, command, self.is_known(plugin)))
+    }
+
+    /// Returns true if the answers of a plugin are known, and those of its plugin of IPAM, unless that one is missing.
+    fn is_known(&self, plugin: &PluginConfig) -> bool {
+        let ipam = json::field(&plugin.raw, "ipam").and_then(Value::as_object);
+        let ipam = ipam.and_then(|it| json::text_field(it, "type").ok());
+        let is_known_ipam = |kind: &str| KNOWN_IPAM.contains(&kind) || self.find(kind).is_err();
+        KNOWN_PLUGINS.contains(&&*plugin.kind) && ipam.is_none_or(is_known_ipam)
     }
 
     fn invocation(&self, command: Command, request: Option<&AttachmentRequest>) -> Invocation {

@@ -3,12 +3,31 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::PluginConfig;
 use crate::plugin::Command;
 use crate::{CniError, CniVersion, ErrorCode, ResultError};
 
 /// The codes by which plugins refuse a version, an environment, a field or a configuration (CNI 1.1, section 5).
 const REFUSALS: [u32; 5] = [1, 2, 4, 6, 7];
+
+/// Those of them that count for any plugin, if ADD and DEL have the same answer.
+const REFUSALS_OF_ANY: [u32; 3] = [2, 4, 7];
+
+/// The plugins of containernetworking whose answers are known: a thin one may answer the same once its daemon has given an
+/// address.
+pub(super) const KNOWN_PLUGINS: [&str; 9] = [
+    "bridge",
+    "ptp",
+    "macvlan",
+    "ipvlan",
+    "vlan",
+    "host-device",
+    "tuning",
+    "portmap",
+    "bandwidth",
+];
+
+/// Those of IPAM, whose answers the ones above pass on.
+pub(super) const KNOWN_IPAM: [&str; 3] = ["host-local", "static", "dhcp"];
 
 /// An answer by which a plugin says that it does nothing, by what it proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +40,8 @@ enum Refusal {
     Missing,
 }
 
-/// The texts of such answers with the code 999, which plugins in Go give to all their errors. The first that fits counts.
+/// The texts of such answers of known plugins with the code 999, which plugins in Go give to all their errors. The first that
+/// fits counts.
 /// The test `real_plugins_that_refuse_have_made_nothing` holds them to the plugins of containernetworking.
 const REFUSAL_TEXTS: [(&str, Refusal); 16] = [
     ("json: cannot unmarshal", Refusal::Configuration),
@@ -133,6 +153,8 @@ pub enum RuntimeError {
         command: Command,
         /// What it said. Code 0 when it did not say it in CNI's form.
         error: CniError,
+        /// It is a plugin of containernetworking whose answers are known, as are those of its plugin of IPAM.
+        is_known: bool,
     },
     /// A plugin printed what is not a result.
     #[error("plugin type={plugin:?} failed (add): cannot read its result: {problem}")]
@@ -241,6 +263,15 @@ impl RuntimeError {
     /// Returns true if a plugin whose DEL failed with `of_del` has made nothing by the ADD that failed with this error. A
     /// plugin that fails later, for instance by a timeout of its daemon, may have done anything.
     pub(super) fn has_made_nothing(&self, of_del: &Self) -> bool {
+        if let Self::Failed {
+            error,
+            is_known: false,
+            ..
+        } = self
+        {
+            let is_refusal = REFUSALS_OF_ANY.contains(&error.code.0);
+            return is_refusal && of_del.plugin_error() == Some(error);
+        }
         match (self.refusal(), of_del.refusal()) {
             (Some(_), Some(Refusal::Configuration | Refusal::NothingToUndo))
             | (Some(Refusal::Configuration), Some(Refusal::Missing)) => true,
@@ -249,7 +280,7 @@ impl RuntimeError {
         }
     }
 
-    /// Returns true if all plugins that failed refuse their configuration: an ADD by it would have made nothing.
+    /// Returns true if all plugins that failed are known and refuse their configuration: an ADD by it would have made nothing.
     pub fn refuses_configuration(&self) -> bool {
         match self {
             Self::Several(errors) => errors.iter().all(Self::refuses_configuration),
@@ -257,7 +288,7 @@ impl RuntimeError {
         }
     }
 
-    /// Returns true if all plugins that failed are missing, or refuse to do anything.
+    /// Returns true if all plugins that failed are missing, or are known and refuse to do anything.
     pub fn is_refusal(&self) -> bool {
         match self {
             Self::Several(errors) => errors.iter().all(Self::is_refusal),
@@ -267,7 +298,12 @@ impl RuntimeError {
     }
 
     fn refusal(&self) -> Option<Refusal> {
-        let Self::Failed { error, .. } = self else {
+        let Self::Failed {
+            error,
+            is_known: true,
+            ..
+        } = self
+        else {
             return None;
         };
         if REFUSALS.contains(&error.code.0) {
@@ -297,17 +333,14 @@ pub(super) enum InvocationError {
 }
 
 impl InvocationError {
-    pub(super) fn of_plugin(self, plugin: &PluginConfig, command: Command) -> RuntimeError {
-        self.of_kind(&plugin.kind, command)
-    }
-
-    pub(super) fn of_kind(self, kind: &str, command: Command) -> RuntimeError {
+    pub(super) fn of_kind(self, kind: &str, command: Command, is_known: bool) -> RuntimeError {
         match self {
             Self::Execute { path, error } => RuntimeError::Execute { path, error },
             Self::Failed(error) => RuntimeError::Failed {
                 plugin: kind.to_owned(),
                 command,
                 error,
+                is_known,
             },
         }
     }

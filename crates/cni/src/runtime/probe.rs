@@ -51,7 +51,7 @@ impl Runtime {
         let stdout = match invocation.run(&path, stdin.as_bytes()) {
             Ok(stdout) => stdout,
             Err(error) => {
-                let error = error.of_kind(kind, Command::Version);
+                let error = error.of_kind(kind, Command::Version, false);
                 let too_old = error
                     .plugin_error()
                     .is_some_and(|said| said.msg == "unknown CNI_COMMAND: VERSION");

@@ -1,6 +1,6 @@
 //! ADD, DEL and CHECK: who is called, in which order, with what.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::stage::{Stage, full_request, list, request, stage, three};
 use crate::runtime::AttachmentRequest;
@@ -190,54 +190,103 @@ fn a_failed_add_is_undone_and_its_error_kept() {
     );
 }
 
+/// The code and the text of an answer.
+type Answer = (u32, &'static str);
+
+const UNMARSHAL: &str =
+    "failed to load netconf: json: cannot unmarshal string into Go struct field";
+
 /// The codes and texts of the answers of a plugin to ADD and to its DEL, and whether it may have left something.
 #[test]
 fn failed_del_of_plugin_that_has_done_nothing_does_not_count() {
-    let stage = stage();
-    let (runtime, list) = (stage.runtime(), list("1.0.0", three()));
+    for ipam in [
+        json!({}),
+        json!({"type": "static"}),
+        json!({"type": "absent"}),
+    ] {
+        assert_may_have_left(
+            &json!({"type": "bridge", "ipam": ipam}),
+            &[
+                // Codes come first, whatever the text.
+                ((7, "Link not found"), (7, "Link not found"), false),
+                ((7, "bad"), (2, "other"), false),
+                ((4, "bad"), (999, "Link not found"), false),
+                ((7, "bad"), (11, "cannot unmarshal"), true),
+                ((7, "bad"), (5, "Link not found"), true),
+                ((999, UNMARSHAL), (999, UNMARSHAL), false),
+                ((999, "Link not found"), (999, "Link not found"), false),
+                ((999, "Link not found"), (999, "address not found"), true),
+                (
+                    (999, "Link not found"),
+                    (999, "failed to find plugin \"x\" in path [/a]"),
+                    false,
+                ),
+                (
+                    (999, "failed to find plugin \"x\""),
+                    (999, "Link not found"),
+                    true,
+                ),
+                // A plugin that fails later, or ends without an answer, may have done anything.
+                (
+                    (999, "context deadline exceeded"),
+                    (999, "context deadline exceeded"),
+                    true,
+                ),
+                ((999, "context deadline exceeded"), (999, UNMARSHAL), true),
+                ((999, "context deadline exceeded"), (7, "bad"), true),
+                ((0, ""), (0, ""), true),
+            ],
+        );
+    }
+}
+
+/// A daemon may have given an address, and answer ADD and DEL in the same words.
+#[test]
+fn texts_of_other_plugins_prove_nothing() {
+    for plugin in [
+        json!({"type": "thin"}),
+        json!({"type": "bridge", "ipam": {"type": "thin"}}),
+        json!({"type": "bridge", "IPAM": {"Type": "thin"}}),
+    ] {
+        assert_may_have_left(
+            &plugin,
+            &[
+                ((999, UNMARSHAL), (999, UNMARSHAL), true),
+                ((999, "Link not found"), (999, "Link not found"), true),
+                ((999, UNMARSHAL), (7, "bad"), true),
+                ((1, "bad"), (1, "bad"), true),
+                ((6, "bad"), (6, "bad"), true),
+                ((2, "bad"), (2, "bad"), false),
+                ((4, "bad"), (4, "bad"), false),
+                ((7, "bad"), (7, "bad"), false),
+                ((7, "bad"), (7, "other"), true),
+                ((7, "bad"), (2, "bad"), true),
+            ],
+        );
+    }
+}
+
+/// Asserts for the answers of the second of three plugins to ADD and DEL whether it may have left something.
+fn assert_may_have_left(plugin: &Value, cases: &[(Answer, Answer, bool)]) {
+    let stage = Stage::with(&["first", "bridge", "thin", "third"], "1.0.0");
+    let plugins = json!([{"type": "first"}, plugin, {"type": "third"}]);
+    let (runtime, list) = (stage.runtime(), list("1.0.0", plugins));
     // The one behind it is not executed at all.
     stage.answer("third", "DEL", r#"{"code": 5, "msg": "stuck"}"#, 1);
-    let unmarshal = "failed to load netconf: json: cannot unmarshal string into Go struct field";
-    for (of_add, of_del, may_have_left) in [
-        // Codes come first, whatever the text.
-        ((7, "Link not found"), (7, "Link not found"), false),
-        ((7, "bad"), (2, "other"), false),
-        ((4, "bad"), (999, "Link not found"), false),
-        ((7, "bad"), (11, "cannot unmarshal"), true),
-        ((7, "bad"), (5, "Link not found"), true),
-        ((999, unmarshal), (999, unmarshal), false),
-        ((999, "Link not found"), (999, "Link not found"), false),
-        ((999, "Link not found"), (999, "address not found"), true),
-        (
-            (999, "Link not found"),
-            (999, "failed to find plugin \"x\" in path [/a]"),
-            false,
-        ),
-        (
-            (999, "failed to find plugin \"x\""),
-            (999, "Link not found"),
-            true,
-        ),
-        // A plugin that fails later, or ends without an answer, may have done anything.
-        (
-            (999, "context deadline exceeded"),
-            (999, "context deadline exceeded"),
-            true,
-        ),
-        ((999, "context deadline exceeded"), (999, unmarshal), true),
-        ((999, "context deadline exceeded"), (7, "bad"), true),
-        ((0, ""), (0, ""), true),
-    ] {
+    for (of_add, of_del, may_have_left) in cases {
         for (command, (code, msg)) in [("ADD", of_add), ("DEL", of_del)] {
             let answer = match code {
                 0 => String::new(),
                 _ => json!({"code": code, "msg": msg}).to_string(),
             };
-            stage.answer("second", command, &answer, 1);
+            stage.answer(&list.plugins[1].kind, command, &answer, 1);
         }
         let error = runtime.add(&list, &request()).unwrap_err();
         let found = error.may_have_left_something();
-        assert_eq!(found, may_have_left, "{of_add:?}, {of_del:?}: {error}");
+        assert_eq!(
+            found, *may_have_left,
+            "{plugin}, {of_add:?}, {of_del:?}: {error}"
+        );
     }
 }
 
