@@ -32,6 +32,7 @@ would go by them while no API server answers.
 
 With --forget it removes nothing of these. It gives up one sandbox whose DEL by netqos-multinet fails, as netqos check
 lists them: it prints what may be left of it, and the next DEL succeeds without a call of any plugin. An agent may run.
+A pod that may run, of which no DEL has failed, is not given up.
 
 Needs root, and no agent may run. NETQOS_RUN_DIR and NETQOS_BPFFS move /run/netqos and /sys/fs/bpf.
 
@@ -43,7 +44,7 @@ Examples:
   netqos cleanup --yes --forget 4f1c3d2e5b6a -o json | jq '.attachments[].addresses'
 
 Exit codes: 0 nothing of netqos is left but such attachments, or the sandbox is given up, 1 something is left, an agent
-runs, or the sandbox is not known (the message says what), 2 not confirmed, 3 not root.")]
+runs, or the sandbox is not known or its pod may run (the message says what), 2 not confirmed, 3 not root.")]
 pub struct Arguments {
     /// Do not ask first.
     #[arg(short, long)]

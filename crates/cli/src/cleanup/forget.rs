@@ -36,6 +36,15 @@ pub(super) fn run(sandbox: &str, arguments: &Arguments) -> ExitCode {
 fn forget(sandbox: &str, arguments: &Arguments) -> Result<ExitCode, String> {
     let sandboxes = find(sandbox, arguments)?;
     let record = sandboxes.record(sandbox);
+    let healthy = record.as_ref().filter(|it| it.failure.is_none());
+    let netns = healthy.and_then(|it| it.netns.as_deref());
+    if let Some(netns) = netns.filter(|it| it.exists()) {
+        return Err(format!(
+            "no DEL of it has failed, and its network namespace {} is there: the pod may run; delete the pod first, \
+             and give the sandbox up if netqos check lists it then",
+            netns.display()
+        ));
+    }
     let left = Left {
         sandbox: sandbox.to_owned(),
         pod: sandboxes.name(sandbox),

@@ -25,13 +25,27 @@ fn sandbox_whose_del_fails_is_listed_until_it_is_given_up() {
         let report: Value = serde_json::from_str(&stdout(&run(&["check", "-o", "json"]))).unwrap();
         report["failedDeletes"].clone()
     };
+    let forget = |more: &[&str]| run(&[&["cleanup", "--forget"], more].concat());
+
+    // A pod that runs: no DEL has failed, and its namespace is there.
+    let mut healthy = record.clone();
+    healthy["failure"] = Value::Null;
+    healthy["netns"] = json!("/proc/self/ns/net");
+    fs::write(&path, healthy.to_string()).unwrap();
+    let refused = forget(&["c1", "--yes"]);
+    assert_code(&refused, 1);
+    let why = stderr(&refused);
+    assert!(why.contains("no DEL of it has failed"), "{why}");
+    assert!(why.contains("delete the pod first"), "{why}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), healthy.to_string());
+    fs::write(&path, record.to_string()).unwrap();
+
     let finding = &failed()[0];
     let message = finding["message"].as_str().unwrap();
     assert_eq!(message, format!("shop/web: no plugin bridge ({path})"));
     let remedy = finding["remedy"].as_str().unwrap();
     assert!(remedy.ends_with("netqos cleanup --forget c1"), "{remedy}");
 
-    let forget = |more: &[&str]| run(&[&["cleanup", "--forget"], more].concat());
     let unknown = forget(&["c2", "--yes"]);
     assert_code(&unknown, 1);
     assert!(stderr(&unknown).contains("sandbox c2: it has no record and no result"));
