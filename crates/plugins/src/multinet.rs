@@ -325,19 +325,23 @@ impl Node {
         error: CniError,
         lock: FileLock,
     ) -> CniError {
-        let mut failures = self.undo(record, begun);
         // That of the attachment that failed, also where its plugins have not run.
-        for attachment in record.attachments.iter().skip(begun) {
-            let removed = device_info::remove(attachment);
-            failures.extend(removed.err().map(|it| device_info_error(attachment, &it)));
-        }
+        let not_begun = record.attachments.drain(begun..);
+        let of_info = not_begun.filter_map(|attachment| {
+            let removed = device_info::remove(&attachment);
+            removed.err().map(|it| device_info_error(&attachment, &it))
+        });
+        let of_info: Vec<CniError> = of_info.collect();
+        // DEL must know it even if this ADD is killed here. On a full disk the record before stays.
+        let _ = self.records.write(record, &lock);
+        let mut failures = self.undo(record, begun);
+        failures.extend(of_info);
         if failures.is_empty() {
             return match self.records.remove(&record.container_id, lock) {
                 Ok(()) => error,
                 Err(of_record) => with_failures(error, &of_record),
             };
         }
-        record.attachments.truncate(begun);
         with_failures(error, &self.keep(record, &failures, Some(&lock)))
     }
 

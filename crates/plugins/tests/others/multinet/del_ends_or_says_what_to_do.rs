@@ -242,6 +242,30 @@ fn del_that_waits_for_one_plugin_does_not_fail_for_one_that_refused() {
     }
 }
 
+/// The plugin of a selected network is missing.
+#[test]
+fn add_that_is_killed_while_it_undoes_leaves_no_del_that_fails() {
+    let Some((node, pod)) = start() else { return };
+    let before = node.inventory();
+    // Its first DEL kills the plugin that calls it.
+    write_script(
+        "killer",
+        "#!/bin/sh\ncat >/dev/null\n\
+         if [ $CNI_COMMAND = ADD ]; then echo '{\"cniVersion\": \"1.0.0\"}'; fi\n\
+         if [ $CNI_COMMAND = DEL ] && rm /run/kill; then kill -9 $PPID; fi\n",
+    );
+    fs::write("/run/kill", "").unwrap();
+    let missing = json!({"cniVersion": "1.0.0", "name": "absent", "type": "no-such-plugin"});
+    node.define_by_digest("shop/broken", &missing);
+    let list = json!({"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "killer"}]});
+    let config = json!({"pluginDirs": [BIN, PLUGINS], "defaultNetwork": list});
+    let add = node.call("ADD", &pod, Some("broken"), config.clone());
+    assert_eq!(add.run().unwrap().code, None);
+    assert_eq!(record("web")["attachments"].as_array().unwrap().len(), 1);
+    assert_every_del_ends(&node, &pod, &config);
+    node.assert_only(&before);
+}
+
 /// An ADD that was killed while a plugin refused it, and one that had ended, before the plugin was replaced.
 #[test]
 fn configuration_that_is_refused_at_del_counts_if_its_add_had_ended() {
