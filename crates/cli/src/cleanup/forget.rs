@@ -35,6 +35,9 @@ pub(super) fn run(sandbox: &str, arguments: &Arguments) -> ExitCode {
 
 fn forget(sandbox: &str, arguments: &Arguments) -> Result<ExitCode, String> {
     let sandboxes = find(sandbox, arguments)?;
+    let path = sandboxes.lock(sandbox);
+    let lock = FileLock::attempt(&path)
+        .map_err(|why| format!("{}: {why}; try again after a call for it", path.display()))?;
     let record = sandboxes.record(sandbox);
     let healthy = record.as_ref().filter(|it| it.failure.is_none());
     let netns = healthy.and_then(|it| it.netns.as_deref());
@@ -57,9 +60,6 @@ fn forget(sandbox: &str, arguments: &Arguments) -> Result<ExitCode, String> {
     if !confirmed(arguments, "Give up what may be left?") {
         return Ok(ExitCode::from(BAD_INPUT));
     }
-    let path = sandboxes.lock(sandbox);
-    let lock = FileLock::attempt(&path)
-        .map_err(|why| format!("{}: {why}; try again after a call for it", path.display()))?;
     let given_up = sandboxes.give_up(sandbox, &lock);
     given_up.map_err(|why| why.to_string())?;
     eprintln!("netqos: sandbox {sandbox} is given up: its next DEL calls no plugin");

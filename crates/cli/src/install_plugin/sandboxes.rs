@@ -236,11 +236,11 @@ impl Sandboxes {
             hand_over: None,
             failure: None,
         };
-        self.records.write(container_id, &nothing)?;
+        // Last: a DEL without a record would go by the results.
         let results = self.results().cached_attachments().into_iter();
         let of_sandbox = results.filter(|it| it.container_id == container_id);
         of_sandbox.for_each(|it| self.results().forget(&it));
-        Ok(())
+        self.records.write(container_id, &nothing)
     }
 
     /// The file of a sandbox's record.
