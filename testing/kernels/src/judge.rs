@@ -43,8 +43,10 @@ pub const SOURCES: [&str; 6] = [
 /// The feature that needs nf_conntrack loaded.
 const BACKENDS: &str = "backends of Services";
 const TCX: &str = "tcx hooks";
+/// Of 6.1 since 6.1.120, which Debian has.
+const COUNTERS: &str = "counters of redirected packets";
 /// Features that a kernel may lack whatever is loaded, with the kernel that has it.
-const LATER: [(&str, (u32, u32)); 2] = [(BACKENDS, (5, 18)), (TCX, (6, 6))];
+const LATER: [(&str, (u32, u32)); 3] = [(BACKENDS, (5, 18)), (TCX, (6, 6)), (COUNTERS, (6, 1))];
 
 impl Judge {
     /// Returns the verdict on a test.
@@ -144,7 +146,7 @@ fn printed(output: &Output) -> anyhow::Result<String> {
     let exit_code = output.required("check_code")?;
     let is_tested = |feature: &str| match feature {
         TCX => output.value("hook") == Some("tcx"),
-        BACKENDS => false,
+        BACKENDS | COUNTERS => false,
         _ => true,
     };
     // A feature that only needs another one is not listed.
