@@ -121,7 +121,8 @@ fn a_full_disk_stops_nothing() {
     assert!(Command::new("mount").args(size).status().unwrap().success());
     let list = Path::new(STATE).join("objects/networkqoses.json");
     let flow = world.marked(10);
-    let written = || fs::read_to_string(&list).is_ok_and(|text| text.contains("\"dscp\":10"));
+    // All lists: an agent waits for the server where it lacks one.
+    let written = || has_written("networkqoses", "\"dscp\":10");
     assert!(stage::eventually(written));
     let before = fs::read(&list).unwrap();
 
