@@ -30,6 +30,6 @@ pub mod terway;
 pub use annotations::{AnnotationError, ShapingExtras, pod_limits};
 pub use bandwidth::{BandwidthConfig, BandwidthConfigError, EgressWay, Environment, HookChoice};
 pub use duration::DurationError;
-pub use ifb::ifb_name;
+pub use ifb::{CALICO_IFB, calico_ifb_name, ifb_name};
 pub use quantity::{Quantity, QuantityError};
 pub use rate_unit::RateUnit;

@@ -55,9 +55,9 @@ impl LimitDatapath {
         };
         let mut queues = Vec::new();
         // That the node needs a queue in the pod may be found later.
-        let has_in_pod = record.queue(QueueName::IngressInPod).is_some();
+        let ingress = record.ingress_way();
         let wanted: BTreeMap<QueueName, Limit> =
-            endpoint.queues(&request.limits, has_in_pod).collect();
+            endpoint.queues(&request.limits, ingress).collect();
         for name in QueueName::ALL {
             let direction = name.direction();
             match (wanted.get(&name), record.queue(name)) {

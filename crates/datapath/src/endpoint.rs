@@ -21,6 +21,17 @@ pub(crate) struct Side {
     pub(crate) namespace: Option<Namespace>,
 }
 
+/// The queues of an ingress limit, where an interface has an end on the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IngressWay {
+    /// One at the host's end.
+    Host,
+    /// One at each end.
+    Both,
+    /// One at the pod's end.
+    Pod,
+}
+
 /// The interfaces that the plugins before say they made on the host.
 #[derive(Clone, Copy, Debug)]
 pub enum HostLinks<'a> {
@@ -117,11 +128,16 @@ impl Endpoint {
     pub(crate) fn queues(
         &self,
         limits: &Limits,
-        has_ingress_in_pod: bool,
+        ingress: IngressWay,
     ) -> impl Iterator<Item = (QueueName, Limit)> + use<> {
-        let (limits, has_in_pod) = (*limits, has_ingress_in_pod && self.host.is_some());
+        let limits = *limits;
+        let ingress = self.host.as_ref().map_or(IngressWay::Host, |_| ingress);
         let queues = QueueName::ALL.into_iter();
-        let queues = queues.filter(move |queue| has_in_pod || *queue != QueueName::IngressInPod);
+        let queues = queues.filter(move |queue| match queue {
+            QueueName::Ingress => ingress != IngressWay::Pod,
+            QueueName::IngressInPod => ingress != IngressWay::Host,
+            QueueName::Egress => true,
+        });
         queues.filter_map(move |queue| Some((queue, limits.of(queue.direction())?)))
     }
 

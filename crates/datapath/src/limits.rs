@@ -1,20 +1,24 @@
 //! The limits of one attachment, put in force.
 
 use std::fs;
-use std::path::Path;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 use netqos_api::{EgressWay, HookChoice};
 use netqos_bpf::Pins;
 use netqos_core::plan::Ends;
 use netqos_core::{Attachment, Direction, Limits};
 
-use crate::endpoint::{Endpoint, HostLinks, Side};
+use crate::endpoint::{Endpoint, HostLinks, IngressWay, Side};
 use crate::hook::HookKind;
 use crate::install::Installer;
 use crate::lock::FileLock;
 use crate::plan::{Planned, inherit, is_same};
 use crate::record::{QueueName, QueueRecord, Record, Records, SideName};
 use crate::{Error, Paths, Result, Shape, legacy, programs};
+
+/// The name that kubelets' runtimes give to the first interface of each pod.
+const FIRST_INTERFACE: &str = "eth0";
 
 /// What an attachment shall be held to.
 #[derive(Clone, Copy, Debug)]
@@ -154,7 +158,13 @@ impl LimitDatapath {
         };
         // Until something is changed.
         let mut stands = before.is_some();
-        let mut left_out = LeftOut::of(request);
+        let ingress = self.ingress_way(request.attachment, before.as_ref());
+        let is_only_in_pod = ingress == IngressWay::Pod;
+        let mut left_out = LeftOut {
+            is_running: request.is_running,
+            is_only_in_pod,
+            first: None,
+        };
         let applied = self.apply_locked(request, before, found, &mut stands, &mut left_out);
         // What cannot be remembered now may be in a moment; any other failure is one of what is there.
         stands &= matches!(applied, Err(Error::Record { .. }));
@@ -166,10 +176,18 @@ impl LimitDatapath {
         }
         let mut applied = applied?;
         match left_out.first {
-            Some((QueueName::IngressInPod, why)) => {
+            Some((QueueName::IngressInPod, why)) if !is_only_in_pod => {
                 applied.no_queue_in_pod_because = Some(why.to_string());
             }
             Some((_, why)) => return Err(why),
+            // The queue on the host goes once the pod has its own.
+            None if !is_only_in_pod && self.is_only_in_pod(request.attachment) => {
+                let made = self.records.read(request.attachment)?;
+                let made = made.filter(|it| it.ingress_way() == IngressWay::Both);
+                if made.is_some() {
+                    return self.apply_under(request, made, lock);
+                }
+            }
             None => {}
         }
         Ok(applied)
@@ -199,10 +217,30 @@ impl LimitDatapath {
             .map(Some)
     }
 
-    /// Returns true if what the pod receives needs a queue in the pod.
-    pub(crate) fn has_ingress_in_pod(&self, before: Option<&Record>) -> bool {
-        let had_one = before.is_some_and(|it| it.queue(QueueName::IngressInPod).is_some());
-        had_one || self.paths.ingress_in_pod().exists()
+    /// Returns where the queues of what the pod receives belong.
+    pub(crate) fn ingress_way(
+        &self,
+        attachment: &Attachment,
+        before: Option<&Record>,
+    ) -> IngressWay {
+        let has = |queue| before.is_some_and(|record| record.queue(queue).is_some());
+        let (at_host, in_pod) = (has(QueueName::Ingress), has(QueueName::IngressInPod));
+        if self.is_only_in_pod(attachment) {
+            // Until the pod has its own, the queue on the host stays.
+            return match at_host && !in_pod {
+                true => IngressWay::Both,
+                false => IngressWay::Pod,
+            };
+        }
+        match in_pod || self.paths.ingress_in_pod().exists() {
+            true => IngressWay::Both,
+            false => IngressWay::Host,
+        }
+    }
+
+    /// Returns true if another process [removes](Self::note_ingress_only_in_pod) queues at the host's end of this interface.
+    pub fn is_only_in_pod(&self, attachment: &Attachment) -> bool {
+        attachment.interface() == FIRST_INTERFACE && self.paths.ingress_only_in_pod().exists()
     }
 
     /// Notes that ingress limits on this node need a queue in the pod: new and changed ones get it.
@@ -210,11 +248,25 @@ impl LimitDatapath {
     /// # Errors
     /// Returns [`Error::Record`] if it cannot be written.
     pub fn note_ingress_in_pod(&self, why: &str) -> Result<()> {
-        let path = self.paths.ingress_in_pod();
-        if path.exists() {
-            return Ok(());
+        note(self.paths.ingress_in_pod(), why)
+    }
+
+    /// Notes why queues at the host's ends of first interfaces do not last, so that ingress limits there go into the pod;
+    /// `None`: they do.
+    ///
+    /// # Errors
+    /// Returns [`Error::Record`] if it cannot be written.
+    pub fn note_ingress_only_in_pod(paths: &Paths, why: Option<&str>) -> Result<()> {
+        let path = paths.ingress_only_in_pod();
+        match why {
+            Some(why) => note(path, why),
+            None => match fs::remove_file(&path) {
+                Err(source) if source.kind() != ErrorKind::NotFound => {
+                    Err(Error::Record { path, source })
+                }
+                _ => Ok(()),
+            },
         }
-        fs::write(&path, why).map_err(|source| Error::Record { path, source })
     }
 
     fn undo(&mut self, request: &Request<'_>) -> Result<()> {
@@ -311,7 +363,7 @@ impl LimitDatapath {
                     left_out.note(queue.name(), queue.side, why)?;
                     // What of it cannot be removed either is in the pod alone.
                     let bpffs = self.paths.bpffs();
-                    let _ = crate::teardown::queue(side, &queue, request.attachment, bpffs);
+                    let _ = crate::teardown::queue(side, &queue, request.attachment, bpffs, None);
                 }
             }
         }
@@ -335,6 +387,7 @@ impl LimitDatapath {
         let is_unwanted =
             |old: &&QueueRecord| !plan.iter().any(|planned| is_same(old, &planned.record));
         let mut any = false;
+        let replaced = self.replaced(before);
         for old in before.queues.iter().filter(is_unwanted) {
             *stands = false;
             let side = match old.side {
@@ -342,7 +395,7 @@ impl LimitDatapath {
                 SideName::Pod => &mut *pod,
             };
             let bpffs = self.paths.bpffs();
-            match crate::teardown::queue(side, old, &before.attachment, bpffs) {
+            match crate::teardown::queue(side, old, &before.attachment, bpffs, replaced) {
                 Ok(dropped) => self.dropped += u64::from(dropped),
                 Err(why) => left_out.note(old.name(), old.side, why)?,
             }
@@ -352,28 +405,31 @@ impl LimitDatapath {
     }
 }
 
+/// Writes a file, unless it exists.
+fn note(path: PathBuf, why: &str) -> Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
+    fs::write(&path, why).map_err(|source| Error::Record { path, source })
+}
+
 /// The queue that could not be made, where others can. A pod with `CAP_NET_ADMIN` can keep any queue in its namespace from
 /// being made: that must not lift what is held on the host.
 #[derive(Debug)]
 pub(crate) struct LeftOut {
     is_running: bool,
+    /// The queue in the pod is the only one of an ingress limit.
+    is_only_in_pod: bool,
     first: Option<(QueueName, Error)>,
 }
 
 impl LeftOut {
-    fn of(request: &Request<'_>) -> Self {
-        Self {
-            is_running: request.is_running,
-            first: None,
-        }
-    }
-
     /// Notes why a queue cannot be made.
     ///
     /// # Errors
     /// Returns the reason if nothing is to be in force without it.
     pub(crate) fn note(&mut self, queue: QueueName, side: SideName, why: Error) -> Result<()> {
-        let is_optional = queue == QueueName::IngressInPod;
+        let is_optional = queue == QueueName::IngressInPod && !self.is_only_in_pod;
         if side == SideName::Host || !(is_optional || self.is_running) {
             return Err(why);
         }

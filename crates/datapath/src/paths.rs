@@ -59,6 +59,11 @@ impl Paths {
         self.run.join("ingress-in-pod")
     }
 
+    /// The file that says that ingress limits at the first interface of a pod have no queue but the one in the pod, and why.
+    pub fn ingress_only_in_pod(&self) -> PathBuf {
+        self.run.join("ingress-only-in-pod")
+    }
+
     /// The file that says that the kernel refused the programs.
     pub(crate) fn refusal(&self) -> PathBuf {
         self.run.join("programs-refused.json")

@@ -37,8 +37,8 @@ impl LimitDatapath {
         left_out: &mut LeftOut,
     ) -> Result<Vec<Planned>> {
         let mut plan = Vec::new();
-        let has_in_pod = self.has_ingress_in_pod(before);
-        for (queue, limit) in site.endpoint.queues(&request.limits, has_in_pod) {
+        let ingress = self.ingress_way(request.attachment, before);
+        for (queue, limit) in site.endpoint.queues(&request.limits, ingress) {
             match self.plan_queue(request, site, before, queue, limit) {
                 Ok(planned) => plan.push(planned),
                 Err(why) => {

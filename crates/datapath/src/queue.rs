@@ -1,5 +1,6 @@
 //! The queue on a link: a TBF, and in it a pfifo_fast whose bands the ranking program fills.
 
+use netqos_core::Limit;
 use netqos_netlink::link::{Link, LinkChange, gone, optional};
 use netqos_netlink::qdisc::{Bfifo, Installed, InstalledTbf, PfifoFast, Qdisc, Statistics, Tbf};
 use netqos_netlink::{Handle, Socket};
@@ -277,6 +278,12 @@ pub(crate) fn check(
         return Err(Error::QdiscMissing);
     }
     Ok(found.statistics())
+}
+
+/// Returns true if the queue is a limit with other numbers.
+pub(crate) fn is_another(socket: &mut Socket, link: &Link, limit: &Limit) -> Result<bool> {
+    let found = Found::read_left(socket, link)?;
+    Ok(found.limit().is_some() && !found.holds(&Shape::new(limit, link).tbf()))
 }
 
 /// Removes the queue, if there is one; somebody else's root qdisc stays.

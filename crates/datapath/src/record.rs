@@ -13,6 +13,7 @@ use netqos_netlink::Socket;
 use netqos_netlink::link::{Link, optional};
 use serde::{Deserialize, Serialize};
 
+use crate::endpoint::IngressWay;
 use crate::files::{Documents, UNFINISHED, WHOLE, remove_file};
 use crate::hook::HookKind;
 use crate::lock::FileLock;
@@ -195,6 +196,16 @@ impl Record {
             egress: self.egress().unwrap_or_default(),
             hook: self.hook(),
             is_running: true,
+        }
+    }
+
+    /// Returns where its queues of ingress are.
+    pub(crate) fn ingress_way(&self) -> IngressWay {
+        let has = |name| self.queue(name).is_some();
+        match (has(QueueName::Ingress), has(QueueName::IngressInPod)) {
+            (_, false) => IngressWay::Host,
+            (true, true) => IngressWay::Both,
+            (false, true) => IngressWay::Pod,
         }
     }
 

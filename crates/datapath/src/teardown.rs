@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use netqos_bpf::{Pins, TcxLink};
-use netqos_core::{Attachment, Limits, Tag};
+use netqos_core::{Attachment, Limit, Limits, Tag};
 use netqos_netlink::link::{Link, LinkChange, gone, optional};
 
 use crate::endpoint::{HostLinks, Side};
 use crate::error::{Doing, Errors};
 use crate::hook::{self, HookKind};
 use crate::owner::Owner;
-use crate::record::{LinkRecord, QueueName, QueueRecord, SideName};
+use crate::record::{LinkRecord, QueueName, QueueRecord, Record, SideName};
 use crate::{LimitDatapath, Result, backstop, detour, legacy, queue as queues};
 
 impl LimitDatapath {
@@ -58,10 +58,11 @@ impl LimitDatapath {
         };
         match &record {
             Some(record) => {
+                let replaced = self.replaced(record);
                 for old in &record.queues {
                     let bpffs = self.paths.bpffs();
                     let dropped = errors.note(match side_of(old.side, &mut self.host, &mut pod) {
-                        Some(side) => remove(side, old, attachment, bpffs),
+                        Some(side) => remove(side, old, attachment, bpffs, replaced),
                         None => release(old, attachment, bpffs).map(|()| 0),
                     });
                     self.dropped += u64::from(dropped.unwrap_or(0));
@@ -87,6 +88,12 @@ impl LimitDatapath {
             limits,
         ));
         errors.finish()
+    }
+
+    /// Returns the ingress limit of a record if another process may have made its own of the queue on the host.
+    pub(crate) fn replaced(&self, record: &Record) -> Option<Limit> {
+        let is_replaced = self.is_only_in_pod(&record.attachment);
+        record.limits.ingress.filter(|_| is_replaced)
     }
 }
 
@@ -141,20 +148,22 @@ pub(crate) fn queue(
     old: &QueueRecord,
     attachment: &Attachment,
     bpffs: &Path,
+    replaced: Option<Limit>,
 ) -> Result<u32> {
     let mut errors = Errors::default();
-    let dropped = errors.note(remove(side, old, attachment, bpffs));
+    let dropped = errors.note(remove(side, old, attachment, bpffs, replaced));
     errors.note(untag(side, old, attachment));
     errors.finish().map(|()| dropped.unwrap_or(0))
 }
 
 /// Removes one queue, and everything that leads to it. Returns the number of packets that its link lost when its
-/// transmit queue length was restored.
+/// transmit queue length was restored. A queue on the host for another limit than the one that was `replaced` stays.
 fn remove(
     side: &mut Side,
     old: &QueueRecord,
     attachment: &Attachment,
     bpffs: &Path,
+    replaced: Option<Limit>,
 ) -> Result<u32> {
     let mut errors = Errors::default();
     let mut dropped = 0;
@@ -176,7 +185,14 @@ fn remove(
             errors.note(gone(side.socket.delete_link(link)).doing("delete ifb device"));
         } else {
             errors.note(hook::detach(side, link, old.hook, old.link.made_clsact));
-            errors.note(queues::teardown(&mut side.socket, link));
+            let replaced = replaced.filter(|_| old.name() == QueueName::Ingress);
+            let is_others = match &replaced {
+                Some(limit) => errors.note(queues::is_another(&mut side.socket, link, limit)),
+                None => Some(false),
+            };
+            if is_others != Some(true) {
+                errors.note(queues::teardown(&mut side.socket, link));
+            }
             dropped = queues::restore_length(&mut side.socket, link, &old.link);
         }
     }

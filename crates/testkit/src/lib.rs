@@ -27,6 +27,8 @@ mod crash;
 mod datagrams;
 mod delay;
 mod executable;
+#[cfg(any(feature = "classes", feature = "rules"))]
+mod felix;
 mod foreign;
 mod hooks;
 #[cfg(feature = "index")]
@@ -57,6 +59,8 @@ pub use crash::run_killed_at;
 pub use datagrams::datagrams_arrive;
 pub use delay::DelayLine;
 pub use executable::executable;
+#[cfg(any(feature = "classes", feature = "rules"))]
+pub use felix::Felix;
 pub use foreign::{ForeignHook, ForeignProgram, Verdict, cilium_throttle, foreign_map};
 pub use hooks::{has_big_tcp, has_tcx};
 pub use lab::lab_agent;

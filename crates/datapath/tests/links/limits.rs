@@ -2,6 +2,7 @@
 
 mod a_redirect_lifts_no_ingress_limit;
 mod applied_twice_changes_nothing;
+mod beside_calico;
 mod large_datagrams_arrive;
 mod limit_change_keeps_flow;
 mod limit_changes;
@@ -75,6 +76,13 @@ impl Wanted {
 
 fn datapath() -> LimitDatapath {
     LimitDatapath::open(Paths::from_variables(|_| None)).unwrap()
+}
+
+fn lift(wanted: &Wanted) {
+    let request = wanted.request();
+    let (attachment, netns) = (request.attachment, Some(request.netns));
+    let lifted = datapath().teardown(attachment, netns, request.host_links, &request.limits);
+    lifted.unwrap();
 }
 
 /// The same limit both ways.

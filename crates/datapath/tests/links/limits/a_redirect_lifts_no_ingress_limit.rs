@@ -9,7 +9,7 @@ use netqos_testkit::{Baseline, ForeignHook, ForeignProgram, Node, Pod, has_tcx};
 use netqos_traffic::{Flow, Server, TcpTest};
 
 use super::limits_take_effect::assert_limited_in;
-use super::{Wanted, both, datapath, hooks, server};
+use super::{Wanted, both, datapath, hooks, lift, server};
 
 const HOOKS: [ForeignHook; 2] = [ForeignHook::Clsact(1), ForeignHook::TcxFirst];
 
@@ -39,13 +39,6 @@ fn inside(node: &Node, pod: &Pod) -> String {
     let shown = commands.map(|command| shown_in(node, pod, command));
     // A deleted queue has taken the link's own along.
     shown.concat().replace("qdisc pfifo_fast", "qdisc noqueue")
-}
-
-fn lift(wanted: &Wanted) {
-    let request = wanted.request();
-    let (attachment, netns) = (request.attachment, Some(request.netns));
-    let lifted = datapath().teardown(attachment, netns, request.host_links, &request.limits);
-    lifted.unwrap();
 }
 
 /// The rate at which the pod downloads.
