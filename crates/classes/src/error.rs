@@ -73,6 +73,11 @@ pub enum Error {
         /// Its handle.
         handle: String,
     },
+    /// Calico limits what comes from a pod, by an `ingress` qdisc in the place of clsact.
+    #[error(
+        "Calico limits it, with its qdisc where the program would be; from kernel 6.6 on a program has a hook of its own (tcx)"
+    )]
+    CalicosHook,
     /// The numbers of pods and parts cannot be read or written down.
     #[error(transparent)]
     Numbers(netqos_datapath::Error),

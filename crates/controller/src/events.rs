@@ -181,7 +181,7 @@ impl Told {
 /// The reason by which an event of a pod or a policy tells of a problem. They are few, and stay: what
 /// has none of its own has failed.
 pub(crate) fn reason_of(problem: &str) -> &str {
-    const OWN: [&str; 12] = [
+    const OWN: [&str; 13] = [
         "InvalidBandwidth",
         "KernelFeatureMissing",
         "Conflict",
@@ -193,6 +193,7 @@ pub(crate) fn reason_of(problem: &str) -> &str {
         "NetworkNotFound",
         "QueueStalled",
         "QuotaExceeded",
+        "HookReplaced",
         "RepairContested",
     ];
     match OWN.contains(&problem) {

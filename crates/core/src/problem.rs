@@ -77,6 +77,8 @@ reasons! {
     EndpointUnreachable,
     /// Somebody else's program comes before ours at an interface, again and again.
     HookContested,
+    /// Calico limits what a pod sends at the only hook that the kernel has for the pod's rules.
+    HookReplaced,
     /// Another process keeps removing or changing a qdisc, filter or program of netqos, which restores it five
     /// times a minute.
     RepairContested,

@@ -72,6 +72,12 @@ pub enum Error {
     /// The result of the plugins before does not name the host's end of the veth.
     #[error("no veth peer of container interface found in host ns")]
     PeerNotListed,
+    /// Calico limits what comes from the pod, by an `ingress` qdisc in the place of clsact.
+    #[error(
+        "Calico limits what comes from the pod at {0}, with its qdisc where the program would be; from kernel 6.6 on a program has a \
+         hook of its own (tcx)"
+    )]
+    CalicosHook(String),
     /// Somebody else's root qdisc is where the limit belongs.
     #[error(
         "create qdisc: file exists: {link} has {kind} {handle} at its root, which is not netqos'; remove it, or leave the pod without a limit"

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use netqos_api::calico_ifb_name;
 use netqos_bpf::classes::{Classes, stamp_no_more};
 use netqos_netlink::filter::{Bpf, Installed, Place};
 use netqos_netlink::link::{Link, gone, optional};
@@ -79,7 +80,8 @@ fn by_clsact<'k>(
     let mut made: BTreeSet<Arc<str>> = kernel.numbers.clsact().clone();
     let mut looked_at = Vec::new();
     for at in links {
-        match is_missing(&mut kernel.socket, at.link, id) {
+        let made_room = make_room(kernel, at.link);
+        match made_room.and_then(|()| is_missing(&mut kernel.socket, at.link, id)) {
             Ok(missing) => {
                 if missing.as_ref().is_some_and(|it| it.is_without_clsact) {
                     made.insert(at.link.name.as_str().into());
@@ -107,6 +109,17 @@ fn by_clsact<'k>(
         }
     }
     Ok(changes)
+}
+
+/// Leaves the link of a pod whose egress Calico limits to it: the kernel refuses its qdisc while clsact is there.
+fn make_room(kernel: &mut Kernel, link: &Link) -> Result<()> {
+    let ifb = calico_ifb_name(&link.name);
+    let ifb = optional(kernel.socket.link_by_name(&ifb)).doing("find link")?;
+    if ifb.is_none() {
+        return Ok(());
+    }
+    remove_filters(kernel, link)?;
+    Err(Error::CalicosHook)
 }
 
 /// Takes the program from a pod's link, where that still is, and forgets the link.

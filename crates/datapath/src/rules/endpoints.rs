@@ -132,7 +132,7 @@ impl RuleDatapath {
     }
 
     /// `None`: no rule is for it, or it cannot be reached, which the plan says itself.
-    fn find(&mut self, id: &EndpointId, endpoint: &Endpoint) -> Result<Option<Arrival>> {
+    pub(super) fn find(&mut self, id: &EndpointId, endpoint: &Endpoint) -> Result<Option<Arrival>> {
         let (Some(chain), Some(interface)) = (endpoint.chain, endpoint.attach.interface()) else {
             return Ok(None);
         };
@@ -300,7 +300,7 @@ impl RuleDatapath {
         site.is_some_and(|site| Side::host().is_ok_and(|host| Found::at_host(host, site).is_ok()))
     }
 
-    fn remove_endpoint(&mut self, id: &EndpointId) -> Result<()> {
+    pub(super) fn remove_endpoint(&mut self, id: &EndpointId) -> Result<()> {
         if let Some(site) = self.sites.get(id).cloned() {
             self.remove_site(&site)?;
         } else if let Some(entry) = self.entries.get(id) {

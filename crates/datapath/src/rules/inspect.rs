@@ -12,9 +12,9 @@ use super::engine::RuleDatapath;
 use super::problems::Subject;
 use super::site::{Found, Site, Standing};
 use super::{Outcome, Restored};
-use crate::Result;
 use crate::endpoint::Side;
 use crate::record::SideName;
+use crate::{HookKind, Result};
 
 /// How often in a row we come before somebody who came before us. Who insists may stay there.
 const CONTESTS: u32 = 3;
@@ -148,6 +148,14 @@ impl RuleDatapath {
         else {
             return Ok(None);
         };
+        if before.hook == HookKind::Clsact && found.is_limited_by_calico()? {
+            // Calico finds no place while clsact is there.
+            self.remove_endpoint(id)?;
+            if let Some(mut arrival) = self.find(id, endpoint)? {
+                self.switch(&mut arrival)?;
+            }
+            return Ok(None);
+        }
         let standing = found.standing(&before, &self.rules)?;
         if standing == Standing::First {
             self.forget_contest(id);

@@ -89,6 +89,7 @@ fn of(object: ObjectRef, error: &Error) -> Problem {
     Problem {
         object,
         reason: match error {
+            Error::CalicosHook(_) => Reason::HookReplaced,
             error if is_pod && error.is_unreachable() => Reason::EndpointUnreachable,
             error if error.is_unsupported() => Reason::KernelFeatureMissing,
             _ => Reason::UpdateFailed,

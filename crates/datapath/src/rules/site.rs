@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use netqos_api::HookChoice;
+use netqos_api::{HookChoice, calico_ifb_name};
 use netqos_bpf::rules::Rules;
 use netqos_bpf::{TcxHook, TcxLink};
 use netqos_core::plan::Interface;
@@ -17,7 +17,7 @@ use crate::endpoint::{Endpoint, HostLinks, Side, host_link, sees_all};
 use crate::error::Doing;
 use crate::hook::{HookQdisc, ensure_clsact, remove_empty_clsact};
 use crate::record::SideName;
-use crate::{Documents, HookKind, Paths, Result};
+use crate::{Documents, Error, HookKind, Paths, Result};
 
 /// Our filter's handle and name; its preference is the lowest that is free, since what stands
 /// before us would see a packet twice that goes through a rule's queue.
@@ -167,6 +167,16 @@ impl Found {
         self.side.inside(|| tcx.programs(self.link.index).is_ok())
     }
 
+    /// Returns true if Calico limits what comes from the pod at this end on the host: it needs the place of clsact.
+    pub(super) fn is_limited_by_calico(&mut self) -> Result<bool> {
+        if self.name != SideName::Host {
+            return Ok(false);
+        }
+        let ifb = calico_ifb_name(&self.link.name);
+        let ifb = optional(self.side.socket.link_by_name(&ifb)).doing("find link")?;
+        Ok(ifb.is_some())
+    }
+
     /// Chooses a hook: the current one; else an existing clsact, which is quick, unless another program would
     /// precede ours. Adding clsact takes the link down for a moment and loses packets to a running pod; tcx does
     /// not.
@@ -178,6 +188,9 @@ impl Found {
             HookChoice::Tcx => return Err(netqos_bpf::Error::NoTcx.into()),
             HookChoice::Clsact => return Ok(HookKind::Clsact),
             HookChoice::None => return Ok(HookKind::None),
+            HookChoice::Auto if can_tcx && self.is_limited_by_calico()? => {
+                return Ok(HookKind::Tcx);
+            }
             HookChoice::Auto => {}
         }
         if let Some(before) =
@@ -219,6 +232,9 @@ impl Found {
         before: Option<&Site>,
     ) -> Result<Site> {
         let hook = self.choose(choice, before)?;
+        if hook == HookKind::Clsact && self.is_limited_by_calico()? {
+            return Err(Error::CalicosHook(self.link.name.clone()));
+        }
         let made_before = before.is_some_and(|b| b.index == self.link.index && b.made_clsact);
         let is_absent = HookQdisc::read(&mut self.side.socket, &self.link)? == HookQdisc::Absent;
         Ok(Site {
@@ -249,6 +265,9 @@ impl Found {
     pub(super) fn standing(&mut self, site: &Site, rules: &Rules) -> Result<Standing> {
         if site.hook == HookKind::None {
             return Ok(Standing::First);
+        }
+        if site.hook == HookKind::Clsact && self.is_limited_by_calico()? {
+            return Ok(Standing::Gone);
         }
         if (self.name, self.link.index) != (site.side, site.index) || !self.is_there(site, rules)? {
             return Ok(Standing::Gone);

@@ -8,6 +8,7 @@ mod a_rule_has_one_limiter;
 mod a_rule_marks_what_it_is_for;
 mod a_shared_clsact_goes_with_the_last;
 mod applied_twice_changes_nothing;
+mod beside_calico;
 mod changes_are_met_whole;
 mod large_datagrams_arrive;
 mod link_limit;

@@ -103,10 +103,10 @@ pub const ALERTS: [Alert; 12] = [
     Alert {
         name: "NetqosHookContested",
         severity: Warning,
-        query: r#"sum by (node) (netqos_problems{reason="HookContested"}) > 0"#,
+        query: r#"sum by (node) (netqos_problems{reason=~"HookContested|HookReplaced"}) > 0"#,
         lasts: "10m",
-        summary: "Another program keeps coming before netqos on {{ $labels.node }}",
-        description: "It sees packets of rules with a rate twice, and may keep packets from the rules. \
+        summary: "Another program takes netqos' place at interfaces of {{ $labels.node }}",
+        description: "It comes before netqos and sees packets of rules with a rate twice, or keeps packets from the rules. \
                       `netqos status` names the interfaces.",
     },
     Alert {

@@ -4,7 +4,7 @@ use netqos_bpf::TcxHook;
 use netqos_classes::ClassBackend;
 use netqos_netlink::Socket;
 use netqos_testkit::classes::{BE, SYSTEM, World, shares};
-use netqos_testkit::{ForeignHook, ForeignProgram, Verdict};
+use netqos_testkit::{Felix, ForeignHook, ForeignProgram, Verdict};
 use netqos_traffic::Flow;
 
 /// What a pod sends is counted as its class's.
@@ -69,6 +69,35 @@ fn are_exchanged_without_a_trace() {
     world.backend.teardown().unwrap();
     let after = world.node.state(&[]).unwrap();
     after.assert_is(&before, "after the teardown");
+}
+
+/// The kernel refuses Calico's qdisc where clsact is.
+#[test]
+fn clsact_makes_room_for_calicos_limit() {
+    let Some(mut world) = World::with_tcx() else {
+        return;
+    };
+    world.attach_by(HookChoice::Clsact);
+    world.divide(shares(100));
+    assert!(on_clsact(&world) > 0);
+    let calico = Felix {
+        ingress: None,
+        egress: Some("200mbit"),
+    };
+    let update = |world: &World| calico.update(&world.node, &world.pods["be"]);
+    update(&world).unwrap_err();
+    for _ in 0..2 {
+        let troubles = world.backend.apply(&world.plan).unwrap().troubles;
+        assert_eq!(troubles.len(), 1, "{troubles:?}");
+        assert!(troubles[0].what.contains("Calico limits"), "{troubles:?}");
+        update(&world).unwrap();
+        assert_eq!(on_clsact(&world), 0);
+    }
+    assert_is_known(&world, "by its addresses");
+    // From kernel 6.6 on.
+    world.attach_by(HookChoice::Auto);
+    world.divide(shares(100));
+    assert_is_known(&world, "by tcx");
 }
 
 /// A program of others before ours lets everything pass, and asks no other: the tree has its filter.
