@@ -108,8 +108,8 @@ struct Arguments {
         default_value = "auto"
     )]
     network_qos: Enforce,
-    /// Whether it enforces bandwidth annotations: auto (unless Cilium's bandwidth manager or
-    /// OVN-Kubernetes does), always, never.
+    /// Whether it enforces bandwidth annotations: auto (unless Cilium's bandwidth manager, Calico
+    /// or OVN-Kubernetes does), always, never.
     #[arg(
         long,
         value_name = "WHEN",

@@ -3,8 +3,10 @@
 use std::fs;
 use std::path::Path;
 
+use netqos_api::CALICO_IFB;
 use netqos_bpf::CiliumBandwidth;
 use netqos_coexistence::AtWork;
+use netqos_netlink::Socket;
 
 /// Where terway-qos pins its maps, in a BPF file system.
 const TERWAY: &str = "terway";
@@ -24,6 +26,15 @@ pub(crate) fn redirecting_cni(bpffs: &Path) -> Option<&'static str> {
     REDIRECTORS.iter().find(is_of).map(|(_, name)| *name)
 }
 
+/// Returns true if Calico limits a pod of the node.
+pub(crate) fn calico_limits() -> bool {
+    let links = Socket::open().and_then(|mut socket| socket.links());
+    links.is_ok_and(|links| {
+        let mut links = links.iter();
+        links.any(|link| link.kind == "ifb" && link.name.starts_with(CALICO_IFB))
+    })
+}
+
 /// Looks at what is pinned in a BPF file system. What cannot be read is as it was `before`.
 pub(crate) fn look(bpffs: &Path, before: AtWork) -> AtWork {
     let cilium = CiliumBandwidth::look(bpffs).unwrap_or_else(|why| {
@@ -34,6 +45,7 @@ pub(crate) fn look(bpffs: &Path, before: AtWork) -> AtWork {
         }
     });
     AtWork {
+        calico: before.calico,
         cilium_egress: cilium.egress,
         cilium_ingress: cilium.ingress,
         terway_qos: bpffs.join(TERWAY).is_dir(),

@@ -245,10 +245,10 @@ pub struct LimitStatus {
     pub in_force: bool,
     /// The reason why it is not, of an ingress limit: `IngressBypassed` or `IngressNotVerified`; else empty.
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub doubt: String,
+    pub reason: String,
     /// The rate at which the interface received when the limit was found to be bypassed, in bits per second.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub bypass: Option<u64>,
+    pub bypass_rate: Option<u64>,
     /// The link that carries its queue, by the name that it had when the queue was made; empty if there is none.
     pub link: String,
     /// What it did. None where nothing counts: on kernels without eBPF.

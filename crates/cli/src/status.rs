@@ -226,7 +226,7 @@ fn pods(status: &Status) -> Table {
         };
         let counts = pod.limits.iter().filter_map(|limit| limit.counts);
         let dropped: u64 = counts.map(|counts| counts.dropped_packets).sum();
-        let has_doubt = pod.limits.iter().any(|limit| !limit.doubt.is_empty());
+        let has_doubt = pod.limits.iter().any(|limit| !limit.reason.is_empty());
         let state = match pod.failing.as_str() {
             "" if has_doubt => "ingress is not verified",
             "" => "in force",

@@ -34,6 +34,8 @@ pub struct AtWork {
     pub ovn_kubernetes: Option<Option<bool>>,
     /// Statuses of NetworkQoS are written as OVN-Kubernetes does.
     pub ovn_statuses: bool,
+    /// Calico is there; and whether it limits pods, where it says so.
+    pub calico: Option<Option<bool>>,
     /// Cilium's bandwidth manager limits what pods send.
     pub cilium_egress: bool,
     /// It limits what they receive.
@@ -57,6 +59,10 @@ impl AtWork {
                 let said = self.ovn_kubernetes.unwrap_or_default().max(network_qos);
                 self.ovn_kubernetes = Some(said);
             }
+            Neighbour::Calico { limits } => {
+                let said = self.calico.unwrap_or_default().max(limits);
+                self.calico = Some(said);
+            }
             Neighbour::Koordlet => self.koordlet = true,
             Neighbour::KoordManager => self.koord_manager = true,
         }
@@ -68,6 +74,7 @@ impl AtWork {
         Self {
             ovn_kubernetes: self.ovn_kubernetes.max(other.ovn_kubernetes),
             ovn_statuses: self.ovn_statuses || other.ovn_statuses,
+            calico: self.calico.max(other.calico),
             cilium_egress: self.cilium_egress || other.cilium_egress,
             cilium_ingress: self.cilium_ingress || other.cilium_ingress,
             terway_qos: self.terway_qos || other.terway_qos,
@@ -86,6 +93,12 @@ impl AtWork {
             None => false,
         }
     }
+
+    /// True where Calico limits pods by their annotations, as far as is known, and removes other queues that it finds at the
+    /// host's ends of their first interfaces.
+    pub fn calico_limits(&self) -> bool {
+        self.calico.is_some_and(|said| said != Some(false))
+    }
 }
 
 impl Choice {
@@ -96,12 +109,12 @@ impl Choice {
             Enforce::Always => false,
             Enforce::Never => true,
         };
-        let ovn = at_work.ovn_kubernetes.is_some();
+        let both = at_work.ovn_kubernetes.is_some() || at_work.calico_limits();
         Elsewhere {
             every_policy: self.network_qos == Enforce::Never,
             policies: others(self.network_qos, at_work.ovn_enforces_network_qos()),
-            ingress: others(self.annotations, ovn || at_work.cilium_ingress),
-            egress: others(self.annotations, ovn || at_work.cilium_egress),
+            ingress: others(self.annotations, both || at_work.cilium_ingress),
+            egress: others(self.annotations, both || at_work.cilium_egress),
         }
     }
 
@@ -120,6 +133,10 @@ impl Choice {
             let left = self.annotations == Enforce::Auto;
             if at_work.ovn_kubernetes.is_some() {
                 findings.push(Finding::ovn_annotations(left));
+            }
+            if at_work.calico_limits() {
+                let is_known = at_work.calico == Some(Some(true));
+                findings.push(Finding::calico(left, is_known));
             }
             if at_work.cilium_egress || at_work.cilium_ingress {
                 let (ingress, egress) = (at_work.cilium_ingress, at_work.cilium_egress);
@@ -216,6 +233,17 @@ mod tests {
             ..Elsewhere::default()
         };
         assert_eq!(auto.elsewhere(&cilium), egress);
+        for (limits, is_left) in [(None, true), (Some(true), true), (Some(false), false)] {
+            let mut calico = AtWork::default();
+            calico.meet(Neighbour::Calico { limits });
+            let annotations = Elsewhere {
+                ingress: is_left,
+                egress: is_left,
+                ..Elsewhere::default()
+            };
+            assert_eq!(auto.elsewhere(&calico), annotations);
+            assert_eq!(auto.findings(&calico).len(), usize::from(is_left));
+        }
         let none = Elsewhere::default();
         assert_eq!(auto.elsewhere(&AtWork::default()), none);
         let always = choice(Enforce::Always, Enforce::Always);

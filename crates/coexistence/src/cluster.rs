@@ -185,6 +185,14 @@ mod tests {
                 (Concern::Beside, System::Koordlet, false),
             ]
         );
+        let labels = json!({"k8s-app": "calico-node"});
+        let calico = [set("calico-system", "calico-node", labels, json!([]))];
+        let objects_of_calico = Objects {
+            daemon_sets: &calico,
+            ..Objects::default()
+        };
+        let left = (Concern::Annotations, System::Calico, true);
+        assert_eq!(said(&objects_of_calico), [left]);
         let slos = ["a", "b"].map(|name| {
             json!({
                 "metadata": {"name": name},

@@ -9,6 +9,8 @@ use netqos_core::Reason;
 pub enum System {
     /// OVN-Kubernetes.
     OvnKubernetes,
+    /// Calico.
+    Calico,
     /// Cilium's bandwidth manager.
     Cilium,
     /// terway-qos.
@@ -97,6 +99,33 @@ impl Finding {
             message,
             to_do,
         )
+    }
+
+    pub(crate) fn calico(left: bool, is_known: bool) -> Self {
+        let who = match is_known {
+            true => "Calico limits pods by their bandwidth annotations",
+            false => {
+                "Calico is at work, whose image does not say whether it is of a version that limits pods by their \
+                 bandwidth annotations, 3.30 or later"
+            }
+        };
+        let (message, to_do) = match left {
+            true => (
+                format!(
+                    "{who}: netqos leaves the annotations to it. BandwidthProfiles and NetworkQoS are enforced by netqos, \
+                     ingress limits inside of pods, where Calico does not remove them"
+                ),
+                "have limits that netqos enforces: a BandwidthProfile in place of annotations; where Calico is older: \
+                 --annotations=always",
+            ),
+            false => (
+                format!(
+                    "{who}, and --annotations=always says that netqos enforces them: where both do, the lower limit counts"
+                ),
+                "take --annotations=auto, unless Calico is older than 3.30",
+            ),
+        };
+        Self::new(Concern::Annotations, System::Calico, left, &message, to_do)
     }
 
     pub(crate) fn cilium(left: bool, ingress: bool, egress: bool) -> Self {
@@ -211,6 +240,7 @@ impl fmt::Display for System {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::OvnKubernetes => "OVN-Kubernetes",
+            Self::Calico => "Calico",
             Self::Cilium => "Cilium's bandwidth manager",
             Self::TerwayQos => "terway-qos",
             Self::Koordlet => "koordlet",

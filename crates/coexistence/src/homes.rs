@@ -10,6 +10,8 @@ pub struct Homes {
     pub ovn_kubernetes: Vec<String>,
     /// Of koordlet.
     pub koordinator: Vec<String>,
+    /// Of Calico and Canal.
+    pub calico: Vec<String>,
     /// Of Cilium's ConfigMap.
     pub cilium: Vec<String>,
     /// Of terway-qos.
@@ -21,6 +23,8 @@ impl Homes {
     pub const OVN_KUBERNETES: [&str; 2] = ["ovn-kubernetes", "openshift-ovn-kubernetes"];
     /// Where Koordinator's chart puts it.
     pub const KOORDINATOR: [&str; 1] = ["koordinator-system"];
+    /// Where Calico's operator and the manifests of Calico, Canal and EKS put it.
+    const CALICO: [&str; 2] = ["calico-system", "kube-system"];
     const CILIUM: [&str; 2] = ["kube-system", "cilium"];
     const TERWAY_QOS: [&str; 1] = ["kube-system"];
 }
@@ -31,6 +35,7 @@ impl Default for Homes {
         Self {
             ovn_kubernetes: owned(&Self::OVN_KUBERNETES),
             koordinator: owned(&Self::KOORDINATOR),
+            calico: owned(&Self::CALICO),
             cilium: owned(&Self::CILIUM),
             terway_qos: owned(&Self::TERWAY_QOS),
         }

@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | OVN-Kubernetes | the bandwidth annotations, once, as a pod starts; NetworkQoS where that is switched on | its pod of the node (below; label `app: ovnkube-node…`); `OVN_NETWORK_QOS_ENABLE=true`, `--enable-network-qos`, or, where neither is to be seen because a ConfigMap says it, conditions `Ready-In-Zone-…` that somebody else than netqos has written |
 //! | Cilium's bandwidth manager | `kubernetes.io/egress-bandwidth`, in newer versions `ingress-bandwidth` too | on a node the map `cilium_throttle`, which Cilium pins where the manager is on and removes where it is off; in a cluster `enable-bandwidth-manager` in the ConfigMap cilium-config |
+//! | Calico from 3.30 on | `kubernetes.io/*-bandwidth`, and removes every other TBF at the host's end of a pod's first interface | its pod of the node (below; label `k8s-app: calico-node` or `canal`), by the tag of its image; on a node an ifb `bwcali…`, which it makes for a pod with an egress limit |
 //! | terway-qos | `kubernetes.io/*-bandwidth`, which it takes for bytes | its pins in a node's `/sys/fs/bpf/terway` |
 //! | koordlet | classes of service on the node's own interface, by annotations of its own, and the node's lines where `netQOSPolicy` says so, which netqos leaves to it unless the node has a label | its pod of the node (below; label `koord-app: koordlet`), its DaemonSet; NodeSLOs |
 //! | koord-manager | nothing; it writes NodeSLO objects, and then netqos' controller does not | its pod (label `koord-app: koord-manager`) |
@@ -21,7 +22,7 @@
 //!
 //! What is said of OVN-Kubernetes is from its sources: `pkg/cni` sets a pod's bandwidth on its OVS port
 //! as it is added and never again, and the controller of NetworkQoS applies a condition for each zone
-//! in the name of the node. The name of Cilium's map is from `pkg/maps/bwmap`.
+//! in the name of the node. The name of Cilium's map is from `pkg/maps/bwmap`. What is said of Calico is from Felix' `dataplane/linux/qos`.
 //!
 //! Objects in, findings out: no I/O, no clocks.
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! OVN-Kubernetes, koordlet and Koordinator's manager are there for some time after their pods.
+//! OVN-Kubernetes, Calico, koordlet and Koordinator's manager are there for some time after their pods.
 
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,7 @@ const LINGER: Duration = Duration::from_secs(300);
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lingering {
     ovn_kubernetes: Last<Option<bool>>,
+    calico: Last<Option<bool>>,
     koordlet: Last<()>,
     koord_manager: Last<()>,
 }
@@ -51,6 +52,7 @@ impl Lingering {
     #[must_use]
     pub fn with(&mut self, mut at_work: AtWork, now: Instant) -> AtWork {
         at_work.ovn_kubernetes = self.ovn_kubernetes.with(at_work.ovn_kubernetes, now);
+        at_work.calico = self.calico.with(at_work.calico, now);
         let koordlet = at_work.koordlet.then_some(());
         at_work.koordlet = self.koordlet.with(koordlet, now).is_some();
         let koord_manager = at_work.koord_manager.then_some(());
@@ -58,10 +60,14 @@ impl Lingering {
         at_work
     }
 
-    /// When the next one that serves a node, OVN-Kubernetes or koordlet, is not there any more, unless it
+    /// When the next one that serves a node, OVN-Kubernetes, Calico or koordlet, is not there any more, unless it
     /// comes back.
     pub fn ends(&self) -> Option<Instant> {
-        let gone = [self.ovn_kubernetes.gone, self.koordlet.gone];
+        let gone = [
+            self.ovn_kubernetes.gone,
+            self.calico.gone,
+            self.koordlet.gone,
+        ];
         gone.into_iter().flatten().min().map(|gone| gone + LINGER)
     }
 }

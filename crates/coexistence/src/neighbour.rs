@@ -8,6 +8,8 @@ use crate::homes::is_in;
 /// By which OVN-Kubernetes is told to enforce NetworkQoS: in an environment, and as a flag.
 const VARIABLE: &str = "OVN_NETWORK_QOS_ENABLE";
 const FLAG: &str = "--enable-network-qos";
+/// The first version of Calico that limits pods: major and minor.
+const CALICO_LIMITS_FROM: (u32, u32) = (3, 30);
 
 /// A pod of another system, on the node that it serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,6 +18,11 @@ pub enum Neighbour {
     OvnKubernetes {
         /// Whether it is told to enforce NetworkQoS. `None`: the pod does not say; a ConfigMap may.
         network_qos: Option<bool>,
+    },
+    /// Calico of a node.
+    Calico {
+        /// Whether it is of a version that limits pods. `None`: its image does not say which it is.
+        limits: Option<bool>,
     },
     /// koordlet.
     Koordlet,
@@ -33,7 +40,7 @@ impl Neighbour {
 
     const fn maker(self) -> &'static str {
         match self {
-            Self::OvnKubernetes { .. } | Self::Koordlet => "DaemonSet",
+            Self::OvnKubernetes { .. } | Self::Calico { .. } | Self::Koordlet => "DaemonSet",
             Self::KoordManager => "ReplicaSet",
         }
     }
@@ -51,23 +58,28 @@ impl Neighbour {
             return Some(Self::KoordManager);
         }
         let is_ovn = label("app").is_some_and(|app| app.starts_with("ovnkube-node"));
-        if !is_ovn && label("koord-app") != Some("koordlet") {
+        let is_calico = matches!(label("k8s-app"), Some("calico-node" | "canal"));
+        if !is_ovn && !is_calico && label("koord-app") != Some("koordlet") {
             return None;
         }
         if pod.pointer("/spec/hostNetwork")?.as_bool() != Some(true) {
             return None;
         }
-        Some(match is_ovn {
-            true => Self::OvnKubernetes {
+        Some(match (is_ovn, is_calico) {
+            (true, _) => Self::OvnKubernetes {
                 network_qos: network_qos(pod),
             },
-            false => Self::Koordlet,
+            (_, true) => Self::Calico {
+                limits: calico_version(pod).map(|version| version >= CALICO_LIMITS_FROM),
+            },
+            _ => Self::Koordlet,
         })
     }
 
     fn is_at_home(self, object: &Value, homes: &Homes) -> bool {
         let homes = match self {
             Self::OvnKubernetes { .. } => &homes.ovn_kubernetes,
+            Self::Calico { .. } => &homes.calico,
             Self::Koordlet | Self::KoordManager => &homes.koordinator,
         };
         is_in(object, homes)
@@ -84,6 +96,24 @@ fn is_of_a(kind: &str, pod: &Value) -> bool {
             && text("apiVersion").is_some_and(|it| it.starts_with("apps/"))
             && owner.get("controller") == Some(&Value::Bool(true))
     })
+}
+
+/// The major and minor version of Calico, by the tag of its container's image. Other editions count otherwise.
+fn calico_version(pod: &Value) -> Option<(u32, u32)> {
+    let containers = pod.pointer("/spec/containers").and_then(Value::as_array);
+    let text = |container: &Value, field: &str| Some(container.get(field)?.as_str()?.to_owned());
+    let mut images = { containers.into_iter().flatten() }
+        .filter(|it| text(it, "name").as_deref() == Some("calico-node"))
+        .filter_map(|it| text(it, "image"));
+    let image = images.next()?;
+    let (image, _) = image.split_once('@').unwrap_or((&image, ""));
+    let (repository, tag) = image.rsplit_once(':')?;
+    if !repository.ends_with("calico/node") && !repository.ends_with("calico-node") {
+        return None;
+    }
+    let mut numbers = tag.strip_prefix('v')?.split('.');
+    let mut number = || numbers.next()?.parse().ok();
+    Some((number()?, number()?))
 }
 
 /// What the containers of a pod of OVN-Kubernetes say of NetworkQoS; one that says yes counts.
@@ -158,6 +188,28 @@ mod tests {
         }
     }
 
+    #[test]
+    fn calico_says_by_the_tag_of_its_image_whether_it_limits() {
+        let sets = [("calico-system", "calico-node"), ("kube-system", "canal")];
+        for (image, limits) in [
+            ("quay.io/calico/node:v3.30.0", Some(true)),
+            ("calico/node:v3.29.5", Some(false)),
+            ("rancher/mirrored-calico-node:v3.31.2-1", Some(true)),
+            ("registry:5000/calico/node:v4.0.0@sha256:00", Some(true)),
+            ("registry:5000/calico/node@sha256:00", None),
+            ("calico/node:master", None),
+            ("calico/node", None),
+            ("tigera/cnx-node:v3.21.0", None),
+        ] {
+            let container = json!({"name": "calico-node", "image": image});
+            for (namespace, app) in sets {
+                let node = pod(namespace, "k8s-app", app, container.clone());
+                let is = Neighbour::of_pod(&node, &Homes::default());
+                assert_eq!(is, Some(Neighbour::Calico { limits }), "{image}");
+            }
+        }
+    }
+
     /// Who may create pods in a namespace of their own changes nothing.
     #[test]
     fn a_pod_that_only_says_what_it_is_is_nobody() {
@@ -167,6 +219,7 @@ mod tests {
             ("ovn-kubernetes", "app", "ovnkube-node-dpu"),
             ("openshift-ovn-kubernetes", "app", "ovnkube-node"),
             ("koordinator-system", "koord-app", "koordlet"),
+            ("calico-system", "k8s-app", "calico-node"),
         ] {
             let genuine = pod(home, label, value, env.clone());
             assert!(Neighbour::of_pod(&genuine, &homes).is_some(), "{genuine}");

@@ -1,11 +1,17 @@
 //! What others on the node enforce is left to them.
 
+use std::time::{Duration, Instant};
+
 use netqos_coexistence::AtWork;
 use netqos_core::{Elsewhere, ObjectRef, Problem};
+use netqos_datapath::LimitDatapath;
 use netqos_index::Change;
 
 use super::Engine;
 use crate::neighbours;
+
+/// The interval at which links are listed, for those that Calico makes.
+const LINKS: Duration = Duration::from_secs(10);
 
 /// Who is at work, and what follows from it.
 #[derive(Debug, Default)]
@@ -15,6 +21,8 @@ pub(super) struct Others {
     /// By what the cluster says.
     pub(super) said: AtWork,
     at_work: AtWork,
+    /// When links are listed next.
+    links_at: Option<Instant>,
     elsewhere: Elsewhere,
     /// A CNI that can send packets past ingress limits.
     pub(super) redirecting_cni: Option<&'static str>,
@@ -29,6 +37,13 @@ impl Engine {
         let others = &mut self.others;
         others.redirecting_cni = neighbours::redirecting_cni(self.options.paths.bpffs());
         others.here = neighbours::look(self.options.paths.bpffs(), others.here);
+        let now = Instant::now();
+        let is_due = others.links_at.is_none_or(|at| at <= now);
+        // Pods without such limits come and go: it stays until the agent ends.
+        if is_due && others.said.calico.or(others.here.calico).is_none() {
+            others.links_at = Some(now + LINKS);
+            others.here.calico = neighbours::calico_limits().then_some(Some(true));
+        }
         let at_work = AtWork {
             koordlet_divides: self.classes.koordlet_divides(),
             ..others.here.and(others.said)
@@ -38,6 +53,11 @@ impl Engine {
             return false;
         }
         others.at_work = at_work;
+        let calico = at_work.calico_limits();
+        let why = calico.then_some("Calico removes queues at the host's ends of interfaces");
+        if let Err(why) = LimitDatapath::note_ingress_only_in_pod(&self.options.paths, why) {
+            tracing::warn!("note where ingress limits belong: {why}");
+        }
         let findings = choice.findings(&at_work).into_iter();
         others.problems = findings
             .map(|finding| Problem {

@@ -335,7 +335,7 @@ impl<'e> Glance<'e> {
             failing.push("rates of rules are not programmed");
         }
         let is_unverified =
-            |limit: &LimitStatus| limit.doubt == Reason::IngressNotVerified.to_string();
+            |limit: &LimitStatus| limit.reason == Reason::IngressNotVerified.to_string();
         let mut all = limits.iter().map(|(_, limit)| limit);
         if all.any(|limit| !limit.in_force && !is_unverified(limit)) {
             failing.push("limits are not in force");
@@ -382,8 +382,8 @@ impl<'e> Glance<'e> {
                     direction: direction.to_string(),
                     rate: limit.rate.bits_per_second(),
                     in_force: held && doubt.is_none(),
-                    doubt: doubt.map_or_else(String::new, |reason| reason.to_string()),
-                    bypass: bypass.map(BitRate::bits_per_second),
+                    reason: doubt.map_or_else(String::new, |reason| reason.to_string()),
+                    bypass_rate: bypass.map(BitRate::bits_per_second),
                     link,
                     counts,
                 };

@@ -104,7 +104,7 @@ impl Engine {
                     direction,
                     rule: None,
                     rate: Some(limit.rate),
-                    bypass: limit.bypass,
+                    bypass: limit.bypass_rate,
                     counts: limit.counts,
                 });
             }

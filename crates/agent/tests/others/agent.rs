@@ -22,6 +22,7 @@ mod a_profile_holds_pods_and_changes_live;
 mod a_second_network_has_rules_of_its_own;
 mod another_agent_says_by_files_how_lines_are_shared;
 mod attachments_go_by_their_records;
+mod beside_calico;
 mod completed_pod_logs_no_alarm;
 mod ingress_bypass;
 mod invalid_annotation_keeps_last_limit;

@@ -288,6 +288,7 @@ fn enforce(pod: &Pod) {
     datapath.apply(&request).unwrap();
     datapath.note_ingress_in_pod("a test").unwrap();
     datapath.apply_again(&attachment, None).unwrap();
+    LimitDatapath::note_ingress_only_in_pod(&paths, Some("a test")).unwrap();
     let attached = AttachedPod {
         attachment: attachment.clone(),
         netns: netns.clone(),

@@ -289,6 +289,25 @@ pub fn pods(node: &Node) -> (Pod, Pod) {
     (a, b)
 }
 
+/// A server for traffic tests in this pod.
+pub fn serve(pod: &Pod) -> Server {
+    let address = SocketAddr::new(pod.address().parse().unwrap(), 0);
+    pod.inside(|| Server::bind(address)).unwrap().unwrap()
+}
+
+/// The rate at which a pod downloads by TCP.
+pub fn download(pod: &Pod, server: &Server, time: Duration) -> BitRate {
+    let test = TcpTest {
+        flow: Direction::Download,
+        omit: Duration::from_millis(200),
+        duration: time,
+        congestion_control: Some("cubic".to_owned()),
+        ..TcpTest::new(server.local_addr())
+    };
+    let report = pod.inside(|| test.run(|_| ())).unwrap().unwrap();
+    report.goodput.rate
+}
+
 /// Makes the queue of a pod with a limit of 10 Mbit/s stop under a load from `other`, until the agent has emptied it.
 /// The queue takes packets with a larger bucket than the limit's. Returns what the load was.
 pub fn stall_queue(pod: &Pod, other: &Pod) -> TcpReport {

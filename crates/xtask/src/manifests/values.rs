@@ -156,7 +156,7 @@ pub struct Controller {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Enforce {
-    /// Bandwidth annotations of pods: `auto` unless Cilium's bandwidth manager or OVN-Kubernetes does,
+    /// Bandwidth annotations of pods: `auto` unless Cilium's bandwidth manager, Calico or OVN-Kubernetes does,
     /// `always`, `never`.
     pub annotations: When,
     /// The namespaces of Koordinator: a pod elsewhere is none of its, whatever its labels say.

@@ -1,4 +1,4 @@
-//! Ingress limits that programs of others bypass.
+//! Ingress limits that programs of others bypass, and those whose queue on the host another process removes.
 //!
 //! Such a limit gets a queue in the pod, where those programs hand packets to. From then on new limits on the node get one
 //! at once.
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use netqos_core::{Attachment, BitRate, ObjectName, ObjectRef, Problem, Reason};
-use netqos_datapath::{BypassDetector, QueueName, Record};
+use netqos_datapath::{BypassDetector, LimitDatapath, QueueName, Record};
 
 use super::PodLimits;
 
@@ -56,6 +56,15 @@ struct Bypass {
     is_held: bool,
 }
 
+impl Bypass {
+    fn reason(&self) -> Reason {
+        match self.rate {
+            Some(_) => Reason::IngressBypassed,
+            None => Reason::IngressNotVerified,
+        }
+    }
+}
+
 impl Default for Bypasses {
     fn default() -> Self {
         let now = Instant::now();
@@ -72,7 +81,12 @@ impl Default for Bypasses {
 
 impl Bypasses {
     /// Observes the ingress limit of this record, if its only queue is at the host's end.
-    pub(super) fn watch(&mut self, attachment: &Attachment, record: Option<&Record>) {
+    pub(super) fn watch(
+        &mut self,
+        attachment: &Attachment,
+        record: Option<&Record>,
+        datapath: &mut LimitDatapath,
+    ) {
         let has_queue_in_pod =
             record.is_some_and(|record| record.queue(QueueName::IngressInPod).is_some());
         let at_host = record.filter(|_| !has_queue_in_pod);
@@ -85,10 +99,15 @@ impl Bypasses {
         self.found
             .retain(|of, bypass| of != attachment || bypass.is_held);
         if let Some((host, limit)) = at_host {
+            let mut detector = BypassDetector::default();
+            // What comes from now on is compared at the next observation.
+            if let Ok(Some(counts)) = datapath.end_counts(host, &detector) {
+                detector.observe(Instant::now(), counts, limit);
+            }
             let watched = Watched {
                 host,
                 limit,
-                detector: BypassDetector::default(),
+                detector,
             };
             self.watched.insert(attachment.clone(), watched);
         }
@@ -137,8 +156,8 @@ impl PodLimits {
     /// Returns the reason for which an ingress limit is not known to hold.
     pub(in crate::engine) fn doubt(&self, attachment: &Attachment) -> Option<Reason> {
         let found = self.bypasses.found.get(attachment);
-        if found.is_some_and(|bypass| !bypass.is_held) {
-            return Some(Reason::IngressBypassed);
+        if let Some(bypass) = found.filter(|bypass| !bypass.is_held) {
+            return Some(bypass.reason());
         }
         let is_watched = self.bypasses.watched.contains_key(attachment);
         let is_unverified = self.bypasses.counts_redirected != Some(true);
@@ -186,7 +205,8 @@ impl PodLimits {
             let rate = counts.and_then(|counts| detector.observe(now, counts, *limit));
             let is_due = found.get(attachment).is_none_or(|it| it.until <= now);
             let is_retried = found.contains_key(attachment);
-            if is_due && (rate.is_some() || is_suspected || is_retried) {
+            let is_removed = self.datapath.is_only_in_pod(attachment);
+            if is_due && (rate.is_some() || is_suspected || is_removed || is_retried) {
                 bypassed.push((attachment.clone(), *limit, rate));
             }
         }
@@ -211,7 +231,8 @@ impl PodLimits {
             .retain(|attachment, _| is_there(attachment));
         for record in &records {
             let attachment = &record.attachment;
-            self.bypasses.watch(attachment, Some(record));
+            self.bypasses
+                .watch(attachment, Some(record), &mut self.datapath);
             let is_held = self.held.values().any(|held| held.contains_key(attachment));
             let is_in_pod = record.queue(QueueName::IngressInPod).is_some();
             let budget = &mut self.inspections.budget;
@@ -240,14 +261,21 @@ impl PodLimits {
         let known = self.bypasses.found.get(attachment);
         let rate = rate.or_else(|| known?.rate);
         let interface = attachment.interface();
+        let is_removed = self.datapath.is_only_in_pod(attachment);
+        let by = "bpf_redirect_peer of another program delivers packets past its queue on the host";
         let what = match (rate, self.bypasses.redirecting_cni) {
-            (Some(rate), _) => format!("{interface} received {rate}, and its limit is {limit}"),
-            (None, Some(cni)) => {
-                format!("{interface} may receive more than its limit of {limit} by {cni}")
+            (Some(rate), _) => {
+                format!("{interface} received {rate}, and its limit is {limit}: {by}")
             }
-            (None, None) => format!("{interface} may receive more than its limit of {limit}"),
+            _ if is_removed => format!(
+                "the limit of {interface} is {limit}, and Calico removes its queue on the host"
+            ),
+            (None, cni) => format!(
+                "{interface} may receive more than its limit of {limit}: {} may deliver packets past its queue on the host",
+                cni.unwrap_or("another program")
+            ),
         };
-        if let Err(why) = self.datapath.note_ingress_in_pod(&what) {
+        if !is_removed && let Err(why) = self.datapath.note_ingress_in_pod(&what) {
             tracing::warn!("new limits get no queue in the pod: {why}");
         }
         let held = pod
@@ -266,22 +294,24 @@ impl PodLimits {
                 format!("nothing holds the limit, since it can have no queue in the pod: {why}")
             }
         };
-        let message = format!(
-            "{what}: bpf_redirect_peer of another program delivers packets past its queue on the host; {outcome}"
-        );
+        let message = format!("{what}; {outcome}");
         tracing::warn!(%attachment, "{message}");
         self.start_inspections(attachment);
         let is_held = failure.is_none();
-        let bypass = Bypass {
+        let mut bypass = Bypass {
             rate,
-            problem: pod.map(|pod| Problem {
-                object: ObjectRef::Pod(pod),
-                reason: Reason::IngressBypassed,
-                message,
-            }),
+            problem: None,
             until: now + if is_held { REPORTED } else { RETRY },
             is_held,
         };
+        // What was not measured, and is held, is nothing to report.
+        bypass.problem = pod
+            .filter(|_| rate.is_some() || !is_held)
+            .map(|pod| Problem {
+                object: ObjectRef::Pod(pod),
+                reason: bypass.reason(),
+                message,
+            });
         self.bypasses.found.insert(attachment.clone(), bypass);
     }
 

@@ -135,7 +135,8 @@ impl PodLimits {
     /// Starts inspections of limits that were just programmed.
     pub(super) fn start_inspections(&mut self, attachment: &Attachment) {
         let record = self.record(attachment);
-        self.bypasses.watch(attachment, record.as_ref());
+        self.bypasses
+            .watch(attachment, record.as_ref(), &mut self.datapath);
         let queues = record.iter().flat_map(|record| &record.queues);
         let of_host = queues.filter(|queue| queue.side == SideName::Host);
         let links = of_host.flat_map(|queue| [Some(&queue.link), queue.detour_from.as_ref()]);

@@ -1,7 +1,6 @@
 //! Ingress limits past which programs of others send packets.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -13,10 +12,9 @@ use netqos_datapath::{
     AttachedPod, AttachedPods, Features, HostLinks, LimitDatapath, Paths, Request,
 };
 use netqos_testkit::{ForeignHook, ForeignProgram, Node, Pod, foreign_map, has_tcx};
-use netqos_traffic::{Flow as Way, Server, TcpTest};
 use serde_json::json;
 
-use super::stage::{self, Agent, Flow};
+use super::stage::{self, Agent, Flow, download, serve};
 
 /// A limit that is bypassed is found within.
 const FOUND: Duration = Duration::from_secs(15);
@@ -53,23 +51,6 @@ fn is_held_in_pod(pod: &Pod) -> bool {
 fn has_problem(reason: &str) -> bool {
     let problems = stage::status().problems;
     problems.iter().any(|problem| problem.reason == reason)
-}
-
-fn serve(pod: &Pod) -> Server {
-    let address: SocketAddr = format!("{}:0", pod.address()).parse().unwrap();
-    pod.inside(|| Server::bind(address)).unwrap().unwrap()
-}
-
-fn download(pod: &Pod, server: &Server, time: Duration) -> BitRate {
-    let test = TcpTest {
-        flow: Way::Download,
-        omit: Duration::from_millis(200),
-        duration: time,
-        congestion_control: Some("cubic".to_owned()),
-        ..TcpTest::new(server.local_addr())
-    };
-    let report = pod.inside(|| test.run(|_| ())).unwrap().unwrap();
-    report.goodput.rate
 }
 
 /// Returns true if the kernel counts packets that bypass a limit.
@@ -190,7 +171,7 @@ fn unverified_limit_gets_a_queue_in_the_pod_beside_a_cni_that_redirects() {
         return;
     }
     let (a, _b, _agent) = limited(&node);
-    let is_told = || ingress(&a).is_some_and(|it| it.doubt == "IngressNotVerified");
+    let is_told = || ingress(&a).is_some_and(|it| it.reason == "IngressNotVerified");
     assert!(stage::eventually(is_told));
     assert!(stage::eventually(|| has_problem("IngressNotVerified")));
     let pins = Path::new("/sys/fs/bpf/tc/globals");
@@ -198,7 +179,7 @@ fn unverified_limit_gets_a_queue_in_the_pod_beside_a_cni_that_redirects() {
     foreign_map(pins.join("cilium_lxc")).unwrap();
     assert!(stage::eventually(|| is_held_in_pod(&a)));
     assert!(stage::eventually(|| !has_problem("IngressNotVerified")));
-    assert_eq!(ingress(&a).unwrap().doubt, "");
+    assert_eq!(ingress(&a).unwrap().reason, "");
 }
 
 /// Between pods of one node the programs at the sender decide: its rules are before one that redirects.

@@ -217,3 +217,39 @@ fn the_direction_that_ciliums_bandwidth_manager_limits_is_left_to_it() {
     ));
     assert_eq!(reasons(&world), [""; 0]);
 }
+
+/// By the tag of its image, as its DaemonSet's pod of the node has it.
+#[test]
+fn annotations_are_left_to_a_calico_that_limits_pods() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let limited = json!({"metadata": {"annotations": {"kubernetes.io/ingress-bandwidth": "10M"}}});
+    world.patch("v1", "Pod", "a", &limited);
+    let home = "calico-system";
+    world.create("v1", "Namespace", "", json!({"metadata": {"name": home}}));
+    let node_pod = |version: &str| {
+        json!({
+            "metadata": {
+                "name": "calico-node-1", "namespace": home, "labels": {"k8s-app": "calico-node"},
+                "ownerReferences": [{
+                    "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "calico-node",
+                    "uid": "11111111-1111-1111-1111-111111111111", "controller": true
+                }]
+            },
+            "spec": {"nodeName": "node1", "hostNetwork": true, "containers": [
+                {"name": "calico-node", "image": format!("quay.io/calico/node:{version}")}
+            ]}
+        })
+    };
+    world.create("v1", "Pod", home, node_pod("v3.29.1"));
+    world.start_agent();
+    assert!(stage::eventually(
+        || limit("a", "ingress") == Some(10_000_000)
+    ));
+    assert_eq!(reasons(&world), [""; 0]);
+    world.delete_in(home, "v1", "Pod", "calico-node-1");
+    world.create("v1", "Pod", home, node_pod("v3.30.0"));
+    assert!(stage::eventually(|| limit("a", "ingress").is_none()));
+    assert_eq!(reasons(&world), ["AnnotationsElsewhere"]);
+}
