@@ -33,7 +33,19 @@ fn config(pod: &Pod, more: Value) -> Value {
 
 /// Kills ADD and DEL at every `step`th moment; nothing is left in the end.
 fn at_every(step: usize, more: Value) {
+    at_every_where(step, more, None);
+}
+
+/// The same, with this file of the node, which says where ingress limits belong.
+fn at_every_where(step: usize, more: Value, file: Option<&str>) {
     let Some((node, pod)) = start() else { return };
+    let write = || {
+        for file in file {
+            fs::create_dir_all("/run/netqos").unwrap();
+            fs::write(file, "a test").unwrap();
+        }
+    };
+    write();
     let config = config(&pod, more);
     let bare = seen(&pod);
     add(&pod, &config);
@@ -41,7 +53,9 @@ fn at_every(step: usize, more: Value) {
     del(&pod, &config);
     let assert_undone = |what: &str| {
         assert_eq!(seen(&pod), bare, "{what}");
+        file.map(|file| fs::remove_file(file).unwrap());
         assert_no_limits(&node, what);
+        write();
     };
     let mut moments = 0;
     for nth in (0..ENOUGH).step_by(step) {
@@ -84,6 +98,18 @@ fn by_ifb() {
 #[test]
 fn with_tcx() {
     at_every(13, json!({"hook": "tcx"}));
+}
+
+#[test]
+fn with_an_ingress_queue_at_both_ends() {
+    let file = "/run/netqos/ingress-in-pod";
+    at_every_where(11, json!({"hook": "clsact"}), Some(file));
+}
+
+#[test]
+fn with_an_ingress_queue_in_the_pod_alone() {
+    let file = "/run/netqos/ingress-only-in-pod";
+    at_every_where(11, json!({"hook": "clsact"}), Some(file));
 }
 
 /// The redirect fallback has no tagged link any more at some moments.
