@@ -4,15 +4,16 @@ use std::fs;
 use std::path::Path;
 
 use netqos_api::CALICO_IFB;
-use netqos_bpf::CiliumBandwidth;
+use netqos_bpf::{CiliumBandwidth, TcxHook};
 use netqos_coexistence::AtWork;
 use netqos_netlink::Socket;
+use netqos_netlink::link::Link;
 
 /// Where terway-qos pins its maps, in a BPF file system.
 const TERWAY: &str = "terway";
 
 /// The programs that may send packets past a pod's host link, by what begins the names of their pins.
-const REDIRECTORS: [(&str, &str); 2] = [("cilium_", "Cilium"), ("cali", "Calico")];
+const REDIRECTORS: [(&str, &str); 2] = [("cilium_", "Cilium"), (CALICO, "Calico")];
 
 /// Returns the CNI whose eBPF programs are pinned in a BPF file system: they may deliver packets to pods by
 /// `bpf_redirect_peer`. (Cilium does where it has host routing, and Calico in its eBPF data plane, the only one with pins.)
@@ -26,13 +27,23 @@ pub(crate) fn redirecting_cni(bpffs: &Path) -> Option<&'static str> {
     REDIRECTORS.iter().find(is_of).map(|(_, name)| *name)
 }
 
-/// Returns true if Calico limits a pod of the node.
-pub(crate) fn calico_limits() -> bool {
-    let links = Socket::open().and_then(|mut socket| socket.links());
-    links.is_ok_and(|links| {
-        let mut links = links.iter();
-        links.any(|link| link.kind == "ifb" && link.name.starts_with(CALICO_IFB))
-    })
+/// The beginning of the names of the host's ends of its pods' interfaces, and of its pins.
+const CALICO: &str = "cali";
+
+/// Looks at the links of the node for what Calico does. That it limits pods stays said: such pods come and go. `redirecting_cni` is the CNI whose programs are pinned.
+pub(crate) fn look_for_calico(at_work: &mut AtWork, redirecting_cni: Option<&str>) {
+    let Ok(links) = Socket::open().and_then(|mut socket| socket.links()) else {
+        return;
+    };
+    let is_ifb = |link: &&Link| link.kind == "ifb" && link.name.starts_with(CALICO_IFB);
+    if links.iter().any(|link| is_ifb(&link)) {
+        at_work.calico = Some(Some(true));
+    }
+    let ends = links.iter().filter(|it| it.name.starts_with(CALICO));
+    let mut ends = ends.peekable();
+    at_work.calico_by_tc = redirecting_cni == Some("Calico")
+        && ends.peek().is_some()
+        && !ends.any(|end| TcxHook::Ingress.has_foreign(end.index));
 }
 
 /// Looks at what is pinned in a BPF file system. What cannot be read is as it was `before`.
@@ -46,6 +57,7 @@ pub(crate) fn look(bpffs: &Path, before: AtWork) -> AtWork {
     });
     AtWork {
         calico: before.calico,
+        calico_by_tc: before.calico_by_tc,
         cilium_egress: cilium.egress,
         cilium_ingress: cilium.ingress,
         terway_qos: bpffs.join(TERWAY).is_dir(),

@@ -36,6 +36,8 @@ pub struct AtWork {
     pub ovn_statuses: bool,
     /// Calico is there; and whether it limits pods, where it says so.
     pub calico: Option<Option<bool>>,
+    /// Its eBPF data plane attaches programs in the way in which it limits no pods.
+    pub calico_by_tc: bool,
     /// Cilium's bandwidth manager limits what pods send.
     pub cilium_egress: bool,
     /// It limits what they receive.
@@ -75,6 +77,7 @@ impl AtWork {
             ovn_kubernetes: self.ovn_kubernetes.max(other.ovn_kubernetes),
             ovn_statuses: self.ovn_statuses || other.ovn_statuses,
             calico: self.calico.max(other.calico),
+            calico_by_tc: self.calico_by_tc || other.calico_by_tc,
             cilium_egress: self.cilium_egress || other.cilium_egress,
             cilium_ingress: self.cilium_ingress || other.cilium_ingress,
             terway_qos: self.terway_qos || other.terway_qos,
@@ -97,7 +100,7 @@ impl AtWork {
     /// True where Calico limits pods by their annotations, as far as is known, and removes other queues that it finds at the
     /// host's ends of their first interfaces.
     pub fn calico_limits(&self) -> bool {
-        self.calico.is_some_and(|said| said != Some(false))
+        !self.calico_by_tc && self.calico.is_some_and(|said| said != Some(false))
     }
 }
 
@@ -233,8 +236,16 @@ mod tests {
             ..Elsewhere::default()
         };
         assert_eq!(auto.elsewhere(&cilium), egress);
-        for (limits, is_left) in [(None, true), (Some(true), true), (Some(false), false)] {
-            let mut calico = AtWork::default();
+        for (limits, calico_by_tc, is_left) in [
+            (None, false, true),
+            (Some(true), false, true),
+            (Some(true), true, false),
+            (Some(false), false, false),
+        ] {
+            let mut calico = AtWork {
+                calico_by_tc,
+                ..AtWork::default()
+            };
             calico.meet(Neighbour::Calico { limits });
             let annotations = Elsewhere {
                 ingress: is_left,

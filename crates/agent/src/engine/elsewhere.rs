@@ -39,10 +39,9 @@ impl Engine {
         others.here = neighbours::look(self.options.paths.bpffs(), others.here);
         let now = Instant::now();
         let is_due = others.links_at.is_none_or(|at| at <= now);
-        // Pods without such limits come and go: it stays until the agent ends.
-        if is_due && others.said.calico.or(others.here.calico).is_none() {
+        if is_due {
             others.links_at = Some(now + LINKS);
-            others.here.calico = neighbours::calico_limits().then_some(Some(true));
+            neighbours::look_for_calico(&mut others.here, others.redirecting_cni);
         }
         let at_work = AtWork {
             koordlet_divides: self.classes.koordlet_divides(),

@@ -1,10 +1,14 @@
 //! Calico at work on the node: it limits pods by their annotations, and deletes other TBFs at the hosts' ends of their
 //! interfaces.
 
+use std::fs;
+use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-use netqos_testkit::{Felix, Node, Pod, has_tcx};
+use netqos_testkit::{
+    Felix, ForeignHook, ForeignProgram, Node, Pod, TcAttachType, Verdict, foreign_map, has_tcx,
+};
 use serde_json::json;
 
 use super::stage::{self, Agent, Flow};
@@ -90,6 +94,33 @@ fn annotations_are_left_to_it_and_profiles_hold_inside_of_pods() {
     let _agent = Agent::start();
     assert!(stage::eventually(is_in_pod), "{}", stage::log());
     assert!(has_tbf(&node, &b) && !has_tbf(&node, &a));
+}
+
+/// Its eBPF data plane limits pods where its programs are on tcx.
+#[test]
+fn annotations_are_left_to_its_ebpf_on_tcx_alone() {
+    if !has_tcx() {
+        return;
+    }
+    let Some(node) = stage::node() else { return };
+    let (a, b) = stage::pods(&node);
+    put(&a, &b);
+    let pins = Path::new("/sys/fs/bpf/tc/globals");
+    fs::create_dir_all(pins).unwrap();
+    foreign_map(pins.join("cali_state")).unwrap();
+    for link in [
+        ["link", "add", "bwcali0", "type", "ifb"],
+        ["link", "add", "cali0", "type", "veth"],
+    ] {
+        node.run("ip", &link).unwrap();
+    }
+    let _agent = Agent::start();
+    assert!(stage::eventually(|| links(&b) == [b.host_link(), "eth0"]));
+    assert_eq!(reasons(), [""; 0]);
+    let (at, next) = (TcAttachType::Ingress, Verdict::Next);
+    let _program = ForeignProgram::attach("cali0", at, ForeignHook::TcxFirst, next).unwrap();
+    let is_left = || reasons() == ["AnnotationsElsewhere"] && links(&b).is_empty();
+    assert!(stage::eventually(is_left), "{}", stage::log());
 }
 
 /// As on kernels before 6.6.
