@@ -72,13 +72,13 @@ pub const CAPABILITIES: &[Row] = &[
         "tests-limit-changes",
         "tests of limits: random changes under load, repairs",
         "package=netqos-datapath target=links \
-         only=limit_change_keeps_flow,limits::applied_twice,limits_take_effect,the_pods_end,a_redirect",
+         only=limit_change_keeps_flow,limits::applied_twice,limits_take_effect,the_pods_end,a_redirect,beside_calico",
     ),
     tests(
         "tests-agent",
-        "tests of the agent: ingress limits that are bypassed",
+        "tests of the agent: ingress limits that are bypassed, Calico",
         "package=netqos-agent target=others only=bypassed_limit_is_found,\
-         unverified_limit,rules_of_the_sender",
+         unverified_limit,rules_of_the_sender,beside_calico",
     ),
     tests(
         "tests-rule-changes",
