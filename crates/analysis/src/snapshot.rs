@@ -126,8 +126,15 @@ impl Snapshot {
     pub fn put_text(&mut self, file: &str, text: &str) {
         for document in documents(text) {
             let place = document.place().in_file(file);
+            for why in document
+                .left_out
+                .iter()
+                .chain(document.value.as_ref().err())
+            {
+                self.unreadable(file, &place, why);
+            }
             match &document.value {
-                Err(why) => self.unreadable(file, &place, why),
+                Err(_) => {}
                 Ok(value) => match list_items(value) {
                     None => self.put_document(file, &place, value),
                     Some(Err(not_a_list)) => self.unreadable(file, &place, &not_a_list.to_string()),

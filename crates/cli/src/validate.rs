@@ -127,12 +127,19 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 
 fn check_file(file: &str, text: &str, report: &mut Report) {
     for document in documents(text) {
+        let wrong = report.wrong;
+        let errors = document
+            .left_out
+            .iter()
+            .chain(document.value.as_ref().err());
+        for why in errors {
+            let error = FieldError::new("", format_args!("cannot read the document: {why}"));
+            report.add_error(file, document.place(), None, error);
+        }
         match &document.value {
-            Err(why) => {
+            Err(_) => {
                 report.checked += 1;
                 report.wrong += 1;
-                let error = FieldError::new("", format_args!("cannot read the document: {why}"));
-                report.add_error(file, document.place(), None, error);
             }
             Ok(value) => match list_items(value) {
                 None => check_object(file, document.place(), "", value, report),
@@ -149,6 +156,9 @@ fn check_file(file: &str, text: &str, report: &mut Report) {
                     }
                 }
             },
+        }
+        if !document.left_out.is_empty() {
+            report.wrong = report.wrong.max(wrong + 1);
         }
     }
 }

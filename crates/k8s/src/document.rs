@@ -1,19 +1,23 @@
-//! Texts of several documents, YAML or JSON, one of which may be broken without the others being
-//! lost. A key that one object has twice makes its document wrong, in YAML as in JSON.
+//! Texts of several documents, YAML or JSON, read as kubectl reads them, but that a document that cannot be read
+//! hides none of the others.
 //!
-//! A line that begins with `---` ends a YAML document, wherever it stands: inside of a text there is
-//! none, by the rules of YAML. JSON texts follow each other without a mark.
+//! A line that begins with `---` ends a YAML document, wherever it stands, even inside of a text. JSON texts follow
+//! each other without a mark.
 
 mod fault;
-mod unique;
+mod form;
+mod json;
+mod yaml;
 
 use std::fmt;
 
 use serde_json::Value;
-use serde_saphyr::budget::Budget;
 
 use crate::FieldError;
-use unique::Unique;
+use yaml::{Read, Size};
+
+/// How many JSON objects that are broken hide none that follows: each has the rest of the text read again.
+const BROKEN: usize = 100;
 
 /// One document of a text.
 #[derive(Clone, Debug)]
@@ -24,6 +28,8 @@ pub struct Document {
     pub line: usize,
     /// What it says, or why it cannot be read.
     pub value: Result<Value, String>,
+    /// What kubectl leaves out of it in silence: the first of two equal keys, and what follows its end.
+    pub left_out: Vec<String>,
 }
 
 /// The place of a document in a text.
@@ -83,88 +89,81 @@ pub fn list_items(value: &Value) -> Option<Result<&[Value], FieldError>> {
 
 /// The documents of a text. A `List` is one document.
 pub fn documents(text: &str) -> Vec<Document> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    if text.trim_start().starts_with('{')
-        && let Some(documents) = json(text)
-    {
-        return documents;
-    }
-    let mut documents = Vec::new();
-    for (line, part) in parts(text) {
-        let value = yaml(part, line);
+    let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let (mut documents, mut aliased) = (Vec::new(), Size::default());
+    let mut line = 1;
+    // As for kubectl, what begins as JSON is JSON up to a document that is none, and YAML from there on.
+    let (mut is_json, mut broken) = (is_object(rest), 0);
+    while !rest.is_empty() {
+        let (read, start, end) = match is_json.then(|| json::read(rest)).flatten() {
+            Some((read, end)) => (Ok(read), blank(rest), end),
+            None => {
+                let (mark, mut end) = part(rest);
+                let read = match rest.get(..mark) {
+                    Some(mark) if !is_mark(mark) => {
+                        Err(format!("line {line}, column 4: {}", fault::MARK))
+                    }
+                    _ => yaml::read(&rest[mark..end], line + usize::from(mark > 0), &mut aliased),
+                };
+                // Behind an object that is neither JSON nor YAML, JSON may go on.
+                let object = rest
+                    .get(..end)
+                    .filter(|part| read.is_err() && broken < BROKEN && is_object(part));
+                let next =
+                    object.and_then(|part| Some(blank(part) + part.trim_start().find("\n{")? + 1));
+                is_json = next.is_some();
+                broken += usize::from(is_json);
+                end = next.unwrap_or(end);
+                (read, object.map_or(0, blank), end)
+            }
+        };
+        let (value, left_out) = match read {
+            Ok(Read { value, left_out }) => (Ok(value), left_out),
+            Err(why) => (Err(why), Vec::new()),
+        };
         if !matches!(value, Ok(Value::Null)) {
             documents.push(Document {
                 number: documents.len() + 1,
-                line,
+                line: line + lines(&rest[..start]),
                 value,
+                left_out,
             });
         }
+        line += lines(&rest[..end]);
+        rest = &rest[end..];
     }
     documents
 }
 
-/// The documents of a text that is JSON; `None` when it is not, or YAML that looks like it.
-fn json(text: &str) -> Option<Vec<Document>> {
-    let mut documents = Vec::new();
-    let mut stream = serde_json::Deserializer::from_str(text).into_iter::<Unique>();
-    let (mut from, mut line) = (0, 1);
-    while let Some(value) = stream.next() {
-        let before = text.get(from..)?;
-        let blank = before.len() - before.trim_start().len();
-        line += lines(before.get(..blank)?);
-        documents.push(Document {
-            number: documents.len() + 1,
-            line,
-            value: value.ok()?.0.map_err(|key| fault::twice(&key)),
-        });
-        line += lines(text.get(from + blank..stream.byte_offset())?);
-        from = stream.byte_offset();
-    }
-    Some(documents)
+fn is_object(text: &str) -> bool {
+    text.trim_start().starts_with('{')
+}
+
+/// The length of the white space in front.
+fn blank(text: &str) -> usize {
+    text.len() - text.trim_start().len()
 }
 
 fn lines(text: &str) -> usize {
     text.bytes().filter(|byte| *byte == b'\n').count()
 }
 
-/// The parts between the marks, each with the line that it starts on. A mark is part of what
-/// follows it: there may be content behind it.
-fn parts(text: &str) -> Vec<(usize, &str)> {
-    let mut parts = Vec::new();
-    let (mut start, mut first, mut at) = (0, 1, 0);
-    for (index, line) in text.split_inclusive('\n').enumerate() {
-        let mark = line
-            .strip_prefix("---")
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']));
-        if mark && at > start {
-            parts.push((first, &text[start..at]));
-            (start, first) = (at, index + 1);
+/// The length of the mark that a text begins with, and of the text up to the next one.
+fn part(text: &str) -> (usize, usize) {
+    let (mut mark, mut at) = (0, 0);
+    for line in text.split_inclusive('\n') {
+        match (line.starts_with("---"), at) {
+            (true, 0) => mark = line.len(),
+            (true, _) => break,
+            _ => {}
         }
         at += line.len();
     }
-    parts.push((first, &text[start..]));
-    parts.retain(|(_, part)| part.lines().any(says_something));
-    parts
+    (mark, at)
 }
 
-/// False for comments, marks, and directives that stand alone.
-fn says_something(line: &str) -> bool {
-    let line = line.strip_prefix("---").unwrap_or(line).trim_start();
-    !line.is_empty() && !line.starts_with('#') && !line.starts_with('%')
-}
-
-/// One document, which starts on this line of the text. How much it may hold is bounded by its
-/// length, and what aliases make of it by a fixed number.
-fn yaml(text: &str, line: usize) -> Result<Value, String> {
-    let mut budget = Budget::default();
-    budget.max_nodes = budget.max_nodes.max(text.len());
-    budget.max_events = budget.max_events.max(text.len().saturating_mul(2));
-    budget.max_total_scalar_bytes = budget.max_total_scalar_bytes.max(text.len());
-    let options = serde_saphyr::options! {
-        budget: Some(budget),
-        with_snippet: false,
-        // As kubectl reads them: 010 is 8.
-        legacy_octal_numbers: true,
-    };
-    serde_saphyr::from_str_with_options(text, options).map_err(|why| fault::message(&why, line))
+/// Returns true unless something other than a comment follows the hyphens.
+fn is_mark(line: &str) -> bool {
+    let behind = line.get(3..).unwrap_or_default().trim();
+    behind.is_empty() || behind.starts_with('#')
 }

@@ -132,6 +132,9 @@ pub fn placed_objects_from_yaml(text: &str) -> Vec<(DocumentPlace, Result<Object
             name: value.and_then(name_of),
             errors,
         };
+        for why in &document.left_out {
+            add(Err(error(None, vec![FieldError::new("", why)])));
+        }
         match &document.value {
             Err(why) => add(Err(error(None, vec![FieldError::new("", why)]))),
             Ok(value) => match list_items(value) {

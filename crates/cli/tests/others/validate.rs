@@ -322,7 +322,7 @@ const FAULTS: &[(&str, &str)] = &[
         "a: &a [1,1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\n\
       c: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\n\
       e: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e,*e]",
-        "the document is too large: with its aliases it has 250001 values or more; write aliases out",
+        "the document is too large: its aliases (*NAME) expand to too many values; write aliases out",
     ),
 ];
 
@@ -374,6 +374,11 @@ fn key_twice_in_json_is_an_error_as_in_yaml() {
         printed.contains("a.json:4, document 2: note Secret"),
         "{printed}"
     );
+    // The object is read all the same, and is one that is wrong.
+    fs::write(&file, JSON.replace("2, ", "200, ")).unwrap();
+    let output = run(&["validate", "-f", file.to_str().unwrap()]);
+    assert!(stdout(&output).contains("error spec.priority: 200 "));
+    assert!(stderr(&output).contains("1 checked, 1 wrong"), "{output:?}");
 }
 
 #[test]

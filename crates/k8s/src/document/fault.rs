@@ -1,31 +1,62 @@
 //! Messages about documents that cannot be read: where, why, and what to do.
 
+use granit_parser::{ErrorKind, Marker, ScanError};
 use serde_json::Value;
-use serde_saphyr::Error;
-use serde_saphyr::budget::BudgetBreach;
 
-/// A parser's text for a value that follows the whole of a document, and its translations.
-const PARSER_TEXTS: [(&str, &str); 1] = [(
-    "did not find expected <document start>",
-    "the document goes on behind its end; check the indentation, or put --- between two documents",
-)];
+/// How many keys of a document, or of a JSON object, are named that are there twice.
+pub(super) const NAMED: usize = 10;
+
+pub(super) const BEHIND: &str =
+    "the document goes on behind its end; check the indentation, or put --- between two documents";
+pub(super) const ENDS: &str = "the document ends too early; complete it";
+pub(super) const INSIDE_ITSELF: &str =
+    "an alias (*NAME) is inside the value that it refers to; write the value out";
+pub(super) const MERGE: &str = "a merge (<<) takes an object or a list of objects; write one";
+pub(super) const NULL_KEY: &str = "null is no key; write one, or put quotes around a text";
+pub(super) const DEEP: &str = "lists and objects are nested too deep; nest them less";
+pub(super) const TAB: &str = "a tab indents a line; write spaces";
+pub(super) const PLAIN_IN_BRACKETS: &str =
+    "a text between brackets has a ?, or a : in front or at its end; put quotes around it";
+pub(super) const KEY_OVER_LINES: &str = "a key between brackets goes over lines; write it on one";
+pub(super) const TOO_MANY_REPAIRS: &str =
+    "too many comments have no space in front of them, or quotes a \\; write and remove them";
+/// Of a line that begins with three hyphens, and goes on.
+pub(super) const MARK: &str = "a text follows --- on its line, where kubectl reads none; write it on the next line, \
+                               or indent a text that begins with ---";
 
 /// The message of an error in a document that starts on this line of its text.
-pub(super) fn message(error: &Error, first_line: usize) -> String {
-    let error = error.without_snippet();
-    let why = reason(error);
-    match error.location() {
-        Some(at) if at.line() > 0 => {
-            let line = first_line + usize::try_from(at.line()).unwrap_or(1) - 1;
-            format!("line {line}, column {}: {why}", at.column())
-        }
-        _ => why,
-    }
+pub(super) fn message(error: &ScanError, first_line: usize) -> String {
+    format!("{}: {}", place(*error.marker(), first_line), reason(error))
+}
+
+/// `line 5, column 3`.
+pub(super) fn place(at: Marker, first_line: usize) -> String {
+    let line = first_line + at.line().saturating_sub(1);
+    format!("line {line}, column {}", at.col() + 1)
 }
 
 /// The message about a key that an object has twice.
 pub(super) fn twice(key: &str) -> String {
     format!("the key {key:?} is there twice; remove one of the two")
+}
+
+pub(super) fn not_finite(value: f64) -> String {
+    let text = if value.is_nan() { ".nan" } else { ".inf" };
+    format!("{text} is not a finite number; write one, or put quotes around a text")
+}
+
+pub(super) fn no_key(key: &Value) -> String {
+    format!("{} is no key; write a text", article(key))
+}
+
+pub(super) fn wrong_tag(text: &str, tag: &str) -> String {
+    format!("{text:?} is no !!{tag}; write one, or remove the tag")
+}
+
+pub(super) fn too_many_aliased() -> String {
+    "the document is too large: its aliases (*NAME) expand to too many values; write aliases out, or split the \
+     document"
+        .to_owned()
 }
 
 /// The kind of a value, with its article.
@@ -40,71 +71,23 @@ pub(super) fn article(value: &Value) -> &'static str {
     }
 }
 
-fn reason(error: &Error) -> String {
-    match error {
-        Error::AliasError { error, .. } => reason(error.without_snippet()),
-        Error::DuplicateMappingKey { key: Some(key), .. } => twice(key),
-        Error::DuplicateMappingKey { key: None, .. } => {
-            "a key is there twice; remove one of the two".to_owned()
+fn reason(error: &ScanError) -> String {
+    let reason = match error.kind() {
+        ErrorKind::ExpectedDocumentStart => BEHIND,
+        ErrorKind::DirectiveDisallowed => {
+            "kubectl reads no directives, such as %YAML; remove the line"
         }
-        Error::NonFiniteFloat { value, .. } => {
-            format!("{value} is not a finite number; write one, or put quotes around a text")
+        ErrorKind::UnknownAnchor => {
+            "an alias (*NAME) refers to no anchor (&NAME) of the document; add the anchor, or put quotes around a text"
         }
-        Error::RecursiveReferencesRequireWeakTypes { .. } => {
-            "an alias (*NAME) is inside the value that it refers to; write the value out".to_owned()
-        }
-        Error::UnknownAnchor { .. } => {
-            "an alias (*NAME) refers to no anchor (&NAME) of the document; add the anchor, or put \
-             quotes around a text"
-                .to_owned()
-        }
-        Error::AliasReplayCounterOverflow { .. }
-        | Error::AliasReplayLimitExceeded { .. }
-        | Error::AliasExpansionLimitExceeded { .. }
-        | Error::AliasReplayStackDepthExceeded { .. } => {
-            too_large("its aliases (*NAME) expand to too many values")
-        }
-        Error::Budget { breach, .. } => beyond(breach),
-        Error::Eof { .. } => "the document ends too early; complete it".to_owned(),
-        Error::ExternalMessage { msg, .. } => {
-            let mut known = PARSER_TEXTS.iter();
-            let known = known.find(|(text, _)| msg.contains(text));
-            match known {
-                Some((_, message)) => (*message).to_owned(),
-                None => format!("not valid YAML: {}", one_line(msg)),
-            }
-        }
-        Error::Message { msg, .. } => one_line(msg),
-        other => one_line(&other.to_string()),
-    }
-}
-
-/// The message about a document that is larger than any that is read.
-fn beyond(breach: &BudgetBreach) -> String {
-    match breach {
-        BudgetBreach::Depth { depth } => {
-            format!("lists and objects are nested {depth} levels deep; nest them less")
-        }
-        BudgetBreach::MergeKeys { merge_keys } => {
-            format!("{merge_keys} merge keys (<<) are too many; write their values out")
-        }
-        BudgetBreach::Aliases { aliases } => {
-            format!("{aliases} aliases (*NAME) are too many; write their values out")
-        }
-        BudgetBreach::Anchors { anchors } => {
-            format!("{anchors} anchors (&NAME) are too many; write their values out")
-        }
-        BudgetBreach::Nodes { nodes } => {
-            too_large(&format!("with its aliases it has {nodes} values or more"))
-        }
-        _ => too_large("with its aliases it has too many values"),
-    }
-}
-
-fn too_large(what: &str) -> String {
-    format!("the document is too large: {what}; write aliases out, or split the document")
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+        ErrorKind::RecursionLimitExceeded => DEEP,
+        ErrorKind::UnexpectedEof
+        | ErrorKind::UnexpectedEofBlockMapping
+        | ErrorKind::UnexpectedEofBlockSequence
+        | ErrorKind::UnexpectedEofFlowMapping
+        | ErrorKind::UnexpectedEofFlowSequence
+        | ErrorKind::UnexpectedEofImplicitFlowMapping => ENDS,
+        _ => return format!("not valid YAML: {}", error.info()),
+    };
+    reason.to_owned()
 }

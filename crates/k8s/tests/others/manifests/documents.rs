@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use netqos_core::{ObjectName, ObjectRef};
 use netqos_k8s::{Object, documents, objects_from_yaml};
-use serde_json::json;
+use netqos_promises::{kubectl_rows, without_head};
+use serde_json::Value;
 
 #[test]
 fn every_other_kind_is_read() {
@@ -132,21 +133,136 @@ fn error_about_cluster_scoped_object_names_no_namespace() {
     assert_eq!(errors.len(), 3);
 }
 
-/// What `kubectl apply` sends to a server.
+/// `netqos-kubernetes` has the same table read by kubectl.
 #[test]
-fn numbers_are_what_kubectl_takes_them_for() {
-    for (text, number) in [
-        ("10", json!(10)),
-        ("010", json!(8)),
-        ("-010", json!(-8)),
-        ("0_17", json!(15)),
-        ("0o17", json!(15)),
-        ("1_000", json!(1000)),
-        ("0x1F", json!(31)),
-        ("08", json!(8.0)),
-        ("1e3", json!(1000.0)),
+fn yaml_and_json_are_read_as_kubectl_reads_them() {
+    for (number, row) in kubectl_rows().into_iter().enumerate() {
+        let documents = documents(&row.text).into_iter();
+        let read = documents.map(|it| it.value.map_or(Value::Null, |it| without_head(number, it)));
+        let read: Vec<Value> = read.collect();
+        match &row.deviation {
+            Some(deviation) => assert_eq!(&read, deviation, "{:?}", row.text),
+            // What kubectl does not read hides no document.
+            None if row.is_refused => assert!(
+                read.contains(&Value::Null) && read.starts_with(&row.objects),
+                "{:?}: {read:?}",
+                row.text
+            ),
+            None => assert_eq!(read, row.objects, "{:?}", row.text),
+        }
+    }
+}
+
+#[test]
+fn broken_document_is_named_by_its_line_and_hides_no_other() {
+    for (text, expected) in [
+        (
+            "a: 1\n---\nb: [\n--- # c\nc: 1",
+            &["", "2: line 3, column 4: ", ""][..],
+        ),
+        (
+            "{\"a\": 1}\n\n{\"b\":\n 1 c: }\n{\"d\": 1}{\"e\": 1}",
+            &["", "3: line 4, ", "", ""],
+        ),
+        (
+            "{\"a\": 1}\n{\"b\": [}\n---\nc: 1\n",
+            &["", "2: line 2, ", ""],
+        ),
+        (
+            "a: 1\n--- {b: 1}\n---\nc: 'x\n---\nd: 1",
+            &[
+                "",
+                "2: line 2, column 4: a text follows ---",
+                "3: line 4, column 4: ",
+                "",
+            ],
+        ),
+        (
+            "%YAML 1.1\n---\na: 1",
+            &["1: line 1, column 1: kubectl reads no directives", ""],
+        ),
+        ("a:\n\tb: 1", &["1: line 2, column 2: a tab indents"]),
+        ("a: [x?]", &["1: line 1, column 5: a text between brackets"]),
     ] {
-        let documents = documents(&format!("a: {text}"));
-        assert_eq!(documents[0].value, Ok(json!({"a": number})), "{text}");
+        let documents = documents(text);
+        assert_eq!(documents.len(), expected.len(), "{documents:?}");
+        for (document, expected) in documents.iter().zip(expected) {
+            match &document.value {
+                Ok(_) => assert_eq!(*expected, "", "{text:?}: {document:?}"),
+                Err(why) => {
+                    let why = format!("{}: {why}", document.line);
+                    assert!(
+                        why.starts_with(expected) && !expected.is_empty(),
+                        "{text:?}: {why}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// What kubectl leaves out in silence is named.
+#[test]
+fn key_twice_and_text_behind_the_end_are_named() {
+    for (text, expected) in [
+        (
+            "a: 1\nb: {c: 1,\n  c: 2}",
+            "line 3, column 3: the key \"c\" is there twice",
+        ),
+        ("{\"a\": 1, \"a\": 2}", "the key \"a\" is there twice"),
+        (
+            "{a: 1}\nb: 2",
+            "line 2, column 1: the document goes on behind its end",
+        ),
+        (
+            "a: 1\n...\n\nb: 2",
+            "line 4, column 1: the document goes on behind its end",
+        ),
+    ] {
+        let documents = documents(text);
+        assert!(documents[0].value.is_ok(), "{documents:?}");
+        let left_out = &documents[0].left_out;
+        assert!(
+            left_out.len() == 1 && left_out[0].starts_with(expected),
+            "{text:?}: {left_out:?}"
+        );
+    }
+    assert!(
+        documents("a: &a {b: 1}\nc: {<<: *a, b: 2}\n...\n")[0]
+            .left_out
+            .is_empty()
+    );
+}
+
+/// Aliases make neither a document nor a file of many documents large, and depth is bounded.
+#[test]
+fn hostile_documents_are_refused_soon() {
+    let wide = format!("a: &a [{}]\nb: [*a, *a, *a, *a, *a]", "1,".repeat(20_000));
+    let is_read = |text: &str| documents(text).iter().filter(|it| it.value.is_ok()).count();
+    assert_eq!(
+        (is_read(&wide), is_read(&[&*wide; 9].join("\n---\n"))),
+        (1, 3)
+    );
+    let deep = |depth: usize| "- ".repeat(60) + &"[".repeat(depth) + &"]".repeat(depth);
+    assert_eq!((is_read(&deep(67)), is_read(&deep(68))), (1, 0));
+    let long = format!("a: &a {}\nb: [{}]", "x".repeat(100_000), "*a,".repeat(1000));
+    assert_eq!(is_read(&long), 0);
+    let nested = (0..200).fold("1".to_owned(), |inner, level| {
+        format!("[&a{level} {inner}, {}]", "1,".repeat(99))
+    });
+    for text in [
+        nested,
+        (0..60).fold("- &a0 0\n".to_owned(), |text, at| {
+            let (open, close) = ("[".repeat(100), "]".repeat(100));
+            text + &format!("- &a{} {open}*a{at}{close}\n", at + 1)
+        }),
+        "[".repeat(1_000_000),
+        "{a: ".repeat(1_000_000),
+        "- ".repeat(1_000_000),
+        "{\n".repeat(100_000),
+        "a: 'x'#c\n".repeat(10_000),
+        format!("a: \"{}\"", "\\'".repeat(100_000)),
+    ] {
+        assert_eq!(is_read(&text), 0);
     }
 }
