@@ -8,6 +8,7 @@ use netqos_cni::CniResult;
 use netqos_cni::kubelet::{Kubelet, KubeletError, Pod, Sandbox};
 use netqos_cni::runtime::{AttachmentRequest, NetworkConfigList, Runtime, RuntimeError};
 use netqos_core::Limits;
+use netqos_k8s::documents;
 use netqos_netlink::Namespace;
 use serde::{Deserialize, Serialize};
 
@@ -321,8 +322,13 @@ fn read(path: &Path) -> Result<Pod, PodError> {
         path: path.to_owned(),
         why,
     };
+    let mut documents = documents(&text);
+    let document = match (documents.pop(), &*documents) {
+        (Some(document), []) => document.value.map_err(not_a_pod)?,
+        _ => return Err(not_a_pod("it holds no object, or several".to_owned())),
+    };
     let manifest: Manifest =
-        serde_saphyr::from_str(&text).map_err(|why| not_a_pod(why.to_string()))?;
+        serde_json::from_value(document).map_err(|why| not_a_pod(why.to_string()))?;
     if manifest.kind != "Pod" {
         return Err(not_a_pod(format!("kind is {:?}", manifest.kind)));
     }
