@@ -26,6 +26,7 @@ mod knowledge;
 #[cfg(feature = "daemon")]
 mod lines;
 mod plan;
+mod recorded;
 #[cfg(test)]
 mod tests;
 mod told;
@@ -49,5 +50,8 @@ pub use input::{ClassInput, InputPod, stated_place};
 pub use knowledge::Knowledge;
 #[cfg(feature = "daemon")]
 pub(crate) use lines::Lines;
+#[cfg(feature = "daemon")]
+pub use lines::kept_total_problem;
 pub use plan::{Division, KnownPod, plan};
+pub use recorded::{Recorded, Source};
 pub use told::told;

@@ -33,4 +33,6 @@ pub use network_qos::{Ask, Mistake, NetworkQos};
 pub use node_slo::{BACKEND_LABEL, BackendKind, ClassQos, NodeSlo, NotABackend};
 pub use pod::{NETWORK_QOS_ANNOTATION, PodNetworkQos, PortNetworkQos};
 pub use pod_class::PodClass;
-pub use slo_config::{NODE_BANDWIDTH_ANNOTATION, RESOURCE_QOS, SYSTEM, SloConfig, annotated};
+pub use slo_config::{
+    NODE_BANDWIDTH_ANNOTATION, RESOURCE_QOS, SYSTEM, SloConfig, annotated, concerns_network,
+};

@@ -244,11 +244,12 @@ fn remove(paths: &Paths, state: &Path) -> Vec<String> {
             note(&folder, fs::remove_dir_all(&folder));
         }
         let record = netqos_agent::classes::backend_record(run);
+        let shares = netqos_agent::classes::Recorded::path(run);
         let in_pod = [paths.ingress_in_pod(), paths.ingress_only_in_pod()];
         let sockets = [socket_path(run), places::multinet_socket_path(run)];
         for file in sockets
             .into_iter()
-            .chain([places::lock_path(run), record])
+            .chain([places::lock_path(run), record, shares])
             .chain(in_pod)
         {
             note(&file, fs::remove_file(&file));

@@ -138,7 +138,7 @@ fn divide(read: &manifests::Read, arguments: &Arguments) -> (Divided, Vec<Proble
     let names = arguments.lines.iter();
     let speeds: BTreeMap<Arc<str>, Option<BitRate>> =
         names.map(|line| (line.as_str().into(), None)).collect();
-    let (plan, found) = plan(node, division, &speeds, pods, &ClassPlan::default());
+    let (plan, found) = plan(node, division, &speeds, None, pods, &ClassPlan::default());
     problems.extend(found);
     divided.pod_classes = told(&knowledge, here, &plan, &[]);
     divided.plan = plan;

@@ -12,6 +12,9 @@
 //! theirs in an object is taken over once; who then writes it again is at work after all, wherever its
 //! pods are, and is left alone. Fields that anybody else has written are theirs.
 //!
+//! A node of which the ConfigMap says nothing of the network gets none, and is left nothing of what was
+//! written before, such as the defaults that older versions wrote.
+//!
 //! What cannot be followed changes nothing: the node keeps what it was told last, and an event, a
 //! metric and the log say what is wrong, and where.
 
@@ -25,6 +28,7 @@ use kube::Client;
 use netqos_cluster::ObjectVersion;
 use netqos_coexistence::Enforce;
 use netqos_core::{ObjectName, with_causes};
+use serde_json::{Map, Value, json};
 use tokio::time::{Instant, timeout};
 
 use crate::events::Events;
@@ -244,21 +248,22 @@ impl NodeSlos {
         };
         let slo = config.for_node(&node.labels, &node.annotations);
         let slo = slo.and_then(|slo| slo.check().map(|()| slo));
+        let object = self.objects.get(name);
+        let applied = object.and_then(|it| it.applied.as_ref());
         let spec = match slo {
-            Ok(slo) => slo.to_spec(),
+            Ok(slo) if slo.is_silent() => applied.map(|_| silent_spec()),
+            Ok(slo) => Some(slo.to_spec()),
             Err(mistakes) => {
                 let why = told(&mistakes);
                 self.becomes(name, State::Kept(why));
                 return Due::Never;
             }
         };
-        let is_so = self.objects.get(name).is_some_and(|object| {
-            object.applied.as_ref() == Some(&spec) && object.owners.contains(&node.uid)
-        });
-        if is_so {
+        let is_owned = object.is_some_and(|it| it.owners.contains(&node.uid));
+        let Some(spec) = spec.filter(|spec| applied != Some(spec) || !is_owned) else {
             self.becomes(name, State::Current);
             return Due::Never;
-        }
+        };
         Due::Now(Write {
             node: name.clone(),
             uid: node.uid.clone(),
@@ -321,6 +326,10 @@ impl NodeSlos {
         self.due.remove(&write.node);
         self.outdated.remove(&write.node);
         self.metrics.wrote(RESOURCE, Outcome::Done);
+        if write.spec == silent_spec() {
+            let (node, config_map) = (&write.node, &self.config_map);
+            tracing::info!(%node, %config_map, "took the network out of the NodeSLO: the ConfigMap says nothing of it");
+        }
         let known = self.objects.get(&write.node);
         let facts = ObjectFacts {
             applied: Some(write.spec),
@@ -367,4 +376,11 @@ impl NodeSlos {
         self.becomes(&write.node, State::Left(why));
         None
     }
+}
+
+/// What is left in place of what was written before: a total of zero, which says nothing of the network. An object without
+/// any field would not be one of the kind.
+fn silent_spec() -> Map<String, Value> {
+    let system = json!({"totalNetworkBandwidth": "0"});
+    Map::from_iter([("systemStrategy".to_owned(), system)])
 }

@@ -1,5 +1,6 @@
 //! The kinds that netqos reads, and kinds that are written nearly so.
 
+use netqos_api::distance;
 use serde_json::Value;
 
 use crate::FieldError;
@@ -83,22 +84,6 @@ pub(crate) fn near_miss(group: &str, kind: &str) -> Option<FieldError> {
         }
         _ => None,
     }
-}
-
-/// The number of letters to insert, to delete or to replace to make one text of the other
-/// (Levenshtein), whatever their case.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.to_ascii_lowercase().chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (index, letter) in one.to_ascii_lowercase().chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], index + 1);
-        for (column, expected) in other.iter().enumerate() {
-            let replaced = diagonal + usize::from(letter != *expected);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[other.len()]
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! What is known of a node's classes: what is said, as far as it is right, else what was right last.
 //!
 //! Of how lines are shared objects speak first: the NodeSLO of the node, where that says anything of the
-//! network, or else the ConfigMap. Where none is there, or none ever said it right, the files of another
+//! network, or else the ConfigMap. A ConfigMap that says nothing of the network divides nothing, unless a
+//! NodeSLO that is gone did. Where no object is there, or none ever said it right, the files of another
 //! agent count ([`NetFiles`]). Of a pod they say what it does not say itself. Where terway-qos divides the
 //! lines nothing is taken from them: they are what that backend writes, or koordlet.
 //!
@@ -20,7 +21,7 @@ use netqos_core::objects::Node;
 use netqos_core::{ObjectName, ObjectRef, Problem, Reason};
 
 use super::filed::{Filed, PODS_FILE};
-use super::{ClassInput, Division, InputPod, KnownPod, NetFiles};
+use super::{ClassInput, Division, InputPod, KnownPod, NetFiles, Recorded, Source};
 
 /// What is known of one node.
 #[derive(Debug)]
@@ -29,7 +30,14 @@ pub struct Knowledge {
     /// Who divides where nobody says another.
     default: BackendKind,
     config: SloConfig,
+    /// The ConfigMap could be read once.
+    config_was_right: bool,
     slo: Option<NodeSlo>,
+    /// Which object said that.
+    source: Option<Source>,
+    said: Said,
+    /// Who divides as an agent before this one had it.
+    recorded: Option<BackendKind>,
     label: Option<BackendKind>,
     /// koordlet is at work on the node.
     koordlet: bool,
@@ -46,6 +54,8 @@ enum Said {
     Right,
     /// Something, but nothing that can be.
     Wrong,
+    /// That nothing is divided: the ConfigMap is there, and says nothing of the network.
+    Silent,
     /// Nothing.
     Nothing,
 }
@@ -57,7 +67,11 @@ impl Knowledge {
             node: node.to_owned(),
             default,
             config: SloConfig::default(),
+            config_was_right: false,
             slo: None,
+            source: None,
+            said: Said::Nothing,
+            recorded: None,
             label: None,
             koordlet: false,
             pods: BTreeMap::new(),
@@ -65,6 +79,13 @@ impl Knowledge {
             problems: Vec::new(),
             warnings: Vec::new(),
         }
+    }
+
+    /// Takes up what an agent before this one has kept, and who divides by that.
+    pub fn restore(&mut self, kept: Option<&Recorded>, kind: Option<BackendKind>) {
+        self.slo = kept.and_then(Recorded::slo);
+        self.source = kept.map(|it| it.source).filter(|_| self.slo.is_some());
+        self.recorded = kind;
     }
 
     /// Takes note of what files say, for when objects are heard the next time.
@@ -90,6 +111,7 @@ impl Knowledge {
         let said = match (spoken, input.configs.first_key_value()) {
             (Some(Ok(slo)), _) => {
                 self.hear_slo(slo, node);
+                self.source = Some(Source::NodeSlo);
                 Said::Right
             }
             (Some(Err(mistakes)), _) => {
@@ -97,9 +119,19 @@ impl Knowledge {
                 self.mistaken(&about, mistakes);
                 Said::Wrong
             }
-            (None, Some((name, data))) => self.hear_config(name, data, node),
+            (None, Some((name, data))) => match self.hear_config(name, data, node) {
+                // It does not speak for a NodeSLO that is gone.
+                Said::Silent if slo.is_none() && self.source == Some(Source::NodeSlo) => {
+                    Said::Nothing
+                }
+                said => said,
+            },
             (None, None) => Said::Nothing,
         };
+        self.said = said;
+        if said == Said::Silent {
+            self.end(input.configs.first_key_value().map(|(name, _)| name));
+        }
         if said == Said::Right
             && let Some(slo) = self.slo
         {
@@ -115,9 +147,17 @@ impl Knowledge {
         self.pods = classes.collect();
         self.weigh_files(said, &here);
         if said == Said::Nothing && self.slo.is_some() {
-            let gone = match slo {
-                Some(_) => "the NodeSLO of this node says nothing of the network any more",
-                None => {
+            let gone = match (slo, self.source) {
+                (Some(_), Some(Source::ConfigMap)) => {
+                    "slo-controller-config is not there any more, and the NodeSLO of this node says nothing of the \
+                     network"
+                }
+                (Some(_), _) => "the NodeSLO of this node says nothing of the network any more",
+                (None, _) if !input.configs.is_empty() => {
+                    "the NodeSLO of this node is not there any more, and slo-controller-config says nothing of the \
+                     network"
+                }
+                (None, _) => {
                     "neither a NodeSLO of this node nor slo-controller-config is there any more"
                 }
             };
@@ -125,6 +165,23 @@ impl Knowledge {
                 "{gone}; what it said stays in force. To share the lines no more, label the node \
                  {BACKEND_LABEL}=none"
             ));
+        }
+    }
+
+    /// Nothing is divided any more, as the ConfigMap of this name has it.
+    fn end(&mut self, name: Option<&ObjectName>) {
+        let stood = self.slo.take().is_some() || self.recorded.take().is_some();
+        self.source = None;
+        let name = name.map(ToString::to_string).unwrap_or_default();
+        // Said until something else is: it is logged once.
+        let ended = format!(
+            "ConfigMap {name} says nothing of the network: the uplinks are no longer divided. To divide them, write \
+             networkQOS of lsClass or beClass in its resource-qos-config"
+        );
+        if stood || self.warnings.contains(&ended) {
+            self.warnings = vec![ended];
+        } else {
+            self.warnings.clear();
         }
     }
 
@@ -142,7 +199,7 @@ impl Knowledge {
             self.filed.follow();
             // Without what objects said of it, another may divide.
             let is_read = self.label.unwrap_or(self.default) != terway;
-            if said == Said::Nothing && self.filed.says_shares() && is_read {
+            if matches!(said, Said::Nothing | Said::Silent) && self.filed.says_shares() && is_read {
                 self.slo = None;
             }
             for problem in self.filed.problems(self.slo.is_none(), here) {
@@ -183,13 +240,19 @@ impl Knowledge {
     ) -> Said {
         let updated = self.config.update(data);
         let is_right = updated.is_ok();
+        self.config_was_right |= is_right;
         if let Err(mistakes) = updated {
             self.mistaken(&format!("ConfigMap {name}: data"), &mistakes);
         }
         match self.config.for_node(&node.labels, &node.annotations) {
+            Ok(slo) if slo.is_silent() => match is_right {
+                true => Said::Silent,
+                false => Said::Wrong,
+            },
             // What was never right says nothing, not even what would be so by default.
-            Ok(slo) if is_right || self.slo.is_some() => {
+            Ok(slo) if self.config_was_right => {
                 self.slo = Some(slo);
+                self.source = Some(Source::ConfigMap);
                 Said::Right
             }
             Ok(_) => Said::Wrong,
@@ -231,7 +294,21 @@ impl Knowledge {
         if self.koordlet_divides() == Some(true) {
             return BackendKind::None;
         }
-        self.label.or_else(|| self.policy()).unwrap_or(self.default)
+        let is_divided = self.division().is_some();
+        if self.said == Said::Silent && !is_divided {
+            return BackendKind::None;
+        }
+        // What stands is not known where an older agent divided by what cannot be followed now: it stays.
+        let stands = self
+            .recorded
+            .filter(|_| self.said == Said::Wrong && !is_divided);
+        let said = self.label.or_else(|| self.policy());
+        said.or(stands).unwrap_or(self.default)
+    }
+
+    /// What is to be kept for the agent that comes after this one: what objects say, and by which of them.
+    pub fn kept(&self) -> Option<(Source, NodeSlo)> {
+        self.source.zip(self.slo)
     }
 
     fn policy(&self) -> Option<BackendKind> {

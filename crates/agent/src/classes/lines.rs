@@ -11,7 +11,9 @@ use netqos_core::BitRate;
 use netqos_netlink::link::{Link, LinkData};
 use netqos_netlink::{News, Result, Socket};
 
+use super::Recorded;
 use super::default_uplinks::default_uplinks;
+use super::plan::too_small;
 
 /// Where the kernel says how fast links are.
 const LINKS: &str = "/sys/class/net";
@@ -27,6 +29,8 @@ pub(crate) struct Lines {
     links: PathBuf,
     /// As they were seen last, or before, with what each carries.
     speeds: BTreeMap<Arc<str>, Option<BitRate>>,
+    /// What their cards carry together, where all are cards that say it.
+    cards: Option<BitRate>,
     /// The numbers of their links; none of one that is away.
     numbers: BTreeMap<Arc<str>, u32>,
     /// The indexes of the ifbs that shape their ingress.
@@ -73,6 +77,7 @@ impl Lines {
             named,
             links: LINKS.into(),
             speeds: BTreeMap::new(),
+            cards: None,
             numbers: BTreeMap::new(),
             ifbs: BTreeSet::new(),
             tables: BTreeSet::new(),
@@ -88,6 +93,11 @@ impl Lines {
     /// The lines, with what each carries, where that is known.
     pub(crate) fn speeds(&self) -> &BTreeMap<Arc<str>, Option<BitRate>> {
         &self.speeds
+    }
+
+    /// What their network cards carry together; `None` where that is not known, as of virtual links.
+    pub(crate) fn cards(&self) -> Option<BitRate> {
+        self.cards
     }
 
     /// Returns true if packets that leave by this link leave by an uplink.
@@ -136,6 +146,7 @@ impl Lines {
                     (line, speed)
                 });
                 self.speeds = speeds.collect();
+                self.cards = cards(&self.links, &self.speeds);
                 Some(links)
             }
             Err(why) => {
@@ -313,6 +324,30 @@ fn chosen(links: &[Link], named: &[String], routes: &BTreeSet<u32>) -> BTreeSet<
     lines
         .chain(away.map(|name| Arc::from(name.as_str())))
         .collect()
+}
+
+/// What the total of an agent's lines is too small for, as it was kept, by what their cards carry now.
+pub fn kept_total_problem(run: &Path) -> Option<String> {
+    let kept = Recorded::read(run)?;
+    let links = Path::new(LINKS);
+    let lines = kept.lines.keys();
+    let speeds = lines.map(|line| (line.clone(), speed(links, line)));
+    too_small(&kept.slo()?, cards(links, &speeds.collect()))
+}
+
+/// What lines carry together that are all network cards, or bonds of such.
+fn cards(links: &Path, speeds: &BTreeMap<Arc<str>, Option<BitRate>>) -> Option<BitRate> {
+    let is_card = |line: &str| {
+        let mut signs = ["device", "bonding"].iter();
+        signs.any(|sign| links.join(line).join(sign).exists())
+    };
+    let bits = speeds.iter().map(|(line, speed)| {
+        let speed = speed.filter(|_| is_card(line));
+        speed.map(BitRate::bits_per_second)
+    });
+    let bits: Option<u64> = bits.sum();
+    bits.filter(|bits| *bits > 0)
+        .map(BitRate::from_bits_per_second)
 }
 
 /// What a link carries, by its driver, which says megabits; virtual ones and those without a cable say

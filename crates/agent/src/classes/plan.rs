@@ -66,13 +66,15 @@ pub struct KnownPod {
 /// What a node's lines and the pods on them are to be held to, and what is wrong with that.
 ///
 /// `speeds` are the lines, with what each carries by itself, where that is known. What is said of the
-/// node goes before it: that is what they carry together, of which each has its part. A line that cannot
+/// node goes before it: that is what they carry together, of which each has its part. It is not followed
+/// where it is less than a hundredth of what their `cards` carry, where that is known. A line that cannot
 /// be divided as it is said is divided as it was `last`.
 /// Percentages in what a pod asks for are of the slowest line, so that each line can keep them.
 pub fn plan(
     node: &str,
     division: Division<'_>,
     speeds: &BTreeMap<Arc<str>, Option<BitRate>>,
+    cards: Option<BitRate>,
     pods: impl IntoIterator<Item = KnownPod>,
     last: &ClassPlan,
 ) -> (ClassPlan, Vec<Problem>) {
@@ -81,7 +83,7 @@ pub fn plan(
     for (line, speed) in speeds {
         let was = last.lines.get(line);
         let fraction = Fraction::of(*speed, speeds);
-        let (shares, wrong) = shares(division, line, *speed, fraction, was);
+        let (shares, wrong) = shares(division, line, *speed, cards, fraction, was);
         let object = ObjectRef::Node(node.to_owned());
         problems.extend(wrong.into_iter().map(|(reason, message)| Problem {
             object: object.clone(),
@@ -112,6 +114,7 @@ fn shares(
     division: Division<'_>,
     line: &str,
     speed: Option<BitRate>,
+    cards: Option<BitRate>,
     fraction: Fraction,
     was: Option<&LineShares>,
 ) -> (Option<LineShares>, Vec<(Reason, String)>) {
@@ -126,6 +129,12 @@ fn shares(
         Some(_) => "; it is shared as before",
         None => "",
     };
+    if let Some(why) = too_small(slo, cards) {
+        return (
+            was,
+            vec![(Reason::InvalidClasses, format!("{line}: {why}{stays}"))],
+        );
+    }
     let Some(total) = slo.total.or(speed) else {
         let then = match was {
             Some(_) => stays,
@@ -155,6 +164,20 @@ fn shares(
             (was, told.collect())
         }
     }
+}
+
+/// What is wrong with a total that is less than a hundredth of what the node's cards carry together.
+pub(super) fn too_small(slo: &NodeSlo, cards: Option<BitRate>) -> Option<String> {
+    let (total, cards) = slo.total.zip(cards)?;
+    let is_less = total.bits_per_second().saturating_mul(100) < cards.bits_per_second();
+    is_less.then(|| {
+        let megabits = cards.bits_per_second() / 1_000_000;
+        format!(
+            "a total of {total} is less than 1 % of the {cards} that the network cards carry; write {megabits}M, or \
+             what the node may have of it, in the node's annotation {NODE_BANDWIDTH_ANNOTATION} or in \
+             totalNetworkBandwidth, or leave it out"
+        )
+    })
 }
 
 /// What a pod asks for in percent of what nobody knows.

@@ -22,6 +22,7 @@ struct Scene {
     folder: Folder,
     knowledge: Knowledge,
     speeds: BTreeMap<Arc<str>, Option<BitRate>>,
+    cards: Option<BitRate>,
     plan: ClassPlan,
 }
 
@@ -86,6 +87,7 @@ impl Scene {
             place,
             knowledge: Knowledge::new("node1", BackendKind::Kernel),
             speeds: BTreeMap::from([("eth0".into(), None)]),
+            cards: None,
             plan: ClassPlan::default(),
         }
     }
@@ -110,7 +112,14 @@ impl Scene {
         if let Some(division) = self.knowledge.division() {
             let pods = input.pods.values().filter(|pod| &*pod.node == "node1");
             let pods = pods.map(|pod| self.knowledge.pod(pod, stated_place(pod)).unwrap());
-            let (plan, found) = plan("node1", division, &self.speeds, pods, &self.plan);
+            let (plan, found) = plan(
+                "node1",
+                division,
+                &self.speeds,
+                self.cards,
+                pods,
+                &self.plan,
+            );
             self.plan = plan;
             problems.extend(found);
         }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -17,7 +17,8 @@ use super::whereabouts::Whereabouts;
 use super::{Engine, Options};
 use crate::classes::{
     CGROUPS, ClassInput, Counters, DEFAULT_CLASS_BACKEND, Divider, HostLinks, InputPod, Knowledge,
-    Lines, NetFiles, Order, Shown, class_backend_as, plan, recorded_backend, stated_place, told,
+    Lines, NetFiles, Order, Recorded, Shown, class_backend_as, plan, recorded_backend,
+    stated_place, told,
 };
 use crate::status::ClassStatus;
 
@@ -58,6 +59,8 @@ pub(super) struct Classes {
     host_links: HostLinks,
     cgroups: BTreeMap<Arc<str>, PathBuf>,
     plan: Arc<ClassPlan>,
+    /// What is written down of it, for the agent that comes after this one.
+    kept: Option<Recorded>,
     problems: Vec<Problem>,
     /// Something that the plan depends on may be another than when it was made.
     pub(super) is_stale: bool,
@@ -68,14 +71,24 @@ pub(super) struct Classes {
 
 impl Classes {
     pub(super) fn new(options: &Options) -> Self {
+        let run = options.paths.run();
+        let kept = Recorded::read(run);
+        let mut knowledge = Knowledge::new(&options.node, options.classes.backend);
+        knowledge.restore(kept.as_ref(), recorded_backend(run));
+        let lines = kept.as_ref().map(|it| it.lines.clone());
+        let plan = ClassPlan {
+            lines: lines.unwrap_or_default(),
+            ..ClassPlan::default()
+        };
         Self {
             node: options.node.clone(),
-            knowledge: Knowledge::new(&options.node, options.classes.backend),
+            knowledge,
             input: Arc::default(),
             lines: Lines::new(options.classes.lines.clone()),
             host_links: HostLinks::default(),
             cgroups: BTreeMap::new(),
-            plan: Arc::default(),
+            plan: Arc::new(plan),
+            kept,
             problems: Vec::new(),
             is_stale: true,
             divider: None,
@@ -196,9 +209,13 @@ impl Classes {
         std::mem::replace(&mut self.told, news) != news
     }
 
-    /// Makes the plan anew. `None`: nobody has said how lines are divided.
+    /// Makes the plan anew. `None`: nobody has said how lines are divided, or in a way that one could follow.
     fn make(&mut self, whereabouts: &Whereabouts) -> Option<Arc<ClassPlan>> {
-        let division = self.knowledge.division()?;
+        let Some(division) = self.knowledge.division() else {
+            self.plan = Arc::default();
+            self.problems.clear();
+            return None;
+        };
         let here = self.input.pods.values();
         let here = here.filter(|pod| *pod.node == *self.node);
         let here: Vec<&InputPod> = here.collect();
@@ -225,12 +242,28 @@ impl Classes {
             place.addresses.retain(is_own);
             pods.extend(self.knowledge.pod(pod, place));
         }
-        let (made, problems) = plan(&self.node, division, self.lines.speeds(), pods, &self.plan);
+        let (speeds, cards) = (self.lines.speeds(), self.lines.cards());
+        let (made, problems) = plan(&self.node, division, speeds, cards, pods, &self.plan);
         self.problems = problems;
         if *self.plan != made {
             self.plan = Arc::new(made);
         }
-        Some(self.plan.clone())
+        // What an older agent divided lines into, which has kept nothing, stays.
+        let is_followed = speeds.is_empty() || !self.plan.lines.is_empty();
+        is_followed.then(|| self.plan.clone())
+    }
+
+    /// Writes down what is to be in force.
+    fn keep(&mut self, run: &Path) {
+        let kept = self.knowledge.kept();
+        let kept = kept.map(|(source, slo)| Recorded::new(source, slo, self.plan.lines.clone()));
+        if kept == self.kept {
+            return;
+        }
+        match Recorded::write(kept.as_ref(), run) {
+            Ok(()) => self.kept = kept,
+            Err(error) => tracing::warn!(%error, "cannot keep how lines are shared"),
+        }
     }
 }
 
@@ -283,6 +316,7 @@ impl Engine {
         let was_stale = std::mem::take(&mut classes.is_stale);
         let before = classes.plan.clone();
         let plan = classes.make(&self.whereabouts);
+        classes.keep(self.options.paths.run());
         let is_new = was_stale || classes.plan != before;
         let kind = classes.knowledge.backend();
         let run = self.options.paths.run();

@@ -26,8 +26,18 @@ pub enum AmountError {
     )]
     NotAPercentage(String),
     /// A text that is no quantity.
-    #[error("{text:?}: {problem}; a percentage is written as a number, without quotes")]
+    #[error(
+        "{text:?}: {problem}; write a rate in bits per second, like \"500M\", and a percentage as a number, without quotes"
+    )]
     NotAQuantity {
+        /// The text.
+        text: String,
+        /// What the parser says.
+        problem: QuantityError,
+    },
+    /// A text that says of no line what it carries.
+    #[error("{text:?}: {problem}; write bits per second, like \"10G\"")]
+    NotATotal {
         /// The text.
         text: String,
         /// What the parser says.
@@ -36,6 +46,18 @@ pub enum AmountError {
     /// A quantity under zero.
     #[error("{0:?} is less than nothing")]
     Negative(String),
+    /// A rate that nobody can mean.
+    #[error("{text:?} is {rate}, less than the {least} that it is at least; {remedy}")]
+    TooSmall {
+        /// The text.
+        text: String,
+        /// What it says.
+        rate: BitRate,
+        /// The least that it may say, but for nothing.
+        least: BitRate,
+        /// What to write.
+        remedy: String,
+    },
     /// Neither a number nor a text.
     #[error("{0} is neither a percentage, like 40, nor a rate in bits per second, like \"50M\"")]
     OtherKind(String),
@@ -57,6 +79,31 @@ impl Amount {
             Value::String(text) => rate(text).map(Self::Rate),
             other => Err(AmountError::OtherKind(other.to_string())),
         }
+    }
+
+    /// The same, unless it is a rate below this one, which nobody can mean. Zero says nothing.
+    ///
+    /// # Errors
+    /// It is none, or below that.
+    pub fn from_value_of_at_least(value: &Value, least: BitRate) -> Result<Self, AmountError> {
+        let amount = Self::from_value(value)?;
+        let (Self::Rate(rate), Value::String(text)) = (amount, value) else {
+            return Ok(amount);
+        };
+        if rate >= least || rate == BitRate::default() {
+            return Ok(amount);
+        }
+        let remedy = match text.parse::<u64>() {
+            Ok(percent @ 1..=100) => format!("for {percent} %: write {percent}, not \"{percent}\""),
+            Ok(number) => format!("for {number} Mbit/s write \"{number}M\""),
+            Err(_) => "write a percentage, like 30, or a rate, like \"50M\"".to_owned(),
+        };
+        Err(AmountError::TooSmall {
+            text: text.clone(),
+            rate,
+            least,
+            remedy,
+        })
     }
 
     /// As documents have it; the other way round than [`from_value`](Self::from_value).
@@ -83,6 +130,37 @@ impl Amount {
             }
         }
     }
+}
+
+/// The least that a node's lines carry together.
+const LEAST_TOTAL: BitRate = BitRate::from_bits_per_second(1_000_000);
+
+/// What a node's lines carry together; `None`: zero, which says nothing.
+///
+/// # Errors
+/// It is no quantity, or none that a line carries.
+pub fn total(text: &str) -> Result<Option<BitRate>, AmountError> {
+    let total = match rate(text) {
+        Err(AmountError::NotAQuantity { text, problem }) => {
+            return Err(AmountError::NotATotal { text, problem });
+        }
+        read => read?,
+    };
+    let bits = total.bits_per_second();
+    if (1..LEAST_TOTAL.bits_per_second()).contains(&bits) {
+        let text = text.to_owned();
+        let remedy = match text.parse::<u64>() {
+            Ok(number) => format!("for {number} Mbit/s write {number}M"),
+            Err(_) => "write what all uplinks of the node carry, like 1000M".to_owned(),
+        };
+        return Err(AmountError::TooSmall {
+            text,
+            rate: total,
+            least: LEAST_TOTAL,
+            remedy,
+        });
+    }
+    Ok(Some(total).filter(|_| bits > 0))
 }
 
 /// The rate that a quantity in bits per second is.
@@ -131,7 +209,10 @@ mod tests {
             ),
             (json!(-1), "-1 is no percentage"),
             (json!(12.5), "12.5 is no percentage"),
-            (json!("40%"), "a percentage is written as a number"),
+            (
+                json!("40%"),
+                "write a rate in bits per second, like \"500M\", and a percentage as a number",
+            ),
             (json!(""), "\"\": quantities must match"),
             (json!("-5M"), "\"-5M\" is less than nothing"),
             (json!(true), "true is neither a percentage"),

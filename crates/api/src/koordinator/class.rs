@@ -26,7 +26,7 @@ pub enum QosClass {
 
 /// A text that names no class.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no class: there are SYSTEM, LSE, LSR, LS and BE")]
+#[error("{0:?} is no class: write SYSTEM, LSE, LSR, LS or BE, in capitals")]
 pub struct NotAClass(pub String);
 
 /// Kubernetes' own classes, as `status.qosClass` of a pod has them.

@@ -80,6 +80,7 @@ impl SloConfig {
             let idle = own.warnings().into_iter();
             found.extend(idle.map(|it| Mistake::new(join(&path, &it.path), it.what)));
         }
+        found.extend(self.system.unknown_keys());
         found
     }
 

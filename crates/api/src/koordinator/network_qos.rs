@@ -1,9 +1,19 @@
 //! What a class or a pod is to get of the network: Koordinator's `NetworkQOS`.
 
-use netqos_core::Direction;
+use netqos_core::{BitRate, Direction};
 use serde_json::{Map, Value};
 
 use super::amount::{Amount, AmountError};
+use crate::near;
+
+/// The fields of a class; those of a pod are all but the last.
+pub(super) const NETWORK_KEYS: [&str; 5] = [
+    "ingressRequest",
+    "ingressLimit",
+    "egressRequest",
+    "egressLimit",
+    "enable",
+];
 
 /// `NetworkQOS`: what is guaranteed, and what is the most, in each direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,15 +62,16 @@ impl NetworkQos {
     }
 
     /// Reads the four fields of an object at this path; what is null counts as absent. Others are
-    /// passed over.
+    /// passed over. Rates are at least as much as this.
     pub(super) fn read(
         object: &Map<String, Value>,
         path: &str,
+        least: BitRate,
         mistakes: &mut Vec<Mistake>,
     ) -> Self {
         let mut amount = |key: &str| {
             let value = field(object, key).filter(|value| !value.is_null())?;
-            Amount::from_value(value)
+            Amount::from_value_of_at_least(value, least)
                 .map_err(|error: AmountError| mistakes.push(Mistake::new(join(path, key), error)))
                 .ok()
         };
@@ -94,4 +105,24 @@ pub(super) fn join(path: &str, key: &str) -> String {
     } else {
         format!("{path}.{key}")
     }
+}
+
+/// Finds keys that nobody reads, and that are likely meant to be one of these.
+pub(super) fn check_keys(
+    object: &Map<String, Value>,
+    ours: &[&str],
+    path: &str,
+    mistakes: &mut Vec<Mistake>,
+) {
+    for key in object.keys().filter(|key| !is_one_of(key, ours)) {
+        if let Some(meant) = near(key, ours.iter().copied()) {
+            let what = format!("netqos and Koordinator read no such key; write {meant}");
+            mistakes.push(Mistake::new(join(path, key), what));
+        }
+    }
+}
+
+/// Whether a key is one of these, whatever its case.
+pub(super) fn is_one_of(key: &str, keys: &[&str]) -> bool {
+    keys.iter().any(|it| it.eq_ignore_ascii_case(key))
 }

@@ -9,11 +9,21 @@ use netqos_core::Direction;
 use netqos_core::classes::{LineShares, Share, Shares, SharesError, TrafficClass};
 use serde_json::{Map, Value, json};
 
-use super::amount::{Amount, rate};
-use super::network_qos::{Ask, Mistake, NetworkQos, field, join};
+use super::amount::{Amount, total};
+use super::network_qos::{Ask, Mistake, NETWORK_KEYS, NetworkQos, check_keys, field, join};
 
 /// The label of a node that says who divides its lines.
 pub const BACKEND_LABEL: &str = "netqos.io/class-backend";
+
+/// The least rate of a class.
+const LEAST: BitRate = BitRate::from_bits_per_second(100_000);
+
+/// The fields of a strategy that concern the network.
+pub(super) const STRATEGY: [&str; 5] =
+    ["lsrClass", "lsClass", "beClass", "systemClass", "policies"];
+const TOTAL: &str = "totalNetworkBandwidth";
+const POLICY: &str = "netQOSPolicy";
+pub(super) const NETWORK_QOS: &str = "networkQOS";
 
 /// Who divides a node's line: the values of `netQOSPolicy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,7 +40,7 @@ pub enum BackendKind {
 
 /// A name that is no backend's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} divides no lines: there are kernel, tc, terway-qos and none")]
+#[error("{0:?} divides no lines: write kernel, tc, terway-qos or none")]
 pub struct NotABackend(pub String);
 
 /// What a class of pods is to get.
@@ -191,6 +201,8 @@ impl NodeSlo {
         (system, system_path): (&Map<String, Value>, &str),
         mistakes: &mut Vec<Mistake>,
     ) -> Self {
+        check_keys(resources, &STRATEGY, resources_path, mistakes);
+        check_keys(system, &[TOTAL], system_path, mistakes);
         let mut class = |name: &str| {
             let path = join(resources_path, name);
             read_class(
@@ -427,8 +439,10 @@ fn read_class(
     path: &str,
     mistakes: &mut Vec<Mistake>,
 ) -> Option<ClassQos> {
-    let path = join(path, "networkQOS");
-    let network = object(field(class, "networkQOS"), &path, mistakes)?;
+    check_keys(class, &[NETWORK_QOS], path, mistakes);
+    let path = join(path, NETWORK_QOS);
+    let network = object(field(class, NETWORK_QOS), &path, mistakes)?;
+    check_keys(network, &NETWORK_KEYS, &path, mistakes);
     let enable = match field(network, "enable") {
         None | Some(Value::Null) => None,
         Some(Value::Bool(enable)) => Some(*enable),
@@ -440,7 +454,7 @@ fn read_class(
     };
     Some(ClassQos {
         enable,
-        qos: NetworkQos::read(network, &path, mistakes),
+        qos: NetworkQos::read(network, &path, LEAST, mistakes),
     })
 }
 
@@ -451,15 +465,16 @@ fn read_policy(
 ) -> Option<BackendKind> {
     let path = join(path, "policies");
     let policies = object(field(resources, "policies"), &path, mistakes)?;
-    let named = match field(policies, "netQOSPolicy")? {
+    check_keys(policies, &[POLICY], &path, mistakes);
+    let named = match field(policies, POLICY)? {
         Value::Null => return None,
         Value::String(name) if name.is_empty() => return None,
         Value::String(name) => name.parse().ok(),
         _ => None,
     };
     if named.is_none() {
-        let what = "there are the policies tc, terway-qos, kernel and none";
-        mistakes.push(Mistake::new(join(&path, "netQOSPolicy"), what));
+        let what = "there are the policies tc, terway-qos, kernel and none: write one of them";
+        mistakes.push(Mistake::new(join(&path, POLICY), what));
     }
     named
 }
@@ -469,20 +484,19 @@ fn read_total(
     path: &str,
     mistakes: &mut Vec<Mistake>,
 ) -> Option<BitRate> {
-    let key = "totalNetworkBandwidth";
-    let read = match field(system, key)? {
+    let read = match field(system, TOTAL)? {
         Value::Null => return None,
-        Value::String(text) => rate(text).map_err(|error| error.to_string()),
+        Value::String(text) => total(text).map_err(|error| error.to_string()),
         // As apimachinery reads a quantity.
-        Value::Number(number) => rate(&number.to_string()).map_err(|error| error.to_string()),
+        Value::Number(number) => total(&number.to_string()).map_err(|error| error.to_string()),
         other => Err(format!(
             "{other} is no quantity in bits per second, like \"1000M\""
         )),
     };
     match read {
-        Ok(total) => Some(total).filter(|total| total.bits_per_second() > 0),
+        Ok(total) => total,
         Err(what) => {
-            mistakes.push(Mistake::new(join(path, key), what));
+            mistakes.push(Mistake::new(join(path, TOTAL), what));
             None
         }
     }

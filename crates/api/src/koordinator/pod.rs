@@ -7,10 +7,13 @@ use netqos_core::classes::TrafficClass;
 use serde_json::{Map, Value};
 
 use super::class::QosClass;
-use super::network_qos::{Ask, Mistake, NetworkQos, field};
+use super::network_qos::{Ask, Mistake, NETWORK_KEYS, NetworkQos, check_keys, field};
 
 /// The annotation.
 pub const NETWORK_QOS_ANNOTATION: &str = "koordinator.sh/networkQOS";
+
+/// The least rate of a pod: what Kubernetes' own annotations may say.
+const LEAST: BitRate = BitRate::from_bits_per_second(1_000);
 
 /// What a pod asks for, and what single ports of it do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,7 +64,9 @@ impl PodNetworkQos {
 }
 
 fn read_qos(object: &Map<String, Value>, path: &str, mistakes: &mut Vec<Mistake>) -> NetworkQos {
-    let qos = NetworkQos::read(object, path, mistakes);
+    let keys = [&NETWORK_KEYS[..4], &PORTS[..], &["QoSClass", "port"]].concat();
+    check_keys(object, &keys, path, mistakes);
+    let qos = NetworkQos::read(object, path, LEAST, mistakes);
     for (name, ask) in [("ingress", qos.ingress), ("egress", qos.egress)] {
         if is_above(ask) {
             let what = format!("{name}Request is above {name}Limit");

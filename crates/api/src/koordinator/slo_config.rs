@@ -17,15 +17,29 @@ use std::collections::BTreeMap;
 use netqos_core::{BitRate, LabelSelector, Labels};
 use serde_json::{Map, Value, json};
 
-use super::amount::rate;
-use super::network_qos::{Mistake, field, join};
-use super::node_slo::{ClassQos, NodeSlo};
+use super::amount::total;
+use super::network_qos::{Mistake, NETWORK_KEYS, check_keys, field, is_one_of, join};
+use super::node_slo::{ClassQos, NETWORK_QOS, NodeSlo, STRATEGY};
 use super::selector;
+use crate::near;
 
 /// The key of the classes' shares.
 pub const RESOURCE_QOS: &str = "resource-qos-config";
 /// The key of the line's rate.
 pub const SYSTEM: &str = "system-config";
+/// What Koordinator's versions read in strategies of that key.
+const SYSTEM_KEYS: [&str; 10] = [
+    "name",
+    "nodeSelector",
+    "totalNetworkBandwidth",
+    "minFreeKbytesFactor",
+    "watermarkScaleFactor",
+    "memcgReapBackGround",
+    "pageCacheLimitEnabled",
+    "schedIdleSaverWmark",
+    "schedFeatures",
+    "schedGroupIdentityEnabled",
+];
 /// The annotation of a node that says what its line carries, before all strategies.
 pub const NODE_BANDWIDTH_ANNOTATION: &str = "node.koordinator.sh/network-bandwidth";
 
@@ -60,7 +74,16 @@ impl SloConfig {
     /// # Errors
     /// Everything that is wrong, by its path.
     pub fn update(&mut self, data: &BTreeMap<String, String>) -> Result<(), Vec<Mistake>> {
-        let mut mistakes = Vec::new();
+        let keys = [RESOURCE_QOS, SYSTEM];
+        let others = data.keys().filter(|key| !keys.contains(&key.as_str()));
+        let misspelt = others.filter_map(|key| {
+            let what = format!(
+                "netqos and Koordinator read no such key; write {}",
+                near(key, keys)?
+            );
+            Some(Mistake::new(key, what))
+        });
+        let mut mistakes: Vec<Mistake> = misspelt.collect();
         let resources = data.get(RESOURCE_QOS).map(|text| parse(RESOURCE_QOS, text));
         let mut nested = None;
         match resources {
@@ -99,7 +122,8 @@ impl SloConfig {
         }
     }
 
-    /// What it says for a node. The line's rate is the annotation's, else the strategy's.
+    /// What it says for a node. The line's rate is the annotation's, else the strategy's. Where it says nothing of the
+    /// network, it says nothing of what is so by default either, nor does the annotation: no line is divided by it.
     ///
     /// # Errors
     /// The annotation cannot be read.
@@ -109,12 +133,19 @@ impl SloConfig {
         annotations: &BTreeMap<String, String>,
     ) -> Result<NodeSlo, Vec<Mistake>> {
         let mut mistakes = Vec::new();
-        let resources = with_defaults(&self.resources.of(labels));
-        let system = self.system.of(labels);
-        let mut slo = NodeSlo::read((&resources, RESOURCE_QOS), (&system, SYSTEM), &mut mistakes);
+        let (said, system) = (self.resources.of(labels), self.system.of(labels));
+        let read = |resources: &Map<String, Value>, mistakes: &mut Vec<Mistake>| {
+            NodeSlo::read((resources, RESOURCE_QOS), (&system, SYSTEM), mistakes)
+        };
+        let mut slo = read(&said, &mut mistakes);
+        let is_silent = slo.is_silent();
+        if !is_silent {
+            mistakes.clear();
+            slo = read(&with_defaults(&said), &mut mistakes);
+        }
         match annotated(annotations) {
-            Ok(None) => {}
-            Ok(Some(total)) => slo.total = Some(total),
+            Ok(Some(total)) if !is_silent => slo.total = Some(total),
+            Ok(_) => {}
             Err(mistake) => mistakes.push(mistake),
         }
         if mistakes.is_empty() {
@@ -125,6 +156,11 @@ impl SloConfig {
     }
 }
 
+/// Returns true for a key of the ConfigMap that concerns the network, or is likely meant to.
+pub fn concerns_network(key: &str) -> bool {
+    near(key, [RESOURCE_QOS, SYSTEM]).is_some()
+}
+
 /// What a node's annotation says that its line carries; zero says nothing.
 ///
 /// # Errors
@@ -133,8 +169,7 @@ pub fn annotated(annotations: &BTreeMap<String, String>) -> Result<Option<BitRat
     let Some(text) = annotations.get(NODE_BANDWIDTH_ANNOTATION) else {
         return Ok(None);
     };
-    let total = rate(text).map_err(|error| Mistake::new(NODE_BANDWIDTH_ANNOTATION, error))?;
-    Ok(Some(total).filter(|total| total.bits_per_second() > 0))
+    total(text).map_err(|error| Mistake::new(NODE_BANDWIDTH_ANNOTATION, error))
 }
 
 /// What is said of the classes, over what is so by default: 40, 30 and 30 hundredths of the line are
@@ -170,6 +205,12 @@ impl Strategies {
     fn read(key: &str, document: &Map<String, Value>) -> Result<Self, Vec<Mistake>> {
         let mut mistakes = Vec::new();
         let mut strategies = Self::default();
+        check_keys(
+            document,
+            &["clusterStrategy", "nodeStrategies", SYSTEM],
+            key,
+            &mut mistakes,
+        );
         match field(document, "clusterStrategy") {
             None | Some(Value::Null) => {}
             Some(Value::Object(cluster)) => strategies.cluster = cluster.clone(),
@@ -231,6 +272,25 @@ impl Strategies {
         said
     }
 
+    /// What is of no use among the system's.
+    pub(super) fn unknown_keys(&self) -> Vec<Mistake> {
+        let cluster = (format!("{SYSTEM}.clusterStrategy"), &self.cluster);
+        let nodes = self.nodes.iter();
+        let nodes = nodes.map(|it| {
+            (
+                format!("{SYSTEM}.nodeStrategies[{}]", it.index),
+                &it.strategy,
+            )
+        });
+        let all = std::iter::once(cluster).chain(nodes);
+        let unknown = all.flat_map(|(path, strategy)| {
+            let keys = strategy.keys().filter(|key| !is_one_of(key, &SYSTEM_KEYS));
+            let what = "netqos and Koordinator read no such key; what the uplinks carry is totalNetworkBandwidth";
+            keys.map(move |key| Mistake::new(join(&path, key), what))
+        });
+        unknown.collect()
+    }
+
     /// The cluster's strategy alone.
     pub(super) fn cluster(&self) -> &Map<String, Value> {
         &self.cluster
@@ -256,6 +316,17 @@ fn check(key: &str, path: &str, strategy: &Map<String, Value>, mistakes: &mut Ve
         (strategy, &nothing)
     };
     NodeSlo::read((resources, path), (system, path), mistakes);
+    // Who writes a NodeSLO may know more; here nobody can mean it.
+    for class in STRATEGY {
+        let network = field(resources, class).and_then(|it| field(it.as_object()?, NETWORK_QOS));
+        let keys = network.and_then(Value::as_object).into_iter().flatten();
+        for (key, _) in keys.filter(|(key, _)| near(key, NETWORK_KEYS).is_none()) {
+            let path = [path, class, NETWORK_QOS, key].join(".");
+            let keys = NETWORK_KEYS.join(", ");
+            let what = format!("netqos and Koordinator read no such key; write one of {keys}");
+            mistakes.push(Mistake::new(path, what));
+        }
+    }
 }
 
 fn lay_over(under: &mut Map<String, Value>, over: &Map<String, Value>) {

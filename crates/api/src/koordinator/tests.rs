@@ -57,7 +57,8 @@ fn class(request: Value, limit: Value) -> Value {
 
 #[test]
 fn forty_thirty_thirty_unless_somebody_says_otherwise() {
-    let slo = slo(&SloConfig::default(), &[]);
+    let policy = json!({"clusterStrategy": {"policies": {"netQOSPolicy": "kernel"}}});
+    let slo = slo(&config(&[(RESOURCE_QOS, policy)]), &[]);
     assert_eq!(minima(&slo, 1000), [400, 300, 300]);
     assert_eq!(slo.total, None);
     let shares = slo.shares(mbit(1000)).unwrap();
@@ -65,6 +66,132 @@ fn forty_thirty_thirty_unless_somebody_says_otherwise() {
         assert_eq!(shares.ingress.of(class), shares.egress.of(class));
         assert_eq!(shares.egress.of(class).max, mbit(1000));
     }
+}
+
+/// Nor does the annotation of a node, which says what it carries, and not that it is divided.
+#[test]
+fn config_without_network_keys_divides_nothing() {
+    let cpu = json!({"cpuQOS": {"enable": true, "groupIdentity": 2}});
+    let strategy = json!({"clusterStrategy": {"lsClass": cpu, "beClass": cpu, "cgroupRoot": cpu}});
+    let pool = json!({"clusterStrategy": strategy["clusterStrategy"], "nodeStrategies": [
+        {"nodeSelector": {"matchLabels": {"pool": "a"}}, "beClass": class(json!(10), json!(50))},
+    ]});
+    let factor = json!({"clusterStrategy": {"minFreeKbytesFactor": 100}});
+    let annotations = [(NODE_BANDWIDTH_ANNOTATION.to_owned(), "10G".to_owned())];
+    for keys in [
+        vec![],
+        vec![(RESOURCE_QOS, strategy)],
+        vec![(RESOURCE_QOS, pool.clone()), (SYSTEM, factor)],
+    ] {
+        let slo = config(&keys).for_node(&node(&[]), &annotations.clone().into());
+        assert_eq!(slo, Ok(NodeSlo::default()), "{keys:?}");
+    }
+    let slo = slo(&config(&[(RESOURCE_QOS, pool)]), &[("pool", "a")]);
+    assert_eq!(minima(&slo, 100), [60, 30, 10]);
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_with_what_to_write() {
+    let of = |strategy: Value| (RESOURCE_QOS, json!({"clusterStrategy": strategy}));
+    let be = |network: Value| of(json!({"beClass": {"networkQOS": network}}));
+    let total = |total: Value| {
+        (
+            SYSTEM,
+            json!({"clusterStrategy": {"totalNetworkBandwidth": total}}),
+        )
+    };
+    let least = "100 kbit/s that it is at least; ";
+    for (key, says) in [
+        (
+            be(json!({"egressLimit": "30"})),
+            [least, "for 30 %: write 30, not \"30\""],
+        ),
+        (
+            be(json!({"egressLimit": "500"})),
+            [least, "for 500 Mbit/s write \"500M\""],
+        ),
+        (
+            be(json!({"ingressRequest": "99k"})),
+            [least, "like \"50M\""],
+        ),
+        (
+            be(json!({"egresLimit": 30})),
+            ["networkQOS.egresLimit: ", "write egressLimit"],
+        ),
+        (
+            be(json!({"bandwidth": 30})),
+            ["networkQOS.bandwidth: ", "write one of ingressRequest, "],
+        ),
+        (
+            of(json!({"beClass": {"netwrokQOS": {}}})),
+            ["beClass.netwrokQOS: ", "write networkQOS"],
+        ),
+        (
+            of(json!({"lsClas": {}})),
+            ["clusterStrategy.lsClas: ", "write lsClass"],
+        ),
+        (
+            total(json!("1000")),
+            [
+                "1 Mbit/s that it is at least; ",
+                "for 1000 Mbit/s write 1000M",
+            ],
+        ),
+        (total(json!(999_999)), ["1 Mbit/s", "write 999999M"]),
+        (
+            total(json!("10Gbps")),
+            ["\"10Gbps\": ", "write bits per second, like \"10G\""],
+        ),
+        (
+            (
+                SYSTEM,
+                json!({"clusterStrategy": {"totalNetworkBandwith": "1G"}}),
+            ),
+            [
+                "clusterStrategy.totalNetworkBandwith: ",
+                "write totalNetworkBandwidth",
+            ],
+        ),
+        (
+            (SYSTEM, json!({"clusterStrateg": {}})),
+            [SYSTEM, "write clusterStrategy"],
+        ),
+        (
+            ("system-confg", json!({})),
+            ["system-confg: ", "write system-config"],
+        ),
+    ] {
+        let mistakes = SloConfig::default().update(&data(&[key])).unwrap_err();
+        let [mistake] = &mistakes[..] else {
+            panic!("{mistakes:?}")
+        };
+        let mistake = mistake.to_string();
+        assert!(says.iter().all(|it| mistake.contains(it)), "{mistake}");
+    }
+    // What is right, Koordinator's, or nothing.
+    let strategy = json!({
+        "name": "a", "cgroupRoot": {}, "policies": {"cpuPolicy": "groupIdentity"},
+        "beClass": {"memoryQOS": {"enable": true}, "networkQOS": {"EGRESSLIMIT": "100k", "ingressLimit": "0"}},
+    });
+    let system = json!({"clusterStrategy": {"memcgReapBackGround": 1, "bandwidth": "1G"}});
+    let right = config(&[
+        of(strategy),
+        (SYSTEM, system),
+        ("colocation-config", json!("{")),
+    ]);
+    let warnings = right.warnings();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert_eq!(warnings[0].path, "system-config.clusterStrategy.bandwidth");
+    // Pods may have less, as by annotations of Kubernetes.
+    for (text, is_right) in [("1k", true), ("30", false)] {
+        let asked = json!({"egressLimit": text}).to_string();
+        assert_eq!(PodNetworkQos::parse(&asked).is_ok(), is_right, "{text}");
+    }
+    let wrong = PodNetworkQos::parse(r#"{"PortsNetworkQOS": [{"port": 80, "egresLimit": 5}]}"#)
+        .unwrap_err();
+    let says =
+        "PortsNetworkQOS[0].egresLimit: netqos and Koordinator read no such key; write egressLimit";
+    assert!(wrong[0].to_string().ends_with(says), "{wrong:?}");
 }
 
 /// 40 + 40 + 30 is 110, but LSR and LS are one level.

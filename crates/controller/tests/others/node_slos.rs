@@ -252,6 +252,35 @@ fn what_cannot_be_followed_changes_nothing_and_is_told() {
     assert_eq!(world.slo_writes("two"), 0);
 }
 
+/// Also the defaults that older versions wrote for it.
+#[test]
+fn config_map_without_network_keys_leaves_nothing_of_the_network_in_node_slos() {
+    let world = World::new();
+    world.define_node_slo();
+    world.write_config(&cluster(&be(&json!(30))), &total("1000M"));
+    let theirs = json!({"resourceQOSStrategy": {"beClass": {"cpuQOS": {"groupIdentity": -1}}}});
+    world.write_slo_as("koordlet", "node1", &theirs);
+    world.create_node("own", &json!(null), &json!(null));
+    let _one = world.slo_replica("one", &[]);
+    world.wait_for_slo("node1", &format!("{BE}/egressRequest"), &json!(30));
+    world.wait_for_slo("own", TOTAL, &json!("1G"));
+    let cpu = json!({"beClass": {"cpuQOS": {"enable": true}}});
+    world.write_config(&cluster(&cpu), &json!({}));
+    for node in ["node1", "own"] {
+        world.wait_for_slo(node, BE, &Value::Null);
+        world.wait_for_slo(node, TOTAL, &json!("0"));
+    }
+    let kept = "/resourceQOSStrategy/beClass/cpuQOS/groupIdentity";
+    world.wait_for_slo("node1", kept, &json!(-1));
+    world.create_node("late", &json!(null), &json!(null));
+    let before = world.slo_writes("one");
+    a_while();
+    assert_eq!(world.slo("late"), Value::Null);
+    assert_eq!(world.slo_writes("one"), before);
+    world.write_config(&cluster(&be(&json!(20))), &json!({}));
+    world.wait_for_slo("late", &format!("{BE}/egressRequest"), &json!(20));
+}
+
 /// Its manager, as its chart runs it.
 fn create_koord_manager(world: &World) {
     let home = "koordinator-system";

@@ -7,7 +7,9 @@
 
 use std::collections::BTreeMap;
 
-use netqos_api::koordinator::{Mistake, NodeSlo, RESOURCE_QOS, SYSTEM, SloConfig};
+use netqos_api::koordinator::{
+    Mistake, NodeSlo, RESOURCE_QOS, SYSTEM, SloConfig, concerns_network,
+};
 use serde_json::{Map, Value};
 
 use super::Findings;
@@ -72,13 +74,10 @@ fn in_their_words(object: &Value, mistake: Mistake) -> Mistake {
 
 /// The keys of the ConfigMap that are checked.
 pub fn slo_config_keys(object: &Value) -> BTreeMap<String, String> {
-    let text = |key: &str| {
-        let text = object.get("data")?.get(key)?.as_str()?;
-        Some((key.to_owned(), text.to_owned()))
-    };
-    [RESOURCE_QOS, SYSTEM]
-        .into_iter()
-        .filter_map(text)
+    let data = object.get("data").and_then(Value::as_object);
+    let keys = data.into_iter().flatten();
+    let keys = keys.filter(|(key, _)| concerns_network(key));
+    keys.filter_map(|(key, text)| Some((key.clone(), text.as_str()?.to_owned())))
         .collect()
 }
 

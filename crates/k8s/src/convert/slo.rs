@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use netqos_api::koordinator::{Mistake, NodeSlo, RESOURCE_QOS, SYSTEM};
+use netqos_api::koordinator::{Mistake, NodeSlo, concerns_network};
 use netqos_core::ObjectName;
 use serde_json::{Map, Value};
 
@@ -31,7 +31,7 @@ pub fn slo_config(object: ConfigMap) -> Result<Option<(ObjectName, Keys)>, Field
         return Ok(None);
     }
     let mut data = object.data.unwrap_or_default();
-    data.retain(|key, _| [RESOURCE_QOS, SYSTEM].contains(&key.as_str()));
+    data.retain(|key, _| concerns_network(key));
     Ok(Some((name, data)))
 }
 

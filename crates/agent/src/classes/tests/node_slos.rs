@@ -35,6 +35,158 @@ fn a_node_slo_that_says_nothing_of_the_network_divides_no_line() {
     assert_eq!(scene.guaranteed(), Some([60, 30, 10]));
 }
 
+/// Koordinator's own, which is about processors and memory.
+fn silent() -> Value {
+    let cpu = json!({"clusterStrategy": {"beClass": {"cpuQOS": {"enable": true}}}});
+    config(&cpu.to_string(), "{}")
+}
+
+/// An agent that starts; what the one before it has kept, and who divided.
+fn restarted(scene: &mut Scene, kept: Option<&Recorded>, kind: Option<BackendKind>) {
+    scene.knowledge = Knowledge::new("node1", BackendKind::Kernel);
+    scene.knowledge.restore(kept, kind);
+    scene.plan = ClassPlan {
+        lines: kept.map(|it| it.lines.clone()).unwrap_or_default(),
+        ..ClassPlan::default()
+    };
+}
+
+fn kept(scene: &Scene) -> Recorded {
+    let (source, slo) = scene.knowledge.kept().unwrap();
+    Recorded::new(source, slo, scene.plan.lines.clone())
+}
+
+#[test]
+fn silent_config_map_divides_nothing_and_ends_what_it_divided() {
+    let none = (None, BackendKind::None);
+    let state = |scene: &Scene| {
+        let division = scene.knowledge.division();
+        (division.map(|_| ()), scene.knowledge.backend())
+    };
+    let ended = |scene: &Scene| {
+        let said = scene.knowledge.warnings().join("; ");
+        said.contains(
+            "slo-controller-config says nothing of the network: the uplinks are no longer",
+        )
+    };
+    let mut scene = Scene::new();
+    let annotated = json!({"node.koordinator.sh/network-bandwidth": "10G"});
+    scene.say("node", &node(json!({}), annotated));
+    assert_eq!(scene.say("config", &silent()), [""; 0]);
+    assert_eq!((state(&scene), ended(&scene)), (none, false));
+    scene.say("config", &good());
+    assert_eq!(state(&scene), (Some(()), BackendKind::Kernel));
+    assert_eq!(scene.say("config", &silent()), [""; 0]);
+    assert_eq!((state(&scene), ended(&scene)), (none, true));
+    assert_eq!(scene.knowledge.kept(), None);
+    // An agent before this one took silence for 40, 30 and 30.
+    restarted(&mut scene, None, Some(BackendKind::Tc));
+    scene.read();
+    assert_eq!((state(&scene), ended(&scene)), (none, true));
+    // As this one does, whatever was kept.
+    scene.say("config", &good());
+    let before = kept(&scene);
+    restarted(&mut scene, Some(&before), Some(BackendKind::Kernel));
+    scene.say("config", &silent());
+    assert_eq!((state(&scene), ended(&scene)), (none, true));
+}
+
+#[test]
+fn silent_config_map_does_not_speak_for_a_node_slo_that_is_gone() {
+    let mut scene = Scene::new();
+    let slo = json!({
+        "apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeSLO", "metadata": {"name": "node1"},
+        "spec": {
+            "resourceQOSStrategy": {"beClass": network_qos(&json!(10), &json!(100))},
+            "systemStrategy": {"totalNetworkBandwidth": "1G"},
+        }
+    });
+    scene.say("config", &silent());
+    scene.say("slo", &slo);
+    assert_eq!(scene.guaranteed(), Some([600, 300, 100]));
+    for restarts in [false, true] {
+        let before = kept(&scene);
+        if restarts {
+            restarted(&mut scene, Some(&before), Some(BackendKind::Kernel));
+        } else {
+            fs::remove_file(scene.place.path().join("slo.json")).unwrap();
+        }
+        let problems = scene.read();
+        let says = "the NodeSLO of this node is not there any more, and slo-controller-config says nothing of the network";
+        assert!(
+            problems.len() == 1 && problems[0].contains(says),
+            "{problems:?}"
+        );
+        assert_eq!(scene.guaranteed(), Some([600, 300, 100]));
+    }
+    // One that is there, and says nothing any more, as the controller leaves it.
+    let mut silent = slo;
+    silent["spec"] = json!({});
+    scene.say("slo", &silent);
+    assert!(scene.knowledge.division().is_none());
+}
+
+#[test]
+fn restarted_agent_keeps_what_a_wrong_configuration_left_in_force() {
+    let tc = json!({"policies": {"netQOSPolicy": "tc"}, "beClass": network_qos(&json!(20), &json!(100))});
+    let right = config(&json!({"clusterStrategy": tc}).to_string(), &total("1000M"));
+    let percent = shares(&json!(130), &json!(20)).to_string();
+    let above = shares(&json!("900M"), &json!("200M")).to_string();
+    for (wrong, cards) in [
+        (config("{", &total("1000M")), None),
+        (config(&percent, &total("1000M")), None),
+        (config(&above, &total("1000M")), None),
+        (
+            config(&json!({"clusterStrategy": tc}).to_string(), &total("1000")),
+            None,
+        ),
+        (
+            config(&json!({"clusterStrategy": tc}).to_string(), &total("99M")),
+            Some(mbit(10_000)),
+        ),
+    ] {
+        let mut scene = Scene::new();
+        assert_eq!(scene.say("config", &right), [""; 0]);
+        let (plan, before) = (scene.plan.clone(), kept(&scene));
+        assert_eq!(scene.guaranteed(), Some([500, 300, 200]));
+        scene.cards = cards;
+        for restarts in [false, true] {
+            if restarts {
+                restarted(&mut scene, Some(&before), Some(BackendKind::Tc));
+            }
+            let problems = scene.say("config", &wrong);
+            assert!(!problems.is_empty(), "{wrong}");
+            assert_eq!(scene.plan, plan, "{restarts} {wrong}");
+        }
+        // Of an older agent, which has kept nothing but who divides.
+        if cards.is_none() && !wrong.to_string().contains("900M") {
+            restarted(&mut scene, None, Some(BackendKind::Tc));
+            scene.read();
+            let knowledge = &scene.knowledge;
+            assert_eq!(
+                (knowledge.division().is_none(), knowledge.backend()),
+                (true, BackendKind::Tc)
+            );
+        }
+    }
+    let says = "a total of 99 Mbit/s is less than 1 % of the 10 Gbit/s that the network cards carry; write 10000M";
+    let mut scene = Scene::new();
+    (scene.cards, scene.plan) = (Some(mbit(10_000)), ClassPlan::default());
+    let problems = scene.say(
+        "config",
+        &config(&json!({"clusterStrategy": tc}).to_string(), &total("99M")),
+    );
+    assert!(problems[0].contains(says), "{problems:?}");
+    assert_eq!(scene.guaranteed(), None);
+    assert_eq!(
+        scene.say(
+            "config",
+            &config(&json!({"clusterStrategy": tc}).to_string(), &total("100M"))
+        ),
+        [""; 0]
+    );
+}
+
 #[test]
 fn a_limit_of_the_system_is_not_kept_which_is_warned_of() {
     let mut scene = Scene::new();

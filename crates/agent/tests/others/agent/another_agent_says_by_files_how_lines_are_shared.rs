@@ -222,6 +222,7 @@ fn what_its_own_backend_wrote_is_nobodys_word() {
     for file in ["config.json", "node.json"] {
         fs::remove_file(Path::new(stage::MANIFESTS).join(file)).unwrap();
     }
+    fs::remove_file("/run/netqos/class-shares.json").unwrap();
     assert!(is_written(1));
     let _agent = Agent::start();
     assert!(stage::eventually(|| !Path::new(NET).exists()));

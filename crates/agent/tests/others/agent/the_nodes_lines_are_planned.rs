@@ -311,6 +311,52 @@ fn a_pod_on_the_hosts_network_is_known_by_its_cgroup() {
     assert!(stage::eventually(|| place()["cgroup"].is_null()));
 }
 
+#[test]
+fn agent_that_starts_keeps_what_a_wrong_configuration_left_and_ends_what_a_silent_one_does_not_mean()
+ {
+    let Some(node) = stage::node() else { return };
+    stage::line(&node);
+    let tc = json!({"clusterStrategy": {
+        "policies": {"netQOSPolicy": "kernel"}, "beClass": {"networkQOS": {"egressRequest": 20}},
+    }});
+    put_config_map(&tc, "1000M");
+    // Another backend would take the place of what is recorded.
+    let other = ["--class-backend", "none"];
+    let agent = Agent::start_with(&other);
+    assert!(stage::eventually(|| is_divided(&node, 200)));
+    agent.kill();
+    for kept in [true, false] {
+        put_config_map(&tc, "1000");
+        let shares = "/run/netqos/class-shares.json";
+        if !kept {
+            // As an agent before this version left it.
+            std::fs::remove_file(shares).unwrap();
+        }
+        let agent = Agent::start_with(&other);
+        let says = "for 1000 Mbit/s write 1000M; what it said before stays in force";
+        assert!(
+            problems().iter().any(|it| it.ends_with(says)),
+            "{:?}",
+            problems()
+        );
+        thread::sleep(Duration::from_secs(1));
+        assert!(is_divided(&node, 200), "{kept}: {}", stage::log());
+        assert_eq!(guaranteed(), kept.then_some(200));
+        agent.kill();
+    }
+    let cpu = json!({"clusterStrategy": {"beClass": {"cpuQOS": {"enable": true}}}});
+    put_config_map(&cpu, "0");
+    let _agent = Agent::start();
+    assert!(stage::eventually(|| !classes(&node).contains("htb")));
+    assert_eq!(problems(), [""; 0]);
+    let said = stage::log()
+        .matches("the uplinks are no longer divided")
+        .count();
+    assert_eq!(said, 1, "{}", stage::log());
+    put_config_map(&tc, "1000M");
+    assert!(stage::eventually(|| is_divided(&node, 200)));
+}
+
 /// The first shares may come on all nodes of a cluster at once.
 #[test]
 fn agent_stays_ready_while_it_divides_uplink_for_the_first_time() {

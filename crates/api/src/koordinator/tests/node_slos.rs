@@ -111,7 +111,13 @@ fn what_is_taken_away_stays_so_in_what_is_written() {
             "ingressLimit": null,
         }}}),
     ] {
-        let said = config(&[(RESOURCE_QOS, json!({"clusterStrategy": strategy}))]);
+        let said = config(&[
+            (RESOURCE_QOS, json!({"clusterStrategy": strategy})),
+            (
+                SYSTEM,
+                json!({"clusterStrategy": {"totalNetworkBandwidth": "1G"}}),
+            ),
+        ]);
         let slo = slo(&said, &[]);
         let written = of_node(slo.to_spec().into()).with_defaults();
         assert!(!written.is_silent());

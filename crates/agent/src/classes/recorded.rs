@@ -1,0 +1,79 @@
+//! What the lines are divided into, as it is kept for the agent that comes after this one.
+//!
+//! A configuration that cannot be followed leaves in force what stands, also where the agent starts with it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use netqos_api::koordinator::NodeSlo;
+use netqos_core::classes::LineShares;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Which object says how lines are shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Source {
+    /// The NodeSLO of the node.
+    NodeSlo,
+    /// The ConfigMap.
+    ConfigMap,
+}
+
+/// What was said last that could be followed, and what each line is divided into.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Recorded {
+    /// By which object.
+    pub source: Source,
+    /// As a `NodeSLO.spec` says it.
+    spec: Map<String, Value>,
+    /// By the lines' names.
+    pub lines: BTreeMap<Arc<str>, LineShares>,
+}
+
+impl Recorded {
+    /// Of what is said, and of lines.
+    #[cfg(feature = "daemon")]
+    pub(crate) fn new(source: Source, slo: NodeSlo, lines: BTreeMap<Arc<str>, LineShares>) -> Self {
+        Self {
+            source,
+            spec: slo.to_spec(),
+            lines,
+        }
+    }
+
+    /// The file.
+    pub fn path(run: &Path) -> PathBuf {
+        run.join("class-shares.json")
+    }
+
+    /// What an agent has kept; `None` if nothing, or nothing that this one can read.
+    pub fn read(run: &Path) -> Option<Self> {
+        let text = fs::read(Self::path(run)).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    /// What was said.
+    pub fn slo(&self) -> Option<NodeSlo> {
+        NodeSlo::from_spec(&self.spec).ok()
+    }
+
+    /// Keeps this, or that nothing is divided.
+    ///
+    /// # Errors
+    /// It cannot be written: what was kept before stays.
+    #[cfg(feature = "daemon")]
+    pub(crate) fn write(now: Option<&Self>, run: &Path) -> std::io::Result<()> {
+        let path = Self::path(run);
+        let Some(now) = now else {
+            return match fs::remove_file(path) {
+                Err(why) if why.kind() != std::io::ErrorKind::NotFound => Err(why),
+                _ => Ok(()),
+            };
+        };
+        let fresh = run.join(".class-shares.new");
+        fs::write(&fresh, serde_json::to_vec(now)?)?;
+        fs::rename(fresh, path)
+    }
+}
