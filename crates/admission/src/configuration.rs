@@ -43,9 +43,14 @@ pub fn validating(
     options: &Options,
     reach: &Reach,
 ) -> Result<ValidatingWebhookConfiguration, serde_json::Error> {
-    let annotated = "has(META) && has(META.annotations) && META.annotations.exists(key, \
-                     key.endsWith('gress-bandwidth') || key.startsWith('netqos.io/') || \
-                     key == 'koordinator.sh/networkQOS')";
+    let annotated = "has(META) && (\
+                     has(META.annotations) && META.annotations.exists(key, \
+                     key.startsWith('kubernetes.io/') && key.contains('gress') || key.startsWith('netqos.io/') || \
+                     key == 'koordinator.sh/networkQOS') || \
+                     has(META.labels) && META.labels.exists(key, \
+                     key.startsWith('kubernetes.io/') && key.contains('gress') || key.startsWith('netqos.io/') || \
+                     key == 'koordinator.sh/qosClass' && \
+                     !(META.labels[key] in ['', 'SYSTEM', 'LSE', 'LSR', 'LS', 'BE'])))";
     let annotated = |path: &str| annotated.replace("META", path);
     let about = |name, rules| webhook(options, reach, VALIDATE, name, rules);
     let pods = about(PODS, json!([rule("", "v1", &["pods"])]));
@@ -71,9 +76,11 @@ pub fn validating(
     let pods = on(pods, "asks-for-bandwidth", &annotated("object.metadata"));
     // A ReplicationController need not have a template.
     let of_template = annotated("object.spec.template.metadata");
-    let of_template = format!("has(object.spec.template) && {of_template}");
+    let own = annotated("object.metadata");
+    let of_template = format!("has(object.spec.template) && {of_template} || {own}");
     let workloads = on(workloads, "asks-for-bandwidth", &of_template);
     let of_jobs = annotated("object.spec.jobTemplate.spec.template.metadata");
+    let of_jobs = format!("{of_jobs} || {own}");
     let cron_jobs = on(cron_jobs, "asks-for-bandwidth", &of_jobs);
     typed(
         "ValidatingWebhookConfiguration",

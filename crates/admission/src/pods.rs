@@ -1,7 +1,10 @@
-//! Bandwidth annotations of pods, and of what makes pods.
+//! Bandwidth annotations and classes of pods, and of what makes pods, and limits in the wrong place of them.
 
 use netqos_k8s::FieldError;
-use netqos_k8s::check::pods::{check_pod_annotations, pod_annotations, runtime_consequence};
+use netqos_k8s::check::places::check_places;
+use netqos_k8s::check::pods::{
+    check_pod_annotations, pod_annotations, pod_class_label, runtime_consequence,
+};
 use serde_json::Value;
 
 use crate::findings::Findings;
@@ -15,8 +18,17 @@ pub(crate) fn check(
     strict: bool,
 ) -> Findings {
     let mut findings = Findings::default();
-    let annotations = |object| pod_annotations(group, kind, object);
-    if old.is_some_and(|old| annotations(old) == annotations(object)) {
+    let misplaced = |object| check_places(group, kind, object);
+    let before = old.map(misplaced).unwrap_or_default();
+    let misplaced = misplaced(object).into_iter();
+    for error in misplaced.filter(|it| !before.contains(it)) {
+        findings.warn(error.to_string());
+    }
+    let said = |object| {
+        let annotations = pod_annotations(group, kind, object);
+        (annotations, pod_class_label(group, kind, object))
+    };
+    if old.is_some_and(|old| said(old) == said(object)) {
         return findings;
     }
     for mistake in check_pod_annotations(group, kind, object) {

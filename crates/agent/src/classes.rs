@@ -12,6 +12,7 @@
 //! any more: a line must not lose its guarantees by a slip of the pen.
 
 mod backend;
+mod cards;
 #[cfg(feature = "daemon")]
 mod counters;
 #[cfg(feature = "daemon")]
@@ -36,6 +37,7 @@ pub(crate) use backend::class_backend_as;
 pub use backend::{
     CGROUPS, DEFAULT_CLASS_BACKEND, backend_record, class_backend, recorded_backend,
 };
+pub use cards::kept_total_problem;
 #[cfg(feature = "daemon")]
 pub(crate) use counters::Counters;
 #[cfg(feature = "daemon")]
@@ -50,8 +52,6 @@ pub use input::{ClassInput, InputPod, stated_place};
 pub use knowledge::Knowledge;
 #[cfg(feature = "daemon")]
 pub(crate) use lines::Lines;
-#[cfg(feature = "daemon")]
-pub use lines::kept_total_problem;
 pub use plan::{Division, KnownPod, plan};
 pub use recorded::{Recorded, Source};
 pub use told::told;

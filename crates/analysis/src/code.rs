@@ -63,6 +63,9 @@ codes! {
     DUPLICATE = "NQOS0105", Warning, "DuplicateObject",
         "Several documents describe the same object. The first one counts here; in a cluster it depends on the order in which they are applied.",
         "Remove all but one.";
+    DOUBTFUL = "NQOS0106", Warning, "DoubtfulField",
+        "A field of an object is followed and hardly meant, or is not read at all: a limit in the wrong place, or a key that is nearly one of netqos'.",
+        "Write what the message says.";
     NO_POD = "NQOS0201", Warning, "SelectsNoPod",
         "A NetworkQoS or BandwidthProfile selects none of the pods in its namespace.",
         "Compare spec.podSelector with the labels that the pods have: kubectl get pods --show-labels.";

@@ -52,6 +52,7 @@ pub fn analyze(snapshot: &Snapshot, namespace: Option<&str>) -> Vec<Message> {
     messages.extend(pods::look(snapshot, &index));
     messages.extend(attachments::messages(snapshot));
     messages.extend(nodes::look(snapshot, &index));
+    messages.extend(objects::findings(snapshot, &messages));
     messages.retain(|message| {
         let of = &message.subject.namespace;
         of.is_empty() || namespace.is_none_or(|namespace| **of == *namespace)

@@ -7,6 +7,7 @@ use netqos_api::npwg::AttachmentPolicy;
 use netqos_core::objects::{NetworkDefinition, Pod};
 use netqos_core::{Labels, NodeReport, ObjectName, Policy, Profile};
 use netqos_index::{Change, Index};
+use netqos_k8s::check::{Findings, check_read};
 use netqos_k8s::{
     Definition, FieldError, NetworkQoSNodeReport, Object, convert, documents, list_items,
     object_from_value,
@@ -45,6 +46,8 @@ pub struct Found {
     pub generation: i64,
     /// Its annotations, of a pod.
     pub annotations: BTreeMap<String, String>,
+    /// What is wrong with it though it can be read.
+    pub(crate) findings: Findings,
 }
 
 impl Found {
@@ -193,8 +196,10 @@ impl Snapshot {
                 let of_ours = key.ends_with("-bandwidth") || key.starts_with("netqos.io/");
                 of_ours.then_some((key.clone(), value.as_str()?.to_owned()))
             });
+        let findings = { object.is_ok() }.then(|| check_read(value, &object));
         let found = Found {
             place: place.to_owned(),
+            findings: findings.flatten().unwrap_or_default(),
             object,
             uid: uid.unwrap_or_default().to_owned(),
             generation: generation.and_then(Value::as_i64).unwrap_or_default(),
@@ -386,10 +391,11 @@ fn change(object: &Object) -> Option<Change> {
 }
 
 /// Kinds that are in no namespace.
-const OF_THE_CLUSTER: [&str; 6] = [
+const OF_THE_CLUSTER: [&str; 7] = [
     "Namespace",
     "Node",
     "ClusterUserDefinedNetwork",
+    "NodeSLO",
     "NetworkQoSQuota",
     "NetworkQoSDefault",
     "NetworkAttachmentPolicy",

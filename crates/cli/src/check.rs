@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use comfy_table::{Table, presets};
+use netqos_agent::classes::kept_total_problem;
 use netqos_agent::places::{STATE, multinet_pods_directory};
 use netqos_classes::Tc;
 use netqos_core::{Attachment, Direction, Limits};
@@ -83,6 +84,9 @@ struct Report {
     /// The node's CNI configuration, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     cni: Option<CniReport>,
+    /// What is wrong with what the agent is told of the node's uplinks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uplinks: Option<Line>,
     /// The sandboxes whose DEL fails.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     failed_deletes: Vec<Line>,
@@ -159,6 +163,10 @@ pub fn run(arguments: &Arguments, as_plugin: bool) -> ExitCode {
                 pod_files: multinet_pods_directory(paths.run()),
             },
         ),
+        uplinks: kept_total_problem(paths.run()).map(|why| {
+            let (message, remedy) = why.split_once("; ").unwrap_or((&why, ""));
+            Line::failed("uplinks", message, remedy)
+        }),
         failed_deletes: failed_deletes(&arguments.cni_conf_dir),
         attachments: records.into_iter().map(in_force).collect(),
     };
@@ -166,6 +174,7 @@ pub fn run(arguments: &Arguments, as_plugin: bool) -> ExitCode {
     let cni_fails = { report.cni.iter() }
         .flat_map(|it| &it.checks)
         .chain(&report.failed_deletes)
+        .chain(&report.uplinks)
         .any(|line| line.state == State::Failed);
     if report.mode == Mode::None || !report.rules || report.class_backends.is_empty() || cni_fails {
         ExitCode::from(FAILED)
@@ -304,7 +313,8 @@ fn print(report: &Report) {
         cni.checks.iter().for_each(|line| line.print());
         println!();
     }
-    report.failed_deletes.iter().for_each(|line| line.print());
+    let others = report.uplinks.iter().chain(&report.failed_deletes);
+    others.for_each(|line| line.print());
     if report.attachments.is_empty() {
         println!("no pod is held to a limit");
         return;

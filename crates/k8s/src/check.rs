@@ -1,10 +1,11 @@
 //! What is wrong with an object, as far as netqos reads it: the same for the admission webhook, for
 //! `netqos validate` and for the agent.
 
+pub mod places;
 pub mod pods;
 pub mod slo;
 
-use netqos_api::koordinator::{BACKEND_LABEL, BackendKind, annotated, class};
+use netqos_api::koordinator::{BACKEND_LABEL, BackendKind, annotated};
 use netqos_core::Reason;
 use serde_json::Value;
 
@@ -36,6 +37,11 @@ pub fn check_object(value: &Value) -> Option<Findings> {
             return Some(Findings::errors(crate::validate(value)));
         }
     }
+    check_read(value, &object_from_value(value))
+}
+
+/// The same of an object that was read as this, but for the schema.
+pub fn check_read(value: &Value, read: &Result<Object, Vec<FieldError>>) -> Option<Findings> {
     let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
     let (group, _) = text("apiVersion").split_once('/').unwrap_or_default();
     let kind = text("kind");
@@ -48,25 +54,24 @@ pub fn check_object(value: &Value) -> Option<Findings> {
         mistake.error
     });
     let mut errors: Vec<FieldError> = of_pods.collect();
-    match object_from_value(value) {
-        Err(unreadable) => Some(Findings::errors(unreadable)),
+    let misplaced = places::check_places(group, kind, value);
+    match read {
+        Err(unreadable) => Some(Findings::errors(unreadable.clone())),
         Ok(Object::Other { .. }) => {
-            pods::pod_annotations(group, kind, value).map(|_| Findings::errors(errors))
+            pods::pod_annotations(group, kind, value)?;
+            let warnings = misplaced;
+            Some(Findings { errors, warnings })
         }
         Ok(Object::SloConfig(..)) => Some(slo::check_slo_config(value)),
         Ok(Object::NodeSlo(..)) => Some(slo::check_node_slo(value)),
-        Ok(Object::Pod(pod, problems, _)) => {
+        Ok(Object::Pod(_, problems, _)) => {
             // An annotation of the pod's networks, which a CNI plugin writes: it stops nothing else.
             let unread = problems.iter().filter(|it| it.reason == Reason::Invalid);
             let warnings = unread.map(|it| match it.message.split_once(": ") {
                 Some((path, message)) => FieldError::new(path, message),
                 None => FieldError::new("", &it.message),
             });
-            let warnings = warnings.collect();
-            if let (_, Some(not)) = class::traffic_class(&pod.labels, None) {
-                let path = format!("metadata.labels[{}]", class::QOS_CLASS_LABEL);
-                errors.push(FieldError::new(path, not));
-            }
+            let warnings = warnings.chain(misplaced).collect();
             Some(Findings { errors, warnings })
         }
         Ok(Object::Node(node)) => {
@@ -81,7 +86,8 @@ pub fn check_object(value: &Value) -> Option<Findings> {
             let label = label.and_then(|name| name.parse::<BackendKind>().err());
             let path = format!("metadata.labels[{BACKEND_LABEL}]");
             errors.extend(label.map(|not| FieldError::new(path, not)));
-            Some(Findings::errors(errors))
+            let warnings = misplaced;
+            Some(Findings { errors, warnings })
         }
         Ok(_) => Some(Findings::default()),
     }

@@ -96,6 +96,67 @@ fn and_the_pod_is_made() {
 }
 
 #[test]
+fn wrong_class_and_limit_in_the_wrong_place_are_warnings_too() {
+    run(async {
+        let (stage, webhook) = Stage::asked().await;
+        let labelled = |class: &str| {
+            let mut pod = pod(
+                &format!("l{}", class.to_lowercase()),
+                json!({"kubernetes.io/ingress-bandwith": "10M"}),
+            );
+            pod["metadata"]["labels"] = json!({"koordinator.sh/qosClass": class});
+            pod
+        };
+        let misspelt = "metadata.annotations[kubernetes.io/ingress-bandwith]: nothing reads this, and it limits nothing; \
+                        write kubernetes.io/ingress-bandwidth";
+        let said = stage.post(PODS, &labelled("be")).await;
+        let [first, second] = &said.warnings[..] else {
+            panic!("{said:?}")
+        };
+        assert!(first.contains(misspelt), "{first}");
+        assert!(
+            second.contains("netqos does not follow this: ")
+                && second.contains("write SYSTEM, LSE"),
+            "{second}"
+        );
+        let said = stage.post(PODS, &labelled("BE")).await;
+        assert!(
+            said.warnings.len() == 1 && said.warnings[0].contains(misspelt),
+            "{said:?}"
+        );
+        // Of the label alone.
+        let mut only = labelled("ls");
+        only["metadata"]["annotations"] = json!({});
+        let said = stage.post(PODS, &only).await;
+        assert_eq!(said.warnings.len(), 1, "{said:?}");
+        let object = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "own", "annotations": {"kubernetes.io/egress-bandwidth": "10M"}},
+            "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {
+                "metadata": {"labels": {"a": "b"}},
+                "spec": {"containers": [{"name": "c", "image": "registry.example/c"}]}
+            }},
+        });
+        let path = "/apis/apps/v1/namespaces/games/deployments";
+        let said = stage.post(path, &object).await;
+        let says = "write kubernetes.io/egress-bandwidth in spec.template.metadata.annotations";
+        assert!(
+            said.warnings.len() == 1 && said.warnings[0].contains(says),
+            "{said:?}"
+        );
+        // Unchanged it is said no more.
+        let said = stage
+            .merge(
+                &format!("{path}/own"),
+                &json!({"metadata": {"labels": {"a": "b"}}}),
+            )
+            .await;
+        assert_eq!((said.status, said.warnings.len()), (200, 0), "{said:?}");
+        webhook.stop().await;
+    });
+}
+
+#[test]
 fn or_where_that_is_asked_for_a_refusal() {
     run(async {
         let mut stage = Stage::new().await;

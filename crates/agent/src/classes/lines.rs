@@ -1,8 +1,7 @@
 //! Which links are the node's lines, and what each carries.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,12 +10,9 @@ use netqos_core::BitRate;
 use netqos_netlink::link::{Link, LinkData};
 use netqos_netlink::{News, Result, Socket};
 
-use super::Recorded;
+use super::cards::{LINKS, cards, speed};
 use super::default_uplinks::default_uplinks;
-use super::plan::too_small;
 
-/// Where the kernel says how fast links are.
-const LINKS: &str = "/sys/class/net";
 /// Kinds of links that others are ports of, and that their ports send by.
 const BUNDLES: [&str; 2] = ["bond", "team"];
 /// The least time between two inspections for changes by another process, which may change uplinks all the time.
@@ -324,41 +320,6 @@ fn chosen(links: &[Link], named: &[String], routes: &BTreeSet<u32>) -> BTreeSet<
     lines
         .chain(away.map(|name| Arc::from(name.as_str())))
         .collect()
-}
-
-/// What the total of an agent's lines is too small for, as it was kept, by what their cards carry now.
-pub fn kept_total_problem(run: &Path) -> Option<String> {
-    let kept = Recorded::read(run)?;
-    let links = Path::new(LINKS);
-    let lines = kept.lines.keys();
-    let speeds = lines.map(|line| (line.clone(), speed(links, line)));
-    too_small(&kept.slo()?, cards(links, &speeds.collect()))
-}
-
-/// What lines carry together that are all network cards, or bonds of such.
-fn cards(links: &Path, speeds: &BTreeMap<Arc<str>, Option<BitRate>>) -> Option<BitRate> {
-    let is_card = |line: &str| {
-        let mut signs = ["device", "bonding"].iter();
-        signs.any(|sign| links.join(line).join(sign).exists())
-    };
-    let bits = speeds.iter().map(|(line, speed)| {
-        let speed = speed.filter(|_| is_card(line));
-        speed.map(BitRate::bits_per_second)
-    });
-    let bits: Option<u64> = bits.sum();
-    bits.filter(|bits| *bits > 0)
-        .map(BitRate::from_bits_per_second)
-}
-
-/// What a link carries, by its driver, which says megabits; virtual ones and those without a cable say
-/// -1, or nothing.
-fn speed(links: &Path, line: &str) -> Option<BitRate> {
-    let text = fs::read_to_string(links.join(line).join("speed")).ok()?;
-    let megabits: u64 = text.trim().parse().ok()?;
-    let bits = megabits.checked_mul(1_000_000)?;
-    // What older drivers say for "unknown", as a number without a sign.
-    let is_known = (1..u64::from(u32::MAX)).contains(&megabits);
-    is_known.then(|| BitRate::from_bits_per_second(bits))
 }
 
 #[cfg(test)]

@@ -30,16 +30,24 @@ pub struct Recorded {
     spec: Map<String, Value>,
     /// By the lines' names.
     pub lines: BTreeMap<Arc<str>, LineShares>,
+    /// The names of all lines, also of those that are not divided.
+    pub uplinks: Vec<Arc<str>>,
 }
 
 impl Recorded {
     /// Of what is said, and of lines.
     #[cfg(feature = "daemon")]
-    pub(crate) fn new(source: Source, slo: NodeSlo, lines: BTreeMap<Arc<str>, LineShares>) -> Self {
+    pub(crate) fn new(
+        source: Source,
+        slo: NodeSlo,
+        lines: BTreeMap<Arc<str>, LineShares>,
+        uplinks: Vec<Arc<str>>,
+    ) -> Self {
         Self {
             source,
             spec: slo.to_spec(),
             lines,
+            uplinks,
         }
     }
 

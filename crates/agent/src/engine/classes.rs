@@ -256,7 +256,10 @@ impl Classes {
     /// Writes down what is to be in force.
     fn keep(&mut self, run: &Path) {
         let kept = self.knowledge.kept();
-        let kept = kept.map(|(source, slo)| Recorded::new(source, slo, self.plan.lines.clone()));
+        let kept = kept.map(|(source, slo)| {
+            let uplinks = self.lines.speeds().keys().cloned().collect();
+            Recorded::new(source, slo, self.plan.lines.clone(), uplinks)
+        });
         if kept == self.kept {
             return;
         }

@@ -57,6 +57,10 @@ fn of_objects() -> Vec<Case> {
             json!([{"kind": "NetworkAttachmentDefinition", "namespace": "games", "name": name}]);
         policy
     };
+    let of_class = |class: &str| {
+        let labels = json!({"app": "web", "koordinator.sh/qosClass": class});
+        pod("games/a", "web", &json!({"metadata": {"labels": labels}}))
+    };
     let definition = || {
         object(
             "NetworkAttachmentDefinition",
@@ -82,6 +86,21 @@ fn of_objects() -> Vec<Case> {
             "games/red",
             vec![refers("red"), definition(), web("games/a")],
             vec![refers("blue"), definition(), web("games/a")],
+        ),
+        case(
+            "Error [NQOS0101] (Pod games/a)",
+            "\"be\" is no class: write",
+            vec![of_class("be")],
+            vec![of_class("BE")],
+        ),
+        case(
+            "Warning [NQOS0106] (Pod games/a)",
+            "write netqos.io/egress-burst in metadata.annotations",
+            vec![annotated(
+                "games/a",
+                &json!({"netqos.io/egress-brust": "1M"}),
+            )],
+            vec![of_class("BE")],
         ),
         case(
             "Warning [NQOS0201] (NetworkQoS games/one)",

@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use k8s_openapi::jiff::Timestamp;
 use netqos_cluster::{Kind, ReadError, Which, list_any, now, version};
 use netqos_coexistence::{Choice, Homes};
+use netqos_k8s::FieldError;
+use netqos_k8s::check::{Findings, check_object};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -146,6 +148,10 @@ fn coexistence(cluster: &Cluster) -> Vec<Line> {
         all(NODE_SLOS, Which::All),
         all(kind(Kind::Node), Which::All),
     );
+    let slo_config = all(CONFIG_MAPS, Which::Named("slo-controller-config"));
+    let mut settings = settings(CONFIG_MAPS, &slo_config);
+    settings.extend(self::settings(NODE_SLOS, &node_slos));
+    settings.extend(self::settings(kind(Kind::Node), &nodes));
     let objects = netqos_coexistence::Objects {
         definitions: &definitions,
         daemon_sets: &daemon_sets,
@@ -175,7 +181,35 @@ fn coexistence(cluster: &Cluster) -> Vec<Line> {
         let text = "nothing else is at work that limits pods";
         lines.push(Line::ok(WHAT, text));
     }
+    lines.extend(settings);
     lines
+}
+
+/// What is wrong with what these objects say, as `netqos validate` and the webhook find it.
+fn settings((api_version, kind, _): (&str, &str, &str), objects: &[Value]) -> Vec<Line> {
+    let found = objects.iter().flat_map(|object| {
+        // Objects of a list do not say what they are.
+        let mut object = object.clone();
+        (object["apiVersion"], object["kind"]) = (api_version.into(), kind.into());
+        let of = format!(
+            "{kind} {}",
+            object["metadata"]["name"].as_str().unwrap_or_default()
+        );
+        let Findings { errors, warnings } = check_object(&object).unwrap_or_default();
+        let line = move |error: FieldError| {
+            let (message, remedy) = match error.message.rsplit_once("; ") {
+                Some((message, remedy)) => (message.to_owned(), remedy.to_owned()),
+                None => (error.message, "correct the field".to_owned()),
+            };
+            Line::warning(
+                "settings",
+                format!("{of}: {}: {message}", error.path),
+                remedy,
+            )
+        };
+        errors.into_iter().chain(warnings).map(line)
+    });
+    found.collect()
 }
 
 fn kind(kind: Kind) -> (&'static str, &'static str, &'static str) {

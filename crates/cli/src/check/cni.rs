@@ -20,6 +20,8 @@ const BANDWIDTH: &str = "bandwidth";
 const TRAFFIC_SHAPING: &str = "trafficShaping";
 /// The capability by which containerd passes a pod's annotations.
 pub const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
+/// The keys of a list by which its limits hold for each pod.
+const STATIC: [&str; 4] = ["ingressRate", "ingressBurst", "egressRate", "egressBurst"];
 const SHAPING: &str = "limits by CNI";
 const ATTACHMENTS: &str = "attachments";
 
@@ -214,6 +216,10 @@ impl CniReport {
         if takes_limits(list) && takes_limits(called) {
             let plugins = list.declaring(BANDWIDTH).map(|plugin| plugin.kind.clone());
             self.limited_by = plugins.collect();
+            if let Some(line) = hidden(list) {
+                self.checks.push(line);
+                return;
+            }
             let message = format!(
                 "the runtime passes the limits of pods to {} of list {name}",
                 self.limited_by.join(", ")
@@ -335,6 +341,30 @@ fn first_other(
 /// The plugin of containernetworking, or netqos' in its place.
 fn is_bandwidth(plugin: &PluginConfig) -> bool {
     plugin.kind == BANDWIDTH
+}
+
+/// The finding about limits in a list, which hide those that the runtime passes, whatever their values, as in Go.
+fn hidden(list: &NetworkConfigList) -> Option<Line> {
+    let hides = |key: &&String| STATIC.iter().any(|it| it.eq_ignore_ascii_case(key));
+    let mut plugins = list.declaring(BANDWIDTH).filter(|it| is_bandwidth(it));
+    let keys = plugins.find_map(|plugin| {
+        let keys: Vec<&str> = plugin
+            .raw
+            .keys()
+            .filter(hides)
+            .map(String::as_str)
+            .collect();
+        (!keys.is_empty()).then(|| keys.join(", "))
+    })?;
+    let message = format!(
+        "plugin {BANDWIDTH} of list {} has {keys} in its configuration, which hide the limits that the runtime passes: \
+         limits of pods are not followed",
+        list.name
+    );
+    let remedy = format!(
+        "remove {keys}; write no more than {{\"type\": \"bandwidth\", \"capabilities\": {{\"bandwidth\": true}}}}"
+    );
+    Some(Line::warning(SHAPING, message, remedy))
 }
 
 fn declared(list: &NetworkConfigList) -> BTreeSet<&str> {

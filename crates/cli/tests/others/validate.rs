@@ -183,6 +183,69 @@ fn objects_that_webhook_and_agent_read_are_checked_and_others_are_named() {
     assert_eq!(report["notChecked"][0], "Secret games/s");
 }
 
+/// Field findings FF8 and FF9: wrong values of classes, and a limit where nothing reads it.
+const OF_CLASSES: &str = r#"
+apiVersion: v1
+kind: Pod
+metadata: {name: kor, namespace: shop, labels: {koordinator.sh/qosClass: be}, annotations: {koordinator.sh/networkQOS: '{"EgressLimit": "1Gbps"}'}}
+spec: {nodeName: node1, containers: [{name: c, image: i}]}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: node1, labels: {netqos.io/class-backend: kernal}, annotations: {node.koordinator.sh/network-bandwidth: 25Gbps}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: slo-controller-config, namespace: koordinator-system}
+data: {resource-qos-config: '{"clusterStrategy": {"beClass": {"networkQOS": {"enable": true, "egressLimit": "1Gbps"}}}}', system-config: '{"clusterStrategy": {"totalNetworkBandwidth": "10Gbps"}}'}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop, annotations: {kubernetes.io/egress-bandwidth: 10M}}
+spec: {template: {metadata: {annotations: {kubernetes.io/igress-bandwidth: 10M}}}}
+"#;
+
+#[test]
+fn validate_and_analyze_find_the_same_and_say_what_to_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("all.yaml");
+    fs::write(&file, OF_CLASSES).unwrap();
+    let file = file.to_str().unwrap();
+    let validated = stdout(&run(&["validate", "-f", file]));
+    let analyzed = stdout(&run(&["analyze", "-f", file]));
+    let many = |text: &str, of: &str| text.lines().filter(|it| it.contains(of)).count();
+    assert_eq!(
+        (many(&validated, ": error "), many(&validated, ": warning ")),
+        (6, 2),
+        "{validated}"
+    );
+    assert_eq!(
+        (
+            many(&analyzed, "Error ["),
+            many(&analyzed, "Warning [NQOS0106]")
+        ),
+        (6, 2),
+        "{analyzed}"
+    );
+    for says in [
+        "metadata.labels[koordinator.sh/qosClass]: \"be\" is no class: write SYSTEM, LSE, LSR, LS or BE, in capitals",
+        "annotation koordinator.sh/networkQOS.egressLimit: \"1Gbps\": ",
+        "metadata.labels[netqos.io/class-backend]: \"kernal\" divides no lines: write kernel, tc, terway-qos or none",
+        "metadata.annotations[node.koordinator.sh/network-bandwidth]: \"25Gbps\": ",
+        "write bits per second, like \"10G\"",
+        "clusterStrategy.beClass.networkQOS.egressLimit: \"1Gbps\": ",
+        "write a rate in bits per second, like \"500M\"",
+        "system-config.clusterStrategy.totalNetworkBandwidth: \"10Gbps\": ",
+        "metadata.annotations[kubernetes.io/egress-bandwidth]: nothing reads this, and it limits nothing; write \
+         kubernetes.io/egress-bandwidth in spec.template.metadata.annotations",
+        "annotations[kubernetes.io/igress-bandwidth]: nothing reads this, and it limits nothing; write \
+         kubernetes.io/ingress-bandwidth in spec.template.metadata.annotations",
+    ] {
+        assert!(validated.contains(says), "{says}: {validated}");
+        assert!(analyzed.contains(says), "{says}: {analyzed}");
+    }
+}
+
 #[test]
 fn validate_file_not_utf8_checks_the_others() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,3 +1,5 @@
+use std::fs;
+
 use super::*;
 
 /// A link: index, name, kind, master, and what it is on.
@@ -227,24 +229,4 @@ fn link_above_an_uplink_leads_to_it() {
         !lines.leads_to_uplink(10),
         "an index may be reused meanwhile"
     );
-}
-
-/// A veth says 10 Gbit/s, and carries what the machine does.
-#[test]
-fn cards_are_links_with_a_device_and_bonds() {
-    let links = tempfile::tempdir().unwrap();
-    for (link, sign) in [("eth0", "device"), ("bond0", "bonding"), ("up0", "queues")] {
-        fs::create_dir_all(links.path().join(link).join(sign)).unwrap();
-    }
-    let gbit = |gigabits: u64| Some(BitRate::from_bits_per_second(gigabits * 1_000_000_000));
-    for (lines, together) in [
-        (&[("eth0", gbit(10))][..], gbit(10)),
-        (&[("eth0", gbit(10)), ("bond0", gbit(20))], gbit(30)),
-        (&[("eth0", gbit(10)), ("up0", gbit(10))], None),
-        (&[("eth0", None)], None),
-        (&[], None),
-    ] {
-        let lines = lines.iter().map(|(line, speed)| ((*line).into(), *speed));
-        assert_eq!(cards(links.path(), &lines.collect()), together);
-    }
 }

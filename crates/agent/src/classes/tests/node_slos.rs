@@ -53,7 +53,7 @@ fn restarted(scene: &mut Scene, kept: Option<&Recorded>, kind: Option<BackendKin
 
 fn kept(scene: &Scene) -> Recorded {
     let (source, slo) = scene.knowledge.kept().unwrap();
-    Recorded::new(source, slo, scene.plan.lines.clone())
+    Recorded::new(source, slo, scene.plan.lines.clone(), Vec::new())
 }
 
 #[test]

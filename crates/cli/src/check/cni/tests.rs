@@ -74,6 +74,25 @@ fn limits_reach_a_plugin_that_declares_bandwidth() {
     let declaring = json!([{"type": "bandwidth", "capabilities": {"bandwidth": true}}]);
     let files = [("10-net.conflist", list("net", declaring))];
     assert_one(&files, State::Ok, &["to bandwidth of list net"]);
+    for (keys, named) in [
+        (json!({"ingressRate": 0}), "has ingressRate in its"),
+        (
+            json!({"EgressBurst": null, "egressRate": 8000}),
+            "remove EgressBurst, egressRate; write no more than",
+        ),
+    ] {
+        let mut plugin = json!({"type": "bandwidth", "capabilities": {"bandwidth": true}});
+        plugin
+            .as_object_mut()
+            .unwrap()
+            .extend(keys.as_object().unwrap().clone());
+        let files = [("10-net.conflist", list("net", json!([plugin])))];
+        assert_one(
+            &files,
+            State::Warning,
+            &[named, "hide the limits that the runtime passes"],
+        );
+    }
     for capabilities in [json!({}), json!({"bandwidth": false})] {
         let plugins = json!([{"type": "bandwidth", "capabilities": capabilities}]);
         let files = [("10-net.conflist", list("net", plugins))];
