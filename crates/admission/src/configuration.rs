@@ -47,8 +47,8 @@ pub fn validating(
                      has(META.annotations) && META.annotations.exists(key, \
                      key.startsWith('kubernetes.io/') && key.contains('gress') || key.startsWith('netqos.io/') || \
                      key == 'koordinator.sh/networkQOS') || \
-                     has(META.labels) && META.labels.exists(key, \
-                     key.startsWith('kubernetes.io/') && key.contains('gress') || key.startsWith('netqos.io/') || \
+                     has(META.labels) && META.labels.exists(key, key.contains('gress') && \
+                     (key.startsWith('kubernetes.io/') || key.startsWith('netqos.io/')) || \
                      key == 'koordinator.sh/qosClass' && \
                      !(META.labels[key] in ['', 'SYSTEM', 'LSE', 'LSR', 'LS', 'BE'])))";
     let annotated = |path: &str| annotated.replace("META", path);
