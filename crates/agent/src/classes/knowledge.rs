@@ -1,8 +1,8 @@
 //! What is known of a node's classes: what is said, as far as it is right, else what was right last.
 //!
 //! Of how lines are shared objects speak first: the NodeSLO of the node, where that says anything of the
-//! network, or else the ConfigMap. A ConfigMap that says nothing of the network divides nothing, unless a
-//! NodeSLO that is gone did. Where no object is there, or none ever said it right, the files of another
+//! network, or else the ConfigMap. Where they are there and say nothing of it, nothing is divided, unless by one
+//! of them that is gone. Where no object is there, or none ever said it right, the files of another
 //! agent count ([`NetFiles`]). Of a pod they say what it does not say itself. Where terway-qos divides the
 //! lines nothing is taken from them: they are what that backend writes, or koordlet.
 //!
@@ -54,7 +54,7 @@ enum Said {
     Right,
     /// Something, but nothing that can be.
     Wrong,
-    /// That nothing is divided: the ConfigMap is there, and says nothing of the network.
+    /// That nothing is divided: an object is there, and says nothing of the network.
     Silent,
     /// Nothing.
     Nothing,
@@ -126,11 +126,16 @@ impl Knowledge {
                 }
                 said => said,
             },
+            // Nor does a NodeSLO for a ConfigMap that is gone.
+            (None, None) if slo.is_some() && self.source != Some(Source::ConfigMap) => Said::Silent,
             (None, None) => Said::Nothing,
         };
         self.said = said;
         if said == Said::Silent {
-            self.end(input.configs.first_key_value().map(|(name, _)| name));
+            self.end(&match input.configs.first_key_value() {
+                Some((name, _)) => format!("ConfigMap {name}"),
+                None => format!("the NodeSLO of {}", self.node),
+            });
         }
         if said == Said::Right
             && let Some(slo) = self.slo
@@ -147,17 +152,16 @@ impl Knowledge {
         self.pods = classes.collect();
         self.weigh_files(said, &here);
         if said == Said::Nothing && self.slo.is_some() {
-            let gone = match (slo, self.source) {
-                (Some(_), Some(Source::ConfigMap)) => {
+            let gone = match slo {
+                Some(_) => {
                     "slo-controller-config is not there any more, and the NodeSLO of this node says nothing of the \
                      network"
                 }
-                (Some(_), _) => "the NodeSLO of this node says nothing of the network any more",
-                (None, _) if !input.configs.is_empty() => {
+                None if !input.configs.is_empty() => {
                     "the NodeSLO of this node is not there any more, and slo-controller-config says nothing of the \
                      network"
                 }
-                (None, _) => {
+                None => {
                     "neither a NodeSLO of this node nor slo-controller-config is there any more"
                 }
             };
@@ -168,15 +172,14 @@ impl Knowledge {
         }
     }
 
-    /// Nothing is divided any more, as the ConfigMap of this name has it.
-    fn end(&mut self, name: Option<&ObjectName>) {
+    /// Nothing is divided any more, as this object has it.
+    fn end(&mut self, object: &str) {
         let stood = self.slo.take().is_some() || self.recorded.take().is_some();
         self.source = None;
-        let name = name.map(ToString::to_string).unwrap_or_default();
         // Said until something else is: it is logged once.
         let ended = format!(
-            "ConfigMap {name} says nothing of the network: the uplinks are no longer divided. To divide them, write \
-             networkQOS of lsClass or beClass in its resource-qos-config"
+            "{object} says nothing of the network: the uplinks are no longer divided. To divide them, write networkQOS \
+             of lsClass or beClass in resource-qos-config of slo-controller-config"
         );
         if stood || self.warnings.contains(&ended) {
             self.warnings = vec![ended];
@@ -188,7 +191,7 @@ impl Knowledge {
     /// What files say counts where objects say nothing.
     fn weigh_files(&mut self, said: Said, here: &[&InputPod]) {
         let terway = BackendKind::TerwayQos;
-        if self.backend() == terway || self.koordlet_divides() == Some(true) {
+        if self.chosen() == terway || self.koordlet_divides() == Some(true) {
             self.filed.forget();
             if self.slo.is_none()
                 && let Some(unheard) = self.filed.unheard()
@@ -291,13 +294,18 @@ impl Knowledge {
     /// Who divides them: by the node's label, else by `netQOSPolicy`, else the default. Nobody of netqos
     /// where the policy has koordlet do it.
     pub fn backend(&self) -> BackendKind {
+        match self.said == Said::Silent && self.division().is_none() {
+            true => BackendKind::None,
+            false => self.chosen(),
+        }
+    }
+
+    /// The same, whether anything is divided or not.
+    fn chosen(&self) -> BackendKind {
         if self.koordlet_divides() == Some(true) {
             return BackendKind::None;
         }
         let is_divided = self.division().is_some();
-        if self.said == Said::Silent && !is_divided {
-            return BackendKind::None;
-        }
         // What stands is not known where an older agent divided by what cannot be followed now: it stays.
         let stands = self
             .recorded

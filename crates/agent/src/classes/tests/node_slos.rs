@@ -26,13 +26,26 @@ fn a_node_slo_that_says_nothing_of_the_network_divides_no_line() {
         [""; 0]
     );
     assert_eq!(scene.guaranteed(), Some([60, 30, 10]));
-    // What it said stays once it says no more.
+    // Nothing is divided once it says no more, as the controller leaves it, also by an agent that starts.
     fs::remove_file(scene.place.path().join("config.json")).unwrap();
-    let told = scene.say("slo", &slo(Value::Null));
-    assert_eq!(told.len(), 1, "{told:?}");
-    let says = "the NodeSLO of this node says nothing of the network any more; what it said stays in force";
-    assert!(told[0].contains(says), "{told:?}");
-    assert_eq!(scene.guaranteed(), Some([60, 30, 10]));
+    let before = kept(&scene);
+    let silent = slo(Value::Null);
+    for record in [Some(&before), None] {
+        restarted(&mut scene, record, Some(BackendKind::Kernel));
+        assert_eq!(scene.say("slo", &silent), [""; 0]);
+        assert!(scene.knowledge.division().is_none());
+        assert_eq!(scene.knowledge.backend(), BackendKind::None);
+        let says =
+            "the NodeSLO of node1 says nothing of the network: the uplinks are no longer divided";
+        assert!(scene.knowledge.warnings()[0].contains(says));
+    }
+    // It does not speak for a ConfigMap that is gone.
+    scene.say("config", &good());
+    let told = scene.say("config", &Value::Null);
+    let says = "slo-controller-config is not there any more, and the NodeSLO of this node says nothing of the network; \
+                what it said stays in force";
+    assert!(told.len() == 1 && told[0].contains(says), "{told:?}");
+    assert_eq!(scene.guaranteed(), Some([500, 300, 200]));
 }
 
 /// Koordinator's own, which is about processors and memory.
