@@ -119,4 +119,18 @@ fn and_stay_so_when_that_is_gone() {
         "{}",
         shares()
     );
+
+    // As the controller leaves it where the ConfigMap says nothing of the network.
+    let silent = json!({
+        "apiVersion": VERSION, "kind": "NodeSLO", "metadata": {"name": "node1"},
+        "spec": {"resourceQOSStrategy": {"beClass": null}, "systemStrategy": {"totalNetworkBandwidth": "0"}}
+    });
+    world.delete_in("", VERSION, "NodeSLO", "node1");
+    world.apply(VERSION, "NodeSLO", &silent);
+    assert!(
+        stage::eventually(|| !shares().contains("htb")),
+        "{}",
+        shares()
+    );
+    assert_eq!(world.problems(), []);
 }
