@@ -2,6 +2,7 @@
 # make test    every test; those that make network namespaces need root, and say so without it
 # make test-long  what measures times, rates and memory; nothing else may run meanwhile
 # make test-cluster  netqos on a cluster with real nodes, in namespaces of this machine; then test-multus
+# make test-installations  what installations give to pods on two versions of Kubernetes and of the CNI plugins each
 # make test-multus  pods change between netqos and a real Multus, which is built once, in both directions
 # make test-kernels  netqos on other kernels, Debian's, each in an emulated machine
 # make lint    formatting, clippy with warnings as errors, of the fuzz targets too, and the ceilings of scripts/ceilings
@@ -12,7 +13,7 @@
 #                  prints their directory
 # make deny    licences, sources and banned crates of the dependencies of the workspace, by cargo-deny
 # make help    this list
-.PHONY: demo test test-long test-cluster test-multus test-kernels lint deny build bench kubernetes dependencies clean help
+.PHONY: demo test test-long test-cluster test-installations test-multus test-kernels lint deny build bench kubernetes dependencies clean help
 .DEFAULT_GOAL := build
 
 TARGET := $(shell uname -m)-unknown-linux-musl
@@ -67,6 +68,9 @@ test-long: dependencies
 # ARGS are the command's: --only, --list, --pods, -o json. With --only it leaves out test-multus.
 test-cluster: image
 	@scripts/test-cluster $(ARGS)
+
+test-installations: image
+	@scripts/test-installations
 
 test-multus: dependencies
 	@scripts/test-multus

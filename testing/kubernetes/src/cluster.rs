@@ -52,6 +52,8 @@ const NODE_PROGRAMS: [&str; 5] = [
     "containerd-shim-runc-v2",
     "ctr",
 ];
+/// The CNI plugins of a node's list.
+pub const CNI_PLUGINS: [&str; 4] = ["bandwidth", "bridge", "host-local", "loopback"];
 /// The executables of a control plane, besides those of a server.
 const CONTROL_PLANE_PROGRAMS: [&str; 2] = ["kube-controller-manager", "kube-scheduler"];
 /// The time until all nodes are Ready. An idle machine needs 10 s.
@@ -142,6 +144,14 @@ impl Cluster {
         };
         cluster.wait_until_ready()?;
         Ok(cluster)
+    }
+
+    /// The upstream plugin `bandwidth`, by its path on a node.
+    pub fn bandwidth_plugin(&self) -> &'static str {
+        match self.programs.path("bandwidth") {
+            Ok(_) => "/opt/programs/bandwidth",
+            Err(_) => "/usr/lib/cni/bandwidth",
+        }
     }
 
     /// The number of nodes and their versions.

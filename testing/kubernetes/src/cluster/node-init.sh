@@ -32,6 +32,10 @@ for name in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oo
   cat "proc/sys/$name" >"run/sysctl/$name"
   mount --bind "run/sysctl/$name" "proc/sys/$name"
 done
+# The newest ones, where they were built; else those of Debian.
+for plugin in opt/programs/bandwidth opt/programs/bridge opt/programs/host-local opt/programs/loopback; do
+  [ ! -e "$plugin" ] || [ -e "opt/cni/bin/${plugin##*/}" ] || cp "$plugin" opt/cni/bin/
+done
 for plugin in /usr/lib/cni/*; do
   [ -e "opt/cni/bin/${plugin##*/}" ] || cp "$plugin" opt/cni/bin/
 done

@@ -34,6 +34,8 @@ pub struct Context {
     pub previous: Option<PathBuf>,
     /// The number of pods on three networks that come and go.
     pub pods: u32,
+    /// The file of what `installations` has measured.
+    pub results: PathBuf,
 }
 
 impl Context {

@@ -1,6 +1,7 @@
 //! The cluster of `$KUBECONFIG`, in place of one in namespaces of this machine.
 
 use std::env;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, ensure};
@@ -91,6 +92,7 @@ pub fn open(
         machine: None,
         previous: None,
         pods: 0,
+        results: PathBuf::new(),
     })
 }
 

@@ -136,7 +136,7 @@ pub fn nodes_are_clean(context: &Context) -> anyhow::Result<()> {
     for node in &cluster.nodes {
         let names = run(node.command("ls")?.arg("/opt/cni/bin"))?;
         ensure!(!names.contains("netqos"), "left in /opt/cni/bin: {names}");
-        let plugins = ["/opt/cni/bin/bandwidth", "/usr/lib/cni/bandwidth"];
+        let plugins = ["/opt/cni/bin/bandwidth", cluster.bandwidth_plugin()];
         run(node.command("cmp")?.args(plugins)).context("the upstream plugin is not back")?;
     }
     Ok(())

@@ -8,6 +8,7 @@ mod external_hosts;
 mod faults;
 mod first_packet;
 mod install;
+mod installations;
 mod leave;
 mod limits;
 mod metrics;
@@ -25,9 +26,9 @@ use std::time::Instant;
 
 use anyhow::ensure;
 use clap::{Parser, ValueEnum};
-use netqos_kubernetes::cluster::{self, Cluster, Programs};
+use netqos_kubernetes::cluster::{self, CNI_PLUGINS, Cluster, Programs};
 
-use self::Kind::{Anywhere, Classes, Machine, Needed};
+use self::Kind::{Anywhere, Classes, Machine, Matrix, Needed};
 use self::context::Context;
 use self::table::Row;
 
@@ -61,6 +62,12 @@ struct Arguments {
     /// The number of pods on three networks that `multinet` creates and deletes
     #[arg(long, default_value_t = 500)]
     pods: u32,
+    /// The CNI plugins of the nodes: of Debian, or of the newest Go module that is pinned
+    #[arg(long, value_enum, default_value_t = CniPlugins::Debian)]
+    cni_plugins: CniPlugins,
+    /// Where `installations` keeps what it has measured: what is there is not measured again
+    #[arg(long, value_name = "FILE", default_value = "target/installations.json")]
+    results: PathBuf,
     /// Steps to run, with those they require; `start` alone starts the cluster. By default all
     #[arg(long, value_name = "STEP", value_delimiter = ',')]
     only: Vec<String>,
@@ -81,6 +88,12 @@ fn previous(directory: &str) -> Result<PathBuf, &'static str> {
         true => Ok(directory),
         false => Err("has no deploy/helm/netqos, or no netqos.tar"),
     }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum CniPlugins {
+    Debian,
+    Newest,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -106,6 +119,8 @@ enum Kind {
     Classes,
     /// Needs the machine of the nodes: their processes, or their kernels.
     Machine,
+    /// The same; runs only where `--only` names it.
+    Matrix,
 }
 
 const fn step(
@@ -126,7 +141,7 @@ const WITH_TC: &str = "koordinator-story-4";
 const UPGRADE: &str = "upgrade-and-back";
 
 /// In their order. Helm installs netqos first, and kustomize once it is gone.
-const STEPS: [Step; 27] = [
+const STEPS: [Step; 28] = [
     step("helm-install", Needed, install::by_helm),
     step("kep-2819", Anywhere, limits::both_directions),
     step("live-annotation", Anywhere, limits::live_annotation),
@@ -154,6 +169,7 @@ const STEPS: [Step; 27] = [
         Machine,
         limits::default_installation,
     ),
+    step("installations", Matrix, installations::measure_all),
     step(UPGRADE, Machine, upgrade::and_back),
     step("kustomize-install", Machine, install::by_kustomize),
     step("kustomize-uninstall", Machine, leave::by_kustomize),
@@ -200,8 +216,11 @@ fn run() -> anyhow::Result<ExitCode> {
     } else {
         // Outside of the sandbox, which has no way to the Go module proxy.
         let scrapes = chosen(&arguments.only).iter().any(|it| it.name == SCRAPE);
-        let others: &[&str] = if scrapes { &["prometheus"] } else { &[] };
-        let programs = Cluster::build(others)?;
+        let mut others: Vec<&str> = scrapes.then_some("prometheus").into_iter().collect();
+        if arguments.cni_plugins == CniPlugins::Newest {
+            others.extend(CNI_PLUGINS);
+        }
+        let programs = Cluster::build(&others)?;
         if let Some(code) = cluster::enter()? {
             return Ok(code.into());
         }
@@ -247,6 +266,7 @@ fn start(
         machine: Some(cluster),
         previous: arguments.previous.clone(),
         pods: arguments.pods,
+        results: std::path::absolute(&arguments.results)?,
     }))
 }
 
@@ -265,7 +285,9 @@ fn try_steps(
             context.execute(&arguments.command);
         }
         let lacks = match () {
-            () if context.machine.is_none() && step.kind == Kind::Machine => {
+            () if context.machine.is_none()
+                && matches!(step.kind, Kind::Machine | Kind::Matrix) =>
+            {
                 "it needs the machine of the nodes"
             }
             () if context.has_koordinator && step.kind == Kind::Classes => {
@@ -303,6 +325,10 @@ fn chosen(only: &[String]) -> Vec<&'static Step> {
     let any = STEPS.iter().any(|it| named(&it));
     STEPS
         .iter()
-        .filter(|it| only.is_empty() || named(it) || any && it.kind == Kind::Needed)
+        .filter(|it| match it.kind {
+            Kind::Matrix => named(it),
+            Kind::Needed => only.is_empty() || any,
+            _ => only.is_empty() || named(it),
+        })
         .collect()
 }

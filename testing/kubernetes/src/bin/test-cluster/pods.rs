@@ -134,11 +134,17 @@ pub fn create(context: &Context, templates: &[Template]) -> anyhow::Result<Vec<P
             &context.measuring_image,
             pod["spec"]["containers"].as_array_mut(),
         ) {
+            // In the sandbox it chooses the congestion control of its sockets.
+            let capabilities: &[&str] = match context.machine {
+                Some(_) => &["NET_ADMIN"],
+                None => &[],
+            };
             containers.push(json!({
                 "name": "netqos",
                 "image": image,
                 "imagePullPolicy": "IfNotPresent",
                 "command": ["/netqos", "traffic", "serve"],
+                "securityContext": {"capabilities": {"add": capabilities}},
             }));
         }
         items.push(pod);
