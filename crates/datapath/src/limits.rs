@@ -147,6 +147,26 @@ impl LimitDatapath {
         before: Option<Record>,
         lock: &FileLock,
     ) -> Result<Applied> {
+        let ingress = self.ingress_way(request.attachment, before.as_ref());
+        let applied = self.apply_in(ingress, request, before, lock)?;
+        // The queue on the host goes now that the pod has its own.
+        if ingress == IngressWay::Both
+            && applied.no_queue_in_pod_because.is_none()
+            && self.is_only_in_pod(request.attachment)
+            && let Some(made) = self.records.read(request.attachment)?
+        {
+            return self.apply_in(IngressWay::Pod, request, Some(made), lock);
+        }
+        Ok(applied)
+    }
+
+    fn apply_in(
+        &mut self,
+        ingress: IngressWay,
+        request: &Request<'_>,
+        before: Option<Record>,
+        lock: &FileLock,
+    ) -> Result<Applied> {
         let found = match self.find(request, before.as_ref()) {
             Ok(found) => found,
             Err(error) => {
@@ -158,11 +178,9 @@ impl LimitDatapath {
         };
         // Until something is changed.
         let mut stands = before.is_some();
-        let ingress = self.ingress_way(request.attachment, before.as_ref());
-        let is_only_in_pod = ingress == IngressWay::Pod;
         let mut left_out = LeftOut {
             is_running: request.is_running,
-            is_only_in_pod,
+            ingress,
             first: None,
         };
         let applied = self.apply_locked(request, before, found, &mut stands, &mut left_out);
@@ -176,18 +194,10 @@ impl LimitDatapath {
         }
         let mut applied = applied?;
         match left_out.first {
-            Some((QueueName::IngressInPod, why)) if !is_only_in_pod => {
+            Some((QueueName::IngressInPod, why)) if ingress == IngressWay::Both => {
                 applied.no_queue_in_pod_because = Some(why.to_string());
             }
             Some((_, why)) => return Err(why),
-            // The queue on the host goes once the pod has its own.
-            None if !is_only_in_pod && self.is_only_in_pod(request.attachment) => {
-                let made = self.records.read(request.attachment)?;
-                let made = made.filter(|it| it.ingress_way() == IngressWay::Both);
-                if made.is_some() {
-                    return self.apply_under(request, made, lock);
-                }
-            }
             None => {}
         }
         Ok(applied)
@@ -224,15 +234,14 @@ impl LimitDatapath {
         before: Option<&Record>,
     ) -> IngressWay {
         let has = |queue| before.is_some_and(|record| record.queue(queue).is_some());
-        let (at_host, in_pod) = (has(QueueName::Ingress), has(QueueName::IngressInPod));
         if self.is_only_in_pod(attachment) {
-            // Until the pod has its own, the queue on the host stays.
-            return match at_host && !in_pod {
+            // Until it is known that the pod has its own, the queue on the host stays.
+            return match has(QueueName::Ingress) {
                 true => IngressWay::Both,
                 false => IngressWay::Pod,
             };
         }
-        match in_pod || self.paths.ingress_in_pod().exists() {
+        match has(QueueName::IngressInPod) || self.paths.ingress_in_pod().exists() {
             true => IngressWay::Both,
             false => IngressWay::Host,
         }
@@ -418,8 +427,8 @@ fn note(path: PathBuf, why: &str) -> Result<()> {
 #[derive(Debug)]
 pub(crate) struct LeftOut {
     is_running: bool,
-    /// The queue in the pod is the only one of an ingress limit.
-    is_only_in_pod: bool,
+    /// Where the queues of an ingress limit belong.
+    pub(crate) ingress: IngressWay,
     first: Option<(QueueName, Error)>,
 }
 
@@ -429,7 +438,7 @@ impl LeftOut {
     /// # Errors
     /// Returns the reason if nothing is to be in force without it.
     pub(crate) fn note(&mut self, queue: QueueName, side: SideName, why: Error) -> Result<()> {
-        let is_optional = queue == QueueName::IngressInPod && !self.is_only_in_pod;
+        let is_optional = queue == QueueName::IngressInPod && self.ingress == IngressWay::Both;
         if side == SideName::Host || !(is_optional || self.is_running) {
             return Err(why);
         }

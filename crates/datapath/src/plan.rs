@@ -37,8 +37,7 @@ impl LimitDatapath {
         left_out: &mut LeftOut,
     ) -> Result<Vec<Planned>> {
         let mut plan = Vec::new();
-        let ingress = self.ingress_way(request.attachment, before);
-        for (queue, limit) in site.endpoint.queues(&request.limits, ingress) {
+        for (queue, limit) in site.endpoint.queues(&request.limits, left_out.ingress) {
             match self.plan_queue(request, site, before, queue, limit) {
                 Ok(planned) => plan.push(planned),
                 Err(why) => {

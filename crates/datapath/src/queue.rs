@@ -291,7 +291,12 @@ pub(crate) fn teardown(socket: &mut Socket, link: &Link) -> Result<()> {
     if Found::read_left(socket, link)?.limit().is_none() {
         return Ok(());
     }
-    gone(socket.delete_qdisc(link, Handle::ROOT, ROOT)).doing("delete qdisc")
+    let deleted = socket.delete_qdisc(link, Handle::ROOT, ROOT);
+    // Another process may have deleted it meanwhile, which the kernel calls "invalid".
+    if deleted.is_err() && Found::read_left(socket, link)?.limit().is_none() {
+        return Ok(());
+    }
+    gone(deleted).doing("delete qdisc")
 }
 
 #[cfg(test)]

@@ -119,6 +119,8 @@ fn make_room(kernel: &mut Kernel, link: &Link) -> Result<()> {
         return Ok(());
     }
     remove_filters(kernel, link)?;
+    // Also one that was made for a limit.
+    ingress::remove_empty_clsact(&mut kernel.socket, link)?;
     Err(Error::CalicosHook)
 }
 

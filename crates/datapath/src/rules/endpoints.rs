@@ -137,6 +137,11 @@ impl RuleDatapath {
             return Ok(None);
         };
         let (attachment, mut found) = Found::find(interface)?;
+        let before = self.sites.get(id).map(|site| site.hook);
+        if before == Some(HookKind::Clsact) && found.is_limited_by_calico()? {
+            // Calico finds no place while clsact is there.
+            self.remove_endpoint(id)?;
+        }
         let number = self.number(id)?;
         let before = self.sites.get(id);
         let netns = &interface.netns;
@@ -300,7 +305,7 @@ impl RuleDatapath {
         site.is_some_and(|site| Side::host().is_ok_and(|host| Found::at_host(host, site).is_ok()))
     }
 
-    pub(super) fn remove_endpoint(&mut self, id: &EndpointId) -> Result<()> {
+    fn remove_endpoint(&mut self, id: &EndpointId) -> Result<()> {
         if let Some(site) = self.sites.get(id).cloned() {
             self.remove_site(&site)?;
         } else if let Some(entry) = self.entries.get(id) {

@@ -149,8 +149,6 @@ impl RuleDatapath {
             return Ok(None);
         };
         if before.hook == HookKind::Clsact && found.is_limited_by_calico()? {
-            // Calico finds no place while clsact is there.
-            self.remove_endpoint(id)?;
             if let Some(mut arrival) = self.find(id, endpoint)? {
                 self.switch(&mut arrival)?;
             }

@@ -94,6 +94,11 @@ fn limit_without_a_place_in_the_pod_is_refused_or_stays_on_the_host() {
     let pod = node.pod("a").unwrap();
     let running = Wanted::new(&pod, both(20), HookChoice::Auto).running();
     datapath().apply(&running.request()).unwrap();
+    // It has both queues, and removes its own.
+    datapath().note_ingress_in_pod("a test").unwrap();
+    let both_ends = datapath().apply_again(&running.attachment, None).unwrap();
+    let ifb = &both_ends.unwrap().queues[1].link;
+    pod.run(&node, "ip", &["link", "delete", ifb]).unwrap();
     note(Some("a test"));
     for container in ["a", "aeth0"] {
         let name = ifb_name("net", container).replace("bwp", "nqi");
@@ -105,6 +110,8 @@ fn limit_without_a_place_in_the_pod_is_refused_or_stays_on_the_host() {
     assert!(qdiscs(&node, &pod).contains("rate 20Mbit"));
     lift(&running);
 
+    let file = Paths::from_variables(|_| None).ingress_in_pod();
+    std::fs::remove_file(file).unwrap();
     let before = node.inventory().unwrap();
     let added = Wanted::new(&pod, both(20), HookChoice::Auto);
     for wanted in [added, running] {
