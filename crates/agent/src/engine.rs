@@ -391,7 +391,11 @@ impl Engine {
         };
         let features = self.features.as_ref();
         let counts_redirected = features.map(Features::counts_redirected);
-        limits.note_redirects(counts_redirected, self.others.redirecting_cni);
+        limits.note_redirects(
+            counts_redirected,
+            self.others.redirecting_cni,
+            self.others.calico_may_limit(),
+        );
         let has_news = limits.inspect(now);
         self.reconciled.dropped += limits.take_dropped();
         (

@@ -1,9 +1,10 @@
 //! Who else is at work on the node, as far as the node itself tells.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use netqos_api::CALICO_IFB;
+use netqos_api::{CALICO_IFB, calico_ifb_name};
 use netqos_bpf::{CiliumBandwidth, TcxHook};
 use netqos_coexistence::AtWork;
 use netqos_netlink::Socket;
@@ -30,15 +31,18 @@ pub(crate) fn redirecting_cni(bpffs: &Path) -> Option<&'static str> {
 /// The beginning of the names of the host's ends of its pods' interfaces, and of its pins.
 const CALICO: &str = "cali";
 
-/// Looks at the links of the node for what Calico does. That it limits pods stays said: such pods come and go. `redirecting_cni` is the CNI whose programs are pinned.
+/// Looks at the links of the node for what Calico does. `redirecting_cni` is the CNI whose programs are pinned.
 pub(crate) fn look_for_calico(at_work: &mut AtWork, redirecting_cni: Option<&str>) {
     let Ok(links) = Socket::open().and_then(|mut socket| socket.links()) else {
         return;
     };
-    let is_ifb = |link: &&Link| link.kind == "ifb" && link.name.starts_with(CALICO_IFB);
-    if links.iter().any(|link| is_ifb(&link)) {
-        at_work.calico = Some(Some(true));
-    }
+    let ifbs = links.iter().filter(|link| link.kind == "ifb");
+    let ifbs = ifbs.filter(|link| link.name.starts_with(CALICO_IFB));
+    let ifbs: BTreeSet<&str> = ifbs.map(|link| link.name.as_str()).collect();
+    let has_ifb = |link: &Link| ifbs.contains(calico_ifb_name(&link.name).as_str());
+    // Those of links that are gone may be left of a Calico that is gone.
+    let limits = !ifbs.is_empty() && links.iter().any(has_ifb);
+    at_work.calico = limits.then_some(Some(true));
     let ends = links.iter().filter(|it| it.name.starts_with(CALICO));
     let mut ends = ends.peekable();
     at_work.calico_by_tc = redirecting_cni == Some("Calico")

@@ -108,7 +108,7 @@ fn calico_version(pod: &Value) -> Option<(u32, u32)> {
     let image = images.next()?;
     let (image, _) = image.split_once('@').unwrap_or((&image, ""));
     let (repository, tag) = image.rsplit_once(':')?;
-    if !repository.ends_with("calico/node") && !repository.ends_with("calico-node") {
+    if !repository.contains("calico") || repository.contains("tigera") {
         return None;
     }
     let mut numbers = tag.strip_prefix('v')?.split('.');
@@ -199,6 +199,7 @@ mod tests {
             ("registry:5000/calico/node@sha256:00", None),
             ("calico/node:master", None),
             ("calico/node", None),
+            ("rancher/hardened-calico:v3.29.2-build20250306", Some(false)),
             ("tigera/cnx-node:v3.21.0", None),
         ] {
             let container = json!({"name": "calico-node", "image": image});

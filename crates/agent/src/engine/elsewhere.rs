@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use netqos_coexistence::AtWork;
+use netqos_coexistence::{AtWork, Lingering};
 use netqos_core::{Elsewhere, ObjectRef, Problem};
 use netqos_datapath::LimitDatapath;
 use netqos_index::Change;
@@ -21,12 +21,20 @@ pub(super) struct Others {
     /// By what the cluster says.
     pub(super) said: AtWork,
     at_work: AtWork,
+    lingering: Lingering,
     /// When links are listed next.
     links_at: Option<Instant>,
     elsewhere: Elsewhere,
     /// A CNI that can send packets past ingress limits.
     pub(super) redirecting_cni: Option<&'static str>,
     pub(super) problems: Vec<Problem>,
+}
+
+impl Others {
+    /// True if Calico is at work that may limit pods, or not: its version is not known.
+    pub(super) fn calico_may_limit(&self) -> bool {
+        self.at_work.calico == Some(None) && self.at_work.calico_limits()
+    }
 }
 
 impl Engine {
@@ -43,17 +51,23 @@ impl Engine {
             others.links_at = Some(now + LINKS);
             neighbours::look_for_calico(&mut others.here, others.redirecting_cni);
         }
+        // Pods that it limits come and go.
+        let mut here = others.lingering.with(others.here, now);
+        if others.said.calico.is_some() {
+            here.calico = None;
+        }
         let at_work = AtWork {
             koordlet_divides: self.classes.koordlet_divides(),
-            ..others.here.and(others.said)
+            ..here.and(others.said)
         };
         let is_first = !self.synced && others.problems.is_empty();
         if at_work == others.at_work && !is_first {
             return false;
         }
         others.at_work = at_work;
-        let calico = at_work.calico_limits();
-        let why = calico.then_some("Calico removes queues at the host's ends of interfaces");
+        let is_known = at_work.calico == Some(Some(true));
+        let why = (is_known && at_work.calico_limits())
+            .then_some("Calico removes queues at the host's ends of interfaces");
         if let Err(why) = LimitDatapath::note_ingress_only_in_pod(&self.options.paths, why) {
             tracing::warn!("note where ingress limits belong: {why}");
         }

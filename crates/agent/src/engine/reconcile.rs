@@ -191,7 +191,10 @@ impl Engine {
         let may_pass = |problem: &&Problem| {
             matches!(
                 problem.reason,
-                Reason::UpdateFailed | Reason::KernelFeatureMissing | Reason::EndpointUnreachable
+                Reason::UpdateFailed
+                    | Reason::KernelFeatureMissing
+                    | Reason::EndpointUnreachable
+                    | Reason::HookReplaced
             )
         };
         let of_rules = self.outcome.problems.iter().filter(may_pass);

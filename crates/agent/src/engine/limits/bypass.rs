@@ -35,6 +35,8 @@ pub(super) struct Bypasses {
     counts_redirected: Option<bool>,
     /// The CNI on the node that can send packets past limits.
     redirecting_cni: Option<&'static str>,
+    /// True if Calico may remove queues on the host: its version is not known.
+    may_be_removed: bool,
 }
 
 #[derive(Debug)]
@@ -75,6 +77,7 @@ impl Default for Bypasses {
             found: BTreeMap::new(),
             counts_redirected: None,
             redirecting_cni: None,
+            may_be_removed: false,
         }
     }
 }
@@ -131,7 +134,9 @@ impl PodLimits {
         &mut self,
         counts_redirected: Option<bool>,
         redirecting_cni: Option<&'static str>,
+        may_be_removed: bool,
     ) {
+        self.bypasses.may_be_removed = may_be_removed;
         self.bypasses.counts_redirected = counts_redirected;
         self.bypasses.redirecting_cni = redirecting_cni;
     }
@@ -188,6 +193,7 @@ impl PodLimits {
             found,
             counts_redirected,
             redirecting_cni,
+            may_be_removed,
             ..
         } = &mut self.bypasses;
         let is_suspected = *counts_redirected == Some(false) && redirecting_cni.is_some();
@@ -205,7 +211,7 @@ impl PodLimits {
             let rate = counts.and_then(|counts| detector.observe(now, counts, *limit));
             let is_due = found.get(attachment).is_none_or(|it| it.until <= now);
             let is_retried = found.contains_key(attachment);
-            let is_removed = self.datapath.is_only_in_pod(attachment);
+            let is_removed = *may_be_removed || self.datapath.is_only_in_pod(attachment);
             if is_due && (rate.is_some() || is_suspected || is_removed || is_retried) {
                 bypassed.push((attachment.clone(), *limit, rate));
             }
@@ -269,6 +275,9 @@ impl PodLimits {
             }
             _ if is_removed => format!(
                 "the limit of {interface} is {limit}, and Calico removes its queue on the host"
+            ),
+            _ if self.bypasses.may_be_removed => format!(
+                "the limit of {interface} is {limit}, and Calico may remove its queue on the host"
             ),
             (None, cni) => format!(
                 "{interface} may receive more than its limit of {limit}: {} may deliver packets past its queue on the host",

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
+use netqos_api::calico_ifb_name;
 use netqos_testkit::{
     Felix, ForeignHook, ForeignProgram, Node, Pod, TcAttachType, Verdict, foreign_map, has_tcx,
 };
@@ -108,8 +109,9 @@ fn annotations_are_left_to_its_ebpf_on_tcx_alone() {
     let pins = Path::new("/sys/fs/bpf/tc/globals");
     fs::create_dir_all(pins).unwrap();
     foreign_map(pins.join("cali_state")).unwrap();
+    let ifb = calico_ifb_name("cali0");
     for link in [
-        ["link", "add", "bwcali0", "type", "ifb"],
+        ["link", "add", &ifb, "type", "ifb"],
         ["link", "add", "cali0", "type", "veth"],
     ] {
         node.run("ip", &link).unwrap();
@@ -129,10 +131,13 @@ fn rules_on_clsact_wait_until_it_does_not_limit_the_pod() {
     let Some(node) = stage::node() else { return };
     let (a, b) = stage::pods(&node);
     put(&a, &b);
-    let _agent = Agent::start_with(&["--hook", "clsact"]);
+    let agent = Agent::start_with(&["--hook", "clsact"]);
     let flow = Flow::begin(&b, &a, Duration::from_millis(5));
     flow.wait_for(46);
-    // Clsact is in its way.
+    agent.kill();
+    // Clsact is in its way, also when the next agent starts.
+    OF_B.update(&node, &b).unwrap_err();
+    let _agent = Agent::start_with(&["--hook", "clsact"]);
     assert!(stage::eventually(|| OF_B.update(&node, &b).is_ok()));
     let is_told = || reasons().iter().any(|reason| reason == "HookReplaced");
     assert!(stage::eventually(is_told), "{}", stage::log());
