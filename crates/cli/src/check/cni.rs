@@ -21,7 +21,14 @@ const TRAFFIC_SHAPING: &str = "trafficShaping";
 /// The capability by which containerd passes a pod's annotations.
 pub const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
 /// The keys of a list by which its limits hold for each pod.
-const STATIC: [&str; 4] = ["ingressRate", "ingressBurst", "egressRate", "egressBurst"];
+const STATIC: [&str; 6] = [
+    "ingressRate",
+    "ingressBurst",
+    "egressRate",
+    "egressBurst",
+    "unshapedSubnets",
+    "shapedSubnets",
+];
 const SHAPING: &str = "limits by CNI";
 const ATTACHMENTS: &str = "attachments";
 

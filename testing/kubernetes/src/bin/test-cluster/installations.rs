@@ -244,7 +244,7 @@ fn in_force(
             let rate = format!("{rate} Mbit/s");
             let mut lines = status.lines().filter(|line| line.contains(name.as_str()));
             ensure!(
-                lines.any(|line| line.contains(&rate)),
+                lines.any(|line| line.contains(&rate) && line.contains("in force")),
                 "{name} is not limited to {rate}:\n{status}"
             );
         }
