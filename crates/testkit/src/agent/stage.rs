@@ -330,14 +330,22 @@ pub fn stall_queue(pod: &Pod, other: &Pod) -> TcpReport {
         flow: Direction::Download,
         streams: 8,
         omit: Duration::ZERO,
-        duration: Duration::from_secs(5),
+        duration: Duration::from_secs(2),
         ..TcpTest::new(server.local_addr())
     };
+    let run = || pod.inside(|| bulk.run(|_| ())).unwrap();
+    let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
-        let bulk = scope.spawn(|| pod.inside(|| bulk.run(|_| ())).unwrap());
+        // As long as it takes, and once more.
+        let bulk = scope.spawn(|| {
+            while !is_over.load(Ordering::SeqCst) {
+                let _ = run();
+            }
+            run()
+        });
         let is_emptied = || status().reconciled.queues_emptied > 0;
         // Whether a packet waits just then that is too large is a matter of chance.
-        let stalls = (0..10).any(|_| {
+        let stalls = (0..30).any(|_| {
             put(&slow);
             thread::sleep(Duration::from_millis(40));
             put(&right);
@@ -347,6 +355,7 @@ pub fn stall_queue(pod: &Pod, other: &Pod) -> TcpReport {
             }
             is_emptied()
         });
+        is_over.store(true, Ordering::SeqCst);
         assert!(stalls, "no queue was emptied\n{}", log());
         bulk.join().unwrap().unwrap()
     })
