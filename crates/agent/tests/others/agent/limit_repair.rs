@@ -15,7 +15,8 @@ const AT_ONCE: Duration = Duration::from_secs(1);
 const BEFORE_ITS_TURN: Duration = Duration::from_secs(5);
 /// Long before its turn, on a busy machine too.
 const SOON: Duration = Duration::from_secs(10);
-const IN_TURN: Duration = Duration::from_secs(32);
+/// After the turn, on a busy machine too.
+const IN_TURN: Duration = Duration::from_secs(45);
 
 const LIMITS: [&str; 2] = ["ingress", "egress"];
 
