@@ -13,6 +13,9 @@ use netqos_netlink::link::Link;
 /// Where terway-qos pins its maps, in a BPF file system.
 const TERWAY: &str = "terway";
 
+/// The beginning of the names of Calico's pins, and of the host's ends of its pods' interfaces.
+const CALICO: &str = "cali";
+
 /// The programs that may send packets past a pod's host link, by what begins the names of their pins.
 const REDIRECTORS: [(&str, &str); 2] = [("cilium_", "Cilium"), (CALICO, "Calico")];
 
@@ -27,9 +30,6 @@ pub(crate) fn redirecting_cni(bpffs: &Path) -> Option<&'static str> {
     };
     REDIRECTORS.iter().find(is_of).map(|(_, name)| *name)
 }
-
-/// The beginning of the names of the host's ends of its pods' interfaces, and of its pins.
-const CALICO: &str = "cali";
 
 /// Looks at the links of the node for what Calico does. `redirecting_cni` is the CNI whose programs are pinned.
 pub(crate) fn look_for_calico(at_work: &mut AtWork, redirecting_cni: Option<&str>) {

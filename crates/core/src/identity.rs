@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::Tag;
 
+/// What a pod's first interface is called by every runtime.
+pub const FIRST_INTERFACE: &str = "eth0";
+
 /// One interface of one container on one network: the unit in which CNI adds and deletes.
 ///
 /// The three parts obey CNI's rules (CNI specification 1.1.0, section 2), so none of them holds a

@@ -36,7 +36,7 @@ mod units;
 pub use digest::{Digest, NotADigest};
 pub use dscp::{Dscp, NotADscp};
 pub use elsewhere::Elsewhere;
-pub use identity::{Attachment, IdentityError, is_identifier, is_interface_name};
+pub use identity::{Attachment, FIRST_INTERFACE, IdentityError, is_identifier, is_interface_name};
 pub use labels::{LabelSelector, Labels, Operator, Requirement};
 pub use limit::{Direction, Limit, Limits};
 pub use names::{LISTED_NAMES, list_names};

@@ -1,24 +1,21 @@
 //! The limits of one attachment, put in force.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use netqos_api::{EgressWay, HookChoice};
 use netqos_bpf::Pins;
 use netqos_core::plan::Ends;
-use netqos_core::{Attachment, Direction, Limits};
+use netqos_core::{Attachment, Direction, FIRST_INTERFACE, Limits};
 
 use crate::endpoint::{Endpoint, HostLinks, IngressWay, Side};
+use crate::files::remove_file;
 use crate::hook::HookKind;
 use crate::install::Installer;
 use crate::lock::FileLock;
 use crate::plan::{Planned, inherit, is_same};
 use crate::record::{QueueName, QueueRecord, Record, Records, SideName};
 use crate::{Error, Paths, Result, Shape, legacy, programs};
-
-/// The name that kubelets' runtimes give to the first interface of each pod.
-const FIRST_INTERFACE: &str = "eth0";
 
 /// What an attachment shall be held to.
 #[derive(Clone, Copy, Debug)]
@@ -269,12 +266,7 @@ impl LimitDatapath {
         let path = paths.ingress_only_in_pod();
         match why {
             Some(why) => note(path, why),
-            None => match fs::remove_file(&path) {
-                Err(source) if source.kind() != ErrorKind::NotFound => {
-                    Err(Error::Record { path, source })
-                }
-                _ => Ok(()),
-            },
+            None => remove_file(path),
         }
     }
 

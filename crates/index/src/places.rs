@@ -3,16 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use netqos_core::NetworkKey;
 use netqos_core::objects::{LocalInterface, NetworkName, Pod, PodAddresses, RecordedLimits};
 use netqos_core::plan::Attach;
+use netqos_core::{FIRST_INTERFACE, NetworkKey};
 
 use crate::addresses::canonical;
 use crate::namespaces::Namespaces;
 use crate::networks::{Networks, Primary};
-
-/// What a pod's first interface is called by every runtime.
-const FIRST_INTERFACE: &str = "eth0";
 
 /// One interface of a pod, or, where none was found on the node, its being on a network.
 #[derive(Clone, Debug, PartialEq, Eq)]

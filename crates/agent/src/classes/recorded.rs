@@ -3,14 +3,17 @@
 //! A configuration that cannot be followed leaves in force what stands, also where the agent starts with it.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use netqos_api::koordinator::NodeSlo;
 use netqos_core::classes::LineShares;
+use netqos_datapath::Documents;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+/// The name of the document.
+const NAME: &str = "class-shares";
 
 /// Which object says how lines are shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,13 +56,12 @@ impl Recorded {
 
     /// The file.
     pub fn path(run: &Path) -> PathBuf {
-        run.join("class-shares.json")
+        run.join(format!("{NAME}.json"))
     }
 
     /// What an agent has kept; `None` if nothing, or nothing that this one can read.
     pub fn read(run: &Path) -> Option<Self> {
-        let text = fs::read(Self::path(run)).ok()?;
-        serde_json::from_slice(&text).ok()
+        Documents::new(run.to_owned()).peek(NAME)
     }
 
     /// What was said.
@@ -72,16 +74,11 @@ impl Recorded {
     /// # Errors
     /// It cannot be written: what was kept before stays.
     #[cfg(feature = "daemon")]
-    pub(crate) fn write(now: Option<&Self>, run: &Path) -> std::io::Result<()> {
-        let path = Self::path(run);
-        let Some(now) = now else {
-            return match fs::remove_file(path) {
-                Err(why) if why.kind() != std::io::ErrorKind::NotFound => Err(why),
-                _ => Ok(()),
-            };
-        };
-        let fresh = run.join(".class-shares.new");
-        fs::write(&fresh, serde_json::to_vec(now)?)?;
-        fs::rename(fresh, path)
+    pub(crate) fn write(now: Option<&Self>, run: &Path) -> netqos_datapath::Result<()> {
+        let documents = Documents::new(run.to_owned());
+        match now {
+            Some(now) => documents.write(NAME, now),
+            None => documents.remove(NAME),
+        }
     }
 }

@@ -9,11 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use netqos_core::objects::{LocalInterface, NetworkName, Pod};
-use netqos_core::{ObjectName, ObjectRef, PodId, Problem, Reason};
+use netqos_core::{FIRST_INTERFACE, ObjectName, ObjectRef, PodId, Problem, Reason};
 use netqos_index::Change;
-
-/// The interface on the default network, as kubelets and runtimes name it.
-const FIRST_INTERFACE: &str = "eth0";
 
 /// How long a sandbox may wait for the object of its pod until that is told of.
 const LONG: Duration = Duration::from_secs(10 * 60);

@@ -129,7 +129,8 @@ impl Bypasses {
 }
 
 impl PodLimits {
-    /// Notes if the kernel counts packets that bypass a limit, and the CNI on the node that can send such.
+    /// Notes if the kernel counts packets that bypass a limit, the CNI on the node that can send such, and if Calico may remove
+    /// queues on the host.
     pub(in crate::engine) fn note_redirects(
         &mut self,
         counts_redirected: Option<bool>,
