@@ -65,9 +65,14 @@ fn annotations_are_left_to_it_and_profiles_hold_inside_of_pods() {
     let Some(node) = stage::node() else { return };
     let (a, b) = stage::pods(&node);
     put(&a, &b);
+    // Of a link that is gone.
+    let orphan = calico_ifb_name("gone");
+    let add = ["link", "add", &orphan, "type", "ifb"];
+    node.run("ip", &add).unwrap();
     let agent = Agent::start();
     assert!(stage::eventually(|| links(&a) == [a.host_link()]));
     assert!(stage::eventually(|| links(&b) == [b.host_link(), "eth0"]));
+    assert_eq!(reasons(), [""; 0]);
     let flow = Flow::begin(&b, &a, Duration::from_millis(5));
     flow.wait_for(46);
 

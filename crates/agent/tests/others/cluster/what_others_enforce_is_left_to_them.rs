@@ -1,7 +1,10 @@
 //! OVN-Kubernetes on the node enforces NetworkQoS and annotations, Cilium's bandwidth manager
 //! annotations: neither is enforced twice, and the node's report says so.
 
+use std::path::Path;
+
 use netqos_k8s::{NetworkQoSNodeReport, convert};
+use netqos_netlink::{Handle, Socket};
 use netqos_testkit::cilium_throttle;
 use serde_json::{Value, json};
 
@@ -228,7 +231,7 @@ fn annotations_are_left_to_a_calico_that_limits_pods() {
     world.patch("v1", "Pod", "a", &limited);
     let home = "calico-system";
     world.create("v1", "Namespace", "", json!({"metadata": {"name": home}}));
-    let node_pod = |version: &str| {
+    let node_pod = |tag: &str| {
         json!({
             "metadata": {
                 "name": "calico-node-1", "namespace": home, "labels": {"k8s-app": "calico-node"},
@@ -238,18 +241,49 @@ fn annotations_are_left_to_a_calico_that_limits_pods() {
                 }]
             },
             "spec": {"nodeName": "node1", "hostNetwork": true, "containers": [
-                {"name": "calico-node", "image": format!("quay.io/calico/node:{version}")}
+                {"name": "calico-node", "image": format!("quay.io/calico/node{tag}")}
             ]}
         })
     };
-    world.create("v1", "Pod", home, node_pod("v3.29.1"));
+    world.create("v1", "Pod", home, node_pod(":v3.29.1"));
     world.start_agent();
     assert!(stage::eventually(
         || limit("a", "ingress") == Some(10_000_000)
     ));
     assert_eq!(reasons(&world), [""; 0]);
     world.delete_in(home, "v1", "Pod", "calico-node-1");
-    world.create("v1", "Pod", home, node_pod("v3.30.0"));
+    world.create("v1", "Pod", home, node_pod(":v3.30.0"));
     assert!(stage::eventually(|| limit("a", "ingress").is_none()));
-    assert_eq!(reasons(&world), ["AnnotationsElsewhere"]);
+    let is_left = || reasons(&world) == ["AnnotationsElsewhere"];
+    assert!(stage::eventually(is_left));
+    let only_in_pod = Path::new("/run/netqos/ingress-only-in-pod");
+    assert!(only_in_pod.exists());
+
+    // Of a version that its image does not say: a queue at both ends.
+    world.delete_in(home, "v1", "Pod", "calico-node-1");
+    world.create("v1", "Pod", home, node_pod("@sha256:00"));
+    assert!(stage::eventually(|| !only_in_pod.exists()));
+    let none = json!({"metadata": {"annotations": {"kubernetes.io/ingress-bandwidth": null}}});
+    world.patch("v1", "Pod", "a", &none);
+    let profile = json!({
+        "metadata": {"name": "all", "namespace": world.namespace},
+        "spec": {"podSelector": {}, "ingress": {"rate": "5M"}}
+    });
+    let namespace = world.namespace.clone();
+    world.create(
+        "netqos.io/v1alpha1",
+        "BandwidthProfile",
+        &namespace,
+        profile,
+    );
+    let is_in_pod = || {
+        let limits = stage::pod_status("a").map_or_else(Vec::new, |pod| pod.limits);
+        let mut limits = limits.iter().filter(|limit| limit.in_force);
+        limits.any(|limit| limit.rate == 5_000_000 && limit.link.starts_with("nqi"))
+    };
+    assert!(stage::eventually(is_in_pod), "{}", stage::log());
+    let mut socket = Socket::open().unwrap();
+    let link = socket.link_by_name(world.a.host_link()).unwrap();
+    let root = socket.qdisc_at(&link, Handle::ROOT).unwrap();
+    assert!(root.is_some_and(|root| root.tbf().is_some()));
 }
